@@ -1,0 +1,107 @@
+"""What a message costs on this machine, fitted to timings of whole calls on one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import nnls
+
+import valuesparse as vs
+from valuesparse.schedule import Schedule, chain_schedule
+
+# Score of the value an island holds, above the noise of all others: e**-30 of doubt is left.
+GAP = 30.0
+ZETA = 0.999
+
+
+@dataclass(frozen=True)
+class MessageCosts:
+    """Seconds per full message, per message that leaves an island, and per call.
+
+    Exponentials and normalisation are part of the messages: a position receives two.
+    """
+
+    full: float
+    sparse: float
+    call: float
+
+    def of(self, plan: Schedule) -> np.ndarray:
+        """Return the seconds of each task of a plan that was made with this ``sparse_cost``."""
+        return plan.cost * self.full
+
+    @property
+    def sparse_cost(self) -> float:
+        """Cost of a message that leaves an island, in full messages."""
+        return self.sparse / self.full
+
+    def __str__(self) -> str:
+        return (
+            f"{1e9 * self.full:.0f} ns per full message, {1e9 * self.sparse:.0f} ns per message "
+            f"out of an island, {1e6 * self.call:.1f} us per call"
+        )
+
+
+def peaked_chain(
+    n: int,
+    positions: np.ndarray,
+    n_labels: int,
+    rng: np.random.Generator,
+    dtype: str = "float64",
+) -> vs.Chain:
+    """Return a chain with random potentials whose islands at `ZETA` are just those positions.
+
+    Local scores and transitions are standard normal; at each of `positions` a random value gets a
+    score that is `GAP` higher.
+    """
+    unary = rng.normal(size=(n, n_labels)).astype(dtype)
+    unary[positions, rng.integers(n_labels, size=len(positions))] += GAP
+    return vs.Chain(unary, rng.normal(size=(n_labels, n_labels)).astype(dtype))
+
+
+def median_seconds(call: Callable[[], object], samples: int = 7, seconds: float = 0.005) -> float:
+    """Return the median time of a call, each sample about `seconds` long, after a warm-up."""
+    call()
+    began = time.perf_counter()
+    call()
+    repeats = max(1, round(seconds / max(time.perf_counter() - began, 1e-7)))
+    times = []
+    for _ in range(samples):
+        began = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        times.append((time.perf_counter() - began) / repeats)
+    return float(np.median(times))
+
+
+def measure(n_labels: int, dtype: str = "float64", *, n: int = 2048, seed: int = 0) -> MessageCosts:
+    """Fit message costs to one-thread timings of chains with ever more islands.
+
+    Parameters
+    ----------
+    n_labels : int
+        Number of labels K.
+    dtype : {"float64", "float32"}
+        Type of the potentials.
+    n : int
+        Length of the long chains; short ones of n / 64 positions tell the cost of a call apart.
+    seed : int
+        Seed of the potentials.
+    """
+    rng = np.random.default_rng(seed)
+    rows, times = [], []
+    for length in (n, n // 64):
+        for step in (2, 3, 4, 8, 16, 0):
+            positions = np.arange(step - 1, length, step) if step else np.array([], dtype=int)
+            chain = peaked_chain(length, positions, n_labels, rng, dtype)
+            found = vs.infer(chain, zeta=ZETA, threads=1).islands
+            plan = chain_schedule(length, found, sparse_cost=0.0)
+            full = plan.total_cost
+            rows.append((full, plan.n_messages - full, 1.0))
+            times.append(median_seconds(lambda chain=chain: vs.infer(chain, zeta=ZETA, threads=1)))
+    # Divided by the times, so that short and long chains count alike.
+    scale = 1.0 / np.asarray(times)
+    fitted, _ = nnls(np.asarray(rows) * scale[:, None], np.ones(len(times)))
+    return MessageCosts(*(float(value) for value in fitted))

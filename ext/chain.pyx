@@ -1,0 +1,262 @@
+# cython: freethreading_compatible=True
+"""Chains: allocates nothing, checks nothing; hands arrays to the C++ planner without the GIL."""
+
+import threading
+import time
+
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+cimport numpy as cnp
+
+from valuesparse import _pool
+
+cnp.import_array()
+
+
+cdef extern from "kernels/problem.h" namespace "vs" nogil:
+    cdef cppclass Chains:
+        const void* unary
+        const void* transition
+        const void* start
+        const void* end
+        const uint8_t* allowed
+        const int64_t* offset
+        const int64_t* edge
+        int64_t n_positions, n_labels, n_sequences
+        int dtype
+        bint per_edge
+    cdef cppclass Counts:
+        int64_t islands, segments, full, sparse, released, flipped, rounds, unsettled, widened
+    cdef cppclass AtomicInt64 "std::atomic<int64_t>":
+        int64_t load()
+    cdef cppclass Control:
+        Control()
+        int (*poll)(void*) noexcept
+        void* arg
+        AtomicInt64 done
+    int kOk, kInfeasible, kCancelled, kNoMemory
+
+
+cdef extern from "pool/pool.h" namespace "vs" nogil:
+    cdef cppclass PoolApi:
+        pass
+
+
+cdef extern from "chain/run.h" namespace "vs" nogil:
+    cdef cppclass Request:
+        Request()
+        Chains chains
+        int threads
+        double zeta
+        int64_t revisit
+        void* marginals
+        double* log_z
+        int32_t* islands
+        void* pairwise
+        int64_t pairwise_first, pairwise_last
+        double* expectations
+    cdef cppclass Report:
+        int status
+        int64_t sequence, position
+        Counts counts
+    void use_pool(const PoolApi*) noexcept
+    void use_level(const char*) noexcept
+    const char* c_level_name "vs::level_name"() noexcept
+    bint level_supported(const char*) noexcept
+    Report c_infer "vs::infer"(const Request&, Control&) except +
+    Report c_decode "vs::decode"(const Chains&, int64_t, int, int64_t*, double*, Control&) except +
+    Report c_sample "vs::sample"(const Chains&, int64_t, const double*, int64_t*, int,
+                                 Control&) except +
+    int64_t c_find_bad "vs::find_bad"(int, const void*, int64_t) noexcept
+    double c_peak "vs::peak_flops"(int, int64_t) noexcept
+
+
+use_pool(<const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"))
+
+
+cdef void* data(object array) noexcept:
+    return NULL if array is None else cnp.PyArray_DATA(<cnp.ndarray>array)
+
+
+cdef int dtype_code(object array) noexcept:
+    return 0 if cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_FLOAT32 else 1
+
+
+cdef class Batch:
+    """Pointers into the arrays of a chain model, which it keeps alive."""
+
+    cdef Chains c
+    cdef tuple arrays
+
+    def __init__(self, unary, transition, start, end, allowed, offset, edge):
+        self.arrays = (unary, transition, start, end, allowed, offset, edge)
+        self.c.unary = data(unary)
+        self.c.transition = data(transition)
+        self.c.start = data(start)
+        self.c.end = data(end)
+        self.c.allowed = <const uint8_t*>data(allowed)
+        self.c.offset = <const int64_t*>data(offset)
+        self.c.edge = <const int64_t*>data(edge)
+        self.c.n_positions = unary.shape[0]
+        self.c.n_labels = unary.shape[1]
+        self.c.n_sequences = offset.shape[0] - 1
+        self.c.dtype = dtype_code(unary)
+        self.c.per_edge = transition.ndim == 3
+
+
+cdef class Call:
+    """One call under way: what its polls look at. Only the main thread hears signals."""
+
+    cdef Control control
+    cdef object error
+    cdef object progress
+    cdef int64_t total
+    cdef bint listens
+    cdef double deadline
+    cdef double last
+    cdef object late
+
+    def __cinit__(self, int64_t total, deadline, progress, late):
+        self.error = None
+        self.progress = progress
+        self.total = total
+        self.late = late
+        self.last = time.monotonic()
+        self.deadline = -1.0 if deadline is None else self.last + deadline
+        self.listens = threading.current_thread() is threading.main_thread()
+        if self.listens or deadline is not None or progress is not None:
+            self.control.poll = poll
+            self.control.arg = <void*>self
+
+    cdef int look(self) except -1:
+        now = time.monotonic()
+        if self.listens:
+            PyErr_CheckSignals()
+        if 0.0 <= self.deadline < now:
+            raise self.late
+        if self.progress is not None:
+            self.progress(self.control.done.load(), self.total)
+        return 0
+
+
+cdef extern from * nogil:
+    """
+    #include <chrono>
+    // Polls come every millisecond or so; the GIL is asked for every 30 ms at most.
+    static bool vs_due(double* last) {
+        const double now = std::chrono::duration<double>(
+            std::chrono::steady_clock::now().time_since_epoch()).count();
+        if (*last > 0 && now - *last < 0.03) return false;
+        *last = now;
+        return true;
+    }
+    """
+    bint vs_due(double*) noexcept
+
+
+cdef int poll(void* arg) noexcept nogil:
+    if not vs_due(&(<Call>arg).last):
+        return 0
+    with gil:
+        call = <Call>arg
+        try:
+            call.look()
+        except BaseException as error:
+            call.error = error
+            return 1
+    return 0
+
+
+cdef tuple outcome(Report r, Call call):
+    if call.error is not None:
+        raise call.error
+    if r.status == kNoMemory:
+        raise MemoryError("not enough memory for the messages of this model")
+    if r.status == kInfeasible:
+        return (r.sequence, r.position)
+    if r.status == kCancelled:
+        raise KeyboardInterrupt
+    return None
+
+
+def infer(Batch batch, int threads, double zeta, int64_t revisit, marginals, log_z, islands,
+          pairwise, int64_t first, int64_t last, expectations, deadline, progress, late):
+    """Return (infeasible, counts): infeasible is None or (sequence, position)."""
+    cdef Request q
+    cdef Report r
+    cdef Call call = Call(batch.c.n_positions, deadline, progress, late)
+    q.chains = batch.c
+    q.threads = threads
+    q.zeta = zeta
+    q.revisit = revisit
+    q.marginals = data(marginals)
+    q.log_z = <double*>data(log_z)
+    q.islands = <int32_t*>data(islands)
+    q.pairwise = data(pairwise)
+    q.pairwise_first = first
+    q.pairwise_last = last
+    q.expectations = <double*>data(expectations)
+    with nogil:
+        r = c_infer(q, call.control)
+    bad = outcome(r, call)
+    c = r.counts
+    return bad, (c.islands, c.segments, c.full, c.sparse, c.released, c.flipped, c.rounds,
+                 c.unsettled, c.widened)
+
+
+def decode(Batch batch, int64_t n_best, int threads, states, scores):
+    cdef Report r
+    cdef Call call = Call(batch.c.n_positions, None, None, None)
+    cdef int64_t* x = <int64_t*>data(states)
+    cdef double* s = <double*>data(scores)
+    with nogil:
+        r = c_decode(batch.c, n_best, threads, x, s, call.control)
+    return outcome(r, call)
+
+
+def sample(Batch batch, int64_t size, uniforms, states, int threads):
+    cdef Report r
+    cdef Call call = Call(batch.c.n_positions, None, None, None)
+    cdef double* u = <double*>data(uniforms)
+    cdef int64_t* x = <int64_t*>data(states)
+    with nogil:
+        r = c_sample(batch.c, size, u, x, threads, call.control)
+    return outcome(r, call)
+
+
+def find_bad(array):
+    """Flat index of the first NaN or +inf of a C-contiguous float array, or -1."""
+    cdef void* x = data(array)
+    cdef int64_t n = array.size
+    cdef int code = dtype_code(array)
+    cdef int64_t at
+    with nogil:
+        at = c_find_bad(code, x, n)
+    return at
+
+
+def simd_level():
+    return c_level_name().decode()
+
+
+def set_simd_level(name):
+    """Choose a level by name (None: the best); False when this CPU lacks it."""
+    if name is None:
+        use_level(NULL)
+        return True
+    encoded = name.encode()
+    if not level_supported(encoded):
+        return False
+    use_level(encoded)
+    return True
+
+
+def peak_flops(array, int64_t iterations):
+    """Run independent fused multiply-adds in the dtype of `array`; return the flops done."""
+    cdef int code = dtype_code(array)
+    cdef double done
+    with nogil:
+        done = c_peak(code, iterations)
+    return done

@@ -1,0 +1,525 @@
+#include "chain/run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "chain/nbest.h"
+#include "chain/reach.h"
+#include "chain/session.h"
+
+namespace vs {
+
+Session& Session::mine() {
+    static thread_local Session session;
+    return session;
+}
+
+namespace {
+
+const PoolApi* g_pool = nullptr;
+
+// Nanoseconds per position of an exact pass: what decides task sizes, never a result.
+double position_cost(int64_t labels) {
+    const double k = static_cast<double>(labels);
+    return 0.1 * k * k + 1.5 * k + 20.0;
+}
+
+struct Runner {  // a plan of independent pieces
+    void (*piece)(void*, int64_t, int);
+    void* context;
+};
+
+void run_independent(int64_t n, Task task, void* context, int threads, Control* control) {
+    Plan plan;
+    plan.n = n;
+    g_pool->run_plan(plan, task, context, threads, control);
+}
+
+std::vector<int> ladder(int dtype) {  // arithmetics from fast to wide
+    if (dtype == kFloat32) return {kLinear32, kLinear64of32, kLog32};
+    return {kLinear64, kLog64};
+}
+bool is_log(int arithmetic) { return arithmetic == kLog32 || arithmetic == kLog64; }
+bool stores_in_output(int a) { return a == kLinear32 || a == kLinear64 || a == kLog64; }
+
+struct PackJob {
+    const Chains* chains;
+    Packing* packing;
+    int compute;
+    int64_t rows;
+    double* sums;
+    uint8_t* floored;
+    Scratch* scratch;
+};
+
+void pack_piece(void* context, int64_t piece, int worker) {
+    PackJob& j = *static_cast<PackJob*>(context);
+    const int64_t first = piece * j.rows;
+    const int64_t last = std::min(first + j.rows, j.chains->n_labels);
+    level().pack(j.compute, j.chains, j.packing, first, last, j.sums, j.floored,
+                 &j.scratch[worker]);
+}
+
+// exp(transition); false when memory is exhausted.
+bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& session,
+          Packing* out, Control* control) {
+    *out = Packing();
+    if (is_log(arithmetic) || c.per_edge) return true;
+    const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
+    const int64_t bytes = compute == kFloat32 ? 4 : 8;
+    int64_t stride, size;
+    level().layout(compute, c.n_labels, &stride, &size);
+    Scratch& s = session.packing;
+    s.reset();
+    out->forward = s.take(size * bytes + 64);
+    out->backward = s.take(size * bytes + 64);
+    if (rows) {
+        out->rows = s.take(size * bytes);
+        out->columns = s.take(size * bytes);
+    }
+    double* sums = s.array<double>(c.n_labels);
+    uint8_t* floored = s.array<uint8_t>(c.n_labels);
+    if (s.failed) return false;
+    out->shift = level().max_finite(c.dtype, c.transition, c.n_labels * c.n_labels);
+    PackJob job{&c, out, compute, 64, sums, floored, session.temporary()};
+    while (job.rows * c.n_labels < 16384) job.rows *= 2;
+    run_independent((c.n_labels + job.rows - 1) / job.rows, pack_piece, &job, threads, control);
+    for (int64_t l = 0; l < c.n_labels; ++l) {
+        out->reach = std::max(out->reach, sums[l]);
+        out->floored |= floored[l] != 0;
+    }
+    return true;
+}
+
+struct ExactJob {
+    ExactPass pass;
+    int arithmetic;
+    std::vector<int8_t> kind;
+    std::vector<int64_t> first, last;
+};
+
+void exact_piece(void* context, int64_t task, int worker) {
+    ExactJob& j = *static_cast<ExactJob*>(context);
+    const size_t t = static_cast<size_t>(task);
+    level().exact(j.arithmetic, &j.pass, j.kind[t], j.first[t], j.last[t], worker, task);
+}
+
+int64_t length(const Chains& c, int64_t sequence) {
+    return c.offset[sequence + 1] - c.offset[sequence];
+}
+
+// One pass in one arithmetic over `order` (longest first); fills status.
+void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithmetic,
+                const Packing& packing, Session& session, std::vector<int32_t>& status,
+                Control* control) {
+    const Chains& c = r.chains;
+    const int64_t K = c.n_labels;
+    ExactJob job;
+    ExactPass& p = job.pass;
+    job.arithmetic = arithmetic;
+    p.chains = &c;
+    p.packing = &packing;
+    p.order = order.data();
+    p.marginals = r.marginals;
+    p.pairwise = r.pairwise;
+    p.pairwise_first = r.pairwise_first;
+    p.pairwise_last = r.pairwise_last;
+    p.expectations = nullptr;
+    p.log_z = r.log_z;
+    p.status = status.data();
+    p.scratch = session.keep();
+    p.control = control;
+    p.stored_bytes = int64_t{256} << 10;
+
+    const double cost = position_cost(K) * (is_log(arithmetic) ? 20.0 : 1.0);
+    double total = 0.0;
+    for (int64_t s : order) total += cost * static_cast<double>(length(c, s));
+    // Chains long enough to be worth four half passes come first.
+    const bool edges = r.pairwise || r.expectations;
+    size_t n_split = 0;
+    if (r.threads > 1 && r.marginals && !edges && stores_in_output(arithmetic)) {
+        const double worth = std::max(20e3, total / (2.0 * r.threads));
+        while (n_split < order.size() &&
+               cost * static_cast<double>(length(c, order[n_split])) > worth) {
+            ++n_split;
+        }
+    }
+    std::vector<int32_t> waits;
+    std::vector<int64_t> succ_ptr{0}, succ;
+    auto add = [&](int8_t kind, int64_t first, int64_t last) {
+        job.kind.push_back(kind);
+        job.first.push_back(first);
+        job.last.push_back(last);
+    };
+    session.keep()[0].reset();
+    std::vector<void*> lanes(2 * n_split), slots(2 * n_split);
+    p.split = slots.data();
+    for (size_t i = 0; i < n_split; ++i) {
+        for (int k = 0; k < 2; ++k) lanes[2 * i + k] = session.keep()[0].take(level().lane_bytes());
+        if (session.keep()[0].failed ||
+            !level().split_open(arithmetic, &p, static_cast<int64_t>(i), lanes[2 * i],
+                                lanes[2 * i + 1], &session.keep()[0])) {
+            status[static_cast<size_t>(order[i])] = kNoMemory;
+            return;
+        }
+        const int64_t at = static_cast<int64_t>(job.kind.size()), which = static_cast<int64_t>(i);
+        for (int8_t kind : {kForward, kBackward, kForwardMeet, kBackwardMeet}) {
+            add(kind, which, which + 1);
+            const bool meet = kind >= kForwardMeet;
+            waits.push_back(meet ? 2 : 0);
+            if (!meet) {
+                succ.push_back(at + 2);
+                succ.push_back(at + 3);
+            }
+            succ_ptr.push_back(static_cast<int64_t>(succ.size()));
+        }
+    }
+    // Groups: sizes depend on the data alone, so that sums over tasks do not show the threads.
+    double rest = 0.0;
+    for (size_t i = n_split; i < order.size(); ++i) rest += cost * double(length(c, order[i]));
+    double target = std::min(std::max(rest / 64.0, 10e3), 2e6);
+    if (r.expectations) {
+        const double chunks = std::max(1.0, std::min(64.0, 8e6 / (double(K) * double(K))));
+        target = std::max(target, rest / chunks);
+    }
+    for (size_t i = n_split; i < order.size();) {
+        double sum = 0.0;
+        size_t j = i;
+        while (j < order.size() && (sum < target || (j - i) % 4 != 0)) {
+            sum += cost * static_cast<double>(length(c, order[j++]));
+        }
+        add(kGroup, static_cast<int64_t>(i), static_cast<int64_t>(j));
+        waits.push_back(0);
+        succ_ptr.push_back(static_cast<int64_t>(succ.size()));
+        i = j;
+    }
+    std::vector<double> sums;
+    if (r.expectations) {
+        sums.assign(job.kind.size() * static_cast<size_t>(K * K), 0.0);
+        p.expectations = sums.data();
+    }
+    Plan plan;
+    plan.n = static_cast<int64_t>(job.kind.size());
+    if (n_split > 0) {
+        plan.waits = waits.data();
+        plan.succ_ptr = succ_ptr.data();
+        plan.succ = succ.data();
+        // The split lanes live in worker 0's scratch; groups run by worker 0 must not reset it.
+        p.scratch = session.temporary();
+    }
+    const int threads = total < 15e3 ? 1 : r.threads;
+    g_pool->run_plan(plan, exact_piece, &job, threads, control);
+    for (size_t i = 0; i < n_split; ++i) {
+        level().split_close(arithmetic, &p, static_cast<int64_t>(i), &session.keep()[0]);
+    }
+    if (r.expectations) {
+        const size_t kk = static_cast<size_t>(K * K);
+        for (size_t t = 0; t < job.kind.size(); ++t) {
+            for (size_t i = 0; i < kk; ++i) r.expectations[i] += sums[t * kk + i];
+        }
+    }
+}
+
+struct IslandJob {
+    IslandPass pass;
+    int arithmetic;
+    std::vector<int64_t> first, last;
+    int threads;
+    Control* control;
+};
+
+void island_piece(void* context, int64_t task, int worker) {
+    IslandJob& j = *static_cast<IslandJob*>(context);
+    const size_t t = static_cast<size_t>(task);
+    level().islands(j.arithmetic, &j.pass, j.first[t], j.last[t], worker);
+}
+
+void island_parallel(void* self, void (*piece)(void*, int64_t, int), void* context,
+                     int64_t count) {
+    IslandJob& j = *static_cast<IslandJob*>(self);
+    run_independent(count, piece, context, j.threads, j.control);
+}
+
+void island_pass(const Request& r, const std::vector<int64_t>& order, int arithmetic,
+                 const Packing& packing, Session& session, std::vector<int32_t>& status,
+                 Counts& counts, Control* control) {
+    const Chains& c = r.chains;
+    std::vector<Counts> per_worker(static_cast<size_t>(r.threads));
+    IslandJob job;
+    job.arithmetic = arithmetic;
+    job.threads = r.threads;
+    job.control = control;
+    IslandPass& p = job.pass;
+    p.chains = &c;
+    p.packing = &packing;
+    p.order = order.data();
+    p.marginals = r.marginals;
+    p.islands = r.islands;
+    p.log_z = r.log_z;
+    p.status = status.data();
+    p.keep = session.keep();
+    p.temporary = session.temporary();
+    p.counts = per_worker.data();
+    p.control = control;
+    p.zeta = r.zeta;
+    p.revisit = r.revisit;
+    p.parallel = island_parallel;
+    p.self = &job;
+
+    // A third of an exact pass is a fair guess of what islands leave to do.
+    const double cost = position_cost(c.n_labels) * (is_log(arithmetic) ? 10.0 : 0.35);
+    double total = 0.0;
+    for (int64_t s : order) total += cost * static_cast<double>(length(c, s));
+    const int64_t row = c.n_labels * (c.dtype == kFloat32 ? 4 : 8);
+    const double worth = std::max(40e3, total / (2.0 * r.threads));
+    size_t n_long = 0;
+    while (n_long < order.size()) {
+        const int64_t n = length(c, order[n_long]);
+        const bool big = n * row > (int64_t{4} << 20);
+        if (!big && !(r.threads > 1 && cost * static_cast<double>(n) > worth)) break;
+        ++n_long;
+    }
+    const int64_t span = std::max<int64_t>(16, static_cast<int64_t>(20e3 / cost));
+    for (size_t i = 0; i < n_long; ++i) {
+        for (int w = 0; w < r.threads; ++w) session.keep()[w].reset();
+        level().islands_long(arithmetic, &p, static_cast<int64_t>(i), span);
+        if (control->stop.load()) return;
+    }
+    const double target = std::min(std::max((total) / 64.0, 10e3), 2e6);
+    for (size_t i = n_long; i < order.size();) {
+        double sum = 0.0;
+        size_t j = i;
+        while (j < order.size() && sum < target) {
+            sum += cost * static_cast<double>(length(c, order[j++]));
+        }
+        job.first.push_back(static_cast<int64_t>(i));
+        job.last.push_back(static_cast<int64_t>(j));
+        i = j;
+    }
+    const int threads = total < 15e3 ? 1 : r.threads;
+    run_independent(static_cast<int64_t>(job.first.size()), island_piece, &job, threads, control);
+    for (const Counts& w : per_worker) {
+        counts.islands += w.islands;
+        counts.segments += w.segments;
+        counts.full += w.full;
+        counts.sparse += w.sparse;
+        counts.released += w.released;
+        counts.flipped += w.flipped;
+        counts.unsettled += w.unsettled;
+        counts.rounds = std::max(counts.rounds, w.rounds);
+    }
+}
+
+// Sequences that hold positions, longest first (ties: lowest index).
+std::vector<int64_t> by_length(const Chains& c) {
+    std::vector<int64_t> order;
+    order.reserve(static_cast<size_t>(c.n_sequences));
+    for (int64_t s = 0; s < c.n_sequences; ++s) {
+        if (length(c, s) > 0) order.push_back(s);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return length(c, a) > length(c, b); });
+    return order;
+}
+
+// What a finished pass leaves: sequences to widen in `order`, or a reason to stop.
+bool next_pass(const Chains& c, std::vector<int64_t>& order, const std::vector<int32_t>& status,
+               Report& report, const Control& control) {
+    if (control.stop.load()) {
+        report.status = control.stop.load() == 2 ? kNoMemory : kCancelled;
+        return false;
+    }
+    std::vector<int64_t> wide;
+    for (int64_t s : order) {
+        switch (status[static_cast<size_t>(s)]) {
+            case kWiden:
+                wide.push_back(s);
+                break;
+            case kInfeasible:
+                if (report.sequence < 0 || s < report.sequence) report.sequence = s;
+                break;
+            case kNoMemory:
+                report.status = kNoMemory;
+                return false;
+            case kCancelled:
+                report.status = kCancelled;
+                return false;
+            default:
+                break;
+        }
+    }
+    if (report.sequence >= 0) {
+        report.status = kInfeasible;
+        // An earlier sequence that still waits for a wider domain may be infeasible too.
+        for (int64_t s : wide) {
+            if (s < report.sequence && first_dead(c, s) >= 0) report.sequence = s;
+        }
+        report.position = first_dead(c, report.sequence);
+        return false;
+    }
+    order.swap(wide);
+    return true;
+}
+
+}  // namespace
+
+void use_pool(const PoolApi* api) { g_pool = api; }
+
+Report infer(const Request& r, Control& control) {
+    const Chains& c = r.chains;
+    Report report;
+    Session& session = Session::mine();
+    session.prepare(r.threads);
+    for (int64_t s = 0; s < c.n_sequences; ++s) r.log_z[s] = 0.0;
+    std::vector<int64_t> order = by_length(c);
+    std::vector<int32_t> status(static_cast<size_t>(c.n_sequences), kOk);
+    const bool islands = r.zeta < 1.0;
+    if (!islands) {
+        report.counts.sparse = 2 * static_cast<int64_t>(order.size());
+        report.counts.full = 2 * (c.n_positions - static_cast<int64_t>(order.size()));
+        report.counts.segments = static_cast<int64_t>(order.size());
+    }
+    bool first = true;
+    for (int arithmetic : ladder(c.dtype)) {
+        if (order.empty()) break;
+        if (!first) {
+            report.counts.widened = std::max(report.counts.widened,
+                                             static_cast<int64_t>(order.size()));
+        }
+        first = false;
+        Packing packing;
+        if (!pack(c, arithmetic, islands, r.threads, session, &packing, &control)) {
+            report.status = kNoMemory;
+            break;
+        }
+        if (islands) {
+            island_pass(r, order, arithmetic, packing, session, status, report.counts, &control);
+        } else {
+            exact_pass(r, order, arithmetic, packing, session, status, &control);
+        }
+        if (!next_pass(c, order, status, report, control)) break;
+    }
+    session.release();
+    return report;
+}
+
+namespace {
+
+struct DecodeJob {
+    const Chains* chains;
+    const int64_t* order;
+    const void* packed;
+    int64_t n_best;
+    int64_t* states;
+    double* scores;
+    Scratch* scratch;
+    Control* control;
+};
+
+void decode_piece(void* context, int64_t task, int worker) {
+    DecodeJob& j = *static_cast<DecodeJob*>(context);
+    const int64_t s = j.order[task], begin = j.chains->offset[s];
+    if (j.n_best == 1) {
+        level().viterbi(j.chains, j.packed, s, j.states + begin, j.scores + s,
+                        &j.scratch[worker], j.control, worker == 0);
+        return;
+    }
+    n_best(*j.chains, s, j.n_best, j.states, j.scores, *j.control, worker == 0);
+}
+
+struct SampleJob {
+    ExactPass pass;
+    int arithmetic;
+    int64_t size;
+    const double* uniforms;
+    int64_t* states;
+};
+
+void sample_piece(void* context, int64_t task, int worker) {
+    SampleJob& j = *static_cast<SampleJob*>(context);
+    level().sample(j.arithmetic, &j.pass, task, j.size, j.uniforms, j.states, worker);
+}
+
+}  // namespace
+
+Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* scores,
+              Control& control) {
+    Report report;
+    Session& session = Session::mine();
+    session.prepare(threads);
+    const std::vector<int64_t> order = by_length(c);
+    for (int64_t i = 0; i < k * c.n_sequences; ++i) {
+        const int64_t s = i % c.n_sequences;
+        scores[i] = length(c, s) == 0 && i < c.n_sequences
+                        ? 0.0
+                        : -std::numeric_limits<double>::infinity();
+    }
+    void* packed = nullptr;
+    if (k == 1 && !c.per_edge) {
+        int64_t stride, size;
+        level().layout(c.dtype, c.n_labels, &stride, &size);
+        session.packing.reset();
+        packed = session.packing.take(size * (c.dtype == kFloat32 ? 4 : 8) + 64);
+        if (packed == nullptr) {
+            report.status = kNoMemory;
+            return report;
+        }
+        level().pack_scores(&c, packed);
+    }
+    DecodeJob job{&c, order.data(), packed, k, states, scores, session.keep(), &control};
+    const double total = position_cost(c.n_labels) * static_cast<double>(c.n_positions);
+    run_independent(static_cast<int64_t>(order.size()), decode_piece, &job,
+                    total < 15e3 ? 1 : threads, &control);
+    session.release();
+    if (control.stop.load()) {
+        report.status = control.stop.load() == 2 ? kNoMemory : kCancelled;
+        return report;
+    }
+    for (int64_t s = 0; s < c.n_sequences; ++s) {
+        if (length(c, s) == 0 || scores[s] > -std::numeric_limits<double>::infinity()) continue;
+        report.status = kInfeasible;
+        report.sequence = s;
+        report.position = first_dead(c, s);
+        break;
+    }
+    return report;
+}
+
+Report sample(const Chains& c, int64_t size, const double* uniforms, int64_t* states, int threads,
+              Control& control) {
+    Report report;
+    Session& session = Session::mine();
+    session.prepare(threads);
+    std::vector<int64_t> order = by_length(c);
+    std::vector<int32_t> status(static_cast<size_t>(c.n_sequences), kOk);
+    std::vector<double> log_z(static_cast<size_t>(c.n_sequences));
+    for (int arithmetic : ladder(c.dtype)) {
+        if (order.empty()) break;
+        Packing packing;
+        if (!pack(c, arithmetic, true, threads, session, &packing, &control)) {
+            report.status = kNoMemory;
+            break;
+        }
+        SampleJob job;
+        job.pass = ExactPass{};
+        job.pass.chains = &c;
+        job.pass.packing = &packing;
+        job.pass.order = order.data();
+        job.pass.log_z = log_z.data();
+        job.pass.status = status.data();
+        job.pass.scratch = session.keep();
+        job.pass.control = &control;
+        job.arithmetic = arithmetic;
+        job.size = size;
+        job.uniforms = uniforms;
+        job.states = states;
+        run_independent(static_cast<int64_t>(order.size()), sample_piece, &job, threads, &control);
+        if (!next_pass(c, order, status, report, control)) break;
+    }
+    session.release();
+    return report;
+}
+
+}  // namespace vs

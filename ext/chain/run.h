@@ -1,0 +1,44 @@
+// Plans a call on a batch of chains and runs the plan on the pool.
+#pragma once
+
+#include "kernels/problem.h"
+#include "pool/pool.h"
+
+namespace vs {
+
+struct Request {
+    Chains chains;
+    int threads = 1;
+    double zeta = 1.0;     // >= 1: exact
+    int64_t revisit = -1;  // rounds allowed, -1: until nothing changes
+    void* marginals = nullptr;
+    double* log_z = nullptr;
+    int32_t* islands = nullptr;
+    void* pairwise = nullptr;
+    int64_t pairwise_first = 0, pairwise_last = 0;
+    double* expectations = nullptr;  // (K, K)
+};
+
+struct Report {
+    Status status = kOk;
+    int64_t sequence = -1, position = -1;  // of the first infeasible sequence
+    Counts counts;
+};
+
+void use_pool(const PoolApi* api);  // the pool lives in another extension module
+
+void use_level(const char* name);  // null: the best that this CPU has; unknown: no change
+const char* level_name();
+bool level_supported(const char* name);
+
+Report infer(const Request& request, Control& control);
+// MAP states (N,) and scores (B,); with n_best > 1 states (n_best, N), scores (n_best, B).
+Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states, double* scores,
+              Control& control);
+Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_t* states,
+              int threads, Control& control);
+// First NaN or +inf of x, or -1.
+int64_t find_bad(int dtype, const void* x, int64_t n);
+double peak_flops(int dtype, int64_t iterations);
+
+}  // namespace vs

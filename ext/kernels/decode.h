@@ -1,0 +1,129 @@
+// Viterbi in the max-sum algebra: the message kernel of tile.h over another algebra.
+//
+//   v_i(k) = u_i(k) + max_l (v_{i-1}(l) + t(l, k));   back-trace: argmax_l (v_{i-1}(l) + t(l, k))
+//
+// No back-pointers are stored: the trace reads one column of t per position.
+#pragma once
+
+#include "kernels/domain.h"
+#include "kernels/scratch.h"
+#include "kernels/table.h"
+#include "kernels/ticker.h"
+
+namespace VS_NS {
+
+// `packed`: transition in tiles, padded with -inf (null: per edge or not packed).
+template <class In>
+static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, int64_t* states,
+                       double* score, vs::Scratch* scratch, vs::Control* control, bool caller) {
+    using V = Vec<In>;
+    const Input<In> in(*c);
+    const Tiling<In> g(c->n_labels);
+    const int K = g.K, Kp = g.Kp;
+    const int64_t begin = c->offset[sequence], n = c->offset[sequence + 1] - begin;
+    const int64_t edge = c->edge[sequence];
+    const In lowest = Input<In>::forbidden();
+    scratch->reset();
+    In* best = scratch->array<In>(n * Kp);
+    In* y = scratch->array<In>(2 * static_cast<int64_t>(Kp));
+    if (scratch->failed) {
+        control->stop.store(2);
+        return;
+    }
+    In* u = y + Kp;
+    for (int k = 0; k < 2 * Kp; ++k) y[k] = lowest;
+    Ticker ticker(control, caller, c->n_labels);
+    // Scores are kept near zero: each row's maximum is moved into the total.
+    for (int64_t i = 0; i < n; ++i) {
+        if (!ticker.go_on()) return;
+        In* v = best + i * Kp;
+        in.compose(begin + i, i == 0, i == n - 1, u);
+        if (i == 0) {
+            for (int k = 0; k < Kp; ++k) v[k] = k < K ? u[k] : lowest;
+        } else {
+            const In* x = v - Kp;
+            if (packed) {
+                messages<MaxSum, In>(g, packed, 1, &x, &y);
+            } else {
+                for (int k = 0; k < K; ++k) y[k] = lowest;
+                for (int l = 0; l < K; ++l) {
+                    const In* t = in.transition +
+                                  ((c->per_edge ? edge + i - 1 : 0) * K + l) * static_cast<int64_t>(K);
+                    const V w = V::set1(x[l]);
+                    for (int k = 0; k < Kp; k += V::N) {
+                        const V e = k + V::N <= K ? V::load(t + k)
+                                                  : V::load_part(t + k, K - k, lowest);
+                        V::max(V::load(y + k), w + e).store(y + k);
+                    }
+                }
+            }
+            for (int k = 0; k < K; ++k) v[k] = y[k] + u[k];
+            for (int k = K; k < Kp; ++k) v[k] = lowest;
+        }
+        const In top = row_max(v, K);
+        if (top > lowest) {
+            for (int k = 0; k < K; ++k) v[k] -= top;
+        }
+    }
+    int k = row_argmax(best + (n - 1) * Kp, K);
+    if (!(best[(n - 1) * Kp + k] > lowest)) {
+        *score = -__builtin_huge_val();
+        return;
+    }
+    Sum total;
+    for (int64_t i = n - 1;; --i) {
+        states[i] = k;
+        total.add(static_cast<double>(in.score(begin + i, k, i == 0, i == n - 1)));
+        if (i == 0) break;
+        const In* x = best + (i - 1) * Kp;
+        int from = 0;
+        In top = lowest;
+        for (int l = 0; l < K; ++l) {
+            const In s = x[l] + in.edge_score(edge + i - 1, l, k);
+            if (s > top) {
+                top = s;
+                from = l;
+            }
+        }
+        total.add(static_cast<double>(in.edge_score(edge + i - 1, from, k)));
+        k = from;
+    }
+    *score = total.total();
+}
+
+static void viterbi(const vs::Chains* c, const void* packed, int64_t sequence, int64_t* states,
+                    double* score, vs::Scratch* scratch, vs::Control* control, int caller) {
+    if (c->dtype == vs::kFloat32) {
+        viterbi_of<float>(c, static_cast<const float*>(packed), sequence, states, score, scratch,
+                          control, caller != 0);
+    } else {
+        viterbi_of<double>(c, static_cast<const double*>(packed), sequence, states, score, scratch,
+                           control, caller != 0);
+    }
+}
+
+template <class In>
+static void pack_scores_of(const vs::Chains* c, In* packed) {
+    const Tiling<In> g(c->n_labels);
+    const In* t = static_cast<const In*>(c->transition);
+    for (int tile = 0; tile < g.n_tiles; ++tile) {
+        const int width = g.width(tile), column = g.first_unit(tile) * Vec<In>::N;
+        for (int l = 0; l < g.K; ++l) {
+            In* out = packed + g.offset(tile) + static_cast<int64_t>(l) * width;
+            for (int k = 0; k < width; ++k) {
+                out[k] = column + k < g.K ? t[static_cast<int64_t>(l) * g.K + column + k]
+                                          : Input<In>::forbidden();
+            }
+        }
+    }
+}
+
+static void pack_scores(const vs::Chains* c, void* packed) {
+    if (c->dtype == vs::kFloat32) {
+        pack_scores_of<float>(c, static_cast<float*>(packed));
+    } else {
+        pack_scores_of<double>(c, static_cast<double*>(packed));
+    }
+}
+
+}  // namespace VS_NS

@@ -1,0 +1,427 @@
+// The two arithmetics that messages are computed in; the drivers are written once over both.
+//
+// Linear<T, In>: scaled probabilities. A message entry that can be reached is never lost: it is
+// held at a floor, so zero always means "forbidden". Computed messages are therefore upper
+// bounds, and what the floors added to the total mass is at most, at every position,
+//     floor * (sum_k b(k) + R * sum_l a(l)) / sum_k a(k) b(k),   R the largest row sum of E,
+// for a = forward (with local), b = backward. Where that is not negligible the status is kWiden
+// and the sequence is done again in Log.
+//
+// Log<In>: log-probabilities with log-sum-exp, double; takes any finite score.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/problem.h"
+#include "kernels/rows.h"
+#include "kernels/tile.h"
+
+namespace VS_NS {
+
+// exp(transition), packed once per call and shared by all workers.
+template <class T>
+struct Packed {
+    const T* forward;   // [l][k] in tiles
+    const T* backward;  // [k][l] in tiles
+    const T* rows;      // (K, Kp) row l: E(l, .)   (islands only, else null)
+    const T* columns;   // (K, Kp) row k: E(., k)
+    double shift;       // the largest transition log-potential
+    T reach;            // R
+    bool floored;       // some finite transition lies below Floor::kTransitionLog
+};
+
+struct Local {
+    double shift;  // largest log-potential of the position (0 if all are forbidden)
+    double sum;    // sum of exp(x - shift)
+};
+
+template <class In>
+struct Input {
+    const vs::Chains& c;
+    const In* unary;
+    const In* transition;
+    const In* start;
+    const In* end;
+
+    explicit Input(const vs::Chains& chains)
+        : c(chains),
+          unary(static_cast<const In*>(chains.unary)),
+          transition(static_cast<const In*>(chains.transition)),
+          start(static_cast<const In*>(chains.start)),
+          end(static_cast<const In*>(chains.end)) {}
+
+    bool decorated(bool first, bool last) const {
+        return (first && start) || (last && end) || c.allowed;
+    }
+    // The local log-potential of label k at position i.
+    In score(int64_t i, int64_t k, bool first, bool last) const {
+        if (c.allowed && !c.allowed[i * c.n_labels + k]) return forbidden();
+        In x = unary[i * c.n_labels + k];
+        if (first && start) x += start[k];
+        if (last && end) x += end[k];
+        return x;
+    }
+    In edge_score(int64_t edge, int64_t l, int64_t k) const {
+        return transition[((c.per_edge ? edge : 0) * c.n_labels + l) * c.n_labels + k];
+    }
+    static In forbidden() { return -static_cast<In>(__builtin_huge_val()); }
+    template <class T>
+    void compose(int64_t i, bool first, bool last, T* row) const {
+        for (int64_t k = 0; k < c.n_labels; ++k) row[k] = static_cast<T>(score(i, k, first, last));
+    }
+};
+
+template <class T_, class In_>
+struct Linear {
+    using T = T_;
+    using In = In_;
+    static constexpr bool kStoresInOutput = sizeof(T) == sizeof(In);
+    static constexpr int kEvery = Floor<T>::kNormaliseEvery;
+    static constexpr double kUnit = 0.693147180559945309417;  // scales count powers of two
+
+    const Input<In>& in;
+    const Packed<T>& e;
+    Tiling<T> g;
+    int K, Kp;
+    T* row;      // (Kp,) temporary
+    T* edge_row;  // (Kp,) temporary, per-edge transitions only
+    int64_t full_messages = 0;
+
+    Linear(const Input<In>& input, const Packed<T>& packed, T* tmp)
+        : in(input), e(packed), g(input.c.n_labels), K(g.K), Kp(g.Kp), row(tmp),
+          edge_row(tmp + g.Kp) {}
+
+    Local local(int64_t i, bool first, bool last, T* psi) const {
+        const In* u = in.unary + i * K;
+        const T* x = row;
+        if (sizeof(T) != sizeof(In) || in.decorated(first, last)) {
+            in.compose(i, first, last, row);
+        } else {
+            x = reinterpret_cast<const T*>(u);
+        }
+        const T shift = row_max(x, K);
+        if (!(shift > in.forbidden())) {
+            std::memset(psi, 0, sizeof(T) * static_cast<size_t>(Kp));
+            return {0.0, 0.0};
+        }
+        return {static_cast<double>(shift), static_cast<double>(row_exp(x, K, shift, psi))};
+    }
+    void ones(T* y) const {
+        for (int k = 0; k < Kp; ++k) y[k] = T(1);
+    }
+    void clear(T* y) const { std::memset(y, 0, sizeof(T) * static_cast<size_t>(Kp)); }
+
+    // y[m](k) = sum_l x[m](l) E(l, k); adds each per-edge shift to `shift[m]`.
+    void forward(const int64_t* edges, int rows, const T* const* x, T* const* y, double* shift) {
+        full_messages += rows;
+        if (!in.c.per_edge) return messages<SumProduct, T>(g, e.forward, rows, x, y);
+        for (int m = 0; m < rows; ++m) shift[m] += edge_forward(edges[m], x[m], y[m]);
+    }
+    // y[m](l) = sum_k E(l, k) x[m](k)
+    void backward(const int64_t* edges, int rows, const T* const* x, T* const* y) {
+        full_messages += rows;
+        if (!in.c.per_edge) return messages<SumProduct, T>(g, e.backward, rows, x, y);
+        for (int m = 0; m < rows; ++m) edge_backward(edges[m], x[m], y[m]);
+    }
+    double edge_shift_total(int64_t edges) const {
+        return in.c.per_edge ? 0.0 : e.shift * static_cast<double>(edges);
+    }
+
+    double edge_shift(int64_t edge) const {
+        return in.c.per_edge ? static_cast<double>(edge_max(edge)) : e.shift;
+    }
+    // Message out of an island with value v: one row (column) of E. Shared transitions need no
+    // copy; others are written to `own`.
+    bool copies_rows() const { return in.c.per_edge; }
+    const T* row_message(int64_t edge, int v, T* own) const {
+        if (!in.c.per_edge) return e.rows + static_cast<int64_t>(v) * Kp;
+        const T c = edge_max(edge);
+        exp_transition(in_edge(edge) + static_cast<int64_t>(v) * K, c, own);
+        return own;
+    }
+    const T* column_message(int64_t edge, int v, T* own) const {
+        if (!in.c.per_edge) return e.columns + static_cast<int64_t>(v) * Kp;
+        const T c = edge_max(edge);
+        for (int l = 0; l < K; ++l) row[l] = static_cast<T>(in.edge_score(edge, l, v));
+        row_floor_exp(row, c, own);
+        return own;
+    }
+
+    // out = psi * y, scaled; false when scaling may have lost a reachable entry.
+    bool absorb(const T* psi, const T* y, bool normalise, T* out, double* scale) const {
+        const int ex = row_absorb<T>(psi, y, Kp, normalise, out);
+        *scale += ex;
+        return ex > (sizeof(T) == 8 ? -500 : -60);
+    }
+    // p = a * b / mass into a caller's row; kWiden when the floors cannot be neglected.
+    // peak: the largest p (only when PEAK).
+    template <bool PEAK>
+    vs::Status marginal(const T* a, const T* b, In* p, double* mass, double* peak) const {
+        T* q = sizeof(T) == sizeof(In) ? reinterpret_cast<T*>(p) : row;
+        const Product<T> r = row_product<T, PEAK>(a, b, K, q);
+        *mass = static_cast<double>(r.sum);
+        if (!(r.sum > T(0))) return overlap(a, b) ? vs::kWiden : vs::kInfeasible;
+        if (!trusted(r)) return vs::kWiden;
+        const T inverse = T(1) / r.sum;
+        row_scale(q, K, inverse);
+        if (PEAK) *peak = static_cast<double>(r.max * inverse);
+        if (sizeof(T) != sizeof(In)) {
+            for (int k = 0; k < K; ++k) p[k] = static_cast<In>(q[k]);
+        }
+        return vs::kOk;
+    }
+    bool overlap(const T* a, const T* b) const {  // some label alive on both sides
+        for (int k = 0; k < K; ++k) {
+            if (a[k] > T(0) && b[k] > T(0)) return true;
+        }
+        return false;
+    }
+    bool trusted(const Product<T>& r) const {
+        if (sizeof(T) == 8) return static_cast<double>(r.sum) >= Floor<double>::kTrust;
+        using F = Floor<float>;
+        float a = F::kMessage * static_cast<float>(e.reach);
+        if (e.floored) a += F::kTransition * 2.0f * static_cast<float>(K);
+        return a * static_cast<float>(r.sum_a) + F::kMessage * static_cast<float>(r.sum_b) <=
+               F::kTolerance * static_cast<float>(r.sum);
+    }
+    double log_sum(const T* a) const {
+        using V = Vec<T>;
+        V s = V::set1(T(0));
+        for (int k = 0; k < Kp; k += V::N) s = s + V::load(a + k);
+        return std::log(static_cast<double>(s.hsum()));
+    }
+    double log_mass(double mass) const { return std::log(mass); }
+    // Sum and maximum of a row of a message, in the linear scale.
+    void sum_and_max(const T* a, double* sum, double* max) const {
+        using V = Vec<T>;
+        V s = V::set1(T(0)), m = s;
+        for (int k = 0; k < Kp; k += V::N) {
+            const V x = V::load(a + k);
+            s = s + x;
+            m = V::max(m, x);
+        }
+        *sum = static_cast<double>(s.hsum());
+        *max = static_cast<double>(m.hmax());
+    }
+    static bool alive(T x) { return x > T(0); }
+    void weights(const T* a, const T* message, double* w) const {
+        for (int k = 0; k < K; ++k) {
+            w[k] = static_cast<double>(a[k]) * (message ? static_cast<double>(message[k]) : 1.0);
+        }
+    }
+    // xi(l, k) = a(l) E(l, k) g(k) / mass, row by row.
+    template <class F>
+    void edge_marginal(int64_t edge, const T* a, const T* gk, double mass, F&& emit) {
+        const T c = in.c.per_edge ? edge_max(edge) : static_cast<T>(e.shift);
+        const T inverse = static_cast<T>(1.0 / mass);
+        for (int l = 0; l < K; ++l) {
+            const T w = a[l] * inverse;
+            exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
+            for (int k = 0; k < K; ++k) edge_row[k] = w * edge_row[k] * gk[k];
+            emit(l, edge_row);
+        }
+    }
+
+    const In* in_edge(int64_t edge) const {
+        return in.transition + (in.c.per_edge ? edge : 0) * static_cast<int64_t>(K) * K;
+    }
+    // Largest finite entry of an edge's transition (0 when all are forbidden).
+    T edge_max(int64_t edge) const {
+        const In* t = in_edge(edge);
+        using V = Vec<In>;
+        const int64_t n = static_cast<int64_t>(K) * K;
+        V m = V::set1(in.forbidden());
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) m = V::max(m, V::load(t + i));
+        if (i < n) m = V::max(m, V::load_part(t + i, static_cast<int>(n - i), in.forbidden()));
+        const In c = m.hmax();
+        return c > in.forbidden() ? static_cast<T>(c) : T(0);
+    }
+    // own[k] = exp(t[k] - c), finite entries held at the transition floor.
+    void exp_transition(const In* t, T c, T* own) const {
+        const T* x = row;
+        if (sizeof(T) == sizeof(In)) {
+            x = reinterpret_cast<const T*>(t);
+        } else {
+            for (int k = 0; k < K; ++k) row[k] = static_cast<T>(t[k]);
+        }
+        row_floor_exp(x, c, own);
+    }
+    void row_floor_exp(const T* x, T c, T* own) const {
+        using V = Vec<T>;
+        const T lowest = -static_cast<T>(__builtin_huge_val());
+        const V shift = V::set1(c), low = V::set1(Floor<T>::kTransitionLog);
+        const V finite = V::set1(ExpConst<T>::kMostNegative);
+        for (int k = 0; k < Kp; k += V::N) {
+            const V v = k + V::N <= K ? V::load(x + k) : V::load_part(x + k, K - k, lowest);
+            V::where_ge(v, finite, exp_floor<T>(V::max(v - shift, low))).store(own + k);
+        }
+    }
+    double edge_forward(int64_t edge, const T* x, T* y) {
+        using V = Vec<T>;
+        const T c = edge_max(edge);
+        clear(y);
+        for (int l = 0; l < K; ++l) {
+            exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
+            const V w = V::set1(x[l]);
+            for (int k = 0; k < Kp; k += V::N) {
+                V::fma(w, V::load(edge_row + k), V::load(y + k)).store(y + k);
+            }
+        }
+        return static_cast<double>(c);
+    }
+    void edge_backward(int64_t edge, const T* x, T* y) {
+        using V = Vec<T>;
+        const T c = edge_max(edge);
+        clear(y);
+        for (int l = 0; l < K; ++l) {
+            exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
+            V s = V::set1(T(0));
+            for (int k = 0; k < Kp; k += V::N) {
+                s = V::fma(V::load(edge_row + k), V::load(x + k), s);
+            }
+            y[l] = s.hsum();
+        }
+    }
+};
+
+template <class In_>
+struct Log {
+    using T = double;
+    using In = In_;
+    static constexpr bool kStoresInOutput = sizeof(In) == 8;
+    static constexpr int kEvery = 1;
+    static constexpr double kUnit = 1.0;  // scales are natural logarithms
+
+    const Input<In>& in;
+    int K, Kp;
+    double* row;
+    double* edge_row;
+    int64_t full_messages = 0;
+
+    Log(const Input<In>& input, const Packed<double>&, double* tmp)
+        : in(input), K(static_cast<int>(input.c.n_labels)),
+          Kp(Tiling<double>(input.c.n_labels).Kp), row(tmp), edge_row(tmp + Kp) {}
+
+    static double nothing() { return -__builtin_huge_val(); }
+
+    Local local(int64_t i, bool first, bool last, double* psi) const {
+        in.compose(i, first, last, psi);
+        for (int k = K; k < Kp; ++k) psi[k] = nothing();
+        const double shift = row_max(psi, K);
+        if (!(shift > nothing())) return {0.0, 0.0};
+        double sum = 0.0;
+        for (int k = 0; k < K; ++k) {
+            psi[k] -= shift;
+            sum += std::exp(psi[k]);
+        }
+        return {shift, sum};
+    }
+    void ones(double* y) const {
+        for (int k = 0; k < Kp; ++k) y[k] = 0.0;
+    }
+    void clear(double* y) const {
+        for (int k = 0; k < Kp; ++k) y[k] = nothing();
+    }
+    void forward(const int64_t* edges, int rows, const double* const* x, double* const* y,
+                 double*) {
+        full_messages += rows;
+        for (int m = 0; m < rows; ++m) {
+            for (int k = 0; k < K; ++k) {
+                for (int l = 0; l < K; ++l) row[l] = x[m][l] + in.edge_score(edges[m], l, k);
+                y[m][k] = log_sum_exp(row);
+            }
+        }
+    }
+    void backward(const int64_t* edges, int rows, const double* const* x, double* const* y) {
+        full_messages += rows;
+        for (int m = 0; m < rows; ++m) {
+            for (int l = 0; l < K; ++l) {
+                for (int k = 0; k < K; ++k) row[k] = in.edge_score(edges[m], l, k) + x[m][k];
+                y[m][l] = log_sum_exp(row);
+            }
+        }
+    }
+    double edge_shift_total(int64_t) const { return 0.0; }
+    double edge_shift(int64_t) const { return 0.0; }
+    bool copies_rows() const { return true; }
+    const double* row_message(int64_t edge, int v, double* own) const {
+        for (int k = 0; k < K; ++k) own[k] = in.edge_score(edge, v, k);
+        for (int k = K; k < Kp; ++k) own[k] = nothing();
+        return own;
+    }
+    const double* column_message(int64_t edge, int v, double* own) const {
+        for (int l = 0; l < K; ++l) own[l] = in.edge_score(edge, l, v);
+        for (int l = K; l < Kp; ++l) own[l] = nothing();
+        return own;
+    }
+    bool absorb(const double* psi, const double* y, bool normalise, double* out,
+                double* scale) const {
+        double top = nothing();
+        for (int k = 0; k < K; ++k) {
+            out[k] = psi[k] + y[k];
+            if (out[k] > top) top = out[k];
+        }
+        for (int k = K; k < Kp; ++k) out[k] = nothing();
+        if (normalise && top > nothing()) {
+            for (int k = 0; k < K; ++k) out[k] -= top;
+            *scale += top;
+        }
+        return true;
+    }
+    template <bool PEAK>
+    vs::Status marginal(const double* a, const double* b, In* p, double* mass,
+                        double* peak) const {
+        for (int k = 0; k < K; ++k) row[k] = a[k] + b[k];
+        *mass = log_sum_exp(row);
+        if (!(*mass > nothing())) {
+            for (int k = 0; k < K; ++k) p[k] = In(0);
+            return vs::kInfeasible;
+        }
+        // A second normalisation removes the rounding of the first from the sum.
+        double top = 0.0, sum = 0.0;
+        for (int k = 0; k < K; ++k) {
+            row[k] = std::exp(row[k] - *mass);
+            sum += row[k];
+            if (row[k] > top) top = row[k];
+        }
+        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(row[k] / sum);
+        if (PEAK) *peak = top / sum;
+        return vs::kOk;
+    }
+    double log_sum(const double* a) const { return log_sum_exp(a); }
+    double log_mass(double mass) const { return mass; }
+    void sum_and_max(const double* a, double* sum, double* max) const {
+        const double top = row_max(a, K);
+        *sum = *max = 0.0;
+        if (!(top > nothing())) return;
+        for (int k = 0; k < K; ++k) *sum += std::exp(a[k] - top);
+        *max = 1.0;
+    }
+    static bool alive(double x) { return x > nothing(); }
+    void weights(const double* a, const double* message, double* w) const {
+        for (int k = 0; k < K; ++k) w[k] = a[k] + (message ? message[k] : 0.0);
+        const double top = row_max(w, K);
+        for (int k = 0; k < K; ++k) w[k] = top > nothing() ? std::exp(w[k] - top) : 0.0;
+    }
+    template <class F>
+    void edge_marginal(int64_t edge, const double* a, const double* gk, double mass, F&& emit) {
+        for (int l = 0; l < K; ++l) {
+            for (int k = 0; k < K; ++k) {
+                edge_row[k] = std::exp(a[l] + in.edge_score(edge, l, k) + gk[k] - mass);
+            }
+            emit(l, edge_row);
+        }
+    }
+
+  private:
+    double log_sum_exp(const double* x) const {
+        const double top = row_max(x, K);
+        if (!(top > nothing())) return nothing();
+        double s = 0.0;
+        for (int k = 0; k < K; ++k) s += std::exp(x[k] - top);
+        return top + std::log(s);
+    }
+};
+
+}  // namespace VS_NS

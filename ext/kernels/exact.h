@@ -1,0 +1,203 @@
+// Exact forward-backward (SMM11 section 2, Eqs. 3-4; ERRATA: psi_i counted once).
+//
+//   alpha_i = psi_i * (alpha_{i-1} E)      b_i = E (psi_{i+1} * b_{i+1})      m_i = alpha_i * b_i
+//
+// A few sequences advance in lockstep so that one load of E serves them all. A pass over part
+// of a chain either stores its message (in scratch, or in the output row when the chain is
+// long) or meets the other direction's stored message and writes the marginal there. Bits
+// depend on none of this: every message is the same chain of operations.
+#pragma once
+
+#include "kernels/domain.h"
+#include "kernels/scratch.h"
+#include "kernels/ticker.h"
+
+namespace VS_NS {
+
+enum class Role { kStore, kMeet };
+
+// One sequence in one direction.
+template <class D>
+struct Lane {
+    using T = typename D::T;
+    using In = typename D::In;
+    int64_t begin, n, edge;  // first position, length, first edge
+    In* out;                 // (n, K) marginals of this sequence, or null
+    In* row;                 // (K,) where marginals go when `out` is null
+    T* alpha;                // (n, Kp) stored forward messages, or null: stored in `out`
+    T* psi_rows;             // (n, Kp) stored local factors, or null: computed again
+    T *psi, *y, *message;    // (Kp,) local factor, incoming, outgoing
+    double scale;            // taken out of forward messages, in units of D::kUnit
+    double edge_shift;       // per-edge shifts
+    Sum shift;               // local shifts
+    double log_end;          // log sum of the last forward message
+    vs::Status status;
+    double mass;             // of the last marginal written
+};
+
+struct NoSink {
+    static constexpr bool kActive = false;
+    template <class... A>
+    void edge(A&&...) {}
+};
+
+template <class D>
+bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename D::In* out,
+               vs::Scratch& scratch) {
+    using T = typename D::T;
+    s.begin = c.offset[sequence];
+    s.n = c.offset[sequence + 1] - s.begin;
+    s.edge = c.edge[sequence];
+    s.out = out ? out + s.begin * d.K : nullptr;
+    s.alpha = s.psi_rows = nullptr;
+    T* p = scratch.array<T>(3 * static_cast<int64_t>(d.Kp));
+    s.row = scratch.array<typename D::In>(d.Kp);
+    if (p == nullptr || s.row == nullptr) return false;
+    s.psi = p;
+    s.y = p + d.Kp;
+    s.message = p + 2 * d.Kp;
+    for (int i = 0; i < 3; ++i) d.clear(p + i * d.Kp);
+    s.scale = s.edge_shift = s.log_end = s.mass = 0.0;
+    s.shift = Sum();
+    s.status = vs::kOk;
+    return true;
+}
+
+template <class D>
+class Exact {
+  public:
+    using T = typename D::T;
+    using In = typename D::In;
+
+    Exact(D& d, Ticker& t) : d_(d), t_(t) {}
+
+    // Forward messages of positions [i0, i1) of lanes[0..m), all of length >= i1.
+    bool forward(Lane<D>* lanes, int m, int64_t i0, int64_t i1, Role role) {
+        const T* x[kGroup];
+        T* y[kGroup];
+        int64_t edge[kGroup];
+        double shift[kGroup] = {};
+        for (int64_t i = i0; i < i1; ++i) {
+            if (!t_.go_on(m)) return false;
+            if (i > 0) {
+                for (int r = 0; r < m; ++r) {
+                    Lane<D>& s = lanes[r];
+                    x[r] = s.alpha ? s.alpha + (i - 1) * d_.Kp : s.message;
+                    y[r] = s.y;
+                    edge[r] = s.edge + i - 1;
+                    shift[r] = 0.0;
+                }
+                d_.forward(edge, m, x, y, shift);
+            }
+            for (int r = 0; r < m; ++r) {
+                Lane<D>& s = lanes[r];
+                T* psi = s.psi_rows ? s.psi_rows + i * d_.Kp : s.psi;
+                T* a = s.alpha ? s.alpha + i * d_.Kp : s.message;
+                s.shift.add(d_.local(s.begin + i, i == 0, i == s.n - 1, psi).shift);
+                s.edge_shift += shift[r];
+                if (i == 0) d_.ones(s.y);
+                if (!d_.absorb(psi, s.y, i % D::kEvery == D::kEvery - 1, a, &s.scale)) {
+                    s.status = vs::kWiden;
+                }
+                if (i == s.n - 1) s.log_end = d_.log_sum(a);
+                if (role == Role::kMeet) {
+                    meet(s, i, a, nullptr);
+                } else if (!s.alpha) {
+                    copy_out(a, s.out + i * d_.K);
+                }
+            }
+        }
+        return true;
+    }
+
+    // Backward messages of positions [i0, i1), from i1 - 1 down; lanes of different length are
+    // aligned at their ends: positions count from the end, j = n - 1 - i in [j0, j1).
+    template <class Sink>
+    bool backward(Lane<D>* lanes, int m, int64_t j0, int64_t j1, Role role, Sink& sink) {
+        const T* x[kGroup];
+        T* y[kGroup];
+        int64_t edge[kGroup];
+        double unused = 0.0;  // log Z is read off the forward messages
+        for (int64_t j = j0; j < j1; ++j) {
+            if (!t_.go_on(m)) return false;
+            for (int r = 0; r < m; ++r) {
+                Lane<D>& s = lanes[r];
+                const int64_t i = s.n - 1 - j;
+                if (j == 0) {
+                    d_.ones(s.y);
+                    continue;
+                }
+                const T* psi = s.psi;
+                if (s.psi_rows) {
+                    psi = s.psi_rows + (i + 1) * d_.Kp;
+                } else {
+                    d_.local(s.begin + i + 1, false, j == 1, s.psi);
+                }
+                if (!d_.absorb(psi, s.y, j % D::kEvery == 0, s.message, &unused)) {
+                    s.status = vs::kWiden;
+                }
+                x[r] = s.message;
+                y[r] = s.y;
+                edge[r] = s.edge + i;
+            }
+            if (j > 0) d_.backward(edge, m, x, y);
+            for (int r = 0; r < m; ++r) {
+                Lane<D>& s = lanes[r];
+                const int64_t i = s.n - 1 - j;
+                if (role == Role::kStore) {
+                    copy_out(s.y, s.out + i * d_.K);
+                    continue;
+                }
+                const T* a = s.alpha ? s.alpha + i * d_.Kp : nullptr;
+                meet(s, i, a, s.y);
+                if (Sink::kActive && j > 0 && s.status == vs::kOk) {
+                    sink.edge(d_, s, i, a, s.message);
+                }
+            }
+        }
+        return true;
+    }
+
+    // Whole sequences in lockstep, longest first; messages in scratch or in the output.
+    template <class Sink>
+    bool group(Lane<D>* lanes, int m, Sink& sink) {
+        int64_t i = 0;
+        for (int r = m; r > 0; --r) {
+            if (!forward(lanes, r, i, lanes[r - 1].n, Role::kStore)) return false;
+            i = lanes[r - 1].n;
+        }
+        i = 0;
+        for (int r = m; r > 0; --r) {
+            if (!backward(lanes, r, i, lanes[r - 1].n, Role::kMeet, sink)) return false;
+            i = lanes[r - 1].n;
+        }
+        return true;
+    }
+
+    static double log_z(const D& d, const Lane<D>& s) {
+        return s.shift.total() +
+               (s.edge_shift + d.edge_shift_total(s.n - 1) + D::kUnit * s.scale + s.log_end);
+    }
+
+    static constexpr int kGroup = 4;
+
+  private:
+    // The marginal at i from alpha `a` and incoming backward `b`; the one that is null was
+    // stored in the output row.
+    void meet(Lane<D>& s, int64_t i, const T* a, const T* b) {
+        In* p = s.out ? s.out + i * d_.K : s.row;
+        T* stored = reinterpret_cast<T*>(p);
+        double peak;
+        const vs::Status status =
+            d_.template marginal<false>(a ? a : stored, b ? b : stored, p, &s.mass, &peak);
+        if (status != vs::kOk && s.status == vs::kOk) s.status = status;
+    }
+    void copy_out(const T* x, In* row) {
+        for (int k = 0; k < d_.K; ++k) row[k] = static_cast<In>(x[k]);
+    }
+
+    D& d_;
+    Ticker& t_;
+};
+
+}  // namespace VS_NS

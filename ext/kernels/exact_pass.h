@@ -1,0 +1,247 @@
+// Tasks of an exact pass: groups of sequences, or the four half passes of one long chain.
+#pragma once
+
+#include "kernels/exact.h"
+#include "kernels/pack.h"
+#include "kernels/table.h"
+
+namespace VS_NS {
+
+// Pairwise marginals, written or summed edge by edge.
+template <class D>
+struct EdgeSink {
+    using In = typename D::In;
+    static constexpr bool kActive = true;
+    vs::ExactPass* pass;
+    double* sums;  // (K, K) or null
+
+    void edge(D& d, Lane<D>& s, int64_t i, const typename D::T* a, const typename D::T* g) {
+        const int64_t edge = s.edge + i;
+        const int K = d.K;
+        In* out = nullptr;
+        if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
+            out = static_cast<In*>(pass->pairwise) +
+                  (edge - pass->pairwise_first) * static_cast<int64_t>(K) * K;
+        }
+        if (!out && !sums) return;
+        d.edge_marginal(edge, a, g, s.mass, [&](int l, const typename D::T* row) {
+            const int64_t at = static_cast<int64_t>(l) * K;
+            if (out) {
+                for (int k = 0; k < K; ++k) out[at + k] = static_cast<In>(row[k]);
+            }
+            if (sums) {
+                for (int k = 0; k < K; ++k) sums[at + k] += static_cast<double>(row[k]);
+            }
+        });
+    }
+};
+
+template <class D>
+void finish_lane(vs::ExactPass* pass, const D& d, const Lane<D>& s, int64_t sequence) {
+    pass->status[sequence] = s.status;
+    if (s.status == vs::kOk) {
+        pass->log_z[sequence] = Exact<D>::log_z(d, s);
+        pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
+    }
+}
+
+template <class D>
+void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m,
+                 vs::Scratch& scratch, double* sums) {
+    using T = typename D::T;
+    const vs::Chains& c = *pass->chains;
+    Exact<D> engine(d, ticker);
+    Lane<D> lanes[Exact<D>::kGroup];
+    bool ok = true;
+    for (int r = 0; r < m && ok; ++r) {
+        Lane<D>& s = lanes[r];
+        ok = lane_init(s, d, c, pass->order[first + r],
+                       static_cast<typename D::In*>(pass->marginals), scratch);
+        if (!ok) break;
+        const int64_t bytes = s.n * d.Kp * static_cast<int64_t>(sizeof(T));
+        const bool edges = sums || pass->pairwise;
+        if (edges || !s.out || !D::kStoresInOutput || bytes <= pass->stored_bytes) {
+            s.alpha = scratch.array<T>(s.n * d.Kp);
+            if (bytes <= pass->stored_bytes) s.psi_rows = scratch.array<T>(s.n * d.Kp);
+            ok = !scratch.failed;
+        }
+    }
+    if (ok) {
+        if (sums || pass->pairwise) {
+            EdgeSink<D> sink{pass, sums};
+            ok = engine.group(lanes, m, sink);
+        } else {
+            NoSink sink;
+            ok = engine.group(lanes, m, sink);
+        }
+        for (int r = 0; r < m; ++r) {
+            if (!ok) lanes[r].status = vs::kCancelled;
+            finish_lane(pass, d, lanes[r], pass->order[first + r]);
+        }
+        return;
+    }
+    for (int r = 0; r < m; ++r) pass->status[pass->order[first + r]] = vs::kNoMemory;
+}
+
+template <class D>
+void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int worker,
+                int64_t chunk) {
+    using T = typename D::T;
+    const vs::Chains& c = *pass->chains;
+    vs::Scratch& scratch = pass->scratch[worker];
+    const bool split = kind != vs::kGroup;
+    if (!split) scratch.reset();
+    const vs::Scratch::Mark start = scratch.mark();
+    const Input<typename D::In> in(c);
+    const Packed<T> packed = packed_view<T>(*pass->packing);
+    const int64_t stride = Tiling<T>(c.n_labels).Kp;
+    T* tmp = scratch.array<T>(2 * stride);
+    if (tmp == nullptr) {
+        for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
+        return;
+    }
+    std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(2 * stride));
+    D d(in, packed, tmp);
+    Ticker ticker(pass->control, worker == 0, c.n_labels);
+    if (!split) {
+        double* sums = pass->expectations
+                           ? pass->expectations + chunk * c.n_labels * c.n_labels
+                           : nullptr;
+        for (int64_t i = first; i < last; i += Exact<D>::kGroup) {
+            const vs::Scratch::Mark mark = scratch.mark();
+            const int m = static_cast<int>(last - i < Exact<D>::kGroup ? last - i
+                                                                       : Exact<D>::kGroup);
+            exact_group(pass, d, ticker, i, m, scratch, sums);
+            scratch.rewind(mark);
+        }
+        return;
+    }
+    // One chain in four half passes: the first two store, the others meet them.
+    Exact<D> engine(d, ticker);
+    const bool forward = kind == vs::kForward || kind == vs::kForwardMeet;
+    Lane<D>& s = *static_cast<Lane<D>*>(pass->split[2 * first + (forward ? 0 : 1)]);
+    const int64_t mid = s.n / 2;
+    bool ok = true;
+    NoSink sink;
+    switch (kind) {
+        case vs::kForward:
+            ok = engine.forward(&s, 1, 0, mid, Role::kStore);
+            break;
+        case vs::kBackward:
+            ok = engine.backward(&s, 1, 0, s.n - mid, Role::kStore, sink);
+            break;
+        case vs::kForwardMeet:
+            ok = engine.forward(&s, 1, mid, s.n, Role::kMeet);
+            break;
+        case vs::kBackwardMeet:
+            ok = engine.backward(&s, 1, s.n - mid, s.n, Role::kMeet, sink);
+            break;
+    }
+    if (!ok) s.status = vs::kCancelled;
+    scratch.rewind(start);
+}
+
+// Prepares and closes the lanes of a split chain.
+template <class D>
+bool split_open(vs::ExactPass* pass, int64_t which, void* forward, void* backward,
+                vs::Scratch& scratch) {
+    using T = typename D::T;
+    const Input<typename D::In> in(*pass->chains);
+    const Packed<T> packed = packed_view<T>(*pass->packing);
+    T* tmp = scratch.array<T>(2 * static_cast<int64_t>(Tiling<T>(pass->chains->n_labels).Kp));
+    if (tmp == nullptr) return false;
+    D d(in, packed, tmp);
+    void* lanes[2] = {forward, backward};
+    for (int r = 0; r < 2; ++r) {
+        if (!lane_init(*static_cast<Lane<D>*>(lanes[r]), d, *pass->chains, pass->order[which],
+                       static_cast<typename D::In*>(pass->marginals), scratch)) {
+            return false;
+        }
+        pass->split[2 * which + r] = lanes[r];
+    }
+    return true;
+}
+
+template <class D>
+void split_close(vs::ExactPass* pass, int64_t which, vs::Scratch& scratch) {
+    using T = typename D::T;
+    const Input<typename D::In> in(*pass->chains);
+    const Packed<T> packed = packed_view<T>(*pass->packing);
+    T* tmp = scratch.array<T>(2 * static_cast<int64_t>(Tiling<T>(pass->chains->n_labels).Kp));
+    D d(in, packed, tmp);
+    Lane<D>& s = *static_cast<Lane<D>*>(pass->split[2 * which]);
+    const Lane<D>& b = *static_cast<Lane<D>*>(pass->split[2 * which + 1]);
+    if (s.status == vs::kOk) s.status = b.status;
+    finish_lane(pass, d, s, pass->order[which]);
+}
+
+// Backward sampling: x_n ~ alpha_n, then x_i ~ alpha_i(.) E(., x_{i+1}). The exact pass runs
+// first: it is what vouches for alpha.
+template <class D>
+void sample_task(vs::ExactPass* pass, int64_t which, int64_t size, const double* uniforms,
+                 int64_t* states, int worker) {
+    using T = typename D::T;
+    const vs::Chains& c = *pass->chains;
+    vs::Scratch& scratch = pass->scratch[worker];
+    scratch.reset();
+    const int64_t sequence = pass->order[which];
+    const Input<typename D::In> in(c);
+    const Packed<T> packed = packed_view<T>(*pass->packing);
+    const int64_t stride = Tiling<T>(c.n_labels).Kp;
+    T* tmp = scratch.array<T>(3 * stride);
+    Lane<D> s;
+    if (tmp == nullptr) {
+        pass->status[sequence] = vs::kNoMemory;
+        return;
+    }
+    std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(3 * stride));
+    D d(in, packed, tmp);
+    T* column = tmp + 2 * stride;
+    Ticker ticker(pass->control, worker == 0, c.n_labels);
+    Exact<D> engine(d, ticker);
+    NoSink sink;
+    bool ok = lane_init(s, d, c, sequence, static_cast<typename D::In*>(nullptr), scratch);
+    if (ok) s.alpha = scratch.array<T>(s.n * stride);
+    double* weight = scratch.array<double>(stride);
+    if (!ok || scratch.failed) {
+        pass->status[sequence] = vs::kNoMemory;
+        return;
+    }
+    if (!engine.group(&s, 1, sink)) s.status = vs::kCancelled;
+    for (int64_t r = 0; r < size && s.status == vs::kOk; ++r) {
+        const double* u = uniforms + r * c.n_positions + s.begin;
+        int64_t* x = states + r * c.n_positions + s.begin;
+        for (int64_t i = s.n - 1; i >= 0; --i) {
+            if (!ticker.go_on()) {
+                s.status = vs::kCancelled;
+                break;
+            }
+            const T* message = nullptr;
+            if (i + 1 < s.n) {
+                message = d.column_message(s.edge + i, static_cast<int>(x[i + 1]), column);
+            }
+            x[i] = draw(d, s.alpha + i * stride, message, u[i], weight);
+        }
+    }
+    finish_lane(pass, d, s, sequence);
+}
+
+template <class D>
+int draw(const D& d, const typename D::T* a, const typename D::T* message, double u,
+         double* weight) {
+    d.weights(a, message, weight);
+    double total = 0.0;
+    for (int k = 0; k < d.K; ++k) total += weight[k];
+    const double target = u * total;
+    double sum = 0.0;
+    int last = 0;
+    for (int k = 0; k < d.K; ++k) {
+        if (!(weight[k] > 0.0)) continue;
+        last = k;
+        sum += weight[k];
+        if (target < sum) return k;
+    }
+    return last;
+}
+
+}  // namespace VS_NS

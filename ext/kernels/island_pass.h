@@ -1,0 +1,292 @@
+// Tasks of a pass with islands: whole sequences on one thread, or one long chain on the pool.
+#pragma once
+
+#include "kernels/islands.h"
+#include "kernels/pack.h"
+#include "kernels/table.h"
+
+namespace VS_NS {
+
+// Ascending heap sort: no standard containers in a level (see level.cpp).
+inline void sort_positions(int64_t* x, int64_t n) {
+    auto sift = [x](int64_t root, int64_t end) {
+        for (;;) {
+            int64_t child = 2 * root + 1;
+            if (child >= end) return;
+            if (child + 1 < end && x[child] < x[child + 1]) ++child;
+            if (x[root] >= x[child]) return;
+            const int64_t t = x[root];
+            x[root] = x[child];
+            x[child] = t;
+            root = child;
+        }
+    };
+    for (int64_t i = n / 2; i-- > 0;) sift(i, n);
+    for (int64_t end = n; end-- > 1;) {
+        const int64_t t = x[0];
+        x[0] = x[end];
+        x[end] = t;
+        sift(0, end);
+    }
+}
+
+// The arithmetic and buffers of one worker.
+template <class D>
+struct IslandBench {
+    using T = typename D::T;
+    Input<typename D::In> in;
+    Packed<T> packed;
+    T* rows;
+    D d;
+    Ticker ticker;
+    IslandWorker<D> worker;
+
+    // rows: 4 * stride numbers.
+    IslandBench(vs::IslandPass* pass, int index, T* buffer, int64_t stride)
+        : in(*pass->chains),
+          packed(packed_view<T>(*pass->packing)),
+          rows(buffer),
+          d(in, packed, buffer),
+          ticker(pass->control, index == 0, pass->chains->n_labels),
+          worker{d, ticker, pass->keep[index], buffer + 2 * stride, buffer + 3 * stride} {
+        std::memset(buffer, 0, sizeof(T) * static_cast<size_t>(4 * stride));
+        d.clear(worker.psi);
+        d.clear(worker.product);
+    }
+    IslandBench(const IslandBench&) = delete;
+    IslandBench& operator=(const IslandBench&) = delete;
+};
+
+template <class D>
+void islands_close(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, int64_t sequence,
+                   vs::Counts& counts, const vs::Counts& of_sequence) {
+    pass->status[sequence] = w.status;
+    if (w.status != vs::kOk) return;
+    vs::Counts c = of_sequence;
+    pass->log_z[sequence] = s.finish(w, c);
+    counts.islands += c.islands;
+    counts.segments += c.segments;
+    counts.released += c.released;
+    counts.flipped += c.flipped;
+    counts.unsettled += c.unsettled;
+    if (c.rounds > counts.rounds) counts.rounds = c.rounds;
+    pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
+}
+
+template <class D>
+void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) {
+    using T = typename D::T;
+    vs::Scratch& keep = pass->keep[index];
+    keep.reset();
+    const int64_t stride = Tiling<T>(pass->chains->n_labels).Kp;
+    T* buffer = keep.array<T>(4 * stride);
+    if (buffer == nullptr) {
+        for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
+        return;
+    }
+    IslandBench<D> bench(pass, index, buffer, stride);
+    IslandWorker<D>& w = bench.worker;
+    vs::Counts& counts = pass->counts[index];
+    for (int64_t i = first; i < last; ++i) {
+        const int64_t sequence = pass->order[i];
+        const vs::Scratch::Mark mark = keep.mark();
+        const int64_t full = bench.d.full_messages, sparse = w.sparse;
+        vs::Counts c;
+        Islands<D> s;
+        w.status = vs::kOk;
+        const int64_t n = pass->chains->offset[sequence + 1] - pass->chains->offset[sequence];
+        int64_t* list = keep.array<int64_t>(2 * n);
+        if (!s.init(bench.d, *pass->chains, sequence, static_cast<typename D::In*>(pass->marginals),
+                    pass->islands, pass->zeta, pass->revisit != 0, true, keep) ||
+            list == nullptr) {
+            w.status = vs::kNoMemory;
+        } else if (s.span(w, 0, n)) {
+            int64_t *changed = list, *touched = list + n;
+            int64_t m = n, n_changed = 0;
+            for (int64_t q = 0; q < n; ++q) touched[q] = q;
+            for (;;) {
+                const bool limited = pass->revisit >= 0 && c.rounds >= pass->revisit;
+                bool pending = false;
+                if (!s.decide(w, touched, m, limited, c, changed, &n_changed, &pending)) break;
+                c.unsettled = pending;
+                if (n_changed == 0) break;
+                ++c.rounds;
+                m = 0;
+                if (!s.redo(w, changed, n_changed, touched, &m)) break;
+                if (!s.refresh(w, touched, m)) break;
+                s.forget(changed, n_changed);
+                sort_positions(touched, m);
+            }
+        }
+        islands_close(pass, s, w, sequence, counts, c);
+        if (w.status == vs::kOk) {
+            counts.full += bench.d.full_messages - full;
+            counts.sparse += w.sparse - sparse;
+        }
+        keep.rewind(mark);
+    }
+}
+
+// One long chain: spans between local islands in parallel, then each round's redo in parallel.
+template <class D>
+class LongIslands {
+    using T = typename D::T;
+    using In = typename D::In;
+
+  public:
+    LongIslands(vs::IslandPass* pass, int64_t which, int64_t span)
+        : pass_(pass), sequence_(pass->order[which]), span_(span) {}
+
+    void run() {
+        vs::Scratch& keep = pass_->keep[0];
+        stride_ = Tiling<T>(pass_->chains->n_labels).Kp;
+        n_ = pass_->chains->offset[sequence_ + 1] - pass_->chains->offset[sequence_];
+        T* buffer = keep.array<T>(4 * stride_);
+        const int64_t pieces = (n_ + span_ - 1) / span_;
+        cut_ = keep.array<int64_t>(pieces + 2);
+        status_ = keep.array<std::atomic<int32_t>>(1);
+        changed_ = keep.array<int64_t>(n_);
+        touched_ = keep.array<int64_t>(2 * n_ + pieces);
+        if (keep.failed) {
+            pass_->status[sequence_] = vs::kNoMemory;
+            return;
+        }
+        status_->store(vs::kOk);
+        IslandBench<D> bench(pass_, 0, buffer, stride_);
+        IslandWorker<D>& w = bench.worker;
+        vs::Counts c;
+        if (!s_.init(bench.d, *pass_->chains, sequence_, static_cast<In*>(pass_->marginals),
+                     pass_->islands, pass_->zeta, pass_->revisit != 0, false, keep)) {
+            w.status = vs::kNoMemory;
+        } else {
+            w.status = rounds(w, c, pieces);
+        }
+        vs::Counts& counts = pass_->counts[0];
+        counts.full += bench.d.full_messages;
+        counts.sparse += w.sparse;
+        islands_close(pass_, s_, w, sequence_, counts, c);
+    }
+
+  private:
+    vs::Status rounds(IslandWorker<D>& w, vs::Counts& c, int64_t pieces) {
+        // Cuts: the first local island at or after each multiple of the span.
+        n_cuts_ = 0;
+        cut_[n_cuts_++] = 0;
+        for (int64_t p = 1; p < pieces; ++p) {
+            int64_t i = p * span_;
+            if (i <= cut_[n_cuts_ - 1]) continue;
+            while (i < n_ && !s_.island(i)) {
+                if (!w.t.go_on()) return vs::kCancelled;
+                if (!s_.local(w, i)) return w.status;
+                if (s_.island(i)) break;
+                ++i;
+            }
+            if (i >= n_) break;
+            cut_[n_cuts_++] = i;
+        }
+        cut_[n_cuts_] = n_;
+        parallel(&LongIslands::span_piece, n_cuts_);
+        if (status_->load() != vs::kOk) return static_cast<vs::Status>(status_->load());
+        double peak;
+        for (int64_t p = 1; p < n_cuts_; ++p) {
+            if (!s_.actual(w, cut_[p], &peak)) return w.status;
+        }
+        // Positions with an event after round 0.
+        int64_t m = 0;
+        for (int64_t i = 0; i < n_; ++i) {
+            if (s_.event[i] != Islands<D>::kNone) touched_[m++] = i;
+        }
+        for (;;) {
+            const bool limited = pass_->revisit >= 0 && c.rounds >= pass_->revisit;
+            bool pending = false;
+            if (!s_.decide(w, touched_, m, limited, c, changed_, &n_changed_, &pending)) {
+                return w.status;
+            }
+            c.unsettled = pending;
+            if (n_changed_ == 0) return vs::kOk;
+            ++c.rounds;
+            cut_changes();
+            parallel(&LongIslands::redo_piece, n_chunks_);
+            if (status_->load() == vs::kOk) parallel(&LongIslands::refresh_piece, n_chunks_);
+            if (status_->load() != vs::kOk) return static_cast<vs::Status>(status_->load());
+            s_.forget(changed_, n_changed_);
+            m = 0;
+            for (int64_t q = 0; q < n_chunks_; ++q) {
+                for (int64_t k = 0; k < count_[q]; ++k) {
+                    const int64_t i = list_[q][k];
+                    if (s_.event[i] != Islands<D>::kNone) touched_[m++] = i;
+                }
+            }
+            sort_positions(touched_, m);
+        }
+    }
+
+    // Cuts the list of changes into chunks that do not reach across each other.
+    void cut_changes() {
+        const int64_t want = n_changed_ / kMaxChunks + 8;
+        n_chunks_ = 0;
+        int64_t first = 0;
+        for (int64_t q = 1; q <= n_changed_; ++q) {
+            const bool end = q == n_changed_;
+            if (!end && (q - first < want || n_chunks_ + 1 >= kMaxChunks ||
+                         !s_.separable(changed_[q - 1], changed_[q]))) {
+                continue;
+            }
+            first_[n_chunks_] = first;
+            last_[n_chunks_++] = q;
+            first = q;
+        }
+    }
+
+    void span_piece(IslandWorker<D>& w, int64_t p) { s_.span(w, cut_[p], cut_[p + 1]); }
+    void redo_piece(IslandWorker<D>& w, int64_t q) {
+        const int64_t* list = changed_ + first_[q];
+        const int64_t m = last_[q] - first_[q];
+        // At most everything between the islands around the chunk is touched.
+        int64_t a = list[0], z = list[m - 1];
+        for (--a; a > 0 && !s_.island(a);) --a;
+        for (++z; z < n_ - 1 && !s_.island(z);) ++z;
+        list_[q] = w.keep.template array<int64_t>(z - a + 1 > 0 ? z - a + 2 : 2);
+        count_[q] = 0;
+        if (list_[q] == nullptr) {
+            w.status = vs::kNoMemory;
+            return;
+        }
+        s_.redo(w, list, m, list_[q], &count_[q]);
+    }
+    void refresh_piece(IslandWorker<D>& w, int64_t q) { s_.refresh(w, list_[q], count_[q]); }
+
+    using Piece = void (LongIslands::*)(IslandWorker<D>&, int64_t);
+    void parallel(Piece piece, int64_t count) {
+        piece_ = piece;
+        pass_->parallel(pass_->self, &LongIslands::trampoline, this, count);
+    }
+    static void trampoline(void* self, int64_t index, int worker) {
+        LongIslands& o = *static_cast<LongIslands*>(self);
+        if (o.status_->load(std::memory_order_relaxed) != vs::kOk) return;
+        vs::Scratch& tmp = o.pass_->temporary[worker];
+        tmp.reset();
+        T* buffer = tmp.template array<T>(4 * o.stride_);
+        if (buffer == nullptr) {
+            o.status_->store(vs::kNoMemory);
+            return;
+        }
+        IslandBench<D> bench(o.pass_, worker, buffer, o.stride_);
+        (o.*o.piece_)(bench.worker, index);
+        if (bench.worker.status != vs::kOk) o.status_->store(bench.worker.status);
+        o.pass_->counts[worker].full += bench.d.full_messages;
+        o.pass_->counts[worker].sparse += bench.worker.sparse;
+    }
+
+    static constexpr int64_t kMaxChunks = 256;
+    vs::IslandPass* pass_;
+    int64_t sequence_, span_, stride_ = 0, n_ = 0, n_cuts_ = 0, n_changed_ = 0, n_chunks_ = 0;
+    Islands<D> s_;
+    int64_t *cut_ = nullptr, *changed_ = nullptr, *touched_ = nullptr;
+    std::atomic<int32_t>* status_ = nullptr;
+    int64_t first_[kMaxChunks], last_[kMaxChunks], count_[kMaxChunks];
+    int64_t* list_[kMaxChunks];
+    Piece piece_ = nullptr;
+};
+
+}  // namespace VS_NS

@@ -1,0 +1,488 @@
+// Islands of certainty (SMM11 section 3) in an order-free formulation.
+//
+// Round 0. Variables whose local factor has a mode >= zeta are islands. Between two of them lies
+// a gap; each gap is swept by a forward and a backward pass that meet in its middle. In its first
+// half a pass turns a variable into an island when psi * message reaches zeta; in its second half,
+// where the other direction's message is known, when m' does (only if revisiting is allowed).
+// Out of an island a message is one row (column) of the transition: O(K).
+// Round r >= 1. All events are read off the m' of round r - 1 at once, then only the messages
+// between a changed variable and the next unchanged island are computed again:
+//   a segment without mass given its islands        -> its islands are released
+//   an island whose m' has no value >= zeta         -> released
+//   an island whose mode has moved                  -> takes the new value once, then released
+//   a free variable, never released, with m' >= zeta -> island
+// A variable can become an island, flip and be released once each: at most 3 n events, and every
+// round but the last has one. What happens in a gap depends on the gap alone and rounds are
+// synchronous, so neither threads nor the cutting into spans can show.
+#pragma once
+
+#include "kernels/domain.h"
+#include "kernels/scratch.h"
+#include "kernels/ticker.h"
+
+namespace VS_NS {
+
+// What one thread brings along.
+template <class D>
+struct IslandWorker {
+    using T = typename D::T;
+    D& d;
+    Ticker& t;
+    vs::Scratch& keep;  // rows of messages, until the sequence is done
+    T* psi;             // (Kp,)
+    T* product;         // (Kp,)
+    int64_t sparse = 0;
+    vs::Status status = vs::kOk;
+};
+
+template <class D>
+class Islands {
+  public:
+    using T = typename D::T;
+    using In = typename D::In;
+    using Worker = IslandWorker<D>;
+
+    enum Flag : uint8_t {
+        kIsland = 1,
+        kReleased = 2,
+        kFlipped = 4,
+        kForward = 8,    // changed: messages to the right must be computed again
+        kBackward = 16,  // ... to the left
+        kDoomed = 64,    // to be released in this round
+        kLocal = 128,    // an island by its local factor
+    };
+    enum Event : uint8_t { kNone, kDead, kContradiction, kRelease, kFlip, kBecome };
+
+    int64_t begin, n, edge;
+    In* out;
+    int32_t* held;
+    double zeta;
+    bool decide_late;  // revisiting is allowed
+    uint8_t *flag, *event;
+    std::atomic<uint8_t>* stale;  // m' must be computed again; the only bytes two threads may set
+    const T **f, **b;   // message into i from the left, from the right
+    T **own_f, **own_b;  // rows allocated for them
+    double *scale_f, *scale_b, *log_mass, *shift;
+    T* ones;
+    T* psi_rows = nullptr;  // (n, Kp) or null: computed again
+
+    bool init(D& d, const vs::Chains& c, int64_t sequence, In* marginals, int32_t* islands,
+              double threshold, bool late, bool keep_psi, vs::Scratch& s) {
+        begin = c.offset[sequence];
+        n = c.offset[sequence + 1] - begin;
+        edge = c.edge[sequence];
+        out = marginals + begin * d.K;
+        held = islands + begin;
+        zeta = threshold;
+        decide_late = late;
+        flag = s.array<uint8_t>(2 * n);
+        stale = s.array<std::atomic<uint8_t>>(n);
+        f = s.array<const T*>(2 * n);
+        own_f = s.array<T*>(2 * n);
+        scale_f = s.array<double>(4 * n);
+        ones = s.array<T>(d.Kp);
+        if (keep_psi) psi_rows = s.array<T>(n * d.Kp);
+        if (s.failed) return false;
+        event = flag + n;
+        b = f + n;
+        own_b = own_f + n;
+        scale_b = scale_f + n;
+        log_mass = scale_f + 2 * n;
+        shift = scale_f + 3 * n;
+        std::memset(flag, 0, static_cast<size_t>(2 * n));
+        for (int64_t i = 0; i < n; ++i) {
+            stale[i].store(0, std::memory_order_relaxed);
+            held[i] = -1;
+        }
+        std::memset(own_f, 0, sizeof(T*) * static_cast<size_t>(2 * n));
+        d.clear(ones);
+        d.ones(ones);
+        return true;
+    }
+
+    bool island(int64_t i) const { return flag[i] & kIsland; }
+
+    const T* psi(Worker& w, int64_t i) {
+        if (psi_rows) return psi_rows + i * w.d.Kp;
+        w.d.local(begin + i, i == 0, i == n - 1, w.psi);
+        return w.psi;
+    }
+
+    // The local factor of i; an island when its mode reaches zeta.
+    bool local(Worker& w, int64_t i) {
+        T* p = psi_rows ? psi_rows + i * w.d.Kp : w.psi;
+        const Local l = w.d.local(begin + i, i == 0, i == n - 1, p);
+        shift[i] = l.shift;
+        if (!(l.sum > 0.0)) {
+            w.status = vs::kInfeasible;
+            return false;
+        }
+        if (1.0 >= zeta * l.sum) {
+            become(i, row_argmax(p, w.d.K));
+            flag[i] |= kLocal;
+        }
+        return true;
+    }
+
+    // f[i]: the message from i - 1.
+    bool pull_forward(Worker& w, int64_t i) {
+        D& d = w.d;
+        if (i == 0) {
+            f[0] = ones;
+            scale_f[0] = 0.0;
+            ++w.sparse;
+            return true;
+        }
+        const int64_t e = edge + i - 1;
+        if (island(i - 1)) {
+            if (d.copies_rows() && !own(w, &own_f[i])) return false;
+            f[i] = d.row_message(e, held[i - 1], own_f[i]);
+            scale_f[i] = 0.0;
+            ++w.sparse;
+            return true;
+        }
+        if (!own(w, &own_f[i])) return false;
+        scale_f[i] = scale_f[i - 1];
+        if (!d.absorb(psi(w, i - 1), f[i - 1], true, w.product, &scale_f[i])) return widen(w);
+        const T* x = w.product;
+        T* y = own_f[i];
+        double unused = 0.0;
+        d.forward(&e, 1, &x, &y, &unused);
+        f[i] = y;
+        return w.t.go_on() || cancel(w);
+    }
+
+    // b[i]: the message from i + 1.
+    bool pull_backward(Worker& w, int64_t i) {
+        D& d = w.d;
+        if (i == n - 1) {
+            b[i] = ones;
+            scale_b[i] = 0.0;
+            ++w.sparse;
+            return true;
+        }
+        const int64_t e = edge + i;
+        if (island(i + 1)) {
+            if (d.copies_rows() && !own(w, &own_b[i])) return false;
+            b[i] = d.column_message(e, held[i + 1], own_b[i]);
+            scale_b[i] = 0.0;
+            ++w.sparse;
+            return true;
+        }
+        if (!own(w, &own_b[i])) return false;
+        scale_b[i] = scale_b[i + 1];
+        if (!d.absorb(psi(w, i + 1), b[i + 1], true, w.product, &scale_b[i])) return widen(w);
+        const T* x = w.product;
+        T* y = own_b[i];
+        d.backward(&e, 1, &x, &y);
+        b[i] = y;
+        return w.t.go_on() || cancel(w);
+    }
+
+    // m'_i from both messages; notes the event that it calls for.
+    bool actual(Worker& w, int64_t i, double* peak) {
+        D& d = w.d;
+        double unused = 0.0, mass = 0.0;
+        *peak = 0.0;
+        d.absorb(psi(w, i), f[i], false, w.product, &unused);
+        In* p = out + i * d.K;
+        const vs::Status s = d.template marginal<true>(w.product, b[i], p, &mass, peak);
+        if (s == vs::kWiden) return widen(w);
+        event[i] = kNone;
+        if (s == vs::kInfeasible) {
+            event[i] = kDead;
+            return true;
+        }
+        log_mass[i] = d.log_mass(mass);
+        *peak = static_cast<double>(static_cast<In>(*peak));
+        if (island(i)) {
+            const int v = held[i];
+            const double pv = static_cast<double>(p[v]);
+            if (!D::alive(w.product[v]) || !D::alive(b[i][v])) {
+                event[i] = kContradiction;
+            } else if (!(pv >= zeta && pv >= *peak)) {
+                event[i] = *peak >= zeta ? kFlip : kRelease;
+            }
+        } else if (!(flag[i] & kReleased) && *peak >= zeta) {
+            event[i] = kBecome;
+        }
+        return true;
+    }
+
+    // Round 0 on positions [lo, hi): lo is the sequence's start or a local island, so is hi.
+    // Messages into hi from the left and into lo from the right are computed too; m' of lo is
+    // left to the caller when lo > 0.
+    bool span(Worker& w, int64_t lo, int64_t hi) {
+        for (int64_t i = lo; i < hi; ++i) {
+            if (!local(w, i)) return false;
+        }
+        for (int64_t a = lo; a < hi;) {
+            if (island(a)) {
+                ++a;
+                continue;
+            }
+            int64_t z = a + 1;
+            while (z < hi && !island(z)) ++z;
+            if (!gap(w, a, z)) return false;
+            a = z;
+        }
+        double peak;
+        for (int64_t i = lo; i < hi; ++i) {
+            if (!(flag[i] & kLocal)) continue;
+            const bool whole = i > lo || i == 0;
+            if (whole && !pull_forward(w, i)) return false;
+            if (!pull_backward(w, i)) return false;
+            if (whole && !actual(w, i, &peak)) return false;
+        }
+        return hi >= n || pull_forward(w, hi);
+    }
+
+    // Marks in `flag` the variables that change in this round; `limited`: contradictions only.
+    // Appends them to `changed` in ascending order. False: the full model is infeasible (w.status).
+    // Events are read from positions `at[0..count)`, ascending.
+    bool decide(Worker& w, const int64_t* at, int64_t count, bool limited, vs::Counts& counts,
+                int64_t* changed, int64_t* n_changed, bool* pending) {
+        // Contradictions first: they are judged on the islands of the last round.
+        int64_t handled = 0;
+        for (int64_t q = 0; q < count; ++q) {
+            const int64_t i = at[q];
+            if (event[i] == kContradiction) {
+                doom(i);
+                if (!D::alive(f[i][held[i]])) doom(previous_island(i));
+                if (!D::alive(b[i][held[i]])) doom(next_island(i));
+            } else if (event[i] == kDead && island(i)) {
+                doom(i);
+            } else if (event[i] == kDead && i >= handled) {
+                const int64_t p = previous_island(i), z = next_island(i);
+                handled = z;
+                if (p < 0 && z >= n) {
+                    w.status = vs::kInfeasible;
+                    return false;
+                }
+                doom(p);
+                doom(z);
+            }
+        }
+        // A doomed neighbour may carry no event of its own: collect them by walking outwards.
+        int64_t m = 0;
+        handled = 0;
+        for (int64_t q = 0; q < count; ++q) {
+            const int64_t i = at[q];
+            if (event[i] == kDead && !island(i)) {
+                if (i < handled) continue;
+                handled = next_island(i);
+            }
+            if (event[i] == kContradiction || event[i] == kDead) {
+                const int64_t p = previous_island(i), z = next_island(i);
+                if (p >= 0 && (flag[p] & kDoomed)) m = insert(changed, m, p);
+                if (flag[i] & kDoomed) m = insert(changed, m, i);
+                if (z < n && (flag[z] & kDoomed)) m = insert(changed, m, z);
+                continue;
+            }
+            if (event[i] == kNone || (flag[i] & kDoomed)) continue;
+            if (limited) {
+                *pending = true;
+                continue;
+            }
+            m = insert(changed, m, i);
+        }
+        for (int64_t q = 0; q < m; ++q) {
+            const int64_t i = changed[q];
+            if ((flag[i] & kDoomed) || event[i] == kRelease ||
+                (event[i] == kFlip && (flag[i] & kFlipped))) {
+                flag[i] = static_cast<uint8_t>((flag[i] & ~(kIsland | kDoomed)) | kReleased);
+                held[i] = -1;
+                ++counts.released;
+            } else if (event[i] == kFlip) {
+                flag[i] |= kFlipped;
+                held[i] = row_argmax(out + i * w.d.K, w.d.K);
+                ++counts.flipped;
+            } else {
+                become(i, row_argmax(out + i * w.d.K, w.d.K));
+            }
+            event[i] = kNone;
+            flag[i] |= kForward | kBackward;
+        }
+        *n_changed = m;
+        return true;
+    }
+
+    // Messages that the changes of one round touch; appends the positions touched. The caller
+    // cuts the list of changes where both neighbours are islands or an island lies between.
+    bool redo(Worker& w, const int64_t* changed, int64_t m, int64_t* touched, int64_t* n_touched) {
+        for (int64_t q = 0; q < m; ++q) {
+            if (!redo_forward(w, changed[q], n, touched, n_touched)) return false;
+        }
+        for (int64_t q = m; q-- > 0;) {
+            if (!redo_backward(w, changed[q], -1, touched, n_touched)) return false;
+        }
+        return true;
+    }
+    bool separable(int64_t x, int64_t y) const {  // changes x < y do not reach across each other
+        if (island(x) && island(y)) return true;
+        for (int64_t i = x + 1; i < y; ++i) {
+            if (island(i)) return true;
+        }
+        return false;
+    }
+    bool refresh(Worker& w, const int64_t* touched, int64_t count) {
+        double peak;
+        for (int64_t q = 0; q < count; ++q) {
+            if (!actual(w, touched[q], &peak)) return false;
+            stale[touched[q]].store(0, std::memory_order_relaxed);
+        }
+        return true;
+    }
+    void forget(const int64_t* changed, int64_t m) {  // the round is over
+        for (int64_t q = 0; q < m; ++q) {
+            flag[changed[q]] &= static_cast<uint8_t>(~(kForward | kBackward));
+        }
+    }
+
+    // log mass of the configurations that agree with the islands; counts what is left.
+    double finish(Worker& w, vs::Counts& counts) {
+        D& d = w.d;
+        Sum total;
+        for (int64_t i = 0; i < n; ++i) {
+            if (island(i)) {
+                ++counts.islands;
+                total.add(static_cast<double>(
+                    d.in.score(begin + i, held[i], i == 0, i == n - 1)));
+                if (i > 0 && island(i - 1)) {
+                    total.add(static_cast<double>(
+                        d.in.edge_score(edge + i - 1, held[i - 1], held[i])));
+                }
+                continue;
+            }
+            total.add(shift[i]);
+            if (i > 0) total.add(d.edge_shift(edge + i - 1));
+            if (i + 1 < n && island(i + 1)) total.add(d.edge_shift(edge + i));
+            if (i == 0 || island(i - 1)) {
+                ++counts.segments;
+                total.add(log_mass[i] + D::kUnit * (scale_f[i] + scale_b[i]));
+            }
+        }
+        return total.total();
+    }
+
+  private:
+    // A gap [a, z) between local islands: two passes that meet in the middle.
+    bool gap(Worker& w, int64_t a, int64_t z) {
+        D& d = w.d;
+        const int64_t mid = a + (z - a) / 2;
+        double peak, unused = 0.0;
+        for (int64_t i = a; i < mid; ++i) {
+            if (!pull_forward(w, i)) return false;
+            d.absorb(psi(w, i), f[i], false, w.product, &unused);
+            if (peaked(w)) become(i, row_argmax(w.product, d.K));
+        }
+        for (int64_t i = z - 1; i >= mid; --i) {
+            if (!pull_backward(w, i)) return false;
+            d.absorb(psi(w, i), b[i], false, w.product, &unused);
+            if (peaked(w)) become(i, row_argmax(w.product, d.K));
+        }
+        bool again = false;
+        for (int64_t i = mid; i < z; ++i) {
+            if (!pull_forward(w, i) || !actual(w, i, &peak)) return false;
+            again |= late(w, i, kBackward);
+        }
+        for (int64_t i = mid - 1; i >= a; --i) {
+            if (!pull_backward(w, i) || !actual(w, i, &peak)) return false;
+            again |= late(w, i, kForward);
+        }
+        if (!again) return true;
+        int64_t ignored = 0;
+        for (int64_t i = a; i < z; ++i) {
+            if ((flag[i] & kForward) && !redo_forward(w, i, z, nullptr, &ignored)) return false;
+        }
+        for (int64_t i = z; i-- > a;) {
+            if ((flag[i] & kBackward) && !redo_backward(w, i, a - 1, nullptr, &ignored)) {
+                return false;
+            }
+        }
+        for (int64_t i = a; i < z; ++i) {
+            if (stale[i].load(std::memory_order_relaxed) && !actual(w, i, &peak)) return false;
+            stale[i].store(0, std::memory_order_relaxed);
+            flag[i] &= static_cast<uint8_t>(~(kForward | kBackward));
+        }
+        return true;
+    }
+    bool peaked(Worker& w) const {
+        double sum, max;
+        w.d.sum_and_max(w.product, &sum, &max);
+        return max > 0.0 && max >= zeta * sum;
+    }
+    // An island found when its second message arrives: the first direction is stale beyond it.
+    bool late(Worker& w, int64_t i, Flag stale) {
+        if (!decide_late || event[i] != kBecome) return false;
+        become(i, row_argmax(out + i * w.d.K, w.d.K));
+        event[i] = kNone;
+        flag[i] |= stale;
+        return true;
+    }
+    bool redo_forward(Worker& w, int64_t i, int64_t limit, int64_t* touched, int64_t* m) {
+        for (int64_t j = i + 1; j < limit; ++j) {
+            if (!pull_forward(w, j)) return false;
+            touch(j, touched, m);
+            if (island(j) || (flag[j] & kForward)) break;
+        }
+        return true;
+    }
+    bool redo_backward(Worker& w, int64_t i, int64_t limit, int64_t* touched, int64_t* m) {
+        for (int64_t j = i - 1; j > limit; --j) {
+            if (!pull_backward(w, j)) return false;
+            touch(j, touched, m);
+            if (island(j) || (flag[j] & kBackward)) break;
+        }
+        return true;
+    }
+    // Each touched position is refreshed once.
+    void touch(int64_t j, int64_t* touched, int64_t* m) {
+        if (stale[j].exchange(1, std::memory_order_relaxed)) return;
+        if (touched) touched[(*m)++] = j;
+    }
+    int64_t previous_island(int64_t i) const {
+        for (--i; i >= 0 && !island(i);) --i;
+        return i;
+    }
+    int64_t next_island(int64_t i) const {
+        for (++i; i < n && !island(i);) ++i;
+        return i;
+    }
+    void doom(int64_t i) {
+        if (i >= 0 && i < n) flag[i] |= kDoomed;
+    }
+    // Keeps `changed` ascending and without repeats; entries arrive nearly in order.
+    static int64_t insert(int64_t* changed, int64_t m, int64_t i) {
+        int64_t q = m;
+        while (q > 0 && changed[q - 1] > i) --q;
+        if (q > 0 && changed[q - 1] == i) return m;
+        for (int64_t r = m; r > q; --r) changed[r] = changed[r - 1];
+        changed[q] = i;
+        return m + 1;
+    }
+    void become(int64_t i, int v) {
+        flag[i] |= kIsland;
+        held[i] = v;
+    }
+    bool own(Worker& w, T** row) {
+        if (*row) return true;
+        *row = w.keep.template array<T>(w.d.Kp);
+        if (*row == nullptr) {
+            w.status = vs::kNoMemory;
+            return false;
+        }
+        w.d.clear(*row);
+        return true;
+    }
+    bool widen(Worker& w) {
+        w.status = vs::kWiden;
+        return false;
+    }
+    bool cancel(Worker& w) {
+        w.status = vs::kCancelled;
+        return false;
+    }
+};
+
+}  // namespace VS_NS

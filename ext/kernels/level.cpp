@@ -1,0 +1,178 @@
+// Compiled once per SIMD level (VS_LEVEL); nothing here may be shared between levels, so no
+// standard containers: an inline function of theirs compiled for a newer machine could be the
+// copy that the linker keeps.
+#include "kernels/decode.h"
+#include "kernels/exact_pass.h"
+#include "kernels/island_pass.h"
+#include "kernels/pack.h"
+#include "kernels/table.h"
+
+namespace VS_NS {
+
+static void layout(int dtype, int64_t labels, int64_t* stride, int64_t* packed) {
+    if (dtype == vs::kFloat32) {
+        const Tiling<float> g(labels);
+        *stride = g.Kp;
+        *packed = g.packed_size();
+    } else {
+        const Tiling<double> g(labels);
+        *stride = g.Kp;
+        *packed = g.packed_size();
+    }
+}
+
+template <class T>
+static double max_finite_of(const T* x, int64_t n) {
+    using V = Vec<T>;
+    const T lowest = -static_cast<T>(__builtin_huge_val());
+    V m = V::set1(lowest);
+    int64_t i = 0;
+    for (; i + V::N <= n; i += V::N) m = V::max(m, V::load(x + i));
+    if (i < n) m = V::max(m, V::load_part(x + i, static_cast<int>(n - i), lowest));
+    const T top = m.hmax();
+    return top > lowest ? static_cast<double>(top) : 0.0;
+}
+
+static double max_finite(int dtype, const void* x, int64_t n) {
+    return dtype == vs::kFloat32 ? max_finite_of(static_cast<const float*>(x), n)
+                                 : max_finite_of(static_cast<const double*>(x), n);
+}
+
+template <class T>
+static int64_t find_bad_in(const T* x, int64_t n) {
+    using V = Vec<T>;
+    int64_t i = 0;
+    for (; i + V::N <= n; i += V::N) {
+        if (V::load(x + i).any_bad()) break;
+    }
+    for (; i < n; ++i) {
+        if (!(x[i] <= -ExpConst<T>::kMostNegative)) return i;
+    }
+    return -1;
+}
+
+static int64_t find_bad(int dtype, const void* x, int64_t n) {
+    return dtype == vs::kFloat32 ? find_bad_in(static_cast<const float*>(x), n)
+                                 : find_bad_in(static_cast<const double*>(x), n);
+}
+
+// Calls f with a null pointer of the arithmetic's type.
+template <class F>
+static VS_INLINE void with_arithmetic(int arithmetic, F f) {
+    switch (arithmetic) {
+        case vs::kLinear32:
+            return f(static_cast<Linear<float, float>*>(nullptr));
+        case vs::kLinear64of32:
+            return f(static_cast<Linear<double, float>*>(nullptr));
+        case vs::kLog32:
+            return f(static_cast<Log<float>*>(nullptr));
+        case vs::kLinear64:
+            return f(static_cast<Linear<double, double>*>(nullptr));
+        case vs::kLog64:
+            return f(static_cast<Log<double>*>(nullptr));
+    }
+}
+
+template <class D>
+struct Type {
+    using type = D;
+};
+template <class D>
+struct Type<D*> {
+    using type = D;
+};
+#define VS_DOMAIN(d) typename Type<decltype(d)>::type
+
+static void exact(int arithmetic, vs::ExactPass* pass, int kind, int64_t first, int64_t last,
+                  int worker, int64_t chunk) {
+    with_arithmetic(arithmetic, [&](auto d) {
+        exact_task<VS_DOMAIN(d)>(pass, kind, first, last, worker, chunk);
+    });
+}
+
+static bool open_split(int arithmetic, vs::ExactPass* pass, int64_t which, void* forward,
+                       void* backward, vs::Scratch* scratch) {
+    bool ok = false;
+    with_arithmetic(arithmetic, [&](auto d) {
+        ok = split_open<VS_DOMAIN(d)>(pass, which, forward, backward, *scratch);
+    });
+    return ok;
+}
+
+static void close_split(int arithmetic, vs::ExactPass* pass, int64_t which,
+                        vs::Scratch* scratch) {
+    with_arithmetic(arithmetic,
+                    [&](auto d) { split_close<VS_DOMAIN(d)>(pass, which, *scratch); });
+}
+
+static void islands(int arithmetic, vs::IslandPass* pass, int64_t first, int64_t last,
+                    int worker) {
+    with_arithmetic(arithmetic,
+                    [&](auto d) { islands_task<VS_DOMAIN(d)>(pass, first, last, worker); });
+}
+
+static void islands_long(int arithmetic, vs::IslandPass* pass, int64_t which, int64_t span) {
+    with_arithmetic(arithmetic,
+                    [&](auto d) { LongIslands<VS_DOMAIN(d)>(pass, which, span).run(); });
+}
+
+static void sample(int arithmetic, vs::ExactPass* pass, int64_t which, int64_t size,
+                   const double* uniforms, int64_t* states, int worker) {
+    with_arithmetic(arithmetic, [&](auto d) {
+        sample_task<VS_DOMAIN(d)>(pass, which, size, uniforms, states, worker);
+    });
+}
+
+static int64_t lane_bytes() { return static_cast<int64_t>(sizeof(Lane<Log<double>>)); }
+
+template <class T>
+static double peak_of(int64_t iterations) {
+    using V = Vec<T>;
+    constexpr int kChains = 10;
+    V a[kChains];
+    for (int i = 0; i < kChains; ++i) a[i] = V::set1(T(1e-3) * T(i));
+    const V x = V::set1(T(0.999)), y = V::set1(T(1e-3));
+    for (int64_t i = 0; i < iterations; ++i) {
+        for (int j = 0; j < kChains; ++j) a[j] = V::fma(a[j], x, y);
+    }
+    volatile T keep = T(0);
+    for (int j = 0; j < kChains; ++j) keep = keep + a[j].hsum();
+    return 2.0 * kChains * V::N * static_cast<double>(iterations);
+}
+
+static double peak(int dtype, int64_t iterations) {
+    return dtype == vs::kFloat32 ? peak_of<float>(iterations) : peak_of<double>(iterations);
+}
+
+static const vs::Level kLevel = {
+#if VS_LEVEL == VS_LEVEL_V4
+    "x86-64-v4",
+#elif VS_LEVEL == VS_LEVEL_V3
+    "x86-64-v3",
+#elif VS_LEVEL == VS_LEVEL_V2
+    "x86-64-v2",
+#elif VS_LEVEL == VS_LEVEL_NEON
+    "neon",
+#else
+    "scalar",
+#endif
+    layout,      max_finite,  pack,    exact,        lane_bytes, open_split,
+    close_split, islands,     islands_long, sample,     find_bad,  viterbi,
+    pack_scores, peak,
+};
+
+}  // namespace VS_NS
+
+namespace vs {
+#if VS_LEVEL == VS_LEVEL_V4
+const Level* level_v4() { return &VS_NS::kLevel; }
+#elif VS_LEVEL == VS_LEVEL_V3
+const Level* level_v3() { return &VS_NS::kLevel; }
+#elif VS_LEVEL == VS_LEVEL_V2
+const Level* level_v2() { return &VS_NS::kLevel; }
+#elif VS_LEVEL == VS_LEVEL_NEON
+const Level* level_neon() { return &VS_NS::kLevel; }
+#else
+const Level* level_scalar() { return &VS_NS::kLevel; }
+#endif
+}  // namespace vs

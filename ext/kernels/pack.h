@@ -1,0 +1,91 @@
+// exp(transition) in tiles, both ways round, and (for islands) as plain rows and columns.
+#pragma once
+
+#include "kernels/domain.h"
+#include "kernels/table.h"
+
+namespace VS_NS {
+
+template <class T>
+Packed<T> packed_view(const vs::Packing& p) {
+    return {static_cast<const T*>(p.forward), static_cast<const T*>(p.backward),
+            static_cast<const T*>(p.rows),    static_cast<const T*>(p.columns),
+            p.shift,                          static_cast<T>(p.reach),
+            p.floored};
+}
+
+template <class T, class In>
+static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l1, double* sums,
+                      uint8_t* floored, vs::Scratch* scratch) {
+    constexpr int VN = Vec<T>::N;
+    const Tiling<T> g(c->n_labels);
+    const int K = g.K;
+    scratch->reset();
+    T* tmp = scratch->array<T>(2 * static_cast<int64_t>(g.Kp));
+    T* block = scratch->array<T>(static_cast<int64_t>(VN) * g.Kp);
+    if (scratch->failed) return;
+    const Input<In> in(*c);
+    const Packed<T> none{nullptr, nullptr, nullptr, nullptr, p->shift, T(0), false};
+    const Linear<T, In> d(in, none, tmp);
+    T* forward = static_cast<T*>(p->forward);
+    T* backward = static_cast<T*>(p->backward);
+    T* rows = static_cast<T*>(p->rows);
+    T* columns = static_cast<T*>(p->columns);
+    for (int64_t l = l0; l < l1; l += VN) {
+        const int m = static_cast<int>(l1 - l < VN ? l1 - l : VN);
+        for (int r = 0; r < m; ++r) {
+            T* e = block + static_cast<int64_t>(r) * g.Kp;
+            const In* t = d.in_edge(0) + (l + r) * K;
+            d.exp_transition(t, static_cast<T>(p->shift), e);
+            T sum = T(0);
+            uint8_t low = 0;
+            for (int k = 0; k < K; ++k) {
+                sum += e[k];
+                low |= t[k] > in.forbidden() &&
+                       static_cast<T>(t[k]) - static_cast<T>(p->shift) < Floor<T>::kTransitionLog;
+            }
+            sums[l + r] = static_cast<double>(sum);
+            floored[l + r] = low;
+            for (int t2 = 0; t2 < g.n_tiles; ++t2) {
+                const int width = g.width(t2), column = g.first_unit(t2) * VN;
+                T* out = forward + g.offset(t2) + (l + r) * width;
+                std::memcpy(out, e + column, sizeof(T) * static_cast<size_t>(width));
+            }
+            if (rows) std::memcpy(rows + (l + r) * g.Kp, e, sizeof(T) * static_cast<size_t>(g.Kp));
+        }
+        // Columns [l, l + m) of the transposed matrix lie in one vector of one tile.
+        const int64_t at = g.index(0, static_cast<int>(l));
+        int tile = 0;
+        while (tile + 1 < g.n_tiles && g.first_unit(tile + 1) * static_cast<int64_t>(VN) <= l) {
+            ++tile;
+        }
+        const int width = g.width(tile);
+        const int room = static_cast<int>(g.first_unit(tile) * static_cast<int64_t>(VN) + width - l);
+        const int lanes = room < VN ? room : VN;
+        for (int k = 0; k < K; ++k) {
+            T* out = backward + at + static_cast<int64_t>(k) * width;
+            for (int r = 0; r < lanes; ++r) {
+                out[r] = r < m ? block[static_cast<int64_t>(r) * g.Kp + k] : T(0);
+            }
+            if (columns) {
+                T* col = columns + static_cast<int64_t>(k) * g.Kp + l;
+                for (int r = 0; r < VN; ++r) {
+                    col[r] = r < m ? block[static_cast<int64_t>(r) * g.Kp + k] : T(0);
+                }
+            }
+        }
+    }
+}
+
+static void pack(int compute, const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l1,
+                 double* sums, uint8_t* floored, vs::Scratch* scratch) {
+    if (c->dtype == vs::kFloat64) {
+        pack_rows<double, double>(c, p, l0, l1, sums, floored, scratch);
+    } else if (compute == vs::kFloat32) {
+        pack_rows<float, float>(c, p, l0, l1, sums, floored, scratch);
+    } else {
+        pack_rows<double, float>(c, p, l0, l1, sums, floored, scratch);
+    }
+}
+
+}  // namespace VS_NS

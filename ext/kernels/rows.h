@@ -1,0 +1,170 @@
+// Verbs on one row of K numbers. Buffers have room for whole vectors and zeros beyond K;
+// rows of the caller's arrays (In, Out) have not, and are touched up to K only.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "simd/math.h"
+
+namespace VS_NS {
+
+// The smallest value that a reachable entry of a message may take, and (double only) the
+// smallest local mass that proves the entries held there did not matter; see Linear below.
+template <class T>
+struct Floor;
+template <>
+struct Floor<double> {
+    static constexpr double kMessage = 1e-150, kTransitionLog = -345.0;
+    static constexpr double kTrust = 1e-110;
+    static constexpr int kNormaliseEvery = 4;
+};
+template <>
+struct Floor<float> {
+    static constexpr float kMessage = 1e-19f, kTransitionLog = -41.0f;
+    static constexpr float kTransition = 1.6e-18f;
+    static constexpr float kTolerance = 1e-9f;
+    static constexpr int kNormaliseEvery = 1;
+};
+
+VS_INLINE int exponent_of(double x) {
+    uint64_t u;
+    std::memcpy(&u, &x, 8);
+    return static_cast<int>((u >> 52) & 0x7ff) - 1023;
+}
+VS_INLINE int exponent_of(float x) {
+    uint32_t u;
+    std::memcpy(&u, &x, 4);
+    return static_cast<int>((u >> 23) & 0xff) - 127;
+}
+VS_INLINE double power_of_two(int e, double) {
+    const uint64_t u = static_cast<uint64_t>(e + 1023) << 52;
+    double x;
+    std::memcpy(&x, &u, 8);
+    return x;
+}
+VS_INLINE float power_of_two(int e, float) {
+    const uint32_t u = static_cast<uint32_t>(e + 127) << 23;
+    float x;
+    std::memcpy(&x, &u, 4);
+    return x;
+}
+
+template <class T>
+VS_INLINE T row_max(const T* x, int K) {
+    using V = Vec<T>;
+    const T lowest = -static_cast<T>(__builtin_huge_val());
+    V m = V::set1(lowest);
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) m = V::max(m, V::load(x + k));
+    if (k < K) m = V::max(m, V::load_part(x + k, K - k, lowest));
+    return m.hmax();
+}
+
+// psi[k] = exp(x[k] - shift); returns the sum.
+template <class T>
+VS_INLINE T row_exp(const T* x, int K, T shift, T* psi) {
+    using V = Vec<T>;
+    const V s = V::set1(shift);
+    V sum = V::set1(T(0));
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) {
+        const V e = exp_shifted<T>(V::load(x + k), s);
+        e.store(psi + k);
+        sum = sum + e;
+    }
+    if (k < K) {
+        const V e = exp_shifted<T>(
+            V::load_part(x + k, K - k, -static_cast<T>(__builtin_huge_val())), s);
+        e.store(psi + k);
+        sum = sum + e;
+    }
+    return sum.hsum();
+}
+
+// out = psi * y, reachable entries held at the floor; scaled by a power of two so that the
+// largest lies in [1, 2) when `normalise`; returns the exponent taken out.
+template <class T>
+VS_INLINE int row_absorb(const T* psi, const T* y, int Kp, bool normalise, T* out) {
+    using V = Vec<T>;
+    const V floor = V::set1(Floor<T>::kMessage);
+    if (!normalise) {
+        for (int k = 0; k < Kp; k += V::N) {
+            const V a = V::load(psi + k), b = V::load(y + k);
+            V::where_positive(a, b, V::max(a * b, floor)).store(out + k);
+        }
+        return 0;
+    }
+    V top = V::set1(T(0));
+    for (int k = 0; k < Kp; k += V::N) top = V::max(top, V::load(psi + k) * V::load(y + k));
+    const T m = top.hmax();
+    const int e = m > T(0) ? exponent_of(m) : 0;
+    const V scale = V::set1(power_of_two(-e, T(0)));
+    for (int k = 0; k < Kp; k += V::N) {
+        const V a = V::load(psi + k), b = V::load(y + k);
+        V::where_positive(a, b, V::max(a * b * scale, floor)).store(out + k);
+    }
+    return e;
+}
+
+// p = a * b, with sums and maximum; p goes to a caller's row of K.
+template <class T>
+struct Product {
+    T sum, max, sum_a, sum_b;
+};
+
+template <class T, bool MAX>
+VS_INLINE Product<T> row_product(const T* a, const T* b, int K, T* p) {
+    using V = Vec<T>;
+    V s = V::set1(T(0)), m = s, sa = s, sb = s;
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) {
+        const V x = V::load(a + k), y = V::load(b + k), z = x * y;
+        z.store(p + k);
+        s = s + z;
+        if (MAX) m = V::max(m, z);
+        if (sizeof(T) == 4) {
+            sa = sa + x;
+            sb = sb + y;
+        }
+    }
+    if (k < K) {
+        const V x = V::load_part(a + k, K - k, T(0)), y = V::load_part(b + k, K - k, T(0));
+        const V z = x * y;
+        z.store_part(p + k, K - k);
+        s = s + z;
+        if (MAX) m = V::max(m, z);
+        if (sizeof(T) == 4) {
+            sa = sa + x;
+            sb = sb + y;
+        }
+    }
+    return {s.hsum(), MAX ? m.hmax() : T(0), sizeof(T) == 4 ? sa.hsum() : T(0),
+            sizeof(T) == 4 ? sb.hsum() : T(0)};
+}
+
+template <class T>
+VS_INLINE void row_scale(T* p, int K, T factor) {
+    using V = Vec<T>;
+    const V f = V::set1(factor);
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) (V::load(p + k) * f).store(p + k);
+    if (k < K) (V::load_part(p + k, K - k, T(0)) * f).store_part(p + k, K - k);
+}
+
+template <class T>
+VS_INLINE void row_copy_in(const T* x, int K, int Kp, T* out) {
+    std::memcpy(out, x, sizeof(T) * static_cast<size_t>(K));
+    for (int k = K; k < Kp; ++k) out[k] = T(0);
+}
+
+template <class T>
+VS_INLINE int row_argmax(const T* x, int K) {  // the lowest index of the largest value
+    int best = 0;
+    for (int k = 1; k < K; ++k) {
+        if (x[k] > x[best]) best = k;
+    }
+    return best;
+}
+
+}  // namespace VS_NS

@@ -1,0 +1,103 @@
+// What a SIMD level offers: one table of functions, filled by kernels/level.cpp once per level.
+#pragma once
+
+#include "kernels/problem.h"
+#include "kernels/scratch.h"
+
+namespace vs {
+
+// exp(transition) for one compute type; see Packed in domain.h.
+struct Packing {
+    void *forward = nullptr, *backward = nullptr, *rows = nullptr, *columns = nullptr;
+    double shift = 0.0, reach = 0.0;
+    bool floored = false;
+};
+
+// The arithmetics, from fast to wide: (compute, input) pairs.
+enum Arithmetic : int {
+    kLinear32 = 0,    // float, float
+    kLinear64of32,    // double, float
+    kLog32,           // log domain, float
+    kLinear64,        // double, double
+    kLog64,           // log domain, double
+    kArithmetics
+};
+
+enum TaskKind : int8_t { kGroup = 0, kForward = 1, kBackward = 2, kForwardMeet = 3,
+                         kBackwardMeet = 4 };
+
+// One exact pass over some sequences; shared by all workers.
+struct ExactPass {
+    const Chains* chains;
+    const Packing* packing;
+    const int64_t* order;  // sequences, longest first
+    void* marginals;       // (N, K) or null
+    void* pairwise;        // (edges, K, K) or null
+    int64_t pairwise_first = 0, pairwise_last = 0;  // edges wanted
+    double* expectations;  // (chunks, K, K), one per task, or null
+    double* log_z;         // (B,)
+    int32_t* status;       // (B,)
+    Scratch* scratch;      // one per worker
+    Control* control;
+    int64_t stored_bytes;  // a longer sequence keeps its messages in the output
+    void** split = nullptr;  // lanes (forward, backward) of each chain that is cut in passes
+};
+
+struct IslandPass {
+    const Chains* chains;
+    const Packing* packing;
+    const int64_t* order;
+    void* marginals;
+    int32_t* islands;
+    double* log_z;
+    int32_t* status;
+    Scratch *keep, *temporary;  // one of each per worker
+    Counts* counts;             // one per worker
+    Control* control;
+    double zeta;
+    int64_t revisit;      // rounds allowed, -1: until nothing changes
+    // Runs `count` pieces of work on the pool (null: serially).
+    void (*parallel)(void* self, void (*piece)(void*, int64_t, int), void* context,
+                     int64_t count);
+    void* self;
+};
+
+struct Level {
+    const char* name;
+    void (*layout)(int dtype, int64_t labels, int64_t* stride, int64_t* packed);
+    double (*max_finite)(int dtype, const void* x, int64_t n);
+    // Rows [l0, l1) of the packing; l0 a multiple of 64. Row sums go to `sums`, and
+    // floored[l] tells whether a finite entry was held at the floor.
+    void (*pack)(int compute, const Chains* c, Packing* p, int64_t l0, int64_t l1, double* sums,
+                 uint8_t* floored, Scratch* scratch);
+    // Sequences order[first, last) (kGroup) or one pass of order[first].
+    void (*exact)(int arithmetic, ExactPass* pass, int kind, int64_t first, int64_t last,
+                  int worker, int64_t chunk);
+    int64_t (*lane_bytes)();
+    // Opens (closes) the two lanes of order[which] for the four half passes.
+    bool (*split_open)(int arithmetic, ExactPass* pass, int64_t which, void* forward,
+                       void* backward, Scratch* scratch);
+    void (*split_close)(int arithmetic, ExactPass* pass, int64_t which, Scratch* scratch);
+    // Whole sequences order[first, last), each on one thread.
+    void (*islands)(int arithmetic, IslandPass* pass, int64_t first, int64_t last, int worker);
+    // One long sequence on the pool.
+    void (*islands_long)(int arithmetic, IslandPass* pass, int64_t which, int64_t span);
+    // Posterior samples of one sequence: uniforms and states are (size, N), read and written in
+    // the columns of the sequence.
+    void (*sample)(int arithmetic, ExactPass* pass, int64_t which, int64_t size,
+                   const double* uniforms, int64_t* states, int worker);
+    int64_t (*find_bad)(int dtype, const void* x, int64_t n);  // first NaN or +inf, or -1
+    // packed: transition in tiles padded with -inf (see pack_scores), or null.
+    void (*viterbi)(const Chains* c, const void* packed, int64_t sequence, int64_t* states,
+                    double* score, Scratch* scratch, Control* control, int caller);
+    void (*pack_scores)(const Chains* c, void* packed);
+    double (*peak)(int dtype, int64_t iterations);  // runs independent FMAs; returns flops done
+};
+
+const Level* level_scalar();
+const Level* level_v2();
+const Level* level_v3();
+const Level* level_v4();
+const Level* level_neon();
+
+}  // namespace vs

@@ -1,0 +1,49 @@
+// Lets long loops be interrupted: every few milliseconds of work the calling thread polls, the
+// others look whether it told them to stop.
+#pragma once
+
+#include "kernels/problem.h"
+
+namespace VS_NS {
+
+class Ticker {
+  public:
+    Ticker(vs::Control* control, bool caller, int64_t labels)
+        : control_(control), caller_(caller) {
+        const int64_t cost = labels * labels + 64 * labels;
+        every_ = 16 * 1024 * 1024 / cost + 1;
+        left_ = every_;
+    }
+    // After `steps` positions; false: leave at once.
+    bool go_on(int64_t steps = 1) {
+        left_ -= steps;
+        return left_ > 0 || check();
+    }
+
+  private:
+    bool check() {
+        left_ = every_;
+        if (control_->stop.load(std::memory_order_relaxed)) return false;
+        if (caller_ && control_->poll && control_->poll(control_->arg)) {
+            control_->stop.store(1, std::memory_order_relaxed);
+            return false;
+        }
+        return true;
+    }
+    vs::Control* control_;
+    bool caller_;
+    int64_t every_, left_;
+};
+
+// Neumaier's compensated sum: log Z of ten million positions keeps its last digits.
+struct Sum {
+    double value = 0.0, rest = 0.0;
+    VS_INLINE void add(double x) {
+        const double t = value + x;
+        rest += std::fabs(value) >= std::fabs(x) ? (value - t) + x : (x - t) + value;
+        value = t;
+    }
+    double total() const { return value + rest; }
+};
+
+}  // namespace VS_NS

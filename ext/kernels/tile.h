@@ -1,0 +1,164 @@
+// The message kernel: y[m][k] = plus_l times(x[m][l], E[l][k]) for up to kMaxRows rows at once.
+// E is packed in tiles of a few vectors; one load of a tile row serves every m. Each output is
+// one chain of operations in the order of l, whatever m or the tile: bits depend on neither.
+#pragma once
+
+#include "simd/vec.h"
+
+namespace VS_NS {
+
+// The algebra is a parameter: sum-product on probabilities, max-sum on log-potentials.
+struct SumProduct {
+    template <class T>
+    static VS_INLINE T zero() {
+        return T(0);
+    }
+    template <class V>
+    static VS_INLINE V accumulate(V x, V e, V acc) {
+        return V::fma(x, e, acc);
+    }
+};
+
+struct MaxSum {
+    template <class T>
+    static VS_INLINE T zero() {
+        return -static_cast<T>(__builtin_huge_val());
+    }
+    template <class V>
+    static VS_INLINE V accumulate(V x, V e, V acc) {
+        return V::max(acc, x + e);
+    }
+};
+
+// How K columns are cut into tiles.
+template <class T>
+struct Tiling {
+    using V = Vec<T>;
+    int K, Kp;           // columns; columns rounded up to whole vectors (row stride of buffers)
+    int full;            // whole vectors
+    bool tail;           // a narrower last vector
+    int units, n_tiles;  // vectors in all; tiles
+
+    explicit Tiling(int64_t labels) {
+        K = static_cast<int>(labels);
+        Kp = (K + V::N - 1) / V::N * V::N;
+        const int rest = K % V::N;
+        full = K / V::N;
+        tail = rest > 0 && Tail<T>::N < V::N && rest <= Tail<T>::N;
+        if (rest > 0 && !tail) ++full;
+        units = full + (tail ? 1 : 0);
+        n_tiles = units <= kTileUnitsOne ? 1 : (units + kTileUnits - 1) / kTileUnits;
+    }
+    // First unit of tile t; tiles differ by at most one unit.
+    int first_unit(int t) const {
+        const int small = units / n_tiles, large = units % n_tiles;
+        return t * small + (t < large ? t : large);
+    }
+    int tile_full(int t) const {  // whole vectors of tile t
+        return first_unit(t + 1) - first_unit(t) - (tail && t == n_tiles - 1 ? 1 : 0);
+    }
+    bool tile_tail(int t) const { return tail && t == n_tiles - 1; }
+    int width(int t) const { return tile_full(t) * V::N + (tile_tail(t) ? Tail<T>::N : 0); }
+    int64_t offset(int t) const {  // of tile t in the packed matrix
+        return static_cast<int64_t>(first_unit(t)) * V::N * K;
+    }
+    int64_t packed_size() const { return static_cast<int64_t>(K) * Kp; }
+    // Position of element (l, k) of the matrix in the packed order.
+    int64_t index(int l, int k) const {
+        const int unit = k / V::N < units ? k / V::N : units - 1;
+        int t = n_tiles == 1 ? 0 : static_cast<int>(static_cast<int64_t>(unit) * n_tiles / units);
+        while (t + 1 < n_tiles && first_unit(t + 1) <= unit) ++t;
+        while (first_unit(t) > unit) --t;
+        return offset(t) + static_cast<int64_t>(l) * width(t) + (k - first_unit(t) * V::N);
+    }
+};
+
+template <class A, class T, int M, int NV, bool TAIL>
+static void tile_kernel(const T* e, int K, const T* const* x, T* const* y) {
+    using V = Vec<T>;
+    using H = Tail<T>;
+    constexpr int width = NV * V::N + (TAIL ? H::N : 0);
+    V acc[M][NV > 0 ? NV : 1];
+    H last[M];
+    for (int m = 0; m < M; ++m) {
+        for (int j = 0; j < NV; ++j) acc[m][j] = V::set1(A::template zero<T>());
+        last[m] = H::set1(A::template zero<T>());
+    }
+    const T* xm[M];
+    for (int m = 0; m < M; ++m) xm[m] = x[m];
+    for (int l = 0; l < K; ++l, e += width) {
+        V b[M];
+        for (int m = 0; m < M; ++m) b[m] = V::set1(xm[m][l]);
+        for (int j = 0; j < NV; ++j) {
+            const V ej = V::load(e + j * V::N);
+            for (int m = 0; m < M; ++m) acc[m][j] = A::accumulate(b[m], ej, acc[m][j]);
+        }
+        if (TAIL) {
+            const H ej = H::load(e + NV * V::N);
+            for (int m = 0; m < M; ++m) last[m] = A::accumulate(H::low(b[m]), ej, last[m]);
+        }
+    }
+    for (int m = 0; m < M; ++m) {
+        for (int j = 0; j < NV; ++j) acc[m][j].store(y[m] + j * V::N);
+        if (TAIL) last[m].store(y[m] + NV * V::N);
+    }
+}
+
+template <class A, class T, int M>
+static void tile_rows(int full, bool tail, const T* e, int K, const T* const* x, T* const* y) {
+    constexpr bool can_tail = Tail<T>::N < Vec<T>::N;
+#define VS_TILE(NV)                                                                  \
+    case NV:                                                                         \
+        return tail && can_tail ? tile_kernel<A, T, M, NV, can_tail>(e, K, x, y)     \
+                                : tile_kernel<A, T, M, NV, false>(e, K, x, y);
+    switch (full) {
+        VS_TILE(0)
+        VS_TILE(1)
+        VS_TILE(2)
+        VS_TILE(3)
+        VS_TILE(4)
+        VS_TILE(5)
+        VS_TILE(6)
+        VS_TILE(7)
+#if VS_LEVEL == VS_LEVEL_SCALAR
+        VS_TILE(8)
+#endif
+    }
+#undef VS_TILE
+}
+
+// All tiles for `rows` rows (any number): a tile stays in cache while it serves them all.
+template <class A, class T>
+static void messages(const Tiling<T>& g, const T* packed, int rows, const T* const* x,
+                     T* const* y) {
+    constexpr int step = kMaxRows;
+    T* out[kMaxRows];
+    for (int t = 0; t < g.n_tiles; ++t) {
+        const T* e = packed + g.offset(t);
+        const int column = g.first_unit(t) * Vec<T>::N;
+        const int full = g.tile_full(t);
+        const bool tail = g.tile_tail(t);
+        for (int r = 0; r < rows; r += step) {
+            const int m = rows - r < step ? rows - r : step;
+            for (int i = 0; i < m; ++i) out[i] = y[r + i] + column;
+            switch (m) {
+                case 1:
+                    tile_rows<A, T, 1>(full, tail, e, g.K, x + r, out);
+                    break;
+                case 2:
+                    tile_rows<A, T, 2>(full, tail, e, g.K, x + r, out);
+                    break;
+#if VS_LEVEL == VS_LEVEL_V4 || VS_LEVEL == VS_LEVEL_NEON
+                case 3:
+                    tile_rows<A, T, 3>(full, tail, e, g.K, x + r, out);
+                    break;
+                case 4:
+                    tile_rows<A, T, 4>(full, tail, e, g.K, x + r, out);
+                    break;
+#endif
+            }
+        }
+    }
+}
+
+}  // namespace VS_NS

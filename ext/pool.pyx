@@ -1,0 +1,78 @@
+# cython: freethreading_compatible=True
+"""The thread pool: its size, and the capsule through which other modules reach it."""
+
+from cpython.pycapsule cimport PyCapsule_New
+from libc.stdint cimport int32_t, int64_t
+
+import numpy as np
+
+
+cdef extern from "kernels/problem.h" namespace "vs" nogil:
+    cdef cppclass Control:
+        Control()
+
+
+cdef extern from "pool/pool.h" namespace "vs" nogil:
+    cdef cppclass Plan:
+        int64_t n
+        const int32_t* waits
+        const int64_t* succ_ptr
+        const int64_t* succ
+    ctypedef void (*Task)(void*, int64_t, int) noexcept
+    cdef cppclass PoolApi:
+        void (*run_plan)(const Plan&, Task, void*, int, Control*) noexcept
+    void c_run_plan "vs::run_plan"(const Plan&, Task, void*, int, Control*) noexcept
+    int c_get "vs::get_num_threads"() noexcept
+    void c_set "vs::set_num_threads"(int) noexcept
+    int c_hardware "vs::hardware_threads"() noexcept
+
+
+cdef PoolApi _api
+_api.run_plan = c_run_plan
+api = PyCapsule_New(<void*>&_api, "valuesparse._pool.api", NULL)
+
+
+def get_num_threads():
+    return c_get()
+
+
+def set_num_threads(int n):
+    c_set(n)
+
+
+def hardware_threads():
+    return c_hardware()
+
+
+cdef class _Tasks:
+    cdef object run
+    cdef object error
+
+
+cdef void _call(void* context, int64_t task, int worker) noexcept nogil:
+    with gil:
+        tasks = <_Tasks>context
+        if tasks.error is None:
+            try:
+                tasks.run(task, worker)
+            except BaseException as error:
+                tasks.error = error
+
+
+def run_schedule(int32_t[::1] waits, int64_t[::1] succ_ptr, int64_t[::1] succ, run, int threads):
+    """Run ``run(task, worker)`` for every task of a schedule on the pool; the first error is raised."""
+    cdef Plan plan
+    cdef Control control
+    cdef _Tasks tasks = _Tasks()
+    cdef int64_t[::1] some = succ if succ.shape[0] else np.zeros(1, dtype=np.int64)
+    tasks.run = run
+    plan.n = waits.shape[0]
+    if plan.n == 0:
+        return
+    plan.waits = &waits[0]
+    plan.succ_ptr = &succ_ptr[0]
+    plan.succ = &some[0]
+    with nogil:
+        c_run_plan(plan, _call, <void*>tasks, threads, &control)
+    if tasks.error is not None:
+        raise tasks.error

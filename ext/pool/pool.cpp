@@ -1,0 +1,304 @@
+#include "pool/pool.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#include <unistd.h>
+#endif
+#if defined(__linux__)
+#include <sched.h>
+#endif
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
+namespace vs {
+namespace {
+
+void pause_cpu() {
+#if defined(__x86_64__) || defined(_M_X64)
+    _mm_pause();
+#elif defined(__aarch64__) && !defined(_MSC_VER)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::microseconds kSpin{100};  // how long an idle worker stays awake
+
+// Ready tasks of one worker: the owner takes the newest, thieves the oldest. A short lock is
+// enough: tasks are tens of microseconds.
+struct alignas(64) Ready {
+    std::atomic_flag lock = ATOMIC_FLAG_INIT;
+    std::vector<int64_t> tasks;
+    size_t head = 0;
+    std::atomic<int64_t> size{0};
+
+    void push(int64_t t) {
+        guard();
+        tasks.push_back(t);
+        size.fetch_add(1, std::memory_order_release);
+        lock.clear(std::memory_order_release);
+    }
+    int64_t take(bool oldest) {
+        if (size.load(std::memory_order_acquire) == 0) return -1;
+        guard();
+        int64_t t = -1;
+        if (head < tasks.size()) {
+            if (oldest) {
+                t = tasks[head++];
+            } else {
+                t = tasks.back();
+                tasks.pop_back();
+            }
+            size.fetch_sub(1, std::memory_order_relaxed);
+            if (head == tasks.size()) {
+                tasks.clear();
+                head = 0;
+            }
+        }
+        lock.clear(std::memory_order_release);
+        return t;
+    }
+
+  private:
+    void guard() {
+        while (lock.test_and_set(std::memory_order_acquire)) pause_cpu();
+    }
+};
+
+struct Job {
+    const Plan* plan;
+    Task task;
+    void* context;
+    Control* control;
+    int threads;
+    std::unique_ptr<std::atomic<int32_t>[]> waits;
+    std::vector<int64_t> roots;
+    std::unique_ptr<Ready[]> ready;
+    std::atomic<int64_t> next{0};       // ticket into the roots
+    std::atomic<int64_t> remaining{0};
+
+    void execute(int64_t t, int worker) {
+        if (!control->stop.load(std::memory_order_relaxed)) task(context, t, worker);
+        if (plan->waits) {
+            for (int64_t s = plan->succ_ptr[t]; s < plan->succ_ptr[t + 1]; ++s) {
+                const int64_t u = plan->succ[s];
+                if (waits[u].fetch_sub(1, std::memory_order_acq_rel) == 1) ready[worker].push(u);
+            }
+        }
+        remaining.fetch_sub(1, std::memory_order_acq_rel);
+    }
+    int64_t find(int worker) {
+        int64_t t = plan->waits ? ready[worker].take(false) : -1;
+        if (t >= 0) return t;
+        const int64_t n = plan->waits ? static_cast<int64_t>(roots.size()) : plan->n;
+        if (next.load(std::memory_order_relaxed) < n) {
+            t = next.fetch_add(1, std::memory_order_relaxed);
+            if (t < n) return plan->waits ? roots[static_cast<size_t>(t)] : t;
+        }
+        if (!plan->waits) return -1;
+        for (int k = 1; k < threads; ++k) {
+            t = ready[(worker + k) % threads].take(true);
+            if (t >= 0) return t;
+        }
+        return -1;
+    }
+    // Works until nothing is left, or (tasks without order) until nothing is left to start.
+    void work(int worker, bool caller) {
+        auto last = Clock::now();
+        int idle = 0;
+        while (remaining.load(std::memory_order_acquire) > 0) {
+            const int64_t t = find(worker);
+            if (t >= 0) {
+                execute(t, worker);
+                idle = 0;
+                continue;
+            }
+            if (!caller && !plan->waits) return;
+            pause_cpu();
+            if (++idle % 64 == 0) {
+                if (idle > 4096) std::this_thread::yield();
+                const auto now = Clock::now();
+                if (caller && control->poll && now - last > std::chrono::milliseconds(5)) {
+                    last = now;
+                    if (control->poll(control->arg)) control->stop.store(1);
+                }
+            }
+        }
+    }
+};
+
+class Pool {
+  public:
+    bool run(Job& job) {
+        std::unique_lock<std::mutex> own(busy_, std::try_to_lock);
+        if (!own.owns_lock()) return false;
+        start(job.threads - 1);
+        job_.store(&job);
+        epoch_.fetch_add(1);
+        if (parked_.load() > 0) {
+            std::lock_guard<std::mutex> hold(mutex_);
+            wake_.notify_all();
+        }
+        job.work(0, true);
+        job_.store(nullptr);
+        while (active_.load() > 0) pause_cpu();
+        return true;
+    }
+
+  private:
+    void start(int helpers) {
+        while (static_cast<int>(threads_) < helpers) {
+            const int worker = ++threads_;
+            const uint64_t seen = epoch_.load();
+            std::thread([this, worker, seen] { loop(worker, seen); }).detach();
+        }
+    }
+    void loop(int worker, uint64_t seen) {
+        for (;;) {
+            wait(seen);
+            seen = epoch_.load();
+            active_.fetch_add(1);
+            Job* job = job_.load();
+            if (job && worker < job->threads) job->work(worker, false);
+            active_.fetch_sub(1);
+        }
+    }
+    void wait(uint64_t seen) {
+        const auto until = Clock::now() + kSpin;
+        for (int i = 1; epoch_.load() == seen; ++i) {
+            pause_cpu();
+            if (i % 32 == 0 && Clock::now() > until) {
+                std::unique_lock<std::mutex> hold(mutex_);
+                parked_.fetch_add(1);
+                wake_.wait(hold, [&] { return epoch_.load() != seen; });
+                parked_.fetch_sub(1);
+                return;
+            }
+        }
+    }
+
+    std::mutex busy_, mutex_;
+    std::condition_variable wake_;
+    std::atomic<Job*> job_{nullptr};
+    std::atomic<uint64_t> epoch_{0};
+    std::atomic<int> active_{0}, parked_{0};
+    int threads_ = 0;
+};
+
+std::atomic<Pool*> g_pool{nullptr};
+std::atomic<int> g_threads{0};
+
+// A child of fork has no workers: it makes a pool of its own (the parent's memory is left alone).
+void forget_pool() { g_pool.store(nullptr); }
+
+Pool& pool() {
+    Pool* p = g_pool.load();
+    if (p) return *p;
+    static std::once_flag once;
+    std::call_once(once, [] {
+#if !defined(_WIN32)
+        pthread_atfork(nullptr, nullptr, forget_pool);
+#endif
+    });
+    Pool* fresh = new Pool;
+    if (g_pool.compare_exchange_strong(p, fresh)) return *fresh;
+    delete fresh;
+    return *p;
+}
+
+int quota() {  // cores granted by the container, 0 when unlimited
+#if defined(__linux__)
+    std::ifstream v2("/sys/fs/cgroup/cpu.max");
+    std::string max;
+    double period = 0;
+    if (v2 >> max >> period && max != "max" && period > 0) {
+        const double cores = std::strtod(max.c_str(), nullptr) / period;
+        return cores < 1 ? 1 : static_cast<int>(cores + 0.5);
+    }
+    std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+    double used = 0;
+    if (q >> used && p >> period && used > 0 && period > 0) {
+        const double cores = used / period;
+        return cores < 1 ? 1 : static_cast<int>(cores + 0.5);
+    }
+#endif
+    return 0;
+}
+
+}  // namespace
+
+int hardware_threads() {
+    int n = static_cast<int>(std::thread::hardware_concurrency());
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0) n = CPU_COUNT(&set);
+#endif
+    const int limit = quota();
+    if (limit > 0 && limit < n) n = limit;
+    return n < 1 ? 1 : n;
+}
+
+int get_num_threads() {
+    int n = g_threads.load();
+    if (n == 0) {
+        n = hardware_threads();
+        if (const char* s = std::getenv("VALUESPARSE_NUM_THREADS")) {
+            const long v = std::strtol(s, nullptr, 10);
+            if (v >= 1 && v <= 4096) n = static_cast<int>(v);
+        }
+        g_threads.store(n);
+    }
+    return n;
+}
+
+void set_num_threads(int n) { g_threads.store(n < 1 ? 1 : n); }
+
+void run_plan(const Plan& plan, Task task, void* context, int threads, Control* control) {
+    if (plan.n == 0) return;
+    Job job;
+    job.plan = &plan;
+    job.task = task;
+    job.context = context;
+    job.control = control;
+    job.threads = threads;
+    job.remaining.store(plan.n);
+    if (threads > 1 && plan.n > 1) {
+        if (plan.waits) {
+            job.waits.reset(new std::atomic<int32_t>[static_cast<size_t>(plan.n)]);
+            job.ready.reset(new Ready[static_cast<size_t>(threads)]);
+            for (int64_t t = 0; t < plan.n; ++t) {
+                job.waits[t].store(plan.waits[t], std::memory_order_relaxed);
+                if (plan.waits[t] == 0) job.roots.push_back(t);
+            }
+        }
+        if (pool().run(job)) return;
+    }
+    // The order of a plan is an order to run it in.
+    for (int64_t t = 0; t < plan.n && !control->stop.load(std::memory_order_relaxed); ++t) {
+        task(context, t, 0);
+        if (control->poll && t % 64 == 63 && control->poll(control->arg)) control->stop.store(1);
+    }
+}
+
+}  // namespace vs
+
+extern "C" {
+#if defined(_WIN32)
+#define VS_EXPORT __declspec(dllexport)
+#else
+#define VS_EXPORT __attribute__((visibility("default")))
+#endif
+VS_EXPORT int valuesparse_get_num_threads() { return vs::get_num_threads(); }
+VS_EXPORT void valuesparse_set_num_threads(int n) { vs::set_num_threads(n); }
+}

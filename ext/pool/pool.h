@@ -1,0 +1,33 @@
+// The persistent thread pool and the plan it runs.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/problem.h"
+
+namespace vs {
+
+// A schedule: tasks in an order in which every task comes after those it waits for.
+struct Plan {
+    int64_t n = 0;
+    const int32_t* waits = nullptr;      // (n,) number of predecessors; null: all zero
+    const int64_t* succ_ptr = nullptr;   // (n + 1,) CSR successors; null with waits
+    const int64_t* succ = nullptr;
+};
+
+using Task = void (*)(void* context, int64_t task, int worker);
+
+// Runs every task once, in an order that respects the plan; at most `threads` at a time, the
+// caller being worker 0. A pool that is busy with another call leaves all tasks to the caller.
+void run_plan(const Plan& plan, Task task, void* context, int threads, Control* control);
+
+int get_num_threads();
+void set_num_threads(int n);
+int hardware_threads();  // cores this process may use: affinity and container quota respected
+
+// What the extension module that owns the pool hands to the others, in a capsule.
+struct PoolApi {
+    void (*run_plan)(const Plan&, Task, void*, int, Control*);
+};
+
+}  // namespace vs

@@ -1,0 +1,130 @@
+// x86-64-v3: 256-bit vectors with FMA, 16 registers.
+#pragma once
+
+#include <immintrin.h>
+
+namespace VS_NS {
+
+constexpr int kTileUnits = 6;
+constexpr int kTileUnitsOne = 6;
+constexpr int kMaxRows = 2;
+
+template <class T>
+struct Vec;
+
+template <>
+struct Vec<double> {
+    static constexpr int N = 4;
+    __m256d v;
+    static VS_INLINE __m256i mask(int m) {
+        return _mm256_cmpgt_epi64(_mm256_set1_epi64x(m), _mm256_setr_epi64x(0, 1, 2, 3));
+    }
+    static VS_INLINE Vec set1(double x) { return {_mm256_set1_pd(x)}; }
+    static VS_INLINE Vec low(Vec x) { return x; }
+    static VS_INLINE Vec load(const double* p) { return {_mm256_loadu_pd(p)}; }
+    static VS_INLINE Vec load_part(const double* p, int m, double fill) {
+        const __m256i k = mask(m);
+        return {_mm256_blendv_pd(_mm256_set1_pd(fill), _mm256_maskload_pd(p, k),
+                                 _mm256_castsi256_pd(k))};
+    }
+    VS_INLINE void store(double* p) const { _mm256_storeu_pd(p, v); }
+    VS_INLINE void store_part(double* p, int m) const { _mm256_maskstore_pd(p, mask(m), v); }
+    friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm256_add_pd(a.v, b.v)}; }
+    friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm256_sub_pd(a.v, b.v)}; }
+    friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm256_mul_pd(a.v, b.v)}; }
+    static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
+    static VS_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_pd(a.v, b.v)}; }
+    static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
+        const __m256d z = _mm256_setzero_pd();
+        const __m256d k = _mm256_and_pd(_mm256_cmp_pd(a.v, z, _CMP_GT_OQ),
+                                        _mm256_cmp_pd(b.v, z, _CMP_GT_OQ));
+        return {_mm256_and_pd(k, x.v)};
+    }
+    static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
+        return {_mm256_and_pd(_mm256_cmp_pd(a.v, limit.v, _CMP_GE_OQ), x.v)};
+    }
+    static VS_INLINE Vec round(Vec a) {
+        return {_mm256_round_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+    }
+    static VS_INLINE Vec scale2(Vec p, Vec n) {
+        // n + 1.5 * 2**52 leaves the integer n in the low mantissa bits.
+        const __m256d magic = _mm256_set1_pd(6755399441055744.0);
+        const __m256i i = _mm256_castpd_si256(_mm256_add_pd(n.v, magic));
+        return {_mm256_castsi256_pd(
+            _mm256_add_epi64(_mm256_castpd_si256(p.v), _mm256_slli_epi64(i, 52)))};
+    }
+    VS_INLINE double hsum() const {
+        const __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+        return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
+    }
+    VS_INLINE double hmax() const {
+        const __m128d s = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+        return _mm_cvtsd_f64(_mm_max_sd(s, _mm_unpackhi_pd(s, s)));
+    }
+    VS_INLINE bool any_bad() const {
+        return _mm256_movemask_pd(
+                   _mm256_cmp_pd(v, _mm256_set1_pd(1.7976931348623157e308), _CMP_NLE_UQ)) != 0;
+    }
+};
+
+template <>
+struct Vec<float> {
+    static constexpr int N = 8;
+    __m256 v;
+    static VS_INLINE __m256i mask(int m) {
+        return _mm256_cmpgt_epi32(_mm256_set1_epi32(m),
+                                  _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    }
+    static VS_INLINE Vec set1(float x) { return {_mm256_set1_ps(x)}; }
+    static VS_INLINE Vec low(Vec x) { return x; }
+    static VS_INLINE Vec load(const float* p) { return {_mm256_loadu_ps(p)}; }
+    static VS_INLINE Vec load_part(const float* p, int m, float fill) {
+        const __m256i k = mask(m);
+        return {_mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(p, k),
+                                 _mm256_castsi256_ps(k))};
+    }
+    VS_INLINE void store(float* p) const { _mm256_storeu_ps(p, v); }
+    VS_INLINE void store_part(float* p, int m) const { _mm256_maskstore_ps(p, mask(m), v); }
+    friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.v, b.v)}; }
+    friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.v, b.v)}; }
+    friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.v, b.v)}; }
+    static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+    static VS_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
+    static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
+        const __m256 z = _mm256_setzero_ps();
+        const __m256 k = _mm256_and_ps(_mm256_cmp_ps(a.v, z, _CMP_GT_OQ),
+                                       _mm256_cmp_ps(b.v, z, _CMP_GT_OQ));
+        return {_mm256_and_ps(k, x.v)};
+    }
+    static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
+        return {_mm256_and_ps(_mm256_cmp_ps(a.v, limit.v, _CMP_GE_OQ), x.v)};
+    }
+    static VS_INLINE Vec round(Vec a) {
+        return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+    }
+    static VS_INLINE Vec scale2(Vec p, Vec n) {
+        const __m256i i = _mm256_cvtps_epi32(n.v);
+        return {_mm256_castsi256_ps(
+            _mm256_add_epi32(_mm256_castps_si256(p.v), _mm256_slli_epi32(i, 23)))};
+    }
+    VS_INLINE float hsum() const {
+        __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+        s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+        return _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)));
+    }
+    VS_INLINE float hmax() const {
+        __m128 s = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+        s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+        return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
+    }
+    VS_INLINE bool any_bad() const {
+        return _mm256_movemask_ps(
+                   _mm256_cmp_ps(v, _mm256_set1_ps(3.402823466e+38f), _CMP_NLE_UQ)) != 0;
+    }
+};
+
+// No narrower vector is cheaper here: the tail is a full vector.
+template <class T>
+using Tail = Vec<T>;
+
+}  // namespace VS_NS

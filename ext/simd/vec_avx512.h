@@ -1,0 +1,120 @@
+// x86-64-v4: 512-bit vectors, 32 registers; the tail is a 256-bit vector, which costs half.
+#pragma once
+
+#include <immintrin.h>
+
+namespace VS_NS {
+
+constexpr int kTileUnits = 6;     // accumulator columns of a tile when there are several tiles
+constexpr int kTileUnitsOne = 7;  // ... when one tile holds all columns
+constexpr int kMaxRows = 4;
+
+template <class T>
+struct Vec;
+template <class T>
+struct Tail;
+
+template <>
+struct Vec<double> {
+    static constexpr int N = 8;
+    __m512d v;
+    static VS_INLINE __mmask8 mask(int m) { return static_cast<__mmask8>((1u << m) - 1u); }
+    static VS_INLINE Vec set1(double x) { return {_mm512_set1_pd(x)}; }
+    static VS_INLINE Vec load(const double* p) { return {_mm512_loadu_pd(p)}; }
+    static VS_INLINE Vec load_part(const double* p, int m, double fill) {
+        return {_mm512_mask_loadu_pd(_mm512_set1_pd(fill), mask(m), p)};
+    }
+    VS_INLINE void store(double* p) const { _mm512_storeu_pd(p, v); }
+    VS_INLINE void store_part(double* p, int m) const { _mm512_mask_storeu_pd(p, mask(m), v); }
+    friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm512_add_pd(a.v, b.v)}; }
+    friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm512_sub_pd(a.v, b.v)}; }
+    friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm512_mul_pd(a.v, b.v)}; }
+    static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }
+    // _mm512_max_pd returns the second operand when the first is NaN: inputs hold no NaN.
+    static VS_INLINE Vec max(Vec a, Vec b) { return {_mm512_max_pd(a.v, b.v)}; }
+    // x where both a > 0 and b > 0, else 0.
+    static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
+        const __m512d z = _mm512_setzero_pd();
+        const __mmask8 k = _mm512_cmp_pd_mask(a.v, z, _CMP_GT_OQ);
+        return {_mm512_maskz_mov_pd(_mm512_mask_cmp_pd_mask(k, b.v, z, _CMP_GT_OQ), x.v)};
+    }
+    // x where a >= limit, else 0.
+    static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
+        return {_mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.v, limit.v, _CMP_GE_OQ), x.v)};
+    }
+    static VS_INLINE Vec round(Vec a) {
+        return {_mm512_roundscale_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+    }
+    // p * 2**n, n integral.
+    static VS_INLINE Vec scale2(Vec p, Vec n) { return {_mm512_scalef_pd(p.v, n.v)}; }
+    VS_INLINE double hsum() const { return _mm512_reduce_add_pd(v); }
+    VS_INLINE double hmax() const { return _mm512_reduce_max_pd(v); }
+    // True when a lane is NaN or +inf.
+    VS_INLINE bool any_bad() const {
+        return _mm512_cmp_pd_mask(v, _mm512_set1_pd(1.7976931348623157e308), _CMP_NLE_UQ) != 0;
+    }
+};
+
+template <>
+struct Vec<float> {
+    static constexpr int N = 16;
+    __m512 v;
+    static VS_INLINE __mmask16 mask(int m) { return static_cast<__mmask16>((1u << m) - 1u); }
+    static VS_INLINE Vec set1(float x) { return {_mm512_set1_ps(x)}; }
+    static VS_INLINE Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
+    static VS_INLINE Vec load_part(const float* p, int m, float fill) {
+        return {_mm512_mask_loadu_ps(_mm512_set1_ps(fill), mask(m), p)};
+    }
+    VS_INLINE void store(float* p) const { _mm512_storeu_ps(p, v); }
+    VS_INLINE void store_part(float* p, int m) const { _mm512_mask_storeu_ps(p, mask(m), v); }
+    friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+    friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+    friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+    static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+    static VS_INLINE Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
+    static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
+        const __m512 z = _mm512_setzero_ps();
+        const __mmask16 k = _mm512_cmp_ps_mask(a.v, z, _CMP_GT_OQ);
+        return {_mm512_maskz_mov_ps(_mm512_mask_cmp_ps_mask(k, b.v, z, _CMP_GT_OQ), x.v)};
+    }
+    static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
+        return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, limit.v, _CMP_GE_OQ), x.v)};
+    }
+    static VS_INLINE Vec round(Vec a) {
+        return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+    }
+    static VS_INLINE Vec scale2(Vec p, Vec n) { return {_mm512_scalef_ps(p.v, n.v)}; }
+    VS_INLINE float hsum() const { return _mm512_reduce_add_ps(v); }
+    VS_INLINE float hmax() const { return _mm512_reduce_max_ps(v); }
+    VS_INLINE bool any_bad() const {
+        return _mm512_cmp_ps_mask(v, _mm512_set1_ps(3.402823466e+38f), _CMP_NLE_UQ) != 0;
+    }
+};
+
+template <>
+struct Tail<double> {
+    static constexpr int N = 4;
+    __m256d v;
+    static VS_INLINE Tail set1(double x) { return {_mm256_set1_pd(x)}; }
+    static VS_INLINE Tail low(Vec<double> x) { return {_mm512_castpd512_pd256(x.v)}; }
+    static VS_INLINE Tail load(const double* p) { return {_mm256_loadu_pd(p)}; }
+    VS_INLINE void store(double* p) const { _mm256_storeu_pd(p, v); }
+    friend VS_INLINE Tail operator+(Tail a, Tail b) { return {_mm256_add_pd(a.v, b.v)}; }
+    static VS_INLINE Tail fma(Tail a, Tail b, Tail c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
+    static VS_INLINE Tail max(Tail a, Tail b) { return {_mm256_max_pd(a.v, b.v)}; }
+};
+
+template <>
+struct Tail<float> {
+    static constexpr int N = 8;
+    __m256 v;
+    static VS_INLINE Tail set1(float x) { return {_mm256_set1_ps(x)}; }
+    static VS_INLINE Tail low(Vec<float> x) { return {_mm512_castps512_ps256(x.v)}; }
+    static VS_INLINE Tail load(const float* p) { return {_mm256_loadu_ps(p)}; }
+    VS_INLINE void store(float* p) const { _mm256_storeu_ps(p, v); }
+    friend VS_INLINE Tail operator+(Tail a, Tail b) { return {_mm256_add_ps(a.v, b.v)}; }
+    static VS_INLINE Tail fma(Tail a, Tail b, Tail c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+    static VS_INLINE Tail max(Tail a, Tail b) { return {_mm256_max_ps(a.v, b.v)}; }
+};
+
+}  // namespace VS_NS

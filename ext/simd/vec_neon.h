@@ -1,0 +1,107 @@
+// arm64: 128-bit vectors with FMA, 32 registers.
+#pragma once
+
+#include <arm_neon.h>
+
+namespace VS_NS {
+
+constexpr int kTileUnits = 6;
+constexpr int kTileUnitsOne = 6;
+constexpr int kMaxRows = 4;
+
+template <class T>
+struct Vec;
+
+template <>
+struct Vec<double> {
+    static constexpr int N = 2;
+    float64x2_t v;
+    static VS_INLINE Vec set1(double x) { return {vdupq_n_f64(x)}; }
+    static VS_INLINE Vec low(Vec x) { return x; }
+    static VS_INLINE Vec load(const double* p) { return {vld1q_f64(p)}; }
+    static VS_INLINE Vec load_part(const double* p, int m, double fill) {
+        return m >= 2 ? load(p) : Vec{vsetq_lane_f64(p[0], vdupq_n_f64(fill), 0)};
+    }
+    VS_INLINE void store(double* p) const { vst1q_f64(p, v); }
+    VS_INLINE void store_part(double* p, int m) const {
+        if (m >= 2) {
+            store(p);
+        } else {
+            vst1q_lane_f64(p, v, 0);
+        }
+    }
+    friend VS_INLINE Vec operator+(Vec a, Vec b) { return {vaddq_f64(a.v, b.v)}; }
+    friend VS_INLINE Vec operator-(Vec a, Vec b) { return {vsubq_f64(a.v, b.v)}; }
+    friend VS_INLINE Vec operator*(Vec a, Vec b) { return {vmulq_f64(a.v, b.v)}; }
+    static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f64(c.v, a.v, b.v)}; }
+    static VS_INLINE Vec max(Vec a, Vec b) { return {vmaxq_f64(a.v, b.v)}; }
+    static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
+        const uint64x2_t k = vandq_u64(vcgtzq_f64(a.v), vcgtzq_f64(b.v));
+        return {vreinterpretq_f64_u64(vandq_u64(k, vreinterpretq_u64_f64(x.v)))};
+    }
+    static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
+        return {vreinterpretq_f64_u64(
+            vandq_u64(vcgeq_f64(a.v, limit.v), vreinterpretq_u64_f64(x.v)))};
+    }
+    static VS_INLINE Vec round(Vec a) { return {vrndnq_f64(a.v)}; }
+    static VS_INLINE Vec scale2(Vec p, Vec n) {
+        const int64x2_t i = vshlq_n_s64(vcvtq_s64_f64(n.v), 52);
+        return {vreinterpretq_f64_s64(vaddq_s64(vreinterpretq_s64_f64(p.v), i))};
+    }
+    VS_INLINE double hsum() const { return vaddvq_f64(v); }
+    VS_INLINE double hmax() const { return vmaxvq_f64(v); }
+    VS_INLINE bool any_bad() const {
+        const uint64x2_t ok = vcleq_f64(v, vdupq_n_f64(1.7976931348623157e308));
+        return (vgetq_lane_u64(ok, 0) & vgetq_lane_u64(ok, 1)) == 0;
+    }
+};
+
+template <>
+struct Vec<float> {
+    static constexpr int N = 4;
+    float32x4_t v;
+    static VS_INLINE Vec set1(float x) { return {vdupq_n_f32(x)}; }
+    static VS_INLINE Vec low(Vec x) { return x; }
+    static VS_INLINE Vec load(const float* p) { return {vld1q_f32(p)}; }
+    static VS_INLINE Vec load_part(const float* p, int m, float fill) {
+        if (m >= 4) return load(p);
+        float t[4] = {fill, fill, fill, fill};
+        for (int i = 0; i < m; ++i) t[i] = p[i];
+        return load(t);
+    }
+    VS_INLINE void store(float* p) const { vst1q_f32(p, v); }
+    VS_INLINE void store_part(float* p, int m) const {
+        if (m >= 4) return store(p);
+        float t[4];
+        store(t);
+        for (int i = 0; i < m; ++i) p[i] = t[i];
+    }
+    friend VS_INLINE Vec operator+(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
+    friend VS_INLINE Vec operator-(Vec a, Vec b) { return {vsubq_f32(a.v, b.v)}; }
+    friend VS_INLINE Vec operator*(Vec a, Vec b) { return {vmulq_f32(a.v, b.v)}; }
+    static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
+    static VS_INLINE Vec max(Vec a, Vec b) { return {vmaxq_f32(a.v, b.v)}; }
+    static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
+        const uint32x4_t k = vandq_u32(vcgtzq_f32(a.v), vcgtzq_f32(b.v));
+        return {vreinterpretq_f32_u32(vandq_u32(k, vreinterpretq_u32_f32(x.v)))};
+    }
+    static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
+        return {vreinterpretq_f32_u32(
+            vandq_u32(vcgeq_f32(a.v, limit.v), vreinterpretq_u32_f32(x.v)))};
+    }
+    static VS_INLINE Vec round(Vec a) { return {vrndnq_f32(a.v)}; }
+    static VS_INLINE Vec scale2(Vec p, Vec n) {
+        const int32x4_t i = vshlq_n_s32(vcvtq_s32_f32(n.v), 23);
+        return {vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p.v), i))};
+    }
+    VS_INLINE float hsum() const { return vaddvq_f32(v); }
+    VS_INLINE float hmax() const { return vmaxvq_f32(v); }
+    VS_INLINE bool any_bad() const {
+        return vminvq_u32(vcleq_f32(v, vdupq_n_f32(3.402823466e+38f))) == 0;
+    }
+};
+
+template <class T>
+using Tail = Vec<T>;
+
+}  // namespace VS_NS

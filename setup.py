@@ -1,0 +1,149 @@
+"""Builds the native modules. Everything else about the package stands in pyproject.toml.
+
+Each SIMD level is one translation unit (ext/kernels/level.cpp) compiled with its own flags; the
+level is chosen when the package is imported, so one wheel serves every CPU of an architecture.
+Set VALUESPARSE_SANITIZE=thread (or address, undefined) to build with a sanitizer.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+EXT = Path("ext")
+MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
+
+
+def machine() -> str:
+    """Architecture that is built for: cross builds on macOS say so in ARCHFLAGS."""
+    flags = os.environ.get("ARCHFLAGS", "")
+    if sys.platform == "darwin" and flags:
+        return "arm64" if "arm64" in flags else "x86_64"
+    return platform.machine().lower()
+
+
+def levels() -> list[tuple[str, list[str]]]:
+    """(name of VS_LEVEL, compiler flags) of every level of this architecture."""
+    if machine() in ("x86_64", "amd64"):
+        if MSVC:
+            return [
+                ("VS_LEVEL_SCALAR", []),
+                ("VS_LEVEL_V2", []),
+                ("VS_LEVEL_V3", ["/arch:AVX2"]),
+                ("VS_LEVEL_V4", ["/arch:AVX512"]),
+            ]
+        return [
+            ("VS_LEVEL_SCALAR", []),
+            ("VS_LEVEL_V2", ["-march=x86-64-v2"]),
+            ("VS_LEVEL_V3", ["-march=x86-64-v3"]),
+            ("VS_LEVEL_V4", ["-march=x86-64-v4"]),
+        ]
+    if machine() in ("arm64", "aarch64"):
+        return [("VS_LEVEL_SCALAR", []), ("VS_LEVEL_NEON", [])]
+    return [("VS_LEVEL_SCALAR", [])]
+
+
+def common_flags() -> list[str]:
+    # No contraction: the compiler must not turn a * b + c into a fused operation in one copy of a
+    # kernel and not in another, or equal inputs would give different bits.
+    if MSVC:
+        return ["/std:c++17", "/O2", "/fp:precise", "/EHsc"]
+    flags = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-g0"]
+    sanitize = os.environ.get("VALUESPARSE_SANITIZE")
+    if sanitize:
+        flags += [f"-fsanitize={sanitize}", "-g", "-fno-omit-frame-pointer"]
+    return flags
+
+
+def link_flags() -> list[str]:
+    sanitize = os.environ.get("VALUESPARSE_SANITIZE")
+    flags = [] if MSVC else ["-pthread"] if sys.platform.startswith("linux") else []
+    return flags + ([f"-fsanitize={sanitize}"] if sanitize else [])
+
+
+class BuildExt(build_ext):
+    """Compiles the SIMD levels of an extension, each with its own flags, and links them in."""
+
+    def build_extension(self, ext: Extension) -> None:
+        if ext.name == "valuesparse._chain":
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                objects = list(pool.map(lambda pair: self.compile_level(ext, *pair), levels()))
+            ext.extra_objects = [*(ext.extra_objects or []), *objects]
+        super().build_extension(ext)
+
+    def compile_level(self, ext: Extension, level: str, flags: list[str]) -> str:
+        source = str(EXT / "kernels" / "level.cpp")
+        folder = os.path.join(self.build_temp, level.lower())
+        (expected,) = self.compiler.object_filenames([source], output_dir=folder)
+        newest = max(os.path.getmtime(p) for p in [*ext.depends, "setup.py"])
+        if not self.force and os.path.exists(expected) and os.path.getmtime(expected) > newest:
+            return expected
+        (made,) = self.compiler.compile(
+            [source],
+            output_dir=folder,
+            macros=[("VS_LEVEL", level)],
+            include_dirs=ext.include_dirs,
+            extra_postargs=[*ext.extra_compile_args, *flags],
+        )
+        return made
+
+
+headers = sorted(str(p) for p in EXT.rglob("*.h")) + sorted(str(p) for p in EXT.rglob("*.cpp"))
+shared = {
+    "include_dirs": [str(EXT), numpy.get_include()],
+    "language": "c++",
+    "extra_compile_args": common_flags(),
+    "extra_link_args": link_flags(),
+    "depends": headers,
+}
+architecture = [
+    (name, "1")
+    for name, members in (("VS_HAVE_X86", ("x86_64", "amd64")), ("VS_HAVE_NEON", ("arm64", "aarch64")))
+    if machine() in members
+]
+numpy_api = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
+
+extensions = [
+    Extension(
+        "valuesparse._pool",
+        ["ext/pool.pyx", "ext/pool/pool.cpp"],
+        define_macros=numpy_api,
+        **shared,
+    ),
+    Extension(
+        "valuesparse._chain",
+        [
+            "ext/chain.pyx",
+            "ext/chain/dispatch.cpp",
+            "ext/chain/nbest.cpp",
+            "ext/chain/reach.cpp",
+            "ext/chain/run.cpp",
+            "ext/kernels/scratch.cpp",
+        ],
+        define_macros=[*numpy_api, *architecture],
+        **shared,
+    ),
+]
+
+setup(
+    cmdclass={"build_ext": BuildExt},
+    ext_modules=cythonize(
+        extensions,
+        build_dir="build/cython",
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "embedsignature": True,
+        },
+    ),
+)

@@ -1,0 +1,49 @@
+"""Fresh interpreters that import the package this process would import."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """Return this environment, free of settings of the package, with its folder first on the path.
+
+    The child must not run in the source folder either, which ``python -c`` would look into first.
+    """
+    env = {k: v for k, v in os.environ.items() if not k.startswith("VALUESPARSE_")}
+    spec = importlib.util.find_spec("valuesparse")
+    if spec is not None and spec.origin is not None:
+        here = str(Path(spec.origin).resolve().parents[1])
+        env["PYTHONPATH"] = os.pathsep.join([here, env.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return {**env, **extra}
+
+
+def run(code: str, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run source code to its end and return what it printed."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *args],
+        env=environment(**env),
+        cwd=tempfile.gettempdir(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def start(code: str, *args: str, **env: str) -> Any:
+    """Start source code and return the process, its output in pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *args],
+        env=environment(**env),
+        cwd=tempfile.gettempdir(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

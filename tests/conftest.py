@@ -1,0 +1,43 @@
+"""Seeds and fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("checks")
+
+_COMMON = {
+    "deadline": None,
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+# Fixed by default; HYPOTHESIS_PROFILE=explore looks for new examples.
+settings.register_profile("fixed", derandomize=True, max_examples=100, **_COMMON)
+settings.register_profile("explore", max_examples=1000, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, default=0, help="seed of the rng fixture (default 0)")
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """Return the seed of this run: 0 unless --seed says otherwise."""
+    return request.config.getoption("--seed")
+
+
+@pytest.fixture
+def rng(seed: int) -> np.random.Generator:
+    """Return a fresh generator for one test."""
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(params=[np.float64, np.float32], ids=["f64", "f32"])
+def dtype(request: pytest.FixtureRequest) -> type:
+    """Return each supported dtype in turn."""
+    return request.param

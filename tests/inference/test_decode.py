@@ -1,0 +1,173 @@
+"""`valuesparse.decode`: the best configurations, their scores, and ties."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from checks import assert_same_bits, chain, refused
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import (
+    Arrays,
+    configuration_scores,
+    enumerate_chain,
+    first_infeasible,
+    n_best,
+    sequences,
+    single,
+    slices_of,
+    tolerance,
+)
+from strategies import chains, random_chain
+
+import valuesparse as vs
+
+pytestmark = pytest.mark.simd
+
+
+@given(chains(max_labels=4, max_length=5))
+@settings(max_examples=300)
+def test_best_of_all(model: Arrays) -> None:
+    if first_infeasible(model) is not None:
+        with refused(vs.InfeasibleError) as info:
+            vs.decode(chain(model))
+        assert (info.value.sequence, info.value.position) == first_infeasible(model)
+        return
+    d = vs.decode(chain(model))
+    assert d.states.dtype == np.int64
+    assert d.score.dtype == np.float64
+    assert d.states.shape == (len(model.unary),)
+    for b, (seq, rows) in enumerate(zip(sequences(model), slices_of(model), strict=True)):
+        if not len(seq.local):
+            assert d.score[b] == 0
+            continue
+        listing = enumerate_chain(seq)
+        best = listing.states[listing.scores == listing.scores.max()]
+        # All scores are exact here. Among equals the lowest labels, read from one end or the other.
+        first = best[np.lexsort(best.T[::-1])[0]]
+        last = best[np.lexsort(best.T)[0]]
+        got = d.states[rows]
+        assert (got == first).all() or (got == last).all(), (got, first, last)
+        assert d.score[b] == listing.scores.max()
+
+
+@given(chains(max_labels=3, max_length=4, max_sequences=3), st.integers(1, 30))
+@settings(max_examples=300)
+def test_n_best_of_all(model: Arrays, k: int) -> None:
+    if first_infeasible(model) is not None:
+        with refused(vs.InfeasibleError):
+            vs.decode(chain(model), n_best=k)
+        return
+    d = vs.decode(chain(model), n_best=k)
+    assert d.states.shape == (k, len(model.unary))
+    assert d.score.shape == (k, len(model.lengths))
+    one = vs.decode(chain(model))
+    assert_same_bits(d.states[0], one.states)
+    assert_same_bits(d.score[0], one.score)
+    for b, (seq, rows) in enumerate(zip(sequences(model), slices_of(model), strict=True)):
+        if not len(seq.local):
+            assert d.score[0, b] == 0
+            assert (d.score[1:, b] == -np.inf).all()
+            continue
+        _, scores = n_best(enumerate_chain(seq), k)
+        found = len(scores)
+        np.testing.assert_array_equal(d.score[:found, b], scores.astype(float))
+        assert (d.score[found:, b] == -np.inf).all()
+        assert (d.states[found:, rows] == -1).all()
+        states = d.states[:found, rows]
+        assert len(np.unique(states, axis=0)) == found
+        np.testing.assert_array_equal(configuration_scores(seq, states), scores)
+
+
+def test_score_is_the_sum_of_potentials(rng: np.random.Generator, dtype: type) -> None:
+    model = random_chain(rng, [40, 0, 1, 9], 7, scale=3, dtype=dtype)
+    for d in (vs.decode(chain(model)), vs.decode(chain(model), n_best=4)):
+        states, score = np.atleast_2d(d.states), np.atleast_2d(d.score)
+        for b, (seq, rows) in enumerate(zip(sequences(model), slices_of(model), strict=True)):
+            if len(seq.local):
+                want = configuration_scores(seq, states[:, rows]).astype(float)
+                rtol = 1e-5 if dtype == np.float32 else 1e-12
+                np.testing.assert_allclose(score[:, b], want, rtol=rtol, atol=rtol)
+
+
+def test_random_scores_against_enumeration(rng: np.random.Generator, dtype: type) -> None:
+    for _ in range(30):
+        model = random_chain(rng, [5], 4, forbidden=0.1, per_edge=True, dtype=dtype)
+        if first_infeasible(model) is not None:
+            continue
+        (seq,) = sequences(model)
+        states, scores = n_best(enumerate_chain(seq), 12)
+        d = vs.decode(chain(model), n_best=12)
+        np.testing.assert_allclose(
+            d.score[: len(scores), 0], scores.astype(float), rtol=1e-5, atol=tolerance(model, 4)
+        )
+        if dtype == np.float64:
+            np.testing.assert_array_equal(d.states[: len(states)], states)
+
+
+def test_ties_are_the_lowest_label(dtype: type) -> None:
+    flat = vs.Chain(np.zeros((9, 5), dtype), np.zeros((5, 5), dtype), lengths=[4, 1, 4])
+    np.testing.assert_array_equal(vs.decode(flat).states, 0)
+    unary = np.zeros((4, 5), dtype)
+    unary[1, 2:] = 1
+    unary[3, 4] = 1
+    d = vs.decode(vs.Chain(unary, np.zeros((5, 5), dtype)))
+    np.testing.assert_array_equal(d.states, [0, 2, 0, 4])
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 8, 9, 16, 17, 33, 64, 95])
+def test_ties_in_every_lane(k: int, dtype: type) -> None:
+    for lane in range(k):
+        unary = np.zeros((3, k), dtype)
+        unary[1, lane:] = 1
+        d = vs.decode(vs.Chain(unary, np.zeros((k, k), dtype)))
+        np.testing.assert_array_equal(d.states, [0, lane, 0])
+
+
+def test_fewer_configurations_than_asked_for() -> None:
+    d = vs.decode(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2)), lengths=[1, 0, 2]), n_best=5)
+    np.testing.assert_array_equal(
+        d.score > -np.inf, [[1, 1, 1], [1, 0, 1], [0, 0, 1], [0, 0, 1], [0, 0, 0]]
+    )
+    np.testing.assert_array_equal(d.states[2:, 0], -1)
+    np.testing.assert_array_equal(d.states[4], -1)
+
+
+def test_n_best_one_keeps_its_axis() -> None:
+    d = vs.decode(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))), n_best=1)
+    assert d.states.shape == (1, 3)
+    assert d.score.shape == (1, 1)
+
+
+def test_long_chain_decodes_to_its_argmax(rng: np.random.Generator, dtype: type) -> None:
+    unary = rng.normal(size=(200_000, 3)).astype(dtype)
+    d = vs.decode(vs.Chain(unary, np.zeros((3, 3), dtype)))
+    np.testing.assert_array_equal(d.states, unary.argmax(1))
+    np.testing.assert_allclose(d.score, unary.max(1).astype(float).sum(), rtol=1e-5)
+
+
+def test_batch_equals_singles_and_threads_never_show(rng: np.random.Generator, dtype: type) -> None:
+    model = random_chain(rng, [30, 0, 1, 7, 12, 3], 6, forbidden=0.02, dtype=dtype)
+    assert first_infeasible(model) is None
+    for n in (None, 1, 5):
+        whole = vs.decode(chain(model), n_best=n)
+        for threads in (1, 2, 3, 8):
+            again = vs.decode(chain(model), n_best=n, threads=threads)
+            assert_same_bits(again.states, whole.states)
+            assert_same_bits(again.score, whole.score)
+        for b, rows in enumerate(slices_of(model)):
+            alone = vs.decode(chain(single(model, b)), n_best=n)
+            assert_same_bits(alone.states, np.ascontiguousarray(whole.states[..., rows]))
+            assert_same_bits(alone.score, np.ascontiguousarray(whole.score[..., b : b + 1]))
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "2", True, np.nan])
+def test_bad_n_best(bad: object) -> None:
+    with pytest.raises((ValueError, TypeError), match="n_best"):
+        vs.decode(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))), n_best=bad)
+
+
+def test_best_agrees_with_log_prob(rng: np.random.Generator) -> None:
+    model = chain(random_chain(rng, [12, 5], 4))
+    d, r = vs.decode(model), vs.infer(model)
+    np.testing.assert_allclose(vs.log_prob(model, d.states), d.score - r.log_z, atol=1e-10)

@@ -1,0 +1,185 @@
+"""`valuesparse.sample` and `valuesparse.log_prob`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from checks import assert_same_bits, chain, refused
+from hypothesis import given, settings
+from oracles import (
+    Arrays,
+    enumerate_chain,
+    first_infeasible,
+    sequences,
+    single,
+    slices_of,
+    solve,
+    tolerance,
+)
+from scipy import stats
+from strategies import chains, random_chain
+
+import valuesparse as vs
+
+pytestmark = pytest.mark.simd
+
+# ------------------------------------------------------------------------------------- sampling
+
+
+@pytest.mark.parametrize("per_edge", [False, True])
+def test_frequencies_are_the_probabilities(
+    per_edge: bool, rng: np.random.Generator, dtype: type
+) -> None:
+    model = random_chain(rng, [3], 3, per_edge=per_edge, dtype=dtype)
+    model.unary[1, 0] = -np.inf
+    (seq,) = sequences(model)
+    listing = enumerate_chain(seq)
+    draws = vs.sample(chain(model), 20_000, 12345)
+    assert draws.shape == (20_000, 3)
+    assert draws.dtype == np.int64
+    counts = np.bincount(draws @ [9, 3, 1], minlength=27)
+    p = listing.probabilities.astype(float)
+    assert (counts[p == 0] == 0).all()
+    often = p * 20_000 > 5
+    rest = 20_000 - counts[often].sum()
+    expected = np.append(p[often], p[~often].sum()) * 20_000
+    observed = np.append(counts[often], rest)
+    if expected[-1] < 1e-9:
+        expected, observed = expected[:-1], observed[:-1]
+    assert stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue > 1e-4
+
+
+def test_marginals_of_a_ragged_batch(rng: np.random.Generator, dtype: type) -> None:
+    model = random_chain(rng, [30, 0, 1, 12], 5, dtype=dtype)
+    draws = vs.sample(chain(model), 4000, 7)
+    answer = solve(model)
+    freq = (draws[:, :, None] == np.arange(5)).mean(axis=0)
+    spread = np.sqrt(answer.marginals * (1 - answer.marginals) / 4000) + 1e-4
+    assert (np.abs(freq - answer.marginals) < 6 * spread).all()
+    joint = ((draws[:, :-1] == 1) & (draws[:, 1:] == 2)).mean(axis=0)[:29]
+    want = answer.pairwise[:29, 1, 2]
+    assert (np.abs(joint - want) < 6 * np.sqrt(want / 4000) + 1e-3).all()
+
+
+def test_draws_are_independent(rng: np.random.Generator) -> None:
+    model = chain(Arrays(np.zeros((200, 2)), np.zeros((2, 2)), np.full(100, 2)))
+    bits = vs.sample(model, 400, rng)
+    # Neither neighbouring rows nor neighbouring sequences repeat one another's randomness.
+    assert abs((bits[1:] == bits[:-1]).mean() - 0.5) < 0.02
+    assert abs((bits[:, 2:] == bits[:, :-2]).mean() - 0.5) < 0.02
+    assert abs((bits[:, 1:] == bits[:, :-1]).mean() - 0.5) < 0.02
+
+
+@given(chains(max_labels=3, max_length=4))
+@settings(max_examples=100)
+def test_never_draws_what_is_forbidden(model: Arrays) -> None:
+    if first_infeasible(model) is not None:
+        with refused(vs.InfeasibleError):
+            vs.sample(chain(model), 3, 0)
+        return
+    draws = vs.sample(chain(model), 20, 0)
+    assert draws.shape == (20, len(model.unary))
+    for row in draws[:5]:
+        assert (vs.log_prob(chain(model), row) > -np.inf).all()
+
+
+def test_seeds_and_generators(rng: np.random.Generator) -> None:
+    model = chain(random_chain(rng, [20, 3], 4))
+    a = vs.sample(model, 5, 42)
+    assert_same_bits(a, vs.sample(model, 5, 42))
+    assert_same_bits(
+        vs.sample(model, 5, np.random.default_rng(42)),
+        vs.sample(model, 5, np.random.default_rng(42)),
+    )
+    assert (a != vs.sample(model, 5, 43)).any()
+    gen = np.random.default_rng(42)
+    assert (vs.sample(model, 5, gen) != vs.sample(model, 5, gen)).any()
+    assert (vs.sample(model, 5) != vs.sample(model, 5)).any()
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64])
+def test_threads_never_show(size: int, rng: np.random.Generator, dtype: type) -> None:
+    model = chain(random_chain(rng, [50, 0, 3, 1, 20], 5, dtype=dtype))
+    a = vs.sample(model, size, 9, threads=1)
+    for threads in (2, 3, 8, None):
+        assert_same_bits(a, vs.sample(model, size, 9, threads=threads))
+
+
+def test_size_zero_and_no_rows() -> None:
+    model = vs.Chain(np.zeros((3, 2)), np.zeros((2, 2)))
+    assert vs.sample(model, 0, 0).shape == (0, 3)
+    nothing = vs.Chain(np.zeros((0, 2)), np.zeros((2, 2)), lengths=[0, 0])
+    assert vs.sample(nothing, 4, 0).shape == (4, 0)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "3", None, np.nan])
+def test_bad_size(bad: object) -> None:
+    with pytest.raises((ValueError, TypeError), match="size"):
+        vs.sample(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))), bad, 0)
+
+
+@pytest.mark.parametrize("bad", ["seed", 1.5, -3, object()])
+def test_bad_rng(bad: object) -> None:
+    with pytest.raises((ValueError, TypeError), match="rng"):
+        vs.sample(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))), 1, bad)
+
+
+# ------------------------------------------------------------------------------------- log_prob
+
+
+@given(chains(max_labels=3, max_length=4, max_sequences=1))
+@settings(max_examples=150)
+def test_log_prob_of_every_configuration(model: Arrays) -> None:
+    if first_infeasible(model) is not None or not len(model.unary):
+        return
+    (seq,) = sequences(model)
+    listing = enumerate_chain(seq)
+    made = chain(model)
+    got = np.array([vs.log_prob(made, y)[0] for y in listing.states])
+    want = (listing.scores - listing.log_z).astype(float)
+    assert got.dtype == np.float64
+    tol = tolerance(model, 4) * (1 + np.abs(float(listing.log_z)))
+    possible = want > -np.inf
+    assert (got[~possible] == -np.inf).all()
+    np.testing.assert_allclose(got[possible], want[possible], rtol=0, atol=tol)
+    assert abs(np.exp(got).sum() - 1) < 10 * tol
+    assert (got <= tol).all()
+
+
+def test_log_prob_of_a_batch(rng: np.random.Generator, dtype: type) -> None:
+    model = random_chain(rng, [4, 0, 1, 3], 4, per_edge=True, dtype=dtype)
+    states = rng.integers(0, 4, 8)
+    got = vs.log_prob(chain(model), states)
+    assert got.shape == (4,)
+    assert got[1] == 0
+    for b, rows in enumerate(slices_of(model)):
+        alone = vs.log_prob(chain(single(model, b)), states[rows])
+        assert_same_bits(alone, got[b : b + 1])
+
+
+def test_log_prob_takes_lists_and_small_integers(rng: np.random.Generator) -> None:
+    model = chain(random_chain(rng, [4], 3))
+    want = vs.log_prob(model, np.array([0, 1, 2, 0]))
+    assert_same_bits(vs.log_prob(model, [0, 1, 2, 0]), want)
+    assert_same_bits(vs.log_prob(model, np.array([0, 1, 2, 0], np.int8)), want)
+    assert_same_bits(vs.log_prob(model, np.array([0, 1, 2, 0], np.uint64)), want)
+
+
+def test_states_out_of_range_name_the_index() -> None:
+    model = vs.Chain(np.zeros((5, 3)), np.zeros((3, 3)))
+    with refused(ValueError, "states", 3):
+        vs.log_prob(model, [0, 1, 2, 7, 0])
+    with refused(ValueError, "states", 4):
+        vs.log_prob(model, [0, 1, 2, 0, -1])
+
+
+@pytest.mark.parametrize("bad", [[0, 1], [0] * 6, 0, "00000", [0.0] * 5, [None] * 5, [0j] * 5])
+def test_bad_states(bad: object) -> None:
+    with pytest.raises((ValueError, TypeError), match="states"):
+        vs.log_prob(vs.Chain(np.zeros((5, 3)), np.zeros((3, 3))), bad)
+
+
+def test_log_prob_of_an_infeasible_model() -> None:
+    model = vs.Chain(np.full((2, 2), -np.inf), np.zeros((2, 2)))
+    with refused(vs.InfeasibleError, 0):
+        vs.log_prob(model, [0, 0])

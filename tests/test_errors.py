@@ -1,0 +1,235 @@
+"""Arguments of `infer` and friends, and the exceptions themselves."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from checks import refused
+
+import valuesparse as vs
+
+
+@pytest.fixture
+def model() -> vs.Chain:
+    return vs.Chain(np.zeros((6, 3)), np.zeros((3, 3)), lengths=[4, 2])
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.0000001, np.nan, np.inf, -np.inf, 2, -1])
+def test_zeta_out_of_range(model: vs.Chain, bad: float) -> None:
+    with refused(ValueError, "zeta"):
+        vs.infer(model, zeta=bad)
+
+
+@pytest.mark.parametrize("bad", ["0.5", None, 1j, [0.5], np.array([0.5, 0.6])])
+def test_zeta_of_the_wrong_type(model: vs.Chain, bad: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="zeta"):
+        vs.infer(model, zeta=bad)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, 2.0, "3", np.nan, [1]])
+def test_bad_revisit(model: vs.Chain, bad: object) -> None:
+    for zeta in (0.5, 1.0):
+        with pytest.raises((ValueError, TypeError), match="revisit"):
+            vs.infer(model, zeta=zeta, revisit=bad)
+
+
+@pytest.mark.parametrize("bad", [0, -1, -8])
+def test_threads_below_one(model: vs.Chain, bad: int) -> None:
+    for call in (
+        lambda: vs.infer(model, threads=bad),
+        lambda: vs.decode(model, threads=bad),
+        lambda: vs.sample(model, 1, 0, threads=bad),
+        lambda: vs.set_num_threads(bad),
+    ):
+        with refused(ValueError, bad) as info:
+            call()
+        assert "threads" in str(info.value)
+
+
+@pytest.mark.parametrize("bad", [1.5, "2", np.nan, [2], 2.0])
+def test_threads_of_the_wrong_type(model: vs.Chain, bad: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="threads"):
+        vs.infer(model, threads=bad)
+    with pytest.raises((TypeError, ValueError), match="threads"):
+        vs.set_num_threads(bad)
+
+
+@pytest.mark.parametrize("good", [1, 2, np.int64(2), np.uint8(3), 1000, None])
+def test_threads_that_are_fine(model: vs.Chain, good: object) -> None:
+    vs.infer(model, threads=good)
+
+
+@pytest.mark.parametrize("bad", [-1, -0.001, np.nan, "1", [1.0]])
+def test_bad_deadline(model: vs.Chain, bad: object) -> None:
+    with pytest.raises((ValueError, TypeError), match="deadline"):
+        vs.infer(model, deadline=bad)
+
+
+@pytest.mark.parametrize("bad", ["fast", "", "EXACT", "junction_tree", None, 3])
+def test_unknown_method(model: vs.Chain, bad: object) -> None:
+    with pytest.raises((ValueError, TypeError), match="method"):
+        vs.infer(model, method=bad)
+
+
+def test_unknown_method_lists_the_known() -> None:
+    with refused(ValueError, "method", "fast", "exact", "auto"):
+        vs.infer(vs.Chain(np.zeros((1, 1)), np.zeros((1, 1))), method="fast")
+
+
+def test_progress_must_be_callable(model: vs.Chain) -> None:
+    with pytest.raises(TypeError, match="progress"):
+        vs.infer(model, progress="yes")
+
+
+@pytest.mark.parametrize("bad", [None, np.zeros((3, 2)), "chain", vs.Chain, [1, 2]])
+def test_not_a_model(bad: object) -> None:
+    for call in (
+        lambda: vs.infer(bad),
+        lambda: vs.decode(bad),
+        lambda: vs.sample(bad, 1, 0),
+        lambda: vs.log_prob(bad, [0]),
+    ):
+        with pytest.raises(TypeError, match="model"):
+            call()
+
+
+def test_options_are_keywords(model: vs.Chain) -> None:
+    with pytest.raises(TypeError):
+        vs.infer(model, 0.5)
+    with pytest.raises(TypeError):
+        vs.decode(model, 3)
+
+
+def test_arguments_of_later_issues_do_not_exist(model: vs.Chain) -> None:
+    with pytest.raises(TypeError):
+        vs.infer(model, tol=1e-3)
+
+
+def test_after_an_error_all_is_well(model: vs.Chain) -> None:
+    want = vs.infer(model, threads=2).marginals
+    bad = vs.Chain(np.full((4, 3), -np.inf), np.zeros((3, 3)))
+    for _ in range(3):
+        with pytest.raises(vs.InfeasibleError):
+            vs.infer(bad, threads=2)
+        with pytest.raises(ValueError, match="zeta"):
+            vs.infer(model, zeta=7)
+        np.testing.assert_array_equal(vs.infer(model, threads=2).marginals, want)
+
+
+# ------------------------------------------------------------------------------- infeasible models
+
+
+def infeasible(where: str) -> vs.Chain:
+    unary, transition = np.zeros((7, 2)), np.zeros((2, 2))
+    kwargs: dict = {"lengths": [3, 4]}
+    if where == "unary":
+        unary[5] = -np.inf
+    elif where == "allowed":
+        kwargs["allowed"] = np.ones((7, 2), bool)
+        kwargs["allowed"][5] = False
+    elif where == "transition":
+        transition = np.zeros((5, 2, 2))
+        transition[3] = -np.inf
+    elif where == "together":
+        transition = np.array([[0, -np.inf], [-np.inf, 0]])
+        unary[3, 0] = unary[5, 1] = -np.inf
+    return vs.Chain(unary, transition, **kwargs)
+
+
+@pytest.mark.parametrize("where", ["unary", "allowed", "transition", "together"])
+def test_infeasible_names_sequence_and_position(where: str) -> None:
+    model = infeasible(where)
+    for call in (
+        lambda: vs.infer(model),
+        lambda: vs.infer(model, zeta=0.9),
+        lambda: vs.infer(model, zeta=0.0, revisit=0),
+        lambda: vs.decode(model),
+        lambda: vs.decode(model, n_best=2),
+        lambda: vs.sample(model, 2, 0),
+        lambda: vs.log_prob(model, np.zeros(7, int)),
+    ):
+        with refused(vs.InfeasibleError, 1, 2) as info:
+            call()
+        assert (info.value.sequence, info.value.position) == (1, 2)
+
+
+@pytest.mark.parametrize("where", ["start", "end"])
+def test_infeasible_ends(where: str) -> None:
+    unary = np.zeros((4, 2))
+    model = vs.Chain(unary, np.zeros((2, 2)), **{where: [-np.inf, -np.inf]})
+    with refused(vs.InfeasibleError) as info:
+        vs.infer(model)
+    assert (info.value.sequence, info.value.position) == (0, 0 if where == "start" else 3)
+
+
+def test_the_first_infeasible_sequence_is_named_whoever_finds_it() -> None:
+    unary = np.zeros((4000, 2))
+    unary[[2999, 3999, 1501]] = -np.inf
+    model = vs.Chain(unary, np.zeros((2, 2)), lengths=np.full(400, 10))
+    for threads in (1, 2, 3, 8):
+        for zeta in (1.0, 0.7):
+            with refused(vs.InfeasibleError, 150, 1) as info:
+                vs.infer(model, threads=threads, zeta=zeta)
+            assert (info.value.sequence, info.value.position) == (150, 1)
+
+
+def test_exceptions() -> None:
+    assert issubclass(vs.InfeasibleError, ValueError)
+    assert issubclass(vs.DeadlineError, TimeoutError)
+
+
+def test_infeasible_error_pickles() -> None:
+    with pytest.raises(vs.InfeasibleError) as info:
+        vs.infer(infeasible("unary"))
+    error = pickle.loads(pickle.dumps(info.value))
+    assert (error.sequence, error.position) == (1, 2)
+    assert str(error) == str(info.value)
+
+
+# ----------------------------------------------------------------------------- deadline, progress
+
+
+def test_deadline_missed() -> None:
+    model = vs.Chain(np.zeros((20_000, 256), np.float32), np.zeros((256, 256), np.float32))
+    with pytest.raises(vs.DeadlineError, match="deadline"):
+        vs.infer(model, deadline=1e-6, threads=1)
+    with pytest.raises(vs.DeadlineError):
+        vs.infer(model, deadline=1e-6, zeta=0.9)
+    # Nothing is left running or half done.
+    small = vs.Chain(np.zeros((4, 2)), np.zeros((2, 2)))
+    np.testing.assert_array_equal(vs.infer(small).marginals, 0.5)
+
+
+def test_deadline_kept(model: vs.Chain) -> None:
+    for zeta in (1.0, 0.5):
+        a, b = vs.infer(model, zeta=zeta), vs.infer(model, zeta=zeta, deadline=60)
+        assert a.marginals.tobytes() == b.marginals.tobytes()
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.9])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress_is_called(zeta: float, threads: int, rng: np.random.Generator) -> None:
+    model = vs.Chain(
+        rng.normal(size=(40_000, 32)), rng.normal(size=(32, 32)), lengths=np.full(400, 100)
+    )
+    calls: list[tuple] = []
+    r = vs.infer(model, zeta=zeta, threads=threads, progress=lambda *a: calls.append(a))
+    assert calls
+    done = [c[0] for c in calls]
+    assert done == sorted(done)
+    assert r.marginals.tobytes() == vs.infer(model, zeta=zeta).marginals.tobytes()
+
+
+def test_what_progress_raises_comes_out(rng: np.random.Generator) -> None:
+    model = vs.Chain(
+        rng.normal(size=(40_000, 32)), rng.normal(size=(32, 32)), lengths=np.full(400, 100)
+    )
+
+    def stop(*_: object) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        vs.infer(model, progress=stop, threads=2)
+    assert vs.infer(model, threads=2).converged

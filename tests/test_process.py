@@ -1,0 +1,166 @@
+"""Fork, signals, interpreter exit: the pool is a good citizen of its process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from children import run, start
+
+SETUP = """
+import numpy as np, os, sys, time
+import valuesparse as vs
+rng = np.random.default_rng(0)
+model = vs.Chain(rng.normal(size=(4000, 20)), rng.normal(size=(20, 20)), lengths=np.full(40, 100))
+"""
+
+FORK = (
+    SETUP
+    + """
+want = vs.infer(model, threads=2).marginals.tobytes()
+for _ in range(3):
+    pid = os.fork()
+    if pid == 0:
+        ok = all(vs.infer(model, threads=t).marginals.tobytes() == want for t in (2, 1, 3))
+        grandchild = os.fork()
+        if grandchild == 0:
+            os._exit(0 if vs.infer(model, threads=2).marginals.tobytes() == want else 1)
+        ok = ok and os.waitpid(grandchild, 0)[1] == 0
+        os._exit(0 if ok else 1)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, status
+    assert vs.infer(model, threads=2).marginals.tobytes() == want
+print("fine")
+"""
+)
+
+FORK_WHILE_BUSY = (
+    SETUP
+    + """
+import threading
+want = vs.infer(model, threads=2).marginals.tobytes()
+stop = threading.Event()
+def busy():
+    while not stop.is_set():
+        vs.infer(model, threads=2)
+threads = [threading.Thread(target=busy) for _ in range(2)]
+[t.start() for t in threads]
+for _ in range(10):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if vs.infer(model, threads=2).marginals.tobytes() == want else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+stop.set()
+[t.join() for t in threads]
+print("fine")
+"""
+)
+
+POOL_OF_PROCESSES = (
+    SETUP
+    + """
+import multiprocessing as mp
+def work(seed):
+    return vs.infer(model, threads=2, zeta=0.9).marginals.tobytes()
+if __name__ == "__main__":
+    want = work(0)
+    with mp.get_context("fork").Pool(3) as pool:
+        assert set(pool.map(work, range(9))) == {want}
+    print("fine")
+"""
+)
+
+INTERRUPTED = """
+import numpy as np, sys, time
+import valuesparse as vs
+zeta, threads, what = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+rng = np.random.default_rng(0)
+if what == "long":
+    model = vs.Chain(rng.normal(size=(12000, 1500)), rng.normal(size=(1500, 1500)))
+elif what == "batch":
+    model = vs.Chain(rng.normal(size=(240000, 256)), rng.normal(size=(256, 256)),
+                     lengths=np.full(8000, 30))
+small = vs.Chain(np.zeros((50, 4)), np.zeros((4, 4)))
+print("ready", flush=True)
+try:
+    for _ in range(1000):
+        vs.infer(model, zeta=zeta, threads=threads)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic(), flush=True)
+    begin = time.process_time()
+    time.sleep(0.3)
+    print("busy", time.process_time() - begin, flush=True)
+    print("after", float(vs.infer(small, threads=threads).marginals[0, 0]), flush=True)
+"""
+
+EXIT = (
+    SETUP
+    + """
+import threading
+vs.infer(model, threads=4)
+t = threading.Thread(target=lambda: [vs.infer(model, threads=2) for _ in range(1000)], daemon=True)
+t.start()
+time.sleep(0.05)
+print("fine", flush=True)
+"""
+)
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "code",
+    [FORK, FORK_WHILE_BUSY, POOL_OF_PROCESSES],
+    ids=["after", "while_busy", "multiprocessing"],
+)
+def test_fork(code: str) -> None:
+    done = run(code, timeout=60)
+    assert done.stdout.strip().endswith("fine"), done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT as POSIX has it")
+@pytest.mark.parametrize("what", ["long", "batch"])
+@pytest.mark.parametrize(("zeta", "threads"), [(1.0, 1), (1.0, 2), (0.9999, 1), (0.9999, 2)])
+def test_interrupt(zeta: float, threads: int, what: str) -> None:
+    child = start(INTERRUPTED, str(zeta), str(threads), what)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline().strip() == "ready"
+        time.sleep(0.6)
+        sent = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    lines = dict(line.split() for line in out.splitlines())
+    # The promise is 100 ms; a busy machine is given some slack.
+    assert float(lines["interrupted"]) - sent < 0.5, err
+    assert float(lines["busy"]) < 0.2, "something is left running"
+    assert float(lines["after"]) == 0.25
+
+
+def test_interpreter_exit_while_a_daemon_thread_computes() -> None:
+    done = run(EXIT, timeout=30)
+    assert done.stdout.strip() == "fine"
+    assert done.returncode == 0, done.stderr
+
+
+def test_import_starts_nothing() -> None:
+    done = run(
+        "import threading, os, valuesparse\n"
+        "tasks = '/proc/self/task'\n"
+        "import numpy; before = len(os.listdir(tasks)) if os.path.isdir(tasks) else 0\n"
+        "print(threading.active_count())"
+    )
+    assert done.stdout.strip() == "1", done.stderr
+
+
+def test_silence() -> None:
+    done = run(SETUP + "r = vs.infer(model, zeta=0.9)\nvs.decode(model)\nr.pairwise()\n")
+    assert done.stdout == ""
+    assert done.stderr == ""

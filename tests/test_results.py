@@ -1,0 +1,157 @@
+"""`valuesparse.Result`: every query agrees with every other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from checks import STATS, assert_same_bits, chain, refused
+from oracles import clamped, solve, tolerance
+from strategies import peaked_chain, random_chain
+
+import valuesparse as vs
+
+ZETAS = [1.0, 0.8]
+
+
+@pytest.fixture(params=ZETAS, ids=["exact", "islands"])
+def zeta(request: pytest.FixtureRequest) -> float:
+    return request.param
+
+
+@pytest.fixture
+def model(rng: np.random.Generator, dtype: type):
+    return peaked_chain(rng, [9, 0, 1, 14, 2], 5, dtype=dtype)
+
+
+def test_fields(model, zeta: float, dtype: type) -> None:
+    r = vs.infer(chain(model), zeta=zeta)
+    assert isinstance(r, vs.Result)
+    assert r.marginals.flags.c_contiguous
+    assert r.marginals.dtype == dtype
+    assert r.log_z.dtype == np.float64
+    assert r.log_z.shape == (5,)
+    assert r.islands.dtype == np.int32
+    assert r.method == ("exact" if zeta == 1 else "islands")
+    assert r.reason
+    assert set(r.stats) >= STATS
+    assert all(isinstance(v, int) and v >= 0 for v in r.stats.values())
+
+
+def test_pairwise_slices_and_blocks_agree_with_the_whole(model, zeta: float, dtype: type) -> None:
+    r = vs.infer(chain(model), zeta=zeta)
+    whole = r.pairwise()
+    assert whole.dtype == dtype
+    assert whole.shape == (22, 5, 5)
+    for cut in (
+        slice(None),
+        slice(0, 0),
+        slice(3, 11),
+        slice(7, 9),
+        slice(-4, None),
+        slice(None, None, 3),
+        slice(20, 400),
+    ):
+        assert_same_bits(r.pairwise(edges=cut), np.ascontiguousarray(whole[cut]))
+    for block in (1, 4, 8, 22, 1000):
+        parts = list(r.iter_pairwise(block=block))
+        assert all(p.shape[0] <= block for p in parts)
+        assert_same_bits(np.concatenate(parts), whole)
+    assert_same_bits(np.concatenate(list(r.iter_pairwise())), whole)
+
+
+def test_expectations_are_the_summed_edges(model, zeta: float) -> None:
+    r = vs.infer(chain(model), zeta=zeta)
+    e = r.expectations()
+    assert e.dtype == np.float64
+    np.testing.assert_allclose(
+        e, r.pairwise().astype(np.float64).sum(axis=0), atol=22 * tolerance(model, 0)
+    )
+    np.testing.assert_allclose(e.sum(), 22, rtol=1e-5)
+
+
+def test_pairwise_sums_to_the_marginals(model, zeta: float) -> None:
+    r = vs.infer(chain(model), zeta=zeta)
+    given = solve(clamped(model, r.islands)).marginals
+    pairwise = r.pairwise().astype(np.float64)
+    edge = 0
+    start = 0
+    for n in model.lengths:
+        for i in range(n - 1):
+            tol = tolerance(model, 0)
+            np.testing.assert_allclose(pairwise[edge].sum(1), given[start + i], atol=5 * tol)
+            np.testing.assert_allclose(pairwise[edge].sum(0), given[start + i + 1], atol=5 * tol)
+            edge += 1
+        start += n
+
+
+def test_entropy_is_between_nothing_and_everything(model, zeta: float) -> None:
+    r = vs.infer(chain(model), zeta=zeta)
+    h = r.entropy()
+    assert h.shape == (5,)
+    assert h[1] == 0
+    assert (h >= -1e-6).all()
+    assert (h <= model.lengths * np.log(5) + 1e-6).all()
+    flat = vs.infer(vs.Chain(np.zeros((6, 4)), np.zeros((4, 4))))
+    np.testing.assert_allclose(flat.entropy(), 6 * np.log(4), rtol=1e-12)
+
+
+def test_entropy_of_large_scores_keeps_its_digits() -> None:
+    unary = np.array([[10_000.0, 10_000.0], [-10_000.0, -9_999.0]])
+    r = vs.infer(vs.Chain(unary, np.zeros((2, 2))))
+    p = 1 / (1 + np.e)
+    want = np.log(2) - p * np.log(p) - (1 - p) * np.log(1 - p)
+    np.testing.assert_allclose(r.entropy(), want, rtol=1e-11)
+
+
+def test_queries_twice_and_after_another_call(model, zeta: float) -> None:
+    # Workspaces are reused between calls: nothing a result holds may live in one.
+    made = chain(model)
+    r = vs.infer(made, zeta=zeta)
+    before = [r.marginals.copy(), r.pairwise(), r.entropy(), r.log_z.copy(), r.islands.copy()]
+    vs.infer(vs.Chain(np.ones((50, 5)), np.ones((5, 5))), zeta=0.5)
+    after = [r.marginals, r.pairwise(), r.entropy(), r.log_z, r.islands]
+    for a, b in zip(before, after, strict=True):
+        assert_same_bits(a, b)
+
+
+def test_to_frame(model, zeta: float) -> None:
+    pd = pytest.importorskip("pandas")
+    r = vs.infer(chain(model), zeta=zeta)
+    frame = r.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == 26
+
+
+@pytest.mark.parametrize("bad", ["all", 3.5, slice("a", "b"), [0.5], -1000, 22, [0, 22]])
+def test_bad_edges(rng: np.random.Generator, bad: object) -> None:
+    r = vs.infer(chain(random_chain(rng, [23], 3)))
+    with pytest.raises((ValueError, TypeError, IndexError), match="edges"):
+        r.pairwise(edges=bad)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "2"])
+def test_bad_block(rng: np.random.Generator, bad: object) -> None:
+    r = vs.infer(chain(random_chain(rng, [5], 3)))
+    with pytest.raises((ValueError, TypeError), match="block"):
+        next(iter(r.iter_pairwise(block=bad)))
+
+
+def test_results_cannot_be_edited() -> None:
+    r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
+    for name in ("marginals", "log_z", "islands", "method"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(r, name, None)
+
+
+def test_repr_is_short() -> None:
+    r = vs.infer(vs.Chain(np.zeros((3000, 2)), np.zeros((2, 2))))
+    assert len(repr(r)) < 500
+
+
+def test_sequence_names_in_errors_count_empty_sequences() -> None:
+    unary = np.zeros((4, 2))
+    unary[3] = -np.inf
+    model = vs.Chain(unary, np.zeros((2, 2)), lengths=[0, 2, 0, 2])
+    with refused(vs.InfeasibleError, 3, 1) as info:
+        vs.infer(model)
+    assert (info.value.sequence, info.value.position) == (3, 1)

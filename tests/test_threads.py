@@ -1,0 +1,180 @@
+"""Threads never show: the same bits for any number of them, from any number of callers."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from checks import assert_same_bits, assert_same_result, chain
+from children import run
+from strategies import bio_chain, peaked_chain, random_chain
+
+import valuesparse as vs
+
+COUNTS = [1, 2, 3, 8]
+
+
+@pytest.fixture(autouse=True)
+def _restore_threads():
+    before = vs.get_num_threads()
+    yield
+    vs.set_num_threads(before)
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.9, 0.5, 0.0])
+def test_ragged_batch(zeta: float, rng: np.random.Generator, dtype: type) -> None:
+    lengths = np.concatenate([rng.integers(0, 60, size=150), [700, 0, 1]])
+    for k in (5, 24):
+        model = chain(peaked_chain(rng, lengths, k, dtype=dtype))
+        first = vs.infer(model, zeta=zeta, threads=1)
+        for threads in COUNTS[1:]:
+            assert_same_result(first, vs.infer(model, zeta=zeta, threads=threads))
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.9, 0.5])
+def test_one_long_chain(zeta: float, rng: np.random.Generator, dtype: type) -> None:
+    model = chain(peaked_chain(rng, [30_000], 9, dtype=dtype))
+    first = vs.infer(model, zeta=zeta, threads=1)
+    for threads in COUNTS[1:]:
+        assert_same_result(first, vs.infer(model, zeta=zeta, threads=threads), derived=False)
+    assert_same_bits(first.expectations(), vs.infer(model, zeta=zeta, threads=3).expectations())
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.9])
+@pytest.mark.parametrize("n", [1, 2, 3, 64, 128, 129, 1000])
+def test_one_chain_of_some_length(n: int, zeta: float, rng: np.random.Generator) -> None:
+    model = chain(peaked_chain(rng, [n], 45))
+    first = vs.infer(model, zeta=zeta, threads=1)
+    for threads in COUNTS[1:]:
+        assert_same_result(first, vs.infer(model, zeta=zeta, threads=threads))
+
+
+def test_contradictions_and_underflow(rng: np.random.Generator, dtype: type) -> None:
+    model = bio_chain(rng, [500, 3, 0, 60, 2000], 4, peak=14, dtype=dtype)
+    model.unary[::7, 0] -= 9000
+    for zeta in (1.0, 0.9, 0.4):
+        first = vs.infer(chain(model), zeta=zeta, threads=1)
+        for threads in COUNTS[1:]:
+            assert_same_result(first, vs.infer(chain(model), zeta=zeta, threads=threads))
+
+
+def test_many_runs_on_two_threads(rng: np.random.Generator) -> None:
+    model = chain(peaked_chain(rng, rng.integers(1, 40, size=64), 9))
+    first = vs.infer(model, zeta=0.8, threads=1)
+    for _ in range(200):
+        again = vs.infer(model, zeta=0.8, threads=2)
+        assert_same_result(first, again, derived=False)
+
+
+# --------------------------------------------------------------------------------- how many
+
+
+def test_set_and_get() -> None:
+    for n in (1, 2, 5):
+        vs.set_num_threads(n)
+        assert vs.get_num_threads() == n
+    vs.set_num_threads(None)
+    assert 1 <= vs.get_num_threads() <= (os.cpu_count() or 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no CPU affinity here")
+def test_affinity_is_respected() -> None:
+    done = run(
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "import valuesparse as vs; print(vs.get_num_threads())"
+    )
+    assert done.stdout.strip() == "1", done.stderr
+
+
+def test_environment() -> None:
+    code = "import valuesparse as vs; print(vs.get_num_threads())"
+    assert run(code, VALUESPARSE_NUM_THREADS="3").stdout.strip() == "3"
+    assert run(code, VALUESPARSE_NUM_THREADS="1").stdout.strip() == "1"
+
+
+@pytest.mark.parametrize("bad", ["0", "-2", "many", "1.5"])
+def test_bad_environment_says_so(bad: str) -> None:
+    done = run(
+        "import valuesparse as vs, numpy as np\n"
+        "vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))",
+        VALUESPARSE_NUM_THREADS=bad,
+    )
+    assert done.returncode != 0
+    assert "VALUESPARSE_NUM_THREADS" in done.stderr
+    assert bad in done.stderr.splitlines()[-1]
+
+
+def test_threadpoolctl() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    vs.set_num_threads(4)
+    with threadpoolctl.threadpool_limits(limits=1):
+        assert vs.get_num_threads() == 1
+    assert vs.get_num_threads() == 4
+    mine = [i for i in threadpoolctl.threadpool_info() if "valuesparse" in str(i.values())]
+    assert mine
+    assert mine[0]["num_threads"] == 4
+
+
+# ------------------------------------------------------------------------------ many callers
+
+
+def test_eight_callers_share_one_model(rng: np.random.Generator, dtype: type) -> None:
+    arrays = peaked_chain(rng, rng.integers(0, 80, size=40), 12, dtype=dtype)
+    model = chain(arrays)
+    want = {z: vs.infer(model, zeta=z) for z in (1.0, 0.9)}
+    best, drawn = vs.decode(model).states, vs.sample(model, 3, 5)
+
+    def work(i: int) -> None:
+        for _ in range(10):
+            for zeta, r in want.items():
+                got = vs.infer(model, zeta=zeta, threads=1 + i % 3)
+                assert_same_result(r, got, derived=i % 2 == 0)
+            assert_same_bits(best, vs.decode(model).states)
+            assert_same_bits(drawn, vs.sample(model, 3, 5))
+
+    with ThreadPoolExecutor(8) as pool:
+        for future in [pool.submit(work, i) for i in range(8)]:
+            future.result(timeout=120)
+
+
+def test_errors_in_one_caller_leave_the_others_alone(rng: np.random.Generator) -> None:
+    good = chain(random_chain(rng, [200] * 5, 8))
+    bad = vs.Chain(np.full((200, 8), -np.inf), np.zeros((8, 8)))
+    want = vs.infer(good)
+
+    def work(i: int) -> None:
+        for _ in range(20):
+            if i % 2:
+                with pytest.raises(vs.InfeasibleError):
+                    vs.infer(bad, threads=2)
+            else:
+                assert_same_result(want, vs.infer(good, threads=2), derived=False)
+
+    with ThreadPoolExecutor(6) as pool:
+        for future in [pool.submit(work, i) for i in range(6)]:
+            future.result(timeout=120)
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.999])
+def test_the_gil_is_released(zeta: float) -> None:
+    model = vs.Chain(np.zeros((10_000, 1000), np.float32), np.zeros((1000, 1000), np.float32))
+    took: list[float] = []
+
+    def work() -> None:
+        begin = time.perf_counter()
+        vs.infer(model, threads=1, zeta=zeta)
+        took.append(time.perf_counter() - begin)
+
+    worker = threading.Thread(target=work)
+    ticks = [time.perf_counter()]
+    worker.start()
+    while worker.is_alive():
+        time.sleep(0.001)
+        ticks.append(time.perf_counter())
+    worker.join()
+    assert took[0] > 0.05, "too quick to tell"
+    assert np.diff(ticks).max() < took[0] / 2

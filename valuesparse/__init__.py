@@ -1,0 +1,32 @@
+"""Fast marginals of discrete chains: every core, and work only where the answer is uncertain.
+
+Models hold arrays (`Chain`), `infer` plans and computes, results are records (`Result`).
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.inference import Decoding, decode, infer, log_prob, sample
+from valuesparse.models import Chain
+from valuesparse.results import Result
+from valuesparse.threads import get_num_threads, set_num_threads, simd_level
+
+try:
+    __version__ = version("valuesparse")
+except PackageNotFoundError:  # running from a source tree that was never installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "Chain",
+    "DeadlineError",
+    "Decoding",
+    "InfeasibleError",
+    "Result",
+    "decode",
+    "get_num_threads",
+    "infer",
+    "log_prob",
+    "sample",
+    "set_num_threads",
+    "simd_level",
+]

@@ -1,0 +1,94 @@
+"""Checks of arguments: one place for what is accepted and for the words of a refusal."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _chain
+
+__all__ = ["as_count", "as_lengths", "as_potentials", "as_reals", "require_potentials"]
+
+Array = npt.NDArray[Any]
+
+
+def as_reals(name: str, value: npt.ArrayLike) -> Array:
+    """Return `value` as a real array; float32 stays, other reals become float64."""
+    array = np.asarray(value)
+    if array.dtype == np.float32 or array.dtype == np.float64:
+        return array
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{name} must hold real numbers, got an array of dtype {array.dtype}; "
+            "convert it to float64 first"
+        )
+    return array.astype(np.float64)
+
+
+def require_potentials(name: str, array: Array) -> None:
+    """Raise ValueError for NaN and +inf (−inf is a value: it forbids)."""
+    bad = _chain.find_bad(array)
+    if bad >= 0:
+        index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
+        what = "NaN" if math.isnan(array[index]) else "+inf"
+        raise ValueError(
+            f"{name}[{', '.join(map(str, index))}] is {what}; log-potentials must be finite or "
+            "-inf (which forbids)"
+        )
+
+
+def as_potentials(name: str, value: npt.ArrayLike, dtype: np.dtype[Any]) -> Array:
+    """Return a C-contiguous array of `dtype` without NaN or +inf."""
+    array = np.ascontiguousarray(as_reals(name, value), dtype=dtype)
+    require_potentials(name, array)
+    return array
+
+
+def as_lengths(value: npt.ArrayLike, n_positions: int) -> npt.NDArray[np.int64]:
+    """Return the lengths of a batch, non-negative and summing to `n_positions`."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise ValueError(f"lengths must have shape (B,), got {array.shape}")
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"lengths must be integers, got dtype {array.dtype}")
+    lengths = array.astype(np.int64)
+    negative = np.flatnonzero(lengths < 0)
+    if negative.size:
+        at = int(negative[0])
+        raise ValueError(f"lengths[{at}] is {lengths[at]}; a length cannot be negative")
+    total = int(lengths.sum())
+    if total != n_positions:
+        raise ValueError(
+            f"lengths sum to {total} but unary has {n_positions} rows; they must agree"
+        )
+    return lengths
+
+
+def as_count(name: str, value: Any, *, at_least: int) -> int:
+    """Return `value` as an int that is at least `at_least`."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}") from None
+    if isinstance(value, (bool, np.bool_)) or count < at_least:
+        raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}")
+    return count
+
+
+def as_zeta(value: Any) -> float:
+    """Return the threshold of SMM11, in [0, 1]."""
+    if not isinstance(value, numbers.Real) or not 0.0 <= float(value) <= 1.0:
+        raise ValueError(f"zeta must lie in [0, 1] (1 is exact), got {value!r}")
+    return float(value)
+
+
+def as_seconds(name: str, value: Any) -> float:
+    """Return a positive, finite number of seconds."""
+    if not isinstance(value, numbers.Real) or not 0.0 < float(value) < math.inf:
+        raise ValueError(f"{name} must be a positive number of seconds, got {value!r}")
+    return float(value)

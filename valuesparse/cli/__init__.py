@@ -1,0 +1,32 @@
+"""The command line: ``valuesparse demo`` and what comes after it.
+
+Where things are:
+
+- ``_group``: the click group; a new command is registered there.
+- ``demo``: ``valuesparse demo``, which calls the modules below in order.
+- ``_corpus``: the Hong Kong Cantonese Corpus and its split; ``_features``: attributes of words.
+- ``_training``: a CRF trained by python-crfsuite; ``_measure``: speed, agreement and errors.
+- ``_report``: what the terminal shows; ``_plots``: the PNG; ``_extras``: what is not installed.
+
+Only ``_group`` and the command modules need click, so importing this package needs nothing
+beyond valuesparse itself.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from valuesparse.cli._extras import MissingExtraError, require
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the ``valuesparse`` command; the process exits with its status."""
+    try:
+        require("cli", "click", "rich")
+    except MissingExtraError as error:
+        sys.exit(f"valuesparse: {error}")
+    from valuesparse.cli._group import valuesparse
+
+    valuesparse(prog_name="valuesparse")

@@ -1,0 +1,16 @@
+"""The click group that every command of valuesparse belongs to."""
+
+from __future__ import annotations
+
+import click
+
+from valuesparse.cli.demo import demo
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="valuesparse", prog_name="valuesparse")
+def valuesparse() -> None:
+    """Marginals of discrete chains: every core, and work only where it is still uncertain."""
+
+
+valuesparse.add_command(demo)

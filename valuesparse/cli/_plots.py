@@ -1,0 +1,190 @@
+"""The trade-off plot of the demo."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from valuesparse.cli._measure import Measurements, Row
+from valuesparse.cli._report import ENOUGH, recommended
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_INK = "#1f2933"
+_MUTED = "#6b7785"
+_RIVAL = "#c2410c"
+_EXACT = "#111827"
+
+
+def write_tradeoff(measurements: Measurements, path: Path, title: str, subtitle: str) -> Path:
+    """Draw agreement against speed, and error and work against ζ, into a PNG.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        What the demo measured.
+    path : Path
+        Where to; it is written under a temporary name and then renamed.
+    title, subtitle : str
+        Shown above the panels.
+
+    Returns
+    -------
+    Path
+        The absolute path of the PNG.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # No pyplot: it would keep global state and choose a backend for the whole process.
+    figure = Figure(figsize=(12, 6.2), dpi=150, facecolor="white")
+    FigureCanvasAgg(figure)
+    figure.text(0.045, 0.945, title, fontsize=17, fontweight="bold", color=_INK)
+    figure.text(0.045, 0.902, subtitle, fontsize=11, color=_MUTED)
+    grid = figure.add_gridspec(
+        2, 2, width_ratios=(1.55, 1), left=0.075, right=0.975, top=0.80, bottom=0.105,
+        hspace=0.42, wspace=0.2,
+    )  # fmt: skip
+    speed = figure.add_subplot(grid[:, 0])
+    error = figure.add_subplot(grid[0, 1])
+    work = figure.add_subplot(grid[1, 1])
+    for axes in (speed, error, work):
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        for side in ("left", "bottom"):
+            axes.spines[side].set_color(_MUTED)
+        axes.tick_params(colors=_INK, labelsize=10)
+        axes.grid(True, color="#e5e9ee", linewidth=0.8)
+        axes.set_axisbelow(True)
+    _draw_speed(speed, measurements)
+    _draw_error(error, measurements.rows)
+    _draw_work(work, measurements.rows)
+
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        figure.savefig(unfinished, format="png")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path.resolve()
+
+
+def _draw_speed(axes: Axes, measurements: Measurements) -> None:
+    """Share of tags changed, on a logarithmic scale, against speed-up over our exact."""
+    rows, rival = measurements.rows, measurements.rival
+    exact, sparse = rows[0], [row for row in rows if row.zeta is not None]
+    sparse.sort(key=lambda row: -float(row.zeta or 0))
+    wrong = [1 - row.agreement for row in sparse if row.agreement < 1]
+    low = math.floor(math.log10(min([*wrong, 1 - ENOUGH]) * 0.999))
+    high = math.ceil(math.log10(max([*wrong, 1 - ENOUGH]) * 1.5))
+    # No change at all has no place on a logarithmic scale: it gets a shelf of its own.
+    shelf = 10.0 ** (low - 0.45)
+
+    def point(row: Row) -> tuple[float, float]:
+        return row.speed / exact.speed, max(1 - row.agreement, shelf)
+
+    axes.axhline(shelf, color="#e2e8f0", linewidth=9, zorder=0, solid_capstyle="butt")
+    axes.axhspan(shelf / 10, 1 - ENOUGH, color="#16a34a", alpha=0.06, zorder=0)
+    path = [point(row) for row in [exact, *sparse]]
+    axes.plot(*zip(*path, strict=True), color="#94a3b8", linewidth=1.6, zorder=2)
+    best = rows[recommended(rows)]
+    for row, colour in zip(sparse, _colours(len(sparse)), strict=True):
+        chosen = row is best
+        axes.scatter(
+            *point(row), s=210 if chosen else 110, color=colour, zorder=4,
+            edgecolor=_INK if chosen else "white", linewidth=2 if chosen else 1,
+        )  # fmt: skip
+    _label_points(axes, [(*point(row), row.name, row is best) for row in sparse])
+    axes.scatter(1, shelf, marker="*", s=340, color=_INK, zorder=5)
+    _note(axes, "our exact\n" + _thousands(exact.speed), (1, shelf), (0, 14), _INK)
+    slow, core = rival.speed / exact.speed, rival.core_speed / exact.speed
+    axes.scatter([slow, core], [shelf] * 2, marker="s", s=80, color=_RIVAL, zorder=5)
+    _note(axes, "its C core\n" + _thousands(rival.core_speed), (core, shelf), (10, 14), _RIVAL)
+    _note(axes, "python-crfsuite\n" + _thousands(rival.speed), (slow, shelf), (0, 58), _RIVAL)
+
+    axes.set_yscale("log")
+    axes.set_ylim(10.0 ** (low - 0.75), 10.0**high)
+    ticks = [10.0**k for k in range(low, high + 1)]
+    axes.set_yticks([shelf, *ticks], ["none", *[f"{100 * share:g} %" for share in ticks]])
+    axes.set_yticks([], minor=True)
+    axes.set_xlim(-0.06, max(x for x, _ in path) * 1.12)
+    axes.set_xlabel("speed-up over our exact (×)", fontsize=11, color=_INK)
+    axes.set_title("Tags that differ from exact inference's", fontsize=12, loc="left", color=_INK)
+
+
+def _draw_error(axes: Axes, rows: Sequence[Row]) -> None:
+    """Mean and maximal marginal error at each ζ."""
+    sparse = _by_zeta(rows)
+    x = range(len(sparse))
+    for name, colour, values in (
+        ("largest of all tokens", _RIVAL, [row.max_error for row in sparse]),
+        ("mean over tokens", "#2563eb", [row.mean_error for row in sparse]),
+    ):
+        shown = [value if value > 0 else float("nan") for value in values]
+        axes.plot(x, shown, "o-", color=colour, label=name, linewidth=1.8, markersize=5)
+    axes.set_yscale("log")
+    _zeta_axis(axes, sparse)
+    axes.set_title("Error of the marginals", fontsize=12, loc="left", color=_INK)
+    axes.legend(fontsize=9, frameon=False, loc="best", labelcolor=_INK)
+
+
+def _draw_work(axes: Axes, rows: Sequence[Row]) -> None:
+    """Islands and messages that stay full at each ζ."""
+    sparse = _by_zeta(rows)
+    x = range(len(sparse))
+    for name, colour, shares in (
+        ("tokens held as islands", "#16a34a", [row.islands for row in sparse]),
+        ("messages still full", "#7c3aed", [row.full for row in sparse]),
+    ):
+        percent = [100 * share for share in shares]
+        axes.plot(x, percent, "o-", color=colour, label=name, linewidth=1.8, markersize=5)
+    axes.set_ylim(0, 103)
+    axes.set_yticks([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100 %"])
+    _zeta_axis(axes, sparse)
+    axes.set_xlabel("ζ", fontsize=11, color=_INK)
+    axes.set_title("Work", fontsize=12, loc="left", color=_INK)
+    axes.legend(fontsize=9, frameon=False, loc="best", labelcolor=_INK)
+
+
+def _by_zeta(rows: Sequence[Row]) -> list[Row]:
+    return sorted((row for row in rows if row.zeta is not None), key=lambda row: row.zeta or 0.0)
+
+
+def _zeta_axis(axes: Axes, sparse: Sequence[Row]) -> None:
+    axes.set_xticks(range(len(sparse)), [f"{row.zeta:g}".lstrip("0") or "0" for row in sparse])
+
+
+def _colours(count: int) -> list[Any]:
+    """Colours from ζ near 1 (dark) to ζ = 0 (light)."""
+    from matplotlib import colormaps
+
+    return [colormaps["viridis"](0.1 + 0.8 * i / max(1, count - 1)) for i in range(count)]
+
+
+def _note(
+    axes: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], colour: str
+) -> None:
+    """Write beside a point, `offset` in points of 1/72 inch."""
+    axes.annotate(
+        text, at, xytext=offset, textcoords="offset points", fontsize=10, color=colour,
+        ha="left" if offset[0] >= 0 else "right", va="bottom", linespacing=1.25,
+    )  # fmt: skip
+
+
+def _label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]]) -> None:
+    for x, y, name, chosen in points:
+        axes.annotate(
+            name, (x, y), xytext=(-11, 3), textcoords="offset points", ha="right", va="bottom",
+            fontsize=12 if chosen else 10.5, fontweight="bold" if chosen else "normal",
+            color=_INK, zorder=6,
+        )  # fmt: skip
+
+
+def _thousands(speed: float) -> str:
+    if speed >= 999_500:
+        return f"{speed / 1e6:.2f} M tokens/s"
+    return f"{speed / 1000:.0f} k tokens/s"

@@ -1,0 +1,69 @@
+"""Train a CRF with python-crfsuite, telling how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from valuesparse.cli._extras import require
+
+#: Stochastic gradient descent reaches in 8 epochs what L-BFGS has not after 40 iterations, and
+#: of c2 in {0.1, 0.3, 1} this one has the best held-out likelihood on HKCanCor.
+PARAMETERS: Mapping[str, float] = {
+    "c2": 0.3,
+    "max_iterations": 8,
+    "calibration.eta": 0.2,
+    "calibration.candidates": 4,
+    "calibration.max_trials": 6,
+}
+
+
+def train_crf(
+    attributes: Iterable[Sequence[Sequence[str]]],
+    tags: Iterable[Sequence[str]],
+    path: Path,
+    parameters: Mapping[str, float] = PARAMETERS,
+    on_epoch: Callable[[int, float], object] | None = None,
+) -> None:
+    """Train a linear-chain CRF by stochastic gradient descent and write its model file.
+
+    Parameters
+    ----------
+    attributes : iterable of sequence of sequence of str
+        Per sentence and position, the attributes.
+    tags : iterable of sequence of str
+        Per sentence, the tags, as long as the attributes.
+    path : Path
+        Where the model goes; it appears only when it is complete.
+    parameters : mapping of str to float
+        Parameters of CRFsuite's ``l2sgd``; ``max_iterations`` is the number of epochs.
+    on_epoch : callable, optional
+        Called with the epochs finished and the loss; also once with 0 when the data are in.
+
+    Raises
+    ------
+    valuesparse.cli._extras.MissingExtraError
+        When python-crfsuite is not installed.
+    """
+    require("crf", "pycrfsuite")
+    import pycrfsuite
+
+    tell = on_epoch if on_epoch is not None else lambda epoch, loss: None
+
+    class Trainer(pycrfsuite.Trainer):  # type: ignore[misc]
+        """Report each epoch to the caller."""
+
+        def on_iteration(self, log: str, info: dict[str, Any]) -> None:
+            tell(int(info["num"]), float(info.get("loss", float("nan"))))
+
+    trainer = Trainer(algorithm="l2sgd", params=dict(parameters), verbose=False)
+    for rows, labels in zip(attributes, tags, strict=True):
+        trainer.append(rows, labels)
+    tell(0, float("nan"))
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        trainer.train(str(unfinished))
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

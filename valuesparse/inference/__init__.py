@@ -1,0 +1,7 @@
+"""Infer plans and computes; results are records."""
+
+from valuesparse.inference.decoding import Decoding, decode
+from valuesparse.inference.marginals import infer
+from valuesparse.inference.posterior import log_prob, sample
+
+__all__ = ["Decoding", "decode", "infer", "log_prob", "sample"]

@@ -1,0 +1,85 @@
+"""The most probable configurations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _chain
+from valuesparse._validation import as_count
+from valuesparse.errors import InfeasibleError
+from valuesparse.models import Chain
+from valuesparse.threads import resolve
+
+__all__ = ["Decoding", "decode"]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The best configurations of a model.
+
+    Attributes
+    ----------
+    states : ndarray of int64, shape (N,) or (k, N)
+        Labels, best configuration first.
+    score : ndarray of float64, shape (B,) or (k, B)
+        Sum of the log-potentials of each sequence.
+    """
+
+    states: npt.NDArray[np.int64]
+    score: npt.NDArray[np.float64]
+
+
+def decode(model: Chain, *, n_best: int | None = None, threads: int | None = None) -> Decoding:
+    """Return the MAP configuration (Viterbi), or the `n_best` best of every sequence.
+
+    Parameters
+    ----------
+    model : Chain
+        The model.
+    n_best : int, optional
+        How many configurations to return; the answer then has a leading axis, also for 1.
+    threads : int, optional
+        At least 1; by default :func:`valuesparse.get_num_threads`.
+
+    Returns
+    -------
+    Decoding
+        ``states`` (N,) and ``score`` (B,); with `n_best` (k, N) and (k, B). A sequence with
+        fewer than k configurations has score −inf and states −1 in the rows that are missing.
+
+    Raises
+    ------
+    InfeasibleError
+        When a sequence has no possible configuration.
+    ValueError
+        For `n_best` or `threads` below 1.
+
+    Notes
+    -----
+    Ties go to the lowest label. The recursion is max-sum, in the log-potentials themselves: no
+    exponentials, and −inf stays exact.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> chain = vs.Chain([[0.0, 1.0], [0.5, 0.0]], [[0.0, 0.0], [0.0, 2.0]])
+    >>> d = vs.decode(chain)
+    >>> d.states, d.score
+    (array([1, 1]), array([3.]))
+    >>> vs.decode(chain, n_best=2).score.tolist()
+    [[3.0], [1.5]]
+    """
+    if not isinstance(model, Chain):
+        raise TypeError(f"model must be a valuesparse.Chain, got {type(model).__name__}")
+    k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
+    states = np.empty((k, model.n_positions), dtype=np.int64)
+    score = np.empty((k, model.n_sequences))
+    infeasible: Any = _chain.decode(model._batch, k, resolve(threads), states, score)
+    if infeasible is not None:
+        raise InfeasibleError(*infeasible)
+    return Decoding(states, score) if n_best is not None else Decoding(states[0], score[0])

@@ -1,0 +1,357 @@
+"""CRFsuite models: read the binary file, score items.
+
+CRFsuite's text dump keeps six digits of a weight; the binary file that its trainers write keeps all
+of them, so that marginals computed from it agree with CRFsuite's own to rounding.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from valuesparse.io._attributes import Encoded, encode_sequences
+from valuesparse.io._crfsuite_format import parse_model
+from valuesparse.io.errors import ModelFormatError
+
+if TYPE_CHECKING:
+    from valuesparse import Chain
+
+__all__ = ["CrfsuiteModel", "ModelFormatError", "read_crfsuite"]
+
+# Numbers in the largest temporary arrays of a product: 8 MiB each.
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CrfsuiteModel:
+    """A linear-chain CRF with sparse state weights, as CRFsuite trains it.
+
+    Immutable, and may be shared between threads and pickled. K is the number of labels, A the
+    number of attributes.
+
+    Parameters
+    ----------
+    labels : tuple of str, K
+        Labels in the order of their ids, which is the order of columns everywhere.
+    attributes : tuple of str, A
+        Attributes in the order of their ids.
+    transition : (K, K) float64, [from, to]
+        Log-potentials of transitions; 0 where the model has none, as CRFsuite scores it.
+    state_weights : (A, K) float64 sparse array
+        Log-potential that an attribute of value 1 gives to each label.
+
+    Raises
+    ------
+    TypeError
+        A name is not a str, or weights are not real numbers.
+    ValueError
+        Shapes do not agree, names repeat, or a weight is NaN or infinite.
+
+    See Also
+    --------
+    read_crfsuite : read a model from a file.
+
+    Examples
+    --------
+    >>> model = CrfsuiteModel(
+    ...     labels=("noun", "verb"),
+    ...     attributes=("bias", "word:run"),
+    ...     transition=[[0.0, 1.0], [0.5, 0.0]],
+    ...     state_weights=[[0.25, 0.0], [0.0, 2.0]],
+    ... )
+    >>> model
+    CrfsuiteModel(2 labels, 2 attributes, 2 state weights)
+    >>> model.unary([["bias", "word:run"], {"bias": 2.0, "word": "walk"}])
+    array([[0.25, 2.  ],
+           [0.5 , 0.  ]])
+    """
+
+    labels: tuple[str, ...]
+    attributes: tuple[str, ...]
+    transition: npt.NDArray[np.float64]
+    state_weights: Any
+    _index: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check and normalise the arguments."""
+        labels, attributes = tuple(self.labels), tuple(self.attributes)
+        index = dict(zip(attributes, range(len(attributes)), strict=True))
+        for what, names, count in (
+            ("labels", labels, len(set(labels))),
+            ("attributes", attributes, len(index)),
+        ):
+            for kind in set(map(type, names)):
+                if not issubclass(kind, str):
+                    raise TypeError(f"{what} must be str, not {kind.__name__}")
+            if count != len(names):
+                raise ValueError(f"{what}: {len(names) - count} of {len(names)} names are repeats")
+        if not labels:
+            raise ValueError("labels: a model needs one label at least")
+        for what, value in (
+            ("transition", self.transition),
+            ("state_weights", self.state_weights),
+        ):
+            dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
+            if dtype.kind not in "biuf":
+                raise TypeError(f"{what} must have real numbers, not {dtype}")
+        # Views, so that freezing them leaves the caller's arrays writable.
+        transition = np.asarray(self.transition, np.float64).view()
+        transition.flags.writeable = False
+        weights = csr_array(self.state_weights, dtype=np.float64)
+        if not weights.has_canonical_format:
+            weights = weights.copy()
+            weights.sum_duplicates()
+        for part in ("data", "indices", "indptr"):
+            array = getattr(weights, part).view()
+            array.flags.writeable = False
+            setattr(weights, part, array)
+        for what, matrix, shape, numbers in (
+            ("transition", transition, (len(labels), len(labels)), transition),
+            ("state_weights", weights, (len(attributes), len(labels)), weights.data),
+        ):
+            if matrix.shape != shape:
+                raise ValueError(f"{what} must have shape {shape}, not {matrix.shape}")
+            if not np.isfinite(numbers).all():
+                raise ValueError(f"{what} has NaN or infinite entries; weights must be finite")
+        values = (labels, attributes, transition, weights, index)
+        fields = ("labels", "attributes", "transition", "state_weights", "_index")
+        for name, value in zip(fields, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """Return the model's sizes."""
+        return (
+            f"CrfsuiteModel({len(self.labels)} labels, {len(self.attributes)} attributes, "
+            f"{self.state_weights.nnz} state weights)"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the arguments; the index of attributes is built anew."""
+        return type(self), (self.labels, self.attributes, self.transition, self.state_weights)
+
+    def unary(self, xseq: Iterable[Any]) -> npt.NDArray[np.float64]:
+        """Score the labels at every item of one sequence.
+
+        Parameters
+        ----------
+        xseq : sequence of n items
+            As ``pycrfsuite.Tagger`` takes it: an item is a list, tuple or set of attributes, or a
+            dict from names to numbers, bools, strings, lists, sets or dicts. A
+            ``pycrfsuite.ItemSequence`` is accepted too, but repeats within its items count once,
+            because its ``items()`` keeps one. A single string is refused where python-crfsuite
+            would take its characters for attributes.
+
+        Returns
+        -------
+        (n, K) float64
+            Log-potentials. Attributes that the model does not know add nothing.
+
+        Raises
+        ------
+        TypeError
+            An item, a name or a value is of a wrong type.
+        ValueError
+            A value is NaN or infinite, or a score is too large for float64.
+
+        Examples
+        --------
+        >>> model = CrfsuiteModel(["A", "B"], ["tail:es", "caps"], [[0, 0], [0, 0]],
+        ...                       [[1.0, -1.0], [0.5, 0.0]])
+        >>> model.unary([{"tail": ["s", "es"], "caps": True}])
+        array([[ 1.5, -1. ]])
+        """
+        return self._score(encode_sequences([xseq], self._index, single=True), single=True)
+
+    def unary_batch(
+        self, xseqs: Iterable[Iterable[Any]]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Score the labels at every item of many sequences, laid end to end.
+
+        Parameters
+        ----------
+        xseqs : iterable of B sequences
+            Each as in :meth:`unary`.
+
+        Returns
+        -------
+        unary : (N, K) float64
+            Log-potentials of the items of all sequences.
+        lengths : (B,) int64
+            The number of items of each sequence; they sum to N.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in :meth:`unary`.
+
+        Examples
+        --------
+        >>> model = CrfsuiteModel(["A", "B"], ["x", "y"], [[0, 0], [0, 0]], [[1, 2], [3, 4]])
+        >>> unary, lengths = model.unary_batch([[["x"], ["y"]], [], [["x", "y"]]])
+        >>> unary.tolist()
+        [[1.0, 2.0], [3.0, 4.0], [4.0, 6.0]]
+        >>> lengths.tolist()
+        [2, 0, 1]
+        """
+        encoded = encode_sequences(xseqs, self._index)
+        return self._score(encoded), encoded.lengths
+
+    def chain(self, xseqs: Iterable[Iterable[Any]]) -> Chain:
+        """Make the chains of many sequences, ready for ``valuesparse.infer``.
+
+        Parameters
+        ----------
+        xseqs : iterable of B sequences
+            Each as in :meth:`unary`.
+
+        Returns
+        -------
+        valuesparse.Chain
+            With ``unary`` and ``lengths`` of :meth:`unary_batch` and this model's ``transition``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in :meth:`unary`.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> model = CrfsuiteModel(["A", "B"], ["x", "y"], [[0, 0], [0, 0]], [[1, 2], [3, 4]])
+        >>> vs.infer(model.chain([[["x"], ["y"]]])).marginals.round(3).tolist()
+        [[0.269, 0.731], [0.269, 0.731]]
+        """
+        # The package imports this module, so that the import has to wait.
+        from valuesparse import Chain
+
+        unary, lengths = self.unary_batch(xseqs)
+        return Chain(unary, self.transition, lengths)
+
+    def _score(self, encoded: Encoded, single: bool = False) -> npt.NDArray[np.float64]:
+        """Multiply the (N, A) attribute values by the weights, in blocks of items."""
+        n_attributes, n_labels = self.state_weights.shape
+        indptr = self.state_weights.indptr
+        terms = (indptr[encoded.ids + 1] - indptr[encoded.ids]).astype(np.int64, copy=False)
+        # Nanoseconds, roughly: dense rows cost one pass over attributes and less per product.
+        dense = n_attributes + len(terms) * n_labels / 2 + 200_000 < 15 * int(terms.sum())
+        work = np.full(len(terms), n_labels) if dense else terms
+        multiply = _multiply_dense if dense else _multiply_sparse
+        ends = np.concatenate([[0], np.cumsum(encoded.sizes)])
+        done = np.concatenate([[0], np.cumsum(work)])[ends]
+        unary = np.empty((len(encoded.sizes), n_labels))
+        begin = 0
+        while begin < len(unary):
+            end = int(np.searchsorted(done, done[begin] + _BLOCK, side="right")) - 1
+            end = min(max(end, begin + 1), begin + _BLOCK // n_labels + 1, len(unary))
+            part = slice(ends[begin], ends[end])
+            unary[begin:end] = multiply(
+                encoded.ids[part],
+                encoded.values[part],
+                ends[begin : end + 1] - ends[begin],
+                self.state_weights,
+            )
+            begin = end
+        if not np.isfinite(unary).all():
+            i = int(np.isfinite(unary).all(axis=1).argmin())
+            s = int(np.searchsorted(np.cumsum(encoded.lengths), i, side="right"))
+            i -= int(encoded.lengths[:s].sum())
+            where = f"xseq[{i}]" if single else f"xseqs[{s}][{i}]"
+            raise ValueError(f"{where}: a score is too large for float64; scale the values down")
+        return unary
+
+
+def _multiply_dense(ids: Any, values: Any, ends: Any, weights: Any) -> npt.NDArray[np.float64]:
+    """Multiply by the rows of weights that are needed, made dense."""
+    number = np.zeros(weights.shape[0], np.int32)
+    number[ids] = 1
+    used = np.flatnonzero(number)
+    number[used] = np.arange(len(used), dtype=np.int32)
+    rows = csr_array((values, number[ids], ends), shape=(len(ends) - 1, len(used)))
+    return rows @ weights[used].toarray()
+
+
+def _multiply_sparse(ids: Any, values: Any, ends: Any, weights: Any) -> npt.NDArray[np.float64]:
+    """Add up the products with the weights that are there."""
+    n_items, n_labels = len(ends) - 1, weights.shape[1]
+    begins = weights.indptr[ids].astype(np.int64, copy=False)
+    sizes = weights.indptr[ids + 1] - begins
+    at = np.arange(sizes.sum(), dtype=np.int64)
+    at += np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
+    items = np.repeat(np.arange(n_items, dtype=np.int64), np.diff(ends))
+    cells = np.repeat(items * n_labels, sizes)
+    cells += weights.indices[at]
+    with np.errstate(over="ignore"):
+        products = weights.data[at] * np.repeat(values, sizes)
+    unary = np.bincount(cells, products, n_items * n_labels).astype(np.float64, copy=False)
+    return unary.reshape(n_items, n_labels)
+
+
+def read_crfsuite(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    *,
+    max_labels: int | None = None,
+) -> CrfsuiteModel:
+    """Read a binary model file that CRFsuite 0.12 or python-crfsuite has written.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, bytes, bytearray or memoryview
+        The file's path, or its contents.
+    max_labels : int, optional
+        Refuse models with more labels. The dense (K, K) transition is the one thing that can be
+        much larger than the file; by default it may have 1,024 labels, and more as long as it
+        takes no more than 64 bytes for each byte of the file.
+
+    Returns
+    -------
+    CrfsuiteModel
+        All weights are the file's float64, bit for bit.
+
+    Raises
+    ------
+    ModelFormatError
+        The file is not a CRFsuite model, or is damaged; the message names the chunk and the byte.
+        Nothing in a file is trusted: counts, offsets, ids, weights (finite, at most 1e100 in
+        magnitude), names (UTF-8, all different) and references are checked, and things may not
+        share bytes. Only the hashes in the name tables are not compared with the names.
+    OSError
+        The file cannot be read.
+    TypeError, ValueError
+        `source` or `max_labels` is of a wrong type or size.
+
+    Examples
+    --------
+    >>> model = read_crfsuite("tagger.crfsuite")  # doctest: +SKIP
+    >>> read_crfsuite(b"lCRF")
+    Traceback (most recent call last):
+        ...
+    valuesparse.io.errors.ModelFormatError: header at byte 0: 4 bytes, fewer than a header's 48
+    """
+    if max_labels is not None and operator.index(max_labels) < 1:
+        raise ValueError(f"max_labels must be 1 or more, not {max_labels}")
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        # Read from a copy: what has been checked must not change afterwards.
+        data = bytes(source)
+    elif isinstance(source, (str, os.PathLike)):
+        data = _read_file(source)
+    else:
+        raise TypeError(f"source must be a path or bytes, not {type(source).__name__}")
+    return CrfsuiteModel(*parse_model(data, max_labels))
+
+
+def _read_file(path: str | os.PathLike[str]) -> bytes:
+    """Read a file whole, no further than the size that it has now."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size >= 2**32:
+            raise ModelFormatError(
+                "header", 4, f"the file has {size} bytes, but a model has less than 2**32"
+            )
+        return file.read(size)

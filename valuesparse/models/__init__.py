@@ -1,0 +1,5 @@
+"""Models hold arrays and never compute."""
+
+from valuesparse.models.chain import Chain
+
+__all__ = ["Chain"]

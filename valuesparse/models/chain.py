@@ -1,0 +1,274 @@
+"""A batch of linear chains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _chain
+from valuesparse._validation import as_lengths, as_potentials, as_reals
+
+__all__ = ["Chain"]
+
+Array = npt.NDArray[Any]
+
+
+class Chain:
+    r"""A batch of linear-chain models, laid end to end.
+
+    .. math::
+
+        p(y) \propto \exp\Big(\sum_i u_i(y_i) + \sum_i t_i(y_{i-1}, y_i)
+               + s(y_1) + e(y_n)\Big)
+
+    for every sequence (SMM11, Eq. 1, in logarithms).
+
+    Parameters
+    ----------
+    unary : array_like of shape (N, K), or sequence of arrays of shape (n_i, K)
+        Log-potential of every label at every position; −inf forbids.
+    transition : array_like of shape (K, K) or (edges, K, K)
+        Log-potential ``[from, to]``, shared by all edges or one matrix per edge; edges are
+        numbered in order, ``edges = N - number of non-empty sequences``.
+    lengths : array_like of int, shape (B,), optional
+        Length of each sequence; zero is fine. By default all positions form one sequence.
+        Not to be given when `unary` is a sequence of arrays.
+    start, end : array_like of shape (K,), optional
+        Added to the first and the last position of every sequence.
+    allowed : array_like of bool, shape (N, K), optional
+        Labels that each position may take (partial annotation, constrained decoding).
+
+    Attributes
+    ----------
+    unary, transition, lengths, start, end, allowed : ndarray or None
+        Read-only views of what was given (copies where a conversion was needed).
+    n_positions, n_labels, n_sequences : int
+        N, K and B.
+    dtype : numpy.dtype
+        float32 when all arrays are float32, else float64.
+
+    Raises
+    ------
+    ValueError
+        For NaN, +inf, wrong shapes, K = 0 or lengths that do not sum to N; the message names
+        the argument and the index.
+    TypeError
+        For complex, text or object arrays.
+
+    Notes
+    -----
+    Models are immutable and may be shared between threads. Arrays that already are contiguous
+    and of the right dtype are not copied, so they must not be written to afterwards.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> chain = vs.Chain(np.zeros((5, 2)), np.zeros((2, 2)), lengths=[3, 2])
+    >>> chain
+    Chain(n_positions=5, n_labels=2, n_sequences=2, dtype=float64)
+    >>> vs.infer(chain).log_z  # n log K
+    array([2.07944154, 1.38629436])
+    """
+
+    __slots__ = (
+        "_batch",
+        "_edge",
+        "_offset",
+        "allowed",
+        "dtype",
+        "end",
+        "lengths",
+        "n_labels",
+        "n_positions",
+        "n_sequences",
+        "start",
+        "transition",
+        "unary",
+    )
+
+    unary: Array
+    transition: Array
+    lengths: npt.NDArray[np.int64]
+    start: Array | None
+    end: Array | None
+    allowed: npt.NDArray[np.bool_] | None
+
+    def __init__(
+        self,
+        unary: npt.ArrayLike | Sequence[npt.ArrayLike],
+        transition: npt.ArrayLike,
+        lengths: npt.ArrayLike | None = None,
+        *,
+        start: npt.ArrayLike | None = None,
+        end: npt.ArrayLike | None = None,
+        allowed: npt.ArrayLike | None = None,
+    ) -> None:
+        rows, given = _join(unary, lengths)
+        rest = [
+            as_reals(name, value)
+            for name, value in (("transition", transition), ("start", start), ("end", end))
+            if value is not None
+        ]
+        single = all(a.dtype == np.float32 for a in (rows, *rest))
+        dtype = np.dtype(np.float32 if single else np.float64)
+        u = as_potentials("unary", rows, dtype)
+        n, k = u.shape
+        if given is None:
+            size = np.array([n], dtype=np.int64)
+        else:
+            size = as_lengths(given, n)
+        offset = np.zeros(size.shape[0] + 1, dtype=np.int64)
+        np.cumsum(size, out=offset[1:])
+        edge = np.zeros_like(offset)
+        np.cumsum(size - (size > 0), out=edge[1:])
+
+        t = as_potentials("transition", rest[0], dtype)
+        edges = int(edge[-1])
+        if t.shape not in ((k, k), (edges, k, k)):
+            raise ValueError(
+                f"transition must have shape {(k, k)} (shared) or {(edges, k, k)} (one per edge) "
+                f"for {k} labels and {edges} edges, got {t.shape}"
+            )
+        self._set(u, t, size, offset, edge, dtype)
+        self.start = _vector("start", start, k, dtype)
+        self.end = _vector("end", end, k, dtype)
+        self.allowed = _mask(allowed, u.shape)
+        self._connect()
+
+    def _set(
+        self,
+        unary: Array,
+        transition: Array,
+        lengths: npt.NDArray[np.int64],
+        offset: npt.NDArray[np.int64],
+        edge: npt.NDArray[np.int64],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.unary = _frozen(unary)
+        self.transition = _frozen(transition)
+        self.lengths = _frozen(lengths)
+        self._offset = offset
+        self._edge = edge
+        self.dtype = dtype
+        self.n_positions, self.n_labels = unary.shape
+        self.n_sequences = lengths.shape[0]
+
+    def _connect(self) -> None:
+        mask = None if self.allowed is None else self.allowed.view(np.uint8)
+        self._batch = _chain.Batch(
+            self.unary, self.transition, self.start, self.end, mask, self._offset, self._edge
+        )
+
+    def conditioned(self, states: npt.ArrayLike) -> Chain:
+        """Return the model in which some positions are held at one label.
+
+        Parameters
+        ----------
+        states : array_like of int, shape (N,)
+            Label of each held position, −1 where the position stays free.
+
+        Returns
+        -------
+        Chain
+            The same arrays with a narrower `allowed`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> chain = vs.Chain(np.zeros((2, 2)), np.log([[3.0, 1.0], [1.0, 3.0]]))
+        >>> vs.infer(chain.conditioned([0, -1])).marginals
+        array([[1.  , 0.  ],
+               [0.75, 0.25]])
+        """
+        held = np.asarray(states)
+        if held.shape != (self.n_positions,) or held.dtype.kind not in "iu":
+            raise ValueError(
+                f"states must be integers of shape {(self.n_positions,)}, got {held.dtype} "
+                f"of shape {held.shape}"
+            )
+        bad = np.flatnonzero((held < -1) | (held >= self.n_labels))
+        if bad.size:
+            raise ValueError(
+                f"states[{bad[0]}] is {held[bad[0]]}; labels run from 0 to {self.n_labels - 1}, "
+                "-1 leaves a position free"
+            )
+        mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
+        if self.allowed is not None:
+            mask &= self.allowed
+        other = object.__new__(Chain)
+        other._set(
+            self.unary, self.transition, self.lengths, self._offset, self._edge, self.dtype
+        )
+        other.start, other.end = self.start, self.end
+        other.allowed = _frozen(mask)
+        other._connect()
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = (self.unary, self.transition, self.lengths, self.start, self.end, self.allowed)
+        return _rebuild, arguments
+
+    def __repr__(self) -> str:
+        return (
+            f"Chain(n_positions={self.n_positions}, n_labels={self.n_labels}, "
+            f"n_sequences={self.n_sequences}, dtype={self.dtype})"
+        )
+
+
+def _rebuild(
+    unary: Array, transition: Array, lengths: Array, start: Any, end: Any, allowed: Any
+) -> Chain:
+    return Chain(unary, transition, lengths, start=start, end=end, allowed=allowed)
+
+
+def _join(unary: Any, lengths: Any) -> tuple[Array, Any]:
+    """One (N, K) array and the lengths, from either form of `unary`."""
+    if isinstance(unary, (list, tuple)) and unary and np.ndim(unary[0]) == 2:
+        if lengths is not None:
+            raise ValueError("lengths must not be given when unary is a sequence of arrays")
+        parts = [as_reals(f"unary[{i}]", part) for i, part in enumerate(unary)]
+        for i, part in enumerate(parts):
+            if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
+                raise ValueError(
+                    f"unary[{i}] must have shape (n, {parts[0].shape[1]}), got {part.shape}"
+                )
+        rows = np.concatenate(parts)
+        lengths = np.array([part.shape[0] for part in parts], dtype=np.int64)
+    else:
+        rows = as_reals("unary", unary)
+    if rows.ndim != 2:
+        raise ValueError(f"unary must have shape (N, K), got {rows.shape}")
+    if rows.shape[1] == 0:
+        raise ValueError(f"unary must have at least one label, got shape {rows.shape}")
+    return rows, lengths
+
+
+def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None:
+    if value is None:
+        return None
+    array = as_potentials(name, value, dtype)
+    if array.shape != (k,):
+        raise ValueError(f"{name} must have shape {(k,)}, got {array.shape}")
+    return _frozen(array)
+
+
+def _mask(value: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
+    if value is None:
+        return None
+    array = np.asarray(value)
+    if array.dtype != np.bool_:
+        raise TypeError(f"allowed must be boolean, got dtype {array.dtype}")
+    if array.shape != shape:
+        raise ValueError(f"allowed must have shape {shape}, got {array.shape}")
+    return _frozen(np.ascontiguousarray(array))
+
+
+def _frozen(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,307 @@
+"""What inference returns: a record, and queries that are computed when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._validation import as_count
+from valuesparse.models import Chain
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Result"]
+
+Array = npt.NDArray[Any]
+
+
+class Result:
+    """Marginals of a model, and how they came about.
+
+    Attributes
+    ----------
+    marginals : ndarray of shape (N, K), dtype of the model
+        ``marginals[i, k]``: probability of label k at position i. Under ``zeta`` the actual
+        marginal m′ of SMM11: given the islands, and at an island given the other islands.
+    log_z : ndarray of float64, shape (B,)
+        Log partition function of each sequence; under ``zeta`` the log mass of the configurations
+        that agree with the final islands, a lower bound.
+    islands : ndarray of int32, shape (N,)
+        The value that an island holds, −1 elsewhere.
+    method : str
+        What ran: "exact" or "islands".
+    reason : str
+        Why.
+    converged : bool
+        False when `revisit` stopped the rounds before nothing changed.
+    stats : dict
+        ``islands``, ``segments`` (runs of free variables between them), ``messages_full`` and
+        ``messages_sparse`` (of cost K² and K), ``released``, ``flipped``, ``rounds`` (largest over
+        the sequences), ``sequences_widened`` (redone in a wider domain).
+
+    Notes
+    -----
+    Pairwise marginals, expectations and entropy are those of one distribution: the posterior, or
+    under ``zeta`` the model conditioned on its final islands. They are computed when asked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
+    >>> r.method, r.converged, r.stats["messages_full"]
+    ('exact', True, 4)
+    >>> r.pairwise().shape
+    (2, 2, 2)
+    """
+
+    __slots__ = (
+        "_held",
+        "_model",
+        "_revisit",
+        "_zeta",
+        "converged",
+        "islands",
+        "log_z",
+        "marginals",
+        "stats",
+    )
+
+    def __init__(
+        self,
+        model: Chain,
+        marginals: Array,
+        log_z: npt.NDArray[np.float64],
+        islands: npt.NDArray[np.int32],
+        zeta: float,
+        revisit: int | None,
+        counts: tuple[int, ...],
+    ) -> None:
+        self._model = model
+        self._held: Chain | None = None
+        self._zeta = zeta
+        self._revisit = revisit
+        self.marginals = marginals
+        self.log_z = log_z
+        self.islands = islands
+        n_islands, segments, full, sparse, released, flipped, rounds, unsettled, widened = counts
+        self.converged: bool = unsettled == 0
+        self.stats: dict[str, int] = {
+            "islands": n_islands,
+            "segments": segments,
+            "messages_full": full,
+            "messages_sparse": sparse,
+            "released": released,
+            "flipped": flipped,
+            "rounds": rounds,
+            "sequences_widened": widened,
+        }
+
+    @property
+    def method(self) -> str:
+        return "islands" if self._zeta < 1.0 else "exact"
+
+    @property
+    def reason(self) -> str:
+        if self._zeta >= 1.0:
+            return "a chain is solved exactly by two passes"
+        rounds = "until nothing changes" if self._revisit is None else f"at most {self._revisit}"
+        return f"zeta={self._zeta:g} was asked for; rounds of revisiting: {rounds}"
+
+    def _conditioned(self) -> Chain:
+        if self._zeta >= 1.0 or not np.any(self.islands >= 0):
+            return self._model
+        if self._held is None:
+            self._held = self._model.conditioned(self.islands)
+        return self._held
+
+    def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:
+        """Return pairwise marginals.
+
+        Parameters
+        ----------
+        edges : slice, optional
+            Which edges, in the numbering of ``Chain.transition``; all by default.
+        threads : int, optional
+            At least 1.
+
+        Returns
+        -------
+        ndarray of shape (edges, K, K), dtype of the model
+            ``[e, l, k]``: probability of label l before edge e and label k after it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
+        >>> r.pairwise(edges=slice(1, 2)).tolist()
+        [[[0.25, 0.25], [0.25, 0.25]]]
+        """
+        from valuesparse.inference.marginals import edge_marginals
+
+        total = int(self._model._edge[-1])
+        if edges is None:
+            edges = slice(None)
+        if not isinstance(edges, slice):
+            raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
+        wanted = range(total)[edges]
+        if len(wanted) == 0:
+            k = self._model.n_labels
+            return np.empty((0, k, k), dtype=self._model.dtype)
+        low, high = min(wanted), max(wanted) + 1
+        piece, first = _edges_of(self._conditioned(), low, high)
+        block = edge_marginals(piece, threads, (low - first, high - first))
+        return block if wanted.step == 1 else np.ascontiguousarray(block[_within(wanted, low)])
+
+    def iter_pairwise(self, block: int = 1024, *, threads: int | None = None) -> Iterator[Array]:
+        """Yield pairwise marginals, `block` edges at a time, to spare memory.
+
+        Parameters
+        ----------
+        block : int, default 1024
+            Number of edges per array, at least 1.
+        threads : int, optional
+            At least 1.
+
+        Yields
+        ------
+        ndarray of shape (at most `block`, K, K)
+            Consecutive edges.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.zeros((6, 2)), np.zeros((2, 2))))
+        >>> [part.shape[0] for part in r.iter_pairwise(2)]
+        [2, 2, 1]
+        """
+        size = as_count("block", block, at_least=1)
+        total = int(self._model._edge[-1])
+        for first in range(0, total, size):
+            yield self.pairwise(slice(first, min(first + size, total)), threads=threads)
+
+    def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Return the edge marginals summed over all edges, (K, K), for training.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
+        >>> r.expectations().tolist()
+        [[0.5, 0.5], [0.5, 0.5]]
+        """
+        from valuesparse.inference.marginals import edge_marginals
+
+        return edge_marginals(self._conditioned(), threads, None)
+
+    def entropy(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Return the entropy of each sequence's posterior in nats, (B,).
+
+        Notes
+        -----
+        By the chain rule: edge entropies minus those of the inner variables, so that large
+        scores do not cancel.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
+        >>> bool(np.isclose(r.entropy()[0], 3 * np.log(2)))
+        True
+        """
+        from valuesparse.inference.marginals import infer
+
+        model = self._conditioned()
+        exact = self if model is self._model else infer(model, threads=threads)
+        node = _plogp(exact.marginals.astype(np.float64)).sum(axis=1)
+        length = model.lengths
+        sequence = np.repeat(np.arange(length.size), length)
+        inner = np.ones(model.n_positions)
+        full = np.flatnonzero(length)
+        inner[model._offset[full]] = 0.0
+        inner[model._offset[full + 1] - 1] -= 1.0
+        # Single positions are not covered by an edge: their weight is -1, so their entropy counts.
+        total = np.bincount(sequence, weights=node * inner, minlength=length.size)
+        owner = np.repeat(np.arange(length.size), np.maximum(length - 1, 0))
+        first = 0
+        for part in exact.iter_pairwise(threads=threads):
+            edge = _plogp(part.astype(np.float64)).sum(axis=(1, 2))
+            rows = owner[first : first + part.shape[0]]
+            total -= np.bincount(rows, weights=edge, minlength=length.size)
+            first += part.shape[0]
+        return np.maximum(total, 0.0)
+
+    def to_frame(self, labels: Any = None) -> pandas.DataFrame:
+        """Return the marginals as a pandas DataFrame indexed by (sequence, position).
+
+        Parameters
+        ----------
+        labels : sequence, optional
+            Names of the K columns; numbers by default.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        length = self._model.lengths
+        sequence = np.repeat(np.arange(length.size), length)
+        position = np.arange(self._model.n_positions) - self._model._offset[sequence]
+        index = pandas.MultiIndex.from_arrays(
+            [sequence, position], names=["sequence", "position"]
+        )
+        columns = range(self._model.n_labels) if labels is None else list(labels)
+        return pandas.DataFrame(self.marginals, index=index, columns=columns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__ if name != "_held"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._held = None
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        n, k = self.marginals.shape
+        return (
+            f"Result(method={self.method!r}, converged={self.converged}, positions={n}, "
+            f"labels={k}, islands={self.stats['islands']})"
+        )
+
+
+def _plogp(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return p * np.log(p, out=np.zeros_like(p), where=p > 0.0)
+
+
+def _within(wanted: range, low: int) -> slice:
+    """`wanted`, as a slice of the block of edges that starts at `low`."""
+    stop = wanted[-1] - low + (1 if wanted.step > 0 else -1)
+    return slice(wanted[0] - low, stop if stop >= 0 else None, wanted.step)
+
+
+def _edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
+    """The sequences that hold edges [low, high), and the number of their first edge."""
+    first = int(np.searchsorted(model._edge, low, side="right")) - 1
+    last = int(np.searchsorted(model._edge, high, side="left"))
+    if first == 0 and last == model.n_sequences:
+        return model, 0
+    rows = slice(int(model._offset[first]), int(model._offset[last]))
+    t = model.transition
+    if t.ndim == 3:
+        t = t[int(model._edge[first]) : int(model._edge[last])]
+    piece = Chain(
+        model.unary[rows],
+        t,
+        model.lengths[first:last],
+        start=model.start,
+        end=model.end,
+        allowed=None if model.allowed is None else model.allowed[rows],
+    )
+    return piece, int(model._edge[first])
