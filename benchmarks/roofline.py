@@ -14,13 +14,14 @@ and writing the marginals once.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import threading
 import time
 from collections.abc import Callable
 
 import numpy as np
-from _costs import median_seconds
+from _costs import seconds_per_call
 from _inputs import random_batch
 from _machine import cores, describe, require_quiet
 from threadpoolctl import threadpool_limits
@@ -74,7 +75,7 @@ def product_rate(dtype: str, threads: int, *, n: int = 1536) -> float:
     a, b = (rng.normal(size=(n, n)).astype(dtype) for _ in range(2))
     out = np.empty_like(a)
     with threadpool_limits(threads):
-        return 2.0 * n**3 / median_seconds(lambda: np.matmul(a, b, out=out), samples=5)
+        return 2.0 * n**3 / seconds_per_call(lambda: np.matmul(a, b, out=out), samples=5)
 
 
 def peak_rate(dtype: str, threads: int, *, seconds: float = 0.1, samples: int = 5) -> float:
@@ -135,7 +136,7 @@ def report_inference(peaks: dict, memory: dict, counts: tuple[int, ...]) -> None
             chain = vs.Chain(batch.unary, batch.transition, lengths=batch.lengths)
             moved = 2 * batch.unary.nbytes
             for count in counts:
-                seconds = median_seconds(lambda chain=chain, t=count: vs.infer(chain, threads=t))
+                seconds = seconds_per_call(functools.partial(vs.infer, chain, threads=count))
                 rate = batch.message_flops / seconds
                 print(
                     f"K = {n_labels:<5}{dtype}  {count} cores  "

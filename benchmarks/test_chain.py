@@ -77,7 +77,8 @@ def test_marginals(benchmark, name, n_labels, shape, dtype, threads):
     if threads > cores():
         pytest.skip(f"needs {threads} cores")
     module = _load(name)
-    batch = random_batch(shape, n_labels, dtype)
+    positions = 180 if rivals.RIVALS[name].cubic else None
+    batch = random_batch(shape, n_labels, dtype, positions=positions)
     try:
         ready = module.prepare(batch.unary, batch.transition, batch.lengths, threads=threads)
         took = _seconds(ready.call)
@@ -85,8 +86,8 @@ def test_marginals(benchmark, name, n_labels, shape, dtype, threads):
         pytest.skip(str(reason))
     if took > TOO_SLOW:
         pytest.skip(f"takes {took:.0f} s a call")
-    rounds = 7 if took < SLOW else 3
-    benchmark.group = f"{shape} K={n_labels} {dtype} {threads}t"
+    rounds = 3 if took > SLOW else max(7, min(50, int(SLOW / took)))
+    benchmark.group = f"{shape} K={n_labels} n={batch.n_positions} {dtype} {threads}t"
     benchmark.pedantic(ready.call, rounds=rounds, warmup_rounds=1)
     overhead = 0.0
     if ready.overhead is not None:

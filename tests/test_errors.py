@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -41,18 +42,18 @@ def test_threads_below_one(model: vs.Chain, bad: int) -> None:
         lambda: vs.infer(model, threads=bad),
         lambda: vs.decode(model, threads=bad),
         lambda: vs.sample(model, 1, 0, threads=bad),
-        lambda: vs.set_num_threads(bad),
     ):
-        with refused(ValueError, bad) as info:
+        with refused(ValueError, "threads", bad):
             call()
-        assert "threads" in str(info.value)
+    with refused(ValueError, "n", bad):
+        vs.set_num_threads(bad)
 
 
 @pytest.mark.parametrize("bad", [1.5, "2", np.nan, [2], 2.0])
 def test_threads_of_the_wrong_type(model: vs.Chain, bad: object) -> None:
     with pytest.raises((TypeError, ValueError), match="threads"):
         vs.infer(model, threads=bad)
-    with pytest.raises((TypeError, ValueError), match="threads"):
+    with pytest.raises((TypeError, ValueError), match=r"\bn\b"):
         vs.set_num_threads(bad)
 
 
@@ -79,7 +80,7 @@ def test_unknown_method_lists_the_known() -> None:
 
 
 def test_progress_must_be_callable(model: vs.Chain) -> None:
-    with pytest.raises(TypeError, match="progress"):
+    with pytest.raises((TypeError, ValueError), match="progress"):
         vs.infer(model, progress="yes")
 
 
@@ -193,7 +194,7 @@ def test_infeasible_error_pickles() -> None:
 
 def test_deadline_missed() -> None:
     model = vs.Chain(np.zeros((20_000, 256), np.float32), np.zeros((256, 256), np.float32))
-    with pytest.raises(vs.DeadlineError, match="deadline"):
+    with pytest.raises(vs.DeadlineError, match="1e-06"):
         vs.infer(model, deadline=1e-6, threads=1)
     with pytest.raises(vs.DeadlineError):
         vs.infer(model, deadline=1e-6, zeta=0.9)
@@ -208,28 +209,49 @@ def test_deadline_kept(model: vs.Chain) -> None:
         assert a.marginals.tobytes() == b.marginals.tobytes()
 
 
-@pytest.mark.parametrize("zeta", [1.0, 0.9])
+@pytest.fixture(scope="module")
+def large() -> vs.Chain:
+    """Return a batch that takes a tenth of a second or more: several reports of progress."""
+    rng = np.random.default_rng(0)
+    unary = rng.normal(size=(60_000, 160)).astype(np.float32)
+    transition = rng.normal(size=(160, 160)).astype(np.float32)
+    return vs.Chain(unary, transition, lengths=np.full(600, 100))
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.99])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_progress_is_called(zeta: float, threads: int, rng: np.random.Generator) -> None:
-    model = vs.Chain(
-        rng.normal(size=(40_000, 32)), rng.normal(size=(32, 32)), lengths=np.full(400, 100)
-    )
-    calls: list[tuple] = []
-    r = vs.infer(model, zeta=zeta, threads=threads, progress=lambda *a: calls.append(a))
+def test_progress_is_called(zeta: float, threads: int, large: vs.Chain) -> None:
+    calls: list[tuple[int, int]] = []
+
+    def note(done: int, total: int) -> None:
+        calls.append((done, total))
+
+    r = vs.infer(large, zeta=zeta, threads=threads, progress=note)
     assert calls
-    done = [c[0] for c in calls]
-    assert done == sorted(done)
-    assert r.marginals.tobytes() == vs.infer(model, zeta=zeta).marginals.tobytes()
+    assert [c[0] for c in calls] == sorted(c[0] for c in calls)
+    assert all(0 <= done <= total == 60_000 for done, total in calls)
+    assert r.marginals.tobytes() == vs.infer(large, zeta=zeta).marginals.tobytes()
 
 
-def test_what_progress_raises_comes_out(rng: np.random.Generator) -> None:
-    model = vs.Chain(
-        rng.normal(size=(40_000, 32)), rng.normal(size=(32, 32)), lengths=np.full(400, 100)
-    )
-
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_progress_raises_comes_out(threads: int, large: vs.Chain) -> None:
     def stop(*_: object) -> None:
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        vs.infer(model, progress=stop, threads=2)
-    assert vs.infer(model, threads=2).converged
+        vs.infer(large, progress=stop, threads=threads)
+    assert vs.infer(vs.Chain(np.zeros((4, 2)), np.zeros((2, 2))), threads=threads).converged
+
+
+def test_progress_on_a_thread_that_is_not_the_main_one(large: vs.Chain) -> None:
+    calls: list[str] = []
+
+    def note(*_: object) -> None:
+        calls.append(threading.current_thread().name)
+
+    worker = threading.Thread(
+        target=lambda: vs.infer(large, progress=note, threads=2), name="caller"
+    )
+    worker.start()
+    worker.join()
+    assert set(calls) == {"caller"}

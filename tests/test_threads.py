@@ -62,6 +62,20 @@ def test_contradictions_and_underflow(rng: np.random.Generator, dtype: type) -> 
             assert_same_result(first, vs.infer(chain(model), zeta=zeta, threads=threads))
 
 
+@pytest.mark.parametrize("revisit", [None, 0, 1, 4])
+@pytest.mark.parametrize("zeta", [0.0, 0.6, 0.99])
+def test_counts_of_sequences_done_twice(
+    zeta: float, revisit: int | None, rng: np.random.Generator
+) -> None:
+    # What a pass counted before it had to be done again in a wider domain must not show.
+    model = chain(peaked_chain(rng, [2000, 1500], 21, peak=10, scale=5, dtype=np.float32))
+    first = vs.infer(model, zeta=zeta, revisit=revisit, threads=1)
+    for threads in COUNTS[1:]:
+        again = vs.infer(model, zeta=zeta, revisit=revisit, threads=threads)
+        assert again.stats == first.stats
+        assert_same_bits(again.marginals, first.marginals)
+
+
 def test_many_runs_on_two_threads(rng: np.random.Generator) -> None:
     model = chain(peaked_chain(rng, rng.integers(1, 40, size=64), 9))
     first = vs.infer(model, zeta=0.8, threads=1)

@@ -22,12 +22,15 @@ def as_reals(name: str, value: npt.ArrayLike) -> Array:
     array = np.asarray(value)
     if array.dtype == np.float32 or array.dtype == np.float64:
         return array
+    if array.dtype.kind == "f" and array.dtype.itemsize == 4:  # the other byte order
+        return array.astype(np.float32)
     if array.dtype.kind not in "fiub":
         raise TypeError(
             f"{name} must hold real numbers, got an array of dtype {array.dtype}; "
             "convert it to float64 first"
         )
-    return array.astype(np.float64)
+    with np.errstate(over="ignore"):  # a long double too large becomes inf, refused as such
+        return array.astype(np.float64)
 
 
 def require_potentials(name: str, array: Array) -> None:
@@ -56,12 +59,16 @@ def as_lengths(value: npt.ArrayLike, n_positions: int) -> npt.NDArray[np.int64]:
         raise ValueError(f"lengths must have shape (B,), got {array.shape}")
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"lengths must be integers, got dtype {array.dtype}")
+    if array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"lengths[{int(array.argmax())}] is too large: {array.max()}")
     lengths = array.astype(np.int64)
     negative = np.flatnonzero(lengths < 0)
     if negative.size:
         at = int(negative[0])
         raise ValueError(f"lengths[{at}] is {lengths[at]}; a length cannot be negative")
-    total = int(lengths.sum())
+    # Python integers: a sum of huge lengths must not wrap around.
+    large = lengths.size > 0 and int(lengths.max()) > n_positions
+    total = sum(lengths.tolist()) if large else int(lengths.sum())
     if total != n_positions:
         raise ValueError(
             f"lengths sum to {total} but unary has {n_positions} rows; they must agree"

@@ -62,7 +62,6 @@ class Result:
     __slots__ = (
         "_held",
         "_model",
-        "_revisit",
         "_zeta",
         "converged",
         "islands",
@@ -71,6 +70,15 @@ class Result:
         "stats",
     )
 
+    marginals: Array
+    log_z: npt.NDArray[np.float64]
+    islands: npt.NDArray[np.int32]
+    converged: bool
+    stats: dict[str, int]
+    _model: Chain
+    _held: Chain | None
+    _zeta: float
+
     def __init__(
         self,
         model: Chain,
@@ -78,19 +86,10 @@ class Result:
         log_z: npt.NDArray[np.float64],
         islands: npt.NDArray[np.int32],
         zeta: float,
-        revisit: int | None,
         counts: tuple[int, ...],
     ) -> None:
-        self._model = model
-        self._held: Chain | None = None
-        self._zeta = zeta
-        self._revisit = revisit
-        self.marginals = marginals
-        self.log_z = log_z
-        self.islands = islands
         n_islands, segments, full, sparse, released, flipped, rounds, unsettled, widened = counts
-        self.converged: bool = unsettled == 0
-        self.stats: dict[str, int] = {
+        stats = {
             "islands": n_islands,
             "segments": segments,
             "messages_full": full,
@@ -100,6 +99,23 @@ class Result:
             "rounds": rounds,
             "sequences_widened": widened,
         }
+        self._fill(
+            _model=model,
+            _held=None,
+            _zeta=zeta,
+            marginals=marginals,
+            log_z=log_z,
+            islands=islands,
+            converged=unsettled == 0,
+            stats=stats,
+        )
+
+    def _fill(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Result is a record; {name} cannot be set")
 
     @property
     def method(self) -> str:
@@ -109,14 +125,13 @@ class Result:
     def reason(self) -> str:
         if self._zeta >= 1.0:
             return "a chain is solved exactly by two passes"
-        rounds = "until nothing changes" if self._revisit is None else f"at most {self._revisit}"
-        return f"zeta={self._zeta:g} was asked for; rounds of revisiting: {rounds}"
+        return f"zeta={self._zeta:g} was asked for"
 
     def _conditioned(self) -> Chain:
         if self._zeta >= 1.0 or not np.any(self.islands >= 0):
             return self._model
         if self._held is None:
-            self._held = self._model.conditioned(self.islands)
+            self._fill(_held=self._model.conditioned(self.islands))
         return self._held
 
     def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:
@@ -264,9 +279,7 @@ class Result:
         return {name: getattr(self, name) for name in self.__slots__ if name != "_held"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._held = None
-        for name, value in state.items():
-            setattr(self, name, value)
+        self._fill(_held=None, **state)
 
     def __repr__(self) -> str:
         n, k = self.marginals.shape

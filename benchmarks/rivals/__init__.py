@@ -23,11 +23,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Rival:
-    """Its name on PyPI, the types it computes in, and whether it can be given cores."""
+    """Its name on PyPI, the types it computes in, whether it can be given cores."""
 
     package: str
     dtypes: tuple[str, ...] = ("float64",)
     threaded: bool = False
+    # Of a positions * K**3 algorithm only a small input is worth the wait.
+    cubic: bool = False
 
 
 RIVALS = {
@@ -36,7 +38,7 @@ RIVALS = {
     "hmmlearn_scaling": Rival("hmmlearn"),
     "hmmlearn_log": Rival("hmmlearn"),
     "torchcrf_autograd": Rival("pytorch-crf", ("float64", "float32"), threaded=True),
-    "torch_struct_chain": Rival("torch-struct", ("float64", "float32"), threaded=True),
+    "torch_struct_chain": Rival("torch-struct", ("float64", "float32"), threaded=True, cubic=True),
     # JAX takes the cores it finds when it starts and cannot be told otherwise afterwards.
     "dynamax_smoother": Rival("dynamax", ("float64", "float32")),
 }

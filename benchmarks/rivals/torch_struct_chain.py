@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch_struct
 
-from . import Prepared, check_size, pad
+from . import Prepared, check_size, pad, split
 
 # It declares no constraints, and torch warns on every use where that is not said.
 torch_struct.LinearChainCRF.arg_constraints = {}
@@ -26,29 +26,38 @@ def _node_marginals(
 
 
 def _closure(unary: np.ndarray, transition: np.ndarray, lengths: np.ndarray):
-    padded, mask = pad(unary, lengths)
-    one = float(padded.shape[1]) * unary.shape[1] ** 3
+    one = float(lengths.max()) * unary.shape[1] ** 3
     check_size(one, unary.itemsize)
-    emissions, sizes = torch.from_numpy(padded), torch.from_numpy(lengths)
-    scores = torch.from_numpy(transition)
     together = max(1, int(_BYTES_AT_ONCE / (one * unary.itemsize)))
+    # By length, so that little of a batch is padding; the longest must fill it, too.
+    order = np.argsort(-lengths, kind="stable")
+    groups = [order[at : at + together] for at in range(0, order.size, together)]
+    rows = split(unary, lengths)
+    scores = torch.from_numpy(transition)
+    inputs = []
+    for group in groups:
+        padded, _ = pad(np.concatenate([rows[i] for i in group]), lengths[group])
+        inputs.append((torch.from_numpy(padded), scores, torch.from_numpy(lengths[group])))
 
-    def call() -> torch.Tensor:
-        parts = zip(emissions.split(together), sizes.split(together), strict=True)
-        return torch.cat([_node_marginals(part, scores, size) for part, size in parts])
+    def call() -> list[torch.Tensor]:
+        return [_node_marginals(*group) for group in inputs]
 
-    return call, mask
+    return call, groups
 
 
 def prepare(
     unary: np.ndarray, transition: np.ndarray, lengths: np.ndarray, threads: int = 1
 ) -> Prepared:
-    """Return tables, edge marginals and their sums for the whole padded batch."""
+    """Return tables, edge marginals and their sums for padded batches."""
     torch.set_num_threads(threads)
     return Prepared(_closure(unary, transition, lengths)[0])
 
 
 def marginals(unary: np.ndarray, transition: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return the (N, K) node marginals."""
-    call, mask = _closure(unary, transition, lengths)
-    return call().detach().numpy()[mask]
+    call, groups = _closure(unary, transition, lengths)
+    found = {}
+    for group, nodes in zip(groups, call(), strict=True):
+        for i, rows in zip(group.tolist(), nodes.detach().numpy(), strict=True):
+            found[i] = rows[: lengths[i]]
+    return np.concatenate([found[i] for i in range(lengths.size)])

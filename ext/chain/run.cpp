@@ -26,11 +26,6 @@ double position_cost(int64_t labels) {
     return 0.1 * k * k + 1.5 * k + 20.0;
 }
 
-struct Runner {  // a plan of independent pieces
-    void (*piece)(void*, int64_t, int);
-    void* context;
-};
-
 void run_independent(int64_t n, Task task, void* context, int threads, Control* control) {
     Plan plan;
     plan.n = n;
@@ -66,7 +61,12 @@ void pack_piece(void* context, int64_t piece, int worker) {
 bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& session,
           Packing* out, Control* control) {
     *out = Packing();
+    // Nothing is packed per edge; bounds that hold for any matrix with entries in [0, 1].
+    out->reach = static_cast<double>(c.n_labels);
+    out->floored = true;
     if (is_log(arithmetic) || c.per_edge) return true;
+    out->reach = 0.0;
+    out->floored = false;
     const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
     const int64_t bytes = compute == kFloat32 ? 4 : 8;
     int64_t stride, size;
@@ -108,6 +108,11 @@ void exact_piece(void* context, int64_t task, int worker) {
 
 int64_t length(const Chains& c, int64_t sequence) {
     return c.offset[sequence + 1] - c.offset[sequence];
+}
+
+double transition_score(const Chains& c, size_t i) {
+    return c.dtype == kFloat32 ? static_cast<double>(static_cast<const float*>(c.transition)[i])
+                               : static_cast<const double*>(c.transition)[i];
 }
 
 // One pass in one arithmetic over `order` (longest first); fills status.
@@ -216,8 +221,12 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     }
     if (r.expectations) {
         const size_t kk = static_cast<size_t>(K * K);
-        for (size_t t = 0; t < job.kind.size(); ++t) {
-            for (size_t i = 0; i < kk; ++i) r.expectations[i] += sums[t * kk + i];
+        const bool bare = !is_log(arithmetic) && !c.per_edge;  // sums leave the transition out
+        for (size_t i = 0; i < kk; ++i) {
+            double sum = 0.0;
+            for (size_t t = 0; t < job.kind.size(); ++t) sum += sums[t * kk + i];
+            if (bare && sum > 0.0) sum *= std::exp(transition_score(c, i) - packing.shift);
+            r.expectations[i] += sum;
         }
     }
 }
@@ -242,7 +251,7 @@ void island_parallel(void* self, void (*piece)(void*, int64_t, int), void* conte
     run_independent(count, piece, context, j.threads, j.control);
 }
 
-void island_pass(const Request& r, const std::vector<int64_t>& order, int arithmetic,
+void island_pass(const Request& r, std::vector<int64_t>& order, int arithmetic,
                  const Packing& packing, Session& session, std::vector<int32_t>& status,
                  Counts& counts, Control* control) {
     const Chains& c = r.chains;
@@ -287,7 +296,9 @@ void island_pass(const Request& r, const std::vector<int64_t>& order, int arithm
         level().islands_long(arithmetic, &p, static_cast<int64_t>(i), span);
         if (control->stop.load()) return;
     }
-    const double target = std::min(std::max((total) / 64.0, 10e3), 2e6);
+    // The rest in the order of memory: nothing is gained by equal lengths here.
+    std::sort(order.begin() + static_cast<std::ptrdiff_t>(n_long), order.end());
+    const double target = std::min(std::max(total / 64.0, 10e3), 2e6);
     for (size_t i = n_long; i < order.size();) {
         double sum = 0.0;
         size_t j = i;

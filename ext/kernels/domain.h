@@ -106,6 +106,7 @@ struct Linear {
         }
         return {static_cast<double>(shift), static_cast<double>(row_exp(x, K, shift, psi))};
     }
+    void prefetch(int64_t i) const { row_prefetch(in.unary + i * K, K); }
     void ones(T* y) const {
         for (int k = 0; k < Kp; ++k) y[k] = T(1);
     }
@@ -154,25 +155,36 @@ struct Linear {
         return ex > (sizeof(T) == 8 ? -500 : -60);
     }
     // p = a * b / mass into a caller's row; kWiden when the floors cannot be neglected.
-    // peak: the largest p (only when PEAK).
-    template <bool PEAK>
-    vs::Status marginal(const T* a, const T* b, In* p, double* mass, double* peak) const {
-        T* q = sizeof(T) == sizeof(In) ? reinterpret_cast<T*>(p) : row;
-        const Product<T> r = row_product<T, PEAK>(a, b, K, q);
+    // PART: one of a and b is a caller's row.
+    template <bool PART>
+    vs::Status marginal(const T* a, const T* b, In* p, double* mass) const {
+        const Product<T> r = row_product<T, PART>(a, b, K, row);
         *mass = static_cast<double>(r.sum);
-        if (!(r.sum > T(0))) return overlap(a, b) ? vs::kWiden : vs::kInfeasible;
+        if (!(r.sum > T(0))) return overlap(a, b, b) ? vs::kWiden : vs::kInfeasible;
         if (!trusted(r)) return vs::kWiden;
-        const T inverse = T(1) / r.sum;
-        row_scale(q, K, inverse);
-        if (PEAK) *peak = static_cast<double>(r.max * inverse);
-        if (sizeof(T) != sizeof(In)) {
-            for (int k = 0; k < K; ++k) p[k] = static_cast<In>(q[k]);
-        }
+        normalise(T(1) / r.sum, p);
         return vs::kOk;
     }
-    bool overlap(const T* a, const T* b) const {  // some label alive on both sides
+    // p = psi * f * b / mass; peak: the largest p (only when PEAK).
+    template <bool PEAK>
+    vs::Status actual(const T* psi, const T* f, const T* b, In* p, double* mass,
+                      double* peak) const {
+        const Product<T> r = row_product3<T, PEAK>(psi, f, b, K, row);
+        *mass = static_cast<double>(r.sum);
+        if (!(r.sum > T(0))) return overlap(psi, f, b) ? vs::kWiden : vs::kInfeasible;
+        if (!trusted(r)) return vs::kWiden;
+        const T inverse = T(1) / r.sum;
+        normalise(inverse, p);
+        if (PEAK) *peak = static_cast<double>(static_cast<In>(r.max * inverse));
+        return vs::kOk;
+    }
+    void normalise(T factor, In* p) const {  // p = row * factor
+        if (sizeof(T) == sizeof(In)) return row_scale_out(row, K, factor, reinterpret_cast<T*>(p));
+        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(row[k] * factor);
+    }
+    bool overlap(const T* a, const T* b, const T* c) const {  // some label alive in all
         for (int k = 0; k < K; ++k) {
-            if (a[k] > T(0) && b[k] > T(0)) return true;
+            if (a[k] > T(0) && b[k] > T(0) && c[k] > T(0)) return true;
         }
         return false;
     }
@@ -204,11 +216,13 @@ struct Linear {
         *max = static_cast<double>(m.hmax());
     }
     static bool alive(T x) { return x > T(0); }
+    static T one() { return T(1); }  // exp of the largest local score
     void weights(const T* a, const T* message, double* w) const {
         for (int k = 0; k < K; ++k) {
             w[k] = static_cast<double>(a[k]) * (message ? static_cast<double>(message[k]) : 1.0);
         }
     }
+    bool sums_without_transition() const { return !in.c.per_edge; }
     // xi(l, k) = a(l) E(l, k) g(k) / mass, row by row.
     template <class F>
     void edge_marginal(int64_t edge, const T* a, const T* gk, double mass, F&& emit) {
@@ -317,6 +331,7 @@ struct Log {
         }
         return {shift, sum};
     }
+    void prefetch(int64_t) const {}
     void ones(double* y) const {
         for (int k = 0; k < Kp; ++k) y[k] = 0.0;
     }
@@ -369,10 +384,20 @@ struct Log {
         }
         return true;
     }
-    template <bool PEAK>
-    vs::Status marginal(const double* a, const double* b, In* p, double* mass,
-                        double* peak) const {
+    template <bool PART>
+    vs::Status marginal(const double* a, const double* b, In* p, double* mass) const {
+        double peak;
         for (int k = 0; k < K; ++k) row[k] = a[k] + b[k];
+        return write<false>(p, mass, &peak);
+    }
+    template <bool PEAK>
+    vs::Status actual(const double* psi, const double* f, const double* b, In* p, double* mass,
+                      double* peak) const {
+        for (int k = 0; k < K; ++k) row[k] = psi[k] + f[k] + b[k];
+        return write<PEAK>(p, mass, peak);
+    }
+    template <bool PEAK>
+    vs::Status write(In* p, double* mass, double* peak) const {
         *mass = log_sum_exp(row);
         if (!(*mass > nothing())) {
             for (int k = 0; k < K; ++k) p[k] = In(0);
@@ -386,7 +411,7 @@ struct Log {
             if (row[k] > top) top = row[k];
         }
         for (int k = 0; k < K; ++k) p[k] = static_cast<In>(row[k] / sum);
-        if (PEAK) *peak = top / sum;
+        if (PEAK) *peak = static_cast<double>(static_cast<In>(top / sum));
         return vs::kOk;
     }
     double log_sum(const double* a) const { return log_sum_exp(a); }
@@ -399,11 +424,13 @@ struct Log {
         *max = 1.0;
     }
     static bool alive(double x) { return x > nothing(); }
+    static double one() { return 0.0; }
     void weights(const double* a, const double* message, double* w) const {
         for (int k = 0; k < K; ++k) w[k] = a[k] + (message ? message[k] : 0.0);
         const double top = row_max(w, K);
         for (int k = 0; k < K; ++k) w[k] = top > nothing() ? std::exp(w[k] - top) : 0.0;
     }
+    bool sums_without_transition() const { return false; }
     template <class F>
     void edge_marginal(int64_t edge, const double* a, const double* gk, double mass, F&& emit) {
         for (int l = 0; l < K; ++l) {

@@ -93,6 +93,7 @@ class Exact {
                 Lane<D>& s = lanes[r];
                 T* psi = s.psi_rows ? s.psi_rows + i * d_.Kp : s.psi;
                 T* a = s.alpha ? s.alpha + i * d_.Kp : s.message;
+                if (i + kAhead < s.n) d_.prefetch(s.begin + i + kAhead);
                 s.shift.add(d_.local(s.begin + i, i == 0, i == s.n - 1, psi).shift);
                 s.edge_shift += shift[r];
                 if (i == 0) d_.ones(s.y);
@@ -149,6 +150,7 @@ class Exact {
                     continue;
                 }
                 const T* a = s.alpha ? s.alpha + i * d_.Kp : nullptr;
+                if (s.out && i >= kAhead) row_prefetch_write(s.out + (i - kAhead) * d_.K, d_.K);
                 meet(s, i, a, s.y);
                 if (Sink::kActive && j > 0 && s.status == vs::kOk) {
                     sink.edge(d_, s, i, a, s.message);
@@ -180,6 +182,7 @@ class Exact {
     }
 
     static constexpr int kGroup = 4;
+    static constexpr int64_t kAhead = 3;  // rows between a prefetch and its use
 
   private:
     // The marginal at i from alpha `a` and incoming backward `b`; the one that is null was
@@ -187,9 +190,9 @@ class Exact {
     void meet(Lane<D>& s, int64_t i, const T* a, const T* b) {
         In* p = s.out ? s.out + i * d_.K : s.row;
         T* stored = reinterpret_cast<T*>(p);
-        double peak;
-        const vs::Status status =
-            d_.template marginal<false>(a ? a : stored, b ? b : stored, p, &s.mass, &peak);
+        const vs::Status status = a && b ? d_.template marginal<false>(a, b, p, &s.mass)
+                                         : d_.template marginal<true>(a ? a : stored,
+                                                                      b ? b : stored, p, &s.mass);
         if (status != vs::kOk && s.status == vs::kOk) s.status = status;
     }
     void copy_out(const T* x, In* row) {

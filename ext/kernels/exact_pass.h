@@ -7,34 +7,74 @@
 
 namespace VS_NS {
 
-// Pairwise marginals, written or summed edge by edge.
+// Keeps what pairwise marginals need: they are written when the sequence is vouched for.
 template <class D>
 struct EdgeSink {
-    using In = typename D::In;
     static constexpr bool kActive = true;
-    vs::ExactPass* pass;
-    double* sums;  // (K, K) or null
+    Lane<D>* lanes;
+    typename D::T* outgoing[Exact<D>::kGroup];  // (n, Kp) per lane: psi * b, right end of an edge
+    double* mass[Exact<D>::kGroup];             // (n,) per lane: sum of alpha_i b_i
 
-    void edge(D& d, Lane<D>& s, int64_t i, const typename D::T* a, const typename D::T* g) {
-        const int64_t edge = s.edge + i;
-        const int K = d.K;
-        In* out = nullptr;
-        if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
-            out = static_cast<In*>(pass->pairwise) +
-                  (edge - pass->pairwise_first) * static_cast<int64_t>(K) * K;
-        }
-        if (!out && !sums) return;
-        d.edge_marginal(edge, a, g, s.mass, [&](int l, const typename D::T* row) {
-            const int64_t at = static_cast<int64_t>(l) * K;
-            if (out) {
-                for (int k = 0; k < K; ++k) out[at + k] = static_cast<In>(row[k]);
-            }
-            if (sums) {
-                for (int k = 0; k < K; ++k) sums[at + k] += static_cast<double>(row[k]);
-            }
-        });
+    void edge(D& d, Lane<D>& s, int64_t i, const typename D::T*, const typename D::T* g) {
+        const int64_t r = &s - lanes;
+        std::memcpy(outgoing[r] + i * d.Kp, g, sizeof(*g) * static_cast<size_t>(d.Kp));
+        mass[r][i] = s.mass;
     }
 };
+
+// xi(l, k) = alpha_i(l) E(l, k) g_{i+1}(k) / mass_i of every edge of a lane: written, or summed.
+// For shared linear transitions the sum leaves E out (the caller multiplies once):
+// sums += alpha^T (g / mass), a few edges at a time.
+template <class D>
+void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outgoing,
+                const double* mass, double* sums) {
+    using T = typename D::T;
+    using In = typename D::In;
+    const int K = d.K;
+    const int64_t kk = static_cast<int64_t>(K) * K;
+    if (sums && d.sums_without_transition()) {
+        constexpr int kBlock = 8;
+        using V = Vec<T>;
+        for (int64_t i0 = 0; i0 < s.n - 1; i0 += kBlock) {
+            const int m = static_cast<int>(s.n - 1 - i0 < kBlock ? s.n - 1 - i0 : kBlock);
+            for (int r = 0; r < m; ++r) {
+                T* g = outgoing + (i0 + r) * d.Kp;
+                row_scale_out(g, K, static_cast<T>(1.0 / mass[i0 + r]), g);
+            }
+            for (int l = 0; l < K; ++l) {
+                for (int k = 0; k < K; k += V::N) {
+                    V acc = V::set1(T(0));
+                    for (int r = 0; r < m; ++r) {
+                        acc = V::fma(V::set1(s.alpha[(i0 + r) * d.Kp + l]),
+                                     V::load(outgoing + (i0 + r) * d.Kp + k), acc);
+                    }
+                    T part[V::N];
+                    acc.store(part);
+                    double* to = sums + static_cast<int64_t>(l) * K + k;
+                    const int width = K - k < V::N ? K - k : V::N;
+                    for (int q = 0; q < width; ++q) to[q] += static_cast<double>(part[q]);
+                }
+            }
+        }
+        sums = nullptr;
+    }
+    for (int64_t i = 0; i < s.n - 1; ++i) {
+        const int64_t edge = s.edge + i;
+        In* out = nullptr;
+        if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
+            out = static_cast<In*>(pass->pairwise) + (edge - pass->pairwise_first) * kk;
+        }
+        if (!out && !sums) continue;
+        d.edge_marginal(edge, s.alpha + i * d.Kp, outgoing + i * d.Kp, mass[i],
+                        [&](int l, const T* row) {
+                            const int64_t at = static_cast<int64_t>(l) * K;
+                            for (int k = 0; out && k < K; ++k) out[at + k] = static_cast<In>(row[k]);
+                            for (int k = 0; sums && k < K; ++k) {
+                                sums[at + k] += static_cast<double>(row[k]);
+                            }
+                        });
+    }
+}
 
 template <class D>
 void finish_lane(vs::ExactPass* pass, const D& d, const Lane<D>& s, int64_t sequence) {
@@ -68,8 +108,22 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
     }
     if (ok) {
         if (sums || pass->pairwise) {
-            EdgeSink<D> sink{pass, sums};
+            EdgeSink<D> sink;
+            sink.lanes = lanes;
+            for (int r = 0; r < m; ++r) {
+                sink.outgoing[r] = scratch.array<T>(lanes[r].n * d.Kp);
+                sink.mass[r] = scratch.array<double>(lanes[r].n);
+            }
+            if (scratch.failed) {
+                for (int r = 0; r < m; ++r) pass->status[pass->order[first + r]] = vs::kNoMemory;
+                return;
+            }
             ok = engine.group(lanes, m, sink);
+            for (int r = 0; r < m && ok; ++r) {
+                if (lanes[r].status != vs::kOk) continue;
+                if (!ticker.go_on(lanes[r].n)) ok = false;
+                emit_edges(pass, d, lanes[r], sink.outgoing[r], sink.mass[r], sums);
+            }
         } else {
             NoSink sink;
             ok = engine.group(lanes, m, sink);
@@ -111,6 +165,11 @@ void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int 
             const vs::Scratch::Mark mark = scratch.mark();
             const int m = static_cast<int>(last - i < Exact<D>::kGroup ? last - i
                                                                        : Exact<D>::kGroup);
+            // The next group starts with its first rows in cache.
+            for (int64_t r = i + m; r < last && r < i + m + Exact<D>::kGroup; ++r) {
+                const int64_t begin = c.offset[pass->order[r]], n = c.offset[pass->order[r] + 1] - begin;
+                for (int64_t q = 0; q < n && q < Exact<D>::kAhead; ++q) d.prefetch(begin + q);
+            }
             exact_group(pass, d, ticker, i, m, scratch, sums);
             scratch.rewind(mark);
         }

@@ -187,9 +187,8 @@ class LongIslands {
         cut_[n_cuts_] = n_;
         parallel(&LongIslands::span_piece, n_cuts_);
         if (status_->load() != vs::kOk) return static_cast<vs::Status>(status_->load());
-        double peak;
         for (int64_t p = 1; p < n_cuts_; ++p) {
-            if (!s_.actual(w, cut_[p], &peak)) return w.status;
+            if (!s_.actual(w, cut_[p])) return w.status;
         }
         // Positions with an event after round 0.
         int64_t m = 0;

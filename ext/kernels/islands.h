@@ -62,7 +62,7 @@ class Islands {
     std::atomic<uint8_t>* stale;  // m' must be computed again; the only bytes two threads may set
     const T **f, **b;   // message into i from the left, from the right
     T **own_f, **own_b;  // rows allocated for them
-    double *scale_f, *scale_b, *log_mass, *shift;
+    double *scale_f, *scale_b, *mass_of, *shift;
     T* ones;
     T* psi_rows = nullptr;  // (n, Kp) or null: computed again
 
@@ -87,7 +87,7 @@ class Islands {
         b = f + n;
         own_b = own_f + n;
         scale_b = scale_f + n;
-        log_mass = scale_f + 2 * n;
+        mass_of = scale_f + 2 * n;
         shift = scale_f + 3 * n;
         std::memset(flag, 0, static_cast<size_t>(2 * n));
         for (int64_t i = 0; i < n; ++i) {
@@ -111,6 +111,7 @@ class Islands {
     // The local factor of i; an island when its mode reaches zeta.
     bool local(Worker& w, int64_t i) {
         T* p = psi_rows ? psi_rows + i * w.d.Kp : w.psi;
+        if (i + kAhead < n) w.d.prefetch(begin + i + kAhead);
         const Local l = w.d.local(begin + i, i == 0, i == n - 1, p);
         shift[i] = l.shift;
         if (!(l.sum > 0.0)) {
@@ -118,7 +119,7 @@ class Islands {
             return false;
         }
         if (1.0 >= zeta * l.sum) {
-            become(i, row_argmax(p, w.d.K));
+            become(i, row_find(p, w.d.K, D::one()));
             flag[i] |= kLocal;
         }
         return true;
@@ -180,32 +181,43 @@ class Islands {
     }
 
     // m'_i from both messages; notes the event that it calls for.
-    bool actual(Worker& w, int64_t i, double* peak) {
+    bool actual(Worker& w, int64_t i) {
         D& d = w.d;
-        double unused = 0.0, mass = 0.0;
-        *peak = 0.0;
-        d.absorb(psi(w, i), f[i], false, w.product, &unused);
         In* p = out + i * d.K;
-        const vs::Status s = d.template marginal<true>(w.product, b[i], p, &mass, peak);
-        if (s == vs::kWiden) return widen(w);
+        const T* local = psi(w, i);
+        double mass = 0.0, peak = 0.0;
         event[i] = kNone;
+        if (island(i)) {
+            // Above one half the value's own probability tells that it is the mode.
+            const int v = held[i];
+            const bool half = zeta > 0.5;
+            const vs::Status s =
+                half ? d.template actual<false>(local, f[i], b[i], p, &mass, &peak)
+                     : d.template actual<true>(local, f[i], b[i], p, &mass, &peak);
+            if (s == vs::kWiden) return widen(w);
+            if (s == vs::kInfeasible) {
+                event[i] = kDead;
+                return true;
+            }
+            mass_of[i] = mass;
+            const double pv = static_cast<double>(p[v]);
+            if (pv >= zeta && (half || pv >= peak)) return true;
+            if (!D::alive(f[i][v]) || !D::alive(b[i][v])) {
+                event[i] = kContradiction;
+                return true;
+            }
+            peak = static_cast<double>(row_max(p, d.K));
+            event[i] = peak >= zeta ? kFlip : kRelease;
+            return true;
+        }
+        const vs::Status s = d.template actual<true>(local, f[i], b[i], p, &mass, &peak);
+        if (s == vs::kWiden) return widen(w);
         if (s == vs::kInfeasible) {
             event[i] = kDead;
             return true;
         }
-        log_mass[i] = d.log_mass(mass);
-        *peak = static_cast<double>(static_cast<In>(*peak));
-        if (island(i)) {
-            const int v = held[i];
-            const double pv = static_cast<double>(p[v]);
-            if (!D::alive(w.product[v]) || !D::alive(b[i][v])) {
-                event[i] = kContradiction;
-            } else if (!(pv >= zeta && pv >= *peak)) {
-                event[i] = *peak >= zeta ? kFlip : kRelease;
-            }
-        } else if (!(flag[i] & kReleased) && *peak >= zeta) {
-            event[i] = kBecome;
-        }
+        mass_of[i] = mass;
+        if (peak >= zeta && !(flag[i] & kReleased)) event[i] = kBecome;
         return true;
     }
 
@@ -226,13 +238,12 @@ class Islands {
             if (!gap(w, a, z)) return false;
             a = z;
         }
-        double peak;
         for (int64_t i = lo; i < hi; ++i) {
             if (!(flag[i] & kLocal)) continue;
             const bool whole = i > lo || i == 0;
             if (whole && !pull_forward(w, i)) return false;
             if (!pull_backward(w, i)) return false;
-            if (whole && !actual(w, i, &peak)) return false;
+            if (whole && !actual(w, i)) return false;
         }
         return hi >= n || pull_forward(w, hi);
     }
@@ -326,9 +337,8 @@ class Islands {
         return false;
     }
     bool refresh(Worker& w, const int64_t* touched, int64_t count) {
-        double peak;
         for (int64_t q = 0; q < count; ++q) {
-            if (!actual(w, touched[q], &peak)) return false;
+            if (!actual(w, touched[q])) return false;
             stale[touched[q]].store(0, std::memory_order_relaxed);
         }
         return true;
@@ -359,18 +369,20 @@ class Islands {
             if (i + 1 < n && island(i + 1)) total.add(d.edge_shift(edge + i));
             if (i == 0 || island(i - 1)) {
                 ++counts.segments;
-                total.add(log_mass[i] + D::kUnit * (scale_f[i] + scale_b[i]));
+                total.add(d.log_mass(mass_of[i]) + D::kUnit * (scale_f[i] + scale_b[i]));
             }
         }
         return total.total();
     }
 
   private:
+    static constexpr int64_t kAhead = 4;  // rows between a prefetch and its use
+
     // A gap [a, z) between local islands: two passes that meet in the middle.
     bool gap(Worker& w, int64_t a, int64_t z) {
         D& d = w.d;
         const int64_t mid = a + (z - a) / 2;
-        double peak, unused = 0.0;
+        double unused = 0.0;
         for (int64_t i = a; i < mid; ++i) {
             if (!pull_forward(w, i)) return false;
             d.absorb(psi(w, i), f[i], false, w.product, &unused);
@@ -383,11 +395,11 @@ class Islands {
         }
         bool again = false;
         for (int64_t i = mid; i < z; ++i) {
-            if (!pull_forward(w, i) || !actual(w, i, &peak)) return false;
+            if (!pull_forward(w, i) || !actual(w, i)) return false;
             again |= late(w, i, kBackward);
         }
         for (int64_t i = mid - 1; i >= a; --i) {
-            if (!pull_backward(w, i) || !actual(w, i, &peak)) return false;
+            if (!pull_backward(w, i) || !actual(w, i)) return false;
             again |= late(w, i, kForward);
         }
         if (!again) return true;
@@ -401,7 +413,7 @@ class Islands {
             }
         }
         for (int64_t i = a; i < z; ++i) {
-            if (stale[i].load(std::memory_order_relaxed) && !actual(w, i, &peak)) return false;
+            if (stale[i].load(std::memory_order_relaxed) && !actual(w, i)) return false;
             stale[i].store(0, std::memory_order_relaxed);
             flag[i] &= static_cast<uint8_t>(~(kForward | kBackward));
         }

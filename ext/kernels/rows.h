@@ -113,25 +113,80 @@ struct Product {
     T sum, max, sum_a, sum_b;
 };
 
-template <class T, bool MAX>
+// PART: a and b are rows of K, not padded. p is a buffer.
+template <class T, bool PART>
 VS_INLINE Product<T> row_product(const T* a, const T* b, int K, T* p) {
     using V = Vec<T>;
-    V s = V::set1(T(0)), m = s, sa = s, sb = s;
-    int k = 0;
-    for (; k + V::N <= K; k += V::N) {
-        const V x = V::load(a + k), y = V::load(b + k), z = x * y;
+    V s = V::set1(T(0)), sa = s, sb = s;
+    auto step = [&](V x, V y, int k) {
+        const V z = x * y;
         z.store(p + k);
         s = s + z;
-        if (MAX) m = V::max(m, z);
         if (sizeof(T) == 4) {
             sa = sa + x;
             sb = sb + y;
         }
-    }
+    };
+    int k = 0;
+    for (; k + (PART ? V::N : 1) <= K; k += V::N) step(V::load(a + k), V::load(b + k), k);
     if (k < K) {
-        const V x = V::load_part(a + k, K - k, T(0)), y = V::load_part(b + k, K - k, T(0));
-        const V z = x * y;
-        z.store_part(p + k, K - k);
+        step(V::load_part(a + k, K - k, T(0)), V::load_part(b + k, K - k, T(0)), k);
+    }
+    return {s.hsum(), T(0), sizeof(T) == 4 ? sa.hsum() : T(0),
+            sizeof(T) == 4 ? sb.hsum() : T(0)};
+}
+
+// out = p * factor; out is a caller's row of K, written once.
+template <class T>
+VS_INLINE void row_scale_out(const T* p, int K, T factor, T* out) {
+    using V = Vec<T>;
+    const V f = V::set1(factor);
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) (V::load(p + k) * f).store(out + k);
+    if (k < K) (V::load(p + k) * f).store_part(out + k, K - k);
+}
+
+// Asks for the cache lines of a row that will be read (written) soon.
+template <class T>
+VS_INLINE void row_prefetch(const T* x, int K) {
+    for (int k = 0; k < K; k += static_cast<int>(64 / sizeof(T))) VS_PREFETCH_READ(x + k);
+}
+template <class T>
+VS_INLINE void row_prefetch_write(const T* x, int K) {
+    for (int k = 0; k < K; k += static_cast<int>(64 / sizeof(T))) VS_PREFETCH_WRITE(x + k);
+}
+
+// The lowest index of a value >= limit; K when there is none.
+template <class T>
+VS_INLINE int row_find(const T* x, int K, T limit) {
+    using V = Vec<T>;
+    const V v = V::set1(limit);
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) {
+        const int lane = V::load(x + k).first_ge(v);
+        if (lane < V::N) return k + lane;
+    }
+    for (; k < K; ++k) {
+        if (x[k] >= limit) return k;
+    }
+    return K;
+}
+
+template <class T>
+VS_INLINE int row_argmax(const T* x, int K) {  // the lowest index of the largest value
+    return row_find(x, K, row_max(x, K));
+}
+
+// p = psi * f * b with psi * f held at the floor (see row_absorb); p is a buffer.
+template <class T, bool MAX>
+VS_INLINE Product<T> row_product3(const T* psi, const T* f, const T* b, int K, T* p) {
+    using V = Vec<T>;
+    const V floor = V::set1(Floor<T>::kMessage);
+    V s = V::set1(T(0)), m = s, sa = s, sb = s;
+    for (int k = 0; k < K; k += V::N) {
+        const V u = V::load(psi + k), v = V::load(f + k), y = V::load(b + k);
+        const V x = V::where_positive(u, v, V::max(u * v, floor)), z = x * y;
+        z.store(p + k);
         s = s + z;
         if (MAX) m = V::max(m, z);
         if (sizeof(T) == 4) {
@@ -141,30 +196,6 @@ VS_INLINE Product<T> row_product(const T* a, const T* b, int K, T* p) {
     }
     return {s.hsum(), MAX ? m.hmax() : T(0), sizeof(T) == 4 ? sa.hsum() : T(0),
             sizeof(T) == 4 ? sb.hsum() : T(0)};
-}
-
-template <class T>
-VS_INLINE void row_scale(T* p, int K, T factor) {
-    using V = Vec<T>;
-    const V f = V::set1(factor);
-    int k = 0;
-    for (; k + V::N <= K; k += V::N) (V::load(p + k) * f).store(p + k);
-    if (k < K) (V::load_part(p + k, K - k, T(0)) * f).store_part(p + k, K - k);
-}
-
-template <class T>
-VS_INLINE void row_copy_in(const T* x, int K, int Kp, T* out) {
-    std::memcpy(out, x, sizeof(T) * static_cast<size_t>(K));
-    for (int k = K; k < Kp; ++k) out[k] = T(0);
-}
-
-template <class T>
-VS_INLINE int row_argmax(const T* x, int K) {  // the lowest index of the largest value
-    int best = 0;
-    for (int k = 1; k < K; ++k) {
-        if (x[k] > x[best]) best = k;
-    }
-    return best;
 }
 
 }  // namespace VS_NS

@@ -61,6 +61,11 @@ struct Vec<double> {
         const __m128d s = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
         return _mm_cvtsd_f64(_mm_max_sd(s, _mm_unpackhi_pd(s, s)));
     }
+    // First lane that is >= limit, or N.
+    VS_INLINE int first_ge(Vec limit) const {
+        const int m = _mm256_movemask_pd(_mm256_cmp_pd(v, limit.v, _CMP_GE_OQ));
+        return m ? vs_first_bit(static_cast<unsigned>(m)) : N;
+    }
     VS_INLINE bool any_bad() const {
         return _mm256_movemask_pd(
                    _mm256_cmp_pd(v, _mm256_set1_pd(1.7976931348623157e308), _CMP_NLE_UQ)) != 0;
@@ -116,6 +121,10 @@ struct Vec<float> {
         __m128 s = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
         s = _mm_max_ps(s, _mm_movehl_ps(s, s));
         return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
+    }
+    VS_INLINE int first_ge(Vec limit) const {
+        const int m = _mm256_movemask_ps(_mm256_cmp_ps(v, limit.v, _CMP_GE_OQ));
+        return m ? vs_first_bit(static_cast<unsigned>(m)) : N;
     }
     VS_INLINE bool any_bad() const {
         return _mm256_movemask_ps(

@@ -49,6 +49,11 @@ struct Vec<double> {
     static VS_INLINE Vec scale2(Vec p, Vec n) { return {_mm512_scalef_pd(p.v, n.v)}; }
     VS_INLINE double hsum() const { return _mm512_reduce_add_pd(v); }
     VS_INLINE double hmax() const { return _mm512_reduce_max_pd(v); }
+    // First lane that is >= limit, or N.
+    VS_INLINE int first_ge(Vec limit) const {
+        const unsigned m = _mm512_cmp_pd_mask(v, limit.v, _CMP_GE_OQ);
+        return m ? vs_first_bit(m) : N;
+    }
     // True when a lane is NaN or +inf.
     VS_INLINE bool any_bad() const {
         return _mm512_cmp_pd_mask(v, _mm512_set1_pd(1.7976931348623157e308), _CMP_NLE_UQ) != 0;
@@ -86,6 +91,10 @@ struct Vec<float> {
     static VS_INLINE Vec scale2(Vec p, Vec n) { return {_mm512_scalef_ps(p.v, n.v)}; }
     VS_INLINE float hsum() const { return _mm512_reduce_add_ps(v); }
     VS_INLINE float hmax() const { return _mm512_reduce_max_ps(v); }
+    VS_INLINE int first_ge(Vec limit) const {
+        const unsigned m = _mm512_cmp_ps_mask(v, limit.v, _CMP_GE_OQ);
+        return m ? vs_first_bit(m) : N;
+    }
     VS_INLINE bool any_bad() const {
         return _mm512_cmp_ps_mask(v, _mm512_set1_ps(3.402823466e+38f), _CMP_NLE_UQ) != 0;
     }

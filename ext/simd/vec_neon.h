@@ -50,6 +50,11 @@ struct Vec<double> {
     }
     VS_INLINE double hsum() const { return vaddvq_f64(v); }
     VS_INLINE double hmax() const { return vmaxvq_f64(v); }
+    // First lane that is >= limit, or N.
+    VS_INLINE int first_ge(Vec limit) const {
+        const uint64x2_t m = vcgeq_f64(v, limit.v);
+        return vgetq_lane_u64(m, 0) ? 0 : vgetq_lane_u64(m, 1) ? 1 : N;
+    }
     VS_INLINE bool any_bad() const {
         const uint64x2_t ok = vcleq_f64(v, vdupq_n_f64(1.7976931348623157e308));
         return (vgetq_lane_u64(ok, 0) & vgetq_lane_u64(ok, 1)) == 0;
@@ -96,6 +101,11 @@ struct Vec<float> {
     }
     VS_INLINE float hsum() const { return vaddvq_f32(v); }
     VS_INLINE float hmax() const { return vmaxvq_f32(v); }
+    VS_INLINE int first_ge(Vec limit) const {
+        const uint16x4_t m = vmovn_u32(vcgeq_f32(v, limit.v));
+        const uint64_t bits = vget_lane_u64(vreinterpret_u64_u16(m), 0);
+        return bits ? __builtin_ctzll(bits) / 16 : N;
+    }
     VS_INLINE bool any_bad() const {
         return vminvq_u32(vcleq_f32(v, vdupq_n_f32(3.402823466e+38f))) == 0;
     }

@@ -36,6 +36,8 @@ struct Vec {
     }
     VS_INLINE T hsum() const { return v; }
     VS_INLINE T hmax() const { return v; }
+    // First lane that is >= limit, or N.
+    VS_INLINE int first_ge(Vec limit) const { return v >= limit.v ? 0 : 1; }
     VS_INLINE bool any_bad() const {
         return !(v <= (sizeof(T) == 8 ? T(1.7976931348623157e308) : T(3.402823466e+38f)));
     }

@@ -52,6 +52,11 @@ struct Vec<double> {
     }
     VS_INLINE double hsum() const { return _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v))); }
     VS_INLINE double hmax() const { return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v))); }
+    // First lane that is >= limit, or N.
+    VS_INLINE int first_ge(Vec limit) const {
+        const int m = _mm_movemask_pd(_mm_cmpge_pd(v, limit.v));
+        return m ? vs_first_bit(static_cast<unsigned>(m)) : N;
+    }
     VS_INLINE bool any_bad() const {
         return _mm_movemask_pd(_mm_cmpnle_pd(v, _mm_set1_pd(1.7976931348623157e308))) != 0;
     }
@@ -103,6 +108,10 @@ struct Vec<float> {
     VS_INLINE float hmax() const {
         const __m128 s = _mm_max_ps(v, _mm_movehl_ps(v, v));
         return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
+    }
+    VS_INLINE int first_ge(Vec limit) const {
+        const int m = _mm_movemask_ps(_mm_cmpge_ps(v, limit.v));
+        return m ? vs_first_bit(static_cast<unsigned>(m)) : N;
     }
     VS_INLINE bool any_bad() const {
         return _mm_movemask_ps(_mm_cmpnle_ps(v, _mm_set1_ps(3.402823466e+38f))) != 0;

@@ -166,6 +166,35 @@ def test_per_edge_transitions_that_underflow(dtype: type, rng: np.random.Generat
     assert_exact(model, vs.infer(chain(model)))
 
 
+@pytest.mark.parametrize("per_edge", [False, True])
+@pytest.mark.parametrize("k", [2, 4, 9, 16])
+def test_transitions_around_the_smallest_numbers(per_edge: bool, k: int, dtype: type) -> None:
+    # The largest transition leads into a forbidden label: all that remains is exp(-gap) of it.
+    gaps = [20.0, 40.0, 41.0, 50.0, 60.0, 80.0, 87.0, 100.0, 345.0, 350.0, 700.0, 750.0, 6000.0]
+    for gap in gaps:
+        unary = np.zeros((2, k))
+        unary[1, 0] = NEVER
+        transition = np.zeros((k, k))
+        transition[1, 0] = gap
+        transition[-1, -1] += gap / 2
+        model = Arrays(unary, transition[None] if per_edge else transition).astype(dtype)
+        assert_exact(model, vs.infer(chain(model)))
+
+
+@pytest.mark.parametrize("gap", [14.0, 17.0, 18.0, 18.8, 19.0, 25.0, 60.0])
+def test_small_leaks_do_not_add_up(gap: float, dtype: type) -> None:
+    # All start in A and the end favours B: to cross costs exp(-100) at each of many positions.
+    n = 200_000
+    transition = np.array([[0.0, -100.0], [NEVER, 0.0]])
+    model = Arrays(
+        np.zeros((n, 2)), transition, start=np.array([0.0, NEVER]), end=np.array([-gap, 0.0])
+    ).astype(dtype)
+    want = -np.expm1(-np.log1p((n - 1) * np.exp(gap - 100)))
+    np.testing.assert_allclose(
+        vs.infer(chain(model)).marginals[-1, 1], want, rtol=0, atol=tolerance(model, 0)
+    )
+
+
 @pytest.mark.parametrize("zeta", [0.0, 0.5, 0.9, 0.999])
 def test_islands_among_underflows(zeta: float, dtype: type) -> None:
     for penalty in (NEVER, -90.0, -2000.0):

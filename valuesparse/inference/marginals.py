@@ -137,7 +137,7 @@ def infer(
     )  # fmt: skip
     if infeasible is not None:
         raise InfeasibleError(*infeasible)
-    return Result(model, marginals, log_z, islands, zeta, revisit, counts)
+    return Result(model, marginals, log_z, islands, zeta, counts)
 
 
 def edge_marginals(

@@ -67,7 +67,10 @@ def sample(
         raise TypeError(f"model must be a valuesparse.Chain, got {type(model).__name__}")
     count = as_count("size", size, at_least=0)
     workers = resolve(threads)
-    generator = np.random.default_rng(rng)
+    try:
+        generator = np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"rng must be a Generator, a seed or None: {error}") from None
     states = np.empty((count, model.n_positions), dtype=np.int64)
     # Blocks bound the memory of the uniforms; drawing them in order keeps samples reproducible.
     block = max(1, 1_000_000 // max(1, model.n_positions))

@@ -108,12 +108,9 @@ class Chain:
         allowed: npt.ArrayLike | None = None,
     ) -> None:
         rows, given = _join(unary, lengths)
-        rest = [
-            as_reals(name, value)
-            for name, value in (("transition", transition), ("start", start), ("end", end))
-            if value is not None
-        ]
-        single = all(a.dtype == np.float32 for a in (rows, *rest))
+        steps = as_reals("transition", transition)
+        ends = [as_reals(k, v) for k, v in (("start", start), ("end", end)) if v is not None]
+        single = all(a.dtype == np.float32 for a in (rows, steps, *ends))
         dtype = np.dtype(np.float32 if single else np.float64)
         u = as_potentials("unary", rows, dtype)
         n, k = u.shape
@@ -126,42 +123,42 @@ class Chain:
         edge = np.zeros_like(offset)
         np.cumsum(size - (size > 0), out=edge[1:])
 
-        t = as_potentials("transition", rest[0], dtype)
+        t = as_potentials("transition", steps, dtype)
         edges = int(edge[-1])
         if t.shape not in ((k, k), (edges, k, k)):
             raise ValueError(
                 f"transition must have shape {(k, k)} (shared) or {(edges, k, k)} (one per edge) "
                 f"for {k} labels and {edges} edges, got {t.shape}"
             )
-        self._set(u, t, size, offset, edge, dtype)
-        self.start = _vector("start", start, k, dtype)
-        self.end = _vector("end", end, k, dtype)
-        self.allowed = _mask(allowed, u.shape)
-        self._connect()
+        self._fill(
+            unary=_frozen(u),
+            transition=_frozen(t),
+            lengths=_frozen(size),
+            start=_vector("start", start, k, dtype),
+            end=_vector("end", end, k, dtype),
+            allowed=_mask(allowed, u.shape),
+            _offset=offset,
+            _edge=edge,
+            dtype=dtype,
+            n_positions=n,
+            n_labels=k,
+            n_sequences=size.shape[0],
+        )
 
-    def _set(
-        self,
-        unary: Array,
-        transition: Array,
-        lengths: npt.NDArray[np.int64],
-        offset: npt.NDArray[np.int64],
-        edge: npt.NDArray[np.int64],
-        dtype: np.dtype[Any],
-    ) -> None:
-        self.unary = _frozen(unary)
-        self.transition = _frozen(transition)
-        self.lengths = _frozen(lengths)
-        self._offset = offset
-        self._edge = edge
-        self.dtype = dtype
-        self.n_positions, self.n_labels = unary.shape
-        self.n_sequences = lengths.shape[0]
-
-    def _connect(self) -> None:
+    def _fill(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
         mask = None if self.allowed is None else self.allowed.view(np.uint8)
-        self._batch = _chain.Batch(
+        batch = _chain.Batch(
             self.unary, self.transition, self.start, self.end, mask, self._offset, self._edge
         )
+        object.__setattr__(self, "_batch", batch)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Chain is immutable; build a new one to change {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Chain is immutable; {name} cannot be deleted")
 
     def conditioned(self, states: npt.ArrayLike) -> Chain:
         """Return the model in which some positions are held at one label.
@@ -201,12 +198,8 @@ class Chain:
         if self.allowed is not None:
             mask &= self.allowed
         other = object.__new__(Chain)
-        other._set(
-            self.unary, self.transition, self.lengths, self._offset, self._edge, self.dtype
-        )
-        other.start, other.end = self.start, self.end
-        other.allowed = _frozen(mask)
-        other._connect()
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "_batch"}
+        other._fill(**{**fields, "allowed": _frozen(mask)})
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
