@@ -85,7 +85,6 @@ struct Linear {
     int K, Kp;
     T* row;      // (Kp,) temporary
     T* edge_row;  // (Kp,) temporary, per-edge transitions only
-    int64_t full_messages = 0;
 
     Linear(const Input<In>& input, const Packed<T>& packed, T* tmp)
         : in(input), e(packed), g(input.c.n_labels), K(g.K), Kp(g.Kp), row(tmp),
@@ -114,13 +113,11 @@ struct Linear {
 
     // y[m](k) = sum_l x[m](l) E(l, k); adds each per-edge shift to `shift[m]`.
     void forward(const int64_t* edges, int rows, const T* const* x, T* const* y, double* shift) {
-        full_messages += rows;
         if (!in.c.per_edge) return messages<SumProduct, T>(g, e.forward, rows, x, y);
         for (int m = 0; m < rows; ++m) shift[m] += edge_forward(edges[m], x[m], y[m]);
     }
     // y[m](l) = sum_k E(l, k) x[m](k)
     void backward(const int64_t* edges, int rows, const T* const* x, T* const* y) {
-        full_messages += rows;
         if (!in.c.per_edge) return messages<SumProduct, T>(g, e.backward, rows, x, y);
         for (int m = 0; m < rows; ++m) edge_backward(edges[m], x[m], y[m]);
     }
@@ -311,7 +308,6 @@ struct Log {
     int K, Kp;
     double* row;
     double* edge_row;
-    int64_t full_messages = 0;
 
     Log(const Input<In>& input, const Packed<double>&, double* tmp)
         : in(input), K(static_cast<int>(input.c.n_labels)),
@@ -340,7 +336,6 @@ struct Log {
     }
     void forward(const int64_t* edges, int rows, const double* const* x, double* const* y,
                  double*) {
-        full_messages += rows;
         for (int m = 0; m < rows; ++m) {
             for (int k = 0; k < K; ++k) {
                 for (int l = 0; l < K; ++l) row[l] = x[m][l] + in.edge_score(edges[m], l, k);
@@ -349,7 +344,6 @@ struct Log {
         }
     }
     void backward(const int64_t* edges, int rows, const double* const* x, double* const* y) {
-        full_messages += rows;
         for (int m = 0; m < rows; ++m) {
             for (int l = 0; l < K; ++l) {
                 for (int k = 0; k < K; ++k) row[k] = in.edge_score(edges[m], l, k) + x[m][k];

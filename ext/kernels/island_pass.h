@@ -41,31 +41,38 @@ struct IslandBench {
     Ticker ticker;
     IslandWorker<D> worker;
 
-    // rows: 4 * stride numbers.
+    static constexpr int kRows = 2 + IslandWorker<D>::kRows;
+
+    // buffer: kRows * stride numbers.
     IslandBench(vs::IslandPass* pass, int index, T* buffer, int64_t stride)
         : in(*pass->chains),
           packed(packed_view<T>(*pass->packing)),
           rows(buffer),
           d(in, packed, buffer),
           ticker(pass->control, index == 0, pass->chains->n_labels),
-          worker{d, ticker, pass->keep[index], buffer + 2 * stride, buffer + 3 * stride} {
-        std::memset(buffer, 0, sizeof(T) * static_cast<size_t>(4 * stride));
-        d.clear(worker.psi);
-        d.clear(worker.product);
+          worker{d,
+                 ticker,
+                 pass->keep[index],
+                 buffer + 2 * stride,
+                 buffer + 3 * stride,
+                 buffer + 4 * stride} {
+        for (int r = 0; r < kRows; ++r) d.clear(buffer + r * stride);
     }
     IslandBench(const IslandBench&) = delete;
     IslandBench& operator=(const IslandBench&) = delete;
 };
 
 template <class D>
-void islands_close(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, int64_t sequence,
-                   vs::Counts& counts, const vs::Counts& of_sequence) {
-    pass->status[sequence] = w.status;
-    if (w.status != vs::kOk) return;
+void islands_close(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, vs::Status status,
+                   int64_t sequence, vs::Counts& counts, const vs::Counts& of_sequence) {
+    pass->status[sequence] = status;
+    if (status != vs::kOk) return;
     vs::Counts c = of_sequence;
     pass->log_z[sequence] = s.finish(w, c);
     counts.islands += c.islands;
     counts.segments += c.segments;
+    counts.full += c.full + s.full;
+    counts.sparse += c.sparse + s.sparse;
     counts.released += c.released;
     counts.flipped += c.flipped;
     counts.unsettled += c.unsettled;
@@ -73,55 +80,83 @@ void islands_close(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, int6
     pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
 }
 
+// Rounds of revisiting of one sequence on one thread; `list` has room for 2 n positions.
+template <class D>
+void revisit_sequence(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, int64_t* list,
+                      vs::Counts& c) {
+    int64_t *changed = list, *touched = list + s.n;
+    int64_t m = 0, n_changed = 0;
+    for (int64_t q = 0; q < s.n; ++q) {
+        if (s.event[q] != Islands<D>::kNone) touched[m++] = q;
+    }
+    while (m > 0) {
+        const bool limited = pass->revisit >= 0 && c.rounds >= pass->revisit;
+        bool pending = false;
+        if (!s.decide(w, touched, m, limited, c, changed, &n_changed, &pending)) return;
+        c.unsettled = pending;
+        if (n_changed == 0) return;
+        ++c.rounds;
+        m = 0;
+        if (!s.redo(w, changed, n_changed, touched, &m) || !s.refresh(w, touched, m)) return;
+        s.forget(changed, n_changed);
+        sort_positions(touched, m);
+    }
+}
+
+// Sequences order[first, last), a block at a time: the gaps of a block share full messages.
 template <class D>
 void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) {
     using T = typename D::T;
+    constexpr int kBlock = 16;
     vs::Scratch& keep = pass->keep[index];
     keep.reset();
-    const int64_t stride = Tiling<T>(pass->chains->n_labels).Kp;
-    T* buffer = keep.array<T>(4 * stride);
+    const vs::Chains& chains = *pass->chains;
+    const int64_t stride = Tiling<T>(chains.n_labels).Kp;
+    T* buffer = keep.array<T>(IslandBench<D>::kRows * stride);
     if (buffer == nullptr) {
         for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
         return;
     }
     IslandBench<D> bench(pass, index, buffer, stride);
     IslandWorker<D>& w = bench.worker;
-    vs::Counts& counts = pass->counts[index];
-    for (int64_t i = first; i < last; ++i) {
-        const int64_t sequence = pass->order[i];
+    Islands<D> block[kBlock];
+    vs::Status status[kBlock];
+    for (int64_t i0 = first; i0 < last; i0 += kBlock) {
+        const int m = static_cast<int>(last - i0 < kBlock ? last - i0 : kBlock);
         const vs::Scratch::Mark mark = keep.mark();
-        const int64_t full = bench.d.full_messages, sparse = w.sparse;
-        vs::Counts c;
-        Islands<D> s;
-        w.status = vs::kOk;
-        const int64_t n = pass->chains->offset[sequence + 1] - pass->chains->offset[sequence];
-        int64_t* list = keep.array<int64_t>(2 * n);
-        if (!s.init(bench.d, *pass->chains, sequence, static_cast<typename D::In*>(pass->marginals),
-                    pass->islands, pass->zeta, pass->revisit != 0, true, keep) ||
-            list == nullptr) {
-            w.status = vs::kNoMemory;
-        } else if (s.span(w, 0, n)) {
-            int64_t *changed = list, *touched = list + n;
-            int64_t m = n, n_changed = 0;
-            for (int64_t q = 0; q < n; ++q) touched[q] = q;
-            for (;;) {
-                const bool limited = pass->revisit >= 0 && c.rounds >= pass->revisit;
-                bool pending = false;
-                if (!s.decide(w, touched, m, limited, c, changed, &n_changed, &pending)) break;
-                c.unsettled = pending;
-                if (n_changed == 0) break;
-                ++c.rounds;
-                m = 0;
-                if (!s.redo(w, changed, n_changed, touched, &m)) break;
-                if (!s.refresh(w, touched, m)) break;
-                s.forget(changed, n_changed);
-                sort_positions(touched, m);
-            }
+        int64_t positions = 0, longest = 0, n_gaps = 0;
+        for (int r = 0; r < m; ++r) {
+            const int64_t s = pass->order[i0 + r];
+            const int64_t n = chains.offset[s + 1] - chains.offset[s];
+            positions += n;
+            if (n > longest) longest = n;
         }
-        islands_close(pass, s, w, sequence, counts, c);
-        if (w.status == vs::kOk) {
-            counts.full += bench.d.full_messages - full;
-            counts.sparse += w.sparse - sparse;
+        GapRun<D>* gaps = keep.array<GapRun<D>>(positions / 2 + m);
+        int64_t* list = keep.array<int64_t>(2 * longest);
+        for (int r = 0; r < m; ++r) {
+            Islands<D>& s = block[r] = Islands<D>();
+            w.status = vs::kOk;
+            if (keep.failed ||
+                !s.init(bench.d, chains, pass->order[i0 + r],
+                        static_cast<typename D::In*>(pass->marginals), pass->islands, pass->zeta,
+                        pass->revisit != 0, true, keep)) {
+                w.status = vs::kNoMemory;
+            } else {
+                s.find_gaps(w, 0, s.n, &status[r], gaps, &n_gaps);
+            }
+            status[r] = w.status;
+        }
+        const bool ran = run_gaps(w, gaps, n_gaps);
+        for (int r = 0; r < m; ++r) {
+            Islands<D>& s = block[r];
+            vs::Counts c;
+            if (!ran) status[r] = vs::kCancelled;
+            w.status = vs::kOk;
+            if (status[r] == vs::kOk && s.close_span(w, 0, s.n)) {
+                revisit_sequence(pass, s, w, list, c);
+            }
+            if (status[r] == vs::kOk) status[r] = w.status;
+            islands_close(pass, s, w, status[r], pass->order[i0 + r], pass->counts[index], c);
         }
         keep.rewind(mark);
     }
@@ -141,7 +176,7 @@ class LongIslands {
         vs::Scratch& keep = pass_->keep[0];
         stride_ = Tiling<T>(pass_->chains->n_labels).Kp;
         n_ = pass_->chains->offset[sequence_ + 1] - pass_->chains->offset[sequence_];
-        T* buffer = keep.array<T>(4 * stride_);
+        T* buffer = keep.array<T>(IslandBench<D>::kRows * stride_);
         const int64_t pieces = (n_ + span_ - 1) / span_;
         cut_ = keep.array<int64_t>(pieces + 2);
         status_ = keep.array<std::atomic<int32_t>>(1);
@@ -159,12 +194,12 @@ class LongIslands {
                      pass_->islands, pass_->zeta, pass_->revisit != 0, false, keep)) {
             w.status = vs::kNoMemory;
         } else {
+            s_.shared = true;
             w.status = rounds(w, c, pieces);
         }
-        vs::Counts& counts = pass_->counts[0];
-        counts.full += bench.d.full_messages;
-        counts.sparse += w.sparse;
-        islands_close(pass_, s_, w, sequence_, counts, c);
+        c.full = w.full + full_.load();
+        c.sparse = w.sparse + sparse_.load();
+        islands_close(pass_, s_, w, w.status, sequence_, pass_->counts[0], c);
     }
 
   private:
@@ -237,7 +272,19 @@ class LongIslands {
         }
     }
 
-    void span_piece(IslandWorker<D>& w, int64_t p) { s_.span(w, cut_[p], cut_[p + 1]); }
+    void span_piece(IslandWorker<D>& w, int64_t p) {
+        const int64_t lo = cut_[p], hi = cut_[p + 1];
+        int64_t n_gaps = 0;
+        vs::Status status = vs::kOk;
+        GapRun<D>* gaps = w.keep.template array<GapRun<D>>((hi - lo) / 2 + 1);
+        if (gaps == nullptr) {
+            w.status = vs::kNoMemory;
+            return;
+        }
+        if (!s_.find_gaps(w, lo, hi, &status, gaps, &n_gaps) || !run_gaps(w, gaps, n_gaps)) return;
+        w.status = status;
+        if (status == vs::kOk) s_.close_span(w, lo, hi);
+    }
     void redo_piece(IslandWorker<D>& w, int64_t q) {
         const int64_t* list = changed_ + first_[q];
         const int64_t m = last_[q] - first_[q];
@@ -265,7 +312,7 @@ class LongIslands {
         if (o.status_->load(std::memory_order_relaxed) != vs::kOk) return;
         vs::Scratch& tmp = o.pass_->temporary[worker];
         tmp.reset();
-        T* buffer = tmp.template array<T>(4 * o.stride_);
+        T* buffer = tmp.template array<T>(IslandBench<D>::kRows * o.stride_);
         if (buffer == nullptr) {
             o.status_->store(vs::kNoMemory);
             return;
@@ -273,8 +320,8 @@ class LongIslands {
         IslandBench<D> bench(o.pass_, worker, buffer, o.stride_);
         (o.*o.piece_)(bench.worker, index);
         if (bench.worker.status != vs::kOk) o.status_->store(bench.worker.status);
-        o.pass_->counts[worker].full += bench.d.full_messages;
-        o.pass_->counts[worker].sparse += bench.worker.sparse;
+        o.full_.fetch_add(bench.worker.full, std::memory_order_relaxed);
+        o.sparse_.fetch_add(bench.worker.sparse, std::memory_order_relaxed);
     }
 
     static constexpr int64_t kMaxChunks = 256;
@@ -283,6 +330,7 @@ class LongIslands {
     Islands<D> s_;
     int64_t *cut_ = nullptr, *changed_ = nullptr, *touched_ = nullptr;
     std::atomic<int32_t>* status_ = nullptr;
+    std::atomic<int64_t> full_{0}, sparse_{0};
     int64_t first_[kMaxChunks], last_[kMaxChunks], count_[kMaxChunks];
     int64_t* list_[kMaxChunks];
     Piece piece_ = nullptr;

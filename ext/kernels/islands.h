@@ -26,13 +26,38 @@ namespace VS_NS {
 template <class D>
 struct IslandWorker {
     using T = typename D::T;
+    static constexpr int kSlots = 2 * kMaxRows;  // gaps advanced together
+    static constexpr int kRows = 2 + kSlots;     // buffers of Kp
     D& d;
     Ticker& t;
     vs::Scratch& keep;  // rows of messages, until the sequence is done
     T* psi;             // (Kp,)
     T* product;         // (Kp,)
-    int64_t sparse = 0;
+    T* slots;           // (kSlots, Kp)
+    int64_t full = 0, sparse = 0;  // messages, of chains that several threads share
     vs::Status status = vs::kOk;
+};
+
+template <class D>
+class Islands;
+
+// A gap [a, z) between local islands under way: where its two passes are. A pass stops when it
+// needs a full message, so that the messages of several gaps are computed together.
+template <class D>
+struct GapRun {
+    enum Phase : uint8_t { kFirstForward, kFirstBackward, kSecondForward, kSecondBackward,
+                           kLastForward, kLastBackward, kDone };
+    Islands<D>* chain;
+    int64_t a, z, i;
+    vs::Status* status;        // of the sequence: other gaps of it stop too
+    typename D::T* x;          // (Kp,) outgoing product of position `ready`, scaled
+    int64_t ready;
+    double scale;              // what scaling x took out
+    typename D::T* y;          // where the pending message goes
+    int64_t edge;
+    Phase phase;
+    bool waited;               // the message into i has arrived
+    bool again;                // something was decided late
 };
 
 template <class D>
@@ -65,6 +90,8 @@ class Islands {
     double *scale_f, *scale_b, *mass_of, *shift;
     T* ones;
     T* psi_rows = nullptr;  // (n, Kp) or null: computed again
+    bool shared = false;    // several threads at work: they count messages themselves
+    int64_t full = 0, sparse = 0;
 
     bool init(D& d, const vs::Chains& c, int64_t sequence, In* marginals, int32_t* islands,
               double threshold, bool late, bool keep_psi, vs::Scratch& s) {
@@ -125,58 +152,75 @@ class Islands {
         return true;
     }
 
-    // f[i]: the message from i - 1.
-    bool pull_forward(Worker& w, int64_t i) {
+    // f[i]: the message from i - 1, at once when that is an island or there is none. Otherwise
+    // what the full message needs is prepared: its product in x (already there when `ready`).
+    enum class Pull { kThere, kFull, kFailed };
+    Pull begin_forward(Worker& w, int64_t i, T* x, bool ready, double scale) {
         D& d = w.d;
         if (i == 0) {
             f[0] = ones;
             scale_f[0] = 0.0;
-            ++w.sparse;
-            return true;
+            ++(shared ? w.sparse : sparse);
+            return Pull::kThere;
         }
-        const int64_t e = edge + i - 1;
-        if (island(i - 1)) {
-            if (d.copies_rows() && !own(w, &own_f[i])) return false;
-            f[i] = d.row_message(e, held[i - 1], own_f[i]);
+        const bool row = island(i - 1);
+        if ((!row || d.copies_rows()) && !own(w, &own_f[i])) return Pull::kFailed;
+        if (row) {
+            f[i] = d.row_message(edge + i - 1, held[i - 1], own_f[i]);
             scale_f[i] = 0.0;
-            ++w.sparse;
-            return true;
+            ++(shared ? w.sparse : sparse);
+            return Pull::kThere;
         }
-        if (!own(w, &own_f[i])) return false;
-        scale_f[i] = scale_f[i - 1];
-        if (!d.absorb(psi(w, i - 1), f[i - 1], true, w.product, &scale_f[i])) return widen(w);
-        const T* x = w.product;
-        T* y = own_f[i];
-        double unused = 0.0;
-        d.forward(&e, 1, &x, &y, &unused);
-        f[i] = y;
-        return w.t.go_on() || cancel(w);
+        if (!ready && !d.absorb(psi(w, i - 1), f[i - 1], true, x, &scale)) {
+            widen(w);
+            return Pull::kFailed;
+        }
+        scale_f[i] = scale_f[i - 1] + scale;
+        f[i] = own_f[i];
+        ++(shared ? w.full : full);
+        return Pull::kFull;
     }
-
-    // b[i]: the message from i + 1.
-    bool pull_backward(Worker& w, int64_t i) {
+    // b[i]: the message from i + 1, likewise.
+    Pull begin_backward(Worker& w, int64_t i, T* x, bool ready, double scale) {
         D& d = w.d;
         if (i == n - 1) {
             b[i] = ones;
             scale_b[i] = 0.0;
-            ++w.sparse;
-            return true;
+            ++(shared ? w.sparse : sparse);
+            return Pull::kThere;
         }
-        const int64_t e = edge + i;
-        if (island(i + 1)) {
-            if (d.copies_rows() && !own(w, &own_b[i])) return false;
-            b[i] = d.column_message(e, held[i + 1], own_b[i]);
+        const bool row = island(i + 1);
+        if ((!row || d.copies_rows()) && !own(w, &own_b[i])) return Pull::kFailed;
+        if (row) {
+            b[i] = d.column_message(edge + i, held[i + 1], own_b[i]);
             scale_b[i] = 0.0;
-            ++w.sparse;
-            return true;
+            ++(shared ? w.sparse : sparse);
+            return Pull::kThere;
         }
-        if (!own(w, &own_b[i])) return false;
-        scale_b[i] = scale_b[i + 1];
-        if (!d.absorb(psi(w, i + 1), b[i + 1], true, w.product, &scale_b[i])) return widen(w);
+        if (!ready && !d.absorb(psi(w, i + 1), b[i + 1], true, x, &scale)) {
+            widen(w);
+            return Pull::kFailed;
+        }
+        scale_b[i] = scale_b[i + 1] + scale;
+        b[i] = own_b[i];
+        ++(shared ? w.full : full);
+        return Pull::kFull;
+    }
+    bool pull_forward(Worker& w, int64_t i) {
+        const Pull p = begin_forward(w, i, w.product, false, 0.0);
+        if (p != Pull::kFull) return p == Pull::kThere;
+        const int64_t e = edge + i - 1;
         const T* x = w.product;
-        T* y = own_b[i];
-        d.backward(&e, 1, &x, &y);
-        b[i] = y;
+        double unused = 0.0;
+        w.d.forward(&e, 1, &x, &own_f[i], &unused);
+        return w.t.go_on() || cancel(w);
+    }
+    bool pull_backward(Worker& w, int64_t i) {
+        const Pull p = begin_backward(w, i, w.product, false, 0.0);
+        if (p != Pull::kFull) return p == Pull::kThere;
+        const int64_t e = edge + i;
+        const T* x = w.product;
+        w.d.backward(&e, 1, &x, &own_b[i]);
         return w.t.go_on() || cancel(w);
     }
 
@@ -222,9 +266,9 @@ class Islands {
     }
 
     // Round 0 on positions [lo, hi): lo is the sequence's start or a local island, so is hi.
-    // Messages into hi from the left and into lo from the right are computed too; m' of lo is
-    // left to the caller when lo > 0.
-    bool span(Worker& w, int64_t lo, int64_t hi) {
+    // First the local factors: gaps are appended to `gaps` (room for (hi - lo + 1) / 2).
+    bool find_gaps(Worker& w, int64_t lo, int64_t hi, vs::Status* status, GapRun<D>* gaps,
+                   int64_t* n_gaps) {
         for (int64_t i = lo; i < hi; ++i) {
             if (!local(w, i)) return false;
         }
@@ -235,17 +279,96 @@ class Islands {
             }
             int64_t z = a + 1;
             while (z < hi && !island(z)) ++z;
-            if (!gap(w, a, z)) return false;
+            gaps[(*n_gaps)++] = {this,    a,       z,  a,   status, nullptr, -1, 0.0, nullptr, 0,
+                                 GapRun<D>::kFirstForward, false, false};
             a = z;
         }
+        return true;
+    }
+    // Then the gaps (run_gaps), then the local islands. Messages into hi from the left and into
+    // lo from the right are computed too; m' of lo is left to the caller when lo > 0.
+    bool close_span(Worker& w, int64_t lo, int64_t hi) {
         for (int64_t i = lo; i < hi; ++i) {
             if (!(flag[i] & kLocal)) continue;
+            // Messages out of a gap have been sent by its run.
             const bool whole = i > lo || i == 0;
-            if (whole && !pull_forward(w, i)) return false;
-            if (!pull_backward(w, i)) return false;
+            if (whole && (i == 0 || (flag[i - 1] & kLocal)) && !pull_forward(w, i)) return false;
+            if ((i == n - 1 || (flag[i + 1] & kLocal)) && !pull_backward(w, i)) return false;
             if (whole && !actual(w, i)) return false;
         }
-        return hi >= n || pull_forward(w, hi);
+        return hi >= n || !(flag[hi - 1] & kLocal) || pull_forward(w, hi);
+    }
+
+    // Moves a gap on until it is done or needs a full message: +1 forward, -1 backward.
+    int advance(Worker& w, GapRun<D>& r) {
+        using G = GapRun<D>;
+        const int64_t mid = r.a + (r.z - r.a) / 2;
+        for (;;) {
+            switch (r.phase) {
+                case G::kFirstForward:
+                    if (r.i == mid) {
+                        r.phase = G::kFirstBackward;
+                        r.i = r.z - 1;
+                        break;
+                    }
+                    if (need_forward(w, r)) return 1;
+                    if (w.status != vs::kOk || !decide_early(w, r, f[r.i])) return 0;
+                    ++r.i;
+                    break;
+                case G::kFirstBackward:
+                    if (r.i < mid) {
+                        r.phase = G::kSecondForward;
+                        r.i = mid;
+                        r.ready = -1;
+                        break;
+                    }
+                    if (need_backward(w, r)) return -1;
+                    if (w.status != vs::kOk || !decide_early(w, r, b[r.i])) return 0;
+                    --r.i;
+                    break;
+                case G::kSecondForward:
+                    if (r.i == r.z) {
+                        r.phase = G::kSecondBackward;
+                        r.i = mid - 1;
+                        break;
+                    }
+                    if (need_forward(w, r)) return 1;
+                    if (w.status != vs::kOk || !actual(w, r.i)) return 0;
+                    r.again |= late(w, r.i, kBackward);
+                    ++r.i;
+                    break;
+                case G::kSecondBackward:
+                    if (r.i < r.a) {
+                        if (r.again && !settle(w, r.a, r.z)) return 0;
+                        r.phase = G::kLastForward;
+                        r.i = r.z;
+                        r.ready = -1;
+                        break;
+                    }
+                    if (need_backward(w, r)) return -1;
+                    if (w.status != vs::kOk || !actual(w, r.i)) return 0;
+                    r.again |= late(w, r.i, kForward);
+                    --r.i;
+                    break;
+                case G::kLastForward:  // into the islands at both ends
+                    if (r.z < n) {
+                        if (need_forward(w, r)) return 1;
+                        if (w.status != vs::kOk) return 0;
+                    }
+                    r.phase = G::kLastBackward;
+                    r.i = r.a - 1;
+                    break;
+                case G::kLastBackward:
+                    if (r.a > 0) {
+                        if (need_backward(w, r)) return -1;
+                        if (w.status != vs::kOk) return 0;
+                    }
+                    r.phase = G::kDone;
+                    break;
+                case G::kDone:
+                    return 0;
+            }
+        }
     }
 
     // Marks in `flag` the variables that change in this round; `limited`: contradictions only.
@@ -378,31 +501,32 @@ class Islands {
   private:
     static constexpr int64_t kAhead = 4;  // rows between a prefetch and its use
 
-    // A gap [a, z) between local islands: two passes that meet in the middle.
-    bool gap(Worker& w, int64_t a, int64_t z) {
-        D& d = w.d;
-        const int64_t mid = a + (z - a) / 2;
-        double unused = 0.0;
-        for (int64_t i = a; i < mid; ++i) {
-            if (!pull_forward(w, i)) return false;
-            d.absorb(psi(w, i), f[i], false, w.product, &unused);
-            if (peaked(w)) become(i, row_argmax(w.product, d.K));
-        }
-        for (int64_t i = z - 1; i >= mid; --i) {
-            if (!pull_backward(w, i)) return false;
-            d.absorb(psi(w, i), b[i], false, w.product, &unused);
-            if (peaked(w)) become(i, row_argmax(w.product, d.K));
-        }
-        bool again = false;
-        for (int64_t i = mid; i < z; ++i) {
-            if (!pull_forward(w, i) || !actual(w, i)) return false;
-            again |= late(w, i, kBackward);
-        }
-        for (int64_t i = mid - 1; i >= a; --i) {
-            if (!pull_backward(w, i) || !actual(w, i)) return false;
-            again |= late(w, i, kForward);
-        }
-        if (!again) return true;
+    bool need_forward(Worker& w, GapRun<D>& r) {
+        if (r.waited) return r.waited = false;
+        const Pull p = begin_forward(w, r.i, r.x, r.ready == r.i - 1, r.scale);
+        r.y = own_f[r.i];
+        r.edge = edge + r.i - 1;
+        return r.waited = p == Pull::kFull;
+    }
+    bool need_backward(Worker& w, GapRun<D>& r) {
+        if (r.waited) return r.waited = false;
+        const Pull p = begin_backward(w, r.i, r.x, r.ready == r.i + 1, r.scale);
+        r.y = own_b[r.i];
+        r.edge = edge + r.i;
+        return r.waited = p == Pull::kFull;
+    }
+    // An island when psi * message reaches zeta; the product serves the next message otherwise.
+    bool decide_early(Worker& w, GapRun<D>& r, const T* message) {
+        r.scale = 0.0;
+        if (!w.d.absorb(psi(w, r.i), message, true, r.x, &r.scale)) return widen(w);
+        r.ready = r.i;
+        double sum, max;
+        w.d.sum_and_max(r.x, &sum, &max);
+        if (max > 0.0 && max >= zeta * sum) become(r.i, row_argmax(r.x, w.d.K));
+        return true;
+    }
+    // What was decided late leaves stale messages behind it, up to the next island.
+    bool settle(Worker& w, int64_t a, int64_t z) {
         int64_t ignored = 0;
         for (int64_t i = a; i < z; ++i) {
             if ((flag[i] & kForward) && !redo_forward(w, i, z, nullptr, &ignored)) return false;
@@ -418,11 +542,6 @@ class Islands {
             flag[i] &= static_cast<uint8_t>(~(kForward | kBackward));
         }
         return true;
-    }
-    bool peaked(Worker& w) const {
-        double sum, max;
-        w.d.sum_and_max(w.product, &sum, &max);
-        return max > 0.0 && max >= zeta * sum;
     }
     // An island found when its second message arrives: the first direction is stale beyond it.
     bool late(Worker& w, int64_t i, Flag stale) {
@@ -496,5 +615,65 @@ class Islands {
         return false;
     }
 };
+
+// Runs gaps, several at a time; a failure stops the gaps of its sequence. False: cancelled.
+template <class D>
+bool run_gaps(IslandWorker<D>& w, GapRun<D>* gaps, int64_t n_gaps) {
+    using T = typename D::T;
+    constexpr int kSlots = IslandWorker<D>::kSlots;
+    GapRun<D>* slot[kSlots];
+    int wants[kSlots] = {};
+    int used = 0;
+    int64_t next = 0;
+    for (;;) {
+        // Every slot holds a gap that waits for a message, while there are gaps.
+        int forward = 0, backward = 0;
+        for (int q = 0; q < kSlots; ++q) {
+            while (q < used ? wants[q] == 0 : next < n_gaps) {
+                if (q == used) {
+                    slot[used++] = &gaps[next];
+                    gaps[next++].x = w.slots + static_cast<int64_t>(q) * w.d.Kp;
+                }
+                GapRun<D>& r = *slot[q];
+                w.status = vs::kOk;
+                wants[q] = *r.status == vs::kOk ? r.chain->advance(w, r) : 0;
+                if (w.status != vs::kOk) {
+                    *r.status = w.status;
+                    wants[q] = 0;
+                }
+                if (wants[q] == 0) {
+                    if (next == n_gaps) break;
+                    slot[q] = &gaps[next];
+                    gaps[next++].x = w.slots + static_cast<int64_t>(q) * w.d.Kp;
+                }
+            }
+            if (q < used && wants[q] > 0) ++forward;
+            if (q < used && wants[q] < 0) ++backward;
+        }
+        if (forward + backward == 0) return true;
+        const int sign = forward >= backward ? 1 : -1;
+        const T* x[kMaxRows];
+        T* y[kMaxRows];
+        int64_t edge[kMaxRows];
+        double unused[kMaxRows] = {};
+        int rows = 0;
+        for (int q = 0; q < used && rows < kMaxRows; ++q) {
+            if (wants[q] * sign <= 0) continue;
+            x[rows] = slot[q]->x;
+            y[rows] = slot[q]->y;
+            edge[rows++] = slot[q]->edge;
+            wants[q] = 0;
+        }
+        if (sign > 0) {
+            w.d.forward(edge, rows, x, y, unused);
+        } else {
+            w.d.backward(edge, rows, x, y);
+        }
+        if (!w.t.go_on(rows)) {
+            w.status = vs::kCancelled;
+            return false;
+        }
+    }
+}
 
 }  // namespace VS_NS
