@@ -2,13 +2,14 @@
 
     python benchmarks/paired.py crfsuite ours --labels 49
     python benchmarks/paired.py ours ours:zeta=0.9 --labels 95 --shape chain
-    python benchmarks/paired.py ours:threads=1 ours:threads=2 --input model.npz
+    python benchmarks/paired.py ours:threads=1 ours:threads=2 --input tagger
 
 The first side is the baseline; a ratio above 1 says that the second is faster. A side is the name
 of a module in ``rivals/``, with options after a colon: ``threads``, ``dtype`` and, for ours,
-``zeta``. The input is random, or an ``.npz`` file with ``unary``, ``transition`` and ``lengths``.
-Each sample repeats the call until it is long enough to be timed, A and B take turns, and the
-medians are compared. With one thread on both sides the process is pinned to one core.
+``zeta``. The input is random, the test sentences of an English part-of-speech tagger with 49 tags
+(``--input tagger``), or an ``.npz`` file with ``unary``, ``transition`` and ``lengths``. Each
+sample repeats the call until it is long enough to be timed, A and B take turns, and the medians are
+compared. With one thread on both sides the process is pinned to one core.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import _tagging
 import numpy as np
 import rivals
 from _inputs import Batch, random_batch
@@ -120,10 +122,14 @@ def prepare_side(text: str, batch: Batch) -> tuple[rivals.Prepared, int]:
     return ready, threads
 
 
-def load_batch(path: Path) -> Batch:
-    """Read ``unary``, ``transition`` and ``lengths`` from an ``.npz`` file."""
-    with np.load(path, allow_pickle=False) as data:
-        return Batch(path.stem, data["unary"], data["transition"], data["lengths"])
+def load_batch(source: str) -> Batch:
+    """Return the tagger's test sentences, or what an ``.npz`` file holds."""
+    if source == "tagger":
+        tagging = _tagging.load()
+        unary, lengths = tagging.model.unary_batch(tagging.sentences)
+        return Batch(tagging.name, unary, tagging.model.transition, lengths)
+    with np.load(source, allow_pickle=False) as data:
+        return Batch(Path(source).stem, data["unary"], data["transition"], data["lengths"])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -133,17 +139,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--labels", type=int, default=49)
     parser.add_argument("--shape", choices=("batch", "chain"), default="batch")
     parser.add_argument("--dtype", choices=("float64", "float32"), default="float64")
-    parser.add_argument("--input", type=Path, help=".npz with unary, transition, lengths")
+    parser.add_argument("--input", help="'tagger', or an .npz with unary, transition, lengths")
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--allow-busy", action="store_true", help="run on a busy machine")
     options = parser.parse_args(arguments)
 
     require_quiet(options.allow_busy)
-    batch = (
-        load_batch(options.input)
-        if options.input
-        else random_batch(options.shape, options.labels, options.dtype)
-    )
+    if options.input:
+        batch = load_batch(options.input)
+    else:
+        batch = random_batch(options.shape, options.labels, options.dtype)
     (a, threads_a), (b, threads_b) = (prepare_side(side, batch) for side in (options.a, options.b))
     with pinned(0 if threads_a == threads_b == 1 else None):
         timing = alternate(a, b, samples=options.samples)

@@ -5,6 +5,8 @@
 // No back-pointers are stored: the trace reads one column of t per position.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/domain.h"
 #include "kernels/scratch.h"
 #include "kernels/table.h"
@@ -67,7 +69,7 @@ static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, 
     }
     int k = row_argmax(best + (n - 1) * Kp, K);
     if (!(best[(n - 1) * Kp + k] > lowest)) {
-        *score = -__builtin_huge_val();
+        *score = -INFINITY;
         return;
     }
     Sum total;

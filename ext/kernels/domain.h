@@ -4,8 +4,8 @@
 // held at a floor, so zero always means "forbidden". Computed messages are therefore upper
 // bounds, and what the floors added to the total mass is at most, at every position,
 //     floor * (sum_k b(k) + R * sum_l a(l)) / sum_k a(k) b(k),   R the largest row sum of E,
-// for a = forward (with local), b = backward. Where that is not negligible the status is kWiden
-// and the sequence is done again in Log.
+// for a = forward (with local), b = backward. Where that is not negligible, or (float) adds up to
+// more than Floor::kLeak over the sequence, the status is kWiden and the next domain is taken.
 //
 // Log<In>: log-probabilities with log-sum-exp, double; takes any finite score.
 #pragma once
@@ -64,7 +64,7 @@ struct Input {
     In edge_score(int64_t edge, int64_t l, int64_t k) const {
         return transition[((c.per_edge ? edge : 0) * c.n_labels + l) * c.n_labels + k];
     }
-    static In forbidden() { return -static_cast<In>(__builtin_huge_val()); }
+    static In forbidden() { return -static_cast<In>(INFINITY); }
     template <class T>
     void compose(int64_t i, bool first, bool last, T* row) const {
         for (int64_t k = 0; k < c.n_labels; ++k) row[k] = static_cast<T>(score(i, k, first, last));
@@ -90,7 +90,7 @@ struct Linear {
         : in(input), e(packed), g(input.c.n_labels), K(g.K), Kp(g.Kp), row(tmp),
           edge_row(tmp + g.Kp) {}
 
-    Local local(int64_t i, bool first, bool last, T* psi) const {
+    VS_INLINE Local local(int64_t i, bool first, bool last, T* psi) const {
         const In* u = in.unary + i * K;
         const T* x = row;
         if (sizeof(T) != sizeof(In) || in.decorated(first, last)) {
@@ -147,30 +147,44 @@ struct Linear {
 
     // out = psi * y, scaled; false when scaling may have lost a reachable entry.
     bool absorb(const T* psi, const T* y, bool normalise, T* out, double* scale) const {
-        const int ex = row_absorb<T>(psi, y, Kp, normalise, out);
+        if (!normalise) {
+            row_absorb(psi, y, Kp, out);
+            return true;
+        }
+        const int ex = row_absorb_scaled<T, false>(psi, y, Kp, out, nullptr);
         *scale += ex;
-        return ex > (sizeof(T) == 8 ? -500 : -60);
+        return ex > kLowest;
     }
+    // The same with the largest share of psi * y in its sum; 0 when nothing is left.
+    bool absorb_share(const T* psi, const T* y, T* out, double* scale, double* largest) const {
+        Share<T> share;
+        const int ex = row_absorb_scaled<T, true>(psi, y, Kp, out, &share);
+        *scale += ex;
+        *largest = share.max > T(0) ? static_cast<double>(share.max / share.sum) : 0.0;
+        return ex > kLowest;
+    }
+    static constexpr int kLowest = sizeof(T) == 8 ? -500 : -60;
     // p = a * b / mass into a caller's row; kWiden when the floors cannot be neglected.
     // PART: one of a and b is a caller's row.
     template <bool PART>
-    vs::Status marginal(const T* a, const T* b, In* p, double* mass) const {
+    vs::Status marginal(const T* a, const T* b, In* p, double* mass, double* leak) const {
         const Product<T> r = row_product<T, PART>(a, b, K, row);
         *mass = static_cast<double>(r.sum);
         if (!(r.sum > T(0))) return overlap(a, b, b) ? vs::kWiden : vs::kInfeasible;
-        if (!trusted(r)) return vs::kWiden;
-        normalise(T(1) / r.sum, p);
+        const T inverse = T(1) / r.sum;
+        if (!trusted(r, inverse, leak)) return vs::kWiden;
+        normalise(inverse, p);
         return vs::kOk;
     }
     // p = psi * f * b / mass; peak: the largest p (only when PEAK).
     template <bool PEAK>
-    vs::Status actual(const T* psi, const T* f, const T* b, In* p, double* mass,
-                      double* peak) const {
+    vs::Status actual(const T* psi, const T* f, const T* b, In* p, double* mass, double* peak,
+                      double* leak) const {
         const Product<T> r = row_product3<T, PEAK>(psi, f, b, K, row);
         *mass = static_cast<double>(r.sum);
         if (!(r.sum > T(0))) return overlap(psi, f, b) ? vs::kWiden : vs::kInfeasible;
-        if (!trusted(r)) return vs::kWiden;
         const T inverse = T(1) / r.sum;
+        if (!trusted(r, inverse, leak)) return vs::kWiden;
         normalise(inverse, p);
         if (PEAK) *peak = static_cast<double>(static_cast<In>(r.max * inverse));
         return vs::kOk;
@@ -185,14 +199,19 @@ struct Linear {
         }
         return false;
     }
-    bool trusted(const Product<T>& r) const {
+    // Adds what the floors may have added to `leak`.
+    bool trusted(const Product<T>& r, T inverse, double* leak) const {
         if (sizeof(T) == 8) return static_cast<double>(r.sum) >= Floor<double>::kTrust;
         using F = Floor<float>;
         float a = F::kMessage * static_cast<float>(e.reach);
         if (e.floored) a += F::kTransition * 2.0f * static_cast<float>(K);
-        return a * static_cast<float>(r.sum_a) + F::kMessage * static_cast<float>(r.sum_b) <=
-               F::kTolerance * static_cast<float>(r.sum);
+        const float added = (a * static_cast<float>(r.sum_a) +
+                             F::kMessage * static_cast<float>(r.sum_b)) *
+                            static_cast<float>(inverse);
+        *leak += static_cast<double>(added);
+        return added <= F::kTolerance;
     }
+    static bool tight(double leak) { return sizeof(T) == 8 || leak <= Floor<float>::kLeak; }
     double log_sum(const T* a) const {
         using V = Vec<T>;
         V s = V::set1(T(0));
@@ -200,18 +219,6 @@ struct Linear {
         return std::log(static_cast<double>(s.hsum()));
     }
     double log_mass(double mass) const { return std::log(mass); }
-    // Sum and maximum of a row of a message, in the linear scale.
-    void sum_and_max(const T* a, double* sum, double* max) const {
-        using V = Vec<T>;
-        V s = V::set1(T(0)), m = s;
-        for (int k = 0; k < Kp; k += V::N) {
-            const V x = V::load(a + k);
-            s = s + x;
-            m = V::max(m, x);
-        }
-        *sum = static_cast<double>(s.hsum());
-        *max = static_cast<double>(m.hmax());
-    }
     static bool alive(T x) { return x > T(0); }
     static T one() { return T(1); }  // exp of the largest local score
     void weights(const T* a, const T* message, double* w) const {
@@ -260,7 +267,7 @@ struct Linear {
     }
     void row_floor_exp(const T* x, T c, T* own) const {
         using V = Vec<T>;
-        const T lowest = -static_cast<T>(__builtin_huge_val());
+        const T lowest = -static_cast<T>(INFINITY);
         const V shift = V::set1(c), low = V::set1(Floor<T>::kTransitionLog);
         const V finite = V::set1(ExpConst<T>::kMostNegative);
         for (int k = 0; k < Kp; k += V::N) {
@@ -313,7 +320,7 @@ struct Log {
         : in(input), K(static_cast<int>(input.c.n_labels)),
           Kp(Tiling<double>(input.c.n_labels).Kp), row(tmp), edge_row(tmp + Kp) {}
 
-    static double nothing() { return -__builtin_huge_val(); }
+    static double nothing() { return -INFINITY; }
 
     Local local(int64_t i, bool first, bool last, double* psi) const {
         in.compose(i, first, last, psi);
@@ -378,15 +385,23 @@ struct Log {
         }
         return true;
     }
+    bool absorb_share(const double* psi, const double* y, double* out, double* scale,
+                      double* largest) const {
+        absorb(psi, y, true, out, scale);
+        double sum = 0.0;
+        for (int k = 0; k < K; ++k) sum += std::exp(out[k]);  // the largest is exp(0)
+        *largest = sum > 0.0 ? 1.0 / sum : 0.0;
+        return true;
+    }
     template <bool PART>
-    vs::Status marginal(const double* a, const double* b, In* p, double* mass) const {
+    vs::Status marginal(const double* a, const double* b, In* p, double* mass, double*) const {
         double peak;
         for (int k = 0; k < K; ++k) row[k] = a[k] + b[k];
         return write<false>(p, mass, &peak);
     }
     template <bool PEAK>
     vs::Status actual(const double* psi, const double* f, const double* b, In* p, double* mass,
-                      double* peak) const {
+                      double* peak, double*) const {
         for (int k = 0; k < K; ++k) row[k] = psi[k] + f[k] + b[k];
         return write<PEAK>(p, mass, peak);
     }
@@ -410,15 +425,9 @@ struct Log {
     }
     double log_sum(const double* a) const { return log_sum_exp(a); }
     double log_mass(double mass) const { return mass; }
-    void sum_and_max(const double* a, double* sum, double* max) const {
-        const double top = row_max(a, K);
-        *sum = *max = 0.0;
-        if (!(top > nothing())) return;
-        for (int k = 0; k < K; ++k) *sum += std::exp(a[k] - top);
-        *max = 1.0;
-    }
     static bool alive(double x) { return x > nothing(); }
     static double one() { return 0.0; }
+    static bool tight(double) { return true; }
     void weights(const double* a, const double* message, double* w) const {
         for (int k = 0; k < K; ++k) w[k] = a[k] + (message ? message[k] : 0.0);
         const double top = row_max(w, K);

@@ -33,6 +33,7 @@ struct Lane {
     double log_end;          // log sum of the last forward message
     vs::Status status;
     double mass;             // of the last marginal written
+    double leak;             // what floors may have added, relative to Z
 };
 
 struct NoSink {
@@ -57,7 +58,7 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.y = p + d.Kp;
     s.message = p + 2 * d.Kp;
     for (int i = 0; i < 3; ++i) d.clear(p + i * d.Kp);
-    s.scale = s.edge_shift = s.log_end = s.mass = 0.0;
+    s.scale = s.edge_shift = s.log_end = s.mass = s.leak = 0.0;
     s.shift = Sum();
     s.status = vs::kOk;
     return true;
@@ -190,9 +191,10 @@ class Exact {
     void meet(Lane<D>& s, int64_t i, const T* a, const T* b) {
         In* p = s.out ? s.out + i * d_.K : s.row;
         T* stored = reinterpret_cast<T*>(p);
-        const vs::Status status = a && b ? d_.template marginal<false>(a, b, p, &s.mass)
+        const vs::Status status = a && b ? d_.template marginal<false>(a, b, p, &s.mass, &s.leak)
                                          : d_.template marginal<true>(a ? a : stored,
-                                                                      b ? b : stored, p, &s.mass);
+                                                                      b ? b : stored, p, &s.mass,
+                                                                      &s.leak);
         if (status != vs::kOk && s.status == vs::kOk) s.status = status;
     }
     void copy_out(const T* x, In* row) {

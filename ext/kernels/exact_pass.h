@@ -77,6 +77,11 @@ void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outg
 }
 
 template <class D>
+void vouch(Lane<D>& s) {
+    if (s.status == vs::kOk && !D::tight(s.leak)) s.status = vs::kWiden;
+}
+
+template <class D>
 void finish_lane(vs::ExactPass* pass, const D& d, const Lane<D>& s, int64_t sequence) {
     pass->status[sequence] = s.status;
     if (s.status == vs::kOk) {
@@ -120,6 +125,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
             }
             ok = engine.group(lanes, m, sink);
             for (int r = 0; r < m && ok; ++r) {
+                vouch(lanes[r]);
                 if (lanes[r].status != vs::kOk) continue;
                 if (!ticker.go_on(lanes[r].n)) ok = false;
                 emit_edges(pass, d, lanes[r], sink.outgoing[r], sink.mass[r], sums);
@@ -130,6 +136,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
         }
         for (int r = 0; r < m; ++r) {
             if (!ok) lanes[r].status = vs::kCancelled;
+            vouch(lanes[r]);
             finish_lane(pass, d, lanes[r], pass->order[first + r]);
         }
         return;
@@ -231,6 +238,8 @@ void split_close(vs::ExactPass* pass, int64_t which, vs::Scratch& scratch) {
     Lane<D>& s = *static_cast<Lane<D>*>(pass->split[2 * which]);
     const Lane<D>& b = *static_cast<Lane<D>*>(pass->split[2 * which + 1]);
     if (s.status == vs::kOk) s.status = b.status;
+    s.leak += b.leak;
+    vouch(s);
     finish_lane(pass, d, s, pass->order[which]);
 }
 
@@ -267,6 +276,7 @@ void sample_task(vs::ExactPass* pass, int64_t which, int64_t size, const double*
         return;
     }
     if (!engine.group(&s, 1, sink)) s.status = vs::kCancelled;
+    vouch(s);
     for (int64_t r = 0; r < size && s.status == vs::kOk; ++r) {
         const double* u = uniforms + r * c.n_positions + s.begin;
         int64_t* x = states + r * c.n_positions + s.begin;

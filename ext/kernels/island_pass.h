@@ -68,7 +68,10 @@ void islands_close(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, vs::
     pass->status[sequence] = status;
     if (status != vs::kOk) return;
     vs::Counts c = of_sequence;
+    w.status = vs::kOk;
     pass->log_z[sequence] = s.finish(w, c);
+    pass->status[sequence] = w.status;
+    if (w.status != vs::kOk) return;
     counts.islands += c.islands;
     counts.segments += c.segments;
     counts.full += c.full + s.full;
@@ -91,9 +94,7 @@ void revisit_sequence(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, i
     }
     while (m > 0) {
         const bool limited = pass->revisit >= 0 && c.rounds >= pass->revisit;
-        bool pending = false;
-        if (!s.decide(w, touched, m, limited, c, changed, &n_changed, &pending)) return;
-        c.unsettled = pending;
+        if (!s.decide(w, touched, m, limited, c, changed, &n_changed)) return;
         if (n_changed == 0) return;
         ++c.rounds;
         m = 0;
@@ -107,7 +108,8 @@ void revisit_sequence(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, i
 template <class D>
 void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) {
     using T = typename D::T;
-    constexpr int kBlock = 16;
+    constexpr int kBlock = 64;
+    constexpr int64_t kBlockBytes = 384 * 1024;  // of local factors: they stay in cache
     vs::Scratch& keep = pass->keep[index];
     keep.reset();
     const vs::Chains& chains = *pass->chains;
@@ -121,12 +123,13 @@ void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) 
     IslandWorker<D>& w = bench.worker;
     Islands<D> block[kBlock];
     vs::Status status[kBlock];
-    for (int64_t i0 = first; i0 < last; i0 += kBlock) {
-        const int m = static_cast<int>(last - i0 < kBlock ? last - i0 : kBlock);
+    const int64_t room = kBlockBytes / (stride * static_cast<int64_t>(sizeof(T)));
+    int m = 0;
+    for (int64_t i0 = first; i0 < last; i0 += m) {
         const vs::Scratch::Mark mark = keep.mark();
         int64_t positions = 0, longest = 0, n_gaps = 0;
-        for (int r = 0; r < m; ++r) {
-            const int64_t s = pass->order[i0 + r];
+        for (m = 0; m < kBlock && i0 + m < last && (m == 0 || positions < room); ++m) {
+            const int64_t s = pass->order[i0 + m];
             const int64_t n = chains.offset[s + 1] - chains.offset[s];
             positions += n;
             if (n > longest) longest = n;
@@ -232,11 +235,7 @@ class LongIslands {
         }
         for (;;) {
             const bool limited = pass_->revisit >= 0 && c.rounds >= pass_->revisit;
-            bool pending = false;
-            if (!s_.decide(w, touched_, m, limited, c, changed_, &n_changed_, &pending)) {
-                return w.status;
-            }
-            c.unsettled = pending;
+            if (!s_.decide(w, touched_, m, limited, c, changed_, &n_changed_)) return w.status;
             if (n_changed_ == 0) return vs::kOk;
             ++c.rounds;
             cut_changes();

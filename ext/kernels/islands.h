@@ -88,6 +88,7 @@ class Islands {
     const T **f, **b;   // message into i from the left, from the right
     T **own_f, **own_b;  // rows allocated for them
     double *scale_f, *scale_b, *mass_of, *shift;
+    float* leak_of;  // what floors may have added at each position, relative to the mass there
     T* ones;
     T* psi_rows = nullptr;  // (n, Kp) or null: computed again
     bool shared = false;    // several threads at work: they count messages themselves
@@ -107,6 +108,7 @@ class Islands {
         f = s.array<const T*>(2 * n);
         own_f = s.array<T*>(2 * n);
         scale_f = s.array<double>(4 * n);
+        leak_of = s.array<float>(n);
         ones = s.array<T>(d.Kp);
         if (keep_psi) psi_rows = s.array<T>(n * d.Kp);
         if (s.failed) return false;
@@ -138,14 +140,17 @@ class Islands {
     // The local factor of i; an island when its mode reaches zeta.
     bool local(Worker& w, int64_t i) {
         T* p = psi_rows ? psi_rows + i * w.d.Kp : w.psi;
-        if (i + kAhead < n) w.d.prefetch(begin + i + kAhead);
+        // Also beyond the sequence: the next one usually follows in memory.
+        w.d.prefetch(begin + i + kAhead);
+        row_prefetch_write(out + i * w.d.K, w.d.K);
         const Local l = w.d.local(begin + i, i == 0, i == n - 1, p);
         shift[i] = l.shift;
         if (!(l.sum > 0.0)) {
             w.status = vs::kInfeasible;
             return false;
         }
-        if (1.0 >= zeta * l.sum) {
+        // An island at a cut is known already, and another thread may be reading it.
+        if (!island(i) && 1.0 >= zeta * l.sum) {
             become(i, row_find(p, w.d.K, D::one()));
             flag[i] |= kLocal;
         }
@@ -171,9 +176,12 @@ class Islands {
             ++(shared ? w.sparse : sparse);
             return Pull::kThere;
         }
-        if (!ready && !d.absorb(psi(w, i - 1), f[i - 1], true, x, &scale)) {
-            widen(w);
-            return Pull::kFailed;
+        if (!ready) {
+            scale = 0.0;
+            if (!d.absorb(psi(w, i - 1), f[i - 1], true, x, &scale)) {
+                widen(w);
+                return Pull::kFailed;
+            }
         }
         scale_f[i] = scale_f[i - 1] + scale;
         f[i] = own_f[i];
@@ -197,9 +205,12 @@ class Islands {
             ++(shared ? w.sparse : sparse);
             return Pull::kThere;
         }
-        if (!ready && !d.absorb(psi(w, i + 1), b[i + 1], true, x, &scale)) {
-            widen(w);
-            return Pull::kFailed;
+        if (!ready) {
+            scale = 0.0;
+            if (!d.absorb(psi(w, i + 1), b[i + 1], true, x, &scale)) {
+                widen(w);
+                return Pull::kFailed;
+            }
         }
         scale_b[i] = scale_b[i + 1] + scale;
         b[i] = own_b[i];
@@ -229,21 +240,22 @@ class Islands {
         D& d = w.d;
         In* p = out + i * d.K;
         const T* local = psi(w, i);
-        double mass = 0.0, peak = 0.0;
+        double mass = 0.0, peak = 0.0, added = 0.0;
         event[i] = kNone;
         if (island(i)) {
             // Above one half the value's own probability tells that it is the mode.
             const int v = held[i];
             const bool half = zeta > 0.5;
             const vs::Status s =
-                half ? d.template actual<false>(local, f[i], b[i], p, &mass, &peak)
-                     : d.template actual<true>(local, f[i], b[i], p, &mass, &peak);
+                half ? d.template actual<false>(local, f[i], b[i], p, &mass, &peak, &added)
+                     : d.template actual<true>(local, f[i], b[i], p, &mass, &peak, &added);
             if (s == vs::kWiden) return widen(w);
             if (s == vs::kInfeasible) {
                 event[i] = kDead;
                 return true;
             }
             mass_of[i] = mass;
+            leak_of[i] = static_cast<float>(added);
             const double pv = static_cast<double>(p[v]);
             if (pv >= zeta && (half || pv >= peak)) return true;
             if (!D::alive(f[i][v]) || !D::alive(b[i][v])) {
@@ -254,13 +266,14 @@ class Islands {
             event[i] = peak >= zeta ? kFlip : kRelease;
             return true;
         }
-        const vs::Status s = d.template actual<true>(local, f[i], b[i], p, &mass, &peak);
+        const vs::Status s = d.template actual<true>(local, f[i], b[i], p, &mass, &peak, &added);
         if (s == vs::kWiden) return widen(w);
         if (s == vs::kInfeasible) {
             event[i] = kDead;
             return true;
         }
         mass_of[i] = mass;
+        leak_of[i] = static_cast<float>(added);
         if (peak >= zeta && !(flag[i] & kReleased)) event[i] = kBecome;
         return true;
     }
@@ -375,7 +388,7 @@ class Islands {
     // Appends them to `changed` in ascending order. False: the full model is infeasible (w.status).
     // Events are read from positions `at[0..count)`, ascending.
     bool decide(Worker& w, const int64_t* at, int64_t count, bool limited, vs::Counts& counts,
-                int64_t* changed, int64_t* n_changed, bool* pending) {
+                int64_t* changed, int64_t* n_changed) {
         // Contradictions first: they are judged on the islands of the last round.
         int64_t handled = 0;
         for (int64_t q = 0; q < count; ++q) {
@@ -414,10 +427,7 @@ class Islands {
                 continue;
             }
             if (event[i] == kNone || (flag[i] & kDoomed)) continue;
-            if (limited) {
-                *pending = true;
-                continue;
-            }
+            if (limited) continue;
             m = insert(changed, m, i);
         }
         for (int64_t q = 0; q < m; ++q) {
@@ -472,11 +482,19 @@ class Islands {
         }
     }
 
-    // log mass of the configurations that agree with the islands; counts what is left.
+    // log mass of the configurations that agree with the islands; counts what is left. kWiden in
+    // w.status when the floors may have added too much over the sequence.
     double finish(Worker& w, vs::Counts& counts) {
         D& d = w.d;
         Sum total;
+        double leak = 0.0;
+        for (int64_t i = 0; i < n; ++i) leak += static_cast<double>(leak_of[i]);
+        if (!D::tight(leak)) {
+            widen(w);
+            return 0.0;
+        }
         for (int64_t i = 0; i < n; ++i) {
+            if (event[i] != kNone) counts.unsettled = 1;
             if (island(i)) {
                 ++counts.islands;
                 total.add(static_cast<double>(
@@ -518,11 +536,10 @@ class Islands {
     // An island when psi * message reaches zeta; the product serves the next message otherwise.
     bool decide_early(Worker& w, GapRun<D>& r, const T* message) {
         r.scale = 0.0;
-        if (!w.d.absorb(psi(w, r.i), message, true, r.x, &r.scale)) return widen(w);
+        double largest;
+        if (!w.d.absorb_share(psi(w, r.i), message, r.x, &r.scale, &largest)) return widen(w);
         r.ready = r.i;
-        double sum, max;
-        w.d.sum_and_max(r.x, &sum, &max);
-        if (max > 0.0 && max >= zeta * sum) become(r.i, row_argmax(r.x, w.d.K));
+        if (largest > 0.0 && largest >= zeta) become(r.i, row_argmax(r.x, w.d.K));
         return true;
     }
     // What was decided late leaves stale messages behind it, up to the next island.

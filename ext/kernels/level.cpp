@@ -24,7 +24,7 @@ static void layout(int dtype, int64_t labels, int64_t* stride, int64_t* packed) 
 template <class T>
 static double max_finite_of(const T* x, int64_t n) {
     using V = Vec<T>;
-    const T lowest = -static_cast<T>(__builtin_huge_val());
+    const T lowest = -static_cast<T>(INFINITY);
     V m = V::set1(lowest);
     int64_t i = 0;
     for (; i + V::N <= n; i += V::N) m = V::max(m, V::load(x + i));

@@ -2,6 +2,7 @@
 // rows of the caller's arrays (In, Out) have not, and are touched up to K only.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -23,7 +24,8 @@ template <>
 struct Floor<float> {
     static constexpr float kMessage = 1e-19f, kTransitionLog = -41.0f;
     static constexpr float kTransition = 1.6e-18f;
-    static constexpr float kTolerance = 1e-9f;
+    static constexpr float kTolerance = 1e-9f;  // of one position
+    static constexpr double kLeak = 1e-7;       // of a sequence
     static constexpr int kNormaliseEvery = 1;
 };
 
@@ -53,7 +55,7 @@ VS_INLINE float power_of_two(int e, float) {
 template <class T>
 VS_INLINE T row_max(const T* x, int K) {
     using V = Vec<T>;
-    const T lowest = -static_cast<T>(__builtin_huge_val());
+    const T lowest = -static_cast<T>(INFINITY);
     V m = V::set1(lowest);
     int k = 0;
     for (; k + V::N <= K; k += V::N) m = V::max(m, V::load(x + k));
@@ -75,29 +77,44 @@ VS_INLINE T row_exp(const T* x, int K, T shift, T* psi) {
     }
     if (k < K) {
         const V e = exp_shifted<T>(
-            V::load_part(x + k, K - k, -static_cast<T>(__builtin_huge_val())), s);
+            V::load_part(x + k, K - k, -static_cast<T>(INFINITY)), s);
         e.store(psi + k);
         sum = sum + e;
     }
     return sum.hsum();
 }
 
-// out = psi * y, reachable entries held at the floor; scaled by a power of two so that the
-// largest lies in [1, 2) when `normalise`; returns the exponent taken out.
+// The largest entry and the sum of a row.
 template <class T>
-VS_INLINE int row_absorb(const T* psi, const T* y, int Kp, bool normalise, T* out) {
+struct Share {
+    T max, sum;
+};
+
+// out = psi * y, reachable entries held at the floor.
+template <class T>
+VS_INLINE void row_absorb(const T* psi, const T* y, int Kp, T* out) {
     using V = Vec<T>;
     const V floor = V::set1(Floor<T>::kMessage);
-    if (!normalise) {
-        for (int k = 0; k < Kp; k += V::N) {
-            const V a = V::load(psi + k), b = V::load(y + k);
-            V::where_positive(a, b, V::max(a * b, floor)).store(out + k);
-        }
-        return 0;
+    for (int k = 0; k < Kp; k += V::N) {
+        const V a = V::load(psi + k), b = V::load(y + k);
+        V::where_positive(a, b, V::max(a * b, floor)).store(out + k);
     }
-    V top = V::set1(T(0));
-    for (int k = 0; k < Kp; k += V::N) top = V::max(top, V::load(psi + k) * V::load(y + k));
+}
+
+// The same, scaled by a power of two so that the largest lies in [1, 2); returns the exponent
+// taken out. Share (SHARE only): of psi * y before.
+template <class T, bool SHARE>
+VS_INLINE int row_absorb_scaled(const T* psi, const T* y, int Kp, T* out, Share<T>* share) {
+    using V = Vec<T>;
+    const V floor = V::set1(Floor<T>::kMessage);
+    V top = V::set1(T(0)), sum = top;
+    for (int k = 0; k < Kp; k += V::N) {
+        const V z = V::load(psi + k) * V::load(y + k);
+        top = V::max(top, z);
+        if (SHARE) sum = sum + z;
+    }
     const T m = top.hmax();
+    if (SHARE) *share = {m, sum.hsum()};
     const int e = m > T(0) ? exponent_of(m) : 0;
     const V scale = V::set1(power_of_two(-e, T(0)));
     for (int k = 0; k < Kp; k += V::N) {

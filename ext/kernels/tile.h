@@ -3,6 +3,8 @@
 // one chain of operations in the order of l, whatever m or the tile: bits depend on neither.
 #pragma once
 
+#include <cmath>
+
 #include "simd/vec.h"
 
 namespace VS_NS {
@@ -22,7 +24,7 @@ struct SumProduct {
 struct MaxSum {
     template <class T>
     static VS_INLINE T zero() {
-        return -static_cast<T>(__builtin_huge_val());
+        return -static_cast<T>(INFINITY);
     }
     template <class V>
     static VS_INLINE V accumulate(V x, V e, V acc) {

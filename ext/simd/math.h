@@ -67,6 +67,13 @@ VS_INLINE Vec<T> exp_floor(Vec<T> x) {
     return V::scale2(exp_poly(r), n);
 }
 
+#if VS_LEVEL == VS_LEVEL_V4
+template <>
+VS_INLINE Vec<double> exp_floor<double>(Vec<double> x) {
+    return exp_table(Vec<double>::max(x, Vec<double>::set1(ExpConst<double>::kLow)));
+}
+#endif
+
 // exp(x - shift) where x is finite (held at exp(kLow) from below), 0 where x is -inf.
 template <class T>
 VS_INLINE Vec<T> exp_shifted(Vec<T> x, Vec<T> shift) {

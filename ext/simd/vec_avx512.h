@@ -100,6 +100,35 @@ struct Vec<float> {
     }
 };
 
+// exp(x) for -700 <= x <= 0: x = (16 m + j) ln(2)/16 + r; 2^(j/16) from a table in two registers,
+// exp(r) = 1 + r + r^2 q(r) on |r| <= ln(2)/32 to 2.9e-17, 2^m by the exponent bits.
+static VS_INLINE Vec<double> exp_table(Vec<double> x) {
+    using V = Vec<double>;
+    const __m512d low = _mm512_setr_pd(1.0, 1.0442737824274138403, 1.0905077326652576592,
+                                       1.1387886347566916537, 1.1892071150027210667,
+                                       1.2418578120734840486, 1.2968395546510096659,
+                                       1.3542555469368927283);
+    const __m512d high = _mm512_setr_pd(1.4142135623730950488, 1.4768261459394993114,
+                                        1.5422108254079408236, 1.6104903319492543082,
+                                        1.6817928305074290861, 1.7562521603732994831,
+                                        1.8340080864093424635, 1.9152065613971472639);
+    const V magic = V::set1(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to an integer
+    const V t = V::fma(x, V::set1(23.08312065422341451776), magic);
+    const V n = t - magic;
+    V r = V::fma(n, V::set1(-0.04332169877307023853), x);
+    r = V::fma(n, V::set1(-1.192634330794117385e-11), r);
+    const __m512i bits = _mm512_castpd_si512(t.v);
+    const V table = {_mm512_permutex2var_pd(low, bits, high)};
+    V q = V::fma(V::set1(0.0013889034639665864761), r, V::set1(0.0083334499341071853523));
+    q = V::fma(q, r, V::set1(0.041666666664953614554));
+    q = V::fma(q, r, V::set1(0.16666666665296222739));
+    q = V::fma(q, r, V::set1(0.5));
+    const V p = V::fma(q, r * r, r);
+    const V e = V::fma(table, p, table);
+    const __m512i m = _mm512_slli_epi64(_mm512_srai_epi64(bits, 4), 52);
+    return {_mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(e.v), m))};
+}
+
 template <>
 struct Tail<double> {
     static constexpr int N = 4;

@@ -213,7 +213,7 @@ def test_widened_sequences_are_counted(rng: np.random.Generator, dtype: type) ->
     wild.unary[20:30, 0] -= 5000
     wild.unary[30:40, 0] += 5000
     r = vs.infer(chain(wild))
-    assert_exact(wild, r)
+    assert_exact(wild, r, multiple=4)
     assert r.stats["sequences_widened"] >= 1
 
 

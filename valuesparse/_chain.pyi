@@ -1,0 +1,45 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+class Batch:
+    def __init__(
+        self,
+        unary: Array,
+        transition: Array,
+        start: Array | None,
+        end: Array | None,
+        allowed: Array | None,
+        offset: Array,
+        edge: Array,
+    ) -> None: ...
+
+def infer(
+    batch: Batch,
+    threads: int,
+    zeta: float,
+    revisit: int,
+    marginals: Array | None,
+    log_z: Array,
+    islands: Array | None,
+    pairwise: Array | None,
+    first: int,
+    last: int,
+    expectations: Array | None,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+    late: BaseException | None,
+) -> tuple[tuple[int, int] | None, tuple[int, ...]]: ...
+def decode(
+    batch: Batch, n_best: int, threads: int, states: Array, scores: Array
+) -> tuple[int, int] | None: ...
+def sample(
+    batch: Batch, size: int, uniforms: Array, states: Array, threads: int
+) -> tuple[int, int] | None: ...
+def find_bad(array: Array) -> int: ...
+def simd_level() -> str: ...
+def set_simd_level(name: str | None) -> bool: ...
+def peak_flops(array: Array, iterations: int) -> float: ...
