@@ -47,7 +47,9 @@ def require_potentials(name: str, array: Array) -> None:
 
 def as_potentials(name: str, value: npt.ArrayLike, dtype: np.dtype[Any]) -> Array:
     """Return a C-contiguous array of `dtype` without NaN or +inf."""
-    array = np.ascontiguousarray(as_reals(name, value), dtype=dtype)
+    array = as_reals(name, value)
+    if array.dtype != dtype or not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array, dtype=dtype)
     require_potentials(name, array)
     return array
 

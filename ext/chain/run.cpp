@@ -282,23 +282,22 @@ void island_pass(const Request& r, std::vector<int64_t>& order, int arithmetic,
     double total = 0.0;
     for (int64_t s : order) total += cost * static_cast<double>(length(c, s));
     const int64_t row = c.n_labels * (c.dtype == kFloat32 ? 4 : 8);
+    // Long chains first, each on all threads; the rest in the order of memory.
     const double worth = std::max(40e3, total / (2.0 * r.threads));
-    size_t n_long = 0;
-    while (n_long < order.size()) {
-        const int64_t n = length(c, order[n_long]);
-        const bool big = n * row > (int64_t{4} << 20);
-        if (!big && !(r.threads > 1 && cost * static_cast<double>(n) > worth)) break;
-        ++n_long;
-    }
+    const auto is_long = [&](int64_t s) {
+        const int64_t n = length(c, s);
+        return n * row > (int64_t{4} << 20) ||
+               (r.threads > 1 && cost * static_cast<double>(n) > worth);
+    };
+    const auto rest = std::stable_partition(order.begin(), order.end(), is_long);
+    const size_t n_long = static_cast<size_t>(rest - order.begin());
     const int64_t span = std::max<int64_t>(16, static_cast<int64_t>(20e3 / cost));
     for (size_t i = 0; i < n_long; ++i) {
         for (int w = 0; w < r.threads; ++w) session.keep()[w].reset();
         level().islands_long(arithmetic, &p, static_cast<int64_t>(i), span);
         if (control->stop.load()) return;
     }
-    // The rest in the order of memory: nothing is gained by equal lengths here.
-    std::sort(order.begin() + static_cast<std::ptrdiff_t>(n_long), order.end());
-    const double target = std::min(std::max(total / 64.0, 10e3), 2e6);
+    const double target = std::min(std::max(total / 128.0, 10e3), 2e6);
     for (size_t i = n_long; i < order.size();) {
         double sum = 0.0;
         size_t j = i;
@@ -323,16 +322,33 @@ void island_pass(const Request& r, std::vector<int64_t>& order, int arithmetic,
     }
 }
 
-// Sequences that hold positions, longest first (ties: lowest index).
-std::vector<int64_t> by_length(const Chains& c) {
+// Sequences that hold positions, in the order of memory.
+std::vector<int64_t> non_empty(const Chains& c) {
     std::vector<int64_t> order;
     order.reserve(static_cast<size_t>(c.n_sequences));
     for (int64_t s = 0; s < c.n_sequences; ++s) {
         if (length(c, s) > 0) order.push_back(s);
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return length(c, a) > length(c, b); });
     return order;
+}
+
+// The same, longest first (ties: lowest index), by counting where lengths are ordinary.
+std::vector<int64_t> by_length(const Chains& c, const std::vector<int64_t>& order) {
+    int64_t longest = 0;
+    for (int64_t s : order) longest = std::max(longest, length(c, s));
+    std::vector<int64_t> sorted(order);
+    if (longest > 4 * static_cast<int64_t>(order.size()) + 1024) {
+        std::stable_sort(sorted.begin(), sorted.end(),
+                         [&](int64_t a, int64_t b) { return length(c, a) > length(c, b); });
+        return sorted;
+    }
+    std::vector<int64_t> at(static_cast<size_t>(longest) + 2, 0);
+    for (int64_t s : order) ++at[static_cast<size_t>(longest - length(c, s)) + 1];
+    for (size_t i = 1; i < at.size(); ++i) at[i] += at[i - 1];
+    for (int64_t s : order) {
+        sorted[static_cast<size_t>(at[static_cast<size_t>(longest - length(c, s))]++)] = s;
+    }
+    return sorted;
 }
 
 // What a finished pass leaves: sequences to widen in `order`, or a reason to stop.
@@ -384,7 +400,7 @@ Report infer(const Request& r, Control& control) {
     Session& session = Session::mine();
     session.prepare(r.threads);
     for (int64_t s = 0; s < c.n_sequences; ++s) r.log_z[s] = 0.0;
-    std::vector<int64_t> order = by_length(c);
+    std::vector<int64_t> order = non_empty(c);
     std::vector<int32_t> status(static_cast<size_t>(c.n_sequences), kOk);
     const bool islands = r.zeta < 1.0;
     if (!islands) {
@@ -408,7 +424,7 @@ Report infer(const Request& r, Control& control) {
         if (islands) {
             island_pass(r, order, arithmetic, packing, session, status, report.counts, &control);
         } else {
-            exact_pass(r, order, arithmetic, packing, session, status, &control);
+            exact_pass(r, by_length(c, order), arithmetic, packing, session, status, &control);
         }
         if (!next_pass(c, order, status, report, control)) break;
     }
@@ -460,7 +476,7 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
     Report report;
     Session& session = Session::mine();
     session.prepare(threads);
-    const std::vector<int64_t> order = by_length(c);
+    const std::vector<int64_t> order = by_length(c, non_empty(c));
     for (int64_t i = 0; i < k * c.n_sequences; ++i) {
         const int64_t s = i % c.n_sequences;
         scores[i] = length(c, s) == 0 && i < c.n_sequences
@@ -503,7 +519,7 @@ Report sample(const Chains& c, int64_t size, const double* uniforms, int64_t* st
     Report report;
     Session& session = Session::mine();
     session.prepare(threads);
-    std::vector<int64_t> order = by_length(c);
+    std::vector<int64_t> order = by_length(c, non_empty(c));
     std::vector<int32_t> status(static_cast<size_t>(c.n_sequences), kOk);
     std::vector<double> log_z(static_cast<size_t>(c.n_sequences));
     for (int arithmetic : ladder(c.dtype)) {

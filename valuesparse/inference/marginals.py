@@ -107,7 +107,7 @@ def infer(
     >>> vs.infer(chain).marginals.round(3)
     array([[0.9 , 0.1 ],
            [0.74, 0.26]])
-    >>> r = vs.infer(chain, zeta=0.9)
+    >>> r = vs.infer(chain, zeta=0.85)
     >>> r.islands.tolist(), r.marginals[1].round(3).tolist()
     ([0, -1], [0.8, 0.2])
     """

@@ -96,6 +96,13 @@ class Chain:
     start: Array | None
     end: Array | None
     allowed: npt.NDArray[np.bool_] | None
+    dtype: np.dtype[Any]
+    n_positions: int
+    n_labels: int
+    n_sequences: int
+    _offset: npt.NDArray[np.int64]
+    _edge: npt.NDArray[np.int64]
+    _batch: _chain.Batch
 
     def __init__(
         self,
@@ -109,19 +116,22 @@ class Chain:
     ) -> None:
         rows, given = _join(unary, lengths)
         steps = as_reals("transition", transition)
-        ends = [as_reals(k, v) for k, v in (("start", start), ("end", end)) if v is not None]
-        single = all(a.dtype == np.float32 for a in (rows, steps, *ends))
-        dtype = np.dtype(np.float32 if single else np.float64)
+        dtype = np.promote_types(rows.dtype, steps.dtype)
+        for name, value in (("start", start), ("end", end)):
+            if value is not None:
+                dtype = np.promote_types(dtype, as_reals(name, value).dtype)
         u = as_potentials("unary", rows, dtype)
         n, k = u.shape
         if given is None:
             size = np.array([n], dtype=np.int64)
+            offset = np.array([0, n], dtype=np.int64)
+            edge = np.array([0, max(n - 1, 0)], dtype=np.int64)
         else:
             size = as_lengths(given, n)
-        offset = np.zeros(size.shape[0] + 1, dtype=np.int64)
-        np.cumsum(size, out=offset[1:])
-        edge = np.zeros_like(offset)
-        np.cumsum(size - (size > 0), out=edge[1:])
+            offset = np.zeros(size.shape[0] + 1, dtype=np.int64)
+            np.cumsum(size, out=offset[1:])
+            edge = np.zeros_like(offset)
+            np.cumsum(size - (size > 0), out=edge[1:])
 
         t = as_potentials("transition", steps, dtype)
         edges = int(edge[-1])
@@ -146,8 +156,9 @@ class Chain:
         )
 
     def _fill(self, **fields: Any) -> None:
+        assign = object.__setattr__
         for name, value in fields.items():
-            object.__setattr__(self, name, value)
+            assign(self, name, value)
         mask = None if self.allowed is None else self.allowed.view(np.uint8)
         batch = _chain.Batch(
             self.unary, self.transition, self.start, self.end, mask, self._offset, self._edge
