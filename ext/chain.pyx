@@ -71,6 +71,7 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
                                  Control&) except +
     int64_t c_find_bad "vs::find_bad"(int, const void*, int64_t) noexcept
     double c_peak "vs::peak_flops"(int, int64_t) noexcept
+    double c_messages "vs::message_flops"(int, int64_t, int64_t, int64_t) noexcept
 
 
 use_pool(<const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"))
@@ -259,4 +260,13 @@ def peak_flops(array, int64_t iterations):
     cdef double done
     with nogil:
         done = c_peak(code, iterations)
+    return done
+
+
+def message_flops(array, int64_t labels, int64_t rows, int64_t positions):
+    """Compute the messages of `rows` sequences in the dtype of `array`; return the flops done."""
+    cdef int code = dtype_code(array)
+    cdef double done
+    with nogil:
+        done = c_messages(code, labels, rows, positions)
     return done

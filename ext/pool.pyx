@@ -59,12 +59,13 @@ cdef void _call(void* context, int64_t task, int worker) noexcept nogil:
                 tasks.error = error
 
 
-def run_schedule(int32_t[::1] waits, int64_t[::1] succ_ptr, int64_t[::1] succ, run, int threads):
-    """Run ``run(task, worker)`` for every task of a schedule on the pool; the first error is raised."""
+def run_schedule(const int32_t[::1] waits, const int64_t[::1] succ_ptr, const int64_t[::1] succ,
+                 run, int threads):
+    """Call ``run(task, worker)`` for every task of a schedule; the first error is raised."""
     cdef Plan plan
     cdef Control control
     cdef _Tasks tasks = _Tasks()
-    cdef int64_t[::1] some = succ if succ.shape[0] else np.zeros(1, dtype=np.int64)
+    cdef const int64_t[::1] some = succ if succ.shape[0] else np.zeros(1, dtype=np.int64)
     tasks.run = run
     plan.n = waits.shape[0]
     if plan.n == 0:

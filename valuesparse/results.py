@@ -130,9 +130,11 @@ class Result:
     def _conditioned(self) -> Chain:
         if self._zeta >= 1.0 or not np.any(self.islands >= 0):
             return self._model
-        if self._held is None:
-            self._fill(_held=self._model.conditioned(self.islands))
-        return self._held
+        held = self._held
+        if held is None:
+            held = self._model.conditioned(self.islands)
+            self._fill(_held=held)
+        return held
 
     def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:
         """Return pairwise marginals.

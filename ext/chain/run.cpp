@@ -282,17 +282,22 @@ void island_pass(const Request& r, std::vector<int64_t>& order, int arithmetic,
     double total = 0.0;
     for (int64_t s : order) total += cost * static_cast<double>(length(c, s));
     const int64_t row = c.n_labels * (c.dtype == kFloat32 ? 4 : 8);
-    // Long chains first, each on all threads; the rest in the order of memory.
-    const double worth = std::max(40e3, total / (2.0 * r.threads));
+    // Long chains first, each on all threads; the rest in the order of memory. What counts is the
+    // work if few islands are found: then threads are needed most.
+    const double exact = cost / 0.35;
+    const double worth = std::max(30e3, exact / cost * total / (2.0 * r.threads));
     const auto is_long = [&](int64_t s) {
         const int64_t n = length(c, s);
         return n * row > (int64_t{4} << 20) ||
-               (r.threads > 1 && cost * static_cast<double>(n) > worth);
+               (r.threads > 1 && exact * static_cast<double>(n) > worth);
     };
     const auto rest = std::stable_partition(order.begin(), order.end(), is_long);
     const size_t n_long = static_cast<size_t>(rest - order.begin());
-    const int64_t span = std::max<int64_t>(16, static_cast<int64_t>(20e3 / cost));
     for (size_t i = 0; i < n_long; ++i) {
+        // Several spans per thread, of 5 to 100 microseconds of exact work.
+        const int64_t even = length(c, order[i]) / (8 * r.threads) + 1;
+        const int64_t span = std::min(std::max(even, static_cast<int64_t>(5e3 / exact) + 1),
+                                      static_cast<int64_t>(100e3 / exact) + 1);
         for (int w = 0; w < r.threads; ++w) session.keep()[w].reset();
         level().islands_long(arithmetic, &p, static_cast<int64_t>(i), span);
         if (control->stop.load()) return;

@@ -40,5 +40,6 @@ Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_
 // First NaN or +inf of x, or -1.
 int64_t find_bad(int dtype, const void* x, int64_t n);
 double peak_flops(int dtype, int64_t iterations);
+double message_flops(int dtype, int64_t labels, int64_t rows, int64_t positions);
 
 }  // namespace vs

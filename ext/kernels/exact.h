@@ -94,7 +94,10 @@ class Exact {
                 Lane<D>& s = lanes[r];
                 T* psi = s.psi_rows ? s.psi_rows + i * d_.Kp : s.psi;
                 T* a = s.alpha ? s.alpha + i * d_.Kp : s.message;
-                if (i + kAhead < s.n) d_.prefetch(s.begin + i + kAhead);
+                if (i + kAhead < s.n) {
+                    d_.prefetch(s.begin + i + kAhead);
+                    if (!s.alpha) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
+                }
                 s.shift.add(d_.local(s.begin + i, i == 0, i == s.n - 1, psi).shift);
                 s.edge_shift += shift[r];
                 if (i == 0) d_.ones(s.y);
@@ -125,6 +128,10 @@ class Exact {
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 const int64_t i = s.n - 1 - j;
+                if (i >= kAhead) {
+                    if (s.out) row_prefetch_write(s.out + (i - kAhead) * d_.K, d_.K);
+                    if (!s.psi_rows) d_.prefetch(s.begin + i - kAhead);
+                }
                 if (j == 0) {
                     d_.ones(s.y);
                     continue;
@@ -151,7 +158,6 @@ class Exact {
                     continue;
                 }
                 const T* a = s.alpha ? s.alpha + i * d_.Kp : nullptr;
-                if (s.out && i >= kAhead) row_prefetch_write(s.out + (i - kAhead) * d_.K, d_.K);
                 meet(s, i, a, s.y);
                 if (Sink::kActive && j > 0 && s.status == vs::kOk) {
                     sink.edge(d_, s, i, a, s.message);

@@ -53,6 +53,7 @@ struct IslandBench {
           worker{d,
                  ticker,
                  pass->keep[index],
+                 &pass->temporary[index],
                  buffer + 2 * stride,
                  buffer + 3 * stride,
                  buffer + 4 * stride} {
@@ -275,14 +276,18 @@ class LongIslands {
         const int64_t lo = cut_[p], hi = cut_[p + 1];
         int64_t n_gaps = 0;
         vs::Status status = vs::kOk;
-        GapRun<D>* gaps = w.keep.template array<GapRun<D>>((hi - lo) / 2 + 1);
-        if (gaps == nullptr) {
+        GapRun<D>* gaps = w.temporary->template array<GapRun<D>>((hi - lo) / 2 + 1);
+        T* rows = w.temporary->template array<T>((hi - lo) * stride_);
+        if (gaps == nullptr || rows == nullptr) {
             w.status = vs::kNoMemory;
             return;
         }
-        if (!s_.find_gaps(w, lo, hi, &status, gaps, &n_gaps) || !run_gaps(w, gaps, n_gaps)) return;
-        w.status = status;
-        if (status == vs::kOk) s_.close_span(w, lo, hi);
+        s_.store_psi(lo, hi, rows, static_cast<int>(stride_));
+        if (s_.find_gaps(w, lo, hi, &status, gaps, &n_gaps) && run_gaps(w, gaps, n_gaps)) {
+            w.status = status;
+            if (status == vs::kOk) s_.close_span(w, lo, hi);
+        }
+        s_.store_psi(lo, hi, nullptr, 0);
     }
     void redo_piece(IslandWorker<D>& w, int64_t q) {
         const int64_t* list = changed_ + first_[q];

@@ -30,7 +30,8 @@ struct IslandWorker {
     static constexpr int kRows = 2 + kSlots;     // buffers of Kp
     D& d;
     Ticker& t;
-    vs::Scratch& keep;  // rows of messages, until the sequence is done
+    vs::Scratch& keep;        // rows of messages, until the sequence is done
+    vs::Scratch* temporary;   // until the piece of work is done
     T* psi;             // (Kp,)
     T* product;         // (Kp,)
     T* slots;           // (kSlots, Kp)
@@ -90,7 +91,7 @@ class Islands {
     double *scale_f, *scale_b, *mass_of, *shift;
     float* leak_of;  // what floors may have added at each position, relative to the mass there
     T* ones;
-    T* psi_rows = nullptr;  // (n, Kp) or null: computed again
+    T** psi_at;  // (n,) stored local factors, null where they are computed again
     bool shared = false;    // several threads at work: they count messages themselves
     int64_t full = 0, sparse = 0;
 
@@ -110,8 +111,10 @@ class Islands {
         scale_f = s.array<double>(4 * n);
         leak_of = s.array<float>(n);
         ones = s.array<T>(d.Kp);
-        if (keep_psi) psi_rows = s.array<T>(n * d.Kp);
+        psi_at = s.array<T*>(n);
+        T* rows = keep_psi ? s.array<T>(n * d.Kp) : nullptr;
         if (s.failed) return false;
+        store_psi(0, n, rows, d.Kp);
         event = flag + n;
         b = f + n;
         own_b = own_f + n;
@@ -131,15 +134,20 @@ class Islands {
 
     bool island(int64_t i) const { return flag[i] & kIsland; }
 
+    // Where local factors of [lo, hi) are kept: rows of Kp, or null for nowhere.
+    void store_psi(int64_t lo, int64_t hi, T* rows, int stride) {
+        for (int64_t i = lo; i < hi; ++i) psi_at[i] = rows ? rows + (i - lo) * stride : nullptr;
+    }
+
     const T* psi(Worker& w, int64_t i) {
-        if (psi_rows) return psi_rows + i * w.d.Kp;
+        if (psi_at[i]) return psi_at[i];
         w.d.local(begin + i, i == 0, i == n - 1, w.psi);
         return w.psi;
     }
 
     // The local factor of i; an island when its mode reaches zeta.
     bool local(Worker& w, int64_t i) {
-        T* p = psi_rows ? psi_rows + i * w.d.Kp : w.psi;
+        T* p = psi_at[i] ? psi_at[i] : w.psi;
         // Also beyond the sequence: the next one usually follows in memory.
         w.d.prefetch(begin + i + kAhead);
         row_prefetch_write(out + i * w.d.K, w.d.K);

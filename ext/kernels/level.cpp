@@ -144,6 +144,40 @@ static double peak(int dtype, int64_t iterations) {
     return dtype == vs::kFloat32 ? peak_of<float>(iterations) : peak_of<double>(iterations);
 }
 
+template <class T>
+static double message_pass_of(int64_t labels, int64_t rows, int64_t positions,
+                              vs::Scratch* scratch) {
+    constexpr int kRows = 64;
+    const Tiling<T> g(labels);
+    if (rows > kRows) rows = kRows;
+    scratch->reset();
+    T* e[2] = {scratch->array<T>(g.packed_size() + 64), scratch->array<T>(g.packed_size() + 64)};
+    T* x = scratch->array<T>(2 * rows * g.Kp);
+    if (scratch->failed) return 0.0;
+    for (int d = 0; d < 2; ++d) {
+        for (int64_t i = 0; i < g.packed_size(); ++i) e[d][i] = T(1) / static_cast<T>(labels);
+    }
+    for (int64_t i = 0; i < 2 * rows * g.Kp; ++i) x[i] = T(1);
+    const T* in[kRows];
+    T* out[kRows];
+    for (int d = 0; d < 2; ++d) {
+        for (int64_t i = 0; i < positions; ++i) {
+            for (int64_t r = 0; r < rows; ++r) {  // the message just made is the next input
+                in[r] = x + (2 * r + i % 2) * g.Kp;
+                out[r] = x + (2 * r + 1 - i % 2) * g.Kp;
+            }
+            messages<SumProduct, T>(g, e[d], static_cast<int>(rows), in, out);
+        }
+    }
+    return 4.0 * static_cast<double>(labels * labels) * static_cast<double>(rows * positions);
+}
+
+static double message_pass(int dtype, int64_t labels, int64_t rows, int64_t positions,
+                           vs::Scratch* scratch) {
+    return dtype == vs::kFloat32 ? message_pass_of<float>(labels, rows, positions, scratch)
+                                 : message_pass_of<double>(labels, rows, positions, scratch);
+}
+
 static const vs::Level kLevel = {
 #if VS_LEVEL == VS_LEVEL_V4
     "x86-64-v4",
@@ -158,7 +192,7 @@ static const vs::Level kLevel = {
 #endif
     layout,      max_finite,  pack,    exact,        lane_bytes, open_split,
     close_split, islands,     islands_long, sample,     find_bad,  viterbi,
-    pack_scores, peak,
+    pack_scores, peak,        message_pass,
 };
 
 }  // namespace VS_NS

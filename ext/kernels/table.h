@@ -91,7 +91,11 @@ struct Level {
     void (*viterbi)(const Chains* c, const void* packed, int64_t sequence, int64_t* states,
                     double* score, Scratch* scratch, Control* control, int caller);
     void (*pack_scores)(const Chains* c, void* packed);
-    double (*peak)(int dtype, int64_t iterations);  // runs independent FMAs; returns flops done
+    // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward
+    // and backward messages of `rows` sequences, nothing else.
+    double (*peak)(int dtype, int64_t iterations);
+    double (*message_pass)(int dtype, int64_t labels, int64_t rows, int64_t positions,
+                           Scratch* scratch);
 };
 
 const Level* level_scalar();
