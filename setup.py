@@ -53,6 +53,7 @@ def levels() -> list[tuple[str, list[str]]]:
 
 
 def common_flags() -> list[str]:
+    """Compiler flags of every translation unit."""
     # No contraction: the compiler must not turn a * b + c into a fused operation in one copy of a
     # kernel and not in another, or equal inputs would give different bits.
     if MSVC:
@@ -65,6 +66,7 @@ def common_flags() -> list[str]:
 
 
 def link_flags() -> list[str]:
+    """Linker flags of every extension module."""
     sanitize = os.environ.get("VALUESPARSE_SANITIZE")
     flags = [] if MSVC else ["-pthread"] if sys.platform.startswith("linux") else []
     return flags + ([f"-fsanitize={sanitize}"] if sanitize else [])
@@ -74,6 +76,7 @@ class BuildExt(build_ext):
     """Compiles the SIMD levels of an extension, each with its own flags, and links them in."""
 
     def build_extension(self, ext: Extension) -> None:
+        """Compile the SIMD levels in parallel, then the extension itself."""
         if ext.name == "valuesparse._chain":
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 objects = list(pool.map(lambda pair: self.compile_level(ext, *pair), levels()))
@@ -81,6 +84,7 @@ class BuildExt(build_ext):
         super().build_extension(ext)
 
     def compile_level(self, ext: Extension, level: str, flags: list[str]) -> str:
+        """Return the object file of one level, compiled unless it is up to date."""
         source = str(EXT / "kernels" / "level.cpp")
         folder = os.path.join(self.build_temp, level.lower())
         (expected,) = self.compiler.object_filenames([source], output_dir=folder)
@@ -107,7 +111,10 @@ shared = {
 }
 architecture = [
     (name, "1")
-    for name, members in (("VS_HAVE_X86", ("x86_64", "amd64")), ("VS_HAVE_NEON", ("arm64", "aarch64")))
+    for name, members in (
+        ("VS_HAVE_X86", ("x86_64", "amd64")),
+        ("VS_HAVE_NEON", ("arm64", "aarch64")),
+    )
     if machine() in members
 ]
 numpy_api = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]

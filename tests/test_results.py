@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from checks import STATS, assert_same_bits, chain, refused
@@ -105,6 +107,17 @@ def test_entropy_of_large_scores_keeps_its_digits() -> None:
     p = 1 / (1 + np.e)
     want = np.log(2) - p * np.log(p) - (1 - p) * np.log(1 - p)
     np.testing.assert_allclose(r.entropy(), want, rtol=1e-11)
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.9])
+def test_queries_take_time_linear_in_the_length(zeta: float, rng: np.random.Generator) -> None:
+    # Half a second's work; tens of seconds if each block of edges starts from the beginning.
+    unary, transition = rng.normal(size=(300_000, 4)), rng.normal(size=(4, 4))
+    r = vs.infer(vs.Chain(unary, transition), zeta=zeta)
+    begin = time.perf_counter()
+    r.entropy()
+    r.expectations()
+    assert time.perf_counter() - begin < 4
 
 
 def test_queries_twice_and_after_another_call(model, zeta: float) -> None:

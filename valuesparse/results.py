@@ -119,10 +119,12 @@ class Result:
 
     @property
     def method(self) -> str:
+        """What ran: "exact" or "islands"."""
         return "islands" if self._zeta < 1.0 else "exact"
 
     @property
     def reason(self) -> str:
+        """Why that ran."""
         if self._zeta >= 1.0:
             return "a chain is solved exactly by two passes"
         return f"zeta={self._zeta:g} was asked for"
@@ -271,9 +273,7 @@ class Result:
         length = self._model.lengths
         sequence = np.repeat(np.arange(length.size), length)
         position = np.arange(self._model.n_positions) - self._model._offset[sequence]
-        index = pandas.MultiIndex.from_arrays(
-            [sequence, position], names=["sequence", "position"]
-        )
+        index = pandas.MultiIndex.from_arrays([sequence, position], names=["sequence", "position"])
         columns = range(self._model.n_labels) if labels is None else list(labels)
         return pandas.DataFrame(self.marginals, index=index, columns=columns)
 
@@ -302,7 +302,7 @@ def _within(wanted: range, low: int) -> slice:
 
 
 def _edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
-    """The sequences that hold edges [low, high), and the number of their first edge."""
+    """Return the sequences that hold edges [low, high), and the number of their first edge."""
     first = int(np.searchsorted(model._edge, low, side="right")) - 1
     last = int(np.searchsorted(model._edge, high, side="left"))
     if first == 0 and last == model.n_sequences:

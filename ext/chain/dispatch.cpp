@@ -48,7 +48,7 @@ struct Candidate {
 
 const Candidate kCandidates[] = {
 #if defined(VS_HAVE_X86)
-    {level_v4, has_v4}, {level_v3, has_v3}, {level_v2, has_v2},
+    {level_v4, has_v4},     {level_v3, has_v3}, {level_v2, has_v2},
 #endif
 #if defined(VS_HAVE_NEON)
     {level_neon, always},

@@ -58,8 +58,8 @@ void pack_piece(void* context, int64_t piece, int worker) {
 }
 
 // exp(transition); false when memory is exhausted.
-bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& session,
-          Packing* out, Control* control) {
+bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& session, Packing* out,
+          Control* control) {
     *out = Packing();
     // Nothing is packed per edge; bounds that hold for any matrix with entries in [0, 1].
     out->reach = static_cast<double>(c.n_labels);
@@ -245,8 +245,7 @@ void island_piece(void* context, int64_t task, int worker) {
     level().islands(j.arithmetic, &j.pass, j.first[t], j.last[t], worker);
 }
 
-void island_parallel(void* self, void (*piece)(void*, int64_t, int), void* context,
-                     int64_t count) {
+void island_parallel(void* self, void (*piece)(void*, int64_t, int), void* context, int64_t count) {
     IslandJob& j = *static_cast<IslandJob*>(self);
     run_independent(count, piece, context, j.threads, j.control);
 }
@@ -417,8 +416,8 @@ Report infer(const Request& r, Control& control) {
     for (int arithmetic : ladder(c.dtype)) {
         if (order.empty()) break;
         if (!first) {
-            report.counts.widened = std::max(report.counts.widened,
-                                             static_cast<int64_t>(order.size()));
+            report.counts.widened =
+                std::max(report.counts.widened, static_cast<int64_t>(order.size()));
         }
         first = false;
         Packing packing;
@@ -454,8 +453,8 @@ void decode_piece(void* context, int64_t task, int worker) {
     DecodeJob& j = *static_cast<DecodeJob*>(context);
     const int64_t s = j.order[task], begin = j.chains->offset[s];
     if (j.n_best == 1) {
-        level().viterbi(j.chains, j.packed, s, j.states + begin, j.scores + s,
-                        &j.scratch[worker], j.control, worker == 0);
+        level().viterbi(j.chains, j.packed, s, j.states + begin, j.scores + s, &j.scratch[worker],
+                        j.control, worker == 0);
         return;
     }
     n_best(*j.chains, s, j.n_best, j.states, j.scores, *j.control, worker == 0);
@@ -484,9 +483,8 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
     const std::vector<int64_t> order = by_length(c, non_empty(c));
     for (int64_t i = 0; i < k * c.n_sequences; ++i) {
         const int64_t s = i % c.n_sequences;
-        scores[i] = length(c, s) == 0 && i < c.n_sequences
-                        ? 0.0
-                        : -std::numeric_limits<double>::infinity();
+        scores[i] =
+            length(c, s) == 0 && i < c.n_sequences ? 0.0 : -std::numeric_limits<double>::infinity();
     }
     void* packed = nullptr;
     if (k == 1 && !c.per_edge) {

@@ -49,12 +49,12 @@ static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, 
             } else {
                 for (int k = 0; k < K; ++k) y[k] = lowest;
                 for (int l = 0; l < K; ++l) {
-                    const In* t = in.transition +
-                                  ((c->per_edge ? edge + i - 1 : 0) * K + l) * static_cast<int64_t>(K);
+                    const In* t = in.transition + ((c->per_edge ? edge + i - 1 : 0) * K + l) *
+                                                      static_cast<int64_t>(K);
                     const V w = V::set1(x[l]);
                     for (int k = 0; k < Kp; k += V::N) {
-                        const V e = k + V::N <= K ? V::load(t + k)
-                                                  : V::load_part(t + k, K - k, lowest);
+                        const V e =
+                            k + V::N <= K ? V::load(t + k) : V::load_part(t + k, K - k, lowest);
                         V::max(V::load(y + k), w + e).store(y + k);
                     }
                 }

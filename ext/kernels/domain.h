@@ -83,11 +83,16 @@ struct Linear {
     const Packed<T>& e;
     Tiling<T> g;
     int K, Kp;
-    T* row;      // (Kp,) temporary
+    T* row;       // (Kp,) temporary
     T* edge_row;  // (Kp,) temporary, per-edge transitions only
 
     Linear(const Input<In>& input, const Packed<T>& packed, T* tmp)
-        : in(input), e(packed), g(input.c.n_labels), K(g.K), Kp(g.Kp), row(tmp),
+        : in(input),
+          e(packed),
+          g(input.c.n_labels),
+          K(g.K),
+          Kp(g.Kp),
+          row(tmp),
           edge_row(tmp + g.Kp) {}
 
     VS_INLINE Local local(int64_t i, bool first, bool last, T* psi) const {
@@ -205,9 +210,9 @@ struct Linear {
         using F = Floor<float>;
         float a = F::kMessage * static_cast<float>(e.reach);
         if (e.floored) a += F::kTransition * 2.0f * static_cast<float>(K);
-        const float added = (a * static_cast<float>(r.sum_a) +
-                             F::kMessage * static_cast<float>(r.sum_b)) *
-                            static_cast<float>(inverse);
+        const float added =
+            (a * static_cast<float>(r.sum_a) + F::kMessage * static_cast<float>(r.sum_b)) *
+            static_cast<float>(inverse);
         *leak += static_cast<double>(added);
         return added <= F::kTolerance;
     }
@@ -317,8 +322,11 @@ struct Log {
     double* edge_row;
 
     Log(const Input<In>& input, const Packed<double>&, double* tmp)
-        : in(input), K(static_cast<int>(input.c.n_labels)),
-          Kp(Tiling<double>(input.c.n_labels).Kp), row(tmp), edge_row(tmp + Kp) {}
+        : in(input),
+          K(static_cast<int>(input.c.n_labels)),
+          Kp(Tiling<double>(input.c.n_labels).Kp),
+          row(tmp),
+          edge_row(tmp + Kp) {}
 
     static double nothing() { return -INFINITY; }
 

@@ -32,8 +32,8 @@ struct Lane {
     Sum shift;               // local shifts
     double log_end;          // log sum of the last forward message
     vs::Status status;
-    double mass;             // of the last marginal written
-    double leak;             // what floors may have added, relative to Z
+    double mass;  // of the last marginal written
+    double leak;  // what floors may have added, relative to Z
 };
 
 struct NoSink {
@@ -198,9 +198,8 @@ class Exact {
         In* p = s.out ? s.out + i * d_.K : s.row;
         T* stored = reinterpret_cast<T*>(p);
         const vs::Status status = a && b ? d_.template marginal<false>(a, b, p, &s.mass, &s.leak)
-                                         : d_.template marginal<true>(a ? a : stored,
-                                                                      b ? b : stored, p, &s.mass,
-                                                                      &s.leak);
+                                         : d_.template marginal<true>(
+                                               a ? a : stored, b ? b : stored, p, &s.mass, &s.leak);
         if (status != vs::kOk && s.status == vs::kOk) s.status = status;
     }
     void copy_out(const T* x, In* row) {

@@ -68,7 +68,8 @@ void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outg
         d.edge_marginal(edge, s.alpha + i * d.Kp, outgoing + i * d.Kp, mass[i],
                         [&](int l, const T* row) {
                             const int64_t at = static_cast<int64_t>(l) * K;
-                            for (int k = 0; out && k < K; ++k) out[at + k] = static_cast<In>(row[k]);
+                            for (int k = 0; out && k < K; ++k)
+                                out[at + k] = static_cast<In>(row[k]);
                             for (int k = 0; sums && k < K; ++k) {
                                 sums[at + k] += static_cast<double>(row[k]);
                             }
@@ -165,16 +166,16 @@ void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int 
     D d(in, packed, tmp);
     Ticker ticker(pass->control, worker == 0, c.n_labels);
     if (!split) {
-        double* sums = pass->expectations
-                           ? pass->expectations + chunk * c.n_labels * c.n_labels
-                           : nullptr;
+        double* sums =
+            pass->expectations ? pass->expectations + chunk * c.n_labels * c.n_labels : nullptr;
         for (int64_t i = first; i < last; i += Exact<D>::kGroup) {
             const vs::Scratch::Mark mark = scratch.mark();
-            const int m = static_cast<int>(last - i < Exact<D>::kGroup ? last - i
-                                                                       : Exact<D>::kGroup);
+            const int m =
+                static_cast<int>(last - i < Exact<D>::kGroup ? last - i : Exact<D>::kGroup);
             // The next group starts with its first rows in cache.
             for (int64_t r = i + m; r < last && r < i + m + Exact<D>::kGroup; ++r) {
-                const int64_t begin = c.offset[pass->order[r]], n = c.offset[pass->order[r] + 1] - begin;
+                const int64_t begin = c.offset[pass->order[r]],
+                              n = c.offset[pass->order[r] + 1] - begin;
                 for (int64_t q = 0; q < n && q < Exact<D>::kAhead; ++q) d.prefetch(begin + q);
             }
             exact_group(pass, d, ticker, i, m, scratch, sums);

@@ -140,10 +140,9 @@ void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) 
         for (int r = 0; r < m; ++r) {
             Islands<D>& s = block[r] = Islands<D>();
             w.status = vs::kOk;
-            if (keep.failed ||
-                !s.init(bench.d, chains, pass->order[i0 + r],
-                        static_cast<typename D::In*>(pass->marginals), pass->islands, pass->zeta,
-                        pass->revisit != 0, true, keep)) {
+            if (keep.failed || !s.init(bench.d, chains, pass->order[i0 + r],
+                                       static_cast<typename D::In*>(pass->marginals), pass->islands,
+                                       pass->zeta, pass->revisit != 0, true, keep)) {
                 w.status = vs::kNoMemory;
             } else {
                 s.find_gaps(w, 0, s.n, &status[r], gaps, &n_gaps);

@@ -30,11 +30,11 @@ struct IslandWorker {
     static constexpr int kRows = 2 + kSlots;     // buffers of Kp
     D& d;
     Ticker& t;
-    vs::Scratch& keep;        // rows of messages, until the sequence is done
-    vs::Scratch* temporary;   // until the piece of work is done
-    T* psi;             // (Kp,)
-    T* product;         // (Kp,)
-    T* slots;           // (kSlots, Kp)
+    vs::Scratch& keep;             // rows of messages, until the sequence is done
+    vs::Scratch* temporary;        // until the piece of work is done
+    T* psi;                        // (Kp,)
+    T* product;                    // (Kp,)
+    T* slots;                      // (kSlots, Kp)
     int64_t full = 0, sparse = 0;  // messages, of chains that several threads share
     vs::Status status = vs::kOk;
 };
@@ -46,19 +46,26 @@ class Islands;
 // needs a full message, so that the messages of several gaps are computed together.
 template <class D>
 struct GapRun {
-    enum Phase : uint8_t { kFirstForward, kFirstBackward, kSecondForward, kSecondBackward,
-                           kLastForward, kLastBackward, kDone };
+    enum Phase : uint8_t {
+        kFirstForward,
+        kFirstBackward,
+        kSecondForward,
+        kSecondBackward,
+        kLastForward,
+        kLastBackward,
+        kDone
+    };
     Islands<D>* chain;
     int64_t a, z, i;
-    vs::Status* status;        // of the sequence: other gaps of it stop too
-    typename D::T* x;          // (Kp,) outgoing product of position `ready`, scaled
+    vs::Status* status;  // of the sequence: other gaps of it stop too
+    typename D::T* x;    // (Kp,) outgoing product of position `ready`, scaled
     int64_t ready;
-    double scale;              // what scaling x took out
-    typename D::T* y;          // where the pending message goes
+    double scale;      // what scaling x took out
+    typename D::T* y;  // where the pending message goes
     int64_t edge;
     Phase phase;
-    bool waited;               // the message into i has arrived
-    bool again;                // something was decided late
+    bool waited;  // the message into i has arrived
+    bool again;   // something was decided late
 };
 
 template <class D>
@@ -86,13 +93,13 @@ class Islands {
     bool decide_late;  // revisiting is allowed
     uint8_t *flag, *event;
     std::atomic<uint8_t>* stale;  // m' must be computed again; the only bytes two threads may set
-    const T **f, **b;   // message into i from the left, from the right
-    T **own_f, **own_b;  // rows allocated for them
+    const T **f, **b;             // message into i from the left, from the right
+    T **own_f, **own_b;           // rows allocated for them
     double *scale_f, *scale_b, *mass_of, *shift;
     float* leak_of;  // what floors may have added at each position, relative to the mass there
     T* ones;
-    T** psi_at;  // (n,) stored local factors, null where they are computed again
-    bool shared = false;    // several threads at work: they count messages themselves
+    T** psi_at;           // (n,) stored local factors, null where they are computed again
+    bool shared = false;  // several threads at work: they count messages themselves
     int64_t full = 0, sparse = 0;
 
     bool init(D& d, const vs::Chains& c, int64_t sequence, In* marginals, int32_t* islands,
@@ -300,8 +307,9 @@ class Islands {
             }
             int64_t z = a + 1;
             while (z < hi && !island(z)) ++z;
-            gaps[(*n_gaps)++] = {this,    a,       z,  a,   status, nullptr, -1, 0.0, nullptr, 0,
-                                 GapRun<D>::kFirstForward, false, false};
+            gaps[(*n_gaps)++] = {
+                this,  a,    z, a, status, nullptr, -1, 0.0, nullptr, 0, GapRun<D>::kFirstForward,
+                false, false};
             a = z;
         }
         return true;
@@ -505,11 +513,10 @@ class Islands {
             if (event[i] != kNone) counts.unsettled = 1;
             if (island(i)) {
                 ++counts.islands;
-                total.add(static_cast<double>(
-                    d.in.score(begin + i, held[i], i == 0, i == n - 1)));
+                total.add(static_cast<double>(d.in.score(begin + i, held[i], i == 0, i == n - 1)));
                 if (i > 0 && island(i - 1)) {
-                    total.add(static_cast<double>(
-                        d.in.edge_score(edge + i - 1, held[i - 1], held[i])));
+                    total.add(
+                        static_cast<double>(d.in.edge_score(edge + i - 1, held[i - 1], held[i])));
                 }
                 continue;
             }

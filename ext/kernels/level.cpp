@@ -99,14 +99,11 @@ static bool open_split(int arithmetic, vs::ExactPass* pass, int64_t which, void*
     return ok;
 }
 
-static void close_split(int arithmetic, vs::ExactPass* pass, int64_t which,
-                        vs::Scratch* scratch) {
-    with_arithmetic(arithmetic,
-                    [&](auto d) { split_close<VS_DOMAIN(d)>(pass, which, *scratch); });
+static void close_split(int arithmetic, vs::ExactPass* pass, int64_t which, vs::Scratch* scratch) {
+    with_arithmetic(arithmetic, [&](auto d) { split_close<VS_DOMAIN(d)>(pass, which, *scratch); });
 }
 
-static void islands(int arithmetic, vs::IslandPass* pass, int64_t first, int64_t last,
-                    int worker) {
+static void islands(int arithmetic, vs::IslandPass* pass, int64_t first, int64_t last, int worker) {
     with_arithmetic(arithmetic,
                     [&](auto d) { islands_task<VS_DOMAIN(d)>(pass, first, last, worker); });
 }
@@ -190,9 +187,8 @@ static const vs::Level kLevel = {
 #else
     "scalar",
 #endif
-    layout,      max_finite,  pack,    exact,        lane_bytes, open_split,
-    close_split, islands,     islands_long, sample,     find_bad,  viterbi,
-    pack_scores, peak,        message_pass,
+    layout,       max_finite, pack,     exact,   lane_bytes,  open_split, close_split,  islands,
+    islands_long, sample,     find_bad, viterbi, pack_scores, peak,       message_pass,
 };
 
 }  // namespace VS_NS

@@ -8,9 +8,12 @@ namespace VS_NS {
 
 template <class T>
 Packed<T> packed_view(const vs::Packing& p) {
-    return {static_cast<const T*>(p.forward), static_cast<const T*>(p.backward),
-            static_cast<const T*>(p.rows),    static_cast<const T*>(p.columns),
-            p.shift,                          static_cast<T>(p.reach),
+    return {static_cast<const T*>(p.forward),
+            static_cast<const T*>(p.backward),
+            static_cast<const T*>(p.rows),
+            static_cast<const T*>(p.columns),
+            p.shift,
+            static_cast<T>(p.reach),
             p.floored};
 }
 
@@ -60,7 +63,8 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
             ++tile;
         }
         const int width = g.width(tile);
-        const int room = static_cast<int>(g.first_unit(tile) * static_cast<int64_t>(VN) + width - l);
+        const int room =
+            static_cast<int>(g.first_unit(tile) * static_cast<int64_t>(VN) + width - l);
         const int lanes = room < VN ? room : VN;
         for (int k = 0; k < K; ++k) {
             T* out = backward + at + static_cast<int64_t>(k) * width;

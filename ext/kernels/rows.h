@@ -76,8 +76,7 @@ VS_INLINE T row_exp(const T* x, int K, T shift, T* psi) {
         sum = sum + e;
     }
     if (k < K) {
-        const V e = exp_shifted<T>(
-            V::load_part(x + k, K - k, -static_cast<T>(INFINITY)), s);
+        const V e = exp_shifted<T>(V::load_part(x + k, K - k, -static_cast<T>(INFINITY)), s);
         e.store(psi + k);
         sum = sum + e;
     }
@@ -149,8 +148,7 @@ VS_INLINE Product<T> row_product(const T* a, const T* b, int K, T* p) {
     if (k < K) {
         step(V::load_part(a + k, K - k, T(0)), V::load_part(b + k, K - k, T(0)), k);
     }
-    return {s.hsum(), T(0), sizeof(T) == 4 ? sa.hsum() : T(0),
-            sizeof(T) == 4 ? sb.hsum() : T(0)};
+    return {s.hsum(), T(0), sizeof(T) == 4 ? sa.hsum() : T(0), sizeof(T) == 4 ? sb.hsum() : T(0)};
 }
 
 // out = p * factor; out is a caller's row of K, written once.

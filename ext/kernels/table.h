@@ -15,31 +15,36 @@ struct Packing {
 
 // The arithmetics, from fast to wide: (compute, input) pairs.
 enum Arithmetic : int {
-    kLinear32 = 0,    // float, float
-    kLinear64of32,    // double, float
-    kLog32,           // log domain, float
-    kLinear64,        // double, double
-    kLog64,           // log domain, double
+    kLinear32 = 0,  // float, float
+    kLinear64of32,  // double, float
+    kLog32,         // log domain, float
+    kLinear64,      // double, double
+    kLog64,         // log domain, double
     kArithmetics
 };
 
-enum TaskKind : int8_t { kGroup = 0, kForward = 1, kBackward = 2, kForwardMeet = 3,
-                         kBackwardMeet = 4 };
+enum TaskKind : int8_t {
+    kGroup = 0,
+    kForward = 1,
+    kBackward = 2,
+    kForwardMeet = 3,
+    kBackwardMeet = 4
+};
 
 // One exact pass over some sequences; shared by all workers.
 struct ExactPass {
     const Chains* chains;
     const Packing* packing;
-    const int64_t* order;  // sequences, longest first
-    void* marginals;       // (N, K) or null
-    void* pairwise;        // (edges, K, K) or null
+    const int64_t* order;                           // sequences, longest first
+    void* marginals;                                // (N, K) or null
+    void* pairwise;                                 // (edges, K, K) or null
     int64_t pairwise_first = 0, pairwise_last = 0;  // edges wanted
-    double* expectations;  // (chunks, K, K), one per task, or null
-    double* log_z;         // (B,)
-    int32_t* status;       // (B,)
-    Scratch* scratch;      // one per worker
+    double* expectations;                           // (chunks, K, K), one per task, or null
+    double* log_z;                                  // (B,)
+    int32_t* status;                                // (B,)
+    Scratch* scratch;                               // one per worker
     Control* control;
-    int64_t stored_bytes;  // a longer sequence keeps its messages in the output
+    int64_t stored_bytes;    // a longer sequence keeps its messages in the output
     void** split = nullptr;  // lanes (forward, backward) of each chain that is cut in passes
 };
 
@@ -55,10 +60,9 @@ struct IslandPass {
     Counts* counts;             // one per worker
     Control* control;
     double zeta;
-    int64_t revisit;      // rounds allowed, -1: until nothing changes
+    int64_t revisit;  // rounds allowed, -1: until nothing changes
     // Runs `count` pieces of work on the pool (null: serially).
-    void (*parallel)(void* self, void (*piece)(void*, int64_t, int), void* context,
-                     int64_t count);
+    void (*parallel)(void* self, void (*piece)(void*, int64_t, int), void* context, int64_t count);
     void* self;
 };
 

@@ -8,8 +8,7 @@ namespace VS_NS {
 
 class Ticker {
   public:
-    Ticker(vs::Control* control, bool caller, int64_t labels)
-        : control_(control), caller_(caller) {
+    Ticker(vs::Control* control, bool caller, int64_t labels) : control_(control), caller_(caller) {
         const int64_t cost = labels * labels + 64 * labels;
         every_ = 16 * 1024 * 1024 / cost + 1;
         left_ = every_;

@@ -109,9 +109,9 @@ static void tile_kernel(const T* e, int K, const T* const* x, T* const* y) {
 template <class A, class T, int M>
 static void tile_rows(int full, bool tail, const T* e, int K, const T* const* x, T* const* y) {
     constexpr bool can_tail = Tail<T>::N < Vec<T>::N;
-#define VS_TILE(NV)                                                                  \
-    case NV:                                                                         \
-        return tail && can_tail ? tile_kernel<A, T, M, NV, can_tail>(e, K, x, y)     \
+#define VS_TILE(NV)                                                              \
+    case NV:                                                                     \
+        return tail && can_tail ? tile_kernel<A, T, M, NV, can_tail>(e, K, x, y) \
                                 : tile_kernel<A, T, M, NV, false>(e, K, x, y);
     switch (full) {
         VS_TILE(0)

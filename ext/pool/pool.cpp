@@ -85,7 +85,7 @@ struct Job {
     std::unique_ptr<std::atomic<int32_t>[]> waits;
     std::vector<int64_t> roots;
     std::unique_ptr<Ready[]> ready;
-    std::atomic<int64_t> next{0};       // ticket into the roots
+    std::atomic<int64_t> next{0};  // ticket into the roots
     std::atomic<int64_t> remaining{0};
 
     void execute(int64_t t, int worker) {
@@ -226,7 +226,8 @@ int quota() {  // cores granted by the container, 0 when unlimited
         const double cores = std::strtod(max.c_str(), nullptr) / period;
         return cores < 1 ? 1 : static_cast<int>(cores + 0.5);
     }
-    std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+    std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+        p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
     double used = 0;
     if (q >> used && p >> period && used > 0 && period > 0) {
         const double cores = used / period;

@@ -10,8 +10,8 @@ namespace vs {
 // A schedule: tasks in an order in which every task comes after those it waits for.
 struct Plan {
     int64_t n = 0;
-    const int32_t* waits = nullptr;      // (n,) number of predecessors; null: all zero
-    const int64_t* succ_ptr = nullptr;   // (n + 1,) CSR successors; null with waits
+    const int32_t* waits = nullptr;     // (n,) number of predecessors; null: all zero
+    const int64_t* succ_ptr = nullptr;  // (n + 1,) CSR successors; null with waits
     const int64_t* succ = nullptr;
 };
 

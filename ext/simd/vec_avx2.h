@@ -36,8 +36,8 @@ struct Vec<double> {
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_pd(a.v, b.v)}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const __m256d z = _mm256_setzero_pd();
-        const __m256d k = _mm256_and_pd(_mm256_cmp_pd(a.v, z, _CMP_GT_OQ),
-                                        _mm256_cmp_pd(b.v, z, _CMP_GT_OQ));
+        const __m256d k =
+            _mm256_and_pd(_mm256_cmp_pd(a.v, z, _CMP_GT_OQ), _mm256_cmp_pd(b.v, z, _CMP_GT_OQ));
         return {_mm256_and_pd(k, x.v)};
     }
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
@@ -77,8 +77,7 @@ struct Vec<float> {
     static constexpr int N = 8;
     __m256 v;
     static VS_INLINE __m256i mask(int m) {
-        return _mm256_cmpgt_epi32(_mm256_set1_epi32(m),
-                                  _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        return _mm256_cmpgt_epi32(_mm256_set1_epi32(m), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     }
     static VS_INLINE Vec set1(float x) { return {_mm256_set1_ps(x)}; }
     static VS_INLINE Vec low(Vec x) { return x; }
@@ -97,8 +96,8 @@ struct Vec<float> {
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const __m256 z = _mm256_setzero_ps();
-        const __m256 k = _mm256_and_ps(_mm256_cmp_ps(a.v, z, _CMP_GT_OQ),
-                                       _mm256_cmp_ps(b.v, z, _CMP_GT_OQ));
+        const __m256 k =
+            _mm256_and_ps(_mm256_cmp_ps(a.v, z, _CMP_GT_OQ), _mm256_cmp_ps(b.v, z, _CMP_GT_OQ));
         return {_mm256_and_ps(k, x.v)};
     }
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {

@@ -40,8 +40,8 @@ struct Vec<double> {
         return {vreinterpretq_f64_u64(vandq_u64(k, vreinterpretq_u64_f64(x.v)))};
     }
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
-        return {vreinterpretq_f64_u64(
-            vandq_u64(vcgeq_f64(a.v, limit.v), vreinterpretq_u64_f64(x.v)))};
+        return {
+            vreinterpretq_f64_u64(vandq_u64(vcgeq_f64(a.v, limit.v), vreinterpretq_u64_f64(x.v)))};
     }
     static VS_INLINE Vec round(Vec a) { return {vrndnq_f64(a.v)}; }
     static VS_INLINE Vec scale2(Vec p, Vec n) {
@@ -91,8 +91,8 @@ struct Vec<float> {
         return {vreinterpretq_f32_u32(vandq_u32(k, vreinterpretq_u32_f32(x.v)))};
     }
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
-        return {vreinterpretq_f32_u32(
-            vandq_u32(vcgeq_f32(a.v, limit.v), vreinterpretq_u32_f32(x.v)))};
+        return {
+            vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(a.v, limit.v), vreinterpretq_u32_f32(x.v)))};
     }
     static VS_INLINE Vec round(Vec a) { return {vrndnq_f32(a.v)}; }
     static VS_INLINE Vec scale2(Vec p, Vec n) {

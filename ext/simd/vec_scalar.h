@@ -27,13 +27,9 @@ struct Vec {
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         return {a.v > T(0) && b.v > T(0) ? x.v : T(0)};
     }
-    static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
-        return {a.v >= limit.v ? x.v : T(0)};
-    }
+    static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) { return {a.v >= limit.v ? x.v : T(0)}; }
     static VS_INLINE Vec round(Vec a) { return {std::nearbyint(a.v)}; }
-    static VS_INLINE Vec scale2(Vec p, Vec n) {
-        return {std::ldexp(p.v, static_cast<int>(n.v))};
-    }
+    static VS_INLINE Vec scale2(Vec p, Vec n) { return {std::ldexp(p.v, static_cast<int>(n.v))}; }
     VS_INLINE T hsum() const { return v; }
     VS_INLINE T hmax() const { return v; }
     // First lane that is >= limit, or N.

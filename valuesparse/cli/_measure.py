@@ -216,9 +216,7 @@ def measure(
         First row: exact. Then one per ζ, in the order given.
     """
     results = {"exact": vs.infer(chain, threads=threads)}
-    functions: dict[str, Callable[[], object]] = {
-        "exact": lambda: vs.infer(chain, threads=threads)
-    }
+    functions: dict[str, Callable[[], object]] = {"exact": lambda: vs.infer(chain, threads=threads)}
     for zeta in zetas:
         results[name_of(zeta)] = vs.infer(chain, zeta=zeta, threads=threads)
         functions[name_of(zeta)] = lambda zeta=zeta: vs.infer(chain, zeta=zeta, threads=threads)

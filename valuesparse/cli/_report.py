@@ -252,9 +252,7 @@ def pick_sentences(tagged: Sequence[TaggedSentence], count: int) -> list[TaggedS
     """
     some = [one for one in tagged if one.uncertain.any()]
     nice = [
-        one
-        for one in some
-        if 8 <= len(one.uncertain) <= 16 and 1 <= int(one.uncertain.sum()) <= 3
+        one for one in some if 8 <= len(one.uncertain) <= 16 and 1 <= int(one.uncertain.sum()) <= 3
     ]
     pool = nice if len(nice) >= count else some
     if not pool or count < 1:
@@ -263,9 +261,7 @@ def pick_sentences(tagged: Sequence[TaggedSentence], count: int) -> list[TaggedS
     return [pool[i] for i in places]
 
 
-def sentences_block(
-    tagged: Sequence[TaggedSentence], labels: Sequence[str], zeta: float
-) -> Group:
+def sentences_block(tagged: Sequence[TaggedSentence], labels: Sequence[str], zeta: float) -> Group:
     """Return the chosen sentences under a heading."""
     if not tagged:
         return Group(Text(f"No tag of the held-out sentences is uncertain at ζ = {zeta:g}."))
