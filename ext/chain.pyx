@@ -57,6 +57,9 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
         void* pairwise
         int64_t pairwise_first, pairwise_last
         double* expectations
+        double* log_forward
+        double* log_outgoing
+        double* log_mass
     cdef cppclass Report:
         int status
         int64_t sequence, position
@@ -124,8 +127,8 @@ cdef class Call:
         self.progress = progress
         self.total = total
         self.late = late
-        self.last = time.monotonic()
-        self.deadline = -1.0 if deadline is None else self.last + deadline
+        self.last = -1.0  # of vs_due's clock: the first poll is due
+        self.deadline = -1.0 if deadline is None else time.monotonic() + deadline
         self.listens = threading.current_thread() is threading.main_thread()
         if self.listens or deadline is not None or progress is not None:
             self.control.poll = poll
@@ -205,6 +208,22 @@ def infer(Batch batch, int threads, double zeta, int64_t revisit, marginals, log
     c = r.counts
     return bad, (c.islands, c.segments, c.full, c.sparse, c.released, c.flipped, c.rounds,
                  c.unsettled, c.widened)
+
+
+def log_messages(Batch batch, int threads, log_z, log_forward, log_outgoing, log_mass):
+    """Fill the logarithms of what edge marginals are made of; see Request in chain/run.h."""
+    cdef Request q
+    cdef Report r
+    cdef Call call = Call(batch.c.n_positions, None, None, None)
+    q.chains = batch.c
+    q.threads = threads
+    q.log_z = <double*>data(log_z)
+    q.log_forward = <double*>data(log_forward)
+    q.log_outgoing = <double*>data(log_outgoing)
+    q.log_mass = <double*>data(log_mass)
+    with nogil:
+        r = c_infer(q, call.control)
+    return outcome(r, call)
 
 
 def decode(Batch batch, int64_t n_best, int threads, states, scores):

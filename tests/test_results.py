@@ -61,8 +61,9 @@ def test_pairwise_slices_and_blocks_agree_with_the_whole(model, zeta: float, dty
     for block in (1, 4, 8, 22, 1000):
         parts = list(r.iter_pairwise(block=block))
         assert all(p.shape[0] <= block for p in parts)
-        assert_same_bits(np.concatenate(parts), whole)
-    assert_same_bits(np.concatenate(list(r.iter_pairwise())), whole)
+        # Blocks come from stored messages: equal to the whole up to rounding, to each other in bits.
+        np.testing.assert_allclose(np.concatenate(parts), whole, atol=tolerance(model, 0))
+        assert_same_bits(np.concatenate(parts), np.concatenate(list(r.iter_pairwise())))
 
 
 def test_expectations_are_the_summed_edges(model, zeta: float) -> None:

@@ -33,6 +33,14 @@ def infer(
     progress: Callable[[int, int], object] | None,
     late: BaseException | None,
 ) -> tuple[tuple[int, int] | None, tuple[int, ...]]: ...
+def log_messages(
+    batch: Batch,
+    threads: int,
+    log_z: Array,
+    log_forward: Array,
+    log_outgoing: Array,
+    log_mass: Array,
+) -> tuple[int, int] | None: ...
 def decode(
     batch: Batch, n_best: int, threads: int, states: Array, scores: Array
 ) -> tuple[int, int] | None: ...

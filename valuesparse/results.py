@@ -180,6 +180,8 @@ class Result:
     def iter_pairwise(self, block: int = 1024, *, threads: int | None = None) -> Iterator[Array]:
         """Yield pairwise marginals, `block` edges at a time, to spare memory.
 
+        One pass computes messages, (N, K) twice; edges are then made block by block.
+
         Parameters
         ----------
         block : int, default 1024
@@ -200,10 +202,11 @@ class Result:
         >>> [part.shape[0] for part in r.iter_pairwise(2)]
         [2, 2, 1]
         """
+        from valuesparse.inference.marginals import iter_edge_marginals
+
         size = as_count("block", block, at_least=1)
-        total = int(self._model._edge[-1])
-        for first in range(0, total, size):
-            yield self.pairwise(slice(first, min(first + size, total)), threads=threads)
+        for part in iter_edge_marginals(self._conditioned(), threads, size):
+            yield part.astype(self._model.dtype, copy=False)
 
     def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """Return the edge marginals summed over all edges, (K, K), for training.

@@ -132,6 +132,9 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     p.pairwise_first = r.pairwise_first;
     p.pairwise_last = r.pairwise_last;
     p.expectations = nullptr;
+    p.log_forward = r.log_forward;
+    p.log_outgoing = r.log_outgoing;
+    p.log_mass = r.log_mass;
     p.log_z = r.log_z;
     p.status = status.data();
     p.scratch = session.keep();
@@ -142,7 +145,7 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     double total = 0.0;
     for (int64_t s : order) total += cost * static_cast<double>(length(c, s));
     // Chains long enough to be worth four half passes come first.
-    const bool edges = r.pairwise || r.expectations;
+    const bool edges = r.pairwise || r.expectations || r.log_mass;
     size_t n_split = 0;
     if (r.threads > 1 && r.marginals && !edges && stores_in_output(arithmetic)) {
         const double worth = std::max(20e3, total / (2.0 * r.threads));

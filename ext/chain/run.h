@@ -17,6 +17,9 @@ struct Request {
     void* pairwise = nullptr;
     int64_t pairwise_first = 0, pairwise_last = 0;
     double* expectations = nullptr;  // (K, K)
+    // xi_i(l, k) = exp(log_forward[i, l] + t(l, k) + log_outgoing[i, k] - log_mass[i]) on the edge
+    // from i to i + 1; (N, K), (N, K), (N,), rows of last positions unset.
+    double *log_forward = nullptr, *log_outgoing = nullptr, *log_mass = nullptr;
 };
 
 struct Report {

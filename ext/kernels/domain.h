@@ -225,6 +225,7 @@ struct Linear {
     }
     double log_mass(double mass) const { return std::log(mass); }
     static bool alive(T x) { return x > T(0); }
+    static double to_log(T x) { return std::log(static_cast<double>(x)); }
     static T one() { return T(1); }  // exp of the largest local score
     void weights(const T* a, const T* message, double* w) const {
         for (int k = 0; k < K; ++k) {
@@ -434,6 +435,7 @@ struct Log {
     double log_sum(const double* a) const { return log_sum_exp(a); }
     double log_mass(double mass) const { return mass; }
     static bool alive(double x) { return x > nothing(); }
+    static double to_log(double x) { return x; }
     static double one() { return 0.0; }
     static bool tight(double) { return true; }
     void weights(const double* a, const double* message, double* w) const {

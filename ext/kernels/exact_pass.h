@@ -32,6 +32,15 @@ void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outg
     using In = typename D::In;
     const int K = d.K;
     const int64_t kk = static_cast<int64_t>(K) * K;
+    for (int64_t i = 0; pass->log_mass && i < s.n - 1; ++i) {
+        double* a = pass->log_forward + (s.begin + i) * K;
+        double* g = pass->log_outgoing + (s.begin + i) * K;
+        for (int k = 0; k < K; ++k) {
+            a[k] = D::to_log(s.alpha[i * d.Kp + k]);
+            g[k] = D::to_log(outgoing[i * d.Kp + k]);
+        }
+        pass->log_mass[s.begin + i] = d.log_mass(mass[i]) + d.edge_shift(s.edge + i);
+    }
     if (sums && d.sums_without_transition()) {
         constexpr int kBlock = 8;
         using V = Vec<T>;
@@ -105,7 +114,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
                        static_cast<typename D::In*>(pass->marginals), scratch);
         if (!ok) break;
         const int64_t bytes = s.n * d.Kp * static_cast<int64_t>(sizeof(T));
-        const bool edges = sums || pass->pairwise;
+        const bool edges = sums || pass->pairwise || pass->log_mass;
         if (edges || !s.out || !D::kStoresInOutput || bytes <= pass->stored_bytes) {
             s.alpha = scratch.array<T>(s.n * d.Kp);
             if (bytes <= pass->stored_bytes) s.psi_rows = scratch.array<T>(s.n * d.Kp);
@@ -113,7 +122,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
         }
     }
     if (ok) {
-        if (sums || pass->pairwise) {
+        if (sums || pass->pairwise || pass->log_mass) {
             EdgeSink<D> sink;
             sink.lanes = lanes;
             for (int r = 0; r < m; ++r) {

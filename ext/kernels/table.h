@@ -40,6 +40,7 @@ struct ExactPass {
     void* pairwise;                                 // (edges, K, K) or null
     int64_t pairwise_first = 0, pairwise_last = 0;  // edges wanted
     double* expectations;                           // (chunks, K, K), one per task, or null
+    double *log_forward, *log_outgoing, *log_mass;  // see Request, or null
     double* log_z;                                  // (B,)
     int32_t* status;                                // (B,)
     Scratch* scratch;                               // one per worker

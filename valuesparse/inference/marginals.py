@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -162,3 +162,28 @@ def edge_marginals(
     answer = pairwise if sums is None else sums
     assert answer is not None
     return answer
+
+
+def iter_edge_marginals(
+    model: Chain, threads: int | None, block: int
+) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages."""
+    n, k = model.n_positions, model.n_labels
+    log_forward, log_outgoing = np.empty((n, k)), np.empty((n, k))
+    log_mass = np.empty(n)
+    infeasible = _chain.log_messages(
+        model._batch, resolve(threads), np.empty(model.n_sequences),
+        log_forward, log_outgoing, log_mass,
+    )  # fmt: skip
+    if infeasible is not None:
+        raise InfeasibleError(*infeasible)
+    inner = np.ones(n, dtype=bool)
+    inner[model._offset[1:][model.lengths > 0] - 1] = False
+    left = np.flatnonzero(inner)  # the position before each edge
+    for first in range(0, left.size, block):
+        at = left[first : first + block]
+        t = model.transition
+        if t.ndim == 3:
+            t = t[first : first + at.size]
+        scores = log_forward[at, :, None] + t + log_outgoing[at, None, :]
+        yield np.exp(scores - log_mass[at, None, None])
