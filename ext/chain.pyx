@@ -6,7 +6,8 @@ import time
 
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libcpp.vector cimport vector
 
 cimport numpy as cnp
 
@@ -68,6 +69,12 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
     void use_level(const char*) noexcept
     const char* c_level_name "vs::level_name"() noexcept
     bint level_supported(const char*) noexcept
+    cdef cppclass ExactPlan:
+        vector[int8_t] kind
+        vector[int64_t] first, last, succ_ptr, succ
+        vector[int32_t] waits
+        vector[double] messages
+    ExactPlan c_plan "vs::plan_infer"(const Chains&, int, vector[int64_t]*) except +
     Report c_infer "vs::infer"(const Request&, Control&) except +
     Report c_decode "vs::decode"(const Chains&, int64_t, int, int64_t*, double*, Control&) except +
     Report c_sample "vs::sample"(const Chains&, int64_t, const double*, int64_t*, int,
@@ -224,6 +231,13 @@ def log_messages(Batch batch, int threads, log_z, log_forward, log_outgoing, log
     with nogil:
         r = c_infer(q, call.control)
     return outcome(r, call)
+
+
+def plan(Batch batch, int threads):
+    """Return what an exact call runs: order, kind, first, last, messages, waits, succ_ptr, succ."""
+    cdef vector[int64_t] order
+    cdef ExactPlan p = c_plan(batch.c, threads, &order)
+    return (order, p.kind, p.first, p.last, p.messages, p.waits, p.succ_ptr, p.succ)
 
 
 def decode(Batch batch, int64_t n_best, int threads, states, scores):

@@ -93,21 +93,81 @@ bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& sess
     return true;
 }
 
+int64_t length(const Chains& c, int64_t sequence) {
+    return c.offset[sequence + 1] - c.offset[sequence];
+}
+
+// The schedule of an exact pass over sequences `order` (longest first): the four half passes of
+// each chain long enough to be cut, then groups of whole sequences.
+ExactPlan plan_exact(const Chains& c, const std::vector<int64_t>& order, int threads, bool split,
+                     bool expectations, double slower) {
+    ExactPlan plan;
+    const double cost = position_cost(c.n_labels) * slower;
+    const double labels = static_cast<double>(c.n_labels);
+    for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));
+    if (threads > 1 && split) {
+        const double worth = std::max(20e3, plan.nanoseconds / (2.0 * threads));
+        while (plan.n_split < order.size() &&
+               cost * static_cast<double>(length(c, order[plan.n_split])) > worth) {
+            ++plan.n_split;
+        }
+    }
+    auto add = [&](int8_t kind, size_t first, size_t last, int32_t waits, double messages) {
+        plan.kind.push_back(kind);
+        plan.first.push_back(static_cast<int64_t>(first));
+        plan.last.push_back(static_cast<int64_t>(last));
+        plan.waits.push_back(waits);
+        plan.messages.push_back(messages);
+        plan.succ_ptr.push_back(static_cast<int64_t>(plan.succ.size()));
+    };
+    for (size_t i = 0; i < plan.n_split; ++i) {
+        const int64_t at = static_cast<int64_t>(plan.kind.size());
+        const int64_t n = length(c, order[i]), half = n / 2;
+        for (int8_t kind : {kForward, kBackward, kForwardMeet, kBackwardMeet}) {
+            const bool meet = kind >= kForwardMeet;
+            if (!meet) {
+                plan.succ.push_back(at + 2);
+                plan.succ.push_back(at + 3);
+            }
+            const bool left = kind == kForward || kind == kBackwardMeet;
+            add(kind, i, i + 1, meet ? 2 : 0, static_cast<double>(left ? half : n - half));
+        }
+    }
+    // Sizes of groups depend on the data alone: sums over tasks must not show the threads.
+    double rest = 0.0;
+    for (size_t i = plan.n_split; i < order.size(); ++i) {
+        rest += cost * static_cast<double>(length(c, order[i]));
+    }
+    double target = std::min(std::max(rest / 64.0, 10e3), 2e6);
+    if (expectations) {
+        const double chunks = std::max(1.0, std::min(64.0, 8e6 / (labels * labels)));
+        target = std::max(target, rest / chunks);
+    }
+    for (size_t i = plan.n_split; i < order.size();) {
+        double sum = 0.0, messages = 0.0;
+        size_t j = i;
+        while (j < order.size() && (sum < target || (j - i) % 4 != 0)) {
+            const double n = static_cast<double>(length(c, order[j++]));
+            sum += cost * n;
+            messages += 2.0 * (n - 1.0);
+        }
+        add(kGroup, i, j, 0, messages);
+        i = j;
+    }
+    return plan;
+}
+
 struct ExactJob {
     ExactPass pass;
     int arithmetic;
-    std::vector<int8_t> kind;
-    std::vector<int64_t> first, last;
+    const ExactPlan* plan;
 };
 
 void exact_piece(void* context, int64_t task, int worker) {
     ExactJob& j = *static_cast<ExactJob*>(context);
     const size_t t = static_cast<size_t>(task);
-    level().exact(j.arithmetic, &j.pass, j.kind[t], j.first[t], j.last[t], worker, task);
-}
-
-int64_t length(const Chains& c, int64_t sequence) {
-    return c.offset[sequence + 1] - c.offset[sequence];
+    const ExactPlan& plan = *j.plan;
+    level().exact(j.arithmetic, &j.pass, plan.kind[t], plan.first[t], plan.last[t], worker, task);
 }
 
 double transition_score(const Chains& c, size_t i) {
@@ -141,26 +201,12 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     p.control = control;
     p.stored_bytes = int64_t{256} << 10;
 
-    const double cost = position_cost(K) * (is_log(arithmetic) ? 20.0 : 1.0);
-    double total = 0.0;
-    for (int64_t s : order) total += cost * static_cast<double>(length(c, s));
-    // Chains long enough to be worth four half passes come first.
     const bool edges = r.pairwise || r.expectations || r.log_mass;
-    size_t n_split = 0;
-    if (r.threads > 1 && r.marginals && !edges && stores_in_output(arithmetic)) {
-        const double worth = std::max(20e3, total / (2.0 * r.threads));
-        while (n_split < order.size() &&
-               cost * static_cast<double>(length(c, order[n_split])) > worth) {
-            ++n_split;
-        }
-    }
-    std::vector<int32_t> waits;
-    std::vector<int64_t> succ_ptr{0}, succ;
-    auto add = [&](int8_t kind, int64_t first, int64_t last) {
-        job.kind.push_back(kind);
-        job.first.push_back(first);
-        job.last.push_back(last);
-    };
+    const bool split = r.marginals && !edges && stores_in_output(arithmetic);
+    const double slower = is_log(arithmetic) ? 20.0 : 1.0;
+    const ExactPlan plan = plan_exact(c, order, r.threads, split, r.expectations, slower);
+    const size_t n_split = plan.n_split;
+    job.plan = &plan;
     session.keep()[0].reset();
     std::vector<void*> lanes(2 * n_split), slots(2 * n_split);
     p.split = slots.data();
@@ -172,53 +218,16 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
             status[static_cast<size_t>(order[i])] = kNoMemory;
             return;
         }
-        const int64_t at = static_cast<int64_t>(job.kind.size()), which = static_cast<int64_t>(i);
-        for (int8_t kind : {kForward, kBackward, kForwardMeet, kBackwardMeet}) {
-            add(kind, which, which + 1);
-            const bool meet = kind >= kForwardMeet;
-            waits.push_back(meet ? 2 : 0);
-            if (!meet) {
-                succ.push_back(at + 2);
-                succ.push_back(at + 3);
-            }
-            succ_ptr.push_back(static_cast<int64_t>(succ.size()));
-        }
-    }
-    // Groups: sizes depend on the data alone, so that sums over tasks do not show the threads.
-    double rest = 0.0;
-    for (size_t i = n_split; i < order.size(); ++i) rest += cost * double(length(c, order[i]));
-    double target = std::min(std::max(rest / 64.0, 10e3), 2e6);
-    if (r.expectations) {
-        const double chunks = std::max(1.0, std::min(64.0, 8e6 / (double(K) * double(K))));
-        target = std::max(target, rest / chunks);
-    }
-    for (size_t i = n_split; i < order.size();) {
-        double sum = 0.0;
-        size_t j = i;
-        while (j < order.size() && (sum < target || (j - i) % 4 != 0)) {
-            sum += cost * static_cast<double>(length(c, order[j++]));
-        }
-        add(kGroup, static_cast<int64_t>(i), static_cast<int64_t>(j));
-        waits.push_back(0);
-        succ_ptr.push_back(static_cast<int64_t>(succ.size()));
-        i = j;
     }
     std::vector<double> sums;
     if (r.expectations) {
-        sums.assign(job.kind.size() * static_cast<size_t>(K * K), 0.0);
+        sums.assign(plan.kind.size() * static_cast<size_t>(K * K), 0.0);
         p.expectations = sums.data();
     }
-    Plan plan;
-    plan.n = static_cast<int64_t>(job.kind.size());
-    if (n_split > 0) {
-        plan.waits = waits.data();
-        plan.succ_ptr = succ_ptr.data();
-        plan.succ = succ.data();
-        // The split lanes live in worker 0's scratch; groups run by worker 0 must not reset it.
-        p.scratch = session.temporary();
-    }
-    const int threads = total < 15e3 ? 1 : r.threads;
-    g_pool->run_plan(plan, exact_piece, &job, threads, control);
+    // The split lanes live in worker 0's first scratch, which groups would reset.
+    if (n_split > 0) p.scratch = session.temporary();
+    const int threads = plan.nanoseconds < 15e3 ? 1 : r.threads;
+    g_pool->run_plan(plan.view(), exact_piece, &job, threads, control);
     for (size_t i = 0; i < n_split; ++i) {
         level().split_close(arithmetic, &p, static_cast<int64_t>(i), &session.keep()[0]);
     }
@@ -227,7 +236,7 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
         const bool bare = !is_log(arithmetic) && !c.per_edge;  // sums leave the transition out
         for (size_t i = 0; i < kk; ++i) {
             double sum = 0.0;
-            for (size_t t = 0; t < job.kind.size(); ++t) sum += sums[t * kk + i];
+            for (size_t t = 0; t < plan.kind.size(); ++t) sum += sums[t * kk + i];
             if (bare && sum > 0.0) sum *= std::exp(transition_score(c, i) - packing.shift);
             r.expectations[i] += sum;
         }
@@ -437,6 +446,11 @@ Report infer(const Request& r, Control& control) {
     }
     session.release();
     return report;
+}
+
+ExactPlan plan_infer(const Chains& c, int threads, std::vector<int64_t>* order) {
+    *order = by_length(c, non_empty(c));
+    return plan_exact(c, *order, threads, true, false, 1.0);
 }
 
 namespace {
