@@ -25,9 +25,9 @@ from _costs import seconds_per_call
 from _inputs import random_batch
 from _machine import cores, describe, require_quiet
 from threadpoolctl import threadpool_limits
-from valuesparse._chain import peak_flops
 
 import valuesparse as vs
+from valuesparse._chain import peak_flops
 
 # Three arrays of this size together are many times a server's last-level cache.
 ARRAY_BYTES = 256 * 2**20

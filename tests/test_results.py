@@ -61,7 +61,7 @@ def test_pairwise_slices_and_blocks_agree_with_the_whole(model, zeta: float, dty
     for block in (1, 4, 8, 22, 1000):
         parts = list(r.iter_pairwise(block=block))
         assert all(p.shape[0] <= block for p in parts)
-        # Blocks come from stored messages: equal to the whole up to rounding, to each other in bits.
+        # Blocks come from stored messages: equal to the whole up to rounding.
         np.testing.assert_allclose(np.concatenate(parts), whole, atol=tolerance(model, 0))
         assert_same_bits(np.concatenate(parts), np.concatenate(list(r.iter_pairwise())))
 

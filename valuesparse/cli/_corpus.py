@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from valuesparse.cli._extras import require
 
@@ -64,7 +64,7 @@ def load_hkcancor() -> list[Sentence]:
     require("demo", "pycantonese")
     import pycantonese
 
-    utterances = pycantonese.hkcancor().tokens(by_utterance=True)
+    utterances: Any = pycantonese.hkcancor().tokens(by_utterance=True)
     return [
         Sentence(
             tuple(token.word for token in utterance),

@@ -19,7 +19,7 @@ def shape(word: str) -> str:
     >>> shape("B2B"), shape("iPhone"), shape("旅行"), shape("...")
     ('XdX', 'xXx', 'h', 'p')
     """
-    classes = []
+    classes: list[str] = []
     for character in word:
         if character.isdigit():
             kind = "d"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,8 +219,9 @@ def measure(
     results = {"exact": vs.infer(chain, threads=threads)}
     functions: dict[str, Callable[[], object]] = {"exact": lambda: vs.infer(chain, threads=threads)}
     for zeta in zetas:
-        results[name_of(zeta)] = vs.infer(chain, zeta=zeta, threads=threads)
-        functions[name_of(zeta)] = lambda zeta=zeta: vs.infer(chain, zeta=zeta, threads=threads)
+        run = partial(vs.infer, chain, zeta=zeta, threads=threads)
+        results[name_of(zeta)] = run()
+        functions[name_of(zeta)] = run
     exact = results["exact"].marginals
 
     rival = _Rival(model_path, attributes, labels, chain.lengths)

@@ -96,15 +96,15 @@ def results_table(measurements: Measurements) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False, header_style="bold")
     table.add_column("engine", no_wrap=True, min_width=12)
     for heading in (
-        "thousand\ntokens/s",
-        "× python-\ncrfsuite",
+        "k tok\nper s",
+        "× crf-\nsuite",
         "× our\nexact",
         "agree\n%",
         "gold\n%",
         "mean\nerror",
         "max\nerror",
-        "islands\n%",
-        "full\nmsgs %",
+        "isl-\nands",
+        "full\nmsgs",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     exact = rows[0]
@@ -148,12 +148,12 @@ def notes(measurements: Measurements, threads: int | None, scoring: float) -> Te
         f"Log-potentials in, marginals out; medians of alternating runs; ours on {ours}, "
         f"CRFsuite on 1 thread. Turning attributes into log-potentials ({scoring:.1f} µs per "
         "token with our reader) comes before all of these and is not counted.\n"
-        f"CRFsuite: all marginals through python-crfsuite, {rival.sentences} sentences; its C core: "
-        "the forward-backward inside. Its marginals and our exact ones differ by at most "
-        f"{rival.difference:.0e}.\n"
+        "k tok per s: thousands of tokens a second. CRFsuite: all marginals through "
+        f"python-crfsuite, {rival.sentences} sentences; its C core: the forward-backward inside. "
+        f"Its marginals and our exact ones differ by at most {rival.difference:.0e}.\n"
         "agree: same best tag as exact. gold: same tag as the corpus. error: a token's largest "
-        "marginal error over its labels, mean and maximum over tokens. islands: tokens held "
-        "deterministic. full msgs: messages that cost K² instead of K. "
+        "marginal error over its labels, mean and maximum over tokens. islands: % of tokens held "
+        "deterministic. full msgs: % of messages that cost K² instead of K. "
         f"◀: the smallest ζ that agrees on {ENOUGH:.1%} of the tokens, if there is one.",
         style="dim",
     )

@@ -76,7 +76,7 @@ def demo(
     show: int,
     seed: int,
 ) -> None:
-    """Tag Cantonese: exact, and with ever more words held deterministic (islands).
+    r"""Tag Cantonese: exact, and with ever more words held deterministic (islands).
 
     Trains a part-of-speech CRF with 95 tags on 90 % of the Hong Kong Cantonese Corpus (shipped
     by pycantonese; python-crfsuite trains), reads the model file with valuesparse and tags the

@@ -1,0 +1,5 @@
+"""``python -m valuesparse``: the command line."""
+
+from valuesparse.cli import main
+
+main()
