@@ -27,7 +27,7 @@ def test_the_corpus_is_the_one_we_report_on() -> None:
     assert size_of(corpus) == EXPECTED
     train, test = split(corpus, seed=0)
     assert len(train) + len(test) == len(corpus)
-    assert len(test) == pytest.approx(len(corpus) / 10, abs=1)
+    assert len(test) == pytest.approx(len(corpus) / 10, abs=len(corpus) * 1e-3)
     assert split(corpus, seed=0) == (train, test)
     assert split(corpus, seed=1) != (train, test)
 
