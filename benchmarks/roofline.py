@@ -6,9 +6,10 @@ own part; bytes are those read and those written, as STREAM counts them, without
 fetches in order to overwrite it. Beside them a large matrix product of the numpy at hand, which
 says what a tuned library reaches on the same cores.
 
-Then exact inference on batches of sentences, log-potentials in and marginals out, counted as
-4 K**2 operations per position: its share of the peak, and of the bandwidth for reading the scores
-and writing the marginals once.
+Then the message passes alone, forward and backward, of 16 sequences in lockstep: 4 K**2 operations
+per position, one core, share of the peak. Then exact inference on batches of sentences,
+log-potentials in and marginals out, counted likewise: its share of the peak, and of the bandwidth
+for reading the scores and writing the marginals once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from _machine import cores, describe, require_quiet
 from threadpoolctl import threadpool_limits
 
 import valuesparse as vs
-from valuesparse._chain import peak_flops
+from valuesparse._chain import message_flops, peak_flops
 
 # Three arrays of this size together are many times a server's last-level cache.
 ARRAY_BYTES = 256 * 2**20
@@ -126,6 +127,23 @@ def _line(name: str, values: list[float]) -> None:
     print(f"{name:<28}" + "".join(f"{value:12.1f}" for value in values))
 
 
+def report_messages(peaks: dict) -> None:
+    """Print how near the message kernel comes to the peak of one core."""
+    print()
+    print("message passes alone, 1 core    GFLOP/s  of peak")
+    for dtype in ("float64", "float32"):
+        sample = np.zeros(1, dtype=dtype)
+        for n_labels in (9, 22, 49, 64, 95, 256, 1024):
+            positions = max(4, WORK // (64 * n_labels**2))
+            rates = []
+            for _ in range(9):
+                began = time.perf_counter()
+                done = message_flops(sample, n_labels, 16, positions)
+                rates.append(done / (time.perf_counter() - began))
+            rate = float(np.median(rates[1:]))
+            print(f"K = {n_labels:<5}{dtype}{1e-9 * rate:23.1f}{rate / peaks[dtype, 1]:9.0%}")
+
+
 def report_inference(peaks: dict, memory: dict, counts: tuple[int, ...]) -> None:
     """Print how near exact inference comes to the limits."""
     print()
@@ -153,6 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
     counts = tuple(sorted({1, cores()}))
     print(*describe(packages=("scipy",)), sep="\n")
     peaks, memory = report_machine(counts)
+    report_messages(peaks)
     report_inference(peaks, memory, counts)
     return 0
 

@@ -118,6 +118,10 @@ static void pack_scores_of(const vs::Chains* c, In* packed) {
             }
         }
     }
+    for (int l = 0; g.lone && l < g.Kp; ++l) {
+        packed[g.lone_offset() + l] =
+            l < g.K ? t[static_cast<int64_t>(l) * g.K + g.K - 1] : Input<In>::forbidden();
+    }
 }
 
 static void pack_scores(const vs::Chains* c, void* packed) {

@@ -189,7 +189,7 @@ class Exact {
     }
 
     static constexpr int kGroup = 4;
-    static constexpr int64_t kAhead = 3;  // rows between a prefetch and its use
+    static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use
 
   private:
     // The marginal at i from alpha `a` and incoming backward `b`; the one that is null was

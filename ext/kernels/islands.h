@@ -532,7 +532,7 @@ class Islands {
     }
 
   private:
-    static constexpr int64_t kAhead = 4;  // rows between a prefetch and its use
+    static constexpr int64_t kAhead = 8;  // rows between a prefetch and its use
 
     bool need_forward(Worker& w, GapRun<D>& r) {
         if (r.waited) return r.waited = false;

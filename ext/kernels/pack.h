@@ -54,30 +54,31 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
                 T* out = forward + g.offset(t2) + (l + r) * width;
                 std::memcpy(out, e + column, sizeof(T) * static_cast<size_t>(width));
             }
-            if (rows) std::memcpy(rows + (l + r) * g.Kp, e, sizeof(T) * static_cast<size_t>(g.Kp));
-        }
-        // Columns [l, l + m) of the transposed matrix lie in one vector of one tile.
-        const int64_t at = g.index(0, static_cast<int>(l));
-        int tile = 0;
-        while (tile + 1 < g.n_tiles && g.first_unit(tile + 1) * static_cast<int64_t>(VN) <= l) {
-            ++tile;
-        }
-        const int width = g.width(tile);
-        const int room =
-            static_cast<int>(g.first_unit(tile) * static_cast<int64_t>(VN) + width - l);
-        const int lanes = room < VN ? room : VN;
-        for (int k = 0; k < K; ++k) {
-            T* out = backward + at + static_cast<int64_t>(k) * width;
-            for (int r = 0; r < lanes; ++r) {
-                out[r] = r < m ? block[static_cast<int64_t>(r) * g.Kp + k] : T(0);
-            }
-            if (columns) {
-                T* col = columns + static_cast<int64_t>(k) * g.Kp + l;
-                for (int r = 0; r < VN; ++r) {
-                    col[r] = r < m ? block[static_cast<int64_t>(r) * g.Kp + k] : T(0);
+            if (g.lone) {
+                forward[g.lone_offset() + l + r] = e[K - 1];
+                for (int64_t k = K; l + r == K - 1 && k < g.Kp; ++k) {
+                    forward[g.lone_offset() + k] = T(0);
                 }
             }
+            if (rows) std::memcpy(rows + (l + r) * g.Kp, e, sizeof(T) * static_cast<size_t>(g.Kp));
         }
+        auto transpose = [&](T* out, int64_t stride, int lanes) {
+            for (int k = 0; k < K; ++k, out += stride) {
+                for (int r = 0; r < lanes; ++r) {
+                    out[r] = r < m ? block[static_cast<int64_t>(r) * g.Kp + k] : T(0);
+                }
+            }
+        };
+        if (columns) transpose(columns + l, g.Kp, VN);
+        if (g.lone && l == K - 1) {
+            std::memcpy(backward + g.lone_offset(), block, sizeof(T) * static_cast<size_t>(g.Kp));
+            continue;
+        }
+        // Columns [l, l + m) of the transposed matrix lie in one vector of one tile.
+        const int tile = g.tile_of(static_cast<int>(l));
+        const int column = static_cast<int>(l) - g.first_unit(tile) * VN;
+        const int room = g.width(tile) - column;
+        transpose(backward + g.offset(tile) + column, g.width(tile), room < VN ? room : VN);
     }
 }
 

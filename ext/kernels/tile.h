@@ -19,6 +19,10 @@ struct SumProduct {
     static VS_INLINE V accumulate(V x, V e, V acc) {
         return V::fma(x, e, acc);
     }
+    template <class V>
+    static VS_INLINE auto reduce(V acc) {
+        return acc.hsum();
+    }
 };
 
 struct MaxSum {
@@ -30,6 +34,10 @@ struct MaxSum {
     static VS_INLINE V accumulate(V x, V e, V acc) {
         return V::max(acc, x + e);
     }
+    template <class V>
+    static VS_INLINE auto reduce(V acc) {
+        return acc.hmax();
+    }
 };
 
 // How K columns are cut into tiles.
@@ -39,6 +47,7 @@ struct Tiling {
     int K, Kp;           // columns; columns rounded up to whole vectors (row stride of buffers)
     int full;            // whole vectors
     bool tail;           // a narrower last vector
+    bool lone;           // the last column stands alone: a dot product over l, not a vector
     int units, n_tiles;  // vectors in all; tiles
 
     explicit Tiling(int64_t labels) {
@@ -46,8 +55,9 @@ struct Tiling {
         Kp = (K + V::N - 1) / V::N * V::N;
         const int rest = K % V::N;
         full = K / V::N;
-        tail = rest > 0 && Tail<T>::N < V::N && rest <= Tail<T>::N;
-        if (rest > 0 && !tail) ++full;
+        lone = rest == 1 && full > 0;
+        tail = rest > 0 && !lone && Tail<T>::N < V::N && rest <= Tail<T>::N;
+        if (rest > 0 && !tail && !lone) ++full;
         units = full + (tail ? 1 : 0);
         n_tiles = units <= kTileUnitsOne ? 1 : (units + kTileUnits - 1) / kTileUnits;
     }
@@ -65,13 +75,12 @@ struct Tiling {
         return static_cast<int64_t>(first_unit(t)) * V::N * K;
     }
     int64_t packed_size() const { return static_cast<int64_t>(K) * Kp; }
-    // Position of element (l, k) of the matrix in the packed order.
-    int64_t index(int l, int k) const {
-        const int unit = k / V::N < units ? k / V::N : units - 1;
-        int t = n_tiles == 1 ? 0 : static_cast<int>(static_cast<int64_t>(unit) * n_tiles / units);
-        while (t + 1 < n_tiles && first_unit(t + 1) <= unit) ++t;
-        while (first_unit(t) > unit) --t;
-        return offset(t) + static_cast<int64_t>(l) * width(t) + (k - first_unit(t) * V::N);
+    // The lone column: Kp numbers behind the tiles.
+    int64_t lone_offset() const { return static_cast<int64_t>(K - 1) * K; }
+    int tile_of(int k) const {  // that holds column k
+        int t = 0;
+        while (t + 1 < n_tiles && first_unit(t + 1) * V::N <= k) ++t;
+        return t;
     }
 };
 
@@ -129,6 +138,15 @@ static void tile_rows(int full, bool tail, const T* e, int K, const T* const* x,
 #undef VS_TILE
 }
 
+// The lone column: y = plus_l times(x[l], e[l]), a vector of l at a time.
+template <class A, class T>
+static VS_INLINE T lone_column(const T* e, int Kp, const T* x) {
+    using V = Vec<T>;
+    V acc = V::set1(A::template zero<T>());
+    for (int l = 0; l < Kp; l += V::N) acc = A::accumulate(V::load(x + l), V::load(e + l), acc);
+    return A::reduce(acc);
+}
+
 // All tiles for `rows` rows (any number): a tile stays in cache while it serves them all.
 template <class A, class T>
 static void messages(const Tiling<T>& g, const T* packed, int rows, const T* const* x,
@@ -160,6 +178,10 @@ static void messages(const Tiling<T>& g, const T* packed, int rows, const T* con
 #endif
             }
         }
+    }
+    if (!g.lone) return;
+    for (int r = 0; r < rows; ++r) {
+        y[r][g.K - 1] = lone_column<A, T>(packed + g.lone_offset(), g.Kp, x[r]);
     }
 }
 
