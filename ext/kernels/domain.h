@@ -95,20 +95,42 @@ struct Linear {
           row(tmp),
           edge_row(tmp + g.Kp) {}
 
-    VS_INLINE Local local(int64_t i, bool first, bool last, T* psi) const {
-        const In* u = in.unary + i * K;
-        const T* x = row;
-        if (sizeof(T) != sizeof(In) || in.decorated(first, last)) {
-            in.compose(i, first, last, row);
-        } else {
-            x = reinterpret_cast<const T*>(u);
+    // The log-potentials of position i, composed where they are not just a row of unary.
+    VS_INLINE const T* scores(int64_t i, bool first, bool last) const {
+        if (sizeof(T) == sizeof(In) && !in.decorated(first, last)) {
+            return reinterpret_cast<const T*>(in.unary + i * K);
         }
+        in.compose(i, first, last, row);
+        return row;
+    }
+    VS_INLINE Local local(int64_t i, bool first, bool last, T* psi) const {
+        const T* x = scores(i, first, last);
         const T shift = row_max(x, K);
         if (!(shift > in.forbidden())) {
             std::memset(psi, 0, sizeof(T) * static_cast<size_t>(Kp));
             return {0.0, 0.0};
         }
         return {static_cast<double>(shift), static_cast<double>(row_exp(x, K, shift, psi))};
+    }
+    // local and absorb in one sweep.
+    VS_INLINE bool enter(int64_t i, bool first, bool last, const T* y, bool normalise, T* psi,
+                         T* out, double* scale, double* shift) const {
+        const T* x = scores(i, first, last);
+        const T top = row_max(x, K);
+        if (!(top > in.forbidden())) {
+            clear(psi);
+            clear(out);
+            *shift = 0.0;
+            return true;
+        }
+        *shift = static_cast<double>(top);
+        if (!normalise) {
+            row_exp_absorb<T, false>(x, K, Kp, top, y, psi, out);
+            return true;
+        }
+        const int ex = row_exp_absorb<T, true>(x, K, Kp, top, y, psi, out);
+        *scale += ex;
+        return ex > kLowest;
     }
     void prefetch(int64_t i) const { row_prefetch(in.unary + i * K, K); }
     void ones(T* y) const {
@@ -173,13 +195,26 @@ struct Linear {
     // PART: one of a and b is a caller's row.
     template <bool PART>
     vs::Status marginal(const T* a, const T* b, In* p, double* mass, double* leak) const {
-        const Product<T> r = row_product<T, PART>(a, b, K, row);
+        return divide(row_product<T, PART>(a, b, K, row), a, b, p, mass, leak);
+    }
+    vs::Status divide(const Product<T>& r, const T* a, const T* b, In* p, double* mass,
+                      double* leak) const {
         *mass = static_cast<double>(r.sum);
         if (!(r.sum > T(0))) return overlap(a, b, b) ? vs::kWiden : vs::kInfeasible;
         const T inverse = T(1) / r.sum;
         if (!trusted(r, inverse, leak)) return vs::kWiden;
         normalise(inverse, p);
         return vs::kOk;
+    }
+    // The same for padded rows, and the message that goes on: out = psi * b. `kept`: as absorb.
+    vs::Status marginal_absorb(const T* a, const T* b, const T* psi, bool normalise_out, In* p,
+                               double* mass, double* leak, T* out, bool* kept) const {
+        int ex = 0;
+        const Product<T> r = normalise_out
+                                 ? row_product_absorb<T, true>(a, b, psi, Kp, row, out, &ex)
+                                 : row_product_absorb<T, false>(a, b, psi, Kp, row, out, &ex);
+        *kept = ex > kLowest;
+        return divide(r, a, b, p, mass, leak);
     }
     // p = psi * f * b / mass; peak: the largest p (only when PEAK).
     template <bool PEAK>
@@ -343,6 +378,11 @@ struct Log {
         }
         return {shift, sum};
     }
+    bool enter(int64_t i, bool first, bool last, const double* y, bool normalise, double* psi,
+               double* out, double* scale, double* shift) const {
+        *shift = local(i, first, last, psi).shift;
+        return absorb(psi, y, normalise, out, scale);
+    }
     void prefetch(int64_t) const {}
     void ones(double* y) const {
         for (int k = 0; k < Kp; ++k) y[k] = 0.0;
@@ -407,6 +447,12 @@ struct Log {
         double peak;
         for (int k = 0; k < K; ++k) row[k] = a[k] + b[k];
         return write<false>(p, mass, &peak);
+    }
+    vs::Status marginal_absorb(const double* a, const double* b, const double* psi, bool normalise,
+                               In* p, double* mass, double* leak, double* out, bool* kept) const {
+        double unused = 0.0;
+        *kept = absorb(psi, b, normalise, out, &unused);
+        return marginal<false>(a, b, p, mass, leak);
     }
     template <bool PEAK>
     vs::Status actual(const double* psi, const double* f, const double* b, In* p, double* mass,

@@ -32,8 +32,9 @@ struct Lane {
     Sum shift;               // local shifts
     double log_end;          // log sum of the last forward message
     vs::Status status;
-    double mass;  // of the last marginal written
-    double leak;  // what floors may have added, relative to Z
+    bool prepared;  // the backward message to send has been made with the last marginal
+    double mass;    // of the last marginal written
+    double leak;    // what floors may have added, relative to Z
 };
 
 struct NoSink {
@@ -61,6 +62,7 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.scale = s.edge_shift = s.log_end = s.mass = s.leak = 0.0;
     s.shift = Sum();
     s.status = vs::kOk;
+    s.prepared = false;
     return true;
 }
 
@@ -98,12 +100,14 @@ class Exact {
                     d_.prefetch(s.begin + i + kAhead);
                     if (!s.alpha) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
                 }
-                s.shift.add(d_.local(s.begin + i, i == 0, i == s.n - 1, psi).shift);
-                s.edge_shift += shift[r];
                 if (i == 0) d_.ones(s.y);
-                if (!d_.absorb(psi, s.y, i % D::kEvery == D::kEvery - 1, a, &s.scale)) {
+                double local = 0.0;
+                if (!d_.enter(s.begin + i, i == 0, i == s.n - 1, s.y,
+                              i % D::kEvery == D::kEvery - 1, psi, a, &s.scale, &local)) {
                     s.status = vs::kWiden;
                 }
+                s.shift.add(local);
+                s.edge_shift += shift[r];
                 if (i == s.n - 1) s.log_end = d_.log_sum(a);
                 if (role == Role::kMeet) {
                     meet(s, i, a, nullptr);
@@ -136,15 +140,18 @@ class Exact {
                     d_.ones(s.y);
                     continue;
                 }
-                const T* psi = s.psi;
-                if (s.psi_rows) {
-                    psi = s.psi_rows + (i + 1) * d_.Kp;
-                } else {
-                    d_.local(s.begin + i + 1, false, j == 1, s.psi);
+                if (!s.prepared) {
+                    const T* psi = s.psi;
+                    if (s.psi_rows) {
+                        psi = s.psi_rows + (i + 1) * d_.Kp;
+                    } else {
+                        d_.local(s.begin + i + 1, false, j == 1, s.psi);
+                    }
+                    if (!d_.absorb(psi, s.y, j % D::kEvery == 0, s.message, &unused)) {
+                        s.status = vs::kWiden;
+                    }
                 }
-                if (!d_.absorb(psi, s.y, j % D::kEvery == 0, s.message, &unused)) {
-                    s.status = vs::kWiden;
-                }
+                s.prepared = false;
                 x[r] = s.message;
                 y[r] = s.y;
                 edge[r] = s.edge + i;
@@ -158,6 +165,15 @@ class Exact {
                     continue;
                 }
                 const T* a = s.alpha ? s.alpha + i * d_.Kp : nullptr;
+                if (!Sink::kActive && a && s.psi_rows) {
+                    bool kept = true;
+                    note(s, d_.marginal_absorb(a, s.y, s.psi_rows + i * d_.Kp,
+                                               (j + 1) % D::kEvery == 0, output(s, i), &s.mass,
+                                               &s.leak, s.message, &kept));
+                    if (!kept) note(s, vs::kWiden);
+                    s.prepared = true;
+                    continue;
+                }
                 meet(s, i, a, s.y);
                 if (Sink::kActive && j > 0 && s.status == vs::kOk) {
                     sink.edge(d_, s, i, a, s.message);
@@ -195,11 +211,15 @@ class Exact {
     // The marginal at i from alpha `a` and incoming backward `b`; the one that is null was
     // stored in the output row.
     void meet(Lane<D>& s, int64_t i, const T* a, const T* b) {
-        In* p = s.out ? s.out + i * d_.K : s.row;
+        In* p = output(s, i);
         T* stored = reinterpret_cast<T*>(p);
         const vs::Status status = a && b ? d_.template marginal<false>(a, b, p, &s.mass, &s.leak)
                                          : d_.template marginal<true>(
                                                a ? a : stored, b ? b : stored, p, &s.mass, &s.leak);
+        note(s, status);
+    }
+    In* output(Lane<D>& s, int64_t i) const { return s.out ? s.out + i * d_.K : s.row; }
+    static void note(Lane<D>& s, vs::Status status) {  // the first thing that went wrong stays
         if (status != vs::kOk && s.status == vs::kOk) s.status = status;
     }
     void copy_out(const T* x, In* row) {

@@ -89,23 +89,42 @@ struct Share {
     T max, sum;
 };
 
-// out = psi * y, reachable entries held at the floor.
+// psi * y, reachable entries held at the floor.
+template <class T>
+VS_INLINE Vec<T> floored(Vec<T> psi, Vec<T> y, Vec<T> product, Vec<T> floor) {
+    return Vec<T>::where_positive(psi, y, Vec<T>::max(product, floor));
+}
+
 template <class T>
 VS_INLINE void row_absorb(const T* psi, const T* y, int Kp, T* out) {
     using V = Vec<T>;
     const V floor = V::set1(Floor<T>::kMessage);
     for (int k = 0; k < Kp; k += V::N) {
         const V a = V::load(psi + k), b = V::load(y + k);
-        V::where_positive(a, b, V::max(a * b, floor)).store(out + k);
+        floored<T>(a, b, a * b, floor).store(out + k);
     }
 }
 
-// The same, scaled by a power of two so that the largest lies in [1, 2); returns the exponent
+// The second half of scaling: out = psi * y * 2^-e with e the exponent of `top`, the largest
+// product; returns e.
+template <class T>
+VS_INLINE int row_absorb_by(const T* psi, const T* y, int Kp, T top, T* out) {
+    using V = Vec<T>;
+    const V floor = V::set1(Floor<T>::kMessage);
+    const int e = top > T(0) ? exponent_of(top) : 0;
+    const V scale = V::set1(power_of_two(-e, T(0)));
+    for (int k = 0; k < Kp; k += V::N) {
+        const V a = V::load(psi + k), b = V::load(y + k);
+        floored<T>(a, b, a * b * scale, floor).store(out + k);
+    }
+    return e;
+}
+
+// out = psi * y, scaled by a power of two so that the largest lies in [1, 2); returns the exponent
 // taken out. Share (SHARE only): of psi * y before.
 template <class T, bool SHARE>
 VS_INLINE int row_absorb_scaled(const T* psi, const T* y, int Kp, T* out, Share<T>* share) {
     using V = Vec<T>;
-    const V floor = V::set1(Floor<T>::kMessage);
     V top = V::set1(T(0)), sum = top;
     for (int k = 0; k < Kp; k += V::N) {
         const V z = V::load(psi + k) * V::load(y + k);
@@ -114,13 +133,28 @@ VS_INLINE int row_absorb_scaled(const T* psi, const T* y, int Kp, T* out, Share<
     }
     const T m = top.hmax();
     if (SHARE) *share = {m, sum.hsum()};
-    const int e = m > T(0) ? exponent_of(m) : 0;
-    const V scale = V::set1(power_of_two(-e, T(0)));
-    for (int k = 0; k < Kp; k += V::N) {
-        const V a = V::load(psi + k), b = V::load(y + k);
-        V::where_positive(a, b, V::max(a * b * scale, floor)).store(out + k);
-    }
-    return e;
+    return row_absorb_by(psi, y, Kp, m, out);
+}
+
+// row_exp and row_absorb (SCALED: row_absorb_scaled) in one sweep: psi and out = psi * y.
+template <class T, bool SCALED>
+VS_INLINE int row_exp_absorb(const T* x, int K, int Kp, T shift, const T* y, T* psi, T* out) {
+    using V = Vec<T>;
+    const V s = V::set1(shift), floor = V::set1(Floor<T>::kMessage);
+    V top = V::set1(T(0));
+    auto step = [&](V v, int k) {
+        const V e = exp_shifted<T>(v, s), b = V::load(y + k), z = e * b;
+        e.store(psi + k);
+        if (SCALED) {
+            top = V::max(top, z);
+        } else {
+            floored<T>(e, b, z, floor).store(out + k);
+        }
+    };
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) step(V::load(x + k), k);
+    if (k < K) step(V::load_part(x + k, K - k, -static_cast<T>(INFINITY)), k);
+    return SCALED ? row_absorb_by(psi, y, Kp, top.hmax(), out) : 0;
 }
 
 // p = a * b, with sums and maximum; p goes to a caller's row of K.
@@ -148,6 +182,32 @@ VS_INLINE Product<T> row_product(const T* a, const T* b, int K, T* p) {
     if (k < K) {
         step(V::load_part(a + k, K - k, T(0)), V::load_part(b + k, K - k, T(0)), k);
     }
+    return {s.hsum(), T(0), sizeof(T) == 4 ? sa.hsum() : T(0), sizeof(T) == 4 ? sb.hsum() : T(0)};
+}
+
+// row_product of padded rows, and the message that goes on: out = psi * b (SCALED: as above).
+template <class T, bool SCALED>
+VS_INLINE Product<T> row_product_absorb(const T* a, const T* b, const T* psi, int Kp, T* p, T* out,
+                                        int* exponent) {
+    using V = Vec<T>;
+    const V floor = V::set1(Floor<T>::kMessage);
+    V s = V::set1(T(0)), sa = s, sb = s, top = s;
+    for (int k = 0; k < Kp; k += V::N) {
+        const V x = V::load(a + k), y = V::load(b + k), u = V::load(psi + k);
+        const V z = x * y, g = u * y;
+        z.store(p + k);
+        s = s + z;
+        if (sizeof(T) == 4) {
+            sa = sa + x;
+            sb = sb + y;
+        }
+        if (SCALED) {
+            top = V::max(top, g);
+        } else {
+            floored<T>(u, y, g, floor).store(out + k);
+        }
+    }
+    *exponent = SCALED ? row_absorb_by(psi, b, Kp, top.hmax(), out) : 0;
     return {s.hsum(), T(0), sizeof(T) == 4 ? sa.hsum() : T(0), sizeof(T) == 4 ? sb.hsum() : T(0)};
 }
 
