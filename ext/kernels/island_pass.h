@@ -110,7 +110,7 @@ template <class D>
 void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) {
     using T = typename D::T;
     constexpr int kBlock = 64;
-    constexpr int64_t kBlockBytes = 384 * 1024;  // of local factors: they stay in cache
+    constexpr int64_t kBlockBytes = 128 * 1024;  // of local factors: they stay in cache
     vs::Scratch& keep = pass->keep[index];
     keep.reset();
     const vs::Chains& chains = *pass->chains;
@@ -276,8 +276,11 @@ class LongIslands {
         int64_t n_gaps = 0;
         vs::Status status = vs::kOk;
         GapRun<D>* gaps = w.temporary->template array<GapRun<D>>((hi - lo) / 2 + 1);
-        T* rows = w.temporary->template array<T>((hi - lo) * stride_);
-        if (gaps == nullptr || rows == nullptr) {
+        // A huge span (no local islands in sight) computes its local factors again instead.
+        const int64_t kept = (hi - lo) * stride_;
+        const bool keeps = kept * static_cast<int64_t>(sizeof(T)) <= kSpanBytes;
+        T* rows = keeps ? w.temporary->template array<T>(kept) : nullptr;
+        if (gaps == nullptr || (keeps && rows == nullptr)) {
             w.status = vs::kNoMemory;
             return;
         }
@@ -328,6 +331,7 @@ class LongIslands {
     }
 
     static constexpr int64_t kMaxChunks = 256;
+    static constexpr int64_t kSpanBytes = int64_t{8} << 20;  // of local factors kept in a span
     vs::IslandPass* pass_;
     int64_t sequence_, span_, stride_ = 0, n_ = 0, n_cuts_ = 0, n_changed_ = 0, n_chunks_ = 0;
     Islands<D> s_;
