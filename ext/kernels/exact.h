@@ -26,6 +26,7 @@ struct Lane {
     In* row;                 // (K,) where marginals go when `out` is null
     T* alpha;                // (n, Kp) stored forward messages, or null: stored in `out`
     T* psi_rows;             // (n, Kp) stored local factors, or null: computed again
+    int64_t stride;          // from one stored row to the next
     T *psi, *y, *message;    // (Kp,) local factor, incoming, outgoing
     double scale;            // taken out of forward messages, in units of D::kUnit
     double edge_shift;       // per-edge shifts
@@ -52,6 +53,7 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.edge = c.edge[sequence];
     s.out = out ? out + s.begin * d.K : nullptr;
     s.alpha = s.psi_rows = nullptr;
+    s.stride = d.Kp;
     T* p = scratch.array<T>(3 * static_cast<int64_t>(d.Kp));
     s.row = scratch.array<typename D::In>(d.Kp);
     if (p == nullptr || s.row == nullptr) return false;
@@ -85,7 +87,7 @@ class Exact {
             if (i > 0) {
                 for (int r = 0; r < m; ++r) {
                     Lane<D>& s = lanes[r];
-                    x[r] = s.alpha ? s.alpha + (i - 1) * d_.Kp : s.message;
+                    x[r] = s.alpha ? s.alpha + (i - 1) * s.stride : s.message;
                     y[r] = s.y;
                     edge[r] = s.edge + i - 1;
                     shift[r] = 0.0;
@@ -94,8 +96,8 @@ class Exact {
             }
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
-                T* psi = s.psi_rows ? s.psi_rows + i * d_.Kp : s.psi;
-                T* a = s.alpha ? s.alpha + i * d_.Kp : s.message;
+                T* psi = s.psi_rows ? s.psi_rows + i * s.stride : s.psi;
+                T* a = s.alpha ? s.alpha + i * s.stride : s.message;
                 if (i + kAhead < s.n) {
                     d_.prefetch(s.begin + i + kAhead);
                     if (!s.alpha) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
@@ -143,7 +145,7 @@ class Exact {
                 if (!s.prepared) {
                     const T* psi = s.psi;
                     if (s.psi_rows) {
-                        psi = s.psi_rows + (i + 1) * d_.Kp;
+                        psi = s.psi_rows + (i + 1) * s.stride;
                     } else {
                         d_.local(s.begin + i + 1, false, j == 1, s.psi);
                     }
@@ -164,10 +166,10 @@ class Exact {
                     copy_out(s.y, s.out + i * d_.K);
                     continue;
                 }
-                const T* a = s.alpha ? s.alpha + i * d_.Kp : nullptr;
+                const T* a = s.alpha ? s.alpha + i * s.stride : nullptr;
                 if (!Sink::kActive && a && s.psi_rows) {
                     bool kept = true;
-                    note(s, d_.marginal_absorb(a, s.y, s.psi_rows + i * d_.Kp,
+                    note(s, d_.marginal_absorb(a, s.y, s.psi_rows + i * s.stride,
                                                (j + 1) % D::kEvery == 0, output(s, i), &s.mass,
                                                &s.leak, s.message, &kept));
                     if (!kept) note(s, vs::kWiden);

@@ -36,7 +36,7 @@ void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outg
         double* a = pass->log_forward + (s.begin + i) * K;
         double* g = pass->log_outgoing + (s.begin + i) * K;
         for (int k = 0; k < K; ++k) {
-            a[k] = D::to_log(s.alpha[i * d.Kp + k]);
+            a[k] = D::to_log(s.alpha[i * s.stride + k]);
             g[k] = D::to_log(outgoing[i * d.Kp + k]);
         }
         pass->log_mass[s.begin + i] = d.log_mass(mass[i]) + d.edge_shift(s.edge + i);
@@ -54,7 +54,7 @@ void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outg
                 for (int k = 0; k < K; k += V::N) {
                     V acc = V::set1(T(0));
                     for (int r = 0; r < m; ++r) {
-                        acc = V::fma(V::set1(s.alpha[(i0 + r) * d.Kp + l]),
+                        acc = V::fma(V::set1(s.alpha[(i0 + r) * s.stride + l]),
                                      V::load(outgoing + (i0 + r) * d.Kp + k), acc);
                     }
                     T part[V::N];
@@ -74,7 +74,7 @@ void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outg
             out = static_cast<In*>(pass->pairwise) + (edge - pass->pairwise_first) * kk;
         }
         if (!out && !sums) continue;
-        d.edge_marginal(edge, s.alpha + i * d.Kp, outgoing + i * d.Kp, mass[i],
+        d.edge_marginal(edge, s.alpha + i * s.stride, outgoing + i * d.Kp, mass[i],
                         [&](int l, const T* row) {
                             const int64_t at = static_cast<int64_t>(l) * K;
                             for (int k = 0; out && k < K; ++k)
@@ -113,16 +113,29 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
         ok = lane_init(s, d, c, pass->order[first + r],
                        static_cast<typename D::In*>(pass->marginals), scratch);
         if (!ok) break;
-        const int64_t bytes = s.n * d.Kp * static_cast<int64_t>(sizeof(T));
-        const bool edges = sums || pass->pairwise || pass->log_mass;
-        if (edges || !s.out || !D::kStoresInOutput || bytes <= pass->stored_bytes) {
+    }
+    const bool edges = sums || pass->pairwise || pass->log_mass;
+    const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
+    if (ok && lanes[0].n * row <= pass->stored_bytes) {
+        // Short: alpha and psi of all lanes side by side, position by position: one stream.
+        const int64_t stride = 2 * m * static_cast<int64_t>(d.Kp);
+        T* rows = scratch.array<T>(lanes[0].n * stride);
+        ok = rows != nullptr;
+        for (int r = 0; r < m && ok; ++r) {
+            lanes[r].stride = stride;
+            lanes[r].alpha = rows + 2 * r * d.Kp;
+            lanes[r].psi_rows = lanes[r].alpha + d.Kp;
+        }
+    } else {
+        for (int r = 0; r < m && ok; ++r) {
+            Lane<D>& s = lanes[r];
+            if (!edges && s.out && D::kStoresInOutput) continue;  // alpha lies in the output
             s.alpha = scratch.array<T>(s.n * d.Kp);
-            if (bytes <= pass->stored_bytes) s.psi_rows = scratch.array<T>(s.n * d.Kp);
-            ok = !scratch.failed;
+            ok = s.alpha != nullptr;
         }
     }
     if (ok) {
-        if (sums || pass->pairwise || pass->log_mass) {
+        if (edges) {
             EdgeSink<D> sink;
             sink.lanes = lanes;
             for (int r = 0; r < m; ++r) {
