@@ -7,6 +7,7 @@ is column 0 and the tag column 1.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import hashlib
 import tempfile
@@ -120,4 +121,26 @@ def load(
         model=read_crfsuite(path),
         sentences=[attributes(words) for words, _ in corpus],
         tags=[tags for _, tags in corpus],
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what to train on and what to tag."""
+    parser.add_argument("--train", type=Path, default=TRAIN, help="CoNLL-style file to train on")
+    parser.add_argument("--test", type=Path, default=TEST, help="CoNLL-style file to tag")
+    parser.add_argument("--word-column", type=int, default=1, help="counted from 0")
+    parser.add_argument("--tag-column", type=int, default=4, help="counted from 0")
+    parser.add_argument(
+        "--cache-dir", type=Path, default=CACHE, help="where trained models are kept"
+    )
+
+
+def load_chosen(options: argparse.Namespace) -> Tagging:
+    """Load what the options of `add_arguments` name."""
+    return load(
+        options.train,
+        options.test,
+        word=options.word_column,
+        tag=options.tag_column,
+        cache=options.cache_dir,
     )

@@ -17,7 +17,6 @@ machine. Right: the real cores.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ import matplotlib as mpl
 import numpy as np
 from _costs import ZETA, MessageCosts, measure, peaked_chain
 from _machine import cores, describe, require_quiet
+from _tables import write_csv
 
 import valuesparse as vs
 from valuesparse.schedule import chain_schedule, simulate
@@ -226,15 +226,6 @@ def _draw_real(axes: plt.Axes, rows: list[Row], call: float) -> None:
     axes.set(title=f"this machine: {most} real cores", xlabel="τ (0 bunched, 1 even)")
     axes.set_ylim(0, most * 1.25)
     axes.legend(loc="lower left", frameon=False, fontsize=9)
-
-
-def write_csv(rows: list[Row], path: Path) -> None:
-    temporary = path.with_suffix(".tmp.csv")
-    with temporary.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(Row.__dataclass_fields__)
-        writer.writerows(tuple(vars(row).values()) for row in rows)
-    temporary.replace(path)
 
 
 def main(arguments: list[str] | None = None) -> int:

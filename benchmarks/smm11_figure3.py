@@ -22,16 +22,16 @@ local factors is not timed in the paper; both are given.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 from _costs import MessageCosts, measure, seconds_per_call
 from _machine import cores, describe, pinned, require_quiet
-from _tagging import CACHE, TEST, TRAIN, load
+from _tables import write_csv
+from _tagging import add_arguments, load_chosen
 from paired import alternate
 from rivals import Prepared
 
@@ -233,35 +233,14 @@ def _by_zeta(axes: plt.Axes, points: list[Row], values: list[float], **style: ob
     axes.set_xticks(ticks, [f"{row.zeta:g}" for row in points], fontsize=8)
 
 
-def write_csv(rows: list[Row], path: Path) -> None:
-    temporary = path.with_suffix(".tmp.csv")
-    with temporary.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(field.name for field in fields(Row))
-        writer.writerows(tuple(vars(row).values()) for row in rows)
-    temporary.replace(path)
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--train", type=Path, default=TRAIN, help="CoNLL-style file to train on")
-    parser.add_argument("--test", type=Path, default=TEST, help="CoNLL-style file to tag")
-    parser.add_argument("--word-column", type=int, default=1, help="counted from 0")
-    parser.add_argument("--tag-column", type=int, default=4, help="counted from 0")
-    parser.add_argument(
-        "--cache-dir", type=Path, default=CACHE, help="where trained models are kept"
-    )
+    add_arguments(parser)
     parser.add_argument("--sentences", type=int, default=1000, help="how many at most")
     parser.add_argument("--output-dir", type=Path, default=Path("."))
     parser.add_argument("--allow-busy", action="store_true", help="run on a busy machine")
     options = parser.parse_args(arguments)
-    tagging = load(
-        options.train,
-        options.test,
-        word=options.word_column,
-        tag=options.tag_column,
-        cache=options.cache_dir,
-    )
+    tagging = load_chosen(options)
     require_quiet(options.allow_busy)
     options.output_dir.mkdir(parents=True, exist_ok=True)
 

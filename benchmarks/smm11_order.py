@@ -29,15 +29,15 @@ A timing is a seed: it draws the times of all messages, so that another seed is 
 from __future__ import annotations
 
 import argparse
-import csv
 import heapq
 import sys
 from collections import deque
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from _tagging import CACHE, TEST, TRAIN, load
+from _tables import write_csv
+from _tagging import add_arguments, load_chosen
 
 import valuesparse as vs
 
@@ -264,24 +264,9 @@ def report(rows: list[Row]) -> None:
         )
 
 
-def write_csv(rows: list[Row], path: Path) -> None:
-    temporary = path.with_suffix(".tmp.csv")
-    with temporary.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(field.name for field in fields(Row))
-        writer.writerows(tuple(vars(row).values()) for row in rows)
-    temporary.replace(path)
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--train", type=Path, default=TRAIN, help="CoNLL-style file to train on")
-    parser.add_argument("--test", type=Path, default=TEST, help="CoNLL-style file to tag")
-    parser.add_argument("--word-column", type=int, default=1, help="counted from 0")
-    parser.add_argument("--tag-column", type=int, default=4, help="counted from 0")
-    parser.add_argument(
-        "--cache-dir", type=Path, default=CACHE, help="where trained models are kept"
-    )
+    add_arguments(parser)
     parser.add_argument("--sentences", type=int, default=100, help="how many at most")
     parser.add_argument("--workers", type=int, default=8, help="virtual workers of the queue")
     parser.add_argument("--timings", type=int, default=10, help="how many seeds")
@@ -290,13 +275,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("sentences", "workers", "timings"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
-    tagging = load(
-        options.train,
-        options.test,
-        word=options.word_column,
-        tag=options.tag_column,
-        cache=options.cache_dir,
-    )
+    tagging = load_chosen(options)
     options.output_dir.mkdir(parents=True, exist_ok=True)
     long = [sentence for sentence in tagging.sentences if len(sentence) >= SHORTEST]
     chain = tagging.model.chain(long[: options.sentences])

@@ -257,31 +257,12 @@ class Islands {
         const T* local = psi(w, i);
         double mass = 0.0, peak = 0.0, added = 0.0;
         event[i] = kNone;
-        if (island(i)) {
-            // Above one half the value's own probability tells that it is the mode.
-            const int v = held[i];
-            const bool half = zeta > 0.5;
-            const vs::Status s =
-                half ? d.template actual<false>(local, f[i], b[i], p, &mass, &peak, &added)
-                     : d.template actual<true>(local, f[i], b[i], p, &mass, &peak, &added);
-            if (s == vs::kWiden) return widen(w);
-            if (s == vs::kInfeasible) {
-                event[i] = kDead;
-                return true;
-            }
-            mass_of[i] = mass;
-            leak_of[i] = static_cast<float>(added);
-            const double pv = static_cast<double>(p[v]);
-            if (pv >= zeta && (half || pv >= peak)) return true;
-            if (!D::alive(f[i][v]) || !D::alive(b[i][v])) {
-                event[i] = kContradiction;
-                return true;
-            }
-            peak = static_cast<double>(row_max(p, d.K));
-            event[i] = peak >= zeta ? kFlip : kRelease;
-            return true;
-        }
-        const vs::Status s = d.template actual<true>(local, f[i], b[i], p, &mass, &peak, &added);
+        const bool holds = island(i);
+        // Above one half an island's own probability tells that its value is the mode.
+        const bool alone = holds && zeta > 0.5;
+        const vs::Status s =
+            alone ? d.template actual<false>(local, f[i], b[i], p, &mass, &peak, &added)
+                  : d.template actual<true>(local, f[i], b[i], p, &mass, &peak, &added);
         if (s == vs::kWiden) return widen(w);
         if (s == vs::kInfeasible) {
             event[i] = kDead;
@@ -289,7 +270,18 @@ class Islands {
         }
         mass_of[i] = mass;
         leak_of[i] = static_cast<float>(added);
-        if (peak >= zeta && !(flag[i] & kReleased)) event[i] = kBecome;
+        if (!holds) {
+            if (peak >= zeta && !(flag[i] & kReleased)) event[i] = kBecome;
+            return true;
+        }
+        const int v = held[i];
+        const double pv = static_cast<double>(p[v]);
+        if (pv >= zeta && (alone || pv >= peak)) return true;
+        if (!D::alive(f[i][v]) || !D::alive(b[i][v])) {
+            event[i] = kContradiction;
+        } else {
+            event[i] = static_cast<double>(row_max(p, d.K)) >= zeta ? kFlip : kRelease;
+        }
         return true;
     }
 
