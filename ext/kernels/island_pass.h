@@ -65,12 +65,13 @@ struct IslandBench {
 
 template <class D>
 void islands_close(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, vs::Status status,
-                   int64_t sequence, vs::Counts& counts, const vs::Counts& of_sequence) {
+                   int64_t sequence, const typename Islands<D>::Tally* parts, vs::Counts& counts,
+                   const vs::Counts& of_sequence) {
     pass->status[sequence] = status;
     if (status != vs::kOk) return;
     vs::Counts c = of_sequence;
     w.status = vs::kOk;
-    pass->log_z[sequence] = s.finish(w, c);
+    pass->log_z[sequence] = s.finish(w, parts, c);
     pass->status[sequence] = w.status;
     if (w.status != vs::kOk) return;
     counts.islands += c.islands;
@@ -137,6 +138,7 @@ void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) 
         }
         GapRun<D>* gaps = keep.array<GapRun<D>>(positions / 2 + m);
         int64_t* list = keep.array<int64_t>(2 * longest);
+        auto* parts = keep.array<typename Islands<D>::Tally>(longest / Islands<D>::kTallied + 1);
         for (int r = 0; r < m; ++r) {
             Islands<D>& s = block[r] = Islands<D>();
             w.status = vs::kOk;
@@ -145,6 +147,7 @@ void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) 
                                        pass->zeta, pass->revisit != 0, true, keep)) {
                 w.status = vs::kNoMemory;
             } else {
+                s.blank(0, s.n);
                 s.find_gaps(w, 0, s.n, &status[r], gaps, &n_gaps);
             }
             status[r] = w.status;
@@ -159,7 +162,11 @@ void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) 
                 revisit_sequence(pass, s, w, list, c);
             }
             if (status[r] == vs::kOk) status[r] = w.status;
-            islands_close(pass, s, w, status[r], pass->order[i0 + r], pass->counts[index], c);
+            for (int64_t p = 0; status[r] == vs::kOk && p < s.n_tallies(); ++p) {
+                parts[p] = s.tally(bench.d, p);
+            }
+            islands_close(pass, s, w, status[r], pass->order[i0 + r], parts, pass->counts[index],
+                          c);
         }
         keep.rewind(mark);
     }
@@ -198,11 +205,17 @@ class LongIslands {
             w.status = vs::kNoMemory;
         } else {
             s_.shared = true;
-            w.status = rounds(w, c, pieces);
+            parts_ = keep.array<typename Islands<D>::Tally>(s_.n_tallies());
+            w.status = vs::kNoMemory;
+            if (parts_) {
+                parallel(&LongIslands::blank_piece, s_.n_tallies());
+                w.status = rounds(w, c, pieces);
+                if (w.status == vs::kOk) parallel(&LongIslands::tally_piece, s_.n_tallies());
+            }
         }
         c.full = w.full + full_.load();
         c.sparse = w.sparse + sparse_.load();
-        islands_close(pass_, s_, w, w.status, sequence_, pass_->counts[0], c);
+        islands_close(pass_, s_, w, w.status, sequence_, parts_, pass_->counts[0], c);
     }
 
   private:
@@ -271,6 +284,11 @@ class LongIslands {
         }
     }
 
+    void blank_piece(IslandWorker<D>&, int64_t p) {
+        const int64_t lo = p * Islands<D>::kTallied, hi = lo + Islands<D>::kTallied;
+        s_.blank(lo, hi < n_ ? hi : n_);
+    }
+    void tally_piece(IslandWorker<D>& w, int64_t p) { parts_[p] = s_.tally(w.d, p); }
     void span_piece(IslandWorker<D>& w, int64_t p) {
         const int64_t lo = cut_[p], hi = cut_[p + 1];
         int64_t n_gaps = 0;
@@ -337,6 +355,7 @@ class LongIslands {
     Islands<D> s_;
     int64_t *cut_ = nullptr, *changed_ = nullptr, *touched_ = nullptr;
     std::atomic<int32_t>* status_ = nullptr;
+    typename Islands<D>::Tally* parts_ = nullptr;
     std::atomic<int64_t> full_{0}, sparse_{0};
     int64_t first_[kMaxChunks], last_[kMaxChunks], count_[kMaxChunks];
     int64_t* list_[kMaxChunks];

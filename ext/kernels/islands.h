@@ -121,22 +121,26 @@ class Islands {
         psi_at = s.array<T*>(n);
         T* rows = keep_psi ? s.array<T>(n * d.Kp) : nullptr;
         if (s.failed) return false;
-        store_psi(0, n, rows, d.Kp);
         event = flag + n;
         b = f + n;
         own_b = own_f + n;
         scale_b = scale_f + n;
         mass_of = scale_f + 2 * n;
         shift = scale_f + 3 * n;
-        std::memset(flag, 0, static_cast<size_t>(2 * n));
-        for (int64_t i = 0; i < n; ++i) {
-            stale[i].store(0, std::memory_order_relaxed);
-            held[i] = -1;
-        }
-        std::memset(own_f, 0, sizeof(T*) * static_cast<size_t>(2 * n));
+        if (keep_psi) store_psi(0, n, rows, d.Kp);
         d.clear(ones);
         d.ones(ones);
         return true;
+    }
+    // To be called for all positions before anything else.
+    void blank(int64_t lo, int64_t hi) {
+        for (int64_t i = lo; i < hi; ++i) {
+            flag[i] = event[i] = 0;
+            stale[i].store(0, std::memory_order_relaxed);
+            held[i] = -1;
+            own_f[i] = own_b[i] = nullptr;
+            if (shared) psi_at[i] = nullptr;
+        }
     }
 
     bool island(int64_t i) const { return flag[i] & kIsland; }
@@ -490,21 +494,23 @@ class Islands {
         }
     }
 
-    // log mass of the configurations that agree with the islands; counts what is left. kWiden in
-    // w.status when the floors may have added too much over the sequence.
-    double finish(Worker& w, vs::Counts& counts) {
-        D& d = w.d;
+    // What a block of positions adds to log Z and to the counts. Blocks have a fixed size, so that
+    // sums do not show who added them.
+    struct Tally {
+        double log_mass, leak;
+        int64_t islands, segments, unsettled;
+    };
+    static constexpr int64_t kTallied = 4096;
+    int64_t n_tallies() const { return (n + kTallied - 1) / kTallied; }
+    Tally tally(const D& d, int64_t block) const {
+        Tally t{0.0, 0.0, 0, 0, 0};
         Sum total;
-        double leak = 0.0;
-        for (int64_t i = 0; i < n; ++i) leak += static_cast<double>(leak_of[i]);
-        if (!D::tight(leak)) {
-            widen(w);
-            return 0.0;
-        }
-        for (int64_t i = 0; i < n; ++i) {
-            if (event[i] != kNone) counts.unsettled = 1;
+        const int64_t last = (block + 1) * kTallied < n ? (block + 1) * kTallied : n;
+        for (int64_t i = block * kTallied; i < last; ++i) {
+            t.leak += static_cast<double>(leak_of[i]);
+            if (event[i] != kNone) t.unsettled = 1;
             if (island(i)) {
-                ++counts.islands;
+                ++t.islands;
                 total.add(static_cast<double>(d.in.score(begin + i, held[i], i == 0, i == n - 1)));
                 if (i > 0 && island(i - 1)) {
                     total.add(
@@ -516,10 +522,26 @@ class Islands {
             if (i > 0) total.add(d.edge_shift(edge + i - 1));
             if (i + 1 < n && island(i + 1)) total.add(d.edge_shift(edge + i));
             if (i == 0 || island(i - 1)) {
-                ++counts.segments;
+                ++t.segments;
                 total.add(d.log_mass(mass_of[i]) + D::kUnit * (scale_f[i] + scale_b[i]));
             }
         }
+        t.log_mass = total.total();
+        return t;
+    }
+    // log mass of the configurations that agree with the islands; counts what is left. kWiden in
+    // w.status when the floors may have added too much over the sequence.
+    double finish(Worker& w, const Tally* parts, vs::Counts& counts) {
+        Sum total;
+        double leak = 0.0;
+        for (int64_t p = 0; p < n_tallies(); ++p) {
+            total.add(parts[p].log_mass);
+            leak += parts[p].leak;
+            counts.islands += parts[p].islands;
+            counts.segments += parts[p].segments;
+            counts.unsettled |= parts[p].unsettled;
+        }
+        if (!D::tight(leak)) widen(w);
         return total.total();
     }
 
