@@ -45,7 +45,7 @@ struct PackJob {
     int compute;
     int64_t rows;
     double* sums;
-    uint8_t* floored;
+    uint8_t* findings;
     Scratch* scratch;
 };
 
@@ -53,7 +53,7 @@ void pack_piece(void* context, int64_t piece, int worker) {
     PackJob& j = *static_cast<PackJob*>(context);
     const int64_t first = piece * j.rows;
     const int64_t last = std::min(first + j.rows, j.chains->n_labels);
-    level().pack(j.compute, j.chains, j.packing, first, last, j.sums, j.floored,
+    level().pack(j.compute, j.chains, j.packing, first, last, j.sums, j.findings,
                  &j.scratch[worker]);
 }
 
@@ -66,7 +66,6 @@ bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& sess
     out->floored = true;
     if (is_log(arithmetic) || c.per_edge) return true;
     out->reach = 0.0;
-    out->floored = false;
     const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
     const int64_t bytes = compute == kFloat32 ? 4 : 8;
     int64_t stride, size;
@@ -80,16 +79,19 @@ bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& sess
         out->columns = s.take(size * bytes);
     }
     double* sums = s.array<double>(c.n_labels);
-    uint8_t* floored = s.array<uint8_t>(c.n_labels);
+    uint8_t* findings = s.array<uint8_t>(c.n_labels);
     if (s.failed) return false;
     out->shift = level().max_finite(c.dtype, c.transition, c.n_labels * c.n_labels);
-    PackJob job{&c, out, compute, 64, sums, floored, session.temporary()};
+    PackJob job{&c, out, compute, 64, sums, findings, session.temporary()};
     while (job.rows * c.n_labels < 16384) job.rows *= 2;
     run_independent((c.n_labels + job.rows - 1) / job.rows, pack_piece, &job, threads, control);
+    uint8_t found = 0;
     for (int64_t l = 0; l < c.n_labels; ++l) {
         out->reach = std::max(out->reach, sums[l]);
-        out->floored |= floored[l] != 0;
+        found |= findings[l];
     }
+    out->floored = found & Packing::kFloored;
+    out->positive = !(found & Packing::kForbids);
     return true;
 }
 

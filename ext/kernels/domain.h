@@ -28,11 +28,7 @@ struct Packed {
     double shift;       // the largest transition log-potential
     T reach;            // R
     bool floored;       // some finite transition lies below Floor::kTransitionLog
-};
-
-struct Local {
-    double shift;  // largest log-potential of the position (0 if all are forbidden)
-    double sum;    // sum of exp(x - shift)
+    bool positive;      // no transition is forbidden
 };
 
 template <class In>
@@ -95,40 +91,55 @@ struct Linear {
           row(tmp),
           edge_row(tmp + g.Kp) {}
 
-    // The log-potentials of position i, composed where they are not just a row of unary.
-    VS_INLINE const T* scores(int64_t i, bool first, bool last) const {
+    // A position is entered in two steps, so that the first can be taken for several of them
+    // before the second waits for it. `x`: log-potentials, composed in `room` (Kp,) where they
+    // are not just a row of unary; `room` may be the later psi.
+    struct Seen {
+        const T* x;
+        T top;       // the largest
+        bool plain;  // nothing is forbidden, here or by a transition: no zeros to keep
+        bool any;    // not all are forbidden
+        double shift() const { return any ? static_cast<double>(top) : 0.0; }
+    };
+    VS_INLINE Seen look(int64_t i, bool first, bool last, T* room) const {
+        const T* x = room;
         if (sizeof(T) == sizeof(In) && !in.decorated(first, last)) {
-            return reinterpret_cast<const T*>(in.unary + i * K);
+            x = reinterpret_cast<const T*>(in.unary + i * K);
+        } else {
+            in.compose(i, first, last, room);
         }
-        in.compose(i, first, last, row);
-        return row;
+        bool plain;
+        const T top = row_top(x, K, &plain);
+        return {x, top, plain && e.positive, top > in.forbidden()};
     }
-    VS_INLINE Local local(int64_t i, bool first, bool last, T* psi) const {
-        const T* x = scores(i, first, last);
-        const T shift = row_max(x, K);
-        if (!(shift > in.forbidden())) {
-            std::memset(psi, 0, sizeof(T) * static_cast<size_t>(Kp));
-            return {0.0, 0.0};
+    // psi = exp(x - top); returns the sum.
+    VS_INLINE double local(const Seen& s, T* psi) const {
+        if (!s.any) {
+            clear(psi);
+            return 0.0;
         }
-        return {static_cast<double>(shift), static_cast<double>(row_exp(x, K, shift, psi))};
+        return static_cast<double>(s.plain ? row_exp<T, true>(s.x, K, s.top, psi)
+                                           : row_exp<T, false>(s.x, K, s.top, psi));
     }
     // local and absorb in one sweep.
-    VS_INLINE bool enter(int64_t i, bool first, bool last, const T* y, bool normalise, T* psi,
-                         T* out, double* scale, double* shift) const {
-        const T* x = scores(i, first, last);
-        const T top = row_max(x, K);
-        if (!(top > in.forbidden())) {
+    VS_INLINE bool enter(const Seen& s, const T* y, bool normalise, T* psi, T* out,
+                         double* scale) const {
+        if (!s.any) {
             clear(psi);
             clear(out);
-            *shift = 0.0;
             return true;
         }
-        *shift = static_cast<double>(top);
+        return s.plain ? enter_row<true>(s, y, normalise, psi, out, scale)
+                       : enter_row<false>(s, y, normalise, psi, out, scale);
+    }
+    template <bool PLAIN>
+    VS_INLINE bool enter_row(const Seen& s, const T* y, bool normalise, T* psi, T* out,
+                             double* scale) const {
         if (!normalise) {
-            row_exp_absorb<T, false>(x, K, Kp, top, y, psi, out);
+            row_exp_absorb<T, PLAIN, false>(s.x, K, s.top, y, psi, out);
             return true;
         }
-        const int ex = row_exp_absorb<T, true>(x, K, Kp, top, y, psi, out);
+        const int ex = row_exp_absorb<T, PLAIN, true>(s.x, K, s.top, y, psi, out);
         *scale += ex;
         return ex > kLowest;
     }
@@ -173,65 +184,77 @@ struct Linear {
     }
 
     // out = psi * y, scaled; false when scaling may have lost a reachable entry.
-    bool absorb(const T* psi, const T* y, bool normalise, T* out, double* scale) const {
+    bool absorb(const T* psi, bool plain, const T* y, bool normalise, T* out, double* scale) const {
         if (!normalise) {
-            row_absorb(psi, y, Kp, out);
+            plain ? row_absorb<T, true>(psi, y, K, out) : row_absorb<T, false>(psi, y, K, out);
             return true;
         }
-        const int ex = row_absorb_scaled<T, false>(psi, y, Kp, out, nullptr);
+        const int ex = plain ? row_absorb_scaled<T, true, false>(psi, y, K, out, nullptr)
+                             : row_absorb_scaled<T, false, false>(psi, y, K, out, nullptr);
         *scale += ex;
         return ex > kLowest;
     }
     // The same with the largest share of psi * y in its sum; 0 when nothing is left.
-    bool absorb_share(const T* psi, const T* y, T* out, double* scale, double* largest) const {
+    bool absorb_share(const T* psi, bool plain, const T* y, T* out, double* scale,
+                      double* largest) const {
         Share<T> share;
-        const int ex = row_absorb_scaled<T, true>(psi, y, Kp, out, &share);
+        const int ex = plain ? row_absorb_scaled<T, true, true>(psi, y, K, out, &share)
+                             : row_absorb_scaled<T, false, true>(psi, y, K, out, &share);
         *scale += ex;
         *largest = share.max > T(0) ? static_cast<double>(share.max / share.sum) : 0.0;
         return ex > kLowest;
     }
     static constexpr int kLowest = sizeof(T) == 8 ? -500 : -60;
+    // A marginal is made in two steps too: a product in a buffer, then its division.
     // p = a * b / mass into a caller's row; kWiden when the floors cannot be neglected.
     // PART: one of a and b is a caller's row.
     template <bool PART>
     vs::Status marginal(const T* a, const T* b, In* p, double* mass, double* leak) const {
-        return divide(row_product<T, PART>(a, b, K, row), a, b, p, mass, leak);
+        const Product<T> r = row_product<T, PART>(a, b, K, row);
+        const vs::Status status = massive(r, a, b, b);
+        return status == vs::kOk ? divide(r, row, p, mass, leak) : status;
     }
-    vs::Status divide(const Product<T>& r, const T* a, const T* b, In* p, double* mass,
-                      double* leak) const {
-        *mass = static_cast<double>(r.sum);
-        if (!(r.sum > T(0))) return overlap(a, b, b) ? vs::kWiden : vs::kInfeasible;
-        const T inverse = T(1) / r.sum;
-        if (!trusted(r, inverse, leak)) return vs::kWiden;
-        normalise(inverse, p);
-        return vs::kOk;
-    }
-    // The same for padded rows, and the message that goes on: out = psi * b. `kept`: as absorb.
-    vs::Status marginal_absorb(const T* a, const T* b, const T* psi, bool normalise_out, In* p,
-                               double* mass, double* leak, T* out, bool* kept) const {
+    // product = a * b, and the message that goes on: out = psi * b. `kept`: as absorb.
+    VS_INLINE Product<T> product_absorb(const T* a, const T* b, const T* psi, bool plain,
+                                        bool normalise_out, T* product, T* out, bool* kept) const {
         int ex = 0;
-        const Product<T> r = normalise_out
-                                 ? row_product_absorb<T, true>(a, b, psi, Kp, row, out, &ex)
-                                 : row_product_absorb<T, false>(a, b, psi, Kp, row, out, &ex);
+        const Product<T> r =
+            plain ? (normalise_out
+                         ? row_product_absorb<T, true, true>(a, b, psi, K, product, out, &ex)
+                         : row_product_absorb<T, true, false>(a, b, psi, K, product, out, &ex))
+                  : (normalise_out
+                         ? row_product_absorb<T, false, true>(a, b, psi, K, product, out, &ex)
+                         : row_product_absorb<T, false, false>(a, b, psi, K, product, out, &ex));
         *kept = ex > kLowest;
-        return divide(r, a, b, p, mass, leak);
+        return r;
     }
-    // p = psi * f * b / mass; peak: the largest p (only when PEAK).
-    template <bool PEAK>
-    vs::Status actual(const T* psi, const T* f, const T* b, In* p, double* mass, double* peak,
-                      double* leak) const {
-        const Product<T> r = row_product3<T, PEAK>(psi, f, b, K, row);
+    // product = psi * f * b; MAX: with its largest entry.
+    template <bool MAX>
+    VS_INLINE Product<T> product3(const T* psi, bool plain, const T* f, const T* b,
+                                  T* product) const {
+        return plain ? row_product3<T, true, MAX>(psi, f, b, K, product)
+                     : row_product3<T, false, MAX>(psi, f, b, K, product);
+    }
+    // What a product of a, b and c says: kOk when there is mass.
+    VS_INLINE vs::Status massive(const Product<T>& r, const T* a, const T* b, const T* c) const {
+        if (r.sum > T(0)) return vs::kOk;
+        return overlap(a, b, c) ? vs::kWiden : vs::kInfeasible;
+    }
+    // p = product / mass. The largest p is peak(r) afterwards.
+    VS_INLINE vs::Status divide(const Product<T>& r, const T* product, In* p, double* mass,
+                                double* leak) const {
         *mass = static_cast<double>(r.sum);
-        if (!(r.sum > T(0))) return overlap(psi, f, b) ? vs::kWiden : vs::kInfeasible;
         const T inverse = T(1) / r.sum;
         if (!trusted(r, inverse, leak)) return vs::kWiden;
-        normalise(inverse, p);
-        if (PEAK) *peak = static_cast<double>(static_cast<In>(r.max * inverse));
+        normalise(product, inverse, p);
         return vs::kOk;
     }
-    void normalise(T factor, In* p) const {  // p = row * factor
-        if (sizeof(T) == sizeof(In)) return row_scale_out(row, K, factor, reinterpret_cast<T*>(p));
-        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(row[k] * factor);
+    static double peak(const Product<T>& r) {
+        return static_cast<double>(static_cast<In>(r.max * (T(1) / r.sum)));
+    }
+    VS_INLINE void normalise(const T* x, T factor, In* p) const {  // p = x * factor
+        if (sizeof(T) == sizeof(In)) return row_scale_out(x, K, factor, reinterpret_cast<T*>(p));
+        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(x[k] * factor);
     }
     bool overlap(const T* a, const T* b, const T* c) const {  // some label alive in all
         for (int k = 0; k < K; ++k) {
@@ -366,22 +389,28 @@ struct Log {
 
     static double nothing() { return -INFINITY; }
 
-    Local local(int64_t i, bool first, bool last, double* psi) const {
-        in.compose(i, first, last, psi);
-        for (int k = K; k < Kp; ++k) psi[k] = nothing();
-        const double shift = row_max(psi, K);
-        if (!(shift > nothing())) return {0.0, 0.0};
+    struct Seen {
+        double top, sum;
+        bool plain, any;
+        double shift() const { return any ? top : 0.0; }
+    };
+    // psi is made in the first step: `room` has to be it.
+    Seen look(int64_t i, bool first, bool last, double* room) const {
+        in.compose(i, first, last, room);
+        for (int k = K; k < Kp; ++k) room[k] = nothing();
+        const double top = row_max(room, K);
+        if (!(top > nothing())) return {0.0, 0.0, false, false};
         double sum = 0.0;
         for (int k = 0; k < K; ++k) {
-            psi[k] -= shift;
-            sum += std::exp(psi[k]);
+            room[k] -= top;
+            sum += std::exp(room[k]);
         }
-        return {shift, sum};
+        return {top, sum, false, true};
     }
-    bool enter(int64_t i, bool first, bool last, const double* y, bool normalise, double* psi,
-               double* out, double* scale, double* shift) const {
-        *shift = local(i, first, last, psi).shift;
-        return absorb(psi, y, normalise, out, scale);
+    double local(const Seen& s, double*) const { return s.sum; }
+    bool enter(const Seen&, const double* y, bool normalise, double* psi, double* out,
+               double* scale) const {
+        return absorb(psi, false, y, normalise, out, scale);
     }
     void prefetch(int64_t) const {}
     void ones(double* y) const {
@@ -420,7 +449,7 @@ struct Log {
         for (int l = K; l < Kp; ++l) own[l] = nothing();
         return own;
     }
-    bool absorb(const double* psi, const double* y, bool normalise, double* out,
+    bool absorb(const double* psi, bool, const double* y, bool normalise, double* out,
                 double* scale) const {
         double top = nothing();
         for (int k = 0; k < K; ++k) {
@@ -434,49 +463,53 @@ struct Log {
         }
         return true;
     }
-    bool absorb_share(const double* psi, const double* y, double* out, double* scale,
+    bool absorb_share(const double* psi, bool, const double* y, double* out, double* scale,
                       double* largest) const {
-        absorb(psi, y, true, out, scale);
+        absorb(psi, false, y, true, out, scale);
         double sum = 0.0;
         for (int k = 0; k < K; ++k) sum += std::exp(out[k]);  // the largest is exp(0)
         *largest = sum > 0.0 ? 1.0 / sum : 0.0;
         return true;
     }
     template <bool PART>
-    vs::Status marginal(const double* a, const double* b, In* p, double* mass, double*) const {
-        double peak;
+    vs::Status marginal(const double* a, const double* b, In* p, double* mass, double* leak) const {
         for (int k = 0; k < K; ++k) row[k] = a[k] + b[k];
-        return write<false>(p, mass, &peak);
+        const Product<double> r = total(row);
+        const vs::Status status = massive(r, a, b, b);
+        return status == vs::kOk ? divide(r, row, p, mass, leak) : status;
     }
-    vs::Status marginal_absorb(const double* a, const double* b, const double* psi, bool normalise,
-                               In* p, double* mass, double* leak, double* out, bool* kept) const {
+    Product<double> product_absorb(const double* a, const double* b, const double* psi, bool,
+                                   bool normalise, double* product, double* out, bool* kept) const {
         double unused = 0.0;
-        *kept = absorb(psi, b, normalise, out, &unused);
-        return marginal<false>(a, b, p, mass, leak);
+        *kept = absorb(psi, false, b, normalise, out, &unused);
+        for (int k = 0; k < K; ++k) product[k] = a[k] + b[k];
+        return total(product);
     }
-    template <bool PEAK>
-    vs::Status actual(const double* psi, const double* f, const double* b, In* p, double* mass,
-                      double* peak, double*) const {
-        for (int k = 0; k < K; ++k) row[k] = psi[k] + f[k] + b[k];
-        return write<PEAK>(p, mass, peak);
+    template <bool MAX>
+    Product<double> product3(const double* psi, bool, const double* f, const double* b,
+                             double* product) const {
+        for (int k = 0; k < K; ++k) product[k] = psi[k] + f[k] + b[k];
+        return total(product);
     }
-    template <bool PEAK>
-    vs::Status write(In* p, double* mass, double* peak) const {
-        *mass = log_sum_exp(row);
-        if (!(*mass > nothing())) {
-            for (int k = 0; k < K; ++k) p[k] = In(0);
-            return vs::kInfeasible;
-        }
+    Product<double> total(double* product) const {
+        for (int k = K; k < Kp; ++k) product[k] = nothing();
+        return {log_sum_exp(product), row_max(product, K), 0.0, 0.0};
+    }
+    vs::Status massive(const Product<double>& r, const double*, const double*,
+                       const double*) const {
+        return r.sum > nothing() ? vs::kOk : vs::kInfeasible;
+    }
+    vs::Status divide(const Product<double>& r, const double* product, In* p, double* mass,
+                      double*) const {
+        *mass = r.sum;
         // A second normalisation removes the rounding of the first from the sum.
-        double top = 0.0, sum = 0.0;
-        for (int k = 0; k < K; ++k) {
-            row[k] = std::exp(row[k] - *mass);
-            sum += row[k];
-            if (row[k] > top) top = row[k];
-        }
-        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(row[k] / sum);
-        if (PEAK) *peak = static_cast<double>(static_cast<In>(top / sum));
+        double sum = 0.0;
+        for (int k = 0; k < K; ++k) sum += std::exp(product[k] - r.sum);
+        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(std::exp(product[k] - r.sum) / sum);
         return vs::kOk;
+    }
+    static double peak(const Product<double>& r) {
+        return static_cast<double>(static_cast<In>(std::exp(r.max - r.sum)));
     }
     double log_sum(const double* a) const { return log_sum_exp(a); }
     double log_mass(double mass) const { return mass; }

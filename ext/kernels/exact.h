@@ -28,11 +28,13 @@ struct Lane {
     T* psi_rows;             // (n, Kp) stored local factors, or null: computed again
     int64_t stride;          // from one stored row to the next
     T *psi, *y, *message;    // (Kp,) local factor, incoming, outgoing
+    T* product;              // (Kp,) of both directions
     double scale;            // taken out of forward messages, in units of D::kUnit
     double edge_shift;       // per-edge shifts
     Sum shift;               // local shifts
     double log_end;          // log sum of the last forward message
     vs::Status status;
+    bool plain;     // so were all rows of psi_rows (see Local)
     bool prepared;  // the backward message to send has been made with the last marginal
     double mass;    // of the last marginal written
     double leak;    // what floors may have added, relative to Z
@@ -54,16 +56,18 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.out = out ? out + s.begin * d.K : nullptr;
     s.alpha = s.psi_rows = nullptr;
     s.stride = d.Kp;
-    T* p = scratch.array<T>(3 * static_cast<int64_t>(d.Kp));
+    T* p = scratch.array<T>(4 * static_cast<int64_t>(d.Kp));
     s.row = scratch.array<typename D::In>(d.Kp);
     if (p == nullptr || s.row == nullptr) return false;
     s.psi = p;
     s.y = p + d.Kp;
     s.message = p + 2 * d.Kp;
-    for (int i = 0; i < 3; ++i) d.clear(p + i * d.Kp);
+    s.product = p + 3 * d.Kp;
+    for (int i = 0; i < 4; ++i) d.clear(p + i * d.Kp);
     s.scale = s.edge_shift = s.log_end = s.mass = s.leak = 0.0;
     s.shift = Sum();
     s.status = vs::kOk;
+    s.plain = true;
     s.prepared = false;
     return true;
 }
@@ -94,21 +98,25 @@ class Exact {
                 }
                 d_.forward(edge, m, x, y, shift);
             }
+            typename D::Seen seen[kGroup];
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
-                T* psi = s.psi_rows ? s.psi_rows + i * s.stride : s.psi;
-                T* a = s.alpha ? s.alpha + i * s.stride : s.message;
+                seen[r] = d_.look(s.begin + i, i == 0, i == s.n - 1, psi_of(s, i));
                 if (i + kAhead < s.n) {
                     d_.prefetch(s.begin + i + kAhead);
                     if (!s.alpha) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
                 }
                 if (i == 0) d_.ones(s.y);
-                double local = 0.0;
-                if (!d_.enter(s.begin + i, i == 0, i == s.n - 1, s.y,
-                              i % D::kEvery == D::kEvery - 1, psi, a, &s.scale, &local)) {
+            }
+            for (int r = 0; r < m; ++r) {
+                Lane<D>& s = lanes[r];
+                T* a = s.alpha ? s.alpha + i * s.stride : s.message;
+                if (!d_.enter(seen[r], s.y, i % D::kEvery == D::kEvery - 1, psi_of(s, i), a,
+                              &s.scale)) {
                     s.status = vs::kWiden;
                 }
-                s.shift.add(local);
+                s.plain = s.plain && seen[r].plain;
+                s.shift.add(seen[r].shift());
                 s.edge_shift += shift[r];
                 if (i == s.n - 1) s.log_end = d_.log_sum(a);
                 if (role == Role::kMeet) {
@@ -144,12 +152,16 @@ class Exact {
                 }
                 if (!s.prepared) {
                     const T* psi = s.psi;
+                    bool plain = s.plain;
                     if (s.psi_rows) {
                         psi = s.psi_rows + (i + 1) * s.stride;
                     } else {
-                        d_.local(s.begin + i + 1, false, j == 1, s.psi);
+                        const typename D::Seen seen =
+                            d_.look(s.begin + i + 1, false, j == 1, s.psi);
+                        d_.local(seen, s.psi);
+                        plain = seen.plain;
                     }
-                    if (!d_.absorb(psi, s.y, j % D::kEvery == 0, s.message, &unused)) {
+                    if (!d_.absorb(psi, plain, s.y, j % D::kEvery == 0, s.message, &unused)) {
                         s.status = vs::kWiden;
                     }
                 }
@@ -159,6 +171,10 @@ class Exact {
                 edge[r] = s.edge + i;
             }
             if (j > 0) d_.backward(edge, m, x, y);
+            if (!Sink::kActive && role == Role::kMeet && lanes[0].psi_rows) {
+                meet_and_send(lanes, m, j);
+                continue;
+            }
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 const int64_t i = s.n - 1 - j;
@@ -167,15 +183,6 @@ class Exact {
                     continue;
                 }
                 const T* a = s.alpha ? s.alpha + i * s.stride : nullptr;
-                if (!Sink::kActive && a && s.psi_rows) {
-                    bool kept = true;
-                    note(s, d_.marginal_absorb(a, s.y, s.psi_rows + i * s.stride,
-                                               (j + 1) % D::kEvery == 0, output(s, i), &s.mass,
-                                               &s.leak, s.message, &kept));
-                    if (!kept) note(s, vs::kWiden);
-                    s.prepared = true;
-                    continue;
-                }
                 meet(s, i, a, s.y);
                 if (Sink::kActive && j > 0 && s.status == vs::kOk) {
                     sink.edge(d_, s, i, a, s.message);
@@ -210,6 +217,32 @@ class Exact {
     static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use
 
   private:
+    T* psi_of(const Lane<D>& s, int64_t i) const {
+        return s.psi_rows ? s.psi_rows + i * s.stride : s.psi;
+    }
+    // Marginals at j from the end, and the backward messages to send from there.
+    void meet_and_send(Lane<D>* lanes, int m, int64_t j) {
+        Product<T> product[kGroup];
+        vs::Status status[kGroup];
+        for (int r = 0; r < m; ++r) {
+            Lane<D>& s = lanes[r];
+            const int64_t at = (s.n - 1 - j) * s.stride;
+            bool kept = true;
+            product[r] = d_.product_absorb(s.alpha + at, s.y, s.psi_rows + at, s.plain,
+                                           (j + 1) % D::kEvery == 0, s.product, s.message, &kept);
+            status[r] = d_.massive(product[r], s.alpha + at, s.y, s.y);
+            if (!kept) note(s, vs::kWiden);
+            s.prepared = true;
+        }
+        for (int r = 0; r < m; ++r) {
+            Lane<D>& s = lanes[r];
+            const int64_t i = s.n - 1 - j;
+            note(s, status[r]);
+            if (status[r] == vs::kOk) {
+                note(s, d_.divide(product[r], s.product, output(s, i), &s.mass, &s.leak));
+            }
+        }
+    }
     // The marginal at i from alpha `a` and incoming backward `b`; the one that is null was
     // stored in the output row.
     void meet(Lane<D>& s, int64_t i, const T* a, const T* b) {

@@ -228,7 +228,7 @@ class LongIslands {
             if (i <= cut_[n_cuts_ - 1]) continue;
             while (i < n_ && !s_.island(i)) {
                 if (!w.t.go_on()) return vs::kCancelled;
-                if (!s_.local(w, i)) return w.status;
+                if (!s_.locals(w, i, i + 1)) return w.status;
                 if (s_.island(i)) break;
                 ++i;
             }

@@ -81,6 +81,7 @@ class Islands {
         kFlipped = 4,
         kForward = 8,    // changed: messages to the right must be computed again
         kBackward = 16,  // ... to the left
+        kPlain = 32,     // the local factor forbids nothing (see Linear::Seen)
         kDoomed = 64,    // to be released in this round
         kLocal = 128,    // an island by its local factor
     };
@@ -144,6 +145,7 @@ class Islands {
     }
 
     bool island(int64_t i) const { return flag[i] & kIsland; }
+    bool plain(int64_t i) const { return flag[i] & kPlain; }
 
     // Where local factors of [lo, hi) are kept: rows of Kp, or null for nowhere.
     void store_psi(int64_t lo, int64_t hi, T* rows, int stride) {
@@ -152,26 +154,43 @@ class Islands {
 
     const T* psi(Worker& w, int64_t i) {
         if (psi_at[i]) return psi_at[i];
-        w.d.local(begin + i, i == 0, i == n - 1, w.psi);
+        w.d.local(w.d.look(begin + i, i == 0, i == n - 1, w.psi), w.psi);
         return w.psi;
     }
 
-    // The local factor of i; an island when its mode reaches zeta.
-    bool local(Worker& w, int64_t i) {
-        T* p = psi_at[i] ? psi_at[i] : w.psi;
-        // Also beyond the sequence: the next one usually follows in memory.
-        w.d.prefetch(begin + i + kAhead);
-        row_prefetch_write(out + i * w.d.K, w.d.K);
-        const Local l = w.d.local(begin + i, i == 0, i == n - 1, p);
-        shift[i] = l.shift;
-        if (!(l.sum > 0.0)) {
-            w.status = vs::kInfeasible;
-            return false;
-        }
-        // An island at a cut is known already, and another thread may be reading it.
-        if (!island(i) && 1.0 >= zeta * l.sum) {
-            become(i, row_find(p, w.d.K, D::one()));
-            flag[i] |= kLocal;
+    // The local factors of [lo, hi); an island where the mode reaches zeta. A few at a time, sweep
+    // by sweep: decisions are hard to predict, and sums take long to arrive.
+    bool locals(Worker& w, int64_t lo, int64_t hi) {
+        D& d = w.d;
+        typename D::Seen seen[kTogether];
+        T* p[kTogether];
+        double sum[kTogether];
+        for (int64_t i0 = lo; i0 < hi; i0 += kTogether) {
+            const int m = static_cast<int>(hi - i0 < kTogether ? hi - i0 : kTogether);
+            for (int r = 0; r < m; ++r) {
+                const int64_t i = i0 + r;
+                // Also beyond the sequence: the next one usually follows in memory.
+                d.prefetch(begin + i + kAhead);
+                row_prefetch_write(out + i * d.K, d.K);
+                p[r] = psi_at[i] ? psi_at[i] : w.slots + r * d.Kp;
+                seen[r] = d.look(begin + i, i == 0, i == n - 1, p[r]);
+            }
+            for (int r = 0; r < m; ++r) sum[r] = d.local(seen[r], p[r]);
+            for (int r = 0; r < m; ++r) {
+                const int64_t i = i0 + r;
+                shift[i] = seen[r].shift();
+                if (!(sum[r] > 0.0)) {
+                    w.status = vs::kInfeasible;
+                    return false;
+                }
+                // An island at a cut is known already, and another thread may be reading it.
+                if (island(i)) continue;
+                if (seen[r].plain) flag[i] |= kPlain;
+                if (1.0 >= zeta * sum[r]) {
+                    become(i, row_find(p[r], d.K, D::one()));
+                    flag[i] |= kLocal;
+                }
+            }
         }
         return true;
     }
@@ -197,7 +216,7 @@ class Islands {
         }
         if (!ready) {
             scale = 0.0;
-            if (!d.absorb(psi(w, i - 1), f[i - 1], true, x, &scale)) {
+            if (!d.absorb(psi(w, i - 1), plain(i - 1), f[i - 1], true, x, &scale)) {
                 widen(w);
                 return Pull::kFailed;
             }
@@ -226,7 +245,7 @@ class Islands {
         }
         if (!ready) {
             scale = 0.0;
-            if (!d.absorb(psi(w, i + 1), b[i + 1], true, x, &scale)) {
+            if (!d.absorb(psi(w, i + 1), plain(i + 1), b[i + 1], true, x, &scale)) {
                 widen(w);
                 return Pull::kFailed;
             }
@@ -256,35 +275,19 @@ class Islands {
 
     // m'_i from both messages; notes the event that it calls for.
     bool actual(Worker& w, int64_t i) {
-        D& d = w.d;
-        In* p = out + i * d.K;
-        const T* local = psi(w, i);
-        double mass = 0.0, peak = 0.0, added = 0.0;
-        event[i] = kNone;
-        const bool holds = island(i);
-        // Above one half an island's own probability tells that its value is the mode.
-        const bool alone = holds && zeta > 0.5;
-        const vs::Status s =
-            alone ? d.template actual<false>(local, f[i], b[i], p, &mass, &peak, &added)
-                  : d.template actual<true>(local, f[i], b[i], p, &mass, &peak, &added);
-        if (s == vs::kWiden) return widen(w);
-        if (s == vs::kInfeasible) {
-            event[i] = kDead;
-            return true;
-        }
-        mass_of[i] = mass;
-        leak_of[i] = static_cast<float>(added);
-        if (!holds) {
-            if (peak >= zeta && !(flag[i] & kReleased)) event[i] = kBecome;
-            return true;
-        }
-        const int v = held[i];
-        const double pv = static_cast<double>(p[v]);
-        if (pv >= zeta && (alone || pv >= peak)) return true;
-        if (!D::alive(f[i][v]) || !D::alive(b[i][v])) {
-            event[i] = kContradiction;
-        } else {
-            event[i] = static_cast<double>(row_max(p, d.K)) >= zeta ? kFlip : kRelease;
+        Pending m;
+        multiply(w, i, w.d.row, m);
+        return conclude(w, m, w.d.row);
+    }
+    // The same for a list of positions, when no gap is under way.
+    bool actuals(Worker& w, const int64_t* at, int64_t count) {
+        Pending m[kTogether];
+        for (int64_t q0 = 0; q0 < count; q0 += kTogether) {
+            const int c = static_cast<int>(count - q0 < kTogether ? count - q0 : kTogether);
+            for (int r = 0; r < c; ++r) multiply(w, at[q0 + r], w.slots + r * w.d.Kp, m[r]);
+            for (int r = 0; r < c; ++r) {
+                if (!conclude(w, m[r], w.slots + r * w.d.Kp)) return false;
+            }
         }
         return true;
     }
@@ -293,9 +296,7 @@ class Islands {
     // First the local factors: gaps are appended to `gaps` (room for (hi - lo + 1) / 2).
     bool find_gaps(Worker& w, int64_t lo, int64_t hi, vs::Status* status, GapRun<D>* gaps,
                    int64_t* n_gaps) {
-        for (int64_t i = lo; i < hi; ++i) {
-            if (!local(w, i)) return false;
-        }
+        if (!locals(w, lo, hi)) return false;
         for (int64_t a = lo; a < hi;) {
             if (island(a)) {
                 ++a;
@@ -313,14 +314,22 @@ class Islands {
     // Then the gaps (run_gaps), then the local islands. Messages into hi from the left and into
     // lo from the right are computed too; m' of lo is left to the caller when lo > 0.
     bool close_span(Worker& w, int64_t lo, int64_t hi) {
+        int64_t at[kTogether];
+        int m = 0;
         for (int64_t i = lo; i < hi; ++i) {
             if (!(flag[i] & kLocal)) continue;
             // Messages out of a gap have been sent by its run.
             const bool whole = i > lo || i == 0;
             if (whole && (i == 0 || (flag[i - 1] & kLocal)) && !pull_forward(w, i)) return false;
             if ((i == n - 1 || (flag[i + 1] & kLocal)) && !pull_backward(w, i)) return false;
-            if (whole && !actual(w, i)) return false;
+            if (!whole) continue;
+            at[m++] = i;
+            if (m == kTogether) {
+                if (!actuals(w, at, m)) return false;
+                m = 0;
+            }
         }
+        if (!actuals(w, at, m)) return false;
         return hi >= n || !(flag[hi - 1] & kLocal) || pull_forward(w, hi);
     }
 
@@ -482,8 +491,8 @@ class Islands {
         return false;
     }
     bool refresh(Worker& w, const int64_t* touched, int64_t count) {
+        if (!actuals(w, touched, count)) return false;
         for (int64_t q = 0; q < count; ++q) {
-            if (!actual(w, touched[q])) return false;
             stale[touched[q]].store(0, std::memory_order_relaxed);
         }
         return true;
@@ -547,6 +556,53 @@ class Islands {
 
   private:
     static constexpr int64_t kAhead = 8;  // rows between a prefetch and its use
+    static constexpr int kTogether = 4;   // rows in flight
+
+    // A marginal between its product and its division.
+    struct Pending {
+        int64_t i;
+        Product<T> product;
+        vs::Status massive;
+        bool alone;  // an island's own probability tells: above one half it is the mode
+    };
+    VS_INLINE void multiply(Worker& w, int64_t i, T* product, Pending& m) {
+        const D& d = w.d;
+        const T* local = psi(w, i);
+        m.i = i;
+        m.alone = zeta > 0.5 && island(i);
+        m.product = m.alone ? d.template product3<false>(local, plain(i), f[i], b[i], product)
+                            : d.template product3<true>(local, plain(i), f[i], b[i], product);
+        m.massive = d.massive(m.product, local, f[i], b[i]);
+    }
+    VS_INLINE bool conclude(Worker& w, const Pending& m, const T* product) {
+        const D& d = w.d;
+        const int64_t i = m.i;
+        In* p = out + i * d.K;
+        double mass = 0.0, added = 0.0;
+        event[i] = kNone;
+        vs::Status s = m.massive;
+        if (s == vs::kOk) s = d.divide(m.product, product, p, &mass, &added);
+        if (s == vs::kWiden) return widen(w);
+        if (s == vs::kInfeasible) {
+            event[i] = kDead;
+            return true;
+        }
+        mass_of[i] = mass;
+        leak_of[i] = static_cast<float>(added);
+        if (!island(i)) {
+            if (D::peak(m.product) >= zeta && !(flag[i] & kReleased)) event[i] = kBecome;
+            return true;
+        }
+        const int v = held[i];
+        const double pv = static_cast<double>(p[v]);
+        if (pv >= zeta && (m.alone || pv >= D::peak(m.product))) return true;
+        if (!D::alive(f[i][v]) || !D::alive(b[i][v])) {
+            event[i] = kContradiction;
+        } else {
+            event[i] = static_cast<double>(row_max(p, d.K)) >= zeta ? kFlip : kRelease;
+        }
+        return true;
+    }
 
     bool need_forward(Worker& w, GapRun<D>& r) {
         if (r.waited) return r.waited = false;
@@ -566,7 +622,8 @@ class Islands {
     bool decide_early(Worker& w, GapRun<D>& r, const T* message) {
         r.scale = 0.0;
         double largest;
-        if (!w.d.absorb_share(psi(w, r.i), message, r.x, &r.scale, &largest)) return widen(w);
+        if (!w.d.absorb_share(psi(w, r.i), plain(r.i), message, r.x, &r.scale, &largest))
+            return widen(w);
         r.ready = r.i;
         if (largest > 0.0 && largest >= zeta) become(r.i, row_argmax(r.x, w.d.K));
         return true;

@@ -14,12 +14,13 @@ Packed<T> packed_view(const vs::Packing& p) {
             static_cast<const T*>(p.columns),
             p.shift,
             static_cast<T>(p.reach),
-            p.floored};
+            p.floored,
+            p.positive};
 }
 
 template <class T, class In>
 static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l1, double* sums,
-                      uint8_t* floored, vs::Scratch* scratch) {
+                      uint8_t* findings, vs::Scratch* scratch) {
     constexpr int VN = Vec<T>::N;
     const Tiling<T> g(c->n_labels);
     const int K = g.K;
@@ -41,14 +42,17 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
             const In* t = d.in_edge(0) + (l + r) * K;
             d.exp_transition(t, static_cast<T>(p->shift), e);
             T sum = T(0);
-            uint8_t low = 0;
+            uint8_t found = 0;
             for (int k = 0; k < K; ++k) {
                 sum += e[k];
-                low |= t[k] > in.forbidden() &&
-                       static_cast<T>(t[k]) - static_cast<T>(p->shift) < Floor<T>::kTransitionLog;
+                const bool allowed = t[k] > in.forbidden();
+                const T x = static_cast<T>(t[k]) - static_cast<T>(p->shift);
+                found |= !allowed                       ? vs::Packing::kForbids
+                         : x < Floor<T>::kTransitionLog ? vs::Packing::kFloored
+                                                        : 0;
             }
             sums[l + r] = static_cast<double>(sum);
-            floored[l + r] = low;
+            findings[l + r] = found;
             for (int t2 = 0; t2 < g.n_tiles; ++t2) {
                 const int width = g.width(t2), column = g.first_unit(t2) * VN;
                 T* out = forward + g.offset(t2) + (l + r) * width;
@@ -83,13 +87,13 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
 }
 
 static void pack(int compute, const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l1,
-                 double* sums, uint8_t* floored, vs::Scratch* scratch) {
+                 double* sums, uint8_t* findings, vs::Scratch* scratch) {
     if (c->dtype == vs::kFloat64) {
-        pack_rows<double, double>(c, p, l0, l1, sums, floored, scratch);
+        pack_rows<double, double>(c, p, l0, l1, sums, findings, scratch);
     } else if (compute == vs::kFloat32) {
-        pack_rows<float, float>(c, p, l0, l1, sums, floored, scratch);
+        pack_rows<float, float>(c, p, l0, l1, sums, findings, scratch);
     } else {
-        pack_rows<double, float>(c, p, l0, l1, sums, floored, scratch);
+        pack_rows<double, float>(c, p, l0, l1, sums, findings, scratch);
     }
 }
 

@@ -63,23 +63,62 @@ VS_INLINE T row_max(const T* x, int K) {
     return m.hmax();
 }
 
-// psi[k] = exp(x[k] - shift); returns the sum.
+// row_max; `plain`: no entry is -inf.
 template <class T>
+VS_INLINE T row_top(const T* x, int K, bool* plain) {
+    using V = Vec<T>;
+    V high = V::set1(-static_cast<T>(INFINITY)), low = V::set1(static_cast<T>(INFINITY));
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) {
+        const V v = V::load(x + k);
+        high = V::max(high, v);
+        low = V::min(low, v);
+    }
+    if (k < K) {
+        const V v = V::load_part(x + k, K - k, x[0]);
+        high = V::max(high, v);
+        low = V::min(low, v);
+    }
+    *plain = low.ge(V::set1(ExpConst<T>::kMostNegative)) == (1u << V::N) - 1u;
+    return high.hmax();
+}
+
+// Verbs have a PLAIN variant for rows without forbidden labels, without the masks that keep zeros
+// zero; the pads of the last, partial vector are zeroed by its number of lanes. Same bits.
+template <bool B>
+struct Flag {
+    static constexpr bool value = B;
+};
+// f(k, m, whole): m lanes from k on; `whole` tells at compile time that m is all of them.
+template <class T, class F>
+VS_INLINE void for_row(int K, F f) {
+    using V = Vec<T>;
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) f(k, V::N, Flag<true>());
+    if (k < K) f(k, K - k, Flag<false>());
+}
+// exp(x[k..k+m) - shift), 0 beyond m.
+template <class T, bool PLAIN, bool WHOLE>
+VS_INLINE Vec<T> exp_scores(const T* x, int m, T shift, Vec<T> s) {
+    using V = Vec<T>;
+    if (PLAIN) {
+        const V e = exp_floor<T>((WHOLE ? V::load(x) : V::load_part(x, m, shift)) - s);
+        return WHOLE ? e : e.first(m);
+    }
+    return exp_shifted<T>(WHOLE ? V::load(x) : V::load_part(x, m, -static_cast<T>(INFINITY)), s);
+}
+
+// psi[k] = exp(x[k] - shift); returns the sum.
+template <class T, bool PLAIN>
 VS_INLINE T row_exp(const T* x, int K, T shift, T* psi) {
     using V = Vec<T>;
     const V s = V::set1(shift);
     V sum = V::set1(T(0));
-    int k = 0;
-    for (; k + V::N <= K; k += V::N) {
-        const V e = exp_shifted<T>(V::load(x + k), s);
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        const V e = exp_scores<T, PLAIN, whole.value>(x + k, m, shift, s);
         e.store(psi + k);
         sum = sum + e;
-    }
-    if (k < K) {
-        const V e = exp_shifted<T>(V::load_part(x + k, K - k, -static_cast<T>(INFINITY)), s);
-        e.store(psi + k);
-        sum = sum + e;
-    }
+    });
     return sum.hsum();
 }
 
@@ -89,72 +128,72 @@ struct Share {
     T max, sum;
 };
 
-// psi * y, reachable entries held at the floor.
-template <class T>
-VS_INLINE Vec<T> floored(Vec<T> psi, Vec<T> y, Vec<T> product, Vec<T> floor) {
-    return Vec<T>::where_positive(psi, y, Vec<T>::max(product, floor));
+// psi * y, reachable entries held at the floor, 0 beyond m lanes.
+template <class T, bool PLAIN, bool WHOLE>
+VS_INLINE Vec<T> floored(Vec<T> psi, Vec<T> y, Vec<T> product, Vec<T> floor, int m) {
+    const Vec<T> held = Vec<T>::max(product, floor);
+    if (PLAIN) return WHOLE ? held : held.first(m);
+    return Vec<T>::where_positive(psi, y, held);
 }
 
-template <class T>
-VS_INLINE void row_absorb(const T* psi, const T* y, int Kp, T* out) {
+template <class T, bool PLAIN>
+VS_INLINE void row_absorb(const T* psi, const T* y, int K, T* out) {
     using V = Vec<T>;
     const V floor = V::set1(Floor<T>::kMessage);
-    for (int k = 0; k < Kp; k += V::N) {
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
         const V a = V::load(psi + k), b = V::load(y + k);
-        floored<T>(a, b, a * b, floor).store(out + k);
-    }
+        floored<T, PLAIN, whole.value>(a, b, a * b, floor, m).store(out + k);
+    });
 }
 
 // The second half of scaling: out = psi * y * 2^-e with e the exponent of `top`, the largest
 // product; returns e.
-template <class T>
-VS_INLINE int row_absorb_by(const T* psi, const T* y, int Kp, T top, T* out) {
+template <class T, bool PLAIN>
+VS_INLINE int row_absorb_by(const T* psi, const T* y, int K, T top, T* out) {
     using V = Vec<T>;
     const V floor = V::set1(Floor<T>::kMessage);
     const int e = top > T(0) ? exponent_of(top) : 0;
     const V scale = V::set1(power_of_two(-e, T(0)));
-    for (int k = 0; k < Kp; k += V::N) {
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
         const V a = V::load(psi + k), b = V::load(y + k);
-        floored<T>(a, b, a * b * scale, floor).store(out + k);
-    }
+        floored<T, PLAIN, whole.value>(a, b, a * b * scale, floor, m).store(out + k);
+    });
     return e;
 }
 
 // out = psi * y, scaled by a power of two so that the largest lies in [1, 2); returns the exponent
 // taken out. Share (SHARE only): of psi * y before.
-template <class T, bool SHARE>
-VS_INLINE int row_absorb_scaled(const T* psi, const T* y, int Kp, T* out, Share<T>* share) {
+template <class T, bool PLAIN, bool SHARE>
+VS_INLINE int row_absorb_scaled(const T* psi, const T* y, int K, T* out, Share<T>* share) {
     using V = Vec<T>;
     V top = V::set1(T(0)), sum = top;
-    for (int k = 0; k < Kp; k += V::N) {
+    for (int k = 0; k < K; k += V::N) {
         const V z = V::load(psi + k) * V::load(y + k);
         top = V::max(top, z);
         if (SHARE) sum = sum + z;
     }
     const T m = top.hmax();
     if (SHARE) *share = {m, sum.hsum()};
-    return row_absorb_by(psi, y, Kp, m, out);
+    return row_absorb_by<T, PLAIN>(psi, y, K, m, out);
 }
 
 // row_exp and row_absorb (SCALED: row_absorb_scaled) in one sweep: psi and out = psi * y.
-template <class T, bool SCALED>
-VS_INLINE int row_exp_absorb(const T* x, int K, int Kp, T shift, const T* y, T* psi, T* out) {
+template <class T, bool PLAIN, bool SCALED>
+VS_INLINE int row_exp_absorb(const T* x, int K, T shift, const T* y, T* psi, T* out) {
     using V = Vec<T>;
     const V s = V::set1(shift), floor = V::set1(Floor<T>::kMessage);
     V top = V::set1(T(0));
-    auto step = [&](V v, int k) {
-        const V e = exp_shifted<T>(v, s), b = V::load(y + k), z = e * b;
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        const V e = exp_scores<T, PLAIN, whole.value>(x + k, m, shift, s);
+        const V b = V::load(y + k), z = e * b;
         e.store(psi + k);
         if (SCALED) {
             top = V::max(top, z);
         } else {
-            floored<T>(e, b, z, floor).store(out + k);
+            floored<T, PLAIN, whole.value>(e, b, z, floor, m).store(out + k);
         }
-    };
-    int k = 0;
-    for (; k + V::N <= K; k += V::N) step(V::load(x + k), k);
-    if (k < K) step(V::load_part(x + k, K - k, -static_cast<T>(INFINITY)), k);
-    return SCALED ? row_absorb_by(psi, y, Kp, top.hmax(), out) : 0;
+    });
+    return SCALED ? row_absorb_by<T, PLAIN>(psi, y, K, top.hmax(), out) : 0;
 }
 
 // p = a * b, with sums and maximum; p goes to a caller's row of K.
@@ -186,13 +225,13 @@ VS_INLINE Product<T> row_product(const T* a, const T* b, int K, T* p) {
 }
 
 // row_product of padded rows, and the message that goes on: out = psi * b (SCALED: as above).
-template <class T, bool SCALED>
-VS_INLINE Product<T> row_product_absorb(const T* a, const T* b, const T* psi, int Kp, T* p, T* out,
+template <class T, bool PLAIN, bool SCALED>
+VS_INLINE Product<T> row_product_absorb(const T* a, const T* b, const T* psi, int K, T* p, T* out,
                                         int* exponent) {
     using V = Vec<T>;
     const V floor = V::set1(Floor<T>::kMessage);
     V s = V::set1(T(0)), sa = s, sb = s, top = s;
-    for (int k = 0; k < Kp; k += V::N) {
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
         const V x = V::load(a + k), y = V::load(b + k), u = V::load(psi + k);
         const V z = x * y, g = u * y;
         z.store(p + k);
@@ -204,10 +243,10 @@ VS_INLINE Product<T> row_product_absorb(const T* a, const T* b, const T* psi, in
         if (SCALED) {
             top = V::max(top, g);
         } else {
-            floored<T>(u, y, g, floor).store(out + k);
+            floored<T, PLAIN, whole.value>(u, y, g, floor, m).store(out + k);
         }
-    }
-    *exponent = SCALED ? row_absorb_by(psi, b, Kp, top.hmax(), out) : 0;
+    });
+    *exponent = SCALED ? row_absorb_by<T, PLAIN>(psi, b, K, top.hmax(), out) : 0;
     return {s.hsum(), T(0), sizeof(T) == 4 ? sa.hsum() : T(0), sizeof(T) == 4 ? sb.hsum() : T(0)};
 }
 
@@ -231,18 +270,24 @@ VS_INLINE void row_prefetch_write(const T* x, int K) {
     for (int k = 0; k < K; k += static_cast<int>(64 / sizeof(T))) VS_PREFETCH_WRITE(x + k);
 }
 
-// The lowest index of a value >= limit; K when there is none.
+// The lowest index of a value >= limit; K when there is none. One branch per 64 values: where
+// the value lies is not for a branch to guess.
 template <class T>
 VS_INLINE int row_find(const T* x, int K, T limit) {
     using V = Vec<T>;
     const V v = V::set1(limit);
-    int k = 0;
-    for (; k + V::N <= K; k += V::N) {
-        const int lane = V::load(x + k).first_ge(v);
-        if (lane < V::N) return k + lane;
-    }
-    for (; k < K; ++k) {
-        if (x[k] >= limit) return k;
+    for (int base = 0; base < K; base += 64) {
+        uint64_t found = 0;
+        int k = base;
+        for (; k + V::N <= K && k < base + 64; k += V::N) {
+            found |= static_cast<uint64_t>(V::load(x + k).ge(v)) << (k - base);
+        }
+        if (k < K && k < base + 64) {
+            const V last = V::load_part(x + k, K - k, -static_cast<T>(INFINITY));
+            const unsigned live = (1u << (K - k)) - 1u;
+            found |= static_cast<uint64_t>(last.ge(v) & live) << (k - base);
+        }
+        if (found) return base + vs_first_bit(found);
     }
     return K;
 }
@@ -253,23 +298,23 @@ VS_INLINE int row_argmax(const T* x, int K) {  // the lowest index of the larges
 }
 
 // p = psi * f * b with psi * f held at the floor (see row_absorb); p is a buffer.
-template <class T, bool MAX>
+template <class T, bool PLAIN, bool MAX>
 VS_INLINE Product<T> row_product3(const T* psi, const T* f, const T* b, int K, T* p) {
     using V = Vec<T>;
     const V floor = V::set1(Floor<T>::kMessage);
-    V s = V::set1(T(0)), m = s, sa = s, sb = s;
-    for (int k = 0; k < K; k += V::N) {
+    V s = V::set1(T(0)), top = s, sa = s, sb = s;
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
         const V u = V::load(psi + k), v = V::load(f + k), y = V::load(b + k);
-        const V x = V::where_positive(u, v, V::max(u * v, floor)), z = x * y;
+        const V x = floored<T, PLAIN, whole.value>(u, v, u * v, floor, m), z = x * y;
         z.store(p + k);
         s = s + z;
-        if (MAX) m = V::max(m, z);
+        if (MAX) top = V::max(top, z);
         if (sizeof(T) == 4) {
             sa = sa + x;
             sb = sb + y;
         }
-    }
-    return {s.hsum(), MAX ? m.hmax() : T(0), sizeof(T) == 4 ? sa.hsum() : T(0),
+    });
+    return {s.hsum(), MAX ? top.hmax() : T(0), sizeof(T) == 4 ? sa.hsum() : T(0),
             sizeof(T) == 4 ? sb.hsum() : T(0)};
 }
 

@@ -10,7 +10,8 @@ namespace vs {
 struct Packing {
     void *forward = nullptr, *backward = nullptr, *rows = nullptr, *columns = nullptr;
     double shift = 0.0, reach = 0.0;
-    bool floored = false;
+    bool floored = false, positive = false;
+    enum Finding : uint8_t { kFloored = 1, kForbids = 2 };
 };
 
 // The arithmetics, from fast to wide: (compute, input) pairs.
@@ -72,9 +73,9 @@ struct Level {
     void (*layout)(int dtype, int64_t labels, int64_t* stride, int64_t* packed);
     double (*max_finite)(int dtype, const void* x, int64_t n);
     // Rows [l0, l1) of the packing; l0 a multiple of 64. Row sums go to `sums`, and
-    // floored[l] tells whether a finite entry was held at the floor.
+    // findings[l] tells what was met in row l (Packing::Finding).
     void (*pack)(int compute, const Chains* c, Packing* p, int64_t l0, int64_t l1, double* sums,
-                 uint8_t* floored, Scratch* scratch);
+                 uint8_t* findings, Scratch* scratch);
     // Sequences order[first, last) (kGroup) or one pass of order[first].
     void (*exact)(int arithmetic, ExactPass* pass, int kind, int64_t first, int64_t last,
                   int worker, int64_t chunk);

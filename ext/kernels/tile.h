@@ -138,13 +138,17 @@ static void tile_rows(int full, bool tail, const T* e, int K, const T* const* x,
 #undef VS_TILE
 }
 
-// The lone column: y = plus_l times(x[l], e[l]), a vector of l at a time.
-template <class A, class T>
-static VS_INLINE T lone_column(const T* e, int Kp, const T* x) {
+// The lone column: y[m] = plus_l times(x[m][l], e[l]), a vector of l at a time.
+template <class A, class T, int M>
+static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* const* y, int at) {
     using V = Vec<T>;
-    V acc = V::set1(A::template zero<T>());
-    for (int l = 0; l < Kp; l += V::N) acc = A::accumulate(V::load(x + l), V::load(e + l), acc);
-    return A::reduce(acc);
+    V acc[M];
+    for (int m = 0; m < M; ++m) acc[m] = V::set1(A::template zero<T>());
+    for (int l = 0; l < Kp; l += V::N) {
+        const V el = V::load(e + l);
+        for (int m = 0; m < M; ++m) acc[m] = A::accumulate(V::load(x[m] + l), el, acc[m]);
+    }
+    for (int m = 0; m < M; ++m) y[m][at] = A::reduce(acc[m]);
 }
 
 // All tiles for `rows` rows (any number): a tile stays in cache while it serves them all.
@@ -180,9 +184,10 @@ static void messages(const Tiling<T>& g, const T* packed, int rows, const T* con
         }
     }
     if (!g.lone) return;
-    for (int r = 0; r < rows; ++r) {
-        y[r][g.K - 1] = lone_column<A, T>(packed + g.lone_offset(), g.Kp, x[r]);
-    }
+    const T* e = packed + g.lone_offset();
+    int r = 0;
+    for (; r + 4 <= rows; r += 4) lone_column<A, T, 4>(e, g.Kp, x + r, y + r, g.K - 1);
+    for (; r < rows; ++r) lone_column<A, T, 1>(e, g.Kp, x + r, y + r, g.K - 1);
 }
 
 }  // namespace VS_NS

@@ -25,21 +25,23 @@
 
 #if defined(_MSC_VER)
 #define VS_INLINE __forceinline
+#define VS_INLINE_LAMBDA  // only an attribute in front would do; the optimiser has to see it
 #else
 #define VS_INLINE inline __attribute__((always_inline))
+#define VS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
 
 #if defined(_MSC_VER)
 #include <intrin.h>
 #define VS_PREFETCH_READ(p) _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0)
 #define VS_PREFETCH_WRITE(p) _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0)
-VS_INLINE int vs_first_bit(unsigned m) {  // m != 0
+VS_INLINE int vs_first_bit(unsigned long long m) {  // m != 0
     unsigned long i;
-    _BitScanForward(&i, m);
+    _BitScanForward64(&i, m);
     return static_cast<int>(i);
 }
 #else
 #define VS_PREFETCH_READ(p) __builtin_prefetch((p), 0, 3)
 #define VS_PREFETCH_WRITE(p) __builtin_prefetch((p), 1, 3)
-VS_INLINE int vs_first_bit(unsigned m) { return __builtin_ctz(m); }
+VS_INLINE int vs_first_bit(unsigned long long m) { return __builtin_ctzll(m); }
 #endif

@@ -29,11 +29,14 @@ struct Vec<double> {
     }
     VS_INLINE void store(double* p) const { _mm256_storeu_pd(p, v); }
     VS_INLINE void store_part(double* p, int m) const { _mm256_maskstore_pd(p, mask(m), v); }
+    // 0 beyond m lanes.
+    VS_INLINE Vec first(int m) const { return {_mm256_and_pd(_mm256_castsi256_pd(mask(m)), v)}; }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm256_add_pd(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm256_sub_pd(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm256_mul_pd(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_pd(a.v, b.v)}; }
+    static VS_INLINE Vec min(Vec a, Vec b) { return {_mm256_min_pd(a.v, b.v)}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const __m256d z = _mm256_setzero_pd();
         const __m256d k =
@@ -61,10 +64,9 @@ struct Vec<double> {
         const __m128d s = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
         return _mm_cvtsd_f64(_mm_max_sd(s, _mm_unpackhi_pd(s, s)));
     }
-    // First lane that is >= limit, or N.
-    VS_INLINE int first_ge(Vec limit) const {
-        const int m = _mm256_movemask_pd(_mm256_cmp_pd(v, limit.v, _CMP_GE_OQ));
-        return m ? vs_first_bit(static_cast<unsigned>(m)) : N;
+    // One bit a lane: is it >= limit?
+    VS_INLINE unsigned ge(Vec limit) const {
+        return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(v, limit.v, _CMP_GE_OQ)));
     }
     VS_INLINE bool any_bad() const {
         return _mm256_movemask_pd(
@@ -89,11 +91,13 @@ struct Vec<float> {
     }
     VS_INLINE void store(float* p) const { _mm256_storeu_ps(p, v); }
     VS_INLINE void store_part(float* p, int m) const { _mm256_maskstore_ps(p, mask(m), v); }
+    VS_INLINE Vec first(int m) const { return {_mm256_and_ps(_mm256_castsi256_ps(mask(m)), v)}; }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
+    static VS_INLINE Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const __m256 z = _mm256_setzero_ps();
         const __m256 k =
@@ -121,9 +125,8 @@ struct Vec<float> {
         s = _mm_max_ps(s, _mm_movehl_ps(s, s));
         return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
     }
-    VS_INLINE int first_ge(Vec limit) const {
-        const int m = _mm256_movemask_ps(_mm256_cmp_ps(v, limit.v, _CMP_GE_OQ));
-        return m ? vs_first_bit(static_cast<unsigned>(m)) : N;
+    VS_INLINE unsigned ge(Vec limit) const {
+        return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(v, limit.v, _CMP_GE_OQ)));
     }
     VS_INLINE bool any_bad() const {
         return _mm256_movemask_ps(

@@ -26,12 +26,15 @@ struct Vec<double> {
     }
     VS_INLINE void store(double* p) const { _mm512_storeu_pd(p, v); }
     VS_INLINE void store_part(double* p, int m) const { _mm512_mask_storeu_pd(p, mask(m), v); }
+    // 0 beyond m lanes.
+    VS_INLINE Vec first(int m) const { return {_mm512_maskz_mov_pd(mask(m), v)}; }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm512_add_pd(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm512_sub_pd(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm512_mul_pd(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }
     // _mm512_max_pd returns the second operand when the first is NaN: inputs hold no NaN.
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm512_max_pd(a.v, b.v)}; }
+    static VS_INLINE Vec min(Vec a, Vec b) { return {_mm512_min_pd(a.v, b.v)}; }
     // x where both a > 0 and b > 0, else 0.
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const __m512d z = _mm512_setzero_pd();
@@ -49,11 +52,8 @@ struct Vec<double> {
     static VS_INLINE Vec scale2(Vec p, Vec n) { return {_mm512_scalef_pd(p.v, n.v)}; }
     VS_INLINE double hsum() const { return _mm512_reduce_add_pd(v); }
     VS_INLINE double hmax() const { return _mm512_reduce_max_pd(v); }
-    // First lane that is >= limit, or N.
-    VS_INLINE int first_ge(Vec limit) const {
-        const unsigned m = _mm512_cmp_pd_mask(v, limit.v, _CMP_GE_OQ);
-        return m ? vs_first_bit(m) : N;
-    }
+    // One bit a lane: is it >= limit?
+    VS_INLINE unsigned ge(Vec limit) const { return _mm512_cmp_pd_mask(v, limit.v, _CMP_GE_OQ); }
     // True when a lane is NaN or +inf.
     VS_INLINE bool any_bad() const {
         return _mm512_cmp_pd_mask(v, _mm512_set1_pd(1.7976931348623157e308), _CMP_NLE_UQ) != 0;
@@ -72,11 +72,13 @@ struct Vec<float> {
     }
     VS_INLINE void store(float* p) const { _mm512_storeu_ps(p, v); }
     VS_INLINE void store_part(float* p, int m) const { _mm512_mask_storeu_ps(p, mask(m), v); }
+    VS_INLINE Vec first(int m) const { return {_mm512_maskz_mov_ps(mask(m), v)}; }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
+    static VS_INLINE Vec min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const __m512 z = _mm512_setzero_ps();
         const __mmask16 k = _mm512_cmp_ps_mask(a.v, z, _CMP_GT_OQ);
@@ -91,10 +93,7 @@ struct Vec<float> {
     static VS_INLINE Vec scale2(Vec p, Vec n) { return {_mm512_scalef_ps(p.v, n.v)}; }
     VS_INLINE float hsum() const { return _mm512_reduce_add_ps(v); }
     VS_INLINE float hmax() const { return _mm512_reduce_max_ps(v); }
-    VS_INLINE int first_ge(Vec limit) const {
-        const unsigned m = _mm512_cmp_ps_mask(v, limit.v, _CMP_GE_OQ);
-        return m ? vs_first_bit(m) : N;
-    }
+    VS_INLINE unsigned ge(Vec limit) const { return _mm512_cmp_ps_mask(v, limit.v, _CMP_GE_OQ); }
     VS_INLINE bool any_bad() const {
         return _mm512_cmp_ps_mask(v, _mm512_set1_ps(3.402823466e+38f), _CMP_NLE_UQ) != 0;
     }

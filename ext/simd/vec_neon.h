@@ -30,11 +30,14 @@ struct Vec<double> {
             vst1q_lane_f64(p, v, 0);
         }
     }
+    // 0 beyond m lanes.
+    VS_INLINE Vec first(int m) const { return m >= 2 ? *this : Vec{vsetq_lane_f64(0.0, v, 1)}; }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {vaddq_f64(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {vsubq_f64(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {vmulq_f64(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f64(c.v, a.v, b.v)}; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {vmaxq_f64(a.v, b.v)}; }
+    static VS_INLINE Vec min(Vec a, Vec b) { return {vminq_f64(a.v, b.v)}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const uint64x2_t k = vandq_u64(vcgtzq_f64(a.v), vcgtzq_f64(b.v));
         return {vreinterpretq_f64_u64(vandq_u64(k, vreinterpretq_u64_f64(x.v)))};
@@ -51,9 +54,9 @@ struct Vec<double> {
     VS_INLINE double hsum() const { return vaddvq_f64(v); }
     VS_INLINE double hmax() const { return vmaxvq_f64(v); }
     // First lane that is >= limit, or N.
-    VS_INLINE int first_ge(Vec limit) const {
+    VS_INLINE unsigned ge(Vec limit) const {
         const uint64x2_t m = vcgeq_f64(v, limit.v);
-        return vgetq_lane_u64(m, 0) ? 0 : vgetq_lane_u64(m, 1) ? 1 : N;
+        return static_cast<unsigned>((vgetq_lane_u64(m, 0) & 1u) | (vgetq_lane_u64(m, 1) & 2u));
     }
     VS_INLINE bool any_bad() const {
         const uint64x2_t ok = vcleq_f64(v, vdupq_n_f64(1.7976931348623157e308));
@@ -81,11 +84,17 @@ struct Vec<float> {
         store(t);
         for (int i = 0; i < m; ++i) p[i] = t[i];
     }
+    VS_INLINE Vec first(int m) const {
+        const uint32_t lane[4] = {0u, 1u, 2u, 3u};
+        const uint32x4_t live = vcltq_u32(vld1q_u32(lane), vdupq_n_u32(static_cast<uint32_t>(m)));
+        return {vreinterpretq_f32_u32(vandq_u32(live, vreinterpretq_u32_f32(v)))};
+    }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {vsubq_f32(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {vmulq_f32(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {vmaxq_f32(a.v, b.v)}; }
+    static VS_INLINE Vec min(Vec a, Vec b) { return {vminq_f32(a.v, b.v)}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const uint32x4_t k = vandq_u32(vcgtzq_f32(a.v), vcgtzq_f32(b.v));
         return {vreinterpretq_f32_u32(vandq_u32(k, vreinterpretq_u32_f32(x.v)))};
@@ -101,10 +110,9 @@ struct Vec<float> {
     }
     VS_INLINE float hsum() const { return vaddvq_f32(v); }
     VS_INLINE float hmax() const { return vmaxvq_f32(v); }
-    VS_INLINE int first_ge(Vec limit) const {
-        const uint16x4_t m = vmovn_u32(vcgeq_f32(v, limit.v));
-        const uint64_t bits = vget_lane_u64(vreinterpret_u64_u16(m), 0);
-        return bits ? __builtin_ctzll(bits) / 16 : N;
+    VS_INLINE unsigned ge(Vec limit) const {
+        const uint32_t bit[4] = {1u, 2u, 4u, 8u};
+        return vaddvq_u32(vandq_u32(vcgeq_f32(v, limit.v), vld1q_u32(bit)));
     }
     VS_INLINE bool any_bad() const {
         return vminvq_u32(vcleq_f32(v, vdupq_n_f32(3.402823466e+38f))) == 0;

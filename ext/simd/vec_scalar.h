@@ -19,11 +19,13 @@ struct Vec {
     static VS_INLINE Vec load_part(const T* p, int, T) { return {*p}; }
     VS_INLINE void store(T* p) const { *p = v; }
     VS_INLINE void store_part(T* p, int) const { *p = v; }
+    VS_INLINE Vec first(int) const { return *this; }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {a.v + b.v}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {a.v - b.v}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {a.v * b.v}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {a.v * b.v + c.v}; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {a.v > b.v ? a.v : b.v}; }
+    static VS_INLINE Vec min(Vec a, Vec b) { return {a.v < b.v ? a.v : b.v}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         return {a.v > T(0) && b.v > T(0) ? x.v : T(0)};
     }
@@ -32,8 +34,8 @@ struct Vec {
     static VS_INLINE Vec scale2(Vec p, Vec n) { return {std::ldexp(p.v, static_cast<int>(n.v))}; }
     VS_INLINE T hsum() const { return v; }
     VS_INLINE T hmax() const { return v; }
-    // First lane that is >= limit, or N.
-    VS_INLINE int first_ge(Vec limit) const { return v >= limit.v ? 0 : 1; }
+    // One bit a lane: is it >= limit?
+    VS_INLINE unsigned ge(Vec limit) const { return v >= limit.v ? 1u : 0u; }
     VS_INLINE bool any_bad() const {
         return !(v <= (sizeof(T) == 8 ? T(1.7976931348623157e308) : T(3.402823466e+38f)));
     }

@@ -30,11 +30,16 @@ struct Vec<double> {
             _mm_store_sd(p, v);
         }
     }
+    // 0 beyond m lanes.
+    VS_INLINE Vec first(int m) const {
+        return m >= 2 ? *this : Vec{_mm_move_sd(_mm_setzero_pd(), v)};
+    }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm_add_pd(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm_sub_pd(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm_mul_pd(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm_max_pd(a.v, b.v)}; }
+    static VS_INLINE Vec min(Vec a, Vec b) { return {_mm_min_pd(a.v, b.v)}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const __m128d z = _mm_setzero_pd();
         return {_mm_and_pd(_mm_and_pd(_mm_cmpgt_pd(a.v, z), _mm_cmpgt_pd(b.v, z)), x.v)};
@@ -53,9 +58,8 @@ struct Vec<double> {
     VS_INLINE double hsum() const { return _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v))); }
     VS_INLINE double hmax() const { return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v))); }
     // First lane that is >= limit, or N.
-    VS_INLINE int first_ge(Vec limit) const {
-        const int m = _mm_movemask_pd(_mm_cmpge_pd(v, limit.v));
-        return m ? vs_first_bit(static_cast<unsigned>(m)) : N;
+    VS_INLINE unsigned ge(Vec limit) const {
+        return static_cast<unsigned>(_mm_movemask_pd(_mm_cmpge_pd(v, limit.v)));
     }
     VS_INLINE bool any_bad() const {
         return _mm_movemask_pd(_mm_cmpnle_pd(v, _mm_set1_pd(1.7976931348623157e308))) != 0;
@@ -82,11 +86,16 @@ struct Vec<float> {
         store(t);
         for (int i = 0; i < m; ++i) p[i] = t[i];
     }
+    VS_INLINE Vec first(int m) const {
+        const __m128i live = _mm_cmplt_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32(m));
+        return {_mm_and_ps(_mm_castsi128_ps(live), v)};
+    }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm_add_ps(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm_sub_ps(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm_mul_ps(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm_max_ps(a.v, b.v)}; }
+    static VS_INLINE Vec min(Vec a, Vec b) { return {_mm_min_ps(a.v, b.v)}; }
     static VS_INLINE Vec where_positive(Vec a, Vec b, Vec x) {
         const __m128 z = _mm_setzero_ps();
         return {_mm_and_ps(_mm_and_ps(_mm_cmpgt_ps(a.v, z), _mm_cmpgt_ps(b.v, z)), x.v)};
@@ -109,9 +118,8 @@ struct Vec<float> {
         const __m128 s = _mm_max_ps(v, _mm_movehl_ps(v, v));
         return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
     }
-    VS_INLINE int first_ge(Vec limit) const {
-        const int m = _mm_movemask_ps(_mm_cmpge_ps(v, limit.v));
-        return m ? vs_first_bit(static_cast<unsigned>(m)) : N;
+    VS_INLINE unsigned ge(Vec limit) const {
+        return static_cast<unsigned>(_mm_movemask_ps(_mm_cmpge_ps(v, limit.v)));
     }
     VS_INLINE bool any_bad() const {
         return _mm_movemask_ps(_mm_cmpnle_ps(v, _mm_set1_ps(3.402823466e+38f))) != 0;
