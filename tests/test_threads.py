@@ -53,6 +53,26 @@ def test_one_chain_of_some_length(n: int, zeta: float, rng: np.random.Generator)
         assert_same_result(first, vs.infer(model, zeta=zeta, threads=threads))
 
 
+@pytest.mark.parametrize("revisit", [None, 0])
+@pytest.mark.parametrize(("zeta", "strength"), [(0.5, 2.5), (0.6, 3.0), (0.97, 1.0), (0.9, 1.5)])
+@pytest.mark.parametrize("cluster", [[0], [0, 300], [200]])
+def test_gaps_that_are_most_of_the_chain(
+    cluster: list[int], zeta: float, strength: float, revisit: int | None, rng: np.random.Generator
+) -> None:
+    # A gap that outweighs a thread's share is run in two halves that meet in its middle; with
+    # strong transitions variables are decided in mid-pass, on both sides of it.
+    n, k = 400, 24
+    unary = rng.normal(size=(n, k))
+    for start in cluster:
+        unary[start : start + 15, 3] += 60
+    model = vs.Chain(unary, strength * rng.normal(size=(k, k)))
+    first = vs.infer(model, zeta=zeta, revisit=revisit, threads=1)
+    assert strength < 2 or first.stats["islands"] > 30 * len(cluster)
+    for threads in COUNTS[1:]:
+        again = vs.infer(model, zeta=zeta, revisit=revisit, threads=threads)
+        assert_same_result(first, again, derived=False)
+
+
 def test_contradictions_and_underflow(rng: np.random.Generator, dtype: type) -> None:
     model = bio_chain(rng, [500, 3, 0, 60, 2000], 4, peak=14, dtype=dtype)
     model.unary[::7, 0] -= 9000

@@ -287,6 +287,7 @@ void island_pass(const Request& r, std::vector<int64_t>& order, int arithmetic,
     p.control = control;
     p.zeta = r.zeta;
     p.revisit = r.revisit;
+    p.threads = r.threads;
     p.parallel = island_parallel;
     p.self = &job;
 

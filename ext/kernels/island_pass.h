@@ -148,7 +148,7 @@ void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) 
                 w.status = vs::kNoMemory;
             } else {
                 s.blank(0, s.n);
-                s.find_gaps(w, 0, s.n, &status[r], gaps, &n_gaps);
+                if (s.locals(w, 0, s.n)) s.find_gaps(0, s.n, &status[r], gaps, &n_gaps);
             }
             status[r] = w.status;
         }
@@ -158,7 +158,7 @@ void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) 
             vs::Counts c;
             if (!ran) status[r] = vs::kCancelled;
             w.status = vs::kOk;
-            if (status[r] == vs::kOk && s.close_span(w, 0, s.n)) {
+            if (status[r] == vs::kOk && s.close_span(w, 0, s.n, true)) {
                 revisit_sequence(pass, s, w, list, c);
             }
             if (status[r] == vs::kOk) status[r] = w.status;
@@ -220,26 +220,21 @@ class LongIslands {
 
   private:
     vs::Status rounds(IslandWorker<D>& w, vs::Counts& c, int64_t pieces) {
-        // Cuts: the first local island at or after each multiple of the span.
-        n_cuts_ = 0;
-        cut_[n_cuts_++] = 0;
-        for (int64_t p = 1; p < pieces; ++p) {
-            int64_t i = p * span_;
-            if (i <= cut_[n_cuts_ - 1]) continue;
-            while (i < n_ && !s_.island(i)) {
-                if (!w.t.go_on()) return vs::kCancelled;
-                if (!s_.locals(w, i, i + 1)) return w.status;
-                if (s_.island(i)) break;
-                ++i;
-            }
-            if (i >= n_) break;
-            cut_[n_cuts_++] = i;
+        find_cuts(pieces);
+        if (failed()) return failure();
+        int64_t longest = 0;
+        for (int64_t p = 0; p < n_cuts_; ++p) {
+            if (cut_[p + 1] - cut_[p] > longest) longest = cut_[p + 1] - cut_[p];
         }
-        cut_[n_cuts_] = n_;
-        parallel(&LongIslands::span_piece, n_cuts_);
-        if (status_->load() != vs::kOk) return static_cast<vs::Status>(status_->load());
-        for (int64_t p = 1; p < n_cuts_; ++p) {
-            if (!s_.actual(w, cut_[p])) return w.status;
+        if (longest * pass_->threads > n_ && pass_->threads > 1) {
+            first_round_by_phases(w, pieces);
+            if (failed()) return failure();
+        } else {
+            parallel(&LongIslands::span_piece, n_cuts_);
+            if (failed()) return failure();
+            for (int64_t p = 1; p < n_cuts_; ++p) {
+                if (!s_.actual(w, cut_[p])) return w.status;
+            }
         }
         // Positions with an event after round 0.
         int64_t m = 0;
@@ -253,8 +248,8 @@ class LongIslands {
             ++c.rounds;
             cut_changes();
             parallel(&LongIslands::redo_piece, n_chunks_);
-            if (status_->load() == vs::kOk) parallel(&LongIslands::refresh_piece, n_chunks_);
-            if (status_->load() != vs::kOk) return static_cast<vs::Status>(status_->load());
+            if (!failed()) parallel(&LongIslands::refresh_piece, n_chunks_);
+            if (failed()) return failure();
             s_.forget(changed_, n_changed_);
             m = 0;
             for (int64_t q = 0; q < n_chunks_; ++q) {
@@ -265,6 +260,115 @@ class LongIslands {
             }
             sort_positions(touched_, m);
         }
+    }
+
+    bool failed() const { return status_->load() != vs::kOk; }
+    vs::Status failure() const { return static_cast<vs::Status>(status_->load()); }
+
+    // Cuts: a local island soon after a multiple of the span, where there is one.
+    void find_cuts(int64_t pieces) {
+        seek_ = touched_;  // (pieces,), free until the first events
+        parallel(&LongIslands::seek_piece, pieces);
+        n_cuts_ = 0;
+        cut_[n_cuts_++] = 0;
+        for (int64_t p = 1; p < pieces; ++p) {
+            if (seek_[p] >= 0) cut_[n_cuts_++] = seek_[p];
+        }
+        cut_[n_cuts_] = n_;
+    }
+    void seek_piece(IslandWorker<D>& w, int64_t p) {
+        const int64_t lo = p * span_, most = lo + span_ / 8 + 1;
+        seek_[p] = -1;
+        for (int64_t i = lo; p > 0 && i < n_ && i < most; ++i) {
+            if (!s_.locals(w, i, i + 1)) return;
+            if (!s_.island(i)) continue;
+            seek_[p] = i;
+            return;
+        }
+    }
+
+    // Spans too unequal to share: step by step over the whole chain. A gap that is most of the
+    // work gives its halves to two threads, which meet in the middle.
+    void first_round_by_phases(IslandWorker<D>& w, int64_t pieces) {
+        using G = GapRun<D>;
+        vs::Scratch& keep = pass_->keep[0];
+        const bool keeps = n_ * stride_ * static_cast<int64_t>(sizeof(T)) <= kSpanBytes;
+        T* rows = keeps ? keep.array<T>(n_ * stride_) : nullptr;
+        gaps_ = keep.array<G>(n_ / 2 + 1);
+        group_ = keep.array<int64_t>(n_ / 2 + 2);
+        if (keep.failed) return status_->store(vs::kNoMemory);
+        s_.store_psi(0, n_, rows, static_cast<int>(stride_));
+        parallel(&LongIslands::local_piece, pieces);
+        if (failed()) return;
+        int64_t n_gaps = 0, free = 0;
+        s_.find_gaps(0, n_, nullptr, gaps_, &n_gaps);
+        for (int64_t q = 0; q < n_gaps; ++q) free += gaps_[q].z - gaps_[q].a;
+        // Giants first; fewer than threads.
+        n_giants_ = 0;
+        for (int64_t q = 0; q < n_gaps; ++q) {
+            const int64_t size = gaps_[q].z - gaps_[q].a;
+            if (size < kGiant || size * pass_->threads <= free) continue;
+            const G giant = gaps_[q];
+            gaps_[q] = gaps_[n_giants_];
+            gaps_[n_giants_++] = giant;
+        }
+        const int64_t want = free / (8 * pass_->threads) + 1;
+        n_groups_ = 0;
+        for (int64_t q = n_giants_, size = want; q < n_gaps; ++q) {
+            if (size >= want) {
+                group_[n_groups_++] = q;
+                size = 0;
+            }
+            size += gaps_[q].z - gaps_[q].a;
+        }
+        group_[n_groups_] = n_gaps;
+        parallel(&LongIslands::first_half_piece, 2 * n_giants_ + n_groups_);
+        for (int64_t q = 0; q < n_giants_ && !failed(); ++q) {
+            if (!s_.meet_in_middle(w, gaps_[q])) status_->store(w.status);
+        }
+        if (!failed()) parallel(&LongIslands::second_half_piece, 2 * n_giants_);
+        if (!failed()) parallel(&LongIslands::settle_piece, n_giants_);
+        if (!failed()) parallel(&LongIslands::close_piece, pieces);
+        s_.store_psi(0, n_, nullptr, 0);
+    }
+    void local_piece(IslandWorker<D>& w, int64_t p) {
+        const int64_t lo = p * span_, hi = lo + span_;
+        s_.locals(w, lo, hi < n_ ? hi : n_);
+    }
+    void close_piece(IslandWorker<D>& w, int64_t p) {
+        const int64_t lo = p * span_, hi = lo + span_;
+        s_.close_span(w, lo, hi < n_ ? hi : n_, false);
+    }
+    void first_half_piece(IslandWorker<D>& w, int64_t q) {
+        using G = GapRun<D>;
+        if (q < 2 * n_giants_) {
+            const G& g = gaps_[q / 2];
+            return q % 2 == 0 ? run_part(w, q / 2, g.a, G::kFirstForward, G::kFirstForward)
+                              : run_part(w, q / 2, g.z - 1, G::kFirstBackward, G::kFirstBackward);
+        }
+        const int64_t g = q - 2 * n_giants_;
+        vs::Status status = vs::kOk;
+        for (int64_t k = group_[g]; k < group_[g + 1]; ++k) gaps_[k].status = &status;
+        if (run_gaps(w, gaps_ + group_[g], group_[g + 1] - group_[g])) w.status = status;
+    }
+    void second_half_piece(IslandWorker<D>& w, int64_t q) {
+        using G = GapRun<D>;
+        const int64_t mid = gaps_[q / 2].middle();
+        if (q % 2 == 0) {
+            run_part(w, q / 2, mid + 1, G::kSecondForward, G::kSecondForward);
+        } else {
+            run_part(w, q / 2, mid - 1, G::kSecondBackward, G::kSecondBackward);
+        }
+    }
+    void settle_piece(IslandWorker<D>& w, int64_t q) {
+        run_part(w, q, gaps_[q].a, GapRun<D>::kSettle, GapRun<D>::kLastBackward);
+    }
+    void run_part(IslandWorker<D>& w, int64_t q, int64_t i, typename GapRun<D>::Phase phase,
+                  typename GapRun<D>::Phase until) {
+        vs::Status status = vs::kOk;
+        GapRun<D> r = GapRun<D>::part(&s_, gaps_[q].a, gaps_[q].z, i, phase, until, &status);
+        r.again = true;  // settling looks at flags; it finds nothing where nothing was decided late
+        if (run_gaps(w, &r, 1)) w.status = status;
     }
 
     // Cuts the list of changes into chunks that do not reach across each other.
@@ -303,9 +407,12 @@ class LongIslands {
             return;
         }
         s_.store_psi(lo, hi, rows, static_cast<int>(stride_));
-        if (s_.find_gaps(w, lo, hi, &status, gaps, &n_gaps) && run_gaps(w, gaps, n_gaps)) {
-            w.status = status;
-            if (status == vs::kOk) s_.close_span(w, lo, hi);
+        if (s_.locals(w, lo, hi)) {
+            s_.find_gaps(lo, hi, &status, gaps, &n_gaps);
+            if (run_gaps(w, gaps, n_gaps)) {
+                w.status = status;
+                if (status == vs::kOk) s_.close_span(w, lo, hi, true);
+            }
         }
         s_.store_psi(lo, hi, nullptr, 0);
     }
@@ -349,11 +456,15 @@ class LongIslands {
     }
 
     static constexpr int64_t kMaxChunks = 256;
+    static constexpr int64_t kGiant = 16;  // positions: a shorter gap is not worth two threads
     static constexpr int64_t kSpanBytes = int64_t{8} << 20;  // of local factors kept in a span
     vs::IslandPass* pass_;
     int64_t sequence_, span_, stride_ = 0, n_ = 0, n_cuts_ = 0, n_changed_ = 0, n_chunks_ = 0;
     Islands<D> s_;
-    int64_t *cut_ = nullptr, *changed_ = nullptr, *touched_ = nullptr;
+    int64_t *cut_ = nullptr, *changed_ = nullptr, *touched_ = nullptr, *seek_ = nullptr;
+    GapRun<D>* gaps_ = nullptr;
+    int64_t* group_ = nullptr;  // first gap of each group
+    int64_t n_giants_ = 0, n_groups_ = 0;
     std::atomic<int32_t>* status_ = nullptr;
     typename Islands<D>::Tally* parts_ = nullptr;
     std::atomic<int64_t> full_{0}, sparse_{0};

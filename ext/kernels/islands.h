@@ -51,6 +51,7 @@ struct GapRun {
         kFirstBackward,
         kSecondForward,
         kSecondBackward,
+        kSettle,
         kLastForward,
         kLastBackward,
         kDone
@@ -63,9 +64,19 @@ struct GapRun {
     double scale;      // what scaling x took out
     typename D::T* y;  // where the pending message goes
     int64_t edge;
-    Phase phase;
-    bool waited;  // the message into i has arrived
-    bool again;   // something was decided late
+    Phase phase, until;  // now; the last one to run
+    bool waited;         // the message into i has arrived
+    bool again;          // something was decided late
+
+    int64_t middle() const { return a + (z - a) / 2; }
+    // The gap, or only some phases of it.
+    static GapRun part(Islands<D>* chain, int64_t a, int64_t z, int64_t i, Phase phase, Phase until,
+                       vs::Status* status) {
+        return {chain, a, z, i, status, nullptr, -1, 0.0, nullptr, 0, phase, until, false, false};
+    }
+    static GapRun whole(Islands<D>* chain, int64_t a, int64_t z, vs::Status* status) {
+        return part(chain, a, z, a, kFirstForward, kLastBackward, status);
+    }
 };
 
 template <class D>
@@ -293,10 +304,9 @@ class Islands {
     }
 
     // Round 0 on positions [lo, hi): lo is the sequence's start or a local island, so is hi.
-    // First the local factors: gaps are appended to `gaps` (room for (hi - lo + 1) / 2).
-    bool find_gaps(Worker& w, int64_t lo, int64_t hi, vs::Status* status, GapRun<D>* gaps,
-                   int64_t* n_gaps) {
-        if (!locals(w, lo, hi)) return false;
+    // First the local factors, then the gaps between islands: they are appended to `gaps` (room
+    // for (hi - lo + 1) / 2).
+    void find_gaps(int64_t lo, int64_t hi, vs::Status* status, GapRun<D>* gaps, int64_t* n_gaps) {
         for (int64_t a = lo; a < hi;) {
             if (island(a)) {
                 ++a;
@@ -304,22 +314,20 @@ class Islands {
             }
             int64_t z = a + 1;
             while (z < hi && !island(z)) ++z;
-            gaps[(*n_gaps)++] = {
-                this,  a,    z, a, status, nullptr, -1, 0.0, nullptr, 0, GapRun<D>::kFirstForward,
-                false, false};
+            gaps[(*n_gaps)++] = GapRun<D>::whole(this, a, z, status);
             a = z;
         }
-        return true;
     }
-    // Then the gaps (run_gaps), then the local islands. Messages into hi from the left and into
-    // lo from the right are computed too; m' of lo is left to the caller when lo > 0.
-    bool close_span(Worker& w, int64_t lo, int64_t hi) {
+    // Then the gaps are run (run_gaps), then the local islands. While other spans are under way
+    // (`apart`), messages into hi from the left and into lo from the right are computed too, and
+    // m' of lo > 0 is left to the caller.
+    bool close_span(Worker& w, int64_t lo, int64_t hi, bool apart) {
         int64_t at[kTogether];
         int m = 0;
         for (int64_t i = lo; i < hi; ++i) {
             if (!(flag[i] & kLocal)) continue;
             // Messages out of a gap have been sent by its run.
-            const bool whole = i > lo || i == 0;
+            const bool whole = !apart || i > lo || i == 0;
             if (whole && (i == 0 || (flag[i - 1] & kLocal)) && !pull_forward(w, i)) return false;
             if ((i == n - 1 || (flag[i + 1] & kLocal)) && !pull_backward(w, i)) return false;
             if (!whole) continue;
@@ -330,19 +338,18 @@ class Islands {
             }
         }
         if (!actuals(w, at, m)) return false;
-        return hi >= n || !(flag[hi - 1] & kLocal) || pull_forward(w, hi);
+        return !apart || hi >= n || !(flag[hi - 1] & kLocal) || pull_forward(w, hi);
     }
 
     // Moves a gap on until it is done or needs a full message: +1 forward, -1 backward.
     int advance(Worker& w, GapRun<D>& r) {
         using G = GapRun<D>;
-        const int64_t mid = r.a + (r.z - r.a) / 2;
+        const int64_t mid = r.middle();
         for (;;) {
             switch (r.phase) {
                 case G::kFirstForward:
                     if (r.i == mid) {
-                        r.phase = G::kFirstBackward;
-                        r.i = r.z - 1;
+                        enter_phase(r, G::kFirstBackward, r.z - 1);
                         break;
                     }
                     if (need_forward(w, r)) return 1;
@@ -351,9 +358,7 @@ class Islands {
                     break;
                 case G::kFirstBackward:
                     if (r.i < mid) {
-                        r.phase = G::kSecondForward;
-                        r.i = mid;
-                        r.ready = -1;
+                        enter_phase(r, G::kSecondForward, mid);
                         break;
                     }
                     if (need_backward(w, r)) return -1;
@@ -362,47 +367,50 @@ class Islands {
                     break;
                 case G::kSecondForward:
                     if (r.i == r.z) {
-                        r.phase = G::kSecondBackward;
-                        r.i = mid - 1;
+                        enter_phase(r, G::kSecondBackward, mid - 1);
                         break;
                     }
                     if (need_forward(w, r)) return 1;
-                    if (w.status != vs::kOk || !actual(w, r.i)) return 0;
-                    r.again |= late(w, r.i, kBackward);
+                    if (w.status != vs::kOk || !meet(w, r, kBackward)) return 0;
                     ++r.i;
                     break;
                 case G::kSecondBackward:
                     if (r.i < r.a) {
-                        if (r.again && !settle(w, r.a, r.z)) return 0;
-                        r.phase = G::kLastForward;
-                        r.i = r.z;
-                        r.ready = -1;
+                        enter_phase(r, G::kSettle, r.a);
                         break;
                     }
                     if (need_backward(w, r)) return -1;
-                    if (w.status != vs::kOk || !actual(w, r.i)) return 0;
-                    r.again |= late(w, r.i, kForward);
+                    if (w.status != vs::kOk || !meet(w, r, kForward)) return 0;
                     --r.i;
+                    break;
+                case G::kSettle:
+                    if (r.again && !settle(w, r.a, r.z)) return 0;
+                    enter_phase(r, G::kLastForward, r.z);
                     break;
                 case G::kLastForward:  // into the islands at both ends
                     if (r.z < n) {
                         if (need_forward(w, r)) return 1;
                         if (w.status != vs::kOk) return 0;
                     }
-                    r.phase = G::kLastBackward;
-                    r.i = r.a - 1;
+                    enter_phase(r, G::kLastBackward, r.a - 1);
                     break;
                 case G::kLastBackward:
                     if (r.a > 0) {
                         if (need_backward(w, r)) return -1;
                         if (w.status != vs::kOk) return 0;
                     }
-                    r.phase = G::kDone;
+                    enter_phase(r, G::kDone, 0);
                     break;
                 case G::kDone:
                     return 0;
             }
         }
+    }
+    // What the two halves of a gap, run apart, have to agree on before they meet: whether the
+    // variable in the middle is an island. m' of the middle.
+    bool meet_in_middle(Worker& w, GapRun<D>& r) {
+        r.i = r.middle();
+        return pull_forward(w, r.i) && meet(w, r, kBackward);
     }
 
     // Marks in `flag` the variables that change in this round; `limited`: contradictions only.
@@ -520,7 +528,11 @@ class Islands {
             if (event[i] != kNone) t.unsettled = 1;
             if (island(i)) {
                 ++t.islands;
-                total.add(static_cast<double>(d.in.score(begin + i, held[i], i == 0, i == n - 1)));
+                // A local island that never moved holds the mode of its local factor.
+                const bool mode = (flag[i] & (kLocal | kFlipped)) == kLocal;
+                total.add(
+                    mode ? shift[i]
+                         : static_cast<double>(d.in.score(begin + i, held[i], i == 0, i == n - 1)));
                 if (i > 0 && island(i - 1)) {
                     total.add(
                         static_cast<double>(d.in.edge_score(edge + i - 1, held[i - 1], held[i])));
@@ -627,6 +639,18 @@ class Islands {
         r.ready = r.i;
         if (largest > 0.0 && largest >= zeta) become(r.i, row_argmax(r.x, w.d.K));
         return true;
+    }
+    // m' of a variable whose second message has come.
+    bool meet(Worker& w, GapRun<D>& r, Flag stale) {
+        if (!actual(w, r.i)) return false;
+        r.again |= late(w, r.i, stale);
+        return true;
+    }
+    static void enter_phase(GapRun<D>& r, typename GapRun<D>::Phase next, int64_t i) {
+        r.phase = r.phase == r.until ? GapRun<D>::kDone : next;
+        r.i = i;
+        // A product made before may be of another position or have lost its variable since.
+        if (next == GapRun<D>::kSecondForward || next == GapRun<D>::kLastForward) r.ready = -1;
     }
     // What was decided late leaves stale messages behind it, up to the next island.
     bool settle(Worker& w, int64_t a, int64_t z) {

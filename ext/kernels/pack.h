@@ -18,6 +18,36 @@ Packed<T> packed_view(const vs::Packing& p) {
             p.positive};
 }
 
+template <class T>
+static double row_sum(const T* e, int Kp) {
+    using V = Vec<T>;
+    V sum = V::set1(T(0));
+    for (int k = 0; k < Kp; k += V::N) sum = sum + V::load(e + k);
+    return static_cast<double>(sum.hsum());
+}
+
+// What a row of transitions holds (Packing::Finding), with `shift` taken out.
+template <class T, class In>
+static uint8_t findings_of(const In* t, int K, T shift) {
+    using F = Floor<T>;
+    if (static_cast<T>(row_min(t, K)) - shift >= F::kTransitionLog) return 0;
+    uint8_t found = 0;
+    for (int k = 0; k < K; ++k) {
+        found |= !(t[k] >= ExpConst<In>::kMostNegative)             ? vs::Packing::kForbids
+                 : static_cast<T>(t[k]) - shift < F::kTransitionLog ? vs::Packing::kFloored
+                                                                    : 0;
+    }
+    return found;
+}
+
+// out[k][r] = block[r][k] for r < LANES.
+template <class T, int LANES>
+static void transpose_block(const T* block, int64_t Kp, int K, T* out, int64_t stride) {
+    for (int k = 0; k < K; ++k, out += stride) {
+        for (int r = 0; r < LANES; ++r) out[r] = block[r * Kp + k];
+    }
+}
+
 template <class T, class In>
 static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l1, double* sums,
                       uint8_t* findings, vs::Scratch* scratch) {
@@ -41,18 +71,8 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
             T* e = block + static_cast<int64_t>(r) * g.Kp;
             const In* t = d.in_edge(0) + (l + r) * K;
             d.exp_transition(t, static_cast<T>(p->shift), e);
-            T sum = T(0);
-            uint8_t found = 0;
-            for (int k = 0; k < K; ++k) {
-                sum += e[k];
-                const bool allowed = t[k] > in.forbidden();
-                const T x = static_cast<T>(t[k]) - static_cast<T>(p->shift);
-                found |= !allowed                       ? vs::Packing::kForbids
-                         : x < Floor<T>::kTransitionLog ? vs::Packing::kFloored
-                                                        : 0;
-            }
-            sums[l + r] = static_cast<double>(sum);
-            findings[l + r] = found;
+            sums[l + r] = row_sum(e, g.Kp);
+            findings[l + r] = findings_of<T>(t, K, static_cast<T>(p->shift));
             for (int t2 = 0; t2 < g.n_tiles; ++t2) {
                 const int width = g.width(t2), column = g.first_unit(t2) * VN;
                 T* out = forward + g.offset(t2) + (l + r) * width;
@@ -66,12 +86,14 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
             }
             if (rows) std::memcpy(rows + (l + r) * g.Kp, e, sizeof(T) * static_cast<size_t>(g.Kp));
         }
+        // Lanes beyond m are pads.
+        for (int r = m; r < VN; ++r) {
+            std::memset(block + static_cast<int64_t>(r) * g.Kp, 0,
+                        sizeof(T) * static_cast<size_t>(g.Kp));
+        }
         auto transpose = [&](T* out, int64_t stride, int lanes) {
-            for (int k = 0; k < K; ++k, out += stride) {
-                for (int r = 0; r < lanes; ++r) {
-                    out[r] = r < m ? block[static_cast<int64_t>(r) * g.Kp + k] : T(0);
-                }
-            }
+            if (lanes == VN) return transpose_block<T, VN>(block, g.Kp, K, out, stride);
+            transpose_block<T, Tail<T>::N>(block, g.Kp, K, out, stride);
         };
         if (columns) transpose(columns + l, g.Kp, VN);
         if (g.lone && l == K - 1) {

@@ -63,6 +63,19 @@ VS_INLINE T row_max(const T* x, int K) {
     return m.hmax();
 }
 
+template <class T>
+VS_INLINE T row_min(const T* x, int K) {
+    using V = Vec<T>;
+    V low = V::set1(x[0]);
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) low = V::min(low, V::load(x + k));
+    if (k < K) low = V::min(low, V::load_part(x + k, K - k, x[0]));
+    T part[V::N];
+    low.store(part);
+    for (int i = 1; i < V::N; ++i) part[0] = part[i] < part[0] ? part[i] : part[0];
+    return part[0];
+}
+
 // row_max; `plain`: no entry is -inf.
 template <class T>
 VS_INLINE T row_top(const T* x, int K, bool* plain) {

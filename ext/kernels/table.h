@@ -63,6 +63,7 @@ struct IslandPass {
     Control* control;
     double zeta;
     int64_t revisit;  // rounds allowed, -1: until nothing changes
+    int threads;
     // Runs `count` pieces of work on the pool (null: serially).
     void (*parallel)(void* self, void (*piece)(void*, int64_t, int), void* context, int64_t count);
     void* self;
