@@ -180,13 +180,15 @@ class Islands {
             const int m = static_cast<int>(hi - i0 < kTogether ? hi - i0 : kTogether);
             for (int r = 0; r < m; ++r) {
                 const int64_t i = i0 + r;
-                // Also beyond the sequence: the next one usually follows in memory.
-                d.prefetch(begin + i + kAhead);
-                row_prefetch_write(out + i * d.K, d.K);
                 p[r] = psi_at[i] ? psi_at[i] : w.slots + r * d.Kp;
                 seen[r] = d.look(begin + i, i == 0, i == n - 1, p[r]);
             }
-            for (int r = 0; r < m; ++r) sum[r] = d.local(seen[r], p[r]);
+            for (int r = 0; r < m; ++r) {
+                // Also beyond the sequence: the next one usually follows in memory.
+                d.prefetch(begin + i0 + r + kAhead);
+                row_prefetch_write(out + (i0 + r) * d.K, d.K);
+                sum[r] = d.local(seen[r], p[r]);
+            }
             for (int r = 0; r < m; ++r) {
                 const int64_t i = i0 + r;
                 shift[i] = seen[r].shift();
@@ -567,7 +569,7 @@ class Islands {
     }
 
   private:
-    static constexpr int64_t kAhead = 8;  // rows between a prefetch and its use
+    static constexpr int64_t kAhead = 4;  // rows between a prefetch and its use
     static constexpr int kTogether = 4;   // rows in flight
 
     // A marginal between its product and its division.
