@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
 from valuesparse._validation import as_count
-from valuesparse.errors import InfeasibleError
+from valuesparse.inference._engines import engine_of
 from valuesparse.models import Chain
 from valuesparse.threads import resolve
 
@@ -74,12 +72,7 @@ def decode(model: Chain, *, n_best: int | None = None, threads: int | None = Non
     >>> vs.decode(chain, n_best=2).score.tolist()
     [[3.0], [1.5]]
     """
-    if not isinstance(model, Chain):
-        raise TypeError(f"model must be a valuesparse.Chain, got {type(model).__name__}")
+    engine = engine_of(model)
     k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
-    states = np.empty((k, model.n_positions), dtype=np.int64)
-    score = np.empty((k, model.n_sequences))
-    infeasible: Any = _chain.decode(model._batch, k, resolve(threads), states, score)
-    if infeasible is not None:
-        raise InfeasibleError(*infeasible)
+    states, score = engine.decode(model, k, resolve(threads))
     return Decoding(states, score) if n_best is not None else Decoding(states[0], score[0])

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
-import numpy as np
-
-from valuesparse import _chain
 from valuesparse._validation import as_count, as_seconds, as_zeta
-from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.inference._engines import engine_of
 from valuesparse.models import Chain
 from valuesparse.results import Result
 from valuesparse.threads import resolve
 
 __all__ = ["infer"]
-
-_METHODS = ("auto", "exact", "islands")
 
 
 def infer(
@@ -111,13 +105,12 @@ def infer(
     >>> r.islands.tolist(), r.marginals[1].round(3).tolist()
     ([0, -1], [0.8, 0.2])
     """
-    if not isinstance(model, Chain):
-        raise TypeError(f"model must be a valuesparse.Chain, got {type(model).__name__}")
+    engine = engine_of(model)
     zeta = as_zeta(zeta)
     rounds = -1 if revisit is None else as_count("revisit", revisit, at_least=0)
     workers = resolve(threads)
-    if method not in _METHODS:
-        raise ValueError(f"method must be one of {', '.join(_METHODS)}, got {method!r}")
+    if method not in engine.METHODS:
+        raise ValueError(f"method must be one of {', '.join(engine.METHODS)}, got {method!r}")
     if method == "exact" and zeta < 1.0:
         raise ValueError(f"method 'exact' takes no islands, got zeta={zeta}; leave zeta at 1")
     if method == "islands" and zeta >= 1.0:
@@ -126,64 +119,4 @@ def infer(
         deadline = as_seconds("deadline", deadline)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-
-    marginals = np.empty((model.n_positions, model.n_labels), dtype=model.dtype)
-    log_z = np.empty(model.n_sequences)
-    islands = np.full(model.n_positions, -1, dtype=np.int32)
-    late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
-    infeasible, counts = _chain.infer(
-        model._batch, workers, zeta, rounds, marginals, log_z, islands,
-        None, 0, 0, None, deadline, progress, late,
-    )  # fmt: skip
-    if infeasible is not None:
-        raise InfeasibleError(*infeasible)
-    return Result(model, marginals, log_z, islands, zeta, counts)
-
-
-def edge_marginals(
-    model: Chain, threads: int | None, edges: tuple[int, int] | None
-) -> np.ndarray[Any, Any]:
-    """Return pairwise marginals of `edges` (first, last), or their (K, K) sum when None."""
-    log_z = np.empty(model.n_sequences)
-    k = model.n_labels
-    pairwise: np.ndarray[Any, Any] | None = None
-    sums: np.ndarray[Any, Any] | None = None
-    first, last = edges or (0, 0)
-    if edges is None:
-        sums = np.zeros((k, k))
-    else:
-        pairwise = np.empty((last - first, k, k), dtype=model.dtype)
-    infeasible, _ = _chain.infer(
-        model._batch, resolve(threads), 1.0, 0, None, log_z, None,
-        pairwise, first, last, sums, None, None, None,
-    )  # fmt: skip
-    if infeasible is not None:
-        raise InfeasibleError(*infeasible)
-    answer = pairwise if sums is None else sums
-    assert answer is not None
-    return answer
-
-
-def iter_edge_marginals(
-    model: Chain, threads: int | None, block: int
-) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages."""
-    n, k = model.n_positions, model.n_labels
-    log_forward, log_outgoing = np.empty((n, k)), np.empty((n, k))
-    log_mass = np.empty(n)
-    infeasible = _chain.log_messages(
-        model._batch, resolve(threads), np.empty(model.n_sequences),
-        log_forward, log_outgoing, log_mass,
-    )  # fmt: skip
-    if infeasible is not None:
-        raise InfeasibleError(*infeasible)
-    inner = np.ones(n, dtype=bool)
-    inner[model._offset[1:][model.lengths > 0] - 1] = False
-    left = np.flatnonzero(inner)  # the position before each edge
-    for first in range(0, left.size, block):
-        at = left[first : first + block]
-        t = model.transition
-        if t.ndim == 3:
-            t = t[first : first + at.size]
-        scores = log_forward[at, :, None] + t + log_outgoing[at, None, :]
-        yield np.exp(scores - log_mass[at, None, None])
+    return engine.infer(model, zeta, rounds, workers, method, deadline, progress)

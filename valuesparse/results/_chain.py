@@ -1,4 +1,4 @@
-"""What inference returns: a record, and queries that are computed when asked."""
+"""Marginals of chains: a record, and queries that are computed when asked."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_count
 from valuesparse.models import Chain
+from valuesparse.results._base import Result
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Result"]
+__all__ = ["ChainResult"]
 
 Array = npt.NDArray[Any]
 
+_SOLVED = "a chain is solved exactly by two passes"
 
-class Result:
-    """Marginals of a model, and how they came about.
+
+class ChainResult(Result):
+    """Marginals of a chain model, and how they came about.
 
     Attributes
     ----------
@@ -59,25 +62,14 @@ class Result:
     (2, 2, 2)
     """
 
-    __slots__ = (
-        "_held",
-        "_model",
-        "_zeta",
-        "converged",
-        "islands",
-        "log_z",
-        "marginals",
-        "stats",
-    )
+    __slots__ = ("_held",)
+    _derived = ("_held",)
 
     marginals: Array
     log_z: npt.NDArray[np.float64]
     islands: npt.NDArray[np.int32]
-    converged: bool
-    stats: dict[str, int]
     _model: Chain
     _held: Chain | None
-    _zeta: float
 
     def __init__(
         self,
@@ -99,38 +91,21 @@ class Result:
             "rounds": rounds,
             "sequences_widened": widened,
         }
+        exact = zeta >= 1.0
         self._fill(
             _model=model,
             _held=None,
-            _zeta=zeta,
             marginals=marginals,
             log_z=log_z,
             islands=islands,
+            method="exact" if exact else "islands",
+            reason=_SOLVED if exact else f"zeta={zeta:g} was asked for",
             converged=unsettled == 0,
             stats=stats,
         )
 
-    def _fill(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Result is a record; {name} cannot be set")
-
-    @property
-    def method(self) -> str:
-        """What ran: "exact" or "islands"."""
-        return "islands" if self._zeta < 1.0 else "exact"
-
-    @property
-    def reason(self) -> str:
-        """Why that ran."""
-        if self._zeta >= 1.0:
-            return "a chain is solved exactly by two passes"
-        return f"zeta={self._zeta:g} was asked for"
-
     def _conditioned(self) -> Chain:
-        if self._zeta >= 1.0 or not np.any(self.islands >= 0):
+        if self.method == "exact" or not np.any(self.islands >= 0):
             return self._model
         held = self._held
         if held is None:
@@ -161,7 +136,7 @@ class Result:
         >>> r.pairwise(edges=slice(1, 2)).tolist()
         [[[0.25, 0.25], [0.25, 0.25]]]
         """
-        from valuesparse.inference.marginals import edge_marginals
+        from valuesparse.inference._chains import edge_marginals
 
         total = int(self._model._edge[-1])
         if edges is None:
@@ -202,7 +177,7 @@ class Result:
         >>> [part.shape[0] for part in r.iter_pairwise(2)]
         [2, 2, 1]
         """
-        from valuesparse.inference.marginals import iter_edge_marginals
+        from valuesparse.inference._chains import iter_edge_marginals
 
         size = as_count("block", block, at_least=1)
         for part in iter_edge_marginals(self._conditioned(), threads, size):
@@ -219,7 +194,7 @@ class Result:
         >>> r.expectations().tolist()
         [[0.5, 0.5], [0.5, 0.5]]
         """
-        from valuesparse.inference.marginals import edge_marginals
+        from valuesparse.inference._chains import edge_marginals
 
         return edge_marginals(self._conditioned(), threads, None)
 
@@ -239,10 +214,13 @@ class Result:
         >>> bool(np.isclose(r.entropy()[0], 3 * np.log(2)))
         True
         """
-        from valuesparse.inference.marginals import infer
+        from valuesparse.inference import _chains
+        from valuesparse.threads import resolve
 
         model = self._conditioned()
-        exact = self if model is self._model else infer(model, threads=threads)
+        exact = self
+        if model is not self._model:
+            exact = _chains.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
         node = _plogp(exact.marginals.astype(np.float64)).sum(axis=1)
         length = model.lengths
         sequence = np.repeat(np.arange(length.size), length)
@@ -279,12 +257,6 @@ class Result:
         index = pandas.MultiIndex.from_arrays([sequence, position], names=["sequence", "position"])
         columns = range(self._model.n_labels) if labels is None else list(labels)
         return pandas.DataFrame(self.marginals, index=index, columns=columns)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__ if name != "_held"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._fill(_held=None, **state)
 
     def __repr__(self) -> str:
         n, k = self.marginals.shape

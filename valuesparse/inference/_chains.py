@@ -1,0 +1,154 @@
+"""Chains: what each public function does with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _chain
+from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.models import Chain
+from valuesparse.results import ChainResult
+from valuesparse.threads import resolve
+
+METHODS = ("auto", "exact", "islands")
+
+
+def infer(
+    model: Chain,
+    zeta: float,
+    rounds: int,
+    workers: int,
+    method: str,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+) -> ChainResult:
+    """See :func:`valuesparse.infer`."""
+    marginals = np.empty((model.n_positions, model.n_labels), dtype=model.dtype)
+    log_z = np.empty(model.n_sequences)
+    islands = np.full(model.n_positions, -1, dtype=np.int32)
+    late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+    infeasible, counts = _chain.infer(
+        model._batch, workers, zeta, rounds, marginals, log_z, islands,
+        None, 0, 0, None, deadline, progress, late,
+    )  # fmt: skip
+    if infeasible is not None:
+        raise InfeasibleError(*infeasible)
+    return ChainResult(model, marginals, log_z, islands, zeta, counts)
+
+
+def decode(
+    model: Chain, k: int, workers: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return states (k, N) and scores (k, B)."""
+    states = np.empty((k, model.n_positions), dtype=np.int64)
+    score = np.empty((k, model.n_sequences))
+    infeasible: Any = _chain.decode(model._batch, k, workers, states, score)
+    if infeasible is not None:
+        raise InfeasibleError(*infeasible)
+    return states, score
+
+
+def sample(
+    model: Chain, count: int, generator: np.random.Generator, workers: int
+) -> npt.NDArray[np.int64]:
+    """Return (count, N) samples."""
+    states = np.empty((count, model.n_positions), dtype=np.int64)
+    # Blocks bound the memory of the uniforms; drawing them in order keeps samples reproducible.
+    block = max(1, 1_000_000 // max(1, model.n_positions))
+    for first in range(0, max(count, 1), block):
+        rows = states[first : first + block]
+        uniforms = generator.random(rows.shape)
+        infeasible: Any = _chain.sample(model._batch, rows.shape[0], uniforms, rows, workers)
+        if infeasible is not None:
+            raise InfeasibleError(*infeasible)
+    return states
+
+
+def score(model: Chain, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the sum of log-potentials of given labels, per sequence (B,)."""
+    y = np.asarray(states)
+    n = model.n_positions
+    if y.shape != (n,):
+        raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
+    if n and y.dtype.kind not in "iu":
+        raise ValueError(f"states must be integers, got dtype {y.dtype}")
+    y = y.astype(np.int64)
+    bad = np.flatnonzero((y < 0) | (y >= model.n_labels))
+    if bad.size:
+        raise ValueError(
+            f"states[{bad[0]}] is {y[bad[0]]}; labels run from 0 to {model.n_labels - 1}"
+        )
+    local = model.unary[np.arange(n), y].astype(np.float64)
+    if model.allowed is not None:
+        local[~model.allowed[np.arange(n), y]] = -np.inf
+    full = np.flatnonzero(model.lengths)
+    first, last = model._offset[full], model._offset[full + 1] - 1
+    if model.start is not None:
+        local[first] += model.start[y[first]]
+    if model.end is not None:
+        local[last] += model.end[y[last]]
+    inner = np.ones(n, dtype=bool)
+    inner[first] = False
+    to = np.flatnonzero(inner)
+    if model.transition.ndim == 3:
+        steps = model.transition[np.arange(to.size), y[to - 1], y[to]]
+    else:
+        steps = model.transition[y[to - 1], y[to]]
+    local[to] += steps
+    total = np.zeros(model.n_sequences)
+    if full.size:
+        total[full] = np.add.reduceat(local, first)
+    return total
+
+
+def edge_marginals(
+    model: Chain, threads: int | None, edges: tuple[int, int] | None
+) -> np.ndarray[Any, Any]:
+    """Return pairwise marginals of `edges` (first, last), or their (K, K) sum when None."""
+    log_z = np.empty(model.n_sequences)
+    k = model.n_labels
+    pairwise: np.ndarray[Any, Any] | None = None
+    sums: np.ndarray[Any, Any] | None = None
+    first, last = edges or (0, 0)
+    if edges is None:
+        sums = np.zeros((k, k))
+    else:
+        pairwise = np.empty((last - first, k, k), dtype=model.dtype)
+    infeasible, _ = _chain.infer(
+        model._batch, resolve(threads), 1.0, 0, None, log_z, None,
+        pairwise, first, last, sums, None, None, None,
+    )  # fmt: skip
+    if infeasible is not None:
+        raise InfeasibleError(*infeasible)
+    answer = pairwise if sums is None else sums
+    assert answer is not None
+    return answer
+
+
+def iter_edge_marginals(
+    model: Chain, threads: int | None, block: int
+) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages."""
+    n, k = model.n_positions, model.n_labels
+    log_forward, log_outgoing = np.empty((n, k)), np.empty((n, k))
+    log_mass = np.empty(n)
+    infeasible = _chain.log_messages(
+        model._batch, resolve(threads), np.empty(model.n_sequences),
+        log_forward, log_outgoing, log_mass,
+    )  # fmt: skip
+    if infeasible is not None:
+        raise InfeasibleError(*infeasible)
+    inner = np.ones(n, dtype=bool)
+    inner[model._offset[1:][model.lengths > 0] - 1] = False
+    left = np.flatnonzero(inner)  # the position before each edge
+    for first in range(0, left.size, block):
+        at = left[first : first + block]
+        t = model.transition
+        if t.ndim == 3:
+            t = t[first : first + at.size]
+        scores = log_forward[at, :, None] + t + log_outgoing[at, None, :]
+        yield np.exp(scores - log_mass[at, None, None])

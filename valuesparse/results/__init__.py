@@ -1,0 +1,6 @@
+"""Results are records with documented fields; one class per kind of model."""
+
+from valuesparse.results._base import Result
+from valuesparse.results._chain import ChainResult
+
+__all__ = ["ChainResult", "Result"]
