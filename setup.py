@@ -20,6 +20,11 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 EXT = Path("ext")
+# Compiled once per SIMD level and linked into the extension.
+LEVEL_SOURCES = {
+    "valuesparse._chain": str(EXT / "kernels" / "level.cpp"),
+    "valuesparse._graph": str(EXT / "graph" / "level.cpp"),
+}
 MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
 
 
@@ -77,15 +82,15 @@ class BuildExt(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         """Compile the SIMD levels in parallel, then the extension itself."""
-        if ext.name == "valuesparse._chain":
+        source = LEVEL_SOURCES.get(ext.name)
+        if source is not None:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                objects = list(pool.map(lambda pair: self.compile_level(ext, *pair), levels()))
+                objects = list(pool.map(lambda pair: self.compile_level(ext, source, *pair), levels()))
             ext.extra_objects = [*(ext.extra_objects or []), *objects]
         super().build_extension(ext)
 
-    def compile_level(self, ext: Extension, level: str, flags: list[str]) -> str:
+    def compile_level(self, ext: Extension, source: str, level: str, flags: list[str]) -> str:
         """Return the object file of one level, compiled unless it is up to date."""
-        source = str(EXT / "kernels" / "level.cpp")
         folder = os.path.join(self.build_temp, level.lower())
         (expected,) = self.compiler.object_filenames([source], output_dir=folder)
         newest = max(os.path.getmtime(p) for p in [*ext.depends, "setup.py"])

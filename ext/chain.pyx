@@ -5,7 +5,7 @@ import threading
 import time
 
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libcpp.vector cimport vector
 
@@ -45,6 +45,11 @@ cdef extern from "pool/pool.h" namespace "vs" nogil:
         pass
 
 
+cdef extern from "simd/level.h" namespace "vs" nogil:
+    cdef cppclass SimdApi:
+        int (*level)() noexcept
+
+
 cdef extern from "chain/run.h" namespace "vs" nogil:
     cdef cppclass Request:
         Request()
@@ -68,6 +73,7 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
     void use_pool(const PoolApi*) noexcept
     void use_level(const char*) noexcept
     const char* c_level_name "vs::level_name"() noexcept
+    int c_level_number "vs::level_number"() noexcept
     bint level_supported(const char*) noexcept
     cdef cppclass ExactPlan:
         vector[int8_t] kind
@@ -85,6 +91,10 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
 
 
 use_pool(<const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"))
+
+cdef SimdApi _simd
+_simd.level = c_level_number
+simd = PyCapsule_New(<void*>&_simd, "valuesparse._chain.simd", NULL)
 
 
 cdef void* data(object array) noexcept:

@@ -44,19 +44,22 @@ bool has_v4() {
 struct Candidate {
     const Level* (*level)();
     bool (*supported)();
+    int number;
 };
 
 const Candidate kCandidates[] = {
 #if defined(VS_HAVE_X86)
-    {level_v4, has_v4},     {level_v3, has_v3}, {level_v2, has_v2},
+    {level_v4, has_v4, VS_LEVEL_V4},         {level_v3, has_v3, VS_LEVEL_V3},
+    {level_v2, has_v2, VS_LEVEL_V2},
 #endif
 #if defined(VS_HAVE_NEON)
-    {level_neon, always},
+    {level_neon, always, VS_LEVEL_NEON},
 #endif
-    {level_scalar, always},
+    {level_scalar, always, VS_LEVEL_SCALAR},
 };
 
 const Level* g_level = nullptr;
+int g_number = VS_LEVEL_SCALAR;
 
 }  // namespace
 
@@ -71,6 +74,7 @@ void use_level(const char* name) {
     for (const Candidate& c : kCandidates) {
         if (c.supported() && (name == nullptr || std::strcmp(c.level()->name, name) == 0)) {
             g_level = c.level();
+            g_number = c.number;
             return;
         }
     }
@@ -81,6 +85,10 @@ const Level& level() {
     return *g_level;
 }
 
+int level_number() {
+    level();
+    return g_number;
+}
 const char* level_name() { return level().name; }
 int64_t find_bad(int dtype, const void* x, int64_t n) { return level().find_bad(dtype, x, n); }
 double peak_flops(int dtype, int64_t iterations) { return level().peak(dtype, iterations); }

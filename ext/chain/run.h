@@ -35,6 +35,7 @@ void use_pool(const PoolApi* api);  // the pool lives in another extension modul
 
 void use_level(const char* name);  // null: the best that this CPU has; unknown: no change
 const char* level_name();
+int level_number();  // VS_LEVEL_* of it
 bool level_supported(const char* name);
 
 Report infer(const Request& request, Control& control);

@@ -45,3 +45,10 @@ VS_INLINE int vs_first_bit(unsigned long long m) {  // m != 0
 #define VS_PREFETCH_WRITE(p) __builtin_prefetch((p), 1, 3)
 VS_INLINE int vs_first_bit(unsigned long long m) { return __builtin_ctzll(m); }
 #endif
+
+namespace vs {
+// What the extension module that chooses the level hands to the others, in a capsule.
+struct SimdApi {
+    int (*level)();  // VS_LEVEL_*
+};
+}  // namespace vs
