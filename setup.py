@@ -144,6 +144,18 @@ extensions = [
         define_macros=[*numpy_api, *architecture],
         **shared,
     ),
+    Extension(
+        "valuesparse._graph",
+        [
+            "ext/graph.pyx",
+            "ext/graph/cliques.cpp",
+            "ext/graph/domains.cpp",
+            "ext/graph/elimination.cpp",
+            "ext/graph/layout.cpp",
+        ],
+        define_macros=[*numpy_api, *architecture],
+        **shared,
+    ),
 ]
 
 setup(

@@ -5,9 +5,10 @@ Models hold arrays (`Chain`), `infer` plans and computes, results are records (`
 
 from importlib.metadata import PackageNotFoundError, version
 
+from valuesparse import factors
 from valuesparse.errors import DeadlineError, InfeasibleError
 from valuesparse.inference import Decoding, decode, infer, log_prob, sample
-from valuesparse.models import Chain
+from valuesparse.models import Chain, FactorGraph
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
 
@@ -20,9 +21,11 @@ __all__ = [
     "Chain",
     "DeadlineError",
     "Decoding",
+    "FactorGraph",
     "InfeasibleError",
     "Result",
     "decode",
+    "factors",
     "get_num_threads",
     "infer",
     "log_prob",

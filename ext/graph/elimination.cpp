@@ -1,0 +1,238 @@
+#include "graph/elimination.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+namespace vs {
+namespace {
+
+uint64_t mix(uint64_t x) {  // splitmix64
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+class Greedy {
+  public:
+    Greedy(const Moral& m, Rule rule, uint64_t seed)
+        : values_(m.values), near_(m.near), rule_(rule), n_(static_cast<int32_t>(m.near.size())) {
+        const size_t n = static_cast<size_t>(n_);
+        stamp_.assign(n, 0);
+        touched_.assign(n, 0);
+        gone_.assign(n, 0);
+        known_.assign(n, 0);
+        fill_.assign(n, 0.0);
+        version_.assign(n, 0);
+        degree_.resize(n);
+        bits_.resize(n);
+        dice_.resize(n);
+        for (int32_t v = 0; v < n_; ++v) {
+            degree_[v] = static_cast<int32_t>(near_[v].size());
+            bits_[v] = std::log2(values_[v]);
+            for (int32_t u : near_[v]) bits_[v] += std::log2(values_[u]);
+            dice_[v] = seed ? mix(seed * 0x10001u + static_cast<uint64_t>(v)) : uint64_t(v);
+        }
+    }
+
+    bool run(double limit, Elimination* out) {
+        out->order.clear();
+        out->order.reserve(static_cast<size_t>(n_));
+        out->later.assign(static_cast<size_t>(n_), {});
+        out->size = 0.0;
+        for (int32_t v = 0; v < n_; ++v) push(v);
+        while (!heap_.empty()) {
+            const Entry e = heap_.top();
+            heap_.pop();
+            if (gone_[e.v] || e.version != version_[e.v]) continue;
+            out->size += std::exp2(bits_[e.v]);
+            if (out->size > limit) {
+                out->operations = operations_;
+                return false;
+            }
+            remove(e.v, out);
+        }
+        out->operations = operations_;
+        return true;
+    }
+
+  private:
+    struct Entry {
+        double score, bits;
+        uint64_t dice;
+        int32_t v, version;
+        bool operator<(const Entry& o) const {  // of a max-heap
+            if (score != o.score) return score > o.score;
+            if (bits != o.bits) return bits > o.bits;
+            if (dice != o.dice) return dice > o.dice;
+            return v > o.v;
+        }
+    };
+
+    double edge(int32_t a, int32_t b) const {
+        return rule_ == Rule::kWeightedMinFill ? values_[a] * values_[b] : 1.0;
+    }
+    // The fill of a hub is looked at only once its degree has come down: it costs the square.
+    static constexpr int32_t kHub = 512;
+    void push(int32_t v) {
+        operations_ += 8;
+        double score = bits_[v];
+        if (rule_ != Rule::kMinWeight) {
+            if (!known_[v] && degree_[v] <= kHub) {
+                fill_[v] = fill(v);
+                known_[v] = 1;
+            }
+            score = known_[v] ? fill_[v] : INFINITY;
+        }
+        heap_.push({score, bits_[v], dice_[v], v, ++version_[v]});
+    }
+    // Marks the neighbours of v with a new number, and drops those that are gone.
+    int32_t mark(int32_t v) {
+        std::vector<int32_t>& list = near_[v];
+        if (static_cast<int32_t>(list.size()) != degree_[v]) {
+            list.erase(
+                std::remove_if(list.begin(), list.end(), [&](int32_t u) { return gone_[u] != 0; }),
+                list.end());
+        }
+        ++now_;
+        for (int32_t u : list) stamp_[u] = now_;
+        operations_ += static_cast<int64_t>(list.size());
+        return now_;
+    }
+    // Weight of the edges missing among the neighbours of v.
+    double fill(int32_t v) {
+        const int32_t mine = mark(v);
+        double missing = 0.0;
+        for (int32_t u : near_[v]) {
+            operations_ += static_cast<int64_t>(near_[u].size() + near_[v].size());
+            for (int32_t w : near_[u]) {
+                if (stamp_[w] == mine) stamp_[w] = -1;
+            }
+            for (int32_t w : near_[v]) {
+                if (stamp_[w] == -1) {
+                    stamp_[w] = mine;
+                } else if (w > u) {
+                    missing += edge(u, w);
+                }
+            }
+        }
+        return missing;
+    }
+    void touch(int32_t v) {
+        if (touched_[v]) return;
+        touched_[v] = 1;
+        list_.push_back(v);
+    }
+
+    void remove(int32_t v, Elimination* out) {
+        const int32_t mine = mark(v);
+        std::vector<int32_t> around;
+        around.swap(near_[v]);
+        gone_[v] = 1;
+        out->order.push_back(v);
+        // v leaves: pairs (v, w) are no longer missing around its neighbours.
+        for (int32_t u : around) {
+            if (known_[u]) {
+                for (int32_t w : near_[u]) {
+                    if (w != v && !gone_[w] && stamp_[w] != mine) fill_[u] -= edge(v, w);
+                }
+                operations_ += static_cast<int64_t>(near_[u].size());
+            }
+            --degree_[u];
+            bits_[u] -= std::log2(values_[v]);
+            touch(u);
+        }
+        // Its neighbours are joined.
+        for (size_t i = 0; i < around.size(); ++i) {
+            const int32_t a = around[i];
+            if (i + 1 == around.size()) break;
+            mark(a);
+            for (size_t j = i + 1; j < around.size(); ++j) {
+                if (stamp_[around[j]] != now_) join(a, around[j]);
+            }
+        }
+        out->later[v].swap(around);
+        for (int32_t u : list_) {
+            touched_[u] = 0;
+            push(u);
+        }
+        list_.clear();
+    }
+    // Adds the edge (a, b); a's neighbours are marked with now_.
+    void join(int32_t a, int32_t b) {
+        operations_ += static_cast<int64_t>(near_[a].size() + near_[b].size());
+        if (rule_ != Rule::kMinWeight) {
+            const double w = edge(a, b);
+            common_.clear();
+            for (int32_t c : near_[b]) {
+                if (gone_[c]) continue;
+                if (stamp_[c] == now_) {  // common: the pair is no longer missing there
+                    fill_[c] -= w;
+                    touch(c);
+                    common_.push_back(c);
+                } else {
+                    fill_[b] += edge(a, c);
+                }
+            }
+            for (int32_t c : common_) stamp_[c] = -1;
+            for (int32_t c : near_[a]) {
+                if (stamp_[c] != -1) fill_[a] += edge(b, c);
+            }
+            for (int32_t c : common_) stamp_[c] = now_;
+        }
+        near_[a].push_back(b);
+        near_[b].push_back(a);
+        ++degree_[a];
+        ++degree_[b];
+        bits_[a] += std::log2(values_[b]);
+        bits_[b] += std::log2(values_[a]);
+        stamp_[b] = now_;
+        touch(a);
+        touch(b);
+    }
+
+    const std::vector<double>& values_;
+    std::vector<std::vector<int32_t>> near_;
+    Rule rule_;
+    int32_t n_, now_ = 0;
+    int64_t operations_ = 0;
+    std::vector<int32_t> stamp_, version_, degree_, list_, common_;
+    std::vector<uint8_t> touched_, gone_, known_;
+    std::vector<double> fill_, bits_;
+    std::vector<uint64_t> dice_;
+    std::priority_queue<Entry> heap_;
+};
+
+}  // namespace
+
+bool eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Elimination* out) {
+    return Greedy(m, rule, seed).run(limit, out);
+}
+
+Elimination best_elimination(const Moral& m, double effort, uint64_t seed, int64_t* tried) {
+    constexpr double kTrivial = 4096.0;  // tables below this are not worth a second look
+    Elimination best;
+    eliminate(m, Rule::kMinFill, 0, INFINITY, &best);
+    *tried = 1;
+    if (best.size <= kTrivial * effort) return best;
+    double spent = static_cast<double>(best.operations);
+    const auto consider = [&](Rule rule, uint64_t dice) {
+        Elimination e;
+        ++*tried;
+        if (eliminate(m, rule, dice, best.size, &e) && e.size < best.size) {
+            std::swap(best, e);
+        }
+        spent += static_cast<double>(e.operations);
+    };
+    consider(Rule::kWeightedMinFill, 0);
+    consider(Rule::kMinWeight, 0);
+    // An operation takes about as long as two table entries do in propagation.
+    for (uint64_t k = 1; k <= 1000 && spent < effort * 0.1 * best.size; ++k) {
+        const Rule rules[3] = {Rule::kMinFill, Rule::kWeightedMinFill, Rule::kMinWeight};
+        consider(rules[k % 3], mix(seed * 1000003u + k) | 1u);
+    }
+    return best;
+}
+
+}  // namespace vs

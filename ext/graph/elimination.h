@@ -1,0 +1,32 @@
+// Elimination orders: which cliques triangulating a graph gives, and how large their tables are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace vs {
+
+// An undirected graph over 0..n-1 with a number of values each.
+struct Moral {
+    std::vector<std::vector<int32_t>> near;  // neighbours, ascending
+    std::vector<double> values;
+};
+
+enum class Rule : int { kMinFill, kWeightedMinFill, kMinWeight };
+
+struct Elimination {
+    std::vector<int32_t> order;
+    std::vector<std::vector<int32_t>> later;  // neighbours of each variable when it goes
+    double size = 0.0;                        // entries of all tables met
+    int64_t operations = 0;
+};
+
+// Greedy: each time the variable that the rule likes best. Ties go to the smaller table, then to
+// `seed`'s dice (0: the lowest number). Gives up (false) as soon as size exceeds `limit`.
+bool eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Elimination* out);
+
+// The best of the rules, then of restarts with dice until `effort` operations per table entry are
+// spent, restarts counted. `tried` says how many orders were looked at.
+Elimination best_elimination(const Moral& m, double effort, uint64_t seed, int64_t* tried);
+
+}  // namespace vs

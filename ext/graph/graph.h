@@ -1,0 +1,37 @@
+// A factor graph as plain data, and what of it is left once impossible values are gone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace vs {
+
+// n variables with card[v] values; factor f is a log-table over scope[scope_ptr[f]..), the last
+// variable changing fastest. The arrays belong to the caller.
+struct Graph {
+    int64_t n = 0;
+    const int64_t* card = nullptr;
+    int64_t n_factors = 0;
+    const int64_t* scope_ptr = nullptr;  // (n_factors + 1,)
+    const int64_t* scope = nullptr;
+    const double* const* table = nullptr;  // (n_factors,)
+    const uint8_t* forbids = nullptr;      // (n_factors,) some entry is -inf
+    const int64_t* at_ptr = nullptr;       // (n + 1,) factors at each variable
+    const int64_t* at = nullptr;
+};
+
+// The values that each variable may still take, ascending.
+struct Domains {
+    std::vector<int64_t> ptr;    // (n + 1,)
+    std::vector<int32_t> value;  // original value of each that is left
+
+    int64_t size(int64_t v) const { return ptr[v + 1] - ptr[v]; }
+    const int32_t* values(int64_t v) const { return value.data() + ptr[v]; }
+    bool operator==(const Domains& o) const { return ptr == o.ptr && value == o.value; }
+};
+
+// Removes values that no factor's table supports, until nothing changes. `held[v]`: evidence or
+// -1. Returns -1, or a variable that has no value left.
+int64_t find_domains(const Graph& g, const int64_t* held, Domains* out);
+
+}  // namespace vs

@@ -1,0 +1,47 @@
+// The rows of a clique: what is multiplied in, what is collected. One body for every algebra.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "simd/level.h"
+
+namespace vs {
+
+// Tables that the rows [r0, r1) of a clique meet: a vector stands side by side along the row,
+// a scalar is the same for all of it. at[r]: offset of row r in its table.
+template <class T>
+struct RowJob {
+    int64_t width = 0;
+    int n_vec = 0, n_scalar = 0, n_vec_out = 0, n_scalar_out = 0;
+    const T* const* vec = nullptr;
+    const int32_t* const* vec_at = nullptr;
+    const T* const* scalar = nullptr;
+    const int32_t* const* scalar_at = nullptr;
+    T* const* vec_out = nullptr;
+    const int32_t* const* vec_out_at = nullptr;
+    T* const* scalar_out = nullptr;
+    const int32_t* const* scalar_out_at = nullptr;
+};
+
+enum Algebra : int { kSumProduct = 0, kMaxPlus = 1 };
+
+// What a SIMD level offers to graphs.
+struct GraphLevel {
+    // buffer: (width + 64,)
+    void (*rows)(int algebra, const RowJob<double>& job, int64_t r0, int64_t r1, double* buffer);
+    // wide[i, t] = table[base[i] + inner[t]], rows of `width`
+    void (*spread)(const double* table, const int32_t* base, int64_t n, const int32_t* inner,
+                   int64_t width, double* wide);
+    // table[base[i] + inner[t]] += wide[i, t] in the algebra
+    void (*gather)(int algebra, const double* wide, const int32_t* base, int64_t n,
+                   const int32_t* inner, int64_t width, double* table);
+};
+
+const GraphLevel* graph_level_scalar();
+const GraphLevel* graph_level_v2();
+const GraphLevel* graph_level_v3();
+const GraphLevel* graph_level_v4();
+const GraphLevel* graph_level_neon();
+
+}  // namespace vs

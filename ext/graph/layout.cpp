@@ -1,0 +1,462 @@
+#include "graph/layout.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vs {
+namespace {
+
+using Set = std::vector<int32_t>;
+
+bool has(const Set& s, int32_t v) { return std::find(s.begin(), s.end(), v) != s.end(); }
+bool within(const Set& a, const Set& b) {
+    return std::all_of(a.begin(), a.end(), [&](int32_t v) { return has(b, v); });
+}
+
+class Planner {
+  public:
+    Planner(const Graph& g, const Domains& d, const CliqueTree& t, Layout* out)
+        : g_(g), d_(d), t_(t), out_(*out) {}
+
+    double values(int32_t v) const { return static_cast<double>(d_.size(v)); }
+    double product(const Set& s) const {
+        double p = 1.0;
+        for (int32_t v : s) p *= values(v);
+        return p;
+    }
+    Set live(const Set& s) const {
+        Set r;
+        for (int32_t v : s) {
+            if (d_.size(v) > 1) r.push_back(v);
+        }
+        return r;
+    }
+    Dims dims(const Set& order) const {
+        Dims r;
+        r.var = order;
+        r.stride.resize(order.size());
+        int64_t size = 1;
+        for (size_t i = order.size(); i-- > 0;) {
+            r.stride[i] = size;
+            size *= d_.size(order[i]);
+        }
+        r.size = size;
+        return r;
+    }
+
+    void measure() {
+        const size_t m = t_.clique.size();
+        out_.clique.resize(m);
+        std::vector<Set> separator(m);
+        std::vector<std::vector<int32_t>> children(m);
+        for (size_t c = 0; c < m; ++c) {
+            separator[c] = live(t_.separator[c]);
+            if (t_.parent[c] >= 0) children[t_.parent[c]].push_back(static_cast<int32_t>(c));
+        }
+        assign_factors();
+        out_.seen_in.assign(static_cast<size_t>(g_.n), -1);
+        std::vector<double> smallest(static_cast<size_t>(g_.n), INFINITY);
+        for (size_t c = 0; c < m; ++c) {
+            const double size = product(separator[c]);
+            for (int32_t v : separator[c]) {
+                if (size < smallest[v]) {
+                    smallest[v] = size;
+                    out_.seen_in[v] = static_cast<int32_t>(c);
+                }
+            }
+        }
+        for (size_t c = m; c-- > 0;) {  // parents first: they order their children's messages
+            CliqueLayout& l = out_.clique[c];
+            const Set vars = live(t_.clique[c]);
+            l.size = product(vars);
+            out_.table_size += l.size;
+            if (l.size > out_.largest) {
+                out_.largest = l.size;
+                out_.largest_clique = static_cast<int32_t>(c);
+            }
+            out_.width = std::max(out_.width, static_cast<int>(vars.size()) - 1);
+            if (t_.parent[c] >= 0) {
+                l.message = message_dims(separator[c], out_.clique[t_.parent[c]]);
+            }
+            for (int32_t v : vars) {
+                if (out_.seen_in[v] < 0) l.alone.push_back(v);
+            }
+            for (int32_t k : children[c]) {
+                Child child;
+                child.clique = k;
+                l.children.push_back(child);
+            }
+            if (l.size > kTooLarge) {  // nobody will run this
+                out_.bytes += 8.0 * l.size;
+                continue;
+            }
+            find_hosts(l, separator);
+            group_statics(l);
+            choose_tile(l, vars, separator);
+            account(l);
+        }
+    }
+
+    // Index arrays of everything measured.
+    void complete(std::vector<Query>* queries) {
+        for (size_t c = 0; c < out_.clique.size(); ++c) {
+            CliqueLayout& l = out_.clique[c];
+            for (Static& s : l.statics) fill(l, s.dims, &s.view);
+            for (Child& k : l.children) {
+                const Dims& d = out_.clique[k.clique].message;
+                if (k.host < 0) {
+                    fill(l, d, &k.view);
+                } else {
+                    k.map = map(out_.clique[l.children[k.host].clique].message, d);
+                }
+            }
+            if (t_.parent[c] >= 0) fill(l, l.message, &l.up);
+        }
+        for (Query& q : *queries) {
+            // Known when it was compiled in: some clique holds them all.
+            const Set vars = live(q.vars);
+            q.clique = -1;
+            for (size_t c = 0; c < out_.clique.size(); ++c) {
+                if (!within(vars, t_.clique[c])) continue;
+                if (q.clique < 0 || out_.clique[c].size < out_.clique[q.clique].size) {
+                    q.clique = static_cast<int32_t>(c);
+                }
+            }
+            q.dims = dims(vars);
+            if (q.clique >= 0) {
+                q.view = shape(vars, q.dims, out_.clique[q.clique]);
+                fill(out_.clique[q.clique], q.dims, &q.view);
+            }
+        }
+    }
+
+  private:
+    static constexpr double kTooLarge = 4e12;
+    static constexpr double kRow = 64.0;           // entries that make a row worth its overhead
+    static constexpr double kSmallClique = 256.0;  // one row
+    static constexpr size_t kManyChildren = 512;   // not compared pair by pair
+
+    void assign_factors() {
+        factors_.assign(t_.clique.size(), {});
+        for (int64_t f = 0; f < g_.n_factors; ++f) {
+            int32_t first = -1;
+            for (int64_t i = g_.scope_ptr[f]; i < g_.scope_ptr[f + 1]; ++i) {
+                const int32_t v = static_cast<int32_t>(g_.scope[i]);
+                if (d_.size(v) > 1 && (first < 0 || t_.rank[v] < t_.rank[first])) first = v;
+            }
+            if (first >= 0) factors_[t_.home[first]].push_back(f);
+        }
+    }
+    Set scope(int64_t f) const {
+        Set s;
+        for (int64_t i = g_.scope_ptr[f]; i < g_.scope_ptr[f + 1]; ++i) {
+            const int32_t v = static_cast<int32_t>(g_.scope[i]);
+            if (d_.size(v) > 1) s.push_back(v);
+        }
+        return s;
+    }
+
+    Dims message_dims(const Set& separator, const CliqueLayout& parent) const {
+        Set order;
+        for (int32_t v : parent.outer) {
+            if (has(separator, v)) order.push_back(v);
+        }
+        for (int32_t v : parent.tile) {
+            if (has(separator, v)) order.push_back(v);
+        }
+        return dims(order);
+    }
+
+    // A message whose separator lies within another child's is multiplied into that one's.
+    void find_hosts(CliqueLayout& l, const std::vector<Set>& separator) {
+        const size_t k = l.children.size();
+        if (k < 2) return;
+        std::vector<int> order(k);
+        std::vector<Set> sorted(k);
+        for (size_t i = 0; i < k; ++i) {
+            order[i] = static_cast<int>(i);
+            sorted[i] = separator[l.children[i].clique];
+            std::sort(sorted[i].begin(), sorted[i].end());
+        }
+        std::sort(order.begin(), order.end(), [&](int a, int b) {
+            return sorted[a] != sorted[b] ? sorted[a] < sorted[b] : a < b;
+        });
+        std::vector<int> distinct;
+        for (int i : order) {
+            if (!distinct.empty() && sorted[distinct.back()] == sorted[i]) {
+                l.children[i].host = distinct.back();
+            } else {
+                distinct.push_back(i);
+            }
+        }
+        if (distinct.size() > kManyChildren) return;
+        for (int i : distinct) {
+            int best = -1;
+            for (int j : distinct) {
+                if (sorted[j].size() <= sorted[i].size()) continue;
+                if (best >= 0 && product(sorted[j]) >= product(sorted[best])) continue;
+                if (within(sorted[i], sorted[j])) best = j;
+            }
+            l.children[i].host = best;
+        }
+    }
+
+    void group_statics(CliqueLayout& l) {
+        const size_t c = static_cast<size_t>(&l - out_.clique.data());
+        std::vector<std::pair<double, int64_t>> order;
+        for (int64_t f : factors_[c]) order.push_back({-product(scope(f)), f});
+        std::sort(order.begin(), order.end());
+        struct Group {
+            Set vars;
+            std::vector<int64_t> factors;
+        };
+        std::vector<Group> groups;
+        const double free = std::max(l.size / 8.0, l.size <= 4096.0 ? l.size : 1.0);
+        for (const auto& [size, f] : order) {
+            const Set s = scope(f);
+            Group* best = nullptr;
+            double best_size = INFINITY;
+            for (Group& g : groups) {
+                Set both = g.vars;
+                for (int32_t v : s) {
+                    if (!has(both, v)) both.push_back(v);
+                }
+                const double t = product(both);
+                if ((both.size() == g.vars.size() || t <= free) && t < best_size) {
+                    best = &g;
+                    best_size = t;
+                }
+            }
+            if (!best) {
+                groups.push_back({s, {f}});
+                continue;
+            }
+            for (int32_t v : s) {
+                if (!has(best->vars, v)) best->vars.push_back(v);
+            }
+            best->factors.push_back(f);
+        }
+        for (Group& g : groups) {
+            Static s;
+            s.dims.var = g.vars;  // in order once the tile is known
+            s.factors.swap(g.factors);
+            l.statics.push_back(std::move(s));
+        }
+    }
+
+    // Entries of the copies that have to be spread over `tile`.
+    double spread(const std::vector<Set>& sets, const Set& tile) const {
+        double cost = 0.0;
+        for (const Set& s : sets) {
+            bool meets = false;
+            double missing = 1.0;
+            for (int32_t v : tile) {
+                if (has(s, v)) {
+                    meets = true;
+                } else {
+                    missing *= values(v);
+                }
+            }
+            if (meets && missing > 1.0) cost += product(s) * missing;
+        }
+        return cost;
+    }
+
+    void choose_tile(CliqueLayout& l, const Set& vars, const std::vector<Set>& separator) {
+        const size_t c = static_cast<size_t>(&l - out_.clique.data());
+        const Set& up = separator[c];
+        Set tile;
+        if (l.size <= kSmallClique) {
+            tile = vars;
+        } else {
+            std::vector<Set> sets;
+            for (const Child& k : l.children) {
+                if (k.host < 0) sets.push_back(separator[k.clique]);
+            }
+            if (t_.parent[c] >= 0) sets.push_back(up);
+            double width = 1.0;
+            while (width < kRow && tile.size() < vars.size()) {
+                int32_t best = -1;
+                double best_cost = INFINITY;
+                for (int32_t v : vars) {
+                    if (has(tile, v)) continue;
+                    Set t = tile;
+                    t.push_back(v);
+                    // Late variables break ties: neighbours in the tree hold them too.
+                    const double cost = spread(sets, t);
+                    if (cost <= best_cost) {
+                        best_cost = cost;
+                        best = v;
+                    }
+                }
+                tile.push_back(best);
+                width *= values(best);
+            }
+            std::sort(tile.begin(), tile.end(),
+                      [&](int32_t a, int32_t b) { return t_.rank[a] < t_.rank[b]; });
+        }
+        l.tile = tile;
+        l.width = static_cast<int64_t>(product(tile));
+        // Outermost the separator, so that what is sent up is collected place by place.
+        if (t_.parent[c] >= 0) {
+            for (int32_t v : l.message.var) {
+                if (!has(tile, v)) l.outer.push_back(v);
+            }
+        }
+        for (int32_t v : vars) {
+            if (!has(tile, v) && !has(l.outer, v)) l.outer.push_back(v);
+        }
+        l.rows = static_cast<int64_t>(product(l.outer));
+        for (Static& s : l.statics) {
+            const Set held = s.dims.var;
+            bool meets = false;
+            for (int32_t v : tile) meets = meets || has(held, v);
+            Set order;
+            for (int32_t v : l.outer) {
+                if (has(held, v)) order.push_back(v);
+            }
+            if (meets) order.insert(order.end(), tile.begin(), tile.end());
+            s.dims = dims(order);
+            s.view = shape(order, s.dims, l);
+        }
+        for (int32_t v : l.alone) l.alone_tile = l.alone_tile || has(tile, v);
+        if (t_.parent[c] >= 0) l.up = shape(l.message.var, l.message, l);
+    }
+
+    // How rows of l meet a table over `held` that lies as `d` says.
+    View shape(const Set& held, const Dims& d, const CliqueLayout& l) const {
+        View v;
+        bool meets = false, all = true;
+        for (int32_t t : l.tile) {
+            if (has(held, t)) {
+                meets = true;
+            } else {
+                all = false;
+            }
+        }
+        v.scalar = !meets;
+        v.size = d.size;
+        if (!meets) return v;
+        v.direct = all;
+        int64_t stride = 1;
+        for (size_t i = l.tile.size(); i-- > 0 && v.direct;) {
+            v.direct = d.stride_of(l.tile[i]) == stride;
+            stride *= d_.size(l.tile[i]);
+        }
+        if (!v.direct) {
+            v.size = l.width;
+            for (int32_t u : held) {
+                if (!has(l.tile, u)) v.size *= d_.size(u);
+            }
+        }
+        return v;
+    }
+
+    void account(CliqueLayout& l) {
+        double operands = 1.0;
+        for (const Static& s : l.statics) {
+            out_.bytes +=
+                8.0 * static_cast<double>(s.view.size) + 4.0 * static_cast<double>(l.rows);
+            operands += 1.0;
+        }
+        // Messages up and down, their beliefs, and spread copies of both.
+        const double up = static_cast<double>(l.message.size);
+        out_.bytes += 3.0 * 8.0 * up + 4.0 * static_cast<double>(l.rows);
+        if (!l.up.direct) out_.bytes += 2.0 * 8.0 * static_cast<double>(l.up.size);
+        for (const Child& k : l.children) operands += k.host < 0;
+        out_.flops += l.size * (2.0 * operands + 1.0);
+    }
+
+    // Offsets of rows, and of spread rows, in a table that lies as `d` says.
+    void fill(const CliqueLayout& l, const Dims& d, View* v) const {
+        const bool direct = v->scalar || v->direct;
+        Set held;
+        for (int32_t u : l.outer) {
+            if (has(d.var, u)) held.push_back(u);
+        }
+        std::vector<int64_t> stride(l.outer.size());
+        if (direct) {
+            for (size_t i = 0; i < l.outer.size(); ++i) stride[i] = d.stride_of(l.outer[i]);
+        } else {
+            const Dims wide = dims(held);
+            for (size_t i = 0; i < l.outer.size(); ++i) {
+                stride[i] = wide.stride_of(l.outer[i]) * l.width;
+            }
+            v->base.resize(static_cast<size_t>(wide.size));
+            std::vector<int64_t> own(held.size());
+            for (size_t i = 0; i < held.size(); ++i) own[i] = d.stride_of(held[i]);
+            walk(held, own, &v->base);
+            std::vector<int64_t> in(l.tile.size());
+            for (size_t i = 0; i < l.tile.size(); ++i) in[i] = d.stride_of(l.tile[i]);
+            v->inner.resize(static_cast<size_t>(l.width));
+            walk(l.tile, in, &v->inner);
+        }
+        v->at.resize(static_cast<size_t>(l.rows));
+        walk(l.outer, stride, &v->at);
+    }
+    // out[i]: the offset of the i-th setting of vars, the last one fastest.
+    void walk(const Set& vars, const std::vector<int64_t>& stride,
+              std::vector<int32_t>* out) const {
+        int64_t done = 1;
+        (*out)[0] = 0;
+        for (size_t i = vars.size(); i-- > 0;) {  // settings of the later variables are there
+            const int64_t n = d_.size(vars[i]);
+            for (int64_t x = 1; x < n; ++x) {
+                const int32_t add = static_cast<int32_t>(x * stride[i]);
+                const int32_t* from = out->data();
+                int32_t* to = out->data() + x * done;
+                for (int64_t j = 0; j < done; ++j) to[j] = from[j] + add;
+            }
+            done *= n;
+        }
+    }
+    std::vector<int32_t> map(const Dims& from, const Dims& to) const {
+        std::vector<int64_t> stride(from.var.size());
+        for (size_t i = 0; i < from.var.size(); ++i) stride[i] = to.stride_of(from.var[i]);
+        std::vector<int32_t> out(static_cast<size_t>(from.size));
+        walk(from.var, stride, &out);
+        return out;
+    }
+
+    const Graph& g_;
+    const Domains& d_;
+    const CliqueTree& t_;
+    Layout& out_;
+    std::vector<std::vector<int64_t>> factors_;
+
+  public:
+    // Views of children need the children's message layouts, which their parents give.
+    void meet_children() {
+        for (CliqueLayout& l : out_.clique) {
+            if (l.size > kTooLarge) continue;
+            for (Child& k : l.children) {
+                const Dims& d = out_.clique[k.clique].message;
+                if (k.host >= 0) {
+                    out_.bytes += 4.0 * static_cast<double>(
+                                            out_.clique[l.children[k.host].clique].message.size);
+                    continue;
+                }
+                k.view = shape(d.var, d, l);
+                out_.bytes += 4.0 * static_cast<double>(l.rows);
+                if (!k.view.direct) out_.bytes += 2.0 * 8.0 * static_cast<double>(k.view.size);
+            }
+        }
+    }
+};
+
+}  // namespace
+
+Layout measure(const Graph& g, const Domains& d, const CliqueTree& t) {
+    Layout out;
+    Planner p(g, d, t, &out);
+    p.measure();
+    p.meet_children();
+    return out;
+}
+
+void complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
+              std::vector<Query>* queries) {
+    Planner(g, d, t, layout).complete(queries);
+}
+
+}  // namespace vs

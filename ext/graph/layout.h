@@ -1,0 +1,94 @@
+// How the tables of a junction tree lie in memory, for given domains: known before anything is
+// computed, so that cost can be told and refused.
+//
+// The entries of a clique are walked in rows: a row is one setting of its outer variables, and runs
+// over all settings of a few inner ones, the tile, that lie side by side. The clique's own table is
+// never made. What is multiplied in (factors merged into static tables, messages) is either
+// constant along a row (a scalar view), or stored so that its row lies side by side too (a vector
+// view): where a message misses some variables of the tile, a copy is spread over them. What is
+// summed out of a clique is collected in the same two ways.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/cliques.h"
+#include "graph/graph.h"
+
+namespace vs {
+
+// Where an entry stands: sum of stride * value over the variables, outermost first.
+struct Dims {
+    std::vector<int32_t> var;
+    std::vector<int64_t> stride;
+    int64_t size = 1;
+
+    int64_t stride_of(int32_t v) const {
+        for (size_t i = 0; i < var.size(); ++i) {
+            if (var[i] == v) return stride[i];
+        }
+        return 0;
+    }
+};
+
+struct View {
+    bool scalar = false;
+    bool direct = true;          // the table itself serves; no spread copy
+    int64_t size = 0;            // entries of what the rows meet
+    std::vector<int32_t> at;     // (rows,) its offset for each row
+    std::vector<int32_t> base;   // (size / tile,) of a spread row in the table
+    std::vector<int32_t> inner;  // (tile,) within it
+};
+
+// Factors multiplied together in the form their clique wants.
+struct Static {
+    Dims dims;  // of the table: spread over the tile, or scalar
+    View view;
+    std::vector<int64_t> factors;
+};
+
+struct Child {
+    int32_t clique;
+    int32_t host = -1;         // another child (index) whose separator contains this one's
+    View view;                 // host < 0
+    std::vector<int32_t> map;  // host >= 0: (entries of the host's message,) into this one's
+};
+
+struct CliqueLayout {
+    std::vector<int32_t> outer, tile;  // variables with more than one value left
+    int64_t rows = 1, width = 1;       // their settings
+    double size = 1.0;
+    std::vector<Static> statics;
+    std::vector<Child> children;
+    Dims message;                // to the parent
+    View up;                     // the same as rows meet it
+    std::vector<int32_t> alone;  // variables in no separator: their marginals are made here
+    bool alone_tile = false;     // some of them are in the tile
+};
+
+struct Query {
+    std::vector<int32_t> vars;
+    int32_t clique = -1;
+    Dims dims;
+    View view;
+};
+
+struct Layout {
+    std::vector<CliqueLayout> clique;
+    std::vector<int32_t> seen_in;  // (n,) clique whose message to its parent is the smallest with v
+    double table_size = 0.0;       // entries of all clique tables
+    double largest = 0.0;
+    int32_t largest_clique = -1;
+    int width = 0;       // variables of the largest clique (by number), minus one
+    double flops = 0.0;  // multiplications and additions of one propagation
+    double bytes = 0.0;  // everything that a propagation keeps
+};
+
+// Cost only: nothing is allocated that grows with the tables.
+Layout measure(const Graph& g, const Domains& d, const CliqueTree& t);
+// The same with all index arrays. `queries` are sets of variables that lie in one clique each.
+void complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
+              std::vector<Query>* queries);
+
+}  // namespace vs

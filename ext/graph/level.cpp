@@ -1,0 +1,72 @@
+// Compiled once per SIMD level: see setup.py.
+#include "graph/rows.h"
+#include "simd/vec.h"
+
+namespace VS_NS {
+namespace {
+
+struct SumProduct {
+    using T = double;
+    using V = Vec<double>;
+    static VS_INLINE V set1(double x) { return V::set1(x); }
+    static double zero() { return 0.0; }
+    static double one() { return 1.0; }
+    static bool is_zero(double x) { return x == 0.0; }
+    static VS_INLINE V mul(V a, V b) { return a * b; }
+    static VS_INLINE V add(V a, V b) { return a + b; }
+    static VS_INLINE double mul(double a, double b) { return a * b; }
+    static VS_INLINE double add(double a, double b) { return a + b; }
+    static VS_INLINE double fold(V a) { return a.hsum(); }
+};
+
+// On logarithms: the score of the best configuration.
+struct MaxPlus {
+    using T = double;
+    using V = Vec<double>;
+    static VS_INLINE V set1(double x) { return V::set1(x); }
+    static double zero() { return -INFINITY; }
+    static double one() { return 0.0; }
+    static bool is_zero(double x) { return x == -INFINITY; }
+    static VS_INLINE V mul(V a, V b) { return a + b; }
+    static VS_INLINE V add(V a, V b) { return V::max(a, b); }
+    static VS_INLINE double mul(double a, double b) { return a + b; }
+    static VS_INLINE double add(double a, double b) { return a > b ? a : b; }
+    static VS_INLINE double fold(V a) { return a.hmax(); }
+};
+
+void rows_of(int algebra, const vs::RowJob<double>& job, int64_t r0, int64_t r1, double* buffer) {
+    if (algebra == vs::kMaxPlus) return rows<MaxPlus>(job, r0, r1, buffer);
+    rows<SumProduct>(job, r0, r1, buffer);
+}
+
+void spread(const double* table, const int32_t* base, int64_t n, const int32_t* inner,
+            int64_t width, double* wide) {
+    spread_rows<double>(table, base, n, inner, width, wide);
+}
+
+void gather(int algebra, const double* wide, const int32_t* base, int64_t n, const int32_t* inner,
+            int64_t width, double* table) {
+    if (algebra == vs::kMaxPlus) {
+        return gather_rows<MaxPlus>(wide, base, n, inner, width, table);
+    }
+    gather_rows<SumProduct>(wide, base, n, inner, width, table);
+}
+
+const vs::GraphLevel kLevel = {rows_of, spread, gather};
+
+}  // namespace
+}  // namespace VS_NS
+
+namespace vs {
+#if VS_LEVEL == VS_LEVEL_V4
+const GraphLevel* graph_level_v4() { return &VS_NS::kLevel; }
+#elif VS_LEVEL == VS_LEVEL_V3
+const GraphLevel* graph_level_v3() { return &VS_NS::kLevel; }
+#elif VS_LEVEL == VS_LEVEL_V2
+const GraphLevel* graph_level_v2() { return &VS_NS::kLevel; }
+#elif VS_LEVEL == VS_LEVEL_NEON
+const GraphLevel* graph_level_neon() { return &VS_NS::kLevel; }
+#else
+const GraphLevel* graph_level_scalar() { return &VS_NS::kLevel; }
+#endif
+}  // namespace vs

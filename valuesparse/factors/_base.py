@@ -1,0 +1,105 @@
+"""What a factor is: the few methods that a new one supplies."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Factor"]
+
+Array = npt.NDArray[Any]
+
+#: Entries of the largest table that a factor is turned into without being asked.
+_TABLE_LIMIT = 1 << 26
+
+
+class Factor(ABC):
+    """A function of a few variables that multiplies the weight of a configuration.
+
+    A new kind supplies :meth:`log_potential`; with nothing else, engines work on its
+    :meth:`table`. A factor over many variables also overrides :meth:`marginalize` and
+    :meth:`maximize`, so that its table is never made.
+
+    Attributes
+    ----------
+    scope : tuple of int
+        Its variables, in the order of its arguments.
+    """
+
+    __slots__ = ("scope",)
+
+    scope: tuple[int, ...]
+
+    @abstractmethod
+    def log_potential(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the log-potential of each row of `states`, (m, len(scope)) -> (m,)."""
+
+    def table(self, cardinalities: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Return the log-table, of shape `cardinalities` (those of the scope).
+
+        Raises
+        ------
+        MemoryError
+            When it would have more than 2**26 entries.
+        """
+        shape = tuple(int(c) for c in cardinalities)
+        if math.prod(shape) > _TABLE_LIMIT:
+            raise MemoryError(
+                f"{type(self).__name__} over {len(shape)} variables would be a table of "
+                f"{math.prod(shape)} entries"
+            )
+        states = np.indices(shape, dtype=np.int64).reshape(len(shape), -1).T
+        return self.log_potential(np.ascontiguousarray(states)).reshape(shape)
+
+    def marginalize(
+        self, messages: Sequence[npt.NDArray[np.float64]]
+    ) -> tuple[float, list[npt.NDArray[np.float64]]]:
+        """Return the log of the factor's mass times `messages`, and its marginals.
+
+        Parameters
+        ----------
+        messages : sequence of ndarray
+            A log-vector for each variable of the scope.
+
+        Returns
+        -------
+        log_mass : float
+        marginals : list of ndarray
+            Probabilities of each variable of the scope; zeros when the mass is zero.
+        """
+        scores = self._weighed(messages)
+        top = scores.max(initial=-np.inf)
+        if top == -np.inf:
+            return -np.inf, [np.zeros(m.shape) for m in messages]
+        weights = np.exp(scores - top)
+        mass = weights.sum()
+        axes = range(weights.ndim)
+        marginals = [
+            np.asarray(weights.sum(axis=tuple(a for a in axes if a != i)) / mass) for i in axes
+        ]
+        return float(top + np.log(mass)), marginals
+
+    def maximize(
+        self, messages: Sequence[npt.NDArray[np.float64]]
+    ) -> tuple[float, npt.NDArray[np.int64]]:
+        """Return the best score of the factor plus `messages`, and the states that have it."""
+        scores = self._weighed(messages)
+        best = int(scores.argmax())
+        states = np.array(np.unravel_index(best, scores.shape), dtype=np.int64)
+        return float(scores.flat[best]), states
+
+    def _weighed(self, messages: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+        scores = self.table([m.shape[0] for m in messages]).copy()
+        for i, message in enumerate(messages):
+            shape = [1] * scores.ndim
+            shape[i] = -1
+            scores += message.reshape(shape)
+        return scores
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(str, self.scope))})"

@@ -1,0 +1,395 @@
+"""Factor graphs: variables of any cardinality, factors of any scope."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _graph
+from valuesparse._validation import as_potentials
+from valuesparse.factors import Factor, Table
+
+__all__ = ["FactorGraph"]
+
+Name = Hashable
+#: Hard evidence by state, soft evidence by a log-likelihood for each state.
+Evidence = Mapping[Any, Any]
+
+
+class FactorGraph:
+    r"""A product of factors over discrete variables, built step by step.
+
+    .. math::
+
+        p(y) \propto \exp \sum_f \theta_f(y_{\text{scope}(f)})
+
+    Parameters
+    ----------
+    cardinalities : sequence of int
+        Number of states of each variable, at least 1.
+    names : sequence of hashable, optional
+        A name for each variable; by default they are numbered.
+    states : sequence, optional
+        For each variable a sequence of state names, or None for numbers.
+    evidence : mapping, optional
+        What is known from the start; `infer` uses it unless told otherwise. See
+        :meth:`set_evidence`.
+
+    Attributes
+    ----------
+    cardinalities : tuple of int
+    names : tuple
+        Names of the variables: their numbers where none were given.
+    states : tuple
+        For each variable a tuple of state names, or None.
+    factors : tuple of Factor
+        In the order they were added.
+    evidence : dict
+        Variable number: state number, or log-likelihood vector.
+    n_variables, n_factors : int
+
+    Raises
+    ------
+    ValueError
+        For cardinalities below 1, names that are not unique, or states that do not fit.
+
+    Notes
+    -----
+    A builder: inference takes a snapshot. Tables that already are contiguous float64 arrays are
+    not copied, so they must not be written to afterwards.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> graph = vs.FactorGraph([2, 2], names=["rain", "wet"], states=[["no", "yes"]] * 2)
+    >>> graph.add(["rain"], np.log([0.8, 0.2]))
+    0
+    >>> graph.add(["rain", "wet"], np.log([[0.9, 0.1], [0.2, 0.8]]))
+    1
+    >>> r = vs.infer(graph, evidence={"wet": "yes"})
+    >>> r["rain"].round(3).tolist()
+    [0.333, 0.667]
+    """
+
+    __slots__ = (
+        "_cards",
+        "_factors",
+        "_number",
+        "_snapshot",
+        "_state_number",
+        "cardinalities",
+        "evidence",
+        "names",
+        "states",
+    )
+
+    cardinalities: tuple[int, ...]
+    names: tuple[Any, ...]
+    states: tuple[tuple[Any, ...] | None, ...]
+    evidence: dict[int, int | npt.NDArray[np.float64]]
+
+    def __init__(
+        self,
+        cardinalities: Sequence[int] | npt.NDArray[np.integer[Any]],
+        *,
+        names: Sequence[Name] | None = None,
+        states: Sequence[Sequence[Any] | None] | None = None,
+        evidence: Evidence | None = None,
+    ) -> None:
+        cards = _cardinalities(cardinalities)
+        n = len(cards)
+        self.cardinalities = cards
+        self._cards = np.array(cards, dtype=np.int64)
+        self.names = tuple(range(n)) if names is None else _names(names, n)
+        self._number = None if names is None else {v: i for i, v in enumerate(self.names)}
+        self.states = (None,) * n if states is None else _states(states, cards, self.names)
+        self._state_number: dict[int, dict[Any, int]] = {}
+        self._factors: list[Factor] = []
+        self._snapshot: _graph.Snapshot | None = None
+        self.evidence = {}
+        if evidence is not None:
+            self.set_evidence(evidence)
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.cardinalities)
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return len(self._factors)
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """The factors, in the order they were added."""
+        return tuple(self._factors)
+
+    @overload
+    def add(self, scope: Factor) -> int: ...
+    @overload
+    def add(self, scope: Iterable[Any], log_table: npt.ArrayLike) -> int: ...
+    def add(self, scope: Any, log_table: Any = None) -> int:
+        """Add a factor and return its index.
+
+        Parameters
+        ----------
+        scope : sequence of variables, or Factor
+            Names (or numbers) of its variables, or a factor that knows them.
+        log_table : array_like
+            Log-potentials, one axis per variable of `scope`; −inf forbids.
+
+        Returns
+        -------
+        int
+            Index of the factor.
+
+        Raises
+        ------
+        ValueError
+            For an unknown or repeated variable, a table of another shape, NaN or +inf.
+        TypeError
+            For complex, text or object arrays.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 3])
+        >>> graph.add((0, 1), np.zeros((2, 3))), graph.add([1], [0.0, 1.0, 2.0])
+        (0, 1)
+        """
+        index = len(self._factors)
+        if isinstance(scope, Factor):
+            if log_table is not None:
+                raise ValueError("log_table must not be given with a Factor, which has its own")
+            self._check_scope(scope.scope, index)
+            factor = scope
+            if isinstance(scope, Table):
+                factor = Table(scope.scope, self._check_table(scope.scope, scope.log_table, index))
+        else:
+            if log_table is None:
+                raise ValueError("log_table must be given: an array with one axis per variable")
+            if isinstance(scope, str) or not isinstance(scope, Iterable):
+                raise ValueError(
+                    f"scope must be a sequence of variables, got {scope!r}; write [{scope!r}]"
+                )
+            variables = tuple(self.variable(v) for v in scope)
+            self._check_scope(variables, index)
+            factor = Table(variables, self._check_table(variables, log_table, index))
+        self._factors.append(factor)
+        self._snapshot = None
+        return index
+
+    def variable(self, name: Any) -> int:
+        """Return the number of a variable, given its name (or, without names, its number).
+
+        Raises
+        ------
+        ValueError
+            When there is no such variable.
+        """
+        if self._number is not None:
+            try:
+                return self._number[name]
+            except (KeyError, TypeError):
+                raise ValueError(f"there is no variable named {name!r}") from None
+        try:
+            number = operator.index(name)
+        except TypeError:
+            raise ValueError(
+                f"variables of this graph have no names: give a number, not {name!r}"
+            ) from None
+        if not 0 <= number < len(self.cardinalities):
+            raise ValueError(
+                f"variable {number} is out of range: there are {len(self.cardinalities)}, "
+                "numbered from 0"
+            )
+        return number
+
+    def state(self, variable: int, state: Any) -> int:
+        """Return the number of a state of a variable (both numbered), given its name or number.
+
+        Raises
+        ------
+        ValueError
+            When the variable has no such state.
+        """
+        named = self.states[variable]
+        if named is not None:
+            table = self._state_number.get(variable)
+            if table is None:
+                table = {s: i for i, s in enumerate(named)}
+                self._state_number[variable] = table
+            try:
+                return table[state]
+            except (KeyError, TypeError):
+                raise ValueError(
+                    f"variable {self.names[variable]!r} has no state {state!r}: its states are "
+                    f"{_listed(named)}"
+                ) from None
+        try:
+            number = operator.index(state)
+        except TypeError:
+            raise ValueError(
+                f"states of variable {self.names[variable]!r} have no names: give a number, not "
+                f"{state!r}"
+            ) from None
+        if not 0 <= number < self.cardinalities[variable]:
+            raise ValueError(
+                f"variable {self.names[variable]!r} has no state {number}: it has "
+                f"{self.cardinalities[variable]}, numbered from 0"
+            )
+        return number
+
+    def set_evidence(self, evidence: Evidence) -> None:
+        """Replace the evidence that belongs to the graph.
+
+        Parameters
+        ----------
+        evidence : mapping
+            Variable (name or number): its state (name or number), or a log-likelihood for each
+            of its states, an array of shape (cardinality,).
+
+        Raises
+        ------
+        ValueError
+            For an unknown variable or state, or a likelihood of another shape.
+        """
+        self.evidence = self.resolve_evidence(evidence)
+
+    def resolve_evidence(self, evidence: Evidence) -> dict[int, int | npt.NDArray[np.float64]]:
+        """Return `evidence` by numbers: of states, or vectors of log-likelihoods."""
+        if not isinstance(evidence, Mapping):
+            raise ValueError(f"evidence must be a mapping {{variable: state}}, got {evidence!r}")
+        found: dict[int, int | npt.NDArray[np.float64]] = {}
+        for name, value in evidence.items():
+            v = self.variable(name)
+            if v in found:
+                raise ValueError(f"evidence names variable {name!r} twice")
+            if isinstance(value, (np.ndarray, list, tuple)) and np.ndim(value) == 1:
+                label = f"evidence[{name!r}]"
+                soft = as_potentials(label, value, np.dtype(np.float64))
+                if soft.shape != (self.cardinalities[v],):
+                    raise ValueError(
+                        f"{label} must have shape {(self.cardinalities[v],)}, a log-likelihood "
+                        f"for each state, got {soft.shape}"
+                    )
+                found[v] = soft
+            else:
+                found[v] = self.state(v, value)
+        return found
+
+    def _check_scope(self, scope: tuple[int, ...], index: int) -> None:
+        if len(set(scope)) != len(scope):
+            twice = next(v for i, v in enumerate(scope) if v in scope[:i])
+            raise ValueError(
+                f"factor {index} has variable {self.names[twice]!r} twice in its scope"
+            )
+        for v in scope:
+            if not 0 <= v < len(self.cardinalities):
+                raise ValueError(
+                    f"factor {index} has variable {v} in its scope: there are "
+                    f"{len(self.cardinalities)}, numbered from 0"
+                )
+
+    def _check_table(self, scope: tuple[int, ...], table: Any, index: int) -> Any:
+        name = f"log_table of factor {index}"
+        array = as_potentials(name, table, np.dtype(np.float64))
+        shape = tuple(self.cardinalities[v] for v in scope)
+        if array.shape != shape:
+            raise ValueError(
+                f"{name} must have shape {shape} for variables "
+                f"{_listed([self.names[v] for v in scope])}, got {array.shape}"
+            )
+        return array
+
+    def _compiled(self) -> _graph.Snapshot:
+        """Return the native snapshot of what has been added so far."""
+        if self._snapshot is None:
+            tables = [
+                f.log_table
+                if isinstance(f, Table)
+                else as_potentials(
+                    f"table of factor {i}",
+                    f.table([self.cardinalities[v] for v in f.scope]),
+                    np.dtype(np.float64),
+                )
+                for i, f in enumerate(self._factors)
+            ]
+            self._snapshot = _graph.Snapshot(self._cards, [f.scope for f in self._factors], tables)
+        return self._snapshot
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "cardinalities": self.cardinalities,
+            "names": None if self._number is None else self.names,
+            "states": self.states,
+            "factors": self._factors,
+            "evidence": self.evidence,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        FactorGraph.__init__(
+            self, state["cardinalities"], names=state["names"], states=state["states"]
+        )
+        self._factors = list(state["factors"])
+        self.evidence = dict(state["evidence"])
+
+    def __repr__(self) -> str:
+        entries = sum(f.log_table.size if isinstance(f, Table) else 0 for f in self._factors)
+        return (
+            f"FactorGraph(n_variables={self.n_variables}, n_factors={self.n_factors}, "
+            f"table_entries={entries}, evidence={len(self.evidence)})"
+        )
+
+
+def _listed(items: Sequence[Any]) -> str:
+    shown = ", ".join(map(repr, items[:10]))
+    return f"{shown}, ... ({len(items)})" if len(items) > 10 else shown
+
+
+def _cardinalities(value: Any) -> tuple[int, ...]:
+    try:
+        cards = tuple(operator.index(c) for c in value)
+    except TypeError:
+        raise ValueError(f"cardinalities must be a sequence of integers, got {value!r}") from None
+    for v, c in enumerate(cards):
+        if not 1 <= c < 2**31:
+            raise ValueError(f"cardinalities[{v}] is {c}; a variable needs at least one state")
+    return cards
+
+
+def _names(value: Sequence[Name], n: int) -> tuple[Any, ...]:
+    names = tuple(value)
+    if len(names) != n:
+        raise ValueError(f"names must have one entry for each of {n} variables, got {len(names)}")
+    seen = set()
+    for v, name in enumerate(names):
+        if name in seen:
+            raise ValueError(f"names[{v}] is {name!r}, which another variable has already")
+        seen.add(name)
+    return names
+
+
+def _states(
+    value: Sequence[Sequence[Any] | None], cards: tuple[int, ...], names: tuple[Any, ...]
+) -> tuple[tuple[Any, ...] | None, ...]:
+    states = tuple(None if s is None else tuple(s) for s in value)
+    if len(states) != len(cards):
+        raise ValueError(
+            f"states must have one entry for each of {len(cards)} variables, got {len(states)}"
+        )
+    for v, s in enumerate(states):
+        if s is None:
+            continue
+        if len(s) != cards[v]:
+            raise ValueError(f"states[{v}] must have {cards[v]} entries, got {len(s)}")
+        if len(set(s)) != len(s):
+            raise ValueError(f"states[{v}] (variable {names[v]!r}) has the same name twice")
+    return states
