@@ -1,14 +1,34 @@
 # cython: freethreading_compatible=True
 """Factor graphs and junction trees: hands arrays to the C++ engine without the GIL."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libcpp cimport bool
 from libcpp.vector cimport vector
 
 cimport numpy as cnp
 
 import numpy as np
 
+from valuesparse import _chain, _pool
+
 cnp.import_array()
+
+include "call.pxi"
+
+
+cdef extern from "kernels/problem.h" namespace "vs" nogil:
+    int kOk, kInfeasible, kCancelled, kNoMemory
+
+
+cdef extern from "pool/pool.h" namespace "vs" nogil:
+    cdef cppclass PoolApi:
+        pass
+
+
+cdef extern from "simd/level.h" namespace "vs" nogil:
+    cdef cppclass SimdApi:
+        pass
 
 
 cdef extern from "graph/graph.h" namespace "vs" nogil:
@@ -23,6 +43,50 @@ cdef extern from "graph/graph.h" namespace "vs" nogil:
         const uint8_t* forbids
         const int64_t* at_ptr
         const int64_t* at
+        const int64_t* identity
+    cdef cppclass Domains:
+        vector[int64_t] ptr
+        vector[int32_t] value
+
+
+cdef extern from "graph/cliques.h" namespace "vs" nogil:
+    cdef cppclass CliqueTree:
+        vector[vector[int32_t]] clique, separator
+        vector[int32_t] parent
+
+
+cdef extern from "graph/layout.h" namespace "vs" nogil:
+    cdef cppclass Layout:
+        double table_size, largest, flops, bytes
+        int32_t largest_clique
+        int width
+
+
+cdef extern from "graph/solver.h" namespace "vs" nogil:
+    cdef cppclass Solver:
+        Solver(const Graph&, vector[int64_t], vector[int64_t]) except +
+        int64_t compile(const int64_t*, vector[int64_t], double, uint64_t) except +
+        int64_t prepare(const int64_t*, vector[int64_t]) except +
+        const Layout& layout()
+        const CliqueTree& tree()
+        const Domains& domains()
+        int64_t tried()
+        int infer(const double* const*, int, Control*, const int64_t*, double*, double*) except +
+        int decode(const double* const*, int, Control*, int64_t*, double*) except +
+        int sample(const double* const*, int, Control*, int64_t, const double*,
+                   int64_t*) except +
+        void joint(int64_t, double*) except +
+        const vector[int32_t]& joint_vars(int64_t)
+        bool widened()
+        int64_t reused()
+    void use_graph_modules(const PoolApi*, const SimdApi*) noexcept
+
+
+
+use_graph_modules(
+    <const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"),
+    <const SimdApi*>PyCapsule_GetPointer(_chain.simd, "valuesparse._chain.simd"),
+)
 
 
 cdef extern from * nogil:
@@ -42,7 +106,7 @@ cdef class Snapshot:
     cdef Graph g
     cdef object cards
     cdef list tables
-    cdef vector[int64_t] scope_ptr, scope, at_ptr, at
+    cdef vector[int64_t] scope_ptr, scope, at_ptr, at, card_ptr, identity
     cdef vector[const double*] table
     cdef vector[uint8_t] forbids
 
@@ -60,6 +124,7 @@ cdef class Snapshot:
         self.g.n_factors = m
         self.scope_ptr.push_back(0)
         self.at_ptr.assign(n + 1, 0)
+        self.card_ptr.assign(n + 1, 0)
         for f in range(m):
             scope = scopes[f]
             for v in scope:
@@ -72,6 +137,7 @@ cdef class Snapshot:
             self.forbids.push_back(vs_any_forbidden(data, size))
         for v in range(n):
             self.at_ptr[v + 1] += self.at_ptr[v]
+            self.card_ptr[v + 1] = self.card_ptr[v] + self.g.card[v]
         self.at.assign(self.scope.size(), 0)
         cdef vector[int64_t] fill = self.at_ptr
         for f in range(m):
@@ -85,3 +151,147 @@ cdef class Snapshot:
         self.g.forbids = self.forbids.data()
         self.g.at_ptr = self.at_ptr.data()
         self.g.at = self.at.data()
+        for v in range(n):
+            self.identity.push_back(v)
+        self.g.identity = self.identity.data()
+
+
+cdef class Soft:
+    """A log-vector for some variables, as the engine wants it."""
+
+    cdef vector[const double*] at
+    cdef vector[int64_t] which
+    cdef list keep
+
+    def __init__(self, int64_t n, list pairs):
+        self.keep = pairs
+        self.at.assign(n, NULL)
+        for v, vector_ in pairs:
+            self.which.push_back(v)
+            self.at[v] = <const double*>cnp.PyArray_DATA(<cnp.ndarray>vector_)
+
+
+cdef const double* const* soft_data(Soft soft) noexcept:
+    if soft is None:
+        return NULL
+    return soft.at.data()
+
+
+cdef class Tree:
+    """A junction tree of a snapshot. Not for two threads at once: the caller holds a lock."""
+
+    cdef Solver* solver
+    cdef Snapshot snapshot
+    cdef bool compiled
+
+    def __cinit__(self, Snapshot snapshot, list joints):
+        cdef vector[int64_t] ptr, flat
+        ptr.push_back(0)
+        for variables in joints:
+            for v in variables:
+                flat.push_back(v)
+            ptr.push_back(<int64_t>flat.size())
+        self.snapshot = snapshot
+        self.compiled = False
+        self.solver = new Solver(snapshot.g, ptr, flat)
+
+    def __dealloc__(self):
+        del self.solver
+
+    def prepare(self, held, Soft soft, double effort, uint64_t seed):
+        """Compile once, then lay out for the evidence; return a variable left without states, or -1."""
+        cdef const int64_t* h = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>held)
+        cdef vector[int64_t] which
+        cdef int64_t empty
+        if soft is not None:
+            which = soft.which
+        with nogil:
+            if self.compiled:
+                empty = self.solver.prepare(h, which)
+            else:
+                empty = self.solver.compile(h, which, effort, seed)
+        if empty < 0:
+            self.compiled = True
+        return empty
+
+    def cost(self):
+        """Return (width, table entries, bytes, flops, largest clique, its entries, orders tried)."""
+        cdef const Layout* l = &self.solver.layout()
+        largest = []
+        if l.largest_clique >= 0:
+            largest = list(self.solver.tree().clique[l.largest_clique])
+        return (l.width, l.table_size, l.bytes, l.flops, largest, l.largest, self.solver.tried())
+
+    def cliques(self):
+        """Return the cliques and the parent of each."""
+        return list(self.solver.tree().clique), list(self.solver.tree().parent)
+
+    def n_cliques(self):
+        return self.solver.tree().clique.size()
+
+    def alive(self, int64_t v):
+        """Return the values that variable v may still take."""
+        cdef const Domains* d = &self.solver.domains()
+        return [d.value[i] for i in range(d.ptr[v], d.ptr[v + 1])]
+
+    def infer(self, Soft soft, int threads, marginals, deadline, progress, late):
+        """Fill marginals (flat, or None); return (status, log_z)."""
+        cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), deadline, progress, late)
+        cdef double log_z = 0.0
+        cdef const double* const* s = soft_data(soft)
+        cdef double* m = NULL
+        cdef int status
+        if marginals is not None:
+            m = <double*>cnp.PyArray_DATA(<cnp.ndarray>marginals)
+        with nogil:
+            status = self.solver.infer(s, threads, &call.control, self.snapshot.card_ptr.data(), m,
+                                       &log_z)
+        finish(status, call)
+        return status == kInfeasible, log_z
+
+    def joint(self, int64_t q):
+        """Return the joint of set q over living values, and its variables."""
+        variables = list(self.solver.joint_vars(q))
+        out = np.empty([len(self.alive(v)) for v in variables])
+        cdef double* x = <double*>cnp.PyArray_DATA(<cnp.ndarray>out)
+        self.solver.joint(q, x)
+        return out, variables
+
+    def decode(self, Soft soft, int threads, states):
+        cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), None, None, None)
+        cdef double score = 0.0
+        cdef const double* const* s = soft_data(soft)
+        cdef int64_t* x = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>states)
+        cdef int status
+        with nogil:
+            status = self.solver.decode(s, threads, &call.control, x, &score)
+        finish(status, call)
+        return status == kInfeasible, score
+
+    def sample(self, Soft soft, int threads, uniforms, states):
+        cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), None, None, None)
+        cdef const double* const* s = soft_data(soft)
+        cdef const double* u = <const double*>cnp.PyArray_DATA(<cnp.ndarray>uniforms)
+        cdef int64_t* x = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>states)
+        cdef int64_t size = states.shape[0]
+        cdef int status
+        with nogil:
+            status = self.solver.sample(s, threads, &call.control, size, u, x)
+        finish(status, call)
+        return status == kInfeasible
+
+    def widened(self):
+        return self.solver.widened()
+
+    def reused(self):
+        return self.solver.reused()
+
+
+cdef int finish(int status, Call call) except -1:
+    if call.error is not None:
+        raise call.error
+    if status == kNoMemory:
+        raise MemoryError("not enough memory for the tables of this junction tree")
+    if status == kCancelled:
+        raise KeyboardInterrupt
+    return 0

@@ -6,8 +6,8 @@ Models hold arrays (`Chain`), `infer` plans and computes, results are records (`
 from importlib.metadata import PackageNotFoundError, version
 
 from valuesparse import factors
-from valuesparse.errors import DeadlineError, InfeasibleError
-from valuesparse.inference import Decoding, decode, infer, log_prob, sample
+from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
+from valuesparse.inference import Decoding, JunctionTree, decode, infer, log_prob, sample
 from valuesparse.models import Chain, FactorGraph
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
@@ -23,6 +23,8 @@ __all__ = [
     "Decoding",
     "FactorGraph",
     "InfeasibleError",
+    "JunctionTree",
+    "MemoryLimitError",
     "Result",
     "decode",
     "factors",

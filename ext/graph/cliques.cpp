@@ -28,6 +28,7 @@ CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values
     for (int32_t i = n - 1; i >= 0; --i) {
         const int32_t v = e.order[i];
         const std::vector<int32_t>& later = e.later[v];
+        if (values[v] <= 1.0 && later.empty()) continue;  // decided: in no table
         int32_t above = -1;
         if (!later.empty()) above = t.home[*std::min_element(later.begin(), later.end(), earlier)];
         if (above >= 0 && clique[above].size() == later.size()) {
@@ -81,7 +82,9 @@ CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values
         t.separator[k].swap(separator[c]);
         t.parent[k] = parent[c] < 0 ? -1 : number[last(parent[c])];
     }
-    for (int32_t v = 0; v < n; ++v) t.home[v] = number[last(t.home[v])];
+    for (int32_t v = 0; v < n; ++v) {
+        if (t.home[v] >= 0) t.home[v] = number[last(t.home[v])];
+    }
     return t;
 }
 

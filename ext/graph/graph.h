@@ -18,6 +18,7 @@ struct Graph {
     const uint8_t* forbids = nullptr;      // (n_factors,) some entry is -inf
     const int64_t* at_ptr = nullptr;       // (n + 1,) factors at each variable
     const int64_t* at = nullptr;
+    const int64_t* identity = nullptr;  // (n,) 0, 1, 2, ...
 };
 
 // The values that each variable may still take, ascending.
@@ -29,6 +30,21 @@ struct Domains {
     const int32_t* values(int64_t v) const { return value.data() + ptr[v]; }
     bool operator==(const Domains& o) const { return ptr == o.ptr && value == o.value; }
 };
+
+// A factor's variables and table; numbers from n_factors on stand for soft evidence: a log-vector
+// on variable f - n_factors.
+struct Factor {
+    const int64_t* scope;
+    int64_t arity;
+    const double* table;
+};
+inline Factor factor_of(const Graph& g, int64_t f, const double* const* soft) {
+    if (f >= g.n_factors) {
+        const int64_t v = f - g.n_factors;
+        return {g.identity + v, 1, soft ? soft[v] : nullptr};
+    }
+    return {g.scope + g.scope_ptr[f], g.scope_ptr[f + 1] - g.scope_ptr[f], g.table[f]};
+}
 
 // Removes values that no factor's table supports, until nothing changes. `held[v]`: evidence or
 // -1. Returns -1, or a variable that has no value left.

@@ -15,8 +15,9 @@ bool within(const Set& a, const Set& b) {
 
 class Planner {
   public:
-    Planner(const Graph& g, const Domains& d, const CliqueTree& t, Layout* out)
-        : g_(g), d_(d), t_(t), out_(*out) {}
+    Planner(const Graph& g, const Domains& d, const CliqueTree& t, const std::vector<int64_t>& soft,
+            Layout* out)
+        : g_(g), d_(d), t_(t), soft_(soft), out_(*out) {}
 
     double values(int32_t v) const { return static_cast<double>(d_.size(v)); }
     double product(const Set& s) const {
@@ -111,6 +112,14 @@ class Planner {
                 }
             }
             if (t_.parent[c] >= 0) fill(l, l.message, &l.up);
+            l.alone_outer.clear();
+            for (int32_t v : l.alone) {
+                if (has(l.tile, v)) continue;
+                View own;
+                own.scalar = true;
+                fill(l, dims({v}), &own);
+                l.alone_outer.push_back({v, std::move(own.at)});
+            }
         }
         for (Query& q : *queries) {
             // Known when it was compiled in: some clique holds them all.
@@ -138,19 +147,21 @@ class Planner {
 
     void assign_factors() {
         factors_.assign(t_.clique.size(), {});
-        for (int64_t f = 0; f < g_.n_factors; ++f) {
+        const auto assign = [&](int64_t f) {
             int32_t first = -1;
-            for (int64_t i = g_.scope_ptr[f]; i < g_.scope_ptr[f + 1]; ++i) {
-                const int32_t v = static_cast<int32_t>(g_.scope[i]);
-                if (d_.size(v) > 1 && (first < 0 || t_.rank[v] < t_.rank[first])) first = v;
+            for (int32_t v : scope(f)) {
+                if (first < 0 || t_.rank[v] < t_.rank[first]) first = v;
             }
             if (first >= 0) factors_[t_.home[first]].push_back(f);
-        }
+        };
+        for (int64_t f = 0; f < g_.n_factors; ++f) assign(f);
+        for (int64_t v : soft_) assign(g_.n_factors + v);
     }
     Set scope(int64_t f) const {
+        const Factor factor = factor_of(g_, f, nullptr);
         Set s;
-        for (int64_t i = g_.scope_ptr[f]; i < g_.scope_ptr[f + 1]; ++i) {
-            const int32_t v = static_cast<int32_t>(g_.scope[i]);
+        for (int64_t i = 0; i < factor.arity; ++i) {
+            const int32_t v = static_cast<int32_t>(factor.scope[i]);
             if (d_.size(v) > 1) s.push_back(v);
         }
         return s;
@@ -170,6 +181,8 @@ class Planner {
     // A message whose separator lies within another child's is multiplied into that one's.
     void find_hosts(CliqueLayout& l, const std::vector<Set>& separator) {
         const size_t k = l.children.size();
+        l.order.resize(k);
+        for (size_t i = 0; i < k; ++i) l.order[i] = static_cast<int32_t>(i);
         if (k < 2) return;
         std::vector<int> order(k);
         std::vector<Set> sorted(k);
@@ -189,7 +202,7 @@ class Planner {
                 distinct.push_back(i);
             }
         }
-        if (distinct.size() > kManyChildren) return;
+        if (distinct.size() > kManyChildren) distinct.clear();
         for (int i : distinct) {
             int best = -1;
             for (int j : distinct) {
@@ -199,6 +212,16 @@ class Planner {
             }
             l.children[i].host = best;
         }
+        for (const Child& c : l.children) {
+            if (c.host >= 0) l.children[c.host].hosts = true;
+        }
+        std::stable_sort(l.order.begin(), l.order.end(), [&](int32_t a, int32_t b) {
+            const size_t na = sorted[a].size(), nb = sorted[b].size();
+            if (na != nb) return na < nb;
+            // Of equal ones all but the host come first.
+            return sorted[a] != sorted[b] ? sorted[a] < sorted[b]
+                                          : !l.children[a].hosts && l.children[b].hosts;
+        });
     }
 
     void group_statics(CliqueLayout& l) {
@@ -421,6 +444,7 @@ class Planner {
     const Graph& g_;
     const Domains& d_;
     const CliqueTree& t_;
+    const std::vector<int64_t>& soft_;
     Layout& out_;
     std::vector<std::vector<int64_t>> factors_;
 
@@ -446,9 +470,10 @@ class Planner {
 
 }  // namespace
 
-Layout measure(const Graph& g, const Domains& d, const CliqueTree& t) {
+Layout measure(const Graph& g, const Domains& d, const CliqueTree& t,
+               const std::vector<int64_t>& soft) {
     Layout out;
-    Planner p(g, d, t, &out);
+    Planner p(g, d, t, soft, &out);
     p.measure();
     p.meet_children();
     return out;
@@ -456,7 +481,7 @@ Layout measure(const Graph& g, const Domains& d, const CliqueTree& t) {
 
 void complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
               std::vector<Query>* queries) {
-    Planner(g, d, t, layout).complete(queries);
+    Planner(g, d, t, {}, layout).complete(queries);
 }
 
 }  // namespace vs

@@ -50,9 +50,16 @@ struct Static {
 
 struct Child {
     int32_t clique;
-    int32_t host = -1;         // another child (index) whose separator contains this one's
+    int32_t host = -1;  // another child (index) whose separator contains this one's
+    bool hosts = false;
     View view;                 // host < 0
     std::vector<int32_t> map;  // host >= 0: (entries of the host's message,) into this one's
+};
+
+// A variable of no separator that is not in the tile.
+struct Alone {
+    int32_t var;
+    std::vector<int32_t> at;  // (rows,) its value
 };
 
 struct CliqueLayout {
@@ -61,10 +68,12 @@ struct CliqueLayout {
     double size = 1.0;
     std::vector<Static> statics;
     std::vector<Child> children;
+    std::vector<int32_t> order;  // of the children: hosted ones before their hosts
     Dims message;                // to the parent
     View up;                     // the same as rows meet it
     std::vector<int32_t> alone;  // variables in no separator: their marginals are made here
-    bool alone_tile = false;     // some of them are in the tile
+    std::vector<Alone> alone_outer;
+    bool alone_tile = false;  // some of them are in the tile
 };
 
 struct Query {
@@ -85,8 +94,9 @@ struct Layout {
     double bytes = 0.0;  // everything that a propagation keeps
 };
 
-// Cost only: nothing is allocated that grows with the tables.
-Layout measure(const Graph& g, const Domains& d, const CliqueTree& t);
+// Cost only: nothing is allocated that grows with the tables. soft: variables with soft evidence.
+Layout measure(const Graph& g, const Domains& d, const CliqueTree& t,
+               const std::vector<int64_t>& soft);
 // The same with all index arrays. `queries` are sets of variables that lie in one clique each.
 void complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
               std::vector<Query>* queries);

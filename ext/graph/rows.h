@@ -79,7 +79,7 @@ void rows(const vs::RowJob<typename A::T>& j, int64_t r0, int64_t r1, typename A
         const int head = j.n_vec < kAtOnce ? j.n_vec : kAtOnce;
         for (int i = 0; i < head; ++i) p[i] = j.vec[i] + j.vec_at[i][r];
         if (simple) {
-            T* out = j.vec_out[0] + j.vec_out_at[0][r];
+            T* out = j.vec_out[0] + (j.vec_out_at[0] ? j.vec_out_at[0][r] : 0);
             switch (head) {
                 case 0:
                     multiply_add<A, 0>(p, s, width, out);

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from valuesparse.inference import _chains
-from valuesparse.models import Chain
+from valuesparse.inference import _chains, _graphs
+from valuesparse.models import Chain, FactorGraph
 
 #: Kind of model: the module with ``METHODS``, ``infer``, ``decode``, ``sample`` and ``score``.
-ENGINES: dict[type, ModuleType] = {Chain: _chains}
+ENGINES: dict[type, ModuleType] = {Chain: _chains, FactorGraph: _graphs}
 
 
 def engine_of(model: Any) -> ModuleType:
@@ -22,3 +22,11 @@ def engine_of(model: Any) -> ModuleType:
         names = " or ".join(f"valuesparse.{kind.__name__}" for kind in ENGINES)
         raise TypeError(f"model must be a {names}, got {type(model).__name__}")
     return engine
+
+
+def for_graphs(engine: ModuleType, **arguments: Any) -> dict[str, Any]:
+    """Return those arguments that were given; ValueError when the model is no graph."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if given and engine is not _graphs:
+        raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
+    return given

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_count
-from valuesparse.inference._engines import engine_of
-from valuesparse.models import Chain
+from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.models import Chain, FactorGraph
 from valuesparse.threads import resolve
 
 __all__ = ["Decoding", "decode"]
@@ -24,30 +26,43 @@ class Decoding:
     states : ndarray of int64, shape (N,) or (k, N)
         Labels, best configuration first.
     score : ndarray of float64, shape (B,) or (k, B)
-        Sum of the log-potentials of each sequence.
+        Sum of the log-potentials of each sequence; a scalar for a graph.
     """
 
     states: npt.NDArray[np.int64]
     score: npt.NDArray[np.float64]
 
 
-def decode(model: Chain, *, n_best: int | None = None, threads: int | None = None) -> Decoding:
+def decode(
+    model: Chain | FactorGraph,
+    *,
+    n_best: int | None = None,
+    threads: int | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    memory_limit: int | None = None,
+) -> Decoding:
     """Return the MAP configuration (Viterbi), or the `n_best` best of every sequence.
 
     Parameters
     ----------
-    model : Chain
+    model : Chain or FactorGraph
         The model.
     n_best : int, optional
-        How many configurations to return; the answer then has a leading axis, also for 1.
+        Chains only: how many configurations to return; the answer then has a leading axis, also
+        for 1.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`.
+    evidence : mapping, optional
+        Graphs only: evidence instead of the graph's own.
+    memory_limit : int, optional
+        Graphs only: bytes that exact tables may take.
 
     Returns
     -------
     Decoding
-        ``states`` (N,) and ``score`` (B,); with `n_best` (k, N) and (k, B). A sequence with
-        fewer than k configurations has score −inf and states −1 in the rows that are missing.
+        ``states`` (N,) and ``score`` (B,), for a graph a scalar; with `n_best` (k, N) and (k, B).
+        A sequence with fewer than k configurations has score −inf and states −1 in the rows that
+        are missing.
 
     Raises
     ------
@@ -74,5 +89,6 @@ def decode(model: Chain, *, n_best: int | None = None, threads: int | None = Non
     """
     engine = engine_of(model)
     k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
-    states, score = engine.decode(model, k, resolve(threads))
+    more = for_graphs(engine, evidence=evidence, memory_limit=memory_limit)
+    states, score = engine.decode(model, k, resolve(threads), **more)
     return Decoding(states, score) if n_best is not None else Decoding(states[0], score[0])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from valuesparse._validation import as_count, as_seconds, as_zeta
-from valuesparse.inference._engines import engine_of
-from valuesparse.models import Chain
+from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.models import Chain, FactorGraph
 from valuesparse.results import Result
 from valuesparse.threads import resolve
 
@@ -14,7 +15,7 @@ __all__ = ["infer"]
 
 
 def infer(
-    model: Chain,
+    model: Chain | FactorGraph,
     *,
     zeta: float = 1.0,
     revisit: int | None = None,
@@ -22,12 +23,14 @@ def infer(
     method: str = "auto",
     deadline: float | None = None,
     progress: Callable[[int, int], object] | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    memory_limit: int | None = None,
 ) -> Result:
     r"""Return the marginals and the log partition function of a model.
 
     Parameters
     ----------
-    model : Chain
+    model : Chain or FactorGraph
         The model; it is not changed.
     zeta : float, default 1.0
         Threshold of SMM11 in [0, 1]: a variable whose largest marginal reaches it is held at its
@@ -37,12 +40,18 @@ def infer(
         nothing changes; 0 keeps the islands of the first 2n messages.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
-    method : {"auto", "exact", "islands"}
-        Forces an engine; "auto" takes the islands when ``zeta < 1``.
+    method : {"auto", "exact", "islands", "junction_tree"}
+        Forces an engine. "auto" takes the islands when ``zeta < 1``, and for a graph two passes
+        when it has no cycles, else a junction tree when that fits in `memory_limit`.
     deadline : float, optional
         Seconds after which the call gives up with `DeadlineError`.
     progress : callable, optional
-        Called as ``progress(positions_done, positions)`` now and then, from this thread.
+        Called as ``progress(positions_done, positions)`` now and then, from this thread; for a
+        graph it is cliques that are counted.
+    evidence : mapping, optional
+        Graphs only: hard or soft evidence instead of the graph's own (`FactorGraph.set_evidence`).
+    memory_limit : int, optional
+        Graphs only: bytes that exact tables may take; by default half of what the machine has.
 
     Returns
     -------
@@ -52,7 +61,10 @@ def infer(
     Raises
     ------
     InfeasibleError
-        When a sequence has no possible configuration (of the full model, never of the islands).
+        When a sequence has no possible configuration (of the full model, never of the islands),
+        or a graph has none that agrees with the evidence.
+    MemoryLimitError
+        When a graph's exact tables exceed `memory_limit`; nothing was allocated.
     DeadlineError
         When `deadline` passed.
     ValueError
@@ -119,4 +131,5 @@ def infer(
         deadline = as_seconds("deadline", deadline)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-    return engine.infer(model, zeta, rounds, workers, method, deadline, progress)
+    more = for_graphs(engine, evidence=evidence, memory_limit=memory_limit)
+    return engine.infer(model, zeta, rounds, workers, method, deadline, progress, **more)

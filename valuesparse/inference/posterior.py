@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_count
-from valuesparse.inference._engines import engine_of
+from valuesparse.inference._engines import engine_of, for_graphs
 from valuesparse.inference.marginals import infer
-from valuesparse.models import Chain
+from valuesparse.models import Chain, FactorGraph
 from valuesparse.threads import resolve
 
 __all__ = ["log_prob", "sample"]
 
 
 def sample(
-    model: Chain,
+    model: Chain | FactorGraph,
     size: int,
     rng: np.random.Generator | int | None = None,
     *,
     threads: int | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    memory_limit: int | None = None,
 ) -> npt.NDArray[np.int64]:
     """Draw exact samples from the posterior.
 
     Parameters
     ----------
-    model : Chain
+    model : Chain or FactorGraph
         The model.
     size : int
         Number of samples, at least 0.
@@ -33,6 +38,10 @@ def sample(
         Source of randomness, or a seed for one.
     threads : int, optional
         At least 1; samples do not depend on it.
+    evidence : mapping, optional
+        Graphs only: evidence instead of the graph's own.
+    memory_limit : int, optional
+        Graphs only: bytes that exact tables may take.
 
     Returns
     -------
@@ -67,17 +76,18 @@ def sample(
         generator = np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
         raise type(error)(f"rng must be a Generator, a seed or None: {error}") from None
-    return engine.sample(model, count, generator, workers)
+    more = for_graphs(engine, evidence=evidence, memory_limit=memory_limit)
+    return engine.sample(model, count, generator, workers, **more)
 
 
 def log_prob(
-    model: Chain, states: npt.ArrayLike, *, threads: int | None = None
+    model: Chain | FactorGraph, states: npt.ArrayLike, *, threads: int | None = None
 ) -> npt.NDArray[np.float64]:
     """Return the log-probability of given labels, per sequence.
 
     Parameters
     ----------
-    model : Chain
+    model : Chain or FactorGraph
         The model.
     states : array_like of int, shape (N,)
         One label per position.

@@ -1,0 +1,132 @@
+// The algebras that a junction tree is solved in, on plain numbers.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace vs {
+
+// A non-negative number of any size: m * 2^e with m in [1, 2), or 0. For models whose tables span
+// more than a double can hold.
+struct Wide {
+    double m = 0.0;
+    int64_t e = 0;
+};
+
+namespace wide {
+
+inline Wide normal(double m, int64_t e) {
+    if (m == 0.0) return {0.0, 0};
+    int shift;
+    const double f = std::frexp(m, &shift);  // f in [0.5, 1)
+    return {2.0 * f, e + shift - 1};
+}
+inline Wide mul(Wide a, Wide b) { return normal(a.m * b.m, a.e + b.e); }
+inline Wide div(Wide a, Wide b) { return normal(a.m / b.m, a.e - b.e); }
+inline Wide add(Wide a, Wide b) {
+    if (a.m == 0.0) return b;
+    if (b.m == 0.0) return a;
+    if (a.e < b.e) {
+        const Wide t = a;
+        a = b;
+        b = t;
+    }
+    const int64_t gap = a.e - b.e;
+    if (gap > 80) return a;
+    return normal(a.m + std::ldexp(b.m, static_cast<int>(-gap)), a.e);
+}
+inline bool less(Wide a, Wide b) {
+    if (a.m == 0.0 || b.m == 0.0) return a.m == 0.0 && b.m > 0.0;
+    return a.e != b.e ? a.e < b.e : a.m < b.m;
+}
+inline Wide from_log(double x) {
+    constexpr double kLog2e = 1.4426950408889634074;
+    const double e = std::floor(x * kLog2e);
+    // x - e ln 2 in two parts: the leading bits of ln 2 times a whole number are exact.
+    constexpr double kHigh = 6.93147180369123816490e-01, kLow = 1.90821492927058770002e-10;
+    return normal(std::exp((x - e * kHigh) - e * kLow), static_cast<int64_t>(e));
+}
+
+}  // namespace wide
+
+// How an engine handles its numbers: T, its zero and one, times, plus, and
+//   from_log: exp(x)          scale: divides n numbers by a common factor, whose log2 it returns
+//   ratio: what a message down is made of; total: log of a number.
+struct Linear64 {
+    using T = double;
+    static constexpr bool kChecked = true;  // small numbers may be lost: see Engine::trusted
+    static T zero() { return 0.0; }
+    static T one() { return 1.0; }
+    static bool is_zero(T x) { return x == 0.0; }
+    static T mul(T a, T b) { return a * b; }
+    static T add(T a, T b) { return a + b; }
+    static bool less(T a, T b) { return a < b; }
+    static T ratio(T a, T b) { return b > 0.0 ? a / b : 0.0; }
+    static T from_log(double x) { return std::exp(x); }
+    static double log_of(T x) { return std::log(x); }
+    static double bits(T x) { return std::log2(x); }
+    static double share(T x, T total) { return x / total; }
+    // By a power of two: exact.
+    static double scale(T* x, int64_t n, T top) {
+        int e;
+        std::frexp(top, &e);
+        if (e == 0) return 0.0;
+        if (e > -1000 && e < 1000) {
+            const double f = std::ldexp(1.0, -e);
+            for (int64_t i = 0; i < n; ++i) x[i] *= f;
+        } else {
+            for (int64_t i = 0; i < n; ++i) x[i] = std::ldexp(x[i], -e);
+        }
+        return e;
+    }
+};
+
+struct LinearWide {
+    using T = Wide;
+    static constexpr bool kChecked = false;
+    static T zero() { return {}; }
+    static T one() { return {1.0, 0}; }
+    static bool is_zero(T x) { return x.m == 0.0; }
+    static T mul(T a, T b) { return wide::mul(a, b); }
+    static T add(T a, T b) { return wide::add(a, b); }
+    static bool less(T a, T b) { return wide::less(a, b); }
+    static T ratio(T a, T b) { return b.m > 0.0 ? wide::div(a, b) : Wide{}; }
+    static T from_log(double x) { return x > -INFINITY ? wide::from_log(x) : Wide{}; }
+    static double log_of(T x) {
+        return x.m > 0.0 ? std::log(x.m) + 0.693147180559945309417 * static_cast<double>(x.e)
+                         : -INFINITY;
+    }
+    static double bits(T) { return 0.0; }
+    static double share(T x, T total) {
+        const Wide r = ratio(x, total);
+        if (r.e < -1070) return 0.0;
+        return std::ldexp(r.m, static_cast<int>(r.e));
+    }
+    static double scale(T* x, int64_t n, T top) {
+        for (int64_t i = 0; i < n; ++i) {
+            if (x[i].m > 0.0) x[i].e -= top.e;
+        }
+        return static_cast<double>(top.e);
+    }
+};
+
+// Logarithms; plus is max.
+struct Best {
+    using T = double;
+    static constexpr bool kChecked = false;
+    static T zero() { return -INFINITY; }
+    static T one() { return 0.0; }
+    static bool is_zero(T x) { return x == -INFINITY; }
+    static T mul(T a, T b) { return a + b; }
+    static T add(T a, T b) { return a > b ? a : b; }
+    static bool less(T a, T b) { return a < b; }
+    static T ratio(T a, T b) { return b > -INFINITY ? a - b : -INFINITY; }
+    static T from_log(double x) { return x; }
+    static double log_of(T x) { return x; }
+    static double bits(T) { return 0.0; }
+    static double share(T, T) { return 0.0; }
+    static double scale(T*, int64_t, T) { return 0.0; }
+};
+
+}  // namespace vs

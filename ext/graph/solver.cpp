@@ -1,0 +1,175 @@
+#include "graph/solver.h"
+
+#include <algorithm>
+
+namespace vs {
+namespace {
+
+const PoolApi* g_pool = nullptr;
+const SimdApi* g_simd = nullptr;
+
+// The graph that is triangulated: variables with more than one value left.
+Moral moral_graph(const Graph& g, const Domains& d, const std::vector<int64_t>& joint_ptr,
+                  const std::vector<int64_t>& joint) {
+    Moral m;
+    m.near.resize(static_cast<size_t>(g.n));
+    m.values.resize(static_cast<size_t>(g.n));
+    for (int64_t v = 0; v < g.n; ++v) m.values[v] = static_cast<double>(d.size(v));
+    std::vector<int32_t> live;
+    const auto clique = [&](const int64_t* first, const int64_t* last) {
+        live.clear();
+        for (; first != last; ++first) {
+            if (d.size(*first) > 1) live.push_back(static_cast<int32_t>(*first));
+        }
+        for (int32_t a : live) {
+            for (int32_t b : live) {
+                if (a != b) m.near[a].push_back(b);
+            }
+        }
+    };
+    for (int64_t f = 0; f < g.n_factors; ++f) {
+        clique(g.scope + g.scope_ptr[f], g.scope + g.scope_ptr[f + 1]);
+    }
+    for (size_t q = 0; q + 1 < joint_ptr.size(); ++q) {
+        clique(joint.data() + joint_ptr[q], joint.data() + joint_ptr[q + 1]);
+    }
+    for (auto& near : m.near) {
+        std::sort(near.begin(), near.end());
+        near.erase(std::unique(near.begin(), near.end()), near.end());
+    }
+    return m;
+}
+
+}  // namespace
+
+void use_graph_modules(const PoolApi* pool, const SimdApi* simd) {
+    g_pool = pool;
+    g_simd = simd;
+}
+
+const PoolApi& graph_pool() { return *g_pool; }
+
+const GraphLevel& graph_level() {
+    switch (g_simd->level()) {
+#if defined(VS_HAVE_X86)
+        case VS_LEVEL_V4:
+            return *graph_level_v4();
+        case VS_LEVEL_V3:
+            return *graph_level_v3();
+        case VS_LEVEL_V2:
+            return *graph_level_v2();
+#endif
+#if defined(VS_HAVE_NEON)
+        case VS_LEVEL_NEON:
+            return *graph_level_neon();
+#endif
+        default:
+            return *graph_level_scalar();
+    }
+}
+
+int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, double effort,
+                        uint64_t seed) {
+    const int64_t empty = find_domains(g_, held, &domains_);
+    if (empty >= 0) return empty;
+    soft_ = std::move(soft);
+    const Moral m = moral_graph(g_, domains_, joint_ptr_, joint_);
+    const Elimination e = best_elimination(m, effort, seed, &tried_);
+    constexpr double kMerge = 64.0;
+    tree_ = build_cliques(e, m.values, kMerge);
+    layout_ = measure(g_, domains_, tree_, soft_);
+    complete_ = false;
+    linear_.reset();
+    wide_.reset();
+    return -1;
+}
+
+int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft) {
+    Domains d;
+    const int64_t empty = find_domains(g_, held, &d);
+    if (empty >= 0) return empty;
+    if (d == domains_ && soft == soft_) return -1;
+    domains_ = std::move(d);
+    soft_ = std::move(soft);
+    layout_ = measure(g_, domains_, tree_, soft_);
+    complete_ = false;
+    linear_.reset();
+    wide_.reset();
+    return -1;
+}
+
+void Solver::complete_once() {
+    if (complete_) return;
+    queries_.clear();
+    for (size_t q = 0; q + 1 < joint_ptr_.size(); ++q) {
+        Query query;
+        for (int64_t i = joint_ptr_[q]; i < joint_ptr_[q + 1]; ++i) {
+            query.vars.push_back(static_cast<int32_t>(joint_[i]));
+        }
+        queries_.push_back(std::move(query));
+    }
+    vs::complete(g_, domains_, tree_, &layout_, &queries_);
+    complete_ = true;
+}
+
+Status Solver::solve(const double* const* soft, int threads, Control* control, bool marginals) {
+    complete_once();
+    wide_.reset();
+    linear_.reset(new Engine<Linear64>(compiled()));
+    Status s = linear_->up(soft, threads, control);
+    if (s == kOk && marginals) s = linear_->down(threads, control);
+    if (s != kWiden) return s;
+    linear_.reset();
+    wide_.reset(new Engine<LinearWide>(compiled()));
+    s = wide_->up(soft, threads, control);
+    if (s == kOk && marginals) s = wide_->down(threads, control);
+    return s;
+}
+
+Status Solver::infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
+                     double* marginals, double* log_z) {
+    const Status s = solve(soft, threads, control, marginals != nullptr);
+    if (s != kOk) return s;
+    if (wide_) {
+        if (marginals) wide_->marginals(ptr, marginals);
+        *log_z = wide_->log_z();
+    } else {
+        if (marginals) linear_->marginals(ptr, marginals);
+        *log_z = linear_->log_z();
+    }
+    return kOk;
+}
+
+void Solver::joint(int64_t q, double* out) const {
+    if (wide_) return wide_->query(static_cast<size_t>(q), out);
+    linear_->query(static_cast<size_t>(q), out);
+}
+
+Status Solver::decode(const double* const* soft, int threads, Control* control, int64_t* states,
+                      double* score) {
+    complete_once();
+    Engine<Best> best(compiled());
+    const Status s = best.up(soft, threads, control);
+    if (s != kOk) return s;
+    best.pick(nullptr, states);
+    *score = best.log_z();
+    return kOk;
+}
+
+Status Solver::sample(const double* const* soft, int threads, Control* control, int64_t size,
+                      const double* uniforms, int64_t* states) {
+    const Status s = solve(soft, threads, control, false);
+    if (s != kOk) return s;
+    const int64_t cliques = static_cast<int64_t>(tree_.clique.size());
+    for (int64_t i = 0; i < size; ++i) {
+        if (wide_) {
+            wide_->pick(uniforms + i * cliques, states + i * g_.n);
+        } else {
+            linear_->pick(uniforms + i * cliques, states + i * g_.n);
+        }
+        if (control->poll && i % 64 == 0 && control->poll(control->arg)) return kCancelled;
+    }
+    return kOk;
+}
+
+}  // namespace vs

@@ -1,0 +1,62 @@
+// A compiled junction tree, asked again and again with changing evidence.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "graph/engine.h"
+
+namespace vs {
+
+class Solver {
+  public:
+    // `joint`: sets of variables that must share a clique, one after the other as joint_ptr says.
+    Solver(const Graph& g, std::vector<int64_t> joint_ptr, std::vector<int64_t> joint)
+        : g_(g), joint_ptr_(std::move(joint_ptr)), joint_(std::move(joint)) {}
+
+    // Triangulates what `held` leaves; `soft`: variables with soft evidence. Returns -1, or a
+    // variable without any possible value.
+    int64_t compile(const int64_t* held, std::vector<int64_t> soft, double effort, uint64_t seed);
+    // Lays the tables out for `held`, a refinement of what was compiled; likewise.
+    int64_t prepare(const int64_t* held, std::vector<int64_t> soft);
+
+    const Layout& layout() const { return layout_; }
+    const CliqueTree& tree() const { return tree_; }
+    const Domains& domains() const { return domains_; }
+    int64_t tried() const { return tried_; }
+    int64_t n_joint() const { return static_cast<int64_t>(joint_ptr_.size()) - 1; }
+
+    // soft[v]: a log-vector or null; soft itself may be null. marginals: values of v at ptr[v];
+    // null when only log_z is wanted.
+    Status infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
+                 double* marginals, double* log_z);
+    // After infer with marginals: the joint of set q, over the living values of its variables in
+    // the order of joint_vars(q).
+    const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }
+    void joint(int64_t q, double* out) const;
+    Status decode(const double* const* soft, int threads, Control* control, int64_t* states,
+                  double* score);
+    // (size, cliques) uniforms, (size, n) states.
+    Status sample(const double* const* soft, int threads, Control* control, int64_t size,
+                  const double* uniforms, int64_t* states);
+    bool widened() const { return wide_ != nullptr; }
+    int64_t reused() const { return reused_; }  // cliques whose message was still good
+
+  private:
+    void complete_once();
+    Status solve(const double* const* soft, int threads, Control* control, bool marginals);
+    Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
+
+    const Graph& g_;
+    std::vector<int64_t> joint_ptr_, joint_, soft_;
+    CliqueTree tree_;
+    Domains domains_;
+    Layout layout_;
+    bool complete_ = false;
+    std::vector<Query> queries_;
+    std::unique_ptr<Engine<Linear64>> linear_;
+    std::unique_ptr<Engine<LinearWide>> wide_;
+    int64_t tried_ = 0, reused_ = 0;
+};
+
+}  // namespace vs

@@ -1,0 +1,102 @@
+"""Factor graphs: what each public function does with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.errors import MemoryLimitError
+from valuesparse.inference.junction_tree import JunctionTree
+from valuesparse.models import FactorGraph
+from valuesparse.models.factor_graph import Evidence
+from valuesparse.results import GraphResult
+
+METHODS = ("auto", "exact", "junction_tree")
+
+
+def infer(
+    model: FactorGraph,
+    zeta: float,
+    rounds: int,
+    workers: int,
+    method: str,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+    evidence: Evidence | None = None,
+    memory_limit: int | None = None,
+) -> GraphResult:
+    """See :func:`valuesparse.infer`."""
+    if zeta < 1.0:
+        raise ValueError("zeta < 1 is for chains; factor graphs are solved exactly")
+    jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
+    if method == "junction_tree":
+        name, reason = method, f"a junction tree of width {jt.width} was asked for"
+    elif jt.width <= 1:
+        name, reason = "exact", "a graph without cycles is solved exactly by two passes"
+    else:
+        name = "junction_tree"
+        reason = (
+            f"the junction tree has width {jt.width} and needs {jt.memory:.3g} bytes, within "
+            f"memory_limit={jt.memory_limit:.3g}: exact"
+        )
+    try:
+        return jt._infer(None, workers, deadline, progress, name, reason)
+    except MemoryLimitError as error:
+        raise MemoryLimitError(
+            f"{error}; no approximation for graphs of this width ({jt.width}) is built in yet"
+        ) from None
+
+
+def decode(
+    model: FactorGraph,
+    k: int,
+    workers: int,
+    evidence: Evidence | None = None,
+    memory_limit: int | None = None,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return states (1, n) and the score (1,)."""
+    if k != 1:
+        raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
+    jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
+    states, score = jt.decode(threads=workers)
+    return states[None], np.array([score])
+
+
+def sample(
+    model: FactorGraph,
+    count: int,
+    generator: np.random.Generator,
+    workers: int,
+    evidence: Evidence | None = None,
+    memory_limit: int | None = None,
+) -> npt.NDArray[np.int64]:
+    """Return (count, n) samples."""
+    jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
+    return jt.sample(count, generator, threads=workers)
+
+
+def score(model: FactorGraph, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the sum of log-potentials of given states, soft evidence included; −inf forbids."""
+    y = np.asarray(states)
+    n = model.n_variables
+    if y.shape != (n,):
+        raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
+    if n and y.dtype.kind not in "iu":
+        raise ValueError(f"states must be integers, got dtype {y.dtype}")
+    y = y.astype(np.int64)
+    bad = np.flatnonzero((y < 0) | (y >= model._cards))
+    if bad.size:
+        v = int(bad[0])
+        raise ValueError(
+            f"states[{v}] is {y[v]}; states run from 0 to {model.cardinalities[v] - 1}"
+        )
+    total = 0.0
+    for factor in model.factors:
+        total += float(factor.log_potential(y[None, list(factor.scope)])[0])
+    for v, value in model.evidence.items():
+        known: Any = value
+        total += (0.0 if y[v] == known else -np.inf) if isinstance(value, int) else known[y[v]]
+    return np.array(total)

@@ -1,0 +1,46 @@
+"""How much memory this process may plan with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["default_memory_limit"]
+
+_FALLBACK = 4 << 30
+
+
+def default_memory_limit() -> int:
+    """Return half of the memory of the machine or its container, in bytes."""
+    sizes = []
+    try:
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not a POSIX system
+        sizes.append(_windows_memory())
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            sizes.append(int(text))
+    return min(size for size in sizes if size > 0) // 2
+
+
+def _windows_memory() -> int:
+    import ctypes
+
+    class Status(ctypes.Structure):
+        _fields_ = [
+            ("length", ctypes.c_ulong),
+            ("load", ctypes.c_ulong),
+            ("total", ctypes.c_ulonglong),
+            ("rest", ctypes.c_ulonglong * 6),
+        ]
+
+    status = Status()
+    status.length = ctypes.sizeof(status)
+    kernel = getattr(ctypes, "windll", None)
+    if kernel is None or not kernel.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
+        return _FALLBACK
+    return int(status.total)

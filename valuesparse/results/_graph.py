@@ -1,0 +1,116 @@
+"""Marginals of factor graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.models import FactorGraph
+from valuesparse.results._base import Result
+
+__all__ = ["GraphResult"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class GraphResult(Result):
+    """Marginals of a factor graph, and how they came about.
+
+    Attributes
+    ----------
+    marginals : list of ndarray of float64
+        ``marginals[v]``, of shape (cardinality,): probabilities of the states of variable v given
+        the evidence; variables with hard evidence are one-hot.
+    log_z : float
+        Log-sum over the configurations that agree with the evidence.
+    islands : ndarray of int32, shape (n,)
+        The value that an island holds, −1 elsewhere.
+    method, reason : str
+        What ran, and why.
+    converged : bool
+        Always True for exact engines.
+    evidence : dict
+        What was known: variable number to state number or log-likelihoods.
+    stats : dict
+        ``cliques``, ``table_entries``, ``width``, ``orders_tried``, ``widened`` (1 when the
+        numbers needed a wider range than float64's).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> graph = vs.FactorGraph([2, 2], names=["a", "b"])
+    >>> _ = graph.add(["a", "b"], np.log([[4.0, 1.0], [1.0, 4.0]]))
+    >>> r = vs.infer(graph, evidence={"a": 1})
+    >>> r["b"].tolist(), r.method
+    ([0.2, 0.8], 'exact')
+    """
+
+    __slots__ = ("evidence",)
+
+    marginals: list[FloatArray]
+    log_z: float
+    evidence: dict[int, Any]
+    _model: FactorGraph
+
+    def __init__(
+        self,
+        model: FactorGraph,
+        evidence: dict[int, Any],
+        marginals: list[FloatArray],
+        log_z: float,
+        method: str,
+        reason: str,
+        stats: dict[str, int],
+    ) -> None:
+        self._fill(
+            _model=model,
+            evidence=evidence,
+            marginals=marginals,
+            log_z=log_z,
+            islands=np.full(len(marginals), -1, dtype=np.int32),
+            method=method,
+            reason=reason,
+            converged=True,
+            stats=stats,
+        )
+
+    def __getitem__(self, variable: Any) -> FloatArray:
+        """Return the marginal of a variable, by name (or number)."""
+        return self.marginals[self._model.variable(variable)]
+
+    def joint(self, variables: Iterable[Any], *, threads: int | None = None) -> FloatArray:
+        """Return the joint marginal of a set of variables, one axis each.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2])
+        >>> _ = graph.add([0, 1], np.log([[4.0, 1.0], [1.0, 4.0]]))
+        >>> vs.infer(graph).joint([1, 0]).tolist()
+        [[0.4, 0.1], [0.1, 0.4]]
+        """
+        from valuesparse.inference.junction_tree import JunctionTree
+
+        named = {self._model.names[v]: value for v, value in self.evidence.items()}
+        jt = JunctionTree(self._model, evidence=_by_name(self._model, named))
+        return jt.joint(variables, threads=threads)
+
+    def __repr__(self) -> str:
+        return (
+            f"GraphResult(method={self.method!r}, converged={self.converged}, "
+            f"variables={len(self.marginals)}, log_z={self.log_z:.6g})"
+        )
+
+
+def _by_name(model: FactorGraph, evidence: dict[Any, Any]) -> dict[Any, Any]:
+    """Evidence in the words of the model."""
+    found = {}
+    for name, value in evidence.items():
+        states = model.states[model.variable(name)]
+        found[name] = states[value] if isinstance(value, int) and states is not None else value
+    return found
