@@ -58,6 +58,19 @@ constexpr double kTrust = -900.0;  // log2 of the smallest product that is let p
 }  // namespace
 
 template <class A>
+void Engine<A>::keep(const std::vector<uint8_t>& tables, const std::vector<uint8_t>& messages) {
+    for (size_t c = 0; c < part_.size(); ++c) {
+        part_[c].loaded = part_[c].loaded && tables[c];
+        part_[c].sent = part_[c].sent && messages[c];
+    }
+}
+
+template <class A>
+int64_t Engine<A>::n_sent() const {
+    return std::count_if(part_.begin(), part_.end(), [](const Part& p) { return p.sent; });
+}
+
+template <class A>
 Engine<A>::Engine(const Compiled& c) : c_(c) {
     part_.resize(c.t.clique.size());
     shift_.assign(part_.size(), 0.0);
@@ -65,7 +78,160 @@ Engine<A>::Engine(const Compiled& c) : c_(c) {
     query_.resize(c.queries.size());
 }
 
-// The log-tables of the factors of clique c, added up in the layout of its statics.
+// A table over some variables of a clique, in the clique's order.
+template <class A>
+struct Factored {
+    using T = typename A::T;
+    std::vector<int32_t> var;
+    std::vector<T> x;
+};
+
+// Walks all settings of `var` in rows of its last variable: row(i, a, b) is called with the number
+// of the row's first entry and the offsets that steps_a and steps_b give its other variables.
+template <class F>
+void each_row(const Domains& d, const std::vector<int32_t>& var, const int64_t* const* steps_a,
+              const int64_t* const* steps_b, F&& row) {
+    const size_t n = var.size();
+    int64_t size = 1;
+    for (int32_t v : var) size *= d.size(v);
+    const int64_t last = n > 0 ? d.size(var[n - 1]) : 1;
+    std::vector<int64_t> state(n, 0);
+    int64_t a = 0, b = 0;
+    for (size_t j = 0; j + 1 < n; ++j) {
+        a += steps_a[j] ? steps_a[j][0] : 0;
+        b += steps_b[j] ? steps_b[j][0] : 0;
+    }
+    for (int64_t i = 0; i < size; i += last) {
+        row(i, a, b);
+        for (size_t j = n - 1; j-- > 0;) {
+            const int64_t x = state[j], y = x + 1 == d.size(var[j]) ? 0 : x + 1;
+            if (steps_a[j]) a += steps_a[j][y] - steps_a[j][x];
+            if (steps_b[j]) b += steps_b[j][y] - steps_b[j][x];
+            state[j] = y;
+            if (y != 0) break;
+        }
+        if (n == 0) break;
+    }
+}
+
+// Offsets of the values of each variable of `var` in a table over `of`; null where it has none.
+static std::vector<const int64_t*> steps_of(const Domains& d, const std::vector<int32_t>& var,
+                                            const std::vector<int32_t>& of,
+                                            std::vector<int64_t>* room) {
+    int64_t total = 0;
+    for (int32_t v : of) total += d.size(v);
+    room->resize(static_cast<size_t>(total));
+    std::vector<const int64_t*> steps(var.size(), nullptr);
+    int64_t stride = 1, used = 0;
+    for (size_t i = of.size(); i-- > 0;) {
+        const int64_t n = d.size(of[i]);
+        int64_t* mine = room->data() + used;
+        used += n;
+        for (int64_t x = 0; x < n; ++x) mine[x] = x * stride;
+        stride *= n;
+        for (size_t j = 0; j < var.size(); ++j) {
+            if (var[j] == of[i]) steps[j] = mine;
+        }
+    }
+    return steps;
+}
+
+// exp(table - its largest entry) over the living values, variables in the order of `clique`.
+template <class A>
+Factored<A> open_factor(const Graph& g, const Domains& d, const Factor& f,
+                        const std::vector<int32_t>& clique, double* top, double* low) {
+    Factored<A> r;
+    std::vector<int64_t> room;
+    std::vector<const int64_t*> steps;
+    int64_t total = 0;
+    for (int64_t i = 0; i < f.arity; ++i) total += d.size(f.scope[i]);
+    room.resize(static_cast<size_t>(total));
+    int64_t stride = 1, fixed = 0, used = 0;
+    std::vector<std::pair<int64_t, const int64_t*>> own;
+    for (int64_t i = f.arity; i-- > 0;) {
+        const int64_t v = f.scope[i], n = d.size(v);
+        const int32_t* value = d.values(v);
+        if (n == 1) {
+            fixed += stride * value[0];
+        } else {
+            int64_t* mine = room.data() + used;
+            used += n;
+            for (int64_t x = 0; x < n; ++x) mine[x] = stride * value[x];
+            own.push_back({v, mine});
+        }
+        stride *= g.card[v];
+    }
+    int64_t size = 1;
+    for (int32_t v : clique) {
+        for (const auto& [u, mine] : own) {
+            if (u != v) continue;
+            r.var.push_back(v);
+            steps.push_back(mine);
+            size *= d.size(v);
+        }
+    }
+    std::vector<double> x(static_cast<size_t>(size));
+    const std::vector<const int64_t*> none(steps.size(), nullptr);
+    const int64_t last = r.var.empty() ? 1 : d.size(r.var.back());
+    *top = -INFINITY;
+    *low = INFINITY;
+    each_row(d, r.var, steps.data(), none.data(), [&](int64_t i, int64_t a, int64_t) {
+        const double* from = f.table + fixed + a;
+        for (int64_t t = 0; t < last; ++t) {
+            const double y = from[steps.empty() ? 0 : steps.back()[t]];
+            x[i + t] = y;
+            *top = y > *top ? y : *top;
+            if (y > -INFINITY && y < *low) *low = y;
+        }
+    });
+    if (!(*top > -INFINITY)) *top = *low = 0.0;
+    const double take = std::is_same<A, Best>::value ? 0.0 : *top;
+    r.x.resize(x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+        r.x[i] = x[i] > -INFINITY ? A::from_log(x[i] - take) : A::zero();
+    }
+    return r;
+}
+
+// The product of two tables over the union of their variables, in the order of `order`.
+template <class A>
+Factored<A> times(const Domains& d, const Factored<A>& a, const Factored<A>& b,
+                  const std::vector<int32_t>& order) {
+    using T = typename A::T;
+    Factored<A> r;
+    int64_t size = 1;
+    for (int32_t v : order) {
+        if (std::find(a.var.begin(), a.var.end(), v) == a.var.end() &&
+            std::find(b.var.begin(), b.var.end(), v) == b.var.end()) {
+            continue;
+        }
+        r.var.push_back(v);
+        size *= d.size(v);
+    }
+    std::vector<int64_t> room_a, room_b;
+    const auto steps_a = steps_of(d, r.var, a.var, &room_a);
+    const auto steps_b = steps_of(d, r.var, b.var, &room_b);
+    r.x.resize(static_cast<size_t>(size));
+    const int64_t last = r.var.empty() ? 1 : d.size(r.var.back());
+    const bool in_a = !r.var.empty() && steps_a.back(), in_b = !r.var.empty() && steps_b.back();
+    each_row(d, r.var, steps_a.data(), steps_b.data(), [&](int64_t i, int64_t p, int64_t q) {
+        T* out = r.x.data() + i;
+        const T *x = a.x.data() + p, *y = b.x.data() + q;
+        // The last variable is the last one of either table that has it: its stride there is 1.
+        if (in_a && in_b) {
+            for (int64_t t = 0; t < last; ++t) out[t] = A::mul(x[t], y[t]);
+        } else if (in_a) {
+            for (int64_t t = 0; t < last; ++t) out[t] = A::mul(x[t], *y);
+        } else if (in_b) {
+            for (int64_t t = 0; t < last; ++t) out[t] = A::mul(*x, y[t]);
+        } else {
+            out[0] = A::mul(*x, *y);
+        }
+    });
+    return r;
+}
+
+// The factors of clique c, multiplied into its statics.
 template <class A>
 void Engine<A>::load(size_t c, const double* const* soft) {
     const CliqueLayout& l = c_.l.clique[c];
@@ -73,77 +239,50 @@ void Engine<A>::load(size_t c, const double* const* soft) {
     p.tables.resize(l.statics.size());
     p.low.assign(l.statics.size(), 0.0);
     shift_[c] = 0.0;
-    std::vector<double> sum;
+    std::vector<int32_t> order = l.outer;
+    order.insert(order.end(), l.tile.begin(), l.tile.end());
+    std::vector<Factored<A>> tables;
     for (size_t s = 0; s < l.statics.size(); ++s) {
         const Static& st = l.statics[s];
-        const size_t size = static_cast<size_t>(st.dims.size);
-        sum.assign(size, 0.0);
-        const auto add = [&](const double* table, const std::vector<int32_t>& scope,
-                             const std::vector<std::vector<int64_t>>& offset) {
-            // offset[i][x]: of the x-th living value of scope[i] in the table.
-            const size_t n = st.dims.var.size();
-            std::vector<const int64_t*> at(n, nullptr);
-            int64_t fixed = 0;
-            for (size_t i = 0; i < scope.size(); ++i) {
-                if (c_.d.size(scope[i]) == 1) {
-                    fixed += offset[i][0];
-                    continue;
-                }
-                for (size_t j = 0; j < n; ++j) {
-                    if (st.dims.var[j] == scope[i]) at[j] = offset[i].data();
-                }
-            }
-            // The innermost variable in a loop of its own.
-            std::vector<int64_t> state(n, 0);
-            const int64_t last = n > 0 ? c_.d.size(st.dims.var[n - 1]) : 1;
-            const int64_t* inner = n > 0 ? at[n - 1] : nullptr;
-            int64_t base = fixed;
-            for (size_t j = 0; j + 1 < n; ++j) base += at[j] ? at[j][0] : 0;
-            double* out = sum.data();
-            for (;;) {
-                if (inner) {
-                    for (int64_t x = 0; x < last; ++x) out[x] += table[base + inner[x]];
-                } else {
-                    const double add_all = table[base];
-                    for (int64_t x = 0; x < last; ++x) out[x] += add_all;
-                }
-                out += last;
-                if (out == sum.data() + size) break;
-                for (size_t j = n - 1; j-- > 0;) {
-                    const int64_t before = at[j] ? at[j][state[j]] : 0;
-                    if (++state[j] == c_.d.size(st.dims.var[j])) state[j] = 0;
-                    base += (at[j] ? at[j][state[j]] : 0) - before;
-                    if (state[j] != 0) break;
-                }
-            }
-        };
-        std::vector<int32_t> scope;
-        std::vector<std::vector<int64_t>> offset;
+        tables.clear();
         for (int64_t f : st.factors) {
-            const Factor factor = factor_of(c_.g, f, soft);
-            scope.assign(factor.scope, factor.scope + factor.arity);
-            offset.assign(scope.size(), {});
-            int64_t stride = 1;
-            for (size_t i = scope.size(); i-- > 0;) {
-                const int64_t left = c_.d.size(scope[i]);
-                const int32_t* value = c_.d.values(scope[i]);
-                for (int64_t x = 0; x < left; ++x) offset[i].push_back(stride * value[x]);
-                stride *= c_.g.card[scope[i]];
+            double top, low;
+            tables.push_back(
+                open_factor<A>(c_.g, c_.d, factor_of(c_.g, f, soft), order, &top, &low));
+            if (!std::is_same<A, Best>::value) shift_[c] += top;
+            p.low[s] += (low - top) * 1.4426950408889634;
+        }
+        // Always the two whose product is smallest: late products are large, but few.
+        while (tables.size() > 1) {
+            size_t bi = 0, bj = 1;
+            double best = INFINITY;
+            const size_t look = std::min<size_t>(tables.size(), 24);
+            for (size_t i = 0; i < look; ++i) {
+                for (size_t j = i + 1; j < look; ++j) {
+                    double size = static_cast<double>(tables[i].x.size());
+                    for (int32_t v : tables[j].var) {
+                        if (std::find(tables[i].var.begin(), tables[i].var.end(), v) ==
+                            tables[i].var.end()) {
+                            size *= static_cast<double>(c_.d.size(v));
+                        }
+                    }
+                    if (size < best) {
+                        best = size;
+                        bi = i;
+                        bj = j;
+                    }
+                }
             }
-            add(factor.table, scope, offset);
+            tables[bi] = times(c_.d, tables[bi], tables[bj], order);
+            tables.erase(tables.begin() + static_cast<std::ptrdiff_t>(bj));
         }
-        double top = -INFINITY, low = INFINITY;
-        for (double x : sum) {
-            top = x > top ? x : top;
-            if (x > -INFINITY && x < low) low = x;
+        if (tables[0].var != st.dims.var) {  // spread over the tile
+            Factored<A> wide;
+            wide.var = st.dims.var;
+            wide.x.assign(static_cast<size_t>(st.dims.size), A::one());
+            tables[0] = times(c_.d, wide, tables[0], order);
         }
-        if (!(top > -INFINITY)) top = low = 0.0;
-        std::vector<T>& out = p.tables[s];
-        out.resize(size);
-        const double take = std::is_same<A, Best>::value ? 0.0 : top;
-        for (size_t i = 0; i < size; ++i) out[i] = A::from_log(sum[i] - take);
-        shift_[c] += take;
-        p.low[s] = (low - top) * 1.4426950408889634;
+        p.tables[s].swap(tables[0].x);
     }
 }
 
@@ -238,6 +377,7 @@ Status Engine<A>::collect(size_t c, Temporary& tmp) {
     double low = 0.0;
     p.scale = 0.0;
     for (double x : p.low) low += x;
+    for (const Child& k : l.children) part_[k.clique].product.clear();
     // Messages that lie within others are multiplied into those first, smaller ones before.
     for (int32_t i : l.order) {
         const Child& k = l.children[i];
@@ -276,7 +416,6 @@ Status Engine<A>::collect(size_t c, Temporary& tmp) {
         run(b.job(l.width), l.rows, tmp);
         gather(l.up, l.width, tmp.spread, message);
     }
-    p.product.clear();
     T top = A::zero();
     for (const T& x : *message) {
         if (A::less(top, x)) top = x;
@@ -467,9 +606,15 @@ Status Engine<A>::walk(bool upward, int, Control* control) {
     const size_t n = part_.size();
     for (size_t i = 0; i < n; ++i) {
         const size_t c = upward ? i : n - 1 - i;
-        if (upward) load(c, soft_);
+        Part& p = part_[c];
+        if (upward && p.sent) continue;
+        if (upward && !p.loaded) {
+            load(c, soft_);
+            p.loaded = true;
+        }
         const Status s = upward ? collect(c, tmp) : distribute(c, tmp);
         if (s != kOk) return s;
+        if (upward) p.sent = true;
         if (control->poll && control->poll(control->arg)) return kCancelled;
     }
     return kOk;

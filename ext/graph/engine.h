@@ -37,6 +37,10 @@ class Engine {
 
     explicit Engine(const Compiled& c);
 
+    // After the layout has changed: which cliques' statics, and which messages, are as before.
+    void keep(const std::vector<uint8_t>& tables, const std::vector<uint8_t>& messages);
+    int64_t n_sent() const;
+
     // kOk, kWiden (numbers too small for this algebra), kInfeasible, kCancelled. `soft`: a
     // log-vector for each variable, or null.
     Status up(const double* const* soft, int threads, Control* control);
@@ -59,7 +63,8 @@ class Engine {
         std::vector<T> belief;  // from the parent: of the separator, then the message down
         std::vector<T> sum;     // the belief, kept for those it hosts
         double message_low = 0.0, belief_low = 0.0;
-        double scale = 0.0;  // log2 of what scaling took out, in this subtree
+        double scale = 0.0;                 // log2 of what scaling took out, in this subtree
+        bool loaded = false, sent = false;  // statics, message are good
     };
     struct Temporary {
         std::vector<T> row, spread;

@@ -143,6 +143,7 @@ class Planner {
     static constexpr double kTooLarge = 4e12;
     static constexpr double kRow = 64.0;           // entries that make a row worth its overhead
     static constexpr double kSmallClique = 256.0;  // one row
+    static constexpr double kStatic = 32768.0;     // entries of factors multiplied together
     static constexpr size_t kManyChildren = 512;   // not compared pair by pair
 
     void assign_factors() {
@@ -234,7 +235,8 @@ class Planner {
             std::vector<int64_t> factors;
         };
         std::vector<Group> groups;
-        const double free = std::max(l.size / 8.0, l.size <= 4096.0 ? l.size : 1.0);
+        // Larger ones would be read from memory, not from a cache.
+        const double free = std::min(kStatic, l.size <= 4096.0 ? l.size : l.size / 8.0);
         for (const auto& [size, f] : order) {
             const Set s = scope(f);
             Group* best = nullptr;

@@ -89,13 +89,44 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft) {
     const int64_t empty = find_domains(g_, held, &d);
     if (empty >= 0) return empty;
     if (d == domains_ && soft == soft_) return -1;
+    const Domains before = std::move(domains_);
+    const Layout old = std::move(layout_);
     domains_ = std::move(d);
     soft_ = std::move(soft);
     layout_ = measure(g_, domains_, tree_, soft_);
     complete_ = false;
-    linear_.reset();
     wide_.reset();
+    if (linear_) keep_what_holds(before, old);
     return -1;
+}
+
+// Messages from cliques below which nothing has changed are still good.
+void Solver::keep_what_holds(const Domains& before, const Layout& old) {
+    const size_t m = tree_.clique.size();
+    std::vector<uint8_t> same(static_cast<size_t>(g_.n)), tables(m), messages(m, 1);
+    for (int64_t v = 0; v < g_.n; ++v) {
+        same[v] =
+            before.size(v) == domains_.size(v) &&
+            std::equal(before.values(v), before.values(v) + before.size(v), domains_.values(v));
+    }
+    for (size_t c = 0; c < m; ++c) {  // children come first
+        const CliqueLayout &a = old.clique[c], &b = layout_.clique[c];
+        bool equal = a.outer == b.outer && a.tile == b.tile && a.statics.size() == b.statics.size();
+        for (int32_t v : tree_.clique[c]) equal = equal && same[v];
+        for (size_t s = 0; equal && s < a.statics.size(); ++s) {
+            equal = a.statics[s].dims.var == b.statics[s].dims.var &&
+                    a.statics[s].factors == b.statics[s].factors;
+            for (int64_t f : a.statics[s].factors) {
+                // Decided variables of a scope are in no clique.
+                const Factor x = factor_of(g_, f, nullptr);
+                for (int64_t i = 0; i < x.arity; ++i) equal = equal && same[x.scope[i]];
+            }
+        }
+        tables[c] = equal;
+        messages[c] = messages[c] && equal && a.message.var == b.message.var;
+        if (!messages[c] && tree_.parent[c] >= 0) messages[tree_.parent[c]] = 0;
+    }
+    linear_->keep(tables, messages);
 }
 
 void Solver::complete_once() {
@@ -115,11 +146,25 @@ void Solver::complete_once() {
 Status Solver::solve(const double* const* soft, int threads, Control* control, bool marginals) {
     complete_once();
     wide_.reset();
-    linear_.reset(new Engine<Linear64>(compiled()));
+    if (!linear_) linear_.reset(new Engine<Linear64>(compiled()));
+    if (soft) {  // their numbers may have changed
+        std::vector<uint8_t> tables(tree_.clique.size(), 1);
+        for (int64_t v : soft_) {
+            if (domains_.size(v) == 1) continue;
+            tables[tree_.home[v]] = 0;
+        }
+        std::vector<uint8_t> messages = tables;
+        for (size_t c = 0; c < messages.size(); ++c) {
+            if (!messages[c] && tree_.parent[c] >= 0) messages[tree_.parent[c]] = 0;
+        }
+        linear_->keep(tables, messages);
+    }
+    reused_ = linear_->n_sent();
     Status s = linear_->up(soft, threads, control);
     if (s == kOk && marginals) s = linear_->down(threads, control);
     if (s != kWiden) return s;
     linear_.reset();
+    reused_ = 0;
     wide_.reset(new Engine<LinearWide>(compiled()));
     s = wide_->up(soft, threads, control);
     if (s == kOk && marginals) s = wide_->down(threads, control);

@@ -44,6 +44,7 @@ class Solver {
 
   private:
     void complete_once();
+    void keep_what_holds(const Domains& before, const Layout& old);
     Status solve(const double* const* soft, int threads, Control* control, bool marginals);
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
 
