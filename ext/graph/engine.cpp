@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 
 #include "graph/rows.h"
 
@@ -53,7 +54,8 @@ void each(const Domains& d, const std::vector<int32_t>& var, const std::vector<i
     }
 }
 
-constexpr double kTrust = -900.0;  // log2 of the smallest product that is let pass
+constexpr int64_t kPoll = 1 << 18;  // entries between two looks at the clock
+constexpr double kTrust = -900.0;   // log2 of the smallest product that is let pass
 
 }  // namespace
 
@@ -287,18 +289,6 @@ void Engine<A>::load(size_t c, const double* const* soft) {
 }
 
 template <class A>
-void Engine<A>::run(const RowJob<T>& job, int64_t rows, Temporary& tmp) const {
-    if (tmp.row.size() < static_cast<size_t>(job.width) + 64) {
-        tmp.row.resize(static_cast<size_t>(job.width) + 64);
-    }
-    if constexpr (std::is_same<T, double>::value) {
-        graph_level().rows(algebra<A>(), job, 0, rows, tmp.row.data());
-    } else {
-        level_scalar::rows<WideRows>(job, 0, rows, tmp.row.data());
-    }
-}
-
-template <class A>
 void Engine<A>::spread(const View& v, int64_t width, const std::vector<T>& table,
                        std::vector<T>* wide) const {
     wide->resize(static_cast<size_t>(v.size));
@@ -335,45 +325,91 @@ double Engine<A>::smallest(const std::vector<T>& x) const {
     return A::is_zero(low) ? 0.0 : A::bits(low);
 }
 
-// Pointers of a row job, gathered before it is run.
-template <class T>
-struct Bench {
-    std::vector<const T*> vec, scalar;
-    std::vector<const int32_t*> vec_at, scalar_at;
-    std::vector<T*> vec_out, scalar_out;
-    std::vector<const int32_t*> vec_out_at, scalar_out_at;
-
-    void in(const View& v, const std::vector<T>& table) {
-        (v.scalar ? scalar : vec).push_back(table.data());
-        (v.scalar ? scalar_at : vec_at).push_back(v.at.data());
-    }
-    void out(const View& v, std::vector<T>& table) {
-        (v.scalar ? scalar_out : vec_out).push_back(table.data());
-        (v.scalar ? scalar_out_at : vec_out_at).push_back(v.at.data());
-    }
-    RowJob<T> job(int64_t width) const {
-        RowJob<T> j;
-        j.width = width;
-        j.n_vec = static_cast<int>(vec.size());
-        j.n_scalar = static_cast<int>(scalar.size());
-        j.n_vec_out = static_cast<int>(vec_out.size());
-        j.n_scalar_out = static_cast<int>(scalar_out.size());
-        j.vec = vec.data();
-        j.vec_at = vec_at.data();
-        j.scalar = scalar.data();
-        j.scalar_at = scalar_at.data();
-        j.vec_out = vec_out.data();
-        j.vec_out_at = vec_out_at.data();
-        j.scalar_out = scalar_out.data();
-        j.scalar_out_at = scalar_out_at.data();
-        return j;
-    }
-};
+template <class A>
+void Engine<A>::Flight::take(const View& v, const std::vector<T>& table) {
+    (v.scalar ? scalar : vec).push_back(table.data());
+    (v.scalar ? scalar_at : vec_at).push_back(v.at.data());
+}
 
 template <class A>
-Status Engine<A>::collect(size_t c, Temporary& tmp) {
+void Engine<A>::Flight::give(bool is_scalar, const int32_t* at, int64_t size,
+                             std::vector<T>* into) {
+    Sum s;
+    s.scalar = is_scalar;
+    s.at = at;
+    s.into = into;
+    into->assign(static_cast<size_t>(size), A::zero());
+    if (blocks > 1 && !disjoint) {
+        s.own.resize(static_cast<size_t>(blocks) - 1);
+        for (auto& o : s.own) o.assign(static_cast<size_t>(size), A::zero());
+    }
+    sums.push_back(std::move(s));
+}
+
+// Rows of block k: the first block sums into the tables themselves, the others, unless they meet
+// other entries anyway, into copies that are added in order. So threads do not show.
+template <class A>
+void Engine<A>::block(size_t c, const Flight& f, int k, Temporary& tmp, Control* control,
+                      int worker) const {
+    const CliqueLayout& l = c_.l.clique[c];
+    std::vector<T*> vec_out, scalar_out;
+    std::vector<const int32_t*> vec_out_at, scalar_out_at;
+    for (const Sum& s : f.sums) {
+        T* to = k == 0 || s.own.empty() ? s.into->data() : const_cast<T*>(s.own[k - 1].data());
+        (s.scalar ? scalar_out : vec_out).push_back(to);
+        (s.scalar ? scalar_out_at : vec_out_at).push_back(s.at);
+    }
+    RowJob<T> j;
+    j.width = l.width;
+    j.n_vec = static_cast<int>(f.vec.size());
+    j.n_scalar = static_cast<int>(f.scalar.size());
+    j.n_vec_out = static_cast<int>(vec_out.size());
+    j.n_scalar_out = static_cast<int>(scalar_out.size());
+    j.vec = f.vec.data();
+    j.vec_at = f.vec_at.data();
+    j.scalar = f.scalar.data();
+    j.scalar_at = f.scalar_at.data();
+    j.vec_out = vec_out.data();
+    j.vec_out_at = vec_out_at.data();
+    j.scalar_out = scalar_out.data();
+    j.scalar_out_at = scalar_out_at.data();
+    if (tmp.row.size() < static_cast<size_t>(l.width) + 64) {
+        tmp.row.resize(static_cast<size_t>(l.width) + 64);
+    }
+    const int64_t units = l.rows / f.unit;
+    const int64_t first = units * k / f.blocks * f.unit, last = units * (k + 1) / f.blocks * f.unit;
+    const int64_t step = std::max<int64_t>(1, kPoll / l.width);
+    for (int64_t r = first; r < last; r += step) {
+        const int64_t end = std::min(last, r + step);
+        if constexpr (std::is_same<T, double>::value) {
+            graph_level().rows(algebra<A>(), j, r, end, tmp.row.data());
+        } else {
+            level_scalar::rows<WideRows>(j, r, end, tmp.row.data());
+        }
+        if (end == last) break;
+        if (worker == 0 && control->poll && control->poll(control->arg)) control->stop.store(1);
+        if (control->stop.load(std::memory_order_relaxed)) return;
+    }
+}
+
+template <class A>
+void Engine<A>::Flight::merge() {
+    for (Sum& s : sums) {
+        for (const auto& o : s.own) {
+            for (size_t e = 0; e < o.size(); ++e) (*s.into)[e] = A::add((*s.into)[e], o[e]);
+        }
+        s.own.clear();
+    }
+}
+
+template <class A>
+Status Engine<A>::begin_up(size_t c, Flight* f) {
     const CliqueLayout& l = c_.l.clique[c];
     Part& p = part_[c];
+    if (!p.loaded) {
+        load(c, soft_);
+        p.loaded = true;
+    }
     double low = 0.0;
     p.scale = 0.0;
     for (double x : p.low) low += x;
@@ -396,117 +432,126 @@ Status Engine<A>::collect(size_t c, Temporary& tmp) {
         }
     }
     if (A::kChecked && low < kTrust) return kWiden;
-    Bench<T> b;
-    for (size_t s = 0; s < l.statics.size(); ++s) b.in(l.statics[s].view, p.tables[s]);
-    for (const Child& k : l.children) {
-        if (k.host < 0) b.in(k.view, seen(k));
+    take_inputs(c, f);
+    const bool root = c_.t.parent[c] < 0;
+    f->unit = 1;
+    f->disjoint = false;
+    f->blocks = l.blocks_up;
+    if (!root && l.apart > 0) {
+        f->unit = l.apart;
+        f->disjoint = true;
     }
-    std::vector<T>* message = &p.message;
-    message->assign(static_cast<size_t>(l.message.size), A::zero());
-    if (c_.t.parent[c] < 0) {
-        b.scalar_out.push_back(message->data());
-        b.scalar_out_at.push_back(nullptr);
-        run(b.job(l.width), l.rows, tmp);
+    if (root) {
+        f->give(true, nullptr, 1, &p.message);
     } else if (l.up.scalar || l.up.direct) {
-        b.out(l.up, *message);
-        run(b.job(l.width), l.rows, tmp);
+        f->give(l.up.scalar, l.up.at.data(), l.message.size, &p.message);
     } else {
-        tmp.spread.assign(static_cast<size_t>(l.up.size), A::zero());
-        b.out(l.up, tmp.spread);
-        run(b.job(l.width), l.rows, tmp);
-        gather(l.up, l.width, tmp.spread, message);
+        f->give(false, l.up.at.data(), l.up.size, &f->wide_up);
     }
-    T top = A::zero();
-    for (const T& x : *message) {
-        if (A::less(top, x)) top = x;
-    }
-    if (A::is_zero(top)) return kInfeasible;
-    p.scale += A::scale(message->data(), l.message.size, top);
-    p.message_low = smallest(*message);
     return kOk;
 }
 
 template <class A>
-Status Engine<A>::distribute(size_t c, Temporary& tmp) {
+void Engine<A>::take_inputs(size_t c, Flight* f) const {
+    const CliqueLayout& l = c_.l.clique[c];
+    for (size_t s = 0; s < l.statics.size(); ++s) f->take(l.statics[s].view, part_[c].tables[s]);
+    for (const Child& k : l.children) {
+        if (k.host < 0) f->take(k.view, seen(k));
+    }
+}
+
+template <class A>
+Status Engine<A>::end_up(size_t c, Flight* f) {
+    const CliqueLayout& l = c_.l.clique[c];
+    Part& p = part_[c];
+    f->merge();
+    std::vector<T>& message = p.message;
+    if (!f->wide_up.empty()) {
+        message.assign(static_cast<size_t>(l.message.size), A::zero());
+        gather(l.up, l.width, f->wide_up, &message);
+    }
+    T top = A::zero();
+    for (const T& x : message) {
+        if (A::less(top, x)) top = x;
+    }
+    if (A::is_zero(top)) return kInfeasible;
+    p.scale += A::scale(message.data(), l.message.size, top);
+    p.message_low = smallest(message);
+    p.sent = true;
+    return kOk;
+}
+
+template <class A>
+Status Engine<A>::begin_down(size_t c, Flight* f) {
     const CliqueLayout& l = c_.l.clique[c];
     Part& p = part_[c];
     double low = p.belief_low;
     for (double x : p.low) low += x;
     for (const Child& k : l.children) low += part_[k.clique].message_low;
     if (A::kChecked && low < kTrust) return kWiden;
-    Bench<T> b;
-    for (size_t s = 0; s < l.statics.size(); ++s) b.in(l.statics[s].view, p.tables[s]);
-    for (const Child& k : l.children) {
-        if (k.host < 0) b.in(k.view, seen(k));
-    }
+    take_inputs(c, f);
+    f->unit = 1;
+    f->disjoint = false;
+    f->blocks = l.blocks_down;
     if (c_.t.parent[c] >= 0) {
         if (l.up.scalar || l.up.direct) {
-            b.in(l.up, p.belief);
+            f->take(l.up, p.belief);
         } else {
-            spread(l.up, l.width, p.belief, &tmp.spread);
-            b.in(l.up, tmp.spread);
+            spread(l.up, l.width, p.belief, &f->wide_up);
+            f->take(l.up, f->wide_up);
         }
     }
     // What is collected: beliefs of the children's separators, and what no separator shows.
-    std::vector<std::vector<T>> wide(l.children.size());
+    f->wide.resize(l.children.size());
     for (size_t i = 0; i < l.children.size(); ++i) {
         const Child& k = l.children[i];
         Part& child = part_[k.clique];
-        child.belief.assign(static_cast<size_t>(c_.l.clique[k.clique].message.size), A::zero());
-        if (k.host >= 0) continue;
-        if (k.view.scalar || k.view.direct) {
-            b.out(k.view, child.belief);
+        const int64_t size = c_.l.clique[k.clique].message.size;
+        if (k.host >= 0) {
+            child.belief.assign(static_cast<size_t>(size), A::zero());
+        } else if (k.view.scalar || k.view.direct) {
+            f->give(k.view.scalar, k.view.at.data(), size, &child.belief);
         } else {
-            wide[i].assign(static_cast<size_t>(k.view.size), A::zero());
-            b.out(k.view, wide[i]);
+            f->give(false, k.view.at.data(), k.view.size, &f->wide[i]);
         }
     }
-    std::vector<T> tile;
-    if (l.alone_tile) {
-        tile.assign(static_cast<size_t>(l.width), A::zero());
-        b.vec_out.push_back(tile.data());
-        b.vec_out_at.push_back(nullptr);
-    }
+    if (l.alone_tile) f->give(false, nullptr, l.width, &f->tile);
     for (const Alone& a : l.alone_outer) {
-        marginal_[a.var].assign(static_cast<size_t>(c_.d.size(a.var)), A::zero());
-        b.scalar_out.push_back(marginal_[a.var].data());
-        b.scalar_out_at.push_back(a.at.data());
+        f->give(true, a.at.data(), c_.d.size(a.var), &marginal_[a.var]);
     }
-    std::vector<std::pair<size_t, std::vector<T>>> asked;
+    f->asked.resize(c_.queries.size());
     for (size_t q = 0; q < c_.queries.size(); ++q) {
         const Query& query = c_.queries[q];
         if (query.clique != static_cast<int32_t>(c)) continue;
-        query_[q].assign(static_cast<size_t>(query.dims.size), A::zero());
-        asked.emplace_back(q, std::vector<T>());
-    }
-    for (auto& [q, room] : asked) {
-        const View& v = c_.queries[q].view;
+        const View& v = query.view;
         if (v.scalar || v.direct) {
-            b.out(v, query_[q]);
+            f->give(v.scalar, v.at.data(), query.dims.size, &query_[q]);
         } else {
-            room.assign(static_cast<size_t>(v.size), A::zero());
-            b.out(v, room);
+            f->give(false, v.at.data(), v.size, &f->asked[q]);
         }
     }
-    run(b.job(l.width), l.rows, tmp);
-    for (auto& [q, room] : asked) {
-        if (!room.empty()) gather(c_.queries[q].view, l.width, room, &query_[q]);
+    return kOk;
+}
+
+template <class A>
+Status Engine<A>::end_down(size_t c, Flight* f) {
+    const CliqueLayout& l = c_.l.clique[c];
+    f->merge();
+    for (size_t q = 0; q < f->asked.size(); ++q) {
+        if (f->asked[q].empty()) continue;
+        query_[q].assign(static_cast<size_t>(c_.queries[q].dims.size), A::zero());
+        gather(c_.queries[q].view, l.width, f->asked[q], &query_[q]);
     }
     if (l.alone_tile) {
-        const Dims d = [&] {
-            Dims r;
-            r.var = l.tile;
-            r.stride.resize(l.tile.size());
-            int64_t stride = 1;
-            for (size_t i = l.tile.size(); i-- > 0;) {
-                r.stride[i] = stride;
-                stride *= c_.d.size(l.tile[i]);
-            }
-            r.size = stride;
-            return r;
-        }();
+        Dims d;
+        d.var = l.tile;
+        d.stride.resize(l.tile.size());
+        for (size_t i = l.tile.size(); i-- > 0;) {
+            d.stride[i] = d.size;
+            d.size *= c_.d.size(l.tile[i]);
+        }
         for (int32_t v : l.alone) {
-            if (d.stride_of(v) > 0) read_marginal(v, d, tile.data());
+            if (d.stride_of(v) > 0) read_marginal(v, d, f->tile.data());
         }
     }
     // The children's, larger separators first: others are summed out of them.
@@ -520,8 +565,9 @@ Status Engine<A>::distribute(size_t c, Temporary& tmp) {
             for (size_t e = 0; e < from.size(); ++e) {
                 child.belief[k.map[e]] = A::add(child.belief[k.map[e]], from[e]);
             }
-        } else if (!wide[i].empty()) {
-            gather(k.view, l.width, wide[i], &child.belief);
+        } else if (!f->wide[i].empty()) {
+            child.belief.assign(static_cast<size_t>(d.size), A::zero());
+            gather(k.view, l.width, f->wide[i], &child.belief);
         }
         if (k.hosts) child.sum = child.belief;
         for (int32_t v : d.var) {
@@ -601,23 +647,81 @@ Status Engine<A>::down(int threads, Control* control) {
 }
 
 template <class A>
-Status Engine<A>::walk(bool upward, int, Control* control) {
-    Temporary tmp;
-    const size_t n = part_.size();
-    for (size_t i = 0; i < n; ++i) {
-        const size_t c = upward ? i : n - 1 - i;
-        Part& p = part_[c];
-        if (upward && p.sent) continue;
-        if (upward && !p.loaded) {
-            load(c, soft_);
-            p.loaded = true;
+Status Engine<A>::walk(bool upward, int threads, Control* control) {
+    const Schedule& schedule = upward ? c_.l.upward : c_.l.downward;
+    Walk w{this, &schedule, upward, control, {}, {}, {}};
+    w.tmp.resize(static_cast<size_t>(std::max(threads, 1)));
+    w.flight.resize(part_.size());
+    if (threads == 1 || schedule.kind.size() < 2) {
+        for (size_t t = 0; t < schedule.kind.size(); ++t) {
+            step(&w, static_cast<int64_t>(t), 0);
+            if (control->poll && control->poll(control->arg)) control->stop.store(1);
+            if (control->stop.load(std::memory_order_relaxed)) break;
         }
-        const Status s = upward ? collect(c, tmp) : distribute(c, tmp);
-        if (s != kOk) return s;
-        if (upward) p.sent = true;
-        if (control->poll && control->poll(control->arg)) return kCancelled;
+    } else {
+        graph_pool().run_plan(schedule.plan(), step, &w, threads, control);
     }
-    return kOk;
+    const int status = w.status.load();
+    if (status != kOk) return static_cast<Status>(status);
+    return control->stop.load() ? kCancelled : kOk;
+}
+
+template <class A>
+void Engine<A>::step(void* context, int64_t task, int worker) {
+    Walk& w = *static_cast<Walk*>(context);
+    Engine& e = *w.engine;
+    const Schedule& s = *w.schedule;
+    if (w.status.load(std::memory_order_relaxed) != kOk) return;
+    Temporary& tmp = w.tmp[static_cast<size_t>(worker)];
+    Status status = kOk;
+    try {
+        const int64_t first = s.first[task], last = s.last[task];
+        switch (s.kind[task]) {
+            case Schedule::kWhole:
+                for (int64_t i = first; i < last && status == kOk; ++i) {
+                    const size_t c = static_cast<size_t>(s.order[i]);
+                    if (w.upward && e.part_[c].sent) continue;
+                    Flight f;
+                    status = w.upward ? e.begin_up(c, &f) : e.begin_down(c, &f);
+                    for (int k = 0; k < f.blocks && status == kOk; ++k) {
+                        e.block(c, f, k, tmp, w.control, worker);
+                        if (w.control->stop.load(std::memory_order_relaxed)) return;
+                    }
+                    if (status == kOk) status = w.upward ? e.end_up(c, &f) : e.end_down(c, &f);
+                    w.control->done.fetch_add(1, std::memory_order_relaxed);
+                }
+                break;
+            case Schedule::kBegin: {
+                const size_t c = static_cast<size_t>(first);
+                if (w.upward && e.part_[c].sent) break;
+                w.flight[c].reset(new Flight);
+                status = w.upward ? e.begin_up(c, w.flight[c].get())
+                                  : e.begin_down(c, w.flight[c].get());
+                break;
+            }
+            case Schedule::kBlock: {
+                const size_t c = static_cast<size_t>(first);
+                if (!w.flight[c]) break;
+                e.block(c, *w.flight[c], static_cast<int>(last), tmp, w.control, worker);
+                break;
+            }
+            case Schedule::kEnd: {
+                const size_t c = static_cast<size_t>(first);
+                if (!w.flight[c]) break;
+                status =
+                    w.upward ? e.end_up(c, w.flight[c].get()) : e.end_down(c, w.flight[c].get());
+                w.flight[c].reset();
+                w.control->done.fetch_add(1, std::memory_order_relaxed);
+                break;
+            }
+        }
+    } catch (const std::bad_alloc&) {
+        status = kNoMemory;
+    }
+    if (status != kOk) {
+        int none = kOk;
+        w.status.compare_exchange_strong(none, status);
+    }
 }
 
 template <class A>

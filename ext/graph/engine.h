@@ -7,6 +7,8 @@
 // A message is scaled to have its largest entry in [1/2, 1): by a power of two, so exactly.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@
 namespace vs {
 
 const GraphLevel& graph_level();
+const PoolApi& graph_pool();
 void use_graph_modules(const PoolApi* pool, const SimdApi* simd);
 
 struct Compiled {
@@ -67,19 +70,54 @@ class Engine {
         bool loaded = false, sent = false;  // statics, message are good
     };
     struct Temporary {
-        std::vector<T> row, spread;
+        std::vector<T> row;
+    };
+    struct Sum {  // what rows are added up in
+        bool scalar;
+        const int32_t* at;
+        std::vector<T>* into;
+        std::vector<std::vector<T>> own;  // of the blocks after the first
+    };
+    struct Flight {  // the rows of a clique under way
+        std::vector<const T*> vec, scalar;
+        std::vector<const int32_t*> vec_at, scalar_at;
+        std::vector<Sum> sums;
+        std::vector<T> wide_up, tile;
+        std::vector<std::vector<T>> wide, asked;
+        int64_t unit = 1;  // blocks are cut between runs of so many rows
+        int blocks = 1;
+        bool disjoint = false;  // blocks never add to the same entry
+
+        void take(const View& v, const std::vector<T>& table);
+        void give(bool is_scalar, const int32_t* at, int64_t size, std::vector<T>* into);
+        void merge();
+    };
+    struct Walk {
+        Engine* engine;
+        const Schedule* schedule;
+        bool upward;
+        Control* control;
+        std::vector<Temporary> tmp;
+        std::vector<std::unique_ptr<Flight>> flight;
+        std::atomic<int> status{kOk};
     };
 
     void load(size_t c, const double* const* soft);
-    Status collect(size_t c, Temporary& tmp);
-    Status distribute(size_t c, Temporary& tmp);
-    void run(const RowJob<T>& job, int64_t rows, Temporary& tmp) const;
+    Status begin_up(size_t c, Flight* f);
+    Status end_up(size_t c, Flight* f);
+    Status begin_down(size_t c, Flight* f);
+    Status end_down(size_t c, Flight* f);
+    void block(size_t c, const Flight& f, int k, Temporary& tmp, Control* control,
+               int worker) const;
+    void take_inputs(size_t c, Flight* f) const;
+    static void step(void* walk, int64_t task, int worker);
     void spread(const View& v, int64_t width, const std::vector<T>& table,
                 std::vector<T>* wide) const;
     void gather(const View& v, int64_t width, const std::vector<T>& wide,
                 std::vector<T>* table) const;
     double smallest(const std::vector<T>& x) const;
-    const std::vector<T>& seen(const Child& k) const;  // as the parent's rows meet it
+    // As the parent's rows meet it.
+    const std::vector<T>& seen(const Child& k) const;
     void read_marginal(int32_t v, const Dims& d, const T* table);
     Status walk(bool upward, int threads, Control* control);
 

@@ -98,6 +98,105 @@ class Planner {
         }
     }
 
+    // Cuts large cliques, merges small subtrees: by estimated cost, so the same for any threads.
+    void schedule() {
+        const int32_t m = static_cast<int32_t>(out_.clique.size());
+        std::vector<double> cost(static_cast<size_t>(m)), below(static_cast<size_t>(m));
+        for (int32_t c = 0; c < m; ++c) {
+            CliqueLayout& l = out_.clique[c];
+            double operands = 2.0 + static_cast<double>(l.statics.size());
+            double sums = static_cast<double>(l.width) + 1.0;
+            for (const Child& k : l.children) {
+                operands += k.host < 0;
+                sums += static_cast<double>(k.host < 0 ? k.view.size : 0);
+            }
+            cost[c] = 500.0 + 0.15 * operands * l.size;
+            l.apart = 0;
+            if (l.size > kBlock) {
+                const double want = std::min(8.0, std::ceil(l.size / kBlock));
+                l.blocks_down = static_cast<int>(std::max(1.0, std::min(want, l.size / sums)));
+                double runs = 1.0, rest = 1.0;
+                for (int32_t v : l.outer) (has(l.message.var, v) ? runs : rest) *= values(v);
+                if (t_.parent[c] >= 0 && runs >= 2.0) {
+                    l.apart = static_cast<int64_t>(rest);
+                    l.blocks_up = static_cast<int>(std::min(want, runs));
+                } else {
+                    l.blocks_up = static_cast<int>(
+                        std::max(1.0, std::min(want, l.size / static_cast<double>(l.up.size + 1))));
+                }
+            }
+            below[c] += cost[c];
+            if (t_.parent[c] >= 0) below[t_.parent[c]] += below[c];
+        }
+        // A task is a subtree that costs little, or one clique.
+        std::vector<int32_t> group(static_cast<size_t>(m));  // its top clique
+        for (int32_t c = m; c-- > 0;) {
+            const int32_t p = t_.parent[c];
+            group[c] = p >= 0 && below[p] <= kTask ? group[p] : c;
+        }
+        std::vector<std::vector<int32_t>> members(static_cast<size_t>(m));
+        for (int32_t c = 0; c < m; ++c) members[group[c]].push_back(c);
+        for (int up = 0; up < 2; ++up) {
+            Schedule& s = up ? out_.upward : out_.downward;
+            s = Schedule();
+            std::vector<int64_t> entry(static_cast<size_t>(m), -1), leave(entry);
+            std::vector<std::pair<int64_t, int64_t>> edges;
+            const auto add = [&](Schedule::Kind kind, int64_t first, int64_t last, double ns) {
+                s.kind.push_back(kind);
+                s.first.push_back(first);
+                s.last.push_back(last);
+                s.cost.push_back(ns);
+                return static_cast<int64_t>(s.kind.size()) - 1;
+            };
+            for (int32_t i = 0; i < m; ++i) {
+                const int32_t c = up ? i : m - 1 - i;
+                if (group[c] != c) continue;
+                const CliqueLayout& l = out_.clique[c];
+                const int blocks = up ? l.blocks_up : l.blocks_down;
+                if (blocks > 1 && members[c].size() == 1) {
+                    entry[c] = add(Schedule::kBegin, c, 0, 500.0);
+                    const int64_t end = entry[c] + blocks + 1;
+                    for (int k = 0; k < blocks; ++k) {
+                        const int64_t t = add(Schedule::kBlock, c, k, cost[c] / blocks);
+                        edges.push_back({entry[c], t});
+                        edges.push_back({t, end});
+                    }
+                    leave[c] = add(Schedule::kEnd, c, 0, 500.0);
+                } else {
+                    const int64_t first = static_cast<int64_t>(s.order.size());
+                    double ns = 0.0;
+                    for (size_t q = 0; q < members[c].size(); ++q) {
+                        const int32_t k = members[c][up ? q : members[c].size() - 1 - q];
+                        s.order.push_back(k);
+                        ns += cost[k];
+                    }
+                    entry[c] = leave[c] =
+                        add(Schedule::kWhole, first, static_cast<int64_t>(s.order.size()), ns);
+                }
+            }
+            for (int32_t c = 0; c < m; ++c) {
+                if (group[c] != c || t_.parent[c] < 0) continue;
+                const int32_t p = group[t_.parent[c]];
+                if (up) {
+                    edges.push_back({leave[c], entry[p]});
+                } else {
+                    edges.push_back({leave[p], entry[c]});
+                }
+            }
+            const size_t n = s.kind.size();
+            s.waits.assign(n, 0);
+            s.succ_ptr.assign(n + 1, 0);
+            s.succ.resize(edges.size());
+            for (const auto& [a, b] : edges) {
+                ++s.succ_ptr[static_cast<size_t>(a) + 1];
+                ++s.waits[static_cast<size_t>(b)];
+            }
+            for (size_t i = 0; i < n; ++i) s.succ_ptr[i + 1] += s.succ_ptr[i];
+            std::vector<int64_t> next = s.succ_ptr;
+            for (const auto& [a, b] : edges) s.succ[static_cast<size_t>(next[a]++)] = b;
+        }
+    }
+
     // Index arrays of everything measured.
     void complete(std::vector<Query>* queries) {
         for (size_t c = 0; c < out_.clique.size(); ++c) {
@@ -144,6 +243,8 @@ class Planner {
     static constexpr double kRow = 64.0;           // entries that make a row worth its overhead
     static constexpr double kSmallClique = 256.0;  // one row
     static constexpr double kStatic = 32768.0;     // entries of factors multiplied together
+    static constexpr double kBlock = 524288.0;     // entries of a clique worth a task of their own
+    static constexpr double kTask = 40000.0;       // nanoseconds
     static constexpr size_t kManyChildren = 512;   // not compared pair by pair
 
     void assign_factors() {
@@ -478,6 +579,7 @@ Layout measure(const Graph& g, const Domains& d, const CliqueTree& t,
     Planner p(g, d, t, soft, &out);
     p.measure();
     p.meet_children();
+    p.schedule();
     return out;
 }
 

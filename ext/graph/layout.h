@@ -15,6 +15,7 @@
 
 #include "graph/cliques.h"
 #include "graph/graph.h"
+#include "pool/pool.h"
 
 namespace vs {
 
@@ -73,7 +74,29 @@ struct CliqueLayout {
     View up;                     // the same as rows meet it
     std::vector<int32_t> alone;  // variables in no separator: their marginals are made here
     std::vector<Alone> alone_outer;
+    int blocks_up = 1, blocks_down = 1;  // into which the rows of a large clique are cut
+    int64_t apart = 0;        // runs of so many rows send to entries of their own; 0: they do not
     bool alone_tile = false;  // some of them are in the tile
+};
+
+// One direction of a propagation as tasks, each after those it waits for.
+struct Schedule {
+    enum Kind : int8_t { kWhole, kBegin, kBlock, kEnd };
+    std::vector<int8_t> kind;
+    std::vector<int64_t> first, last;  // kWhole: cliques order[first..last); else clique, block
+    std::vector<int32_t> order;
+    std::vector<double> cost;  // nanoseconds, estimated
+    std::vector<int32_t> waits;
+    std::vector<int64_t> succ_ptr, succ;
+
+    Plan plan() const {
+        Plan p;
+        p.n = static_cast<int64_t>(kind.size());
+        p.waits = waits.data();
+        p.succ_ptr = succ_ptr.data();
+        p.succ = succ.data();
+        return p;
+    }
 };
 
 struct Query {
@@ -85,6 +108,7 @@ struct Query {
 
 struct Layout {
     std::vector<CliqueLayout> clique;
+    Schedule upward, downward;
     std::vector<int32_t> seen_in;  // (n,) clique whose message to its parent is the smallest with v
     double table_size = 0.0;       // entries of all clique tables
     double largest = 0.0;
