@@ -236,7 +236,7 @@ cdef class Tree:
 
     def infer(self, Soft soft, int threads, marginals, deadline, progress, late):
         """Fill marginals (flat, or None); return (status, log_z)."""
-        cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), deadline, progress, late)
+        cdef Call call = Call(2 * <int64_t>self.solver.tree().clique.size(), deadline, progress, late)
         cdef double log_z = 0.0
         cdef const double* const* s = soft_data(soft)
         cdef double* m = NULL

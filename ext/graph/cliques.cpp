@@ -29,6 +29,7 @@ CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values
         const int32_t v = e.order[i];
         const std::vector<int32_t>& later = e.later[v];
         if (values[v] <= 1.0 && later.empty()) continue;  // decided: in no table
+        t.width = std::max(t.width, static_cast<int>(later.size()));
         int32_t above = -1;
         if (!later.empty()) above = t.home[*std::min_element(later.begin(), later.end(), earlier)];
         if (above >= 0 && clique[above].size() == later.size()) {

@@ -580,6 +580,7 @@ Layout measure(const Graph& g, const Domains& d, const CliqueTree& t,
     p.measure();
     p.meet_children();
     p.schedule();
+    out.width = std::min(out.width, t.width);
     return out;
 }
 

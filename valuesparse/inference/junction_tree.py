@@ -45,7 +45,7 @@ class JunctionTree:
     Attributes
     ----------
     width : int
-        Variables of the largest clique, minus one.
+        Variables of the largest clique of the triangulation, minus one.
     table_size : float
         Entries of all clique tables together.
     memory : int
@@ -78,7 +78,7 @@ class JunctionTree:
     ...     _ = graph.add(edge, [[1.0, 0.0], [0.0, 1.0]])
     >>> jt = vs.JunctionTree(graph)
     >>> jt.width, jt.infer(evidence={0: 1}).marginals[2].round(3).tolist()
-    (2, [0.176, 0.824])
+    (2, [0.193, 0.807])
     """
 
     def __init__(
@@ -148,7 +148,8 @@ class JunctionTree:
         deadline : float, optional
             Seconds after which the call gives up with `DeadlineError`.
         progress : callable, optional
-            Called as ``progress(cliques_done, cliques)`` now and then, from this thread.
+            Called as ``progress(done, total)`` now and then, from this thread; every
+            clique counts twice, on the way up and on the way down.
 
         Returns
         -------
@@ -198,7 +199,15 @@ class JunctionTree:
             "orders_tried": cost[6],
             "widened": int(widened),
         }
-        return GraphResult(graph, given, np.split(flat, ptr[1:-1]), log_z, method, reason, stats)
+        return GraphResult(
+            graph,
+            given,
+            np.split(flat, ptr[1:-1]) if graph.n_variables else [],
+            log_z,
+            method,
+            reason,
+            stats,
+        )
 
     def joint(
         self,

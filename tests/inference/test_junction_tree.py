@@ -1,0 +1,319 @@
+"""`vs.JunctionTree`, and `infer`, `decode`, `sample` on factor graphs, against enumeration."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from graph_oracle import graph_of, log_joint, log_sum, marginal, models, probabilities, random_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import valuesparse as vs
+from valuesparse import _chain
+
+
+def _close(r: vs.Result, p: np.ndarray, tolerance: float = 1e-10) -> None:
+    for v, found in enumerate(r.marginals):
+        np.testing.assert_allclose(found, marginal(p, [v]), rtol=0, atol=tolerance)
+
+
+@settings(max_examples=400)
+@given(model=models())
+def test_marginals_and_log_z(model) -> None:
+    cards, factors, evidence = model
+    full = log_joint(cards, factors, evidence)
+    if full.max() == -np.inf:
+        with pytest.raises(vs.InfeasibleError):
+            vs.infer(graph_of(cards, factors), evidence=evidence)
+        return
+    r = vs.infer(graph_of(cards, factors), evidence=evidence)
+    assert r.log_z == pytest.approx(log_sum(full), rel=1e-10, abs=1e-10)
+    _close(r, probabilities(full))
+    for v, known in evidence.items():
+        if isinstance(known, int):
+            assert r.marginals[v].tolist() == [float(x == known) for x in range(cards[v])]
+
+
+@settings(max_examples=150)
+@given(model=models(most=8), data=st.data())
+def test_one_tree_many_questions(model, data: st.DataObject) -> None:
+    """Evidence on a compiled tree, changing, gives what a fresh tree gives."""
+    cards, factors, evidence = model
+    graph = graph_of(cards, factors)
+    try:
+        jt = vs.JunctionTree(graph)
+    except vs.InfeasibleError:
+        return
+    for _ in range(3):
+        some = {v: x for v, x in evidence.items() if data.draw(st.booleans())}
+        full = log_joint(cards, factors, some)
+        if full.max() == -np.inf:
+            with pytest.raises(vs.InfeasibleError):
+                jt.infer(some)
+            continue
+        r = jt.infer(some)
+        assert r.log_z == pytest.approx(log_sum(full), rel=1e-10, abs=1e-10)
+        _close(r, probabilities(full))
+
+
+@settings(max_examples=150)
+@given(model=models(most=8), data=st.data())
+def test_joint_of_any_variables(model, data: st.DataObject) -> None:
+    cards, factors, evidence = model
+    full = log_joint(cards, factors, evidence)
+    if full.max() == -np.inf:
+        return
+    chosen = data.draw(st.permutations(range(len(cards))))[: data.draw(st.integers(1, 4))]
+    r = vs.infer(graph_of(cards, factors), evidence=evidence)
+    np.testing.assert_allclose(
+        r.joint(chosen), marginal(probabilities(full), list(chosen)), rtol=0, atol=1e-10
+    )
+
+
+@settings(max_examples=200)
+@given(model=models())
+def test_decode(model) -> None:
+    cards, factors, evidence = model
+    full = log_joint(cards, factors, evidence)
+    graph = graph_of(cards, factors)
+    if full.max() == -np.inf:
+        with pytest.raises(vs.InfeasibleError):
+            vs.decode(graph, evidence=evidence)
+        return
+    d = vs.decode(graph, evidence=evidence)
+    assert d.score == pytest.approx(full.max(), rel=1e-12, abs=1e-10)
+    assert full[tuple(d.states)] == pytest.approx(full.max(), rel=1e-12, abs=1e-10)
+
+
+def test_samples_follow_the_posterior(rng: np.random.Generator) -> None:
+    cards, factors = (
+        [3, 2, 3],
+        [
+            ((0, 1), rng.normal(0, 1, (3, 2))),
+            ((1, 2), np.where(rng.random((2, 3)) < 0.3, -np.inf, rng.normal(0, 1, (2, 3)))),
+            ((0, 2), rng.normal(0, 1, (3, 3))),
+        ],
+    )
+    evidence = {0: np.array([0.0, 1.0, -1.0])}
+    p = probabilities(log_joint(cards, factors, evidence)).ravel()
+    x = vs.sample(graph_of(cards, factors), 20_000, rng=1, evidence=evidence)
+    seen = np.bincount(np.ravel_multi_index(tuple(x.T), cards), minlength=p.size)
+    assert seen[p == 0].sum() == 0
+    assert stats.chisquare(seen[p > 0], 20_000 * p[p > 0]).pvalue > 1e-4
+    again = vs.sample(graph_of(cards, factors), 20_000, rng=1, evidence=evidence, threads=2)
+    assert (x == again).all()
+
+
+def test_log_prob(rng: np.random.Generator) -> None:
+    cards, factors, _ = random_model(np.random.default_rng(3), 6)
+    full = log_joint(cards, factors, {})
+    graph = graph_of(cards, factors)
+    states = vs.decode(graph).states
+    assert float(vs.log_prob(graph, states)) == pytest.approx(full.max() - log_sum(full))
+
+
+@settings(max_examples=100)
+@given(model=models(most=8, scale=2000.0))
+def test_scores_far_beyond_the_range_of_a_double(model) -> None:
+    cards, factors, evidence = model
+    full = log_joint(cards, factors, evidence)
+    if full.max() == -np.inf:
+        return
+    r = vs.infer(graph_of(cards, factors), evidence=evidence)
+    assert r.log_z == pytest.approx(log_sum(full), rel=1e-10)
+    _close(r, probabilities(full), 1e-9)
+
+
+def test_a_chain_that_underflows_is_solved_in_a_wider_range(rng: np.random.Generator) -> None:
+    unary, transition = rng.normal(0, 900, (40, 3)), rng.normal(0, 900, (3, 3))
+    graph = vs.FactorGraph([3] * 40)
+    for i in range(40):
+        graph.add([i], unary[i])
+        if i:
+            graph.add([i - 1, i], transition)
+    r, chain = vs.infer(graph), vs.infer(vs.Chain(unary, transition))
+    assert r.stats["widened"] == 1
+    assert r.log_z == pytest.approx(chain.log_z[0], rel=1e-12)
+    np.testing.assert_allclose(np.array(r.marginals), chain.marginals, atol=1e-9)
+
+
+def _grid(rng: np.random.Generator, side: int, states: int) -> vs.FactorGraph:
+    graph = vs.FactorGraph([states] * side * side)
+    for v in range(side * side):
+        graph.add([v], rng.normal(0, 1, states))
+        if v % side:
+            graph.add([v - 1, v], rng.normal(0, 1, (states, states)))
+        if v >= side:
+            graph.add([v - side, v], rng.normal(0, 1, (states, states)))
+    return graph
+
+
+def test_same_bits_for_any_threads(rng: np.random.Generator) -> None:
+    """Large enough for cliques that are cut into blocks, and for many tasks."""
+    graph = _grid(rng, 9, 5)
+    runs = [vs.infer(graph, threads=t, evidence={3: 1}) for t in (1, 2, 3, 8)]
+    assert runs[0].stats["table_entries"] > 5_000_000
+    for r in runs[1:]:
+        assert r.log_z == runs[0].log_z
+        assert all(
+            a.tobytes() == b.tobytes() for a, b in zip(r.marginals, runs[0].marginals, strict=True)
+        )
+
+
+def test_simd_levels_agree(rng: np.random.Generator) -> None:
+    graph = _grid(rng, 6, 3)
+    before = _chain.simd_level()
+    found = []
+    try:
+        for level in ("scalar", "x86-64-v2", "x86-64-v3", "x86-64-v4", "neon"):
+            if _chain.set_simd_level(level):
+                found.append(vs.infer(graph))
+    finally:
+        _chain.set_simd_level(before)
+    assert len(found) >= 2
+    for r in found[1:]:
+        assert r.log_z == pytest.approx(found[0].log_z, rel=1e-13)
+        for a, b in zip(r.marginals, found[0].marginals, strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+def test_messages_below_which_nothing_changed_are_kept(rng: np.random.Generator) -> None:
+    graph = vs.FactorGraph([4] * 60)
+    for i in range(1, 60):
+        graph.add([i - 1, i], rng.normal(0, 1, (4, 4)))
+    jt = vs.JunctionTree(graph)
+    assert jt._tree.reused() == 0
+    jt.infer({59: 1})
+    first = jt.infer({59: 2})
+    assert 0 < jt._tree.reused() < jt._tree.n_cliques()
+    _same(first, vs.infer(graph, evidence={59: 2}))
+    jt.infer({59: 2})
+    assert jt._tree.reused() == jt._tree.n_cliques()
+    _same(jt.infer({59: 2, 0: 1}), vs.infer(graph, evidence={59: 2, 0: 1}))
+    _same(jt.infer({5: rng.normal(0, 1, 4)}), jt.infer({5: rng.normal(0, 1, 4)}), equal=False)
+
+
+def _same(a: vs.Result, b: vs.Result, equal: bool = True) -> None:
+    gap = max(abs(x - y).max() for x, y in zip(a.marginals, b.marginals, strict=True))
+    assert bool(gap < 1e-12) is equal
+
+
+def test_cost_is_known_before_anything_is_allocated(rng: np.random.Generator) -> None:
+    graph = _grid(rng, 40, 3)
+    jt = vs.JunctionTree(graph, effort=0)
+    assert jt.memory > 1e12
+    assert jt.table_size > 3.0**40
+    began = time.perf_counter()
+    with pytest.raises(vs.MemoryLimitError, match=r"largest clique has \d+ variables") as caught:
+        jt.infer()
+    assert time.perf_counter() - began < 1
+    assert isinstance(caught.value, MemoryError)
+    with pytest.raises(vs.MemoryLimitError, match="memory_limit=1e\\+03"):
+        vs.infer(_grid(rng, 5, 3), memory_limit=1000)
+
+
+def test_memory_is_not_far_from_what_is_said(rng: np.random.Generator) -> None:
+    """At least the messages and their copies; a small multiple of the entries at most."""
+    jt = vs.JunctionTree(_grid(rng, 8, 4))
+    assert jt.memory < 8 * 3 * jt.table_size
+
+
+def test_restarts_find_smaller_tables(rng: np.random.Generator) -> None:
+    graph = _grid(rng, 12, 3)
+    sizes = [vs.JunctionTree(graph, effort=e, seed=1).table_size for e in (0, 0.1, 1)]
+    assert sizes[0] >= sizes[1] >= sizes[2]
+    assert sizes[2] < sizes[0]
+    same = vs.JunctionTree(graph, effort=0.1, seed=1).table_size
+    assert same == sizes[1]
+
+
+def test_tree_shaped_graphs_of_any_size() -> None:
+    n = 200_000
+    graph = vs.FactorGraph([2] * n)
+    table = np.log([[0.9, 0.1], [0.2, 0.8]])
+    graph.add([0], np.log([0.3, 0.7]))
+    for i in range(1, n):
+        graph.add([(i - 1) // 3, i], table)
+    r = vs.infer(graph)
+    assert (r.method, r.stats["width"] <= 5) == ("exact", True)
+    assert r.log_z == pytest.approx(0.0, abs=1e-9)
+    assert r.marginals[1].tolist() == pytest.approx([0.3 * 0.9 + 0.7 * 0.2, 0.3 * 0.1 + 0.7 * 0.8])
+
+
+def test_a_hub_with_many_leaves() -> None:
+    n = 30_000
+    graph = vs.FactorGraph([3] + [2] * n)
+    rng = np.random.default_rng(0)
+    tables = rng.normal(0, 1, (n, 3, 2))
+    tables[5, 1] = -np.inf
+    for i in range(n):
+        graph.add([0, i + 1], tables[i])
+    r = vs.infer(graph)
+    log = np.logaddexp.reduce(tables, axis=2).sum(axis=0)
+    assert r.marginals[0].tolist() == pytest.approx(np.exp(log - np.logaddexp.reduce(log)).tolist())
+    assert r.log_z == pytest.approx(np.logaddexp.reduce(log))
+
+
+def test_counting(rng: np.random.Generator) -> None:
+    """With unit potentials the sum is the number of configurations: proper 3-colourings."""
+    graph = vs.FactorGraph([3] * 10)
+    differ = np.where(np.eye(3, dtype=bool), -np.inf, 0.0)
+    for i in range(10):
+        graph.add([i, (i + 1) % 10], differ)
+    assert np.exp(vs.infer(graph).log_z) == pytest.approx(2**10 + 2)
+
+
+def test_names_and_reason() -> None:
+    graph = vs.FactorGraph([2, 2, 2], names=["a", "b", "c"], states=[["n", "y"], None, None])
+    for pair in (["a", "b"], ["b", "c"], ["a", "c"]):
+        graph.add(pair, [[1.0, 0.0], [0.0, 1.0]])
+    r = vs.infer(graph, evidence={"a": "y"})
+    assert r["a"].tolist() == [0.0, 1.0]
+    assert r["b"].tolist() == r.marginals[1].tolist()
+    assert r.joint(["c", "a"]).shape == (2, 2)
+    assert (r.method, r.converged) == ("exact", True)
+    r = vs.infer(graph)
+    assert r.method == "junction_tree"
+    assert "width 2" in r.reason
+    assert vs.infer(graph, method="junction_tree").reason.endswith("was asked for")
+    with pytest.raises(ValueError, match="no variable named 'd'"):
+        r["d"]
+
+
+def test_deadline_and_progress(rng: np.random.Generator) -> None:
+    graph = _grid(rng, 10, 4)
+    with pytest.raises(vs.DeadlineError):
+        vs.infer(graph, deadline=1e-3)
+    seen = []
+    vs.infer(_grid(rng, 9, 4), progress=lambda done, total: seen.append((done, total)))
+    assert all(0 <= done <= total for done, total in seen)
+
+
+def test_arguments() -> None:
+    graph = vs.FactorGraph([2, 2])
+    with pytest.raises(ValueError, match="n_best is for chains"):
+        vs.decode(graph, n_best=2)
+    with pytest.raises(ValueError, match="evidence can be given with a FactorGraph only"):
+        vs.infer(vs.Chain(np.zeros((2, 2)), np.zeros((2, 2))), evidence={0: 1})
+    with pytest.raises(TypeError, match="graph must be a valuesparse"):
+        vs.JunctionTree("asia")
+    with pytest.raises(ValueError, match="effort must be a number >= 0"):
+        vs.JunctionTree(graph, effort=-1)
+    with pytest.raises(ValueError, match="contradicts what the tree was built"):
+        vs.JunctionTree(graph, evidence={0: 1}).infer({0: 0})
+    with pytest.raises(ValueError, match="twice"):
+        vs.JunctionTree(graph).joint([0, 0])
+    graph.add([0], [-np.inf, -np.inf])
+    with pytest.raises(vs.InfeasibleError, match="variable 0 has no state left"):
+        vs.infer(graph)
+
+
+def test_empty_graph() -> None:
+    r = vs.infer(vs.FactorGraph([]))
+    assert (r.marginals, r.log_z) == ([], 0.0)
+    r = vs.infer(vs.FactorGraph([1, 3]))
+    assert [m.tolist() for m in r.marginals] == [[1.0], [pytest.approx(1 / 3)] * 3]
+    assert r.log_z == pytest.approx(np.log(3))

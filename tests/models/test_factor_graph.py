@@ -1,0 +1,128 @@
+"""`vs.FactorGraph`: what goes in, and how it refuses."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import valuesparse as vs
+from valuesparse.factors import Factor, Table
+
+
+def test_add_returns_the_index() -> None:
+    graph = vs.FactorGraph([2, 3])
+    assert graph.add((0, 1), np.zeros((2, 3))) == 0
+    assert graph.add(Table((1,), np.zeros(3))) == 1
+    assert graph.add((), 2.5) == 2
+    assert (graph.n_variables, graph.n_factors) == (2, 3)
+    assert vs.infer(graph).log_z == pytest.approx(2.5 + np.log(6))
+
+
+def test_tables_of_the_right_kind_are_not_copied() -> None:
+    table = np.zeros((2, 2))
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0, 1], table)
+    assert np.shares_memory(graph.factors[0].log_table, table)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda g: g.add([0, 5], np.zeros((2, 2))), "variable 5 is out of range: there are 3"),
+        (lambda g: g.add([0, 0], np.zeros((2, 2))), "factor 0 has variable 0 twice"),
+        (lambda g: g.add([0, 1], np.zeros((3, 2))), r"must have shape \(2, 3\) for variables 0, 1"),
+        (lambda g: g.add([0], [0.0, np.nan]), r"log_table of factor 0\[1\] is NaN"),
+        (lambda g: g.add([0], [np.inf, 0.0]), r"log_table of factor 0\[0\] is \+inf"),
+        (lambda g: g.add([0]), "log_table must be given"),
+        (lambda g: g.add("ab", np.zeros((2, 2))), "scope must be a sequence"),
+        (lambda g: g.add(3, np.zeros(2)), "scope must be a sequence"),
+        (lambda g: g.add(["x"], np.zeros(2)), "have no names"),
+        (lambda g: g.add(Table((9,), np.zeros(2))), "factor 0 has variable 9"),
+        (lambda g: g.set_evidence({0: 2}), "variable 0 has no state 2: it has 2"),
+        (lambda g: g.set_evidence({7: 0}), "variable 7 is out of range"),
+        (lambda g: g.set_evidence({1: [0.0, 0.0]}), r"evidence\[1\] must have shape \(3,\)"),
+        (lambda g: g.set_evidence({1: [0.0, np.nan, 0.0]}), r"evidence\[1\]\[1\] is NaN"),
+        (lambda g: g.set_evidence([0, 1]), "evidence must be a mapping"),
+    ],
+)
+def test_refusals(call, words: str) -> None:
+    graph = vs.FactorGraph([2, 3, 2])
+    with pytest.raises(ValueError, match=words):
+        call(graph)
+    assert graph.n_factors == 0
+    assert graph.evidence == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"cardinalities": [2, 0]}, r"cardinalities\[1\] is 0"),
+        ({"cardinalities": [2.5]}, "must be a sequence of integers"),
+        ({"cardinalities": [2, 2], "names": ["a"]}, "names must have one entry"),
+        ({"cardinalities": [2, 2], "names": ["a", "a"]}, r"names\[1\] is 'a'"),
+        ({"cardinalities": [2], "states": [["x"]]}, r"states\[0\] must have 2 entries"),
+        ({"cardinalities": [2], "states": [["x", "x"]]}, "same name twice"),
+        ({"cardinalities": [2], "states": []}, "states must have one entry"),
+    ],
+)
+def test_constructor_refusals(arguments, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        vs.FactorGraph(**arguments)
+
+
+@pytest.mark.parametrize("table", [np.zeros(2, complex), np.array(["a", "b"]), np.array([0, None])])
+def test_wrong_types(table) -> None:
+    with pytest.raises(TypeError, match="log_table of factor 0 must hold real numbers"):
+        vs.FactorGraph([2]).add([0], table)
+
+
+def test_names_and_states() -> None:
+    graph = vs.FactorGraph([2, 2], names=["rain", "wet"], states=[["no", "yes"], None])
+    graph.set_evidence({"rain": "yes", "wet": [0.0, -1.0]})
+    assert graph.evidence[0] == 1
+    assert graph.evidence[1].tolist() == [0.0, -1.0]
+    with pytest.raises(ValueError, match="no state 'maybe': its states are 'no', 'yes'"):
+        graph.set_evidence({"rain": "maybe"})
+    with pytest.raises(ValueError, match="no variable named 'snow'"):
+        graph.add(["snow"], [0.0, 0.0])
+
+
+def test_pickle() -> None:
+    graph = vs.FactorGraph([2, 2], names=["a", "b"], evidence={"a": 1})
+    graph.add(["a", "b"], np.log([[4.0, 1.0], [1.0, 4.0]]))
+    other = pickle.loads(pickle.dumps(graph))
+    assert repr(other) == repr(graph)
+    a, b = vs.infer(graph), vs.infer(other)
+    assert a["b"].tolist() == b["b"].tolist()
+    c = pickle.loads(pickle.dumps(a))
+    assert (c.log_z, c.method, c["b"].tolist()) == (a.log_z, a.method, a["b"].tolist())
+
+
+class Odd(Factor):
+    """Forbids an even number of ones: a kind that supplies one method."""
+
+    __slots__ = ()
+
+    def __init__(self, *scope: int) -> None:
+        self.scope = scope
+
+    def log_potential(self, states):
+        return np.where(states.sum(axis=1) % 2 == 1, 0.0, -np.inf)
+
+
+def test_a_new_kind_of_factor_supplies_one_method() -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    assert graph.add(Odd(0, 1, 2)) == 0
+    graph.add([0], np.log([0.25, 0.75]))
+    r = vs.infer(graph)
+    assert np.exp(r.log_z) == pytest.approx(2.0)
+    factor = graph.factors[0]
+    messages = [np.log([0.25, 0.75]), np.zeros(2), np.zeros(2)]
+    mass, marginals = factor.marginalize(messages)
+    assert mass == pytest.approx(r.log_z)
+    assert marginals[0].tolist() == pytest.approx(r.marginals[0].tolist())
+    score, states = factor.maximize(messages)
+    assert score == pytest.approx(np.log(0.75))
+    assert states.sum() % 2 == 1
