@@ -609,35 +609,45 @@ void Engine<A>::read_marginal(int32_t v, const Dims& d, const T* table) {
     }
 }
 
+// A sum of many numbers, without what each addition rounds away (Neumaier).
+struct Compensated {
+    double sum = 0.0, lost = 0.0;
+    void add(double x) {
+        const double t = sum + x;
+        lost += std::fabs(sum) >= std::fabs(x) ? (sum - t) + x : (x - t) + sum;
+        sum = t;
+    }
+    double value() const { return sum + lost; }
+};
+
 template <class A>
 Status Engine<A>::up(const double* const* soft, int threads, Control* control) {
-    constant_ = 0.0;
-    for (int64_t f = 0; f < c_.g.n_factors; ++f) {
+    Compensated total;
+    // Factors of which every variable is decided.
+    for (int64_t f = 0; f < c_.g.n_factors + c_.g.n; ++f) {
+        const Factor x = factor_of(c_.g, f, soft);
+        if (x.table == nullptr) continue;
         int64_t at = 0;
         bool alive = false;
-        for (int64_t i = c_.g.scope_ptr[f]; i < c_.g.scope_ptr[f + 1]; ++i) {
-            const int64_t v = c_.g.scope[i];
+        for (int64_t i = 0; i < x.arity; ++i) {
+            const int64_t v = x.scope[i];
             alive = alive || c_.d.size(v) > 1;
             at = at * c_.g.card[v] + c_.d.values(v)[0];
         }
-        if (!alive) constant_ += c_.g.table[f][at];
+        if (alive) continue;
+        if (x.table[at] == -INFINITY) return kInfeasible;
+        total.add(x.table[at]);
     }
-    if (soft) {
-        for (int64_t v = 0; v < c_.g.n; ++v) {
-            if (soft[v] && c_.d.size(v) == 1) constant_ += soft[v][c_.d.values(v)[0]];
-        }
-    }
-    if (constant_ == -INFINITY) return kInfeasible;
     soft_ = soft;
     const Status status = walk(true, threads, control);
     if (status != kOk) return status;
-    log_z_ = constant_;
-    for (size_t c = 0; c < part_.size(); ++c) log_z_ += shift_[c];
+    for (double shift : shift_) total.add(shift);
     for (size_t c = 0; c < part_.size(); ++c) {
-        if (c_.t.parent[c] < 0) {
-            log_z_ += A::log_of(part_[c].message[0]) + part_[c].scale * 0.693147180559945309417;
-        }
+        if (c_.t.parent[c] >= 0) continue;
+        total.add(A::log_of(part_[c].message[0]));
+        total.add(part_[c].scale * 0.693147180559945309417);
     }
+    log_z_ = total.value();
     return kOk;
 }
 

@@ -127,7 +127,7 @@ class Engine {
     std::vector<std::vector<T>> query_;
     std::vector<double> shift_;  // log of what was taken out of each clique's statics
     const double* const* soft_ = nullptr;
-    double constant_ = 0.0, log_z_ = 0.0;
+    double log_z_ = 0.0;
 };
 
 }  // namespace vs
