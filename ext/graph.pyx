@@ -155,6 +155,10 @@ cdef class Snapshot:
             self.identity.push_back(v)
         self.g.identity = self.identity.data()
 
+    def arrays(self):
+        """Return the log-tables."""
+        return self.tables
+
 
 cdef class Soft:
     """A log-vector for some variables, as the engine wants it."""
@@ -182,7 +186,7 @@ cdef class Tree:
 
     cdef Solver* solver
     cdef Snapshot snapshot
-    cdef bool compiled
+    cdef bool compiled, ready
 
     def __cinit__(self, Snapshot snapshot, list joints):
         cdef vector[int64_t] ptr, flat
@@ -193,6 +197,7 @@ cdef class Tree:
             ptr.push_back(<int64_t>flat.size())
         self.snapshot = snapshot
         self.compiled = False
+        self.ready = False
         self.solver = new Solver(snapshot.g, ptr, flat)
 
     def __dealloc__(self):
@@ -210,9 +215,15 @@ cdef class Tree:
                 empty = self.solver.prepare(h, which)
             else:
                 empty = self.solver.compile(h, which, effort, seed)
-        if empty < 0:
+        self.ready = empty < 0
+        if self.ready:
             self.compiled = True
         return empty
+
+    cdef int need(self) except -1:
+        if not self.ready:
+            raise RuntimeError("prepare() has not succeeded")
+        return 0
 
     def cost(self):
         """Return (width, table entries, bytes, flops, largest clique, its entries, orders tried)."""
@@ -236,6 +247,7 @@ cdef class Tree:
 
     def infer(self, Soft soft, int threads, marginals, deadline, progress, late):
         """Fill marginals (flat, or None); return (status, log_z)."""
+        self.need()
         cdef Call call = Call(2 * <int64_t>self.solver.tree().clique.size(), deadline, progress, late)
         cdef double log_z = 0.0
         cdef const double* const* s = soft_data(soft)
@@ -258,6 +270,7 @@ cdef class Tree:
         return out, variables
 
     def decode(self, Soft soft, int threads, states):
+        self.need()
         cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), None, None, None)
         cdef double score = 0.0
         cdef const double* const* s = soft_data(soft)
@@ -269,6 +282,7 @@ cdef class Tree:
         return status == kInfeasible, score
 
     def sample(self, Soft soft, int threads, uniforms, states):
+        self.need()
         cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), None, None, None)
         cdef const double* const* s = soft_data(soft)
         cdef const double* u = <const double*>cnp.PyArray_DATA(<cnp.ndarray>uniforms)

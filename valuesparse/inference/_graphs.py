@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.errors import MemoryLimitError
+from valuesparse.inference._graph_islands import infer_islands
+from valuesparse.inference._memory import as_limit
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
 
-METHODS = ("auto", "exact", "junction_tree")
+METHODS = ("auto", "exact", "islands", "junction_tree")
 
 
 def infer(
@@ -29,8 +31,12 @@ def infer(
     memory_limit: int | None = None,
 ) -> GraphResult:
     """See :func:`valuesparse.infer`."""
-    if zeta < 1.0:
-        raise ValueError("zeta < 1 is for chains; factor graphs are solved exactly")
+    if method == "islands" or zeta < 1.0:
+        if method not in ("auto", "islands") or zeta >= 1.0:
+            raise ValueError(f"method {method!r} does not go with zeta={zeta}")
+        given = model.evidence if evidence is None else model.resolve_evidence(evidence)
+        limit = as_limit(memory_limit)
+        return infer_islands(model, zeta, rounds, workers, given, limit, deadline, progress)
     jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
     if method == "junction_tree":
         name, reason = method, f"a junction tree of width {jt.width} was asked for"

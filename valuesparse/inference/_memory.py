@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-__all__ = ["default_memory_limit"]
+from valuesparse._validation import as_count
+
+__all__ = ["as_limit", "default_memory_limit"]
 
 _FALLBACK = 4 << 30
+
+
+def as_limit(memory_limit: Any) -> int:
+    """Return `memory_limit` in bytes, checked; None is the default."""
+    if memory_limit is None:
+        return default_memory_limit()
+    return as_count("memory_limit", memory_limit, at_least=0)
 
 
 def default_memory_limit() -> int:

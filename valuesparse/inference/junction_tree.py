@@ -12,7 +12,7 @@ import numpy.typing as npt
 from valuesparse import _graph
 from valuesparse._validation import as_count
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
-from valuesparse.inference._memory import default_memory_limit
+from valuesparse.inference._memory import as_limit
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
@@ -105,8 +105,7 @@ class JunctionTree:
             raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
         if not 0.0 <= float(effort) < float("inf"):
             raise ValueError(f"effort must be a number >= 0, got {effort!r}")
-        limit = default_memory_limit() if memory_limit is None else memory_limit
-        self.memory_limit = as_count("memory_limit", limit, at_least=0)
+        self.memory_limit = as_limit(memory_limit)
         self._graph = graph
         self._given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
         self._effort = float(effort)
@@ -189,7 +188,7 @@ class JunctionTree:
             cost = self._tree.cost()
             widened = self._tree.widened()
         if dead:
-            raise _impossible(graph, given)
+            raise impossible(graph, bool(given))
         if not reason:
             reason = f"a junction tree of width {cost[0]} was asked for"
         stats = {
@@ -250,7 +249,7 @@ class JunctionTree:
         flat = np.empty(int(graph._cards.sum()))
         dead, _ = tree.infer(soft, resolve(threads), flat, None, None, None)
         if dead:
-            raise _impossible(graph, given)
+            raise impossible(graph, bool(given))
         table, order = tree.joint(0)
         full = np.zeros([graph.cardinalities[v] for v in wanted])
         alive = [tree.alive(v) for v in wanted]
@@ -271,7 +270,7 @@ class JunctionTree:
             self._check_memory()
             dead, score = self._tree.decode(soft, resolve(threads), states)
         if dead:
-            raise _impossible(graph, given)
+            raise impossible(graph, bool(given))
         return states, score
 
     def sample(
@@ -294,7 +293,7 @@ class JunctionTree:
             uniforms = generator.random((count, self._tree.n_cliques()))
             dead = self._tree.sample(soft, resolve(threads), uniforms, states)
         if dead:
-            raise _impossible(graph, given)
+            raise impossible(graph, bool(given))
         return states
 
     def _split(self, given: dict[int, Any]) -> tuple[Array, list[tuple[int, Array]]]:
@@ -343,16 +342,7 @@ class JunctionTree:
             )
 
     def _check_memory(self) -> None:
-        _, _, bytes_, _, clique, entries, _ = self._tree.cost()
-        if bytes_ > self.memory_limit:
-            names = [self._graph.names[v] for v in clique]
-            shown = ", ".join(map(str, names[:12])) + (", ..." if len(names) > 12 else "")
-            raise MemoryLimitError(
-                f"the junction tree needs {bytes_:.3g} bytes, above memory_limit="
-                f"{self.memory_limit:.3g}: its largest clique has {len(clique)} variables and "
-                f"{entries:.3g} entries ({shown}); give evidence, raise memory_limit or choose an "
-                "approximation"
-            )
+        check_memory(self._tree, self._graph, self.memory_limit)
 
     def __repr__(self) -> str:
         return (
@@ -361,6 +351,20 @@ class JunctionTree:
         )
 
 
-def _impossible(graph: FactorGraph, given: dict[int, Any]) -> InfeasibleError:
-    what = "agrees with the evidence" if given else "has positive weight"
+def check_memory(tree: _graph.Tree, graph: FactorGraph, limit: int) -> None:
+    """Raise MemoryLimitError when the tables of `tree` need more than `limit` bytes."""
+    _, _, bytes_, _, clique, entries, _ = tree.cost()
+    if bytes_ > limit:
+        names = [graph.names[v] for v in clique]
+        shown = ", ".join(map(str, names[:12])) + (", ..." if len(names) > 12 else "")
+        raise MemoryLimitError(
+            f"the junction tree needs {bytes_:.3g} bytes, above memory_limit={limit:.3g}: its "
+            f"largest clique has {len(clique)} variables and {entries:.3g} entries ({shown}); "
+            "give evidence, raise memory_limit or choose an approximation"
+        )
+
+
+def impossible(graph: FactorGraph, evidence: bool) -> InfeasibleError:
+    """Return the error that says no configuration is left."""
+    what = "agrees with the evidence" if evidence else "has positive weight"
     return InfeasibleError(0, -1, f"no configuration of the graph {what}")

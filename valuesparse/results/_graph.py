@@ -23,20 +23,24 @@ class GraphResult(Result):
     ----------
     marginals : list of ndarray of float64
         ``marginals[v]``, of shape (cardinality,): probabilities of the states of variable v given
-        the evidence; variables with hard evidence are one-hot.
+        the evidence; variables with hard evidence are one-hot. Under ``zeta`` given the islands
+        too, and at an island given the other islands.
     log_z : float
-        Log-sum over the configurations that agree with the evidence.
+        Log-sum over the configurations that agree with the evidence (and, under ``zeta``, with
+        the islands: a lower bound).
     islands : ndarray of int32, shape (n,)
         The value that an island holds, −1 elsewhere.
     method, reason : str
         What ran, and why.
     converged : bool
-        Always True for exact engines.
+        False when `revisit` stopped the rounds of ``zeta`` before nothing changed.
     evidence : dict
         What was known: variable number to state number or log-likelihoods.
     stats : dict
         ``cliques``, ``table_entries``, ``width``, ``orders_tried``, ``widened`` (1 when the
-        numbers needed a wider range than float64's).
+        numbers needed a wider range than float64's); under ``zeta`` ``islands``, ``segments``
+        (components between them), ``released``, ``flipped``, ``rounds``, ``cliques`` (solved in
+        all rounds).
 
     Examples
     --------
@@ -65,16 +69,19 @@ class GraphResult(Result):
         method: str,
         reason: str,
         stats: dict[str, int],
+        *,
+        islands: npt.NDArray[np.int32] | None = None,
+        converged: bool = True,
     ) -> None:
         self._fill(
             _model=model,
             evidence=evidence,
             marginals=marginals,
             log_z=log_z,
-            islands=np.full(len(marginals), -1, dtype=np.int32),
+            islands=np.full(len(marginals), -1, dtype=np.int32) if islands is None else islands,
             method=method,
             reason=reason,
-            converged=True,
+            converged=converged,
             stats=stats,
         )
 

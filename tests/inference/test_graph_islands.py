@@ -1,0 +1,95 @@
+"""Islands on factor graphs: what comes out is what was promised, by enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graph_oracle import graph_of, log_joint, log_sum, marginal, models, probabilities
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import valuesparse as vs
+
+
+def _check(cards, factors, evidence, zeta: float, revisit: int | None) -> None:
+    full = log_joint(cards, factors, evidence)
+    graph = graph_of(cards, factors)
+    if full.max() == -np.inf:
+        with pytest.raises(vs.InfeasibleError):
+            vs.infer(graph, zeta=zeta, revisit=revisit, evidence=evidence)
+        return
+    r = vs.infer(graph, zeta=zeta, revisit=revisit, evidence=evidence)
+    held = {v: int(x) for v, x in enumerate(r.islands) if x >= 0}
+    assert not set(held) & {v for v, x in evidence.items() if isinstance(x, int)}
+    given_all = log_joint(cards, factors, evidence) + log_joint(cards, [], held)
+    assert r.log_z == pytest.approx(log_sum(given_all), rel=1e-9, abs=1e-9)
+    for v, found in enumerate(r.marginals):
+        others = {u: x for u, x in held.items() if u != v}
+        p = probabilities(full + log_joint(cards, [], others))
+        np.testing.assert_allclose(found, marginal(p, [v]), rtol=0, atol=1e-9)
+    if r.converged:
+        for v, x in held.items():
+            assert r.marginals[v][x] == r.marginals[v].max() >= zeta
+        if r.stats["released"] == 0:
+            hard = {v for v, x in evidence.items() if isinstance(x, int)}
+            for v in set(range(len(cards))) - set(held) - hard:
+                assert r.marginals[v].max() < zeta
+
+
+@settings(max_examples=200)
+@given(
+    model=models(most=8),
+    zeta=st.sampled_from([0.0, 0.3, 0.6, 0.8, 0.95, 0.999]),
+    revisit=st.sampled_from([None, None, 0, 1]),
+)
+def test_what_comes_out(model, zeta: float, revisit: int | None) -> None:
+    _check(*model, zeta, revisit)
+
+
+def test_contradicting_islands_release_each_other() -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    for v, p in enumerate((0.99, 0.98, 0.6)):
+        graph.add([v], np.log([p, 1 - p]))
+    graph.add([0, 1], [[-np.inf, 0.0], [0.0, 0.0]])
+    r = vs.infer(graph, zeta=0.9)
+    assert r.stats["released"] >= 2
+    assert r.converged
+    exact = vs.infer(graph)
+    for a, b in zip(r.marginals[:2], exact.marginals[:2], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_islands_split_a_graph_that_is_too_wide(rng: np.random.Generator) -> None:
+    side = 30
+    graph = vs.FactorGraph([2] * side * side)
+    peaked = rng.random(side * side) < 0.8
+    for v in range(side * side):
+        graph.add([v], [0.0, (6.0 if peaked[v] else 0.3) * rng.choice([-1, 1])])
+        if v % side:
+            graph.add([v - 1, v], [[0.2, 0.0], [0.0, 0.2]])
+        if v >= side:
+            graph.add([v - side, v], [[0.2, 0.0], [0.0, 0.2]])
+    with pytest.raises(vs.MemoryLimitError):
+        vs.infer(graph, memory_limit=10_000_000)
+    r = vs.infer(graph, zeta=0.9, memory_limit=10_000_000)
+    assert r.method == "islands"
+    assert r.stats["islands"] > 600
+    assert r.stats["segments"] > 50
+    assert r.converged
+    for threads in (1, 2, 3, 8):
+        again = vs.infer(graph, zeta=0.9, threads=threads)
+        assert again.islands.tolist() == r.islands.tolist()
+        assert all(
+            a.tobytes() == b.tobytes() for a, b in zip(r.marginals, again.marginals, strict=True)
+        )
+
+
+def test_zeta_one_is_exact(rng: np.random.Generator) -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0, 1], rng.normal(0, 1, (2, 2)))
+    graph.add([0], [0.0, 50.0])
+    a, b = vs.infer(graph), vs.infer(graph, zeta=1.0)
+    assert a.marginals[1].tobytes() == b.marginals[1].tobytes()
+    assert b.method == "exact"
+    with pytest.raises(ValueError, match="does not go with zeta"):
+        vs.infer(graph, zeta=0.5, method="junction_tree")

@@ -1,0 +1,339 @@
+"""Islands of certainty on factor graphs (SMM11, section 3), order-free.
+
+Round 0: variables whose local factor (unary tables and soft evidence) has a mode >= zeta are held
+at it. What is held is evidence: it leaves the graph, which falls into components; each is solved
+exactly by a junction tree. Later rounds read all events off the marginals of the round before:
+
+    components without mass given their islands   -> those islands are released
+    an island whose m' has no value >= zeta       -> released
+    an island whose mode has moved                -> takes the new value once, then is released
+    a free variable, never released, with >= zeta -> island
+
+m' of an island is its marginal given the other islands: it is freed, together with others that
+share neither a factor nor a component with it, and the components around are solved again. A
+variable can become an island, flip and be released once each, so at most 3 n events, and every
+round but the last has one. Only what a change touches is solved again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from valuesparse import _graph
+from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.inference.junction_tree import check_memory, impossible
+from valuesparse.models import FactorGraph
+from valuesparse.results import GraphResult
+
+__all__ = ["infer_islands"]
+
+Array = npt.NDArray[Any]
+Marginals = dict[int, npt.NDArray[np.float64]]
+
+
+class _Islands:
+    """The state of one call: who is held, and what is known of everybody."""
+
+    def __init__(
+        self,
+        model: FactorGraph,
+        zeta: float,
+        workers: int,
+        evidence: dict[int, Any],
+        memory_limit: int,
+        late: tuple[float, DeadlineError] | None,
+    ) -> None:
+        self.model, self.zeta, self.workers = model, zeta, workers
+        self.memory_limit, self.late = memory_limit, late
+        n = model.n_variables
+        self.scopes = [f.scope for f in model.factors]
+        self.tables = model._compiled().arrays()
+        self.soft = {v: x for v, x in evidence.items() if not isinstance(x, int)}
+        self.given = np.full(n, -1, dtype=np.int64)
+        for v, x in evidence.items():
+            if isinstance(x, int):
+                self.given[v] = x
+        self.held = self.given.copy()
+        self.released = np.zeros(n, dtype=bool)
+        self.flipped = np.zeros(n, dtype=bool)
+        self.marginals: Marginals = {}
+        self.solved = 0
+        members = [(f, v) for f, scope in enumerate(self.scopes) for v in scope]
+        rows, columns = np.array(members, dtype=np.int64).reshape(-1, 2).T
+        self.incidence = sparse.csr_array(
+            (np.ones(rows.size, dtype=np.int8), (rows, columns)), shape=(len(self.scopes), n)
+        )
+        self.touching = self.incidence.T.tocsr()
+
+    def island(self, v: int) -> bool:
+        return bool(self.held[v] >= 0 and self.given[v] < 0)
+
+    def factors_of(self, v: int) -> Array:
+        return self.touching.indices[self.touching.indptr[v] : self.touching.indptr[v + 1]]
+
+    def local(self, v: int) -> npt.NDArray[np.float64]:
+        """Return the normalised local factor of v; uniform when it has none."""
+        score = np.zeros(self.model.cardinalities[v])
+        for f in self.factors_of(v):
+            if len(self.scopes[f]) == 1:
+                score = score + self.tables[f]
+        score = score + self.soft.get(v, 0.0)
+        top = score.max()
+        if top == -np.inf:
+            raise InfeasibleError(
+                0, v, f"variable {self.model.names[v]!r} has no state of positive weight"
+            )
+        weight = np.exp(score - top)
+        return np.asarray(weight / weight.sum())
+
+    def components(self) -> tuple[int, Array]:
+        """Return the number of components of free variables, and each one's (-1 where held)."""
+        free = np.flatnonzero(self.held < 0)
+        label = np.full(self.held.size, -1, dtype=np.int64)
+        part = self.incidence[:, free]
+        count, found = csgraph.connected_components((part.T @ part).tocsr(), directed=False)
+        label[free] = found
+        return count, label
+
+    def solve(self, variables: Iterable[int], held: Array) -> Marginals:
+        """Return the marginals of `variables`, which no other free variable meets, given `held`."""
+        if self.late is not None and time.monotonic() > self.late[0]:
+            raise self.late[1]
+        free = sorted(variables)
+        tree, soft = self.tree(free, held)
+        if tree is None:
+            raise impossible(self.model, True)
+        cards = self.model._cards
+        flat = np.empty(int(cards.sum()))
+        dead, _ = tree.infer(soft, self.workers, flat, None, None, None)
+        if dead:
+            raise impossible(self.model, True)
+        self.solved += tree.n_cliques()
+        start = np.concatenate([[0], np.cumsum(cards)])
+        return {v: flat[start[v] : start[v + 1]].copy() for v in free}
+
+    def tree(self, free: list[int], held: Array) -> tuple[_graph.Tree | None, _graph.Soft | None]:
+        """Return the junction tree of the factors around `free`; None when nothing is possible."""
+        wanted = sorted({int(f) for v in free for f in self.factors_of(v)})
+        snapshot = _graph.Snapshot(
+            self.model._cards, [self.scopes[f] for f in wanted], [self.tables[f] for f in wanted]
+        )
+        tree = _graph.Tree(snapshot, [])
+        outside = np.where(held < 0, 0, held)  # variables that these factors do not name
+        outside[free] = -1
+        pairs = [(v, self.soft[v]) for v in free if v in self.soft]
+        soft = _graph.Soft(self.held.size, pairs) if pairs else None
+        if tree.prepare(outside, soft, 1.0, 0) >= 0:
+            return None, None
+        check_memory(tree, self.model, self.memory_limit)
+        return tree, soft
+
+    def start(self) -> None:
+        for v in range(self.held.size):
+            if self.held[v] < 0:
+                p = self.local(v)
+                if p.max() >= self.zeta:
+                    self.held[v] = int(p.argmax())
+
+    def contradictions(self) -> Array:
+        """Return the islands of factors and components that have no mass given their islands."""
+        guilty: set[int] = set()
+        for f, scope in enumerate(self.scopes):
+            held = self.held[list(scope)]
+            if (held >= 0).all() and self.tables[f][tuple(held)] == -np.inf:
+                self.blame(scope, guilty)
+        count, label = self.components()
+        for c in range(count):
+            free = np.flatnonzero(label == c).tolist()
+            try:
+                self.solve(free, self.held)
+            except InfeasibleError:
+                around = [u for v in free for f in self.factors_of(v) for u in self.scopes[f]]
+                self.blame(around, guilty)
+        for v, likelihood in self.soft.items():
+            if self.island(v) and likelihood[self.held[v]] == -np.inf:
+                guilty.add(v)
+        return np.array(sorted(guilty), dtype=np.int64)
+
+    def blame(self, variables: Iterable[int], guilty: set[int]) -> None:
+        islands = {int(v) for v in variables if self.island(int(v))}
+        if not islands:  # nothing but evidence and the model itself
+            raise impossible(self.model, bool((self.given >= 0).any()))
+        guilty |= islands
+
+    def refresh(self, changed: set[int] | None) -> None:
+        """Solve again what `changed` variables touch; None: everything."""
+        count, label = self.components()
+        if changed is None:
+            dirty = set(range(count))
+        else:
+            near = {u for v in changed for f in self.factors_of(v) for u in self.scopes[f]}
+            dirty = {int(label[u]) for u in near | changed if label[u] >= 0}
+        todo = np.flatnonzero(np.isin(label, list(dirty))).tolist() if dirty else []
+        if todo:
+            self.marginals.update(self.solve(todo, self.held))
+        # Islands around what has been solved, or beside what has changed.
+        islands = np.flatnonzero((self.held >= 0) & (self.given < 0)).tolist()
+        cells: dict[int, set[int]] = {}
+        stale = []
+        for v in islands:
+            around = {u for f in self.factors_of(v) for u in self.scopes[f]} - {v}
+            cells[v] = {int(label[u]) for u in around if label[u] >= 0}
+            if (
+                changed is None
+                or v in changed
+                or cells[v] & dirty
+                or any(u in changed for u in around)
+            ):
+                stale.append(v)
+                cells[v] |= {-1 - int(f) for f in self.factors_of(v)}
+        # Together those that share neither a component nor a factor.
+        groups: list[tuple[set[int], list[int]]] = []
+        for v in stale:
+            for used, members in groups:
+                if not used & cells[v]:
+                    used |= cells[v]
+                    members.append(v)
+                    break
+            else:
+                groups.append((set(cells[v]), [v]))
+        for used, members in groups:
+            parts = [c for c in used if c >= 0]
+            free = np.flatnonzero(np.isin(label, parts)).tolist() if parts else []
+            held = self.held.copy()
+            held[members] = -1
+            found = self.solve([*free, *members], held)
+            self.marginals.update({v: found[v] for v in members})
+
+    def dead(self) -> set[int]:
+        """Return the islands whose value is impossible given the others."""
+        islands = np.flatnonzero((self.held >= 0) & (self.given < 0)).tolist()
+        return {v for v in islands if self.marginals[v][self.held[v]] == 0.0}
+
+    def decide(self) -> set[int]:
+        """Apply all events of the marginals at hand; return the variables that changed."""
+        changed = set()
+        for v in range(self.held.size):
+            if self.given[v] >= 0:
+                continue
+            p = self.marginals[v]
+            top = float(p.max())
+            if self.held[v] >= 0:
+                if top < self.zeta:
+                    self.release(v)
+                elif p[self.held[v]] < top:
+                    if self.flipped[v]:
+                        self.release(v)
+                    else:
+                        self.flipped[v] = True
+                        self.held[v] = int(p.argmax())
+                else:
+                    continue
+            elif not self.released[v] and top >= self.zeta:
+                self.held[v] = int(p.argmax())
+            else:
+                continue
+            changed.add(v)
+        return changed
+
+    def release(self, v: int) -> None:
+        self.held[v] = -1
+        self.released[v] = True
+
+
+def infer_islands(
+    model: FactorGraph,
+    zeta: float,
+    rounds: int,
+    workers: int,
+    evidence: dict[int, Any],
+    memory_limit: int,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+) -> GraphResult:
+    """Return the marginals of `model` conditioned on its final islands."""
+    late = None
+    if deadline is not None:
+        late = (time.monotonic() + deadline, DeadlineError(f"no answer within {deadline} s"))
+    state = _Islands(model, zeta, workers, evidence, memory_limit, late)
+    state.start()
+    changed: set[int] | None = None
+    done = 0
+    converged = False
+    while True:
+        try:
+            state.refresh(changed)
+        except InfeasibleError:
+            # Only the islands are wrong: whatever limit there is, they have to go.
+            guilty = state.contradictions()
+            if guilty.size == 0:
+                raise
+            for v in guilty:
+                state.release(int(v))
+            changed = None
+            done += 1
+            continue
+        dead = state.dead()
+        if dead:
+            for v in dead:
+                state.release(v)
+            changed = dead
+            done += 1
+            continue
+        if rounds >= 0 and done >= rounds:
+            before = state.held.copy(), state.released.copy(), state.flipped.copy()
+            converged = not state.decide()
+            state.held, state.released, state.flipped = before
+            break
+        changed = state.decide()
+        if not changed:
+            converged = True
+            break
+        done += 1
+        if progress is not None:
+            progress(done, 3 * model.n_variables)
+
+    # The log mass of what agrees with the islands: everything else is summed out once more.
+    snapshot = model._compiled()
+    tree = _graph.Tree(snapshot, [])
+    soft = _graph.Soft(model.n_variables, sorted(state.soft.items())) if state.soft else None
+    lost = tree.prepare(state.held, soft, 1.0, 0) >= 0
+    if not lost:
+        check_memory(tree, model, memory_limit)
+        lost, log_z = tree.infer(soft, workers, None, None, None, None)
+    if lost:  # factors of evidence alone; islands have been looked at
+        raise impossible(model, bool(evidence))
+    marginals = [
+        np.eye(1, model.cardinalities[v], int(state.given[v]))[0]
+        if state.given[v] >= 0
+        else state.marginals[v]
+        for v in range(model.n_variables)
+    ]
+    islands = np.where(state.given >= 0, -1, state.held).astype(np.int32)
+    count, _ = state.components()
+    stats = {
+        "islands": int((islands >= 0).sum()),
+        "segments": int(count),
+        "released": int(state.released.sum()),
+        "flipped": int(state.flipped.sum()),
+        "rounds": done,
+        "cliques": state.solved,
+    }
+    return GraphResult(
+        model,
+        evidence,
+        marginals,
+        log_z,
+        "islands",
+        f"zeta={zeta:g} was asked for",
+        stats,
+        islands=islands,
+        converged=converged,
+    )
