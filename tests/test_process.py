@@ -132,6 +132,31 @@ assert vs.infer(model, zeta=0.9, threads=threads).marginals.tobytes() == want
 print("fine")
 """
 
+SIGNAL_HANDLER_COMPUTES = """
+import os, signal, threading, time
+import numpy as np
+import valuesparse as vs
+rng = np.random.default_rng(0)
+model = vs.Chain(rng.normal(size=(60_000, 160)), rng.normal(size=(160, 160)),
+                 lengths=np.full(600, 100))
+other = vs.Chain(rng.normal(size=(300, 200)), rng.normal(size=(200, 200)))
+want, inner = vs.infer(model).marginals.tobytes(), vs.infer(other).marginals.tobytes()
+seen = []
+def handler(*_):
+    seen.append(vs.infer(other, threads=2).marginals.tobytes() == inner)
+signal.signal(signal.SIGUSR1, handler)
+for threads in (1, 2):
+    for _ in range(3):
+        before = len(seen)
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        while len(seen) == before:
+            assert vs.infer(model, threads=threads).marginals.tobytes() == want
+        timer.join()
+assert all(seen)
+print("fine")
+"""
+
 EXIT = (
     SETUP
     + """
@@ -188,6 +213,13 @@ def test_a_long_chain_with_islands_can_be_stopped_at_any_moment(
 ) -> None:
     # What a step skipped was never written: no later step may read it (scale: log domain).
     done = run(STOPPED_ANYWHERE, str(threads), str(scale), timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "fine"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 on this platform")
+def test_a_signal_handler_may_compute_while_a_call_is_under_way() -> None:
+    done = run(SIGNAL_HANDLER_COMPUTES, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "fine"
 

@@ -141,8 +141,8 @@ struct Job {
 class Pool {
   public:
     bool run(Job& job) {
-        std::unique_lock<std::mutex> own(busy_, std::try_to_lock);
-        if (!own.owns_lock()) return false;
+        // Not a mutex: the thread that runs a job may ask again from within it (see Control::poll).
+        if (busy_.exchange(true)) return false;
         start(job.threads - 1);
         job_.store(&job);
         epoch_.fetch_add(1);
@@ -153,6 +153,7 @@ class Pool {
         job.work(0, true);
         job_.store(nullptr);
         while (active_.load() > 0) pause_cpu();
+        busy_.store(false);
         return true;
     }
 
@@ -188,7 +189,8 @@ class Pool {
         }
     }
 
-    std::mutex busy_, mutex_;
+    std::atomic<bool> busy_{false};
+    std::mutex mutex_;
     std::condition_variable wake_;
     std::atomic<Job*> job_{nullptr};
     std::atomic<uint64_t> epoch_{0};
