@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <new>
 
 #include "chain/nbest.h"
 #include "chain/reach.h"
@@ -476,7 +477,11 @@ void decode_piece(void* context, int64_t task, int worker) {
                         j.control, worker == 0);
         return;
     }
-    n_best(*j.chains, s, j.n_best, j.states, j.scores, *j.control, worker == 0);
+    try {  // an exception must not leave a worker of the pool
+        n_best(*j.chains, s, j.n_best, j.states, j.scores, *j.control, worker == 0);
+    } catch (const std::bad_alloc&) {
+        j.control->stop.store(2);
+    }
 }
 
 struct SampleJob {

@@ -35,42 +35,40 @@ void pause_cpu() {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{100};  // how long an idle worker stays awake
 
-// Ready tasks of one worker: the owner takes the newest, thieves the oldest. A short lock is
-// enough: tasks are tens of microseconds.
+// Ready tasks of one worker, a list through `links` (two per task, of the whole job): the owner
+// takes the newest, thieves the oldest. A short lock is enough: tasks are tens of microseconds.
 struct alignas(64) Ready {
     std::atomic_flag lock = ATOMIC_FLAG_INIT;
-    std::vector<int64_t> tasks;
-    size_t head = 0;
+    int64_t* links = nullptr;
+    int64_t oldest = -1, newest = -1;
     std::atomic<int64_t> size{0};
 
     void push(int64_t t) {
         guard();
-        tasks.push_back(t);
+        older(t) = newest;
+        newer(t) = -1;
+        (newest < 0 ? oldest : newer(newest)) = t;
+        newest = t;
         size.fetch_add(1, std::memory_order_release);
         lock.clear(std::memory_order_release);
     }
-    int64_t take(bool oldest) {
+    int64_t take(bool first) {
         if (size.load(std::memory_order_acquire) == 0) return -1;
         guard();
-        int64_t t = -1;
-        if (head < tasks.size()) {
-            if (oldest) {
-                t = tasks[head++];
-            } else {
-                t = tasks.back();
-                tasks.pop_back();
-            }
+        const int64_t t = first ? oldest : newest;
+        if (t >= 0) {
+            const int64_t before = older(t), after = newer(t);
+            (before < 0 ? oldest : newer(before)) = after;
+            (after < 0 ? newest : older(after)) = before;
             size.fetch_sub(1, std::memory_order_relaxed);
-            if (head == tasks.size()) {
-                tasks.clear();
-                head = 0;
-            }
         }
         lock.clear(std::memory_order_release);
         return t;
     }
 
   private:
+    int64_t& older(int64_t t) { return links[2 * t]; }
+    int64_t& newer(int64_t t) { return links[2 * t + 1]; }
     void guard() {
         while (lock.test_and_set(std::memory_order_acquire)) pause_cpu();
     }
@@ -85,6 +83,7 @@ struct Job {
     std::unique_ptr<std::atomic<int32_t>[]> waits;
     std::vector<int64_t> roots;
     std::unique_ptr<Ready[]> ready;
+    std::unique_ptr<int64_t[]> links;  // of the lists in `ready`: tasks allocate nothing
     std::atomic<int64_t> next{0};  // ticket into the roots
     std::atomic<int64_t> remaining{0};
 
@@ -280,6 +279,8 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
         if (plan.waits) {
             job.waits.reset(new std::atomic<int32_t>[static_cast<size_t>(plan.n)]);
             job.ready.reset(new Ready[static_cast<size_t>(threads)]);
+            job.links.reset(new int64_t[2 * static_cast<size_t>(plan.n)]);
+            for (int w = 0; w < threads; ++w) job.ready[w].links = job.links.get();
             for (int64_t t = 0; t < plan.n; ++t) {
                 job.waits[t].store(plan.waits[t], std::memory_order_relaxed);
                 if (plan.waits[t] == 0) job.roots.push_back(t);
