@@ -54,7 +54,6 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
         double* expectations
         double* log_forward
         double* log_outgoing
-        double* log_mass
     cdef cppclass Report:
         int status
         int64_t sequence, position
@@ -156,7 +155,7 @@ def infer(Batch batch, int threads, double zeta, int64_t revisit, marginals, log
                  c.unsettled, c.widened)
 
 
-def log_messages(Batch batch, int threads, log_z, log_forward, log_outgoing, log_mass):
+def log_messages(Batch batch, int threads, log_z, log_forward, log_outgoing):
     """Fill the logarithms of what edge marginals are made of; see Request in chain/run.h."""
     cdef Request q
     cdef Report r
@@ -166,7 +165,6 @@ def log_messages(Batch batch, int threads, log_z, log_forward, log_outgoing, log
     q.log_z = <double*>data(log_z)
     q.log_forward = <double*>data(log_forward)
     q.log_outgoing = <double*>data(log_outgoing)
-    q.log_mass = <double*>data(log_mass)
     with nogil:
         r = c_infer(q, call.control)
     return outcome(r, call)

@@ -95,6 +95,45 @@ except KeyboardInterrupt:
     print("after", float(vs.infer(small, threads=threads).marginals[0, 0]), flush=True)
 """
 
+LATE = """
+import sys, time
+import numpy as np
+import valuesparse as vs
+what, threads = sys.argv[1], int(sys.argv[2])
+rng = np.random.default_rng(0)
+def chain(n, k, each=None, scale=1, dtype=np.float64):
+    return vs.Chain((scale * rng.normal(size=(n, k))).astype(dtype),
+                    (scale * rng.normal(size=(k, k))).astype(dtype),
+                    lengths=None if each is None else np.full(n // each, each))
+if what == "widened":
+    model = chain(24_000, 100, 40, 3000)
+    call = lambda **limit: vs.infer(model, threads=threads, **limit)
+elif what == "widened_islands":
+    model = chain(24_000, 100, 40, 3000)
+    call = lambda **limit: vs.infer(model, threads=threads, zeta=0.9, **limit)
+elif what == "widened_short":
+    model = chain(600_000, 9, 40, 3000)
+    call = lambda **limit: vs.infer(model, threads=threads, **limit)
+elif what == "n_best":
+    model = chain(2000, 400)
+    call = lambda: vs.decode(model, n_best=20, threads=threads)
+else:
+    result = vs.infer(chain(800, 200, None, 3000, np.float32))
+    call = lambda: getattr(result, what)(threads=threads)
+if what.startswith("widened"):
+    begin = time.monotonic()
+    try:
+        call(deadline=0.3)
+    except vs.DeadlineError:
+        print("late", time.monotonic() - begin - 0.3)
+print("ready", flush=True)
+try:
+    for _ in range(1000):
+        call()
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic(), flush=True)
+"""
+
 STOPPED_ANYWHERE = """
 import os, signal, sys, threading, time
 import numpy as np
@@ -204,6 +243,41 @@ def test_interrupt(zeta: float, threads: int, what: str) -> None:
     assert float(lines["interrupted"]) - sent < 0.5, err
     assert float(lines["busy"]) < 0.2, "something is left running"
     assert float(lines["after"]) == 0.25
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT as POSIX has it")
+@pytest.mark.parametrize(
+    ("what", "threads"),
+    [
+        ("widened", 1),
+        ("widened", 2),
+        ("widened_islands", 1),
+        ("widened_islands", 2),
+        ("widened_short", 2),
+        ("n_best", 1),
+        ("pairwise", 1),
+        ("entropy", 1),
+    ],
+)
+def test_interrupt_and_deadline_where_steps_are_slow(what: str, threads: int) -> None:
+    child = start(LATE, what, str(threads))
+    lines: dict[str, str] = {}
+    try:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if line.strip() == "ready":
+                break
+            lines.update([line.split()])
+        time.sleep(0.3)
+        sent = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    lines.update(line.split() for line in out.splitlines())
+    # The promise is 100 ms; a busy machine is given some slack.
+    assert float(lines["interrupted"]) - sent < 0.3, err
+    assert not what.startswith("widened") or float(lines["late"]) < 0.3
 
 
 @pytest.mark.parametrize("scale", [1.0, 3000.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -64,6 +65,23 @@ def test_pairwise_slices_and_blocks_agree_with_the_whole(model, zeta: float, dty
         # Blocks come from stored messages: equal to the whole up to rounding.
         np.testing.assert_allclose(np.concatenate(parts), whole, atol=tolerance(model, 0))
         assert_same_bits(np.concatenate(parts), np.concatenate(list(r.iter_pairwise())))
+
+
+def test_blocks_of_edges_stay_small(rng: np.random.Generator) -> None:
+    r = vs.infer(vs.Chain(rng.normal(size=(33, 700)), rng.normal(size=(700, 700))))
+    tracemalloc.start()
+    try:
+        sizes = [part.shape[0] for part in r.iter_pairwise()]
+        entropy = r.entropy()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(sizes) == 32
+    assert max(sizes) == 2**22 // 700**2
+    assert 0 < entropy[0] < 33 * np.log(700)
+    assert peak < 6 * 2**22 * 8
+    small = vs.infer(vs.Chain(np.zeros((3000, 2)), np.zeros((2, 2))))
+    assert [part.shape[0] for part in small.iter_pairwise()] == [1024, 1024, 951]
 
 
 def test_expectations_are_the_summed_edges(model, zeta: float) -> None:

@@ -39,7 +39,6 @@ def log_messages(
     log_z: Array,
     log_forward: Array,
     log_outgoing: Array,
-    log_mass: Array,
 ) -> tuple[int, int] | None: ...
 def plan(batch: Batch, threads: int) -> tuple[list[Any], ...]: ...
 def decode(

@@ -197,14 +197,13 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     p.expectations = nullptr;
     p.log_forward = r.log_forward;
     p.log_outgoing = r.log_outgoing;
-    p.log_mass = r.log_mass;
     p.log_z = r.log_z;
     p.status = status.data();
     p.scratch = session.keep();
     p.control = control;
     p.stored_bytes = int64_t{256} << 10;
 
-    const bool edges = r.pairwise || r.expectations || r.log_mass;
+    const bool edges = r.pairwise || r.expectations || r.log_forward;
     const bool split = r.marginals && !edges && stores_in_output(arithmetic);
     const double slower = is_log(arithmetic) ? 20.0 : 1.0;
     const ExactPlan plan = plan_exact(c, order, r.threads, split, r.expectations, slower);

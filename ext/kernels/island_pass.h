@@ -49,7 +49,7 @@ struct IslandBench {
           packed(packed_view<T>(*pass->packing)),
           rows(buffer),
           d(in, packed, buffer),
-          ticker(pass->control, index == 0, pass->chains->n_labels),
+          ticker(pass->control, index == 0, pass->chains->n_labels, D::kSlower),
           worker{d,
                  ticker,
                  pass->keep[index],

@@ -74,6 +74,21 @@ struct alignas(64) Ready {
     }
 };
 
+// Lets the calling thread hear signals, deadlines and progress between tasks.
+struct Poller {
+    static constexpr std::chrono::milliseconds kEvery{5};
+    Control* control;
+    Clock::time_point due = Clock::time_point::min();
+
+    void look() {
+        if (!control->poll) return;
+        const auto now = Clock::now();
+        if (now < due) return;
+        due = now + kEvery;
+        if (control->poll(control->arg)) control->stop.store(1);
+    }
+};
+
 struct Job {
     const Plan* plan;
     Task task;
@@ -114,12 +129,13 @@ struct Job {
     }
     // Works until nothing is left, or (tasks without order) until nothing is left to start.
     void work(int worker, bool caller) {
-        auto last = Clock::now();
+        Poller poller{control};
         int idle = 0;
         while (remaining.load(std::memory_order_acquire) > 0) {
             const int64_t t = find(worker);
             if (t >= 0) {
                 execute(t, worker);
+                if (caller) poller.look();
                 idle = 0;
                 continue;
             }
@@ -127,11 +143,7 @@ struct Job {
             pause_cpu();
             if (++idle % 64 == 0) {
                 if (idle > 4096) std::this_thread::yield();
-                const auto now = Clock::now();
-                if (caller && control->poll && now - last > std::chrono::milliseconds(5)) {
-                    last = now;
-                    if (control->poll(control->arg)) control->stop.store(1);
-                }
+                if (caller) poller.look();
             }
         }
     }
@@ -289,9 +301,10 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
         if (pool().run(job)) return;
     }
     // The order of a plan is an order to run it in.
+    Poller poller{control};
     for (int64_t t = 0; t < plan.n && !control->stop.load(std::memory_order_relaxed); ++t) {
         task(context, t, 0);
-        if (control->poll && t % 64 == 63 && control->poll(control->arg)) control->stop.store(1);
+        poller.look();
     }
 }
 

@@ -19,6 +19,7 @@ __all__ = ["ChainResult"]
 
 Array = npt.NDArray[Any]
 
+_BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
 _SOLVED = "a chain is solved exactly by two passes"
 
 
@@ -152,15 +153,17 @@ class ChainResult(Result):
         block = edge_marginals(piece, threads, (low - first, high - first))
         return block if wanted.step == 1 else np.ascontiguousarray(block[_within(wanted, low)])
 
-    def iter_pairwise(self, block: int = 1024, *, threads: int | None = None) -> Iterator[Array]:
+    def iter_pairwise(
+        self, block: int | None = None, *, threads: int | None = None
+    ) -> Iterator[Array]:
         """Yield pairwise marginals, `block` edges at a time, to spare memory.
 
         One pass computes messages, (N, K) twice; edges are then made block by block.
 
         Parameters
         ----------
-        block : int, default 1024
-            Number of edges per array, at least 1.
+        block : int, optional
+            Number of edges per array, at least 1; by default 1024, or as many as have 2²² entries.
         threads : int, optional
             At least 1.
 
@@ -179,7 +182,11 @@ class ChainResult(Result):
         """
         from valuesparse.inference._chains import iter_edge_marginals
 
-        size = as_count("block", block, at_least=1)
+        k = self._model.n_labels
+        if block is None:
+            size = max(1, min(1024, _BLOCK_ENTRIES // k**2))
+        else:
+            size = as_count("block", block, at_least=1)
         for part in iter_edge_marginals(self._conditioned(), threads, size):
             yield part.astype(self._model.dtype, copy=False)
 
