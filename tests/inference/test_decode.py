@@ -185,7 +185,6 @@ for threads in (1, 2):
         vs.decode(model, n_best=400, threads=threads)
     except MemoryError as error:
         print(error)
-resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 """
 
 
