@@ -27,6 +27,7 @@ cdef extern from "kernels/problem.h" namespace "vs" nogil:
     cdef cppclass Counts:
         int64_t islands, segments, full, sparse, released, flipped, rounds, unsettled, widened
     int kOk, kInfeasible, kCancelled, kNoMemory
+    double kLargest32, kLargest64
 
 
 cdef extern from "pool/pool.h" namespace "vs" nogil:
@@ -85,6 +86,10 @@ _simd.level = c_level_number
 simd = PyCapsule_New(<void*>&_simd, "valuesparse._chain.simd", NULL)
 
 
+#: The largest magnitude of a finite log-potential, by dtype.
+LARGEST = {"float32": kLargest32, "float64": kLargest64}
+
+
 cdef void* data(object array) noexcept:
     return NULL if array is None else cnp.PyArray_DATA(<cnp.ndarray>array)
 
@@ -123,6 +128,11 @@ cdef tuple outcome(Report r, Call call):
         raise call.error
     if r.status == kNoMemory:
         raise MemoryError("not enough memory for the messages of this model")
+    if r.status == kInfeasible and r.position < 0:
+        raise ArithmeticError(
+            f"sequence {r.sequence} has configurations, but their weights were lost on the way: "
+            "this is a defect of valuesparse, please report it"
+        )
     if r.status == kInfeasible:
         return (r.sequence, r.position)
     if r.status == kCancelled:
@@ -198,7 +208,10 @@ def sample(Batch batch, int64_t size, uniforms, states, int threads):
 
 
 def find_bad(array):
-    """Flat index of the first NaN or +inf of a C-contiguous float array, or -1."""
+    """Flat index of the first entry of a C-contiguous float array that is no log-potential, or -1.
+
+    Those are NaN, +inf and finite numbers beyond LARGEST.
+    """
     cdef void* x = data(array)
     cdef int64_t n = array.size
     cdef int code = dtype_code(array)

@@ -5,6 +5,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+LARGEST: dict[str, float]
+
 class Batch:
     def __init__(
         self,

@@ -34,19 +34,26 @@ def as_reals(name: str, value: npt.ArrayLike) -> Array:
 
 
 def require_potentials(name: str, array: Array) -> None:
-    """Raise ValueError for NaN and +inf (−inf is a value: it forbids)."""
+    """Raise ValueError for NaN, +inf and what is too large (−inf is a value: it forbids)."""
     bad = _chain.find_bad(array)
     if bad >= 0:
         index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
-        what = "NaN" if math.isnan(array[index]) else "+inf"
+        value = float(array[index])
+        place = f"{name}[{', '.join(map(str, index))}]"
+        if math.isfinite(value):
+            largest = _chain.LARGEST[array.dtype.name]
+            raise ValueError(
+                f"{place} is {value:g}; finite log-potentials must lie between {-largest:g} and "
+                f"{largest:g} in {array.dtype.name}, so that sums stay finite (to forbid, use -inf)"
+            )
         raise ValueError(
-            f"{name}[{', '.join(map(str, index))}] is {what}; log-potentials must be finite or "
-            "-inf (which forbids)"
+            f"{place} is {'NaN' if math.isnan(value) else '+inf'}; log-potentials must be finite "
+            "or -inf (which forbids)"
         )
 
 
 def as_potentials(name: str, value: npt.ArrayLike, dtype: np.dtype[Any]) -> Array:
-    """Return a C-contiguous array of `dtype` without NaN or +inf."""
+    """Return a C-contiguous array of `dtype` that holds log-potentials."""
     array = as_reals(name, value)
     if array.dtype != dtype or not array.flags.c_contiguous:
         array = np.ascontiguousarray(array, dtype=dtype)

@@ -141,6 +141,26 @@ def test_nan_and_plus_inf_are_named(bad: float, word: str, dtype: type) -> None:
         vs.Chain(**kwargs)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "largest"), [(np.float32, "1e+28"), (np.float64, "1e+290")], ids=["f32", "f64"]
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_finite_numbers_too_large_to_add_are_named(dtype: type, largest: str, sign: int) -> None:
+    limit = dtype(float(largest))
+    table = np.zeros((30, 30), dtype)
+    table[::3] = sign * limit
+    vs.Chain(table, table, start=table[0], end=table[0])
+    for row, column in ((0, 0), (7, 3), (29, 29)):
+        for value in (np.nextafter(limit, dtype(np.inf)), np.finfo(dtype).max):
+            bad = table.copy()
+            bad[row, column] = sign * value
+            for name in ("unary", "transition"):
+                with refused(ValueError, f"{name}[{row}, {column}]", largest, "-inf"):
+                    vs.Chain(**{"unary": table, "transition": table, name: bad})
+            with refused(ValueError, f"end[{column}]", largest, "-inf"):
+                vs.Chain(table, table, end=bad[row])
+
+
 def test_first_bad_number_is_the_one_named() -> None:
     unary = np.zeros((1000, 5))
     unary[[17, 800], [4, 2]] = np.nan

@@ -53,8 +53,8 @@ class Chain:
     Raises
     ------
     ValueError
-        For NaN, +inf, wrong shapes, K = 0 or lengths that do not sum to N; the message names
-        the argument and the index.
+        For NaN, +inf, finite numbers beyond ±1e290 (float64) or ±1e28 (float32), wrong shapes,
+        K = 0 or lengths that do not sum to N; the message names the argument and the index.
     TypeError
         For complex, text or object arrays.
 
