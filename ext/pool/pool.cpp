@@ -1,5 +1,6 @@
 #include "pool/pool.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -74,19 +75,27 @@ struct alignas(64) Ready {
     }
 };
 
-// Lets the calling thread hear signals, deadlines and progress between tasks.
-struct Poller {
-    static constexpr std::chrono::milliseconds kEvery{5};
-    Control* control;
-    Clock::time_point due = Clock::time_point::min();
-
+// Lets the calling thread hear signals, deadlines and progress between tasks. After tasks that are
+// so short that reading the clock would be felt, it looks at one in several.
+class Poller {
+  public:
+    explicit Poller(Control* control) : control_(control) {}
     void look() {
-        if (!control->poll) return;
+        if (!control_->poll || --left_ > 0) return;
         const auto now = Clock::now();
-        if (now < due) return;
-        due = now + kEvery;
-        if (control->poll(control->arg)) control->stop.store(1);
+        stride_ = now - last_ < kShort ? std::min(2 * stride_, 16) : 1;
+        left_ = stride_;
+        last_ = now;
+        if (now < due_) return;
+        due_ = now + kEvery;
+        if (control_->poll(control_->arg)) control_->stop.store(1);
     }
+
+  private:
+    static constexpr std::chrono::microseconds kShort{50}, kEvery{5000};
+    Control* control_;
+    Clock::time_point due_{}, last_{};  // the first look is due
+    int stride_ = 1, left_ = 1;
 };
 
 struct Job {
@@ -99,7 +108,7 @@ struct Job {
     std::vector<int64_t> roots;
     std::unique_ptr<Ready[]> ready;
     std::unique_ptr<int64_t[]> links;  // of the lists in `ready`: tasks allocate nothing
-    std::atomic<int64_t> next{0};  // ticket into the roots
+    std::atomic<int64_t> next{0};      // ticket into the roots
     std::atomic<int64_t> remaining{0};
 
     void execute(int64_t t, int worker) {
@@ -129,7 +138,7 @@ struct Job {
     }
     // Works until nothing is left, or (tasks without order) until nothing is left to start.
     void work(int worker, bool caller) {
-        Poller poller{control};
+        Poller poller(control);
         int idle = 0;
         while (remaining.load(std::memory_order_acquire) > 0) {
             const int64_t t = find(worker);
@@ -301,7 +310,7 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
         if (pool().run(job)) return;
     }
     // The order of a plan is an order to run it in.
-    Poller poller{control};
+    Poller poller(control);
     for (int64_t t = 0; t < plan.n && !control->stop.load(std::memory_order_relaxed); ++t) {
         task(context, t, 0);
         poller.look();
