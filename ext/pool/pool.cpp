@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -164,6 +165,7 @@ class Pool {
         // Not a mutex: the thread that runs a job may ask again from within it (see Control::poll).
         if (busy_.exchange(true)) return false;
         start(job.threads - 1);
+        job.threads = std::min(job.threads, threads_ + 1);
         job_.store(&job);
         epoch_.fetch_add(1);
         if (parked_.load() > 0) {
@@ -178,11 +180,17 @@ class Pool {
     }
 
   private:
+    // Where the system gives no more threads, those that there are do the work.
     void start(int helpers) {
-        while (static_cast<int>(threads_) < helpers) {
-            const int worker = ++threads_;
+        while (threads_ < helpers) {
+            const int worker = threads_ + 1;
             const uint64_t seen = epoch_.load();
-            std::thread([this, worker, seen] { loop(worker, seen); }).detach();
+            try {
+                std::thread([this, worker, seen] { loop(worker, seen); }).detach();
+            } catch (const std::exception&) {
+                return;
+            }
+            threads_ = worker;
         }
     }
     void loop(int worker, uint64_t seen) {
@@ -294,6 +302,7 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
     job.task = task;
     job.context = context;
     job.control = control;
+    threads = static_cast<int>(std::min<int64_t>(threads, plan.n));
     job.threads = threads;
     job.remaining.store(plan.n);
     if (threads > 1 && plan.n > 1) {
