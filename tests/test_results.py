@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import time
 import tracemalloc
 
@@ -65,6 +67,19 @@ def test_pairwise_slices_and_blocks_agree_with_the_whole(model, zeta: float, dty
         # Blocks come from stored messages: equal to the whole up to rounding.
         np.testing.assert_allclose(np.concatenate(parts), whole, atol=tolerance(model, 0))
         assert_same_bits(np.concatenate(parts), np.concatenate(list(r.iter_pairwise())))
+
+
+def test_arrays_are_read_only(model, zeta: float) -> None:
+    r = vs.infer(chain(model), zeta=zeta)
+    for result in (r, pickle.loads(pickle.dumps(r)), copy.deepcopy(r)):
+        for array in (result.marginals, result.log_z, result.islands):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
+    pandas = pytest.importorskip("pandas")
+    frame = r.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    frame.iloc[0, 0] = 7.0  # a copy
+    assert r.marginals[0, 0] <= 1
 
 
 def test_blocks_of_edges_stay_small(rng: np.random.Generator) -> None:

@@ -24,7 +24,7 @@ _SOLVED = "a chain is solved exactly by two passes"
 
 
 class ChainResult(Result):
-    """Marginals of a chain model, and how they came about.
+    """Marginals of a chain model, and how they came about; its arrays are read-only.
 
     Attributes
     ----------
@@ -104,6 +104,16 @@ class ChainResult(Result):
             converged=unsettled == 0,
             stats=stats,
         )
+        self._freeze()
+
+    def _freeze(self) -> None:
+        # What is computed when asked reads these arrays.
+        for array in (self.marginals, self.log_z, self.islands):
+            array.flags.writeable = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._freeze()
 
     def _conditioned(self) -> Chain:
         if self.method == "exact" or not np.any(self.islands >= 0):
@@ -263,7 +273,7 @@ class ChainResult(Result):
         position = np.arange(self._model.n_positions) - self._model._offset[sequence]
         index = pandas.MultiIndex.from_arrays([sequence, position], names=["sequence", "position"])
         columns = range(self._model.n_labels) if labels is None else list(labels)
-        return pandas.DataFrame(self.marginals, index=index, columns=columns)
+        return pandas.DataFrame(self.marginals, index=index, columns=columns, copy=True)
 
     def __repr__(self) -> str:
         n, k = self.marginals.shape
