@@ -12,14 +12,22 @@ import numpy.typing as npt
 
 from valuesparse import _chain
 
-__all__ = ["as_count", "as_lengths", "as_potentials", "as_reals", "require_potentials"]
+__all__ = ["as_array", "as_count", "as_lengths", "as_potentials", "as_reals", "require_potentials"]
 
 Array = npt.NDArray[Any]
 
 
+def as_array(name: str, value: npt.ArrayLike) -> Array:
+    """Return `value` as an array; ValueError that names it when its rows differ in shape."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be one array, its rows all of one shape: {error}") from None
+
+
 def as_reals(name: str, value: npt.ArrayLike) -> Array:
     """Return `value` as a real array; float32 stays, other reals become float64."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype == np.float32 or array.dtype == np.float64:
         return array
     if array.dtype.kind == "f" and array.dtype.itemsize == 4:  # the other byte order
@@ -63,7 +71,7 @@ def as_potentials(name: str, value: npt.ArrayLike, dtype: np.dtype[Any]) -> Arra
 
 def as_lengths(value: npt.ArrayLike, n_positions: int) -> npt.NDArray[np.int64]:
     """Return the lengths of a batch, non-negative and summing to `n_positions`."""
-    array = np.asarray(value)
+    array = as_array("lengths", value)
     if array.ndim != 1:
         raise ValueError(f"lengths must have shape (B,), got {array.shape}")
     if array.size and array.dtype.kind not in "iu":

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
+from valuesparse._validation import as_array
 from valuesparse.errors import DeadlineError, InfeasibleError
 from valuesparse.models import Chain
 from valuesparse.results import ChainResult
@@ -70,7 +71,7 @@ def sample(
 
 def score(model: Chain, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given labels, per sequence (B,)."""
-    y = np.asarray(states)
+    y = as_array("states", states)
     n = model.n_positions
     if y.shape != (n,):
         raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
