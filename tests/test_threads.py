@@ -147,7 +147,8 @@ def test_bad_environment_says_so(bad: str) -> None:
 FEW_THREADS = """
 import os, resource, sys
 if len(sys.argv) < 2:  # threads that begin later get stacks of 1 GiB
-    resource.setrlimit(resource.RLIMIT_STACK, (1 << 30, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    resource.setrlimit(resource.RLIMIT_STACK, (1 << 30, hard))
     os.execv(sys.executable, [sys.executable, "-c", sys.orig_argv[2], "again"])
 import numpy as np
 import valuesparse as vs

@@ -236,7 +236,7 @@ def _rebuild(
 
 
 def _join(unary: Any, lengths: Any) -> tuple[Array, Any, list[Array]]:
-    """One (N, K) array, the lengths, and the parts it was joined of, from either form of `unary`."""
+    """One (N, K) array, the lengths, and the parts joined, from either form of `unary`."""
     parts: list[Array] = []
     if _holds_arrays(unary):
         if lengths is not None:
