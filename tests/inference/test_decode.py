@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from checks import assert_same_bits, chain, refused
 from children import run
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles import (
     Arrays,
@@ -21,7 +21,7 @@ from oracles import (
     slices_of,
     tolerance,
 )
-from strategies import chains, random_chain
+from strategies import chains, examples, random_chain
 
 import valuesparse as vs
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.simd
 
 
 @given(chains(max_labels=4, max_length=5))
-@settings(max_examples=300)
+@examples(300)
 def test_best_of_all(model: Arrays) -> None:
     if first_infeasible(model) is not None:
         with refused(vs.InfeasibleError) as info:
@@ -55,7 +55,7 @@ def test_best_of_all(model: Arrays) -> None:
 
 
 @given(chains(max_labels=3, max_length=4, max_sequences=3), st.integers(1, 30))
-@settings(max_examples=300)
+@examples(300)
 def test_n_best_of_all(model: Arrays, k: int) -> None:
     if first_infeasible(model) is not None:
         with refused(vs.InfeasibleError):
