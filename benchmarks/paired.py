@@ -8,8 +8,8 @@ The first side is the baseline; a ratio above 1 says that the second is faster. 
 of a module in ``rivals/``, with options after a colon: ``threads``, ``dtype`` and, for ours,
 ``zeta``. The input is random, the test sentences of a part-of-speech tagger (``--input tagger``;
 ``--train`` and ``--test`` name the files, by default English-EWT of Universal Dependencies with 49
-tags), or an ``.npz`` file with ``unary``, ``transition`` and ``lengths``. Each sample repeats the call
-until it is long enough to be timed, A and B take turns, and the medians are compared. With one
+tags), or an ``.npz`` file with ``unary``, ``transition`` and ``lengths``. Each sample repeats the
+call until it is long enough to be timed, A and B take turns, and the medians are compared. With one
 thread on both sides the process is pinned to one core.
 """
 

@@ -41,7 +41,7 @@ def test_ragged_batches(model: Arrays) -> None:
 @given(chains(max_labels=5, max_length=5, max_sequences=2))
 @examples(1000)
 def test_enumeration(model: Arrays) -> None:
-    # With -inf and scores of +-10,000: they are multiples of 1/8, so the problem is well-conditioned.
+    # With -inf and scores of +-10,000; multiples of 1/8, so that the problem is well-conditioned.
     if first_infeasible(model) is not None:
         with pytest.raises(vs.InfeasibleError):
             vs.infer(chain(model))
