@@ -28,6 +28,29 @@ LEVEL_SOURCES = {
 MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
 
 
+def choose_architecture() -> None:
+    """On macOS, build for one architecture: the SIMD levels are those of one.
+
+    A universal2 Python compiles for two at once unless ARCHFLAGS says otherwise; without it, the
+    architecture of this process is built for, and the wheel is named after it.
+    """
+    if sys.platform != "darwin":
+        return
+    flags = os.environ.setdefault("ARCHFLAGS", f"-arch {platform.machine()}")
+    wanted = set(flags.split()) & {"arm64", "x86_64"}
+    if len(wanted) > 1:
+        raise SystemExit(
+            f"ARCHFLAGS={flags!r} asks for two architectures at once; build a wheel for each, with "
+            "ARCHFLAGS='-arch arm64' and ARCHFLAGS='-arch x86_64', and join them with delocate-fuse"
+        )
+    name, version, architecture = sysconfig.get_platform().split("-", 2)
+    if architecture == "universal2" and wanted:
+        (one,) = wanted
+        if one == "arm64" and int(version.split(".")[0]) < 11:
+            version = "11.0"  # the first that ran on it
+        os.environ.setdefault("_PYTHON_HOST_PLATFORM", f"{name}-{version}-{one}")
+
+
 def machine() -> str:
     """Architecture that is built for: cross builds on macOS say so in ARCHFLAGS."""
     flags = os.environ.get("ARCHFLAGS", "")
@@ -85,7 +108,9 @@ class BuildExt(build_ext):
         source = LEVEL_SOURCES.get(ext.name)
         if source is not None:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                objects = list(pool.map(lambda pair: self.compile_level(ext, source, *pair), levels()))
+                objects = list(
+                    pool.map(lambda pair: self.compile_level(ext, source, *pair), levels())
+                )
             ext.extra_objects = [*(ext.extra_objects or []), *objects]
         super().build_extension(ext)
 
@@ -106,6 +131,7 @@ class BuildExt(build_ext):
         return made
 
 
+choose_architecture()
 headers = sorted(str(p) for p in EXT.rglob("*.h")) + sorted(str(p) for p in EXT.rglob("*.cpp"))
 shared = {
     "include_dirs": [str(EXT), numpy.get_include()],

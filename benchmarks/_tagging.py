@@ -109,6 +109,14 @@ def load(
     cache : Path
         Folder for trained models.
     """
+    for option, file in (("--train", train), ("--test", test)):
+        if not file.is_file():
+            raise SystemExit(
+                f"{file} does not exist. The default input is English-EWT of Universal "
+                "Dependencies (https://github.com/UniversalDependencies/UD_English-EWT): give its "
+                f"{'train' if option == '--train' else 'test'} file, or any in CoNLL format, with "
+                f"{option}"
+            )
     digest = hashlib.sha256(train.read_bytes()).hexdigest()[:16]
     path = cache / f"{train.stem.split('.')[0]}-{word}-{tag}-v{VERSION}-{digest}.crfsuite"
     if not path.exists():

@@ -6,10 +6,11 @@
 
 The first side is the baseline; a ratio above 1 says that the second is faster. A side is the name
 of a module in ``rivals/``, with options after a colon: ``threads``, ``dtype`` and, for ours,
-``zeta``. The input is random, the test sentences of an English part-of-speech tagger with 49 tags
-(``--input tagger``), or an ``.npz`` file with ``unary``, ``transition`` and ``lengths``. Each
-sample repeats the call until it is long enough to be timed, A and B take turns, and the medians are
-compared. With one thread on both sides the process is pinned to one core.
+``zeta``. The input is random, the test sentences of a part-of-speech tagger (``--input tagger``;
+``--train`` and ``--test`` name the files, by default English-EWT of Universal Dependencies with 49
+tags), or an ``.npz`` file with ``unary``, ``transition`` and ``lengths``. Each sample repeats the
+call until it is long enough to be timed, A and B take turns, and the medians are compared. With one
+thread on both sides the process is pinned to one core.
 """
 
 from __future__ import annotations
@@ -122,10 +123,11 @@ def prepare_side(text: str, batch: Batch) -> tuple[rivals.Prepared, int]:
     return ready, threads
 
 
-def load_batch(source: str) -> Batch:
+def load_batch(options: argparse.Namespace) -> Batch:
     """Return the tagger's test sentences, or what an ``.npz`` file holds."""
+    source = options.input
     if source == "tagger":
-        tagging = _tagging.load()
+        tagging = _tagging.load_chosen(options)
         unary, lengths = tagging.model.unary_batch(tagging.sentences)
         return Batch(tagging.name, unary, tagging.model.transition, lengths)
     with np.load(source, allow_pickle=False) as data:
@@ -142,11 +144,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--input", help="'tagger', or an .npz with unary, transition, lengths")
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--allow-busy", action="store_true", help="run on a busy machine")
+    _tagging.add_arguments(parser)
     options = parser.parse_args(arguments)
 
     require_quiet(options.allow_busy)
     if options.input:
-        batch = load_batch(options.input)
+        batch = load_batch(options)
     else:
         batch = random_batch(options.shape, options.labels, options.dtype)
     (a, threads_a), (b, threads_b) = (prepare_side(side, batch) for side in (options.a, options.b))

@@ -17,6 +17,21 @@ cdef extern from "kernels/problem.h" namespace "vs" nogil:
         AtomicInt64 done
 
 
+cdef extern from * nogil:
+    """
+    #include <chrono>
+    // Polls come every millisecond or so; the GIL is asked for every 30 ms at most.
+    static bool vs_due(double* last) {
+        const double now = std::chrono::duration<double>(
+            std::chrono::steady_clock::now().time_since_epoch()).count();
+        if (*last > 0 && now - *last < 0.03) return false;
+        *last = now;
+        return true;
+    }
+    """
+    bint vs_due(double*) noexcept
+
+
 cdef class Call:
     """One call under way: what its polls look at. Only the main thread hears signals."""
 
@@ -34,7 +49,9 @@ cdef class Call:
         self.progress = progress
         self.total = total
         self.late = late
-        self.last = -1.0  # of vs_due's clock: the first poll is due
+        self.last = -1.0  # of vs_due's clock: the first poll is due, unless it is for signals only
+        if deadline is None and progress is None:
+            vs_due(&self.last)
         self.deadline = -1.0 if deadline is None else time.monotonic() + deadline
         self.listens = threading.current_thread() is threading.main_thread()
         if self.listens or deadline is not None or progress is not None:
@@ -50,21 +67,6 @@ cdef class Call:
         if self.progress is not None:
             self.progress(self.control.done.load(), self.total)
         return 0
-
-
-cdef extern from * nogil:
-    """
-    #include <chrono>
-    // Polls come every millisecond or so; the GIL is asked for every 30 ms at most.
-    static bool vs_due(double* last) {
-        const double now = std::chrono::duration<double>(
-            std::chrono::steady_clock::now().time_since_epoch()).count();
-        if (*last > 0 && now - *last < 0.03) return false;
-        *last = now;
-        return true;
-    }
-    """
-    bint vs_due(double*) noexcept
 
 
 cdef int poll(void* arg) noexcept nogil:

@@ -27,6 +27,7 @@ cdef extern from "kernels/problem.h" namespace "vs" nogil:
     cdef cppclass Counts:
         int64_t islands, segments, full, sparse, released, flipped, rounds, unsettled, widened
     int kOk, kInfeasible, kCancelled, kNoMemory
+    double kLargest32, kLargest64
 
 
 cdef extern from "pool/pool.h" namespace "vs" nogil:
@@ -54,7 +55,6 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
         double* expectations
         double* log_forward
         double* log_outgoing
-        double* log_mass
     cdef cppclass Report:
         int status
         int64_t sequence, position
@@ -84,6 +84,10 @@ use_pool(<const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"
 cdef SimdApi _simd
 _simd.level = c_level_number
 simd = PyCapsule_New(<void*>&_simd, "valuesparse._chain.simd", NULL)
+
+
+#: The largest magnitude of a finite log-potential, by dtype.
+LARGEST = {"float32": kLargest32, "float64": kLargest64}
 
 
 cdef void* data(object array) noexcept:
@@ -124,6 +128,11 @@ cdef tuple outcome(Report r, Call call):
         raise call.error
     if r.status == kNoMemory:
         raise MemoryError("not enough memory for the messages of this model")
+    if r.status == kInfeasible and r.position < 0:
+        raise ArithmeticError(
+            f"sequence {r.sequence} has configurations, but their weights were lost on the way: "
+            "this is a defect of valuesparse, please report it"
+        )
     if r.status == kInfeasible:
         return (r.sequence, r.position)
     if r.status == kCancelled:
@@ -156,7 +165,7 @@ def infer(Batch batch, int threads, double zeta, int64_t revisit, marginals, log
                  c.unsettled, c.widened)
 
 
-def log_messages(Batch batch, int threads, log_z, log_forward, log_outgoing, log_mass):
+def log_messages(Batch batch, int threads, log_z, log_forward, log_outgoing):
     """Fill the logarithms of what edge marginals are made of; see Request in chain/run.h."""
     cdef Request q
     cdef Report r
@@ -166,7 +175,6 @@ def log_messages(Batch batch, int threads, log_z, log_forward, log_outgoing, log
     q.log_z = <double*>data(log_z)
     q.log_forward = <double*>data(log_forward)
     q.log_outgoing = <double*>data(log_outgoing)
-    q.log_mass = <double*>data(log_mass)
     with nogil:
         r = c_infer(q, call.control)
     return outcome(r, call)
@@ -200,7 +208,10 @@ def sample(Batch batch, int64_t size, uniforms, states, int threads):
 
 
 def find_bad(array):
-    """Flat index of the first NaN or +inf of a C-contiguous float array, or -1."""
+    """Flat index of the first entry of a C-contiguous float array that is no log-potential, or -1.
+
+    Those are NaN, +inf and finite numbers beyond LARGEST.
+    """
     cdef void* x = data(array)
     cdef int64_t n = array.size
     cdef int code = dtype_code(array)

@@ -7,7 +7,14 @@ from typing import Any
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
 import numpy as np
+from hypothesis import settings
 from oracles import Arrays
+
+
+def examples(n: int) -> settings:
+    """Return settings of n examples; ten times as many under HYPOTHESIS_PROFILE=explore."""
+    return settings(max_examples=n * settings.default.max_examples // 100)
+
 
 #: Scores at which exp() is about to lose float32 (87, 103) or float64 (708, 745), and far beyond.
 EDGES = [87.0, 88.5, 95.0, 103.5, 700.0, 708.5, 720.0, 745.5, 760.0, 10_000.0]

@@ -243,6 +243,34 @@ def test_what_progress_raises_comes_out(threads: int, large: vs.Chain) -> None:
     assert vs.infer(vs.Chain(np.zeros((4, 2)), np.zeros((2, 2))), threads=threads).converged
 
 
+@pytest.mark.parametrize("zeta", [1.0, 0.99])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress_may_compute(threads: int, zeta: float, large: vs.Chain) -> None:
+    # A call within a call must not work in the workspace of the outer one.
+    rng = np.random.default_rng(1)
+    other = vs.Chain(rng.normal(size=(400, 200)), rng.normal(size=(200, 200)))
+    want = vs.infer(large, zeta=zeta).marginals.tobytes()
+    expected = [vs.infer(other).marginals.tobytes(), vs.decode(other).states.tobytes()]
+    draws = vs.sample(other, 2, 0).tobytes()
+    calls = []
+
+    def within(done: int, total: int) -> None:
+        calls.append(done)
+        inner = vs.infer(other, threads=threads), vs.decode(other, threads=threads)
+        assert [inner[0].marginals.tobytes(), inner[1].states.tobytes()] == expected
+        assert vs.sample(other, 2, 0, threads=threads).tobytes() == draws
+        with pytest.raises(RuntimeError):
+            vs.infer(other, threads=threads, progress=fail)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    for _ in range(3):
+        r = vs.infer(large, zeta=zeta, threads=threads, progress=within)
+        assert r.marginals.tobytes() == want
+    assert calls
+
+
 def test_progress_on_a_thread_that_is_not_the_main_one(large: vs.Chain) -> None:
     calls: list[str] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from oracles import (
     Arrays,
     Sequence,
@@ -21,11 +21,11 @@ from oracles import (
     slices_of,
     solve,
 )
-from strategies import bio_chain, chains, peaked_chain, random_chain
+from strategies import bio_chain, chains, examples, peaked_chain, random_chain
 
 
 @given(chains(max_labels=3, max_length=4, max_sequences=2))
-@settings(max_examples=60)
+@examples(60)
 def test_recursions_agree_with_enumeration(model: Arrays) -> None:
     if first_infeasible(model) is not None:
         return
@@ -48,7 +48,7 @@ def test_recursions_agree_with_enumeration(model: Arrays) -> None:
 
 
 @given(chains(max_labels=2, max_length=4, max_sequences=1))
-@settings(max_examples=40)
+@examples(40)
 def test_mp_recursion_agrees_with_mp_enumeration(model: Arrays) -> None:
     if first_infeasible(model) is not None:
         return
@@ -62,7 +62,7 @@ def test_mp_recursion_agrees_with_mp_enumeration(model: Arrays) -> None:
 
 
 @given(chains(max_labels=3, max_length=4, max_sequences=2))
-@settings(max_examples=60)
+@examples(60)
 def test_infeasible_is_no_mass(model: Arrays) -> None:
     masses = [np.exp(enumerate_all(seq)).sum() for seq in sequences(model)]
     assert (first_infeasible(model) is None) == all(m > 0 for m in masses)

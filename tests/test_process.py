@@ -95,6 +95,107 @@ except KeyboardInterrupt:
     print("after", float(vs.infer(small, threads=threads).marginals[0, 0]), flush=True)
 """
 
+LATE = """
+import sys, time
+import numpy as np
+import valuesparse as vs
+what, threads = sys.argv[1], int(sys.argv[2])
+rng = np.random.default_rng(0)
+def chain(n, k, each=None, scale=1, dtype=np.float64):
+    return vs.Chain((scale * rng.normal(size=(n, k))).astype(dtype),
+                    (scale * rng.normal(size=(k, k))).astype(dtype),
+                    lengths=None if each is None else np.full(n // each, each))
+if what == "widened":
+    model = chain(24_000, 100, 40, 3000)
+    call = lambda **limit: vs.infer(model, threads=threads, **limit)
+elif what == "widened_islands":
+    model = chain(24_000, 100, 40, 3000)
+    call = lambda **limit: vs.infer(model, threads=threads, zeta=0.9, **limit)
+elif what == "widened_short":
+    model = chain(600_000, 9, 40, 3000)
+    call = lambda **limit: vs.infer(model, threads=threads, **limit)
+elif what == "n_best":
+    model = chain(2000, 400)
+    call = lambda: vs.decode(model, n_best=20, threads=threads)
+else:
+    result = vs.infer(chain(800, 200, None, 3000, np.float32))
+    call = lambda: getattr(result, what)(threads=threads)
+if what.startswith("widened"):
+    begin = time.monotonic()
+    try:
+        call(deadline=0.3)
+    except vs.DeadlineError:
+        print("late", time.monotonic() - begin - 0.3)
+print("ready", flush=True)
+try:
+    for _ in range(1000):
+        call()
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic(), flush=True)
+"""
+
+STOPPED_ANYWHERE = """
+import os, signal, sys, threading, time
+import numpy as np
+import valuesparse as vs
+threads, scale = int(sys.argv[1]), float(sys.argv[2])
+n = int(400_000 / scale ** 0.3)
+rng = np.random.default_rng(0)
+unary = rng.normal(size=(n, 9))
+unary[np.arange(n), rng.integers(0, 9, n)] += 9 * (rng.random(n) < 0.7)
+model = vs.Chain(unary * scale, rng.normal(size=(9, 9)) * scale)
+begin = time.monotonic()
+want = vs.infer(model, zeta=0.9, threads=threads).marginals.tobytes()
+took = time.monotonic() - begin
+for wait in rng.uniform(1e-4, 1, size=16) * min(took, 1.5):
+    try:
+        vs.infer(model, zeta=0.9, threads=threads, deadline=wait)
+    except vs.DeadlineError:
+        pass
+done = threading.Event()
+def interrupt(wait):
+    if not done.wait(wait):
+        os.kill(os.getpid(), signal.SIGINT)
+for wait in rng.uniform(1e-4, 0.9, size=8) * min(took, 1.5) if os.name == "posix" else ():
+    done.clear()
+    killer = threading.Thread(target=interrupt, args=(wait,))
+    try:
+        killer.start()
+        vs.infer(model, zeta=0.9, threads=threads)
+        done.set()
+        killer.join()
+    except KeyboardInterrupt:
+        pass
+    killer.join()
+assert vs.infer(model, zeta=0.9, threads=threads).marginals.tobytes() == want
+print("fine")
+"""
+
+SIGNAL_HANDLER_COMPUTES = """
+import os, signal, threading, time
+import numpy as np
+import valuesparse as vs
+rng = np.random.default_rng(0)
+model = vs.Chain(rng.normal(size=(60_000, 160)), rng.normal(size=(160, 160)),
+                 lengths=np.full(600, 100))
+other = vs.Chain(rng.normal(size=(300, 200)), rng.normal(size=(200, 200)))
+want, inner = vs.infer(model).marginals.tobytes(), vs.infer(other).marginals.tobytes()
+seen = []
+def handler(*_):
+    seen.append(vs.infer(other, threads=2).marginals.tobytes() == inner)
+signal.signal(signal.SIGUSR1, handler)
+for threads in (1, 2):
+    for _ in range(3):
+        before = len(seen)
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        while len(seen) == before:
+            assert vs.infer(model, threads=threads).marginals.tobytes() == want
+        timer.join()
+assert all(seen)
+print("fine")
+"""
+
 EXIT = (
     SETUP
     + """
@@ -142,6 +243,57 @@ def test_interrupt(zeta: float, threads: int, what: str) -> None:
     assert float(lines["interrupted"]) - sent < 0.5, err
     assert float(lines["busy"]) < 0.2, "something is left running"
     assert float(lines["after"]) == 0.25
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT as POSIX has it")
+@pytest.mark.parametrize(
+    ("what", "threads"),
+    [
+        ("widened", 1),
+        ("widened", 2),
+        ("widened_islands", 1),
+        ("widened_islands", 2),
+        ("widened_short", 2),
+        ("n_best", 1),
+        ("pairwise", 1),
+        ("entropy", 1),
+    ],
+)
+def test_interrupt_and_deadline_where_steps_are_slow(what: str, threads: int) -> None:
+    child = start(LATE, what, str(threads))
+    lines: dict[str, str] = {}
+    try:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if line.strip() == "ready":
+                break
+            lines.update([line.split()])
+        time.sleep(0.3)
+        sent = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    lines.update(line.split() for line in out.splitlines())
+    # The promise is 100 ms; a busy machine is given some slack.
+    assert float(lines["interrupted"]) - sent < 0.3, err
+    assert not what.startswith("widened") or float(lines["late"]) < 0.3
+
+
+@pytest.mark.parametrize("scale", [1.0, 3000.0])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_long_chain_with_islands_can_be_stopped_at_any_moment(threads: int, scale: float) -> None:
+    # What a step skipped was never written: no later step may read it (scale: log domain).
+    done = run(STOPPED_ANYWHERE, str(threads), str(scale), timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "fine"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 on this platform")
+def test_a_signal_handler_may_compute_while_a_call_is_under_way() -> None:
+    done = run(SIGNAL_HANDLER_COMPUTES, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "fine"
 
 
 def test_interpreter_exit_while_a_daemon_thread_computes() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -64,6 +67,36 @@ def test_pairwise_slices_and_blocks_agree_with_the_whole(model, zeta: float, dty
         # Blocks come from stored messages: equal to the whole up to rounding.
         np.testing.assert_allclose(np.concatenate(parts), whole, atol=tolerance(model, 0))
         assert_same_bits(np.concatenate(parts), np.concatenate(list(r.iter_pairwise())))
+
+
+def test_arrays_are_read_only(model, zeta: float) -> None:
+    r = vs.infer(chain(model), zeta=zeta)
+    for result in (r, pickle.loads(pickle.dumps(r)), copy.deepcopy(r)):
+        for array in (result.marginals, result.log_z, result.islands):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
+    pandas = pytest.importorskip("pandas")
+    frame = r.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    frame.iloc[0, 0] = 7.0  # a copy
+    assert r.marginals[0, 0] <= 1
+
+
+def test_blocks_of_edges_stay_small(rng: np.random.Generator) -> None:
+    r = vs.infer(vs.Chain(rng.normal(size=(33, 700)), rng.normal(size=(700, 700))))
+    tracemalloc.start()
+    try:
+        sizes = [part.shape[0] for part in r.iter_pairwise()]
+        entropy = r.entropy()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(sizes) == 32
+    assert max(sizes) == 2**22 // 700**2
+    assert 0 < entropy[0] < 33 * np.log(700)
+    assert peak < 6 * 2**22 * 8
+    small = vs.infer(vs.Chain(np.zeros((3000, 2)), np.zeros((2, 2))))
+    assert [part.shape[0] for part in small.iter_pairwise()] == [1024, 1024, 951]
 
 
 def test_expectations_are_the_summed_edges(model, zeta: float) -> None:

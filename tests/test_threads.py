@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -130,16 +131,61 @@ def test_environment() -> None:
     assert run(code, VALUESPARSE_NUM_THREADS="1").stdout.strip() == "1"
 
 
-@pytest.mark.parametrize("bad", ["0", "-2", "many", "1.5"])
+@pytest.mark.parametrize("bad", ["0", "-2", "many", "1.5", "²", "٣", "4097", "1" * 5000])
 def test_bad_environment_says_so(bad: str) -> None:
     done = run(
         "import valuesparse as vs, numpy as np\n"
         "vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))",
         VALUESPARSE_NUM_THREADS=bad,
+        PYTHONIOENCODING="utf-8",
     )
     assert done.returncode != 0
     assert "VALUESPARSE_NUM_THREADS" in done.stderr
     assert bad in done.stderr.splitlines()[-1]
+
+
+FEW_THREADS = """
+import os, resource, sys
+if len(sys.argv) < 2:  # threads that begin later get stacks of 1 GiB
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    resource.setrlimit(resource.RLIMIT_STACK, (1 << 30, hard))
+    os.execv(sys.executable, [sys.executable, "-c", sys.orig_argv[2], "again"])
+import numpy as np
+import valuesparse as vs
+rng = np.random.default_rng(0)
+batch = vs.Chain(rng.normal(size=(40_000, 20)), rng.normal(size=(20, 20)), np.full(2000, 20))
+long = vs.Chain(rng.normal(size=(40_000, 20)), rng.normal(size=(20, 20)))
+models = [(m, z) for m in (batch, long) for z in (1.0, 0.9)]
+want = [vs.infer(m, zeta=z, threads=1).marginals.tobytes() for m, z in models]
+def room(gibibytes):
+    pages = int(open("/proc/self/statm").read().split()[0])
+    return pages * resource.getpagesize() + int(gibibytes * 2 ** 30)
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+for gibibytes in (0.5, 2.5):
+    resource.setrlimit(resource.RLIMIT_AS, (room(gibibytes), hard))
+    for (m, z), bytes_ in zip(models, want):
+        assert vs.infer(m, zeta=z, threads=1000).marginals.tobytes() == bytes_
+        assert vs.infer(m, zeta=z, threads=2).marginals.tobytes() == bytes_
+    print(len(os.listdir("/proc/self/task")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+def test_threads_that_cannot_be_made_are_done_without() -> None:
+    done = run(FEW_THREADS, OPENBLAS_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1", "3"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads as Linux shows them")
+def test_no_more_threads_than_tasks() -> None:
+    done = run(
+        "import os, numpy as np, valuesparse as vs\n"
+        "vs.infer(vs.Chain(np.zeros((20_000, 30)), np.zeros((30, 30))), threads=1000)\n"
+        "print(len(os.listdir('/proc/self/task')))",
+        OPENBLAS_NUM_THREADS="1",
+    )
+    assert 1 <= int(done.stdout) <= 5, done.stderr  # a long chain is four tasks
 
 
 def test_threadpoolctl() -> None:

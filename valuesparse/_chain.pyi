@@ -5,6 +5,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+LARGEST: dict[str, float]
+
 class Batch:
     def __init__(
         self,
@@ -39,7 +41,6 @@ def log_messages(
     log_z: Array,
     log_forward: Array,
     log_outgoing: Array,
-    log_mass: Array,
 ) -> tuple[int, int] | None: ...
 def plan(batch: Batch, threads: int) -> tuple[list[Any], ...]: ...
 def decode(

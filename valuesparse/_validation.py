@@ -12,14 +12,22 @@ import numpy.typing as npt
 
 from valuesparse import _chain
 
-__all__ = ["as_count", "as_lengths", "as_potentials", "as_reals", "require_potentials"]
+__all__ = ["as_array", "as_count", "as_lengths", "as_potentials", "as_reals", "require_potentials"]
 
 Array = npt.NDArray[Any]
 
 
+def as_array(name: str, value: npt.ArrayLike) -> Array:
+    """Return `value` as an array; ValueError that names it when its rows differ in shape."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be one array, its rows all of one shape: {error}") from None
+
+
 def as_reals(name: str, value: npt.ArrayLike) -> Array:
     """Return `value` as a real array; float32 stays, other reals become float64."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype == np.float32 or array.dtype == np.float64:
         return array
     if array.dtype.kind == "f" and array.dtype.itemsize == 4:  # the other byte order
@@ -34,19 +42,26 @@ def as_reals(name: str, value: npt.ArrayLike) -> Array:
 
 
 def require_potentials(name: str, array: Array) -> None:
-    """Raise ValueError for NaN and +inf (−inf is a value: it forbids)."""
+    """Raise ValueError for NaN, +inf and what is too large (−inf is a value: it forbids)."""
     bad = _chain.find_bad(array)
     if bad >= 0:
         index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
-        what = "NaN" if math.isnan(array[index]) else "+inf"
+        value = float(array[index])
+        place = f"{name}[{', '.join(map(str, index))}]"
+        if math.isfinite(value):
+            largest = _chain.LARGEST[array.dtype.name]
+            raise ValueError(
+                f"{place} is {value:g}; finite log-potentials must lie between {-largest:g} and "
+                f"{largest:g} in {array.dtype.name}, so that sums stay finite (to forbid, use -inf)"
+            )
         raise ValueError(
-            f"{name}[{', '.join(map(str, index))}] is {what}; log-potentials must be finite or "
-            "-inf (which forbids)"
+            f"{place} is {'NaN' if math.isnan(value) else '+inf'}; log-potentials must be finite "
+            "or -inf (which forbids)"
         )
 
 
 def as_potentials(name: str, value: npt.ArrayLike, dtype: np.dtype[Any]) -> Array:
-    """Return a C-contiguous array of `dtype` without NaN or +inf."""
+    """Return a C-contiguous array of `dtype` that holds log-potentials."""
     array = as_reals(name, value)
     if array.dtype != dtype or not array.flags.c_contiguous:
         array = np.ascontiguousarray(array, dtype=dtype)
@@ -56,7 +71,7 @@ def as_potentials(name: str, value: npt.ArrayLike, dtype: np.dtype[Any]) -> Arra
 
 def as_lengths(value: npt.ArrayLike, n_positions: int) -> npt.NDArray[np.int64]:
     """Return the lengths of a batch, non-negative and summing to `n_positions`."""
-    array = np.asarray(value)
+    array = as_array("lengths", value)
     if array.ndim != 1:
         raise ValueError(f"lengths must have shape (B,), got {array.shape}")
     if array.size and array.dtype.kind not in "iu":

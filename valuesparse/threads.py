@@ -8,6 +8,7 @@ container quota respected). Any other value must be an integer >= 1.
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from valuesparse import _chain, _pool
@@ -91,7 +92,7 @@ def _choose_level() -> None:
 
 def _check_environment() -> None:
     text = os.environ.get("VALUESPARSE_NUM_THREADS")
-    if text and not (text.isdigit() and 1 <= int(text) <= _MAX_THREADS):
+    if text and not (re.fullmatch("0*[1-9][0-9]{0,3}", text) and int(text) <= _MAX_THREADS):
         raise ImportError(
             f"VALUESPARSE_NUM_THREADS={text!r} must be an integer between 1 and {_MAX_THREADS}"
         )

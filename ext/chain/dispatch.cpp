@@ -93,7 +93,8 @@ const char* level_name() { return level().name; }
 int64_t find_bad(int dtype, const void* x, int64_t n) { return level().find_bad(dtype, x, n); }
 double peak_flops(int dtype, int64_t iterations) { return level().peak(dtype, iterations); }
 double message_flops(int dtype, int64_t labels, int64_t rows, int64_t positions) {
-    return level().message_pass(dtype, labels, rows, positions, &Session::mine().packing);
+    Workspace workspace(1);
+    return level().message_pass(dtype, labels, rows, positions, &workspace.session().packing);
 }
 
 }  // namespace vs

@@ -25,6 +25,8 @@ struct Head {
     }
 };
 
+constexpr int64_t kPolled = 200'000;  // entries looked at between two polls: about 2 ms
+
 // Keeps the k best of every (position, label): each list is a merge of the K lists before it.
 template <class T>
 void n_best_of(const Chains& c, int64_t sequence, int64_t k, int64_t* states, double* scores,
@@ -61,17 +63,22 @@ void n_best_of(const Chains& c, int64_t sequence, int64_t k, int64_t* states, do
             offer(h.from, h.rank + 1);
         }
     };
+    const int64_t every = kPolled / (K + 8 * k) + 1;  // lists between two polls
+    int64_t left = every;
     for (int64_t i = 0; i < n; ++i) {
-        if (control.stop.load(std::memory_order_relaxed)) return;
-        if (caller && control.poll && i % 64 == 0 && control.poll(control.arg)) {
-            control.stop.store(1);
-            return;
-        }
         auto& row = best[static_cast<size_t>(i)];
         row.resize(static_cast<size_t>(K));
         const T* t = static_cast<const T*>(c.transition) +
                      (c.per_edge && i > 0 ? c.edge[sequence] + i - 1 : 0) * K * K;
         for (int64_t y = 0; y < K; ++y) {
+            if (--left == 0) {
+                left = every;
+                if (control.stop.load(std::memory_order_relaxed)) return;
+                if (caller && control.poll && control.poll(control.arg)) {
+                    control.stop.store(1);
+                    return;
+                }
+            }
             const double u = local(i, y);
             if (!(u > none)) continue;
             if (i == 0) {

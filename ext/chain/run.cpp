@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <new>
 
 #include "chain/nbest.h"
 #include "chain/reach.h"
@@ -196,14 +197,13 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     p.expectations = nullptr;
     p.log_forward = r.log_forward;
     p.log_outgoing = r.log_outgoing;
-    p.log_mass = r.log_mass;
     p.log_z = r.log_z;
     p.status = status.data();
     p.scratch = session.keep();
     p.control = control;
     p.stored_bytes = int64_t{256} << 10;
 
-    const bool edges = r.pairwise || r.expectations || r.log_mass;
+    const bool edges = r.pairwise || r.expectations || r.log_forward;
     const bool split = r.marginals && !edges && stores_in_output(arithmetic);
     const double slower = is_log(arithmetic) ? 20.0 : 1.0;
     const ExactPlan plan = plan_exact(c, order, r.threads, split, r.expectations, slower);
@@ -416,8 +416,8 @@ void use_pool(const PoolApi* api) { g_pool = api; }
 Report infer(const Request& r, Control& control) {
     const Chains& c = r.chains;
     Report report;
-    Session& session = Session::mine();
-    session.prepare(r.threads);
+    Workspace workspace(r.threads);
+    Session& session = workspace.session();
     for (int64_t s = 0; s < c.n_sequences; ++s) r.log_z[s] = 0.0;
     std::vector<int64_t> order = non_empty(c);
     std::vector<int32_t> status(static_cast<size_t>(c.n_sequences), kOk);
@@ -447,7 +447,6 @@ Report infer(const Request& r, Control& control) {
         }
         if (!next_pass(c, order, status, report, control)) break;
     }
-    session.release();
     return report;
 }
 
@@ -477,7 +476,11 @@ void decode_piece(void* context, int64_t task, int worker) {
                         j.control, worker == 0);
         return;
     }
-    n_best(*j.chains, s, j.n_best, j.states, j.scores, *j.control, worker == 0);
+    try {  // an exception must not leave a worker of the pool
+        n_best(*j.chains, s, j.n_best, j.states, j.scores, *j.control, worker == 0);
+    } catch (const std::bad_alloc&) {
+        j.control->stop.store(2);
+    }
 }
 
 struct SampleJob {
@@ -498,8 +501,8 @@ void sample_piece(void* context, int64_t task, int worker) {
 Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* scores,
               Control& control) {
     Report report;
-    Session& session = Session::mine();
-    session.prepare(threads);
+    Workspace workspace(threads);
+    Session& session = workspace.session();
     const std::vector<int64_t> order = by_length(c, non_empty(c));
     for (int64_t i = 0; i < k * c.n_sequences; ++i) {
         const int64_t s = i % c.n_sequences;
@@ -522,7 +525,6 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
     const double total = position_cost(c.n_labels) * static_cast<double>(c.n_positions);
     run_independent(static_cast<int64_t>(order.size()), decode_piece, &job,
                     total < 15e3 ? 1 : threads, &control);
-    session.release();
     if (control.stop.load()) {
         report.status = control.stop.load() == 2 ? kNoMemory : kCancelled;
         return report;
@@ -540,8 +542,8 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
 Report sample(const Chains& c, int64_t size, const double* uniforms, int64_t* states, int threads,
               Control& control) {
     Report report;
-    Session& session = Session::mine();
-    session.prepare(threads);
+    Workspace workspace(threads);
+    Session& session = workspace.session();
     std::vector<int64_t> order = by_length(c, non_empty(c));
     std::vector<int32_t> status(static_cast<size_t>(c.n_sequences), kOk);
     std::vector<double> log_z(static_cast<size_t>(c.n_sequences));
@@ -568,7 +570,6 @@ Report sample(const Chains& c, int64_t size, const double* uniforms, int64_t* st
         run_independent(static_cast<int64_t>(order.size()), sample_piece, &job, threads, &control);
         if (!next_pass(c, order, status, report, control)) break;
     }
-    session.release();
     return report;
 }
 

@@ -20,9 +20,9 @@ struct Request {
     void* pairwise = nullptr;
     int64_t pairwise_first = 0, pairwise_last = 0;
     double* expectations = nullptr;  // (K, K)
-    // xi_i(l, k) = exp(log_forward[i, l] + t(l, k) + log_outgoing[i, k] - log_mass[i]) on the edge
-    // from i to i + 1; (N, K), (N, K), (N,), rows of last positions unset.
-    double *log_forward = nullptr, *log_outgoing = nullptr, *log_mass = nullptr;
+    // xi_i(l, k) is proportional to exp(log_forward[i, l] + t(l, k) + log_outgoing[i, k]) on the
+    // edge from i to i + 1; (N, K) each, rows of last positions unset.
+    double *log_forward = nullptr, *log_outgoing = nullptr;
 };
 
 struct Report {
@@ -67,7 +67,7 @@ Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states
               Control& control);
 Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_t* states,
               int threads, Control& control);
-// First NaN or +inf of x, or -1.
+// First NaN, +inf or finite number beyond kLargest of x, or -1.
 int64_t find_bad(int dtype, const void* x, int64_t n);
 double peak_flops(int dtype, int64_t iterations);
 double message_flops(int dtype, int64_t labels, int64_t rows, int64_t positions);

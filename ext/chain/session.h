@@ -2,18 +2,14 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "kernels/table.h"
 
 namespace vs {
 
-struct Workspace {
-    Scratch keep, temporary;
-};
-
 class Session {
   public:
+    Session() = default;
     static Session& mine();  // of the calling thread
 
     // Room for `workers`; contiguous, as the passes want it.
@@ -27,6 +23,7 @@ class Session {
     Scratch* keep() { return keep_.get(); }
     Scratch* temporary() { return temporary_.get(); }
     Scratch packing;
+    bool in_use = false;
 
     void release() {
         constexpr int64_t kKeep = int64_t{64} << 20;
@@ -40,6 +37,30 @@ class Session {
   private:
     std::unique_ptr<Scratch[]> keep_, temporary_;
     int count_ = 0;
+};
+
+// What one call works in: the thread's session, or a session of its own where that is in use,
+// because what polls (`progress=`, a signal handler) made this call from within another.
+class Workspace {
+  public:
+    explicit Workspace(int workers) {
+        Session& mine = Session::mine();
+        if (mine.in_use) own_.reset(new Session);
+        session_ = own_ ? own_.get() : &mine;
+        session_->prepare(workers);
+        session_->in_use = true;
+    }
+    Workspace(const Workspace&) = delete;
+    Workspace& operator=(const Workspace&) = delete;
+    ~Workspace() {
+        session_->release();
+        session_->in_use = false;
+    }
+    Session& session() { return *session_; }
+
+  private:
+    std::unique_ptr<Session> own_;
+    Session* session_;
 };
 
 const Level& level();

@@ -7,7 +7,7 @@
 // for a = forward (with local), b = backward. Where that is not negligible, or (float) adds up to
 // more than Floor::kLeak over the sequence, the status is kWiden and the next domain is taken.
 //
-// Log<In>: log-probabilities with log-sum-exp, double; takes any finite score.
+// Log<In>: log-probabilities with log-sum-exp, double; takes any log-potential.
 #pragma once
 
 #include <cmath>
@@ -74,6 +74,7 @@ struct Linear {
     static constexpr bool kStoresInOutput = sizeof(T) == sizeof(In);
     static constexpr int kEvery = Floor<T>::kNormaliseEvery;
     static constexpr double kUnit = 0.693147180559945309417;  // scales count powers of two
+    static constexpr int kSlower = 1;                         // see Ticker
 
     const Input<In>& in;
     const Packed<T>& e;
@@ -374,6 +375,7 @@ struct Log {
     static constexpr bool kStoresInOutput = sizeof(In) == 8;
     static constexpr int kEvery = 1;
     static constexpr double kUnit = 1.0;  // scales are natural logarithms
+    static constexpr int kSlower = 128;   // see Ticker
 
     const Input<In>& in;
     int K, Kp;
@@ -524,11 +526,18 @@ struct Log {
     }
     bool sums_without_transition() const { return false; }
     template <class F>
-    void edge_marginal(int64_t edge, const double* a, const double* gk, double mass, F&& emit) {
+    void edge_marginal(int64_t edge, const double* a, const double* gk, double, F&& emit) {
+        // Normalised by their own sum: where scores are huge, `mass` is rounded differently.
+        const auto score = [&](int l, int k) { return a[l] + in.edge_score(edge, l, k) + gk[k]; };
+        double top = nothing(), sum = 0.0;
         for (int l = 0; l < K; ++l) {
-            for (int k = 0; k < K; ++k) {
-                edge_row[k] = std::exp(a[l] + in.edge_score(edge, l, k) + gk[k] - mass);
-            }
+            for (int k = 0; k < K; ++k) top = score(l, k) > top ? score(l, k) : top;
+        }
+        for (int l = 0; l < K; ++l) {
+            for (int k = 0; k < K; ++k) sum += std::exp(score(l, k) - top);
+        }
+        for (int l = 0; l < K; ++l) {
+            for (int k = 0; k < K; ++k) edge_row[k] = std::exp(score(l, k) - top) / sum;
             emit(l, edge_row);
         }
     }

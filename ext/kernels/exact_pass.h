@@ -24,28 +24,30 @@ struct EdgeSink {
 
 // xi(l, k) = alpha_i(l) E(l, k) g_{i+1}(k) / mass_i of every edge of a lane: written, or summed.
 // For shared linear transitions the sum leaves E out (the caller multiplies once):
-// sums += alpha^T (g / mass), a few edges at a time.
+// sums += alpha^T (g / mass), a few edges at a time. False: cancelled.
 template <class D>
-void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outgoing,
-                const double* mass, double* sums) {
+bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
+                typename D::T* outgoing, const double* mass, double* sums) {
+    constexpr int kSteps = 32;  // an edge written takes as long as so many messages
     using T = typename D::T;
     using In = typename D::In;
     const int K = d.K;
     const int64_t kk = static_cast<int64_t>(K) * K;
-    for (int64_t i = 0; pass->log_mass && i < s.n - 1; ++i) {
+    for (int64_t i = 0; pass->log_forward && i < s.n - 1; ++i) {
         double* a = pass->log_forward + (s.begin + i) * K;
         double* g = pass->log_outgoing + (s.begin + i) * K;
+        if (!ticker.go_on()) return false;
         for (int k = 0; k < K; ++k) {
             a[k] = D::to_log(s.alpha[i * s.stride + k]);
             g[k] = D::to_log(outgoing[i * d.Kp + k]);
         }
-        pass->log_mass[s.begin + i] = d.log_mass(mass[i]) + d.edge_shift(s.edge + i);
     }
     if (sums && d.sums_without_transition()) {
         constexpr int kBlock = 8;
         using V = Vec<T>;
         for (int64_t i0 = 0; i0 < s.n - 1; i0 += kBlock) {
             const int m = static_cast<int>(s.n - 1 - i0 < kBlock ? s.n - 1 - i0 : kBlock);
+            if (!ticker.go_on(kBlock)) return false;
             for (int r = 0; r < m; ++r) {
                 T* g = outgoing + (i0 + r) * d.Kp;
                 row_scale_out(g, K, static_cast<T>(1.0 / mass[i0 + r]), g);
@@ -74,6 +76,7 @@ void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outg
             out = static_cast<In*>(pass->pairwise) + (edge - pass->pairwise_first) * kk;
         }
         if (!out && !sums) continue;
+        if (!ticker.go_on(kSteps)) return false;
         d.edge_marginal(edge, s.alpha + i * s.stride, outgoing + i * d.Kp, mass[i],
                         [&](int l, const T* row) {
                             const int64_t at = static_cast<int64_t>(l) * K;
@@ -84,6 +87,7 @@ void emit_edges(vs::ExactPass* pass, D& d, const Lane<D>& s, typename D::T* outg
                             }
                         });
     }
+    return true;
 }
 
 template <class D>
@@ -114,7 +118,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
                        static_cast<typename D::In*>(pass->marginals), scratch);
         if (!ok) break;
     }
-    const bool edges = sums || pass->pairwise || pass->log_mass;
+    const bool edges = sums || pass->pairwise || pass->log_forward;
     const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
     if (ok && lanes[0].n * row <= pass->stored_bytes) {
         // Short: alpha and psi of all lanes side by side, position by position: one stream.
@@ -150,8 +154,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
             for (int r = 0; r < m && ok; ++r) {
                 vouch(lanes[r]);
                 if (lanes[r].status != vs::kOk) continue;
-                if (!ticker.go_on(lanes[r].n)) ok = false;
-                emit_edges(pass, d, lanes[r], sink.outgoing[r], sink.mass[r], sums);
+                ok = emit_edges(pass, d, ticker, lanes[r], sink.outgoing[r], sink.mass[r], sums);
             }
         } else {
             NoSink sink;
@@ -186,7 +189,7 @@ void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int 
     }
     std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(2 * stride));
     D d(in, packed, tmp);
-    Ticker ticker(pass->control, worker == 0, c.n_labels);
+    Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
     if (!split) {
         double* sums =
             pass->expectations ? pass->expectations + chunk * c.n_labels * c.n_labels : nullptr;
@@ -288,7 +291,7 @@ void sample_task(vs::ExactPass* pass, int64_t which, int64_t size, const double*
     std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(3 * stride));
     D d(in, packed, tmp);
     T* column = tmp + 2 * stride;
-    Ticker ticker(pass->control, worker == 0, c.n_labels);
+    Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
     Exact<D> engine(d, ticker);
     NoSink sink;
     bool ok = lane_init(s, d, c, sequence, static_cast<typename D::In*>(nullptr), scratch);

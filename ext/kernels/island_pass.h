@@ -49,7 +49,7 @@ struct IslandBench {
           packed(packed_view<T>(*pass->packing)),
           rows(buffer),
           d(in, packed, buffer),
-          ticker(pass->control, index == 0, pass->chains->n_labels),
+          ticker(pass->control, index == 0, pass->chains->n_labels, D::kSlower),
           worker{d,
                  ticker,
                  pass->keep[index],
@@ -209,8 +209,11 @@ class LongIslands {
             w.status = vs::kNoMemory;
             if (parts_) {
                 parallel(&LongIslands::blank_piece, s_.n_tallies());
-                w.status = rounds(w, c, pieces);
-                if (w.status == vs::kOk) parallel(&LongIslands::tally_piece, s_.n_tallies());
+                w.status = failed() ? failure() : rounds(w, c, pieces);
+                if (w.status == vs::kOk) {
+                    parallel(&LongIslands::tally_piece, s_.n_tallies());
+                    w.status = failure();
+                }
             }
         }
         c.full = w.full + full_.load();
@@ -434,9 +437,11 @@ class LongIslands {
     void refresh_piece(IslandWorker<D>& w, int64_t q) { s_.refresh(w, list_[q], count_[q]); }
 
     using Piece = void (LongIslands::*)(IslandWorker<D>&, int64_t);
+    // A call that was stopped has skipped pieces: what they were to write must not be read.
     void parallel(Piece piece, int64_t count) {
         piece_ = piece;
         pass_->parallel(pass_->self, &LongIslands::trampoline, this, count);
+        if (pass_->control->stop.load()) status_->store(vs::kCancelled);
     }
     static void trampoline(void* self, int64_t index, int worker) {
         LongIslands& o = *static_cast<LongIslands*>(self);

@@ -39,21 +39,37 @@ static double max_finite(int dtype, const void* x, int64_t n) {
 }
 
 template <class T>
-static int64_t find_bad_in(const T* x, int64_t n) {
+static int64_t find_bad_in(const T* x, int64_t n, T largest) {
     using V = Vec<T>;
-    int64_t i = 0;
-    for (; i + V::N <= n; i += V::N) {
-        if (V::load(x + i).any_bad()) break;
-    }
-    for (; i < n; ++i) {
-        if (!(x[i] <= -ExpConst<T>::kMostNegative)) return i;
+    constexpr int64_t kBlock = 4096;
+    const V zero = V::set1(T(0)), lowest = V::set1(ExpConst<T>::kMostNegative);
+    const auto good = [largest](T v) {
+        return v <= largest && (v >= -largest || v < ExpConst<T>::kMostNegative);
+    };
+    for (int64_t first = 0; first < n; first += kBlock) {
+        const int64_t last = n - first < kBlock ? n : first + kBlock;
+        bool bad = false;
+        V top = zero;
+        int64_t i = first;
+        for (; i + V::N <= last; i += V::N) {
+            const V v = V::load(x + i);
+            bad |= v.any_bad();
+            const V finite = V::where_ge(v, lowest, v);  // 0 for -inf
+            top = V::max(top, V::max(finite, zero - finite));
+        }
+        bad |= !(top.hmax() <= largest);
+        for (; i < last; ++i) bad |= !good(x[i]);
+        for (i = first; bad && i < last; ++i) {
+            if (!good(x[i])) return i;
+        }
     }
     return -1;
 }
 
 static int64_t find_bad(int dtype, const void* x, int64_t n) {
-    return dtype == vs::kFloat32 ? find_bad_in(static_cast<const float*>(x), n)
-                                 : find_bad_in(static_cast<const double*>(x), n);
+    return dtype == vs::kFloat32
+               ? find_bad_in(static_cast<const float*>(x), n, static_cast<float>(vs::kLargest32))
+               : find_bad_in(static_cast<const double*>(x), n, vs::kLargest64);
 }
 
 // Calls f with a null pointer of the arithmetic's type.

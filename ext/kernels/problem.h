@@ -6,6 +6,10 @@
 
 namespace vs {
 
+// The largest magnitude of a finite log-potential. No sum of several over a chain of any length
+// can overflow, nor the difference of two such sums: what is finite stays so.
+constexpr double kLargest32 = 1e28, kLargest64 = 1e290;
+
 enum DType : int { kFloat32 = 0, kFloat64 = 1 };
 
 // A batch of B chains laid end to end. Arrays are C-contiguous and validated.

@@ -41,7 +41,7 @@ struct ExactPass {
     void* pairwise;                                 // (edges, K, K) or null
     int64_t pairwise_first = 0, pairwise_last = 0;  // edges wanted
     double* expectations;                           // (chunks, K, K), one per task, or null
-    double *log_forward, *log_outgoing, *log_mass;  // see Request, or null
+    double *log_forward, *log_outgoing;             // see Request, or null
     double* log_z;                                  // (B,)
     int32_t* status;                                // (B,)
     Scratch* scratch;                               // one per worker
@@ -93,7 +93,8 @@ struct Level {
     // the columns of the sequence.
     void (*sample)(int arithmetic, ExactPass* pass, int64_t which, int64_t size,
                    const double* uniforms, int64_t* states, int worker);
-    int64_t (*find_bad)(int dtype, const void* x, int64_t n);  // first NaN or +inf, or -1
+    // First NaN, +inf or finite number beyond kLargest, or -1.
+    int64_t (*find_bad)(int dtype, const void* x, int64_t n);
     // packed: transition in tiles padded with -inf (see pack_scores), or null.
     void (*viterbi)(const Chains* c, const void* packed, int64_t sequence, int64_t* states,
                     double* score, Scratch* scratch, Control* control, int caller);

@@ -8,8 +8,10 @@ namespace VS_NS {
 
 class Ticker {
   public:
-    Ticker(vs::Control* control, bool caller, int64_t labels) : control_(control), caller_(caller) {
-        const int64_t cost = labels * labels + 64 * labels;
+    // slower: how many times longer than a linear message of the same size one takes.
+    Ticker(vs::Control* control, bool caller, int64_t labels, int64_t slower = 1)
+        : control_(control), caller_(caller) {
+        const int64_t cost = slower * (labels * labels + 64 * labels);
         every_ = 16 * 1024 * 1024 / cost + 1;
         left_ = every_;
     }

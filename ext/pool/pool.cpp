@@ -1,8 +1,10 @@
 #include "pool/pool.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -35,45 +37,66 @@ void pause_cpu() {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{100};  // how long an idle worker stays awake
 
-// Ready tasks of one worker: the owner takes the newest, thieves the oldest. A short lock is
-// enough: tasks are tens of microseconds.
+// Ready tasks of one worker, a list through `links` (two per task, of the whole job): the owner
+// takes the newest, thieves the oldest. A short lock is enough: tasks are tens of microseconds.
 struct alignas(64) Ready {
     std::atomic_flag lock = ATOMIC_FLAG_INIT;
-    std::vector<int64_t> tasks;
-    size_t head = 0;
+    int64_t* links = nullptr;
+    int64_t oldest = -1, newest = -1;
     std::atomic<int64_t> size{0};
 
     void push(int64_t t) {
         guard();
-        tasks.push_back(t);
+        older(t) = newest;
+        newer(t) = -1;
+        (newest < 0 ? oldest : newer(newest)) = t;
+        newest = t;
         size.fetch_add(1, std::memory_order_release);
         lock.clear(std::memory_order_release);
     }
-    int64_t take(bool oldest) {
+    int64_t take(bool first) {
         if (size.load(std::memory_order_acquire) == 0) return -1;
         guard();
-        int64_t t = -1;
-        if (head < tasks.size()) {
-            if (oldest) {
-                t = tasks[head++];
-            } else {
-                t = tasks.back();
-                tasks.pop_back();
-            }
+        const int64_t t = first ? oldest : newest;
+        if (t >= 0) {
+            const int64_t before = older(t), after = newer(t);
+            (before < 0 ? oldest : newer(before)) = after;
+            (after < 0 ? newest : older(after)) = before;
             size.fetch_sub(1, std::memory_order_relaxed);
-            if (head == tasks.size()) {
-                tasks.clear();
-                head = 0;
-            }
         }
         lock.clear(std::memory_order_release);
         return t;
     }
 
   private:
+    int64_t& older(int64_t t) { return links[2 * t]; }
+    int64_t& newer(int64_t t) { return links[2 * t + 1]; }
     void guard() {
         while (lock.test_and_set(std::memory_order_acquire)) pause_cpu();
     }
+};
+
+// Lets the calling thread hear signals, deadlines and progress between tasks. After tasks that are
+// so short that reading the clock would be felt, it looks at one in several.
+class Poller {
+  public:
+    explicit Poller(Control* control) : control_(control) {}
+    void look() {
+        if (!control_->poll || --left_ > 0) return;
+        const auto now = Clock::now();
+        stride_ = now - last_ < kShort ? std::min(2 * stride_, 16) : 1;
+        left_ = stride_;
+        last_ = now;
+        if (now < due_) return;
+        due_ = now + kEvery;
+        if (control_->poll(control_->arg)) control_->stop.store(1);
+    }
+
+  private:
+    static constexpr std::chrono::microseconds kShort{50}, kEvery{5000};
+    Control* control_;
+    Clock::time_point due_{}, last_{};  // the first look is due
+    int stride_ = 1, left_ = 1;
 };
 
 struct Job {
@@ -85,7 +108,8 @@ struct Job {
     std::unique_ptr<std::atomic<int32_t>[]> waits;
     std::vector<int64_t> roots;
     std::unique_ptr<Ready[]> ready;
-    std::atomic<int64_t> next{0};  // ticket into the roots
+    std::unique_ptr<int64_t[]> links;  // of the lists in `ready`: tasks allocate nothing
+    std::atomic<int64_t> next{0};      // ticket into the roots
     std::atomic<int64_t> remaining{0};
 
     void execute(int64_t t, int worker) {
@@ -115,12 +139,13 @@ struct Job {
     }
     // Works until nothing is left, or (tasks without order) until nothing is left to start.
     void work(int worker, bool caller) {
-        auto last = Clock::now();
+        Poller poller(control);
         int idle = 0;
         while (remaining.load(std::memory_order_acquire) > 0) {
             const int64_t t = find(worker);
             if (t >= 0) {
                 execute(t, worker);
+                if (caller) poller.look();
                 idle = 0;
                 continue;
             }
@@ -128,11 +153,7 @@ struct Job {
             pause_cpu();
             if (++idle % 64 == 0) {
                 if (idle > 4096) std::this_thread::yield();
-                const auto now = Clock::now();
-                if (caller && control->poll && now - last > std::chrono::milliseconds(5)) {
-                    last = now;
-                    if (control->poll(control->arg)) control->stop.store(1);
-                }
+                if (caller) poller.look();
             }
         }
     }
@@ -141,9 +162,10 @@ struct Job {
 class Pool {
   public:
     bool run(Job& job) {
-        std::unique_lock<std::mutex> own(busy_, std::try_to_lock);
-        if (!own.owns_lock()) return false;
+        // Not a mutex: the thread that runs a job may ask again from within it (see Control::poll).
+        if (busy_.exchange(true)) return false;
         start(job.threads - 1);
+        job.threads = std::min(job.threads, threads_ + 1);
         job_.store(&job);
         epoch_.fetch_add(1);
         if (parked_.load() > 0) {
@@ -153,15 +175,22 @@ class Pool {
         job.work(0, true);
         job_.store(nullptr);
         while (active_.load() > 0) pause_cpu();
+        busy_.store(false);
         return true;
     }
 
   private:
+    // Where the system gives no more threads, those that there are do the work.
     void start(int helpers) {
-        while (static_cast<int>(threads_) < helpers) {
-            const int worker = ++threads_;
+        while (threads_ < helpers) {
+            const int worker = threads_ + 1;
             const uint64_t seen = epoch_.load();
-            std::thread([this, worker, seen] { loop(worker, seen); }).detach();
+            try {
+                std::thread([this, worker, seen] { loop(worker, seen); }).detach();
+            } catch (const std::exception&) {
+                return;
+            }
+            threads_ = worker;
         }
     }
     void loop(int worker, uint64_t seen) {
@@ -188,7 +217,8 @@ class Pool {
         }
     }
 
-    std::mutex busy_, mutex_;
+    std::atomic<bool> busy_{false};
+    std::mutex mutex_;
     std::condition_variable wake_;
     std::atomic<Job*> job_{nullptr};
     std::atomic<uint64_t> epoch_{0};
@@ -272,12 +302,15 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
     job.task = task;
     job.context = context;
     job.control = control;
+    threads = static_cast<int>(std::min<int64_t>(threads, plan.n));
     job.threads = threads;
     job.remaining.store(plan.n);
     if (threads > 1 && plan.n > 1) {
         if (plan.waits) {
             job.waits.reset(new std::atomic<int32_t>[static_cast<size_t>(plan.n)]);
             job.ready.reset(new Ready[static_cast<size_t>(threads)]);
+            job.links.reset(new int64_t[2 * static_cast<size_t>(plan.n)]);
+            for (int w = 0; w < threads; ++w) job.ready[w].links = job.links.get();
             for (int64_t t = 0; t < plan.n; ++t) {
                 job.waits[t].store(plan.waits[t], std::memory_order_relaxed);
                 if (plan.waits[t] == 0) job.roots.push_back(t);
@@ -286,9 +319,10 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
         if (pool().run(job)) return;
     }
     // The order of a plan is an order to run it in.
+    Poller poller(control);
     for (int64_t t = 0; t < plan.n && !control->stop.load(std::memory_order_relaxed); ++t) {
         task(context, t, 0);
-        if (control->poll && t % 64 == 63 && control->poll(control->arg)) control->stop.store(1);
+        poller.look();
     }
 }
 

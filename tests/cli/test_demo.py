@@ -61,6 +61,11 @@ def test_help_says_what_is_measured() -> None:
     assert result.exit_code == 0
     for word in ("tokens/s", "agree", "gold", "islands", "--threads", "--zeta"):
         assert word in result.output
+    assert "\\b" not in result.output
+    # The table keeps its lines.
+    lines = [line.strip() for line in result.output.splitlines()]
+    for start in ("tokens/s ", "agree ", "gold ", "error ", "islands ", "full msgs "):
+        assert any(line.startswith(start) for line in lines), start
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from checks import assert_same_bits, chain, refused
-from hypothesis import given, settings
+from children import run
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles import (
     Arrays,
@@ -18,7 +21,7 @@ from oracles import (
     slices_of,
     tolerance,
 )
-from strategies import chains, random_chain
+from strategies import chains, examples, random_chain
 
 import valuesparse as vs
 
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.simd
 
 
 @given(chains(max_labels=4, max_length=5))
-@settings(max_examples=300)
+@examples(300)
 def test_best_of_all(model: Arrays) -> None:
     if first_infeasible(model) is not None:
         with refused(vs.InfeasibleError) as info:
@@ -52,7 +55,7 @@ def test_best_of_all(model: Arrays) -> None:
 
 
 @given(chains(max_labels=3, max_length=4, max_sequences=3), st.integers(1, 30))
-@settings(max_examples=300)
+@examples(300)
 def test_n_best_of_all(model: Arrays, k: int) -> None:
     if first_infeasible(model) is not None:
         with refused(vs.InfeasibleError):
@@ -165,6 +168,31 @@ def test_batch_equals_singles_and_threads_never_show(rng: np.random.Generator, d
 def test_bad_n_best(bad: object) -> None:
     with pytest.raises((ValueError, TypeError), match="n_best"):
         vs.decode(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))), n_best=bad)
+
+
+OUT_OF_MEMORY = """
+import resource, sys
+import numpy as np
+import valuesparse as vs
+rng = np.random.default_rng(0)
+model = vs.Chain(rng.normal(size=(8000, 50)), rng.normal(size=(50, 50)), lengths=[2000] * 4)
+vs.decode(model, n_best=2, threads=2)
+pages = int(open("/proc/self/statm").read().split()[0])
+room = pages * resource.getpagesize() + (256 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+for threads in (1, 2):
+    try:
+        vs.decode(model, n_best=400, threads=threads)
+    except MemoryError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+def test_n_best_without_memory_is_a_memory_error() -> None:
+    done = run(OUT_OF_MEMORY)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("not enough memory") == 2
 
 
 def test_best_agrees_with_log_prob(rng: np.random.Generator) -> None:

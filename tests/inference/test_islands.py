@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from checks import assert_islands, assert_same_bits, assert_same_result, chain, refused
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles import (
     Answer,
@@ -17,7 +17,7 @@ from oracles import (
     solve,
     tolerance,
 )
-from strategies import bio_chain, bio_transitions, chains, peaked_chain, random_chain
+from strategies import bio_chain, bio_transitions, chains, examples, peaked_chain, random_chain
 
 import valuesparse as vs
 
@@ -27,7 +27,7 @@ ZETAS = [0.0, 0.2, 0.5, 0.7, 0.9, 0.95, 0.999, 1 - 1e-12]
 
 
 @given(chains(), st.sampled_from(ZETAS), st.sampled_from([None, None, 0, 1, 2, 5]))
-@settings(max_examples=400)
+@examples(400)
 def test_any_model(model: Arrays, zeta: float, revisit: int | None) -> None:
     dead = first_infeasible(model)
     if dead is not None:

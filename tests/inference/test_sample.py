@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from checks import assert_same_bits, chain, refused
-from hypothesis import given, settings
+from hypothesis import given
 from oracles import (
     Arrays,
     enumerate_chain,
@@ -17,7 +17,7 @@ from oracles import (
     tolerance,
 )
 from scipy import stats
-from strategies import chains, random_chain
+from strategies import chains, examples, random_chain
 
 import valuesparse as vs
 
@@ -71,7 +71,7 @@ def test_draws_are_independent(rng: np.random.Generator) -> None:
 
 
 @given(chains(max_labels=3, max_length=4))
-@settings(max_examples=100)
+@examples(100)
 def test_never_draws_what_is_forbidden(model: Arrays) -> None:
     if first_infeasible(model) is not None:
         with refused(vs.InfeasibleError):
@@ -128,7 +128,7 @@ def test_bad_rng(bad: object) -> None:
 
 
 @given(chains(max_labels=3, max_length=4, max_sequences=1))
-@settings(max_examples=150)
+@examples(150)
 def test_log_prob_of_every_configuration(model: Arrays) -> None:
     if first_infeasible(model) is not None or not len(model.unary):
         return

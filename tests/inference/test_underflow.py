@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checks import assert_exact, assert_islands, chain
-from oracles import Arrays, sequences, solve, tolerance
+from checks import assert_distribution, assert_exact, assert_islands, chain
+from oracles import Arrays, first_infeasible, sequences, solve, tolerance
 from strategies import random_chain
 
 import valuesparse as vs
@@ -215,6 +215,58 @@ def test_widened_sequences_are_counted(rng: np.random.Generator, dtype: type) ->
     r = vs.infer(chain(wild))
     assert_exact(wild, r, multiple=4)
     assert r.stats["sequences_widened"] >= 1
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+@pytest.mark.parametrize("per_edge", [False, True])
+def test_the_largest_scores_stay_finite(
+    share: float, forbidden: float, per_edge: bool, dtype: type, rng: np.random.Generator
+) -> None:
+    # Digits are lost with such scores, but never a configuration: no NaN, no infinite number.
+    largest = 1e28 if dtype == np.float32 else 1e290
+    for k in (1, 2, 3, 9, 17):
+        model = random_chain(
+            rng, [1, 2, 40, 0, 300], k, forbidden=forbidden, per_edge=per_edge, masks=forbidden > 0
+        )
+        for table in (model.unary, model.transition, model.start, model.end):
+            huge = (rng.random(table.shape) < share) & np.isfinite(table)
+            table[huge] = largest * rng.choice([-1.0, 1.0, 0.5, -0.999], size=huge.sum())
+        model = model.astype(dtype)
+        made = chain(model)
+        dead = first_infeasible(model)
+        if dead is not None:
+            for call in (vs.infer, vs.decode, lambda made: vs.decode(made, n_best=2)):
+                with pytest.raises(vs.InfeasibleError) as info:
+                    call(made)
+                assert (info.value.sequence, info.value.position) == dead
+            continue
+        d, several = vs.decode(made), vs.decode(made, n_best=3)
+        assert np.isfinite(d.score).all()
+        assert np.isfinite(several.score[0]).all()
+        assert (several.score < np.inf).all()
+        assert (several.score[0] >= d.score - 1e-6 * np.abs(d.score)).all()
+        for zeta in (1.0, 0.9, 0.0):
+            r = vs.infer(made, zeta=zeta)
+            assert_distribution(model, r)
+            pairwise = r.pairwise()
+            assert np.isfinite(pairwise).all()
+            np.testing.assert_allclose(pairwise.sum(axis=(1, 2)), 1, rtol=1e-4)
+            assert np.isfinite(r.expectations()).all()
+            assert np.isfinite(r.entropy()).all()
+        assert np.isfinite(vs.log_prob(made, d.states)).all()
+        draws = vs.sample(made, 3, 0)
+        assert (vs.log_prob(made, draws[0]) > -np.inf).all()
+
+
+def test_viterbi_keeps_what_falls_behind_for_long(dtype: type) -> None:
+    # Label 1 loses all that a score can lose, again and again, and is all that is left at the end.
+    largest = dtype(1e28 if dtype == np.float32 else 1e290)
+    unary = np.zeros((5000, 2), dtype)
+    unary[:, 0], unary[:, 1] = largest, -largest
+    d = vs.decode(vs.Chain(unary, regimes(1, 2, NEVER).astype(dtype), end=[NEVER, dtype(0)]))
+    np.testing.assert_array_equal(d.states, 1)
+    np.testing.assert_allclose(d.score, 5000 * -float(largest), rtol=1e-6)
 
 
 def test_all_else_computed_on_underflows(dtype: type) -> None:

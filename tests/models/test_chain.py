@@ -141,6 +141,26 @@ def test_nan_and_plus_inf_are_named(bad: float, word: str, dtype: type) -> None:
         vs.Chain(**kwargs)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "largest"), [(np.float32, "1e+28"), (np.float64, "1e+290")], ids=["f32", "f64"]
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_finite_numbers_too_large_to_add_are_named(dtype: type, largest: str, sign: int) -> None:
+    limit = dtype(float(largest))
+    table = np.zeros((30, 30), dtype)
+    table[::3] = sign * limit
+    vs.Chain(table, table, start=table[0], end=table[0])
+    for row, column in ((0, 0), (7, 3), (29, 29)):
+        for value in (np.nextafter(limit, dtype(np.inf)), np.finfo(dtype).max):
+            bad = table.copy()
+            bad[row, column] = sign * value
+            for name in ("unary", "transition"):
+                with refused(ValueError, f"{name}[{row}, {column}]", largest, "-inf"):
+                    vs.Chain(**{"unary": table, "transition": table, name: bad})
+            with refused(ValueError, f"end[{column}]", largest, "-inf"):
+                vs.Chain(table, table, end=bad[row])
+
+
 def test_first_bad_number_is_the_one_named() -> None:
     unary = np.zeros((1000, 5))
     unary[[17, 800], [4, 2]] = np.nan
@@ -148,9 +168,44 @@ def test_first_bad_number_is_the_one_named() -> None:
         vs.Chain(unary, np.zeros((5, 5)))
 
 
-def test_bad_number_in_a_list_names_unary() -> None:
-    with refused(ValueError, "unary"):
-        vs.Chain([np.zeros((2, 2)), np.full((3, 2), np.nan)], np.zeros((2, 2)))
+def test_bad_number_in_a_list_is_named_where_it_was_given() -> None:
+    second = np.zeros((3, 2))
+    second[1, 1] = np.nan
+    with refused(ValueError, "unary[1][1, 1]"):
+        vs.Chain([np.zeros((2, 2)), second], np.zeros((2, 2)))
+    huge = np.full((3, 2), 2e28, np.float32)  # fine in float64, which the transition asks for
+    vs.Chain([huge, huge], np.zeros((2, 2)))
+    with refused(ValueError, "unary[0][0, 0]"):
+        vs.Chain([huge, huge], np.zeros((2, 2), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("word", "kwargs"),
+    [
+        ("unary[0]", {"unary": [np.zeros(2), np.zeros((3, 2))]}),
+        ("unary[1]", {"unary": [np.zeros((3, 2)), np.zeros(2)]}),
+        ("unary[1]", {"unary": [np.zeros((3, 2)), [[1, 2], [3]]]}),
+        ("unary", {"unary": [[1, 2], [3]]}),
+        ("unary", {"unary": [[1, 2], np.zeros((3, 2))]}),
+        ("unary[0]", {"unary": [[[1, 2], [3]], [[1, 2]]]}),
+        ("transition", {"transition": [[1, 2], [3]]}),
+        ("start", {"start": [1, [2, 3]]}),
+        ("lengths", {"lengths": [1, [2, 3]]}),
+        ("allowed", {"allowed": [np.ones((2, 2), bool), np.ones((3, 2), bool)]}),
+    ],
+)
+def test_ragged_arrays_name_the_argument(word: str, kwargs: dict) -> None:
+    with refused(ValueError, word, "shape"):
+        vs.Chain(**{"unary": np.zeros((5, 2)), "transition": np.zeros((2, 2)), **kwargs})
+    chain = vs.Chain(np.zeros((5, 2)), np.zeros((2, 2)))
+    for call in (chain.conditioned, lambda states: vs.log_prob(chain, states)):
+        with refused(ValueError, "states", "shape"):
+            call([1, [2, 3]])
+
+
+def test_no_rows_at_all_says_what_shape_they_have() -> None:
+    with refused(ValueError, "unary", "(0, K)"):
+        vs.Chain([], np.zeros((2, 2)))
 
 
 def test_minus_inf_is_fine() -> None:

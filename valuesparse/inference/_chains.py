@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
+from valuesparse._validation import as_array
 from valuesparse.errors import DeadlineError, InfeasibleError
 from valuesparse.models import Chain
 from valuesparse.results import ChainResult
@@ -70,7 +71,7 @@ def sample(
 
 def score(model: Chain, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given labels, per sequence (B,)."""
-    y = np.asarray(states)
+    y = as_array("states", states)
     n = model.n_positions
     if y.shape != (n,):
         raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
@@ -135,11 +136,10 @@ def iter_edge_marginals(
     """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages."""
     n, k = model.n_positions, model.n_labels
     log_forward, log_outgoing = np.empty((n, k)), np.empty((n, k))
-    log_mass = np.empty(n)
+    log_z = np.empty(model.n_sequences)
     infeasible = _chain.log_messages(
-        model._batch, resolve(threads), np.empty(model.n_sequences),
-        log_forward, log_outgoing, log_mass,
-    )  # fmt: skip
+        model._batch, resolve(threads), log_z, log_forward, log_outgoing
+    )
     if infeasible is not None:
         raise InfeasibleError(*infeasible)
     inner = np.ones(n, dtype=bool)
@@ -150,5 +150,9 @@ def iter_edge_marginals(
         t = model.transition
         if t.ndim == 3:
             t = t[first : first + at.size]
-        scores = log_forward[at, :, None] + t + log_outgoing[at, None, :]
-        yield np.exp(scores - log_mass[at, None, None])
+        scores = log_forward[at, :, None] + t
+        scores += log_outgoing[at, None, :]
+        scores -= scores.max(axis=(1, 2), keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=(1, 2), keepdims=True)
+        yield scores

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
-from valuesparse._validation import as_lengths, as_potentials, as_reals
+from valuesparse._validation import as_array, as_lengths, as_potentials, as_reals
 
 __all__ = ["Chain"]
 
@@ -53,8 +53,8 @@ class Chain:
     Raises
     ------
     ValueError
-        For NaN, +inf, wrong shapes, K = 0 or lengths that do not sum to N; the message names
-        the argument and the index.
+        For NaN, +inf, finite numbers beyond ±1e290 (float64) or ±1e28 (float32), wrong shapes,
+        K = 0 or lengths that do not sum to N; the message names the argument and the index.
     TypeError
         For complex, text or object arrays.
 
@@ -114,13 +114,18 @@ class Chain:
         end: npt.ArrayLike | None = None,
         allowed: npt.ArrayLike | None = None,
     ) -> None:
-        rows, given = _join(unary, lengths)
+        rows, given, parts = _join(unary, lengths)
         steps = as_reals("transition", transition)
         dtype = np.promote_types(rows.dtype, steps.dtype)
         for name, value in (("start", start), ("end", end)):
             if value is not None:
                 dtype = np.promote_types(dtype, as_reals(name, value).dtype)
-        u = as_potentials("unary", rows, dtype)
+        try:
+            u = as_potentials("unary", rows, dtype)
+        except ValueError:
+            for i, part in enumerate(parts):  # in the numbering of the caller
+                as_potentials(f"unary[{i}]", part, dtype)
+            raise
         n, k = u.shape
         if given is None:
             size = np.array([n], dtype=np.int64)
@@ -193,7 +198,7 @@ class Chain:
         array([[1.  , 0.  ],
                [0.75, 0.25]])
         """
-        held = np.asarray(states)
+        held = as_array("states", states)
         if held.shape != (self.n_positions,) or held.dtype.kind not in "iu":
             raise ValueError(
                 f"states must be integers of shape {(self.n_positions,)}, got {held.dtype} "
@@ -230,26 +235,37 @@ def _rebuild(
     return Chain(unary, transition, lengths, start=start, end=end, allowed=allowed)
 
 
-def _join(unary: Any, lengths: Any) -> tuple[Array, Any]:
-    """One (N, K) array and the lengths, from either form of `unary`."""
-    if isinstance(unary, (list, tuple)) and unary and np.ndim(unary[0]) == 2:
+def _join(unary: Any, lengths: Any) -> tuple[Array, Any, list[Array]]:
+    """One (N, K) array, the lengths, and the parts joined, from either form of `unary`."""
+    parts: list[Array] = []
+    if _holds_arrays(unary):
         if lengths is not None:
             raise ValueError("lengths must not be given when unary is a sequence of arrays")
         parts = [as_reals(f"unary[{i}]", part) for i, part in enumerate(unary)]
+        k = next((part.shape[1] for part in parts if part.ndim == 2), "K")
         for i, part in enumerate(parts):
-            if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
-                raise ValueError(
-                    f"unary[{i}] must have shape (n, {parts[0].shape[1]}), got {part.shape}"
-                )
+            if part.ndim != 2 or part.shape[1] != k:
+                raise ValueError(f"unary[{i}] must have shape (n, {k}), got {part.shape}")
         rows = np.concatenate(parts)
         lengths = np.array([part.shape[0] for part in parts], dtype=np.int64)
     else:
         rows = as_reals("unary", unary)
     if rows.ndim != 2:
-        raise ValueError(f"unary must have shape (N, K), got {rows.shape}")
+        hint = "; without any position it has shape (0, K)" if rows.size == 0 else ""
+        raise ValueError(f"unary must have shape (N, K), got {rows.shape}{hint}")
     if rows.shape[1] == 0:
         raise ValueError(f"unary must have at least one label, got shape {rows.shape}")
-    return rows, lengths
+    return rows, lengths, parts
+
+
+def _holds_arrays(unary: Any) -> bool:
+    """Whether `unary` is a sequence of (n_i, K) arrays rather than of rows."""
+    if not isinstance(unary, (list, tuple)) or not unary:
+        return False
+    # A list of rows is not looked through, unless it begins like one and does not go on so.
+    if isinstance(unary[0], np.ndarray):
+        return any(np.ndim(part) == 2 for part in unary if isinstance(part, np.ndarray))
+    return as_array("unary[0]", unary[0]).ndim == 2
 
 
 def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None:
@@ -264,7 +280,7 @@ def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None
 def _mask(value: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     if value is None:
         return None
-    array = np.asarray(value)
+    array = as_array("allowed", value)
     if array.dtype != np.bool_:
         raise TypeError(f"allowed must be boolean, got dtype {array.dtype}")
     if array.shape != shape:

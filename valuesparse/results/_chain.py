@@ -19,11 +19,12 @@ __all__ = ["ChainResult"]
 
 Array = npt.NDArray[Any]
 
+_BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
 _SOLVED = "a chain is solved exactly by two passes"
 
 
 class ChainResult(Result):
-    """Marginals of a chain model, and how they came about.
+    """Marginals of a chain model, and how they came about; its arrays are read-only.
 
     Attributes
     ----------
@@ -103,6 +104,16 @@ class ChainResult(Result):
             converged=unsettled == 0,
             stats=stats,
         )
+        self._freeze()
+
+    def _freeze(self) -> None:
+        # What is computed when asked reads these arrays.
+        for array in (self.marginals, self.log_z, self.islands):
+            array.flags.writeable = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._freeze()
 
     def _conditioned(self) -> Chain:
         if self.method == "exact" or not np.any(self.islands >= 0):
@@ -152,15 +163,17 @@ class ChainResult(Result):
         block = edge_marginals(piece, threads, (low - first, high - first))
         return block if wanted.step == 1 else np.ascontiguousarray(block[_within(wanted, low)])
 
-    def iter_pairwise(self, block: int = 1024, *, threads: int | None = None) -> Iterator[Array]:
+    def iter_pairwise(
+        self, block: int | None = None, *, threads: int | None = None
+    ) -> Iterator[Array]:
         """Yield pairwise marginals, `block` edges at a time, to spare memory.
 
         One pass computes messages, (N, K) twice; edges are then made block by block.
 
         Parameters
         ----------
-        block : int, default 1024
-            Number of edges per array, at least 1.
+        block : int, optional
+            Number of edges per array, at least 1; by default 1024, or as many as have 2²² entries.
         threads : int, optional
             At least 1.
 
@@ -179,7 +192,11 @@ class ChainResult(Result):
         """
         from valuesparse.inference._chains import iter_edge_marginals
 
-        size = as_count("block", block, at_least=1)
+        k = self._model.n_labels
+        if block is None:
+            size = max(1, min(1024, _BLOCK_ENTRIES // k**2))
+        else:
+            size = as_count("block", block, at_least=1)
         for part in iter_edge_marginals(self._conditioned(), threads, size):
             yield part.astype(self._model.dtype, copy=False)
 
@@ -256,7 +273,7 @@ class ChainResult(Result):
         position = np.arange(self._model.n_positions) - self._model._offset[sequence]
         index = pandas.MultiIndex.from_arrays([sequence, position], names=["sequence", "position"])
         columns = range(self._model.n_labels) if labels is None else list(labels)
-        return pandas.DataFrame(self.marginals, index=index, columns=columns)
+        return pandas.DataFrame(self.marginals, index=index, columns=columns, copy=True)
 
     def __repr__(self) -> str:
         n, k = self.marginals.shape

@@ -38,10 +38,12 @@ class Plan:
 
 
 def plan(model: Chain, *, threads: int | None = None) -> Plan:
-    """Return the schedule that ``infer(model, threads=threads)`` runs.
+    """Return the schedule that ``infer(model, threads=threads)`` runs, with ``zeta=1``.
 
-    It is built by the code that runs it: with one thread the tasks are done in order, with more
-    the pool drains them, and `simulate` runs the same arrays on virtual cores.
+    Calls with islands have no plan: what they run is found on the way. `chain_schedule` has the
+    schedule of their messages afterwards. This one is built by the code that runs it: with one
+    thread the tasks are done in order, with more the pool drains them, and `simulate` runs the same
+    arrays on virtual cores.
 
     Parameters
     ----------
