@@ -6,7 +6,7 @@ Where things are:
 - ``demo``: ``valuesparse demo``, which calls the modules below in order.
 - ``_corpus``: the Hong Kong Cantonese Corpus and its split; ``_features``: attributes of words.
 - ``_training``: a CRF trained by python-crfsuite; ``_measure``: speed, agreement and errors.
-- ``_report``: what the terminal shows; ``_plots``: the PNG; ``_extras``: what is not installed.
+- ``_report``: what the terminal shows; ``_plots``: the PNG.
 
 Only ``_group`` and the command modules need click, so importing this package needs nothing
 beyond valuesparse itself.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 
-from valuesparse.cli._extras import MissingExtraError, require
+from valuesparse._extras import MissingExtraError, require
 
 __all__ = ["main"]
 
