@@ -1,8 +1,10 @@
-"""The command line: ``valuesparse demo`` and what comes after it.
+"""The command line: ``valuesparse solve``, ``info`` and ``demo``.
 
 Where things are:
 
 - ``_group``: the click group; a new command is registered there.
+- ``solve``, ``info``: questions to model files; ``_models``: what they share;
+  ``_engine``: every call into inference on graphs.
 - ``demo``: ``valuesparse demo``, which calls the modules below in order.
 - ``_corpus``: the Hong Kong Cantonese Corpus and its split; ``_features``: attributes of words.
 - ``_training``: a CRF trained by python-crfsuite; ``_measure``: speed, agreement and errors.

@@ -289,8 +289,10 @@ def read_uai_evidence(source: Source, *, sample: int | None = None) -> dict[int,
     Examples
     --------
     >>> from valuesparse.io import read_uai_evidence
-    >>> read_uai_evidence(b"2  0 1  7 0"), read_uai_evidence(b"1\n2  0 1  7 0"), read_uai_evidence(b"0")
-    ({0: 1, 7: 0}, {0: 1, 7: 0}, {})
+    >>> read_uai_evidence(b"2  0 1  7 0"), read_uai_evidence(b"1\n2  0 1  7 0")
+    ({0: 1, 7: 0}, {0: 1, 7: 0})
+    >>> read_uai_evidence(b"0")
+    {}
     """
     tokens = Tokens(read_bytes(source))
     tokens.read_numbers()
@@ -332,13 +334,13 @@ def _no_layout(tokens: Tokens) -> TextFormatError:
     )
 
 
-def write_uai_evidence(evidence: Mapping[int, Any], target: Target) -> None:
+def write_uai_evidence(evidence: Mapping[Any, Any], target: Target) -> None:
     r"""Write evidence as the competitions since 2014 do: ``k v1 x1 v2 x2 ...``.
 
     Parameters
     ----------
     evidence : mapping
-        Number of a variable: number of its state.
+        Number of a variable: number of its state, such as `FactorGraph.evidence`.
     target : path or file object
         Where to; a path that ends in ``.gz`` is compressed.
 
@@ -359,8 +361,8 @@ def write_uai_evidence(evidence: Mapping[int, Any], target: Target) -> None:
     for v, state in evidence.items():
         if not isinstance(v, (int, np.integer)) or not isinstance(state, (int, np.integer)):
             raise ValueError(
-                f"evidence[{v!r}] is {state!r}, but evidence files hold numbers of variables and of "
-                "states only"
+                f"evidence[{v!r}] is {state!r}, but evidence files hold only numbers of variables "
+                "and of states"
             )
         words += [int(v), int(state)]
     write_text(target, " ".join(map(str, words)) + "\n")
