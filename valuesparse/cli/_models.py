@@ -26,7 +26,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[int]):
     """A number of bytes with a unit: 800MB, 8GB, 7.5GiB."""
 
     name = "size"
@@ -96,7 +96,7 @@ def one_line_errors(path: Path) -> Iterator[None]:
         raise click.ClickException(f"{where}: {error.strerror or error}") from error
     except (ValueError, MemoryError) as error:
         text = " ".join(str(error).split()) or "not enough memory"
-        raise click.ClickException(text) from error
+        raise click.ClickException(f"{path}: {text}") from error
 
 
 def load(
@@ -146,12 +146,12 @@ def _evidence(graph: FactorGraph, path: Path, sample: int | None) -> dict[Any, A
     numbered = all(isinstance(name, int) for name in graph.names)
     for v, state in read_uai_evidence(path, sample=sample).items():
         if not numbered and v >= graph.n_variables:
-            raise ValueError(f"{path}: there is no variable {v}: they are 0 to "
+            raise ValueError(f"there is no variable {v}: they are 0 to "
                              f"{graph.n_variables - 1}")  # fmt: skip
         name = v if numbered else graph.names[v]
         states = graph.states[graph.variable(name)]
         if states is not None and state >= len(states):
-            raise ValueError(f"{path}: variable {name!r} has {len(states)} states, no {state}")
+            raise ValueError(f"variable {name!r} has {len(states)} states, no {state}")
         found[name] = state if states is None else states[state]
     return found
 
@@ -160,15 +160,15 @@ def _json_evidence(graph: FactorGraph, path: Path) -> dict[Any, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON: {error}") from None
+        raise ValueError(f"not JSON: {error}") from None
     if not isinstance(content, dict):
-        raise ValueError(f'{path}: expected an object such as {{"rain": "yes"}}')
+        raise ValueError('expected an object such as {"rain": "yes"}')
     # Keys of JSON are text, names of variables and states may be numbers.
     names = {str(name): name for name in graph.names}
     found = {}
     for key, value in content.items():
         if key not in names:
-            raise ValueError(f"{path}: there is no variable {key!r}")
+            raise ValueError(f"there is no variable {key!r}")
         states = graph.states[graph.variable(names[key])]
         known = {str(state): state for state in states or ()}
         found[names[key]] = value if isinstance(value, list) else known.get(str(value), value)

@@ -76,7 +76,7 @@ def demo(
     show: int,
     seed: int,
 ) -> None:
-    r"""Tag Cantonese: exact, and with ever more words held deterministic (islands).
+    """Tag Cantonese: exact, and with ever more words held deterministic (islands).
 
     Trains a part-of-speech CRF with 95 tags on 90 % of the Hong Kong Cantonese Corpus (shipped
     by pycantonese; python-crfsuite trains), reads the model file with valuesparse and tags the
@@ -100,7 +100,7 @@ def demo(
       full msgs share of the messages that cost K² operations; the rest cost K
 
     Then a few sentences with the tags marked that no island has decided.
-    """
+    """  # noqa: D301 (click takes the backspace itself)
     try:
         require("demo", "rich", "pycrfsuite", "matplotlib")
         _run(output, zetas or ZETAS, threads, sentences, show, seed)

@@ -25,7 +25,7 @@ def info(
     input_format: str | None,
     memory_limit: int | None,
 ) -> None:
-    r"""Say what MODEL holds, what exact inference costs, and what infer would choose and why.
+    """Say what MODEL holds, what exact inference costs, and what infer would choose and why.
 
     MODEL is a .uai, .fg or .bif file, or one of them as .gz. Nothing is computed but the plan.
 
@@ -34,7 +34,7 @@ def info(
       width          variables of the largest clique, less one, after evidence
       clique tables  entries of all tables of the junction tree
       time           of one thread, a rough guess from the number of operations
-    """
+    """  # noqa: D301 (click takes the backspace itself)
     from rich.console import Console
 
     from valuesparse.cli import _engine

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @model_options
 @click.option(
     "--task", "-k", type=click.Choice(["MAR", "PR", "MPE"], case_sensitive=False), default="MAR",
-    show_default=True,
+    metavar="MAR|PR|MPE", show_default=True,
     help="MAR: the marginals of all variables; PR: log10 of the partition function (for a "
     "Bayesian network, of the probability of the evidence); MPE: the most probable states.",
 )  # fmt: skip
@@ -58,7 +58,7 @@ def solve(
     output: Path | None,
     quiet: bool,
 ) -> None:
-    r"""Answer a question about MODEL: a .uai, .fg or .bif file, or one of them as .gz.
+    """Answer a question about MODEL: a .uai, .fg or .bif file, or one of them as .gz.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def solve(
 
     The answer goes to standard output, or to a file; what was done goes to standard error. An
     answer that is not exact says so there, and in JSON.
-    """
+    """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.cli import _engine
     from valuesparse.io._files import write_text
 
