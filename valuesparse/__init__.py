@@ -8,6 +8,16 @@ from importlib.metadata import PackageNotFoundError, version
 from valuesparse import factors
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference import Decoding, JunctionTree, decode, infer, log_prob, sample
+from valuesparse.io import (
+    from_pgmpy,
+    from_pyagrum,
+    read_bif,
+    read_fg,
+    read_uai,
+    to_pgmpy,
+    write_fg,
+    write_uai,
+)
 from valuesparse.models import Chain, FactorGraph
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
@@ -28,10 +38,18 @@ __all__ = [
     "Result",
     "decode",
     "factors",
+    "from_pgmpy",
+    "from_pyagrum",
     "get_num_threads",
     "infer",
     "log_prob",
+    "read_bif",
+    "read_fg",
+    "read_uai",
     "sample",
     "set_num_threads",
     "simd_level",
+    "to_pgmpy",
+    "write_fg",
+    "write_uai",
 ]

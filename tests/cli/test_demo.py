@@ -13,7 +13,7 @@ pytest.importorskip("pycrfsuite", reason="the demo needs the demo extra")
 
 from click.testing import CliRunner, Result
 
-from valuesparse.cli import _extras
+from valuesparse import _extras
 from valuesparse.cli._corpus import EXPECTED, load_hkcancor, size_of, split
 from valuesparse.cli._group import valuesparse
 

@@ -1,12 +1,14 @@
-"""The command line: ``valuesparse demo`` and what comes after it.
+"""The command line: ``valuesparse solve``, ``info`` and ``demo``.
 
 Where things are:
 
 - ``_group``: the click group; a new command is registered there.
+- ``solve``, ``info``: questions to model files; ``_models``: what they share;
+  ``_engine``: every call into inference on graphs.
 - ``demo``: ``valuesparse demo``, which calls the modules below in order.
 - ``_corpus``: the Hong Kong Cantonese Corpus and its split; ``_features``: attributes of words.
 - ``_training``: a CRF trained by python-crfsuite; ``_measure``: speed, agreement and errors.
-- ``_report``: what the terminal shows; ``_plots``: the PNG; ``_extras``: what is not installed.
+- ``_report``: what the terminal shows; ``_plots``: the PNG.
 
 Only ``_group`` and the command modules need click, so importing this package needs nothing
 beyond valuesparse itself.
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import sys
 
-from valuesparse.cli._extras import MissingExtraError, require
+from valuesparse._extras import MissingExtraError, require
 
 __all__ = ["main"]
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from valuesparse.cli._extras import require
+from valuesparse._extras import require
 
 #: What the corpus is, where it comes from and under which licence.
 SOURCE = (
@@ -47,7 +47,7 @@ def load_hkcancor() -> list[Sentence]:
 
     Raises
     ------
-    valuesparse.cli._extras.MissingExtraError
+    valuesparse._extras.MissingExtraError
         When pycantonese is not installed.
 
     Notes

@@ -5,12 +5,15 @@ from __future__ import annotations
 import click
 
 from valuesparse.cli.demo import demo
+from valuesparse.cli.info import info
+from valuesparse.cli.solve import solve
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="valuesparse", prog_name="valuesparse")
 def valuesparse() -> None:
-    """Marginals of discrete chains: every core, and work only where it is still uncertain."""
+    """Marginals of discrete models: every core, and work only where it is still uncertain."""
 
 
-valuesparse.add_command(demo)
+for command in (solve, info, demo):
+    valuesparse.add_command(command)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from valuesparse.cli._extras import require
+from valuesparse._extras import require
 
 #: Stochastic gradient descent reaches in 8 epochs what L-BFGS has not after 40 iterations, and
 #: of c2 in {0.1, 0.3, 1} this one has the best held-out likelihood on HKCanCor.
@@ -43,7 +43,7 @@ def train_crf(
 
     Raises
     ------
-    valuesparse.cli._extras.MissingExtraError
+    valuesparse._extras.MissingExtraError
         When python-crfsuite is not installed.
     """
     require("crf", "pycrfsuite")

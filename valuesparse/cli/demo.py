@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from valuesparse.cli._extras import MissingExtraError, require
+from valuesparse._extras import MissingExtraError, require
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 from valuesparse.io._attributes import Encoded, encode_sequences
 from valuesparse.io._crfsuite_format import parse_model
+from valuesparse.io._files import read_file
 from valuesparse.io.errors import ModelFormatError
 
 if TYPE_CHECKING:
@@ -340,18 +341,7 @@ def read_crfsuite(
         # Read from a copy: what has been checked must not change afterwards.
         data = bytes(source)
     elif isinstance(source, (str, os.PathLike)):
-        data = _read_file(source)
+        data = read_file(source)
     else:
         raise TypeError(f"source must be a path or bytes, not {type(source).__name__}")
     return CrfsuiteModel(*parse_model(data, max_labels))
-
-
-def _read_file(path: str | os.PathLike[str]) -> bytes:
-    """Read a file whole, no further than the size that it has now."""
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size >= 2**32:
-            raise ModelFormatError(
-                "header", 4, f"the file has {size} bytes, but a model has less than 2**32"
-            )
-        return file.read(size)

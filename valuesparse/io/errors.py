@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ModelFormatError"]
+__all__ = ["ModelFormatError", "TextFormatError"]
 
 
 class ModelFormatError(ValueError):
@@ -42,3 +42,42 @@ class ModelFormatError(ValueError):
     def __str__(self) -> str:
         """Return the chunk, the byte offset and the problem in one line."""
         return f"{self.chunk} at byte {self.offset}: {self.problem}"
+
+
+class TextFormatError(ModelFormatError):
+    """A text file is damaged, truncated, inconsistent or of another format.
+
+    Parameters
+    ----------
+    chunk : str
+        The part of the file that is wrong, for example ``"table of factor 3"``.
+    offset : int
+        Where in the text the wrong word begins, in bytes from the start.
+    problem : str
+        What is wrong there.
+    line : int
+        The line of the text, counted from 1.
+    token : str
+        The word that is wrong, cut short when it is long; empty at the end of the text.
+
+    Attributes
+    ----------
+    chunk, offset, problem, line, token
+        As given.
+
+    Examples
+    --------
+    >>> print(TextFormatError("table of factor 3", 90, "'0.5.' is not a number", 12, "0.5."))
+    line 12, table of factor 3: '0.5.' is not a number
+    """
+
+    def __init__(self, chunk: str, offset: int, problem: str, line: int, token: str) -> None:
+        super().__init__(chunk, offset, problem)
+        # All five go to the base class so that the exception pickles.
+        self.args = (chunk, int(offset), problem, int(line), token)
+        self.line = int(line)
+        self.token = token
+
+    def __str__(self) -> str:
+        """Return the line, the part of the file and the problem in one line."""
+        return f"line {self.line}, {self.chunk}: {self.problem}"

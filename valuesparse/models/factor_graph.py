@@ -186,6 +186,11 @@ class FactorGraph:
         self._snapshot = None
         return index
 
+    def _extend(self, tables: Iterable[Table]) -> None:
+        """Add tables that a reader has checked already: one call for all of a file."""
+        self._factors.extend(tables)
+        self._snapshot = None
+
     def variable(self, name: Any) -> int:
         """Return the number of a variable, given its name (or, without names, its number).
 

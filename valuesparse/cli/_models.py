@@ -1,0 +1,184 @@
+"""What the commands on model files share: reading them, their options, their errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from valuesparse._extras import MissingExtraError
+
+if TYPE_CHECKING:
+    from valuesparse import FactorGraph
+
+__all__ = ["load", "model_options", "one_line_errors", "show_bytes"]
+
+FORMATS = ("uai", "fg", "bif")
+
+_UNITS = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes with a unit: 800MB, 8GB, 7.5GiB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number of bytes."""
+        if isinstance(value, int):
+            return value
+        match = _SIZE.fullmatch(value.strip())
+        size = 0
+        if match is not None:
+            power = _UNITS[match[2].lower()]
+            # 8GB counts in thousands, 8GiB and 8G in 1024s.
+            decimal = (match[3] or "").lower() == "b"
+            size = int(float(match[1]) * (1000 ** (power // 10) if decimal else 1 << power))
+        if size < 1:
+            self.fail(f"{value!r} is not a size; write for example 800MB or 8GiB", param, ctx)
+        return size
+
+
+def model_options(command: Command) -> Command:
+    """Add what describes the model and its evidence: an argument and options."""
+    existing = click.Path(exists=True, dir_okay=False, path_type=Path)
+    for decorate in reversed(
+        [
+            click.argument("model", type=existing),
+            click.option(
+                "--evidence", "-e", type=existing, metavar="FILE",
+                help="What is known: a UAI evidence file, or JSON as {\"rain\": \"yes\"}.",
+            ),
+            click.option(
+                "--sample", type=click.IntRange(min=0), metavar="N",
+                help="Which sample of an evidence file that holds several, from 0.",
+            ),
+            click.option(
+                "--input-format", type=click.Choice(FORMATS), metavar="|".join(FORMATS),
+                help="Format of MODEL, where its name does not tell.",
+            ),
+            click.option(
+                "--memory-limit", "-m", type=Size(), metavar="SIZE",
+                help="Refuse to run if more memory is needed, e.g. 8GiB. [default: a share of "
+                "what the machine has]",
+            ),
+        ]
+    ):  # fmt: skip
+        command = decorate(command)
+    return command
+
+
+@contextmanager
+def one_line_errors(path: Path) -> Iterator[None]:
+    """Turn what can go wrong with a model into a message of one line and exit code 1."""
+    from valuesparse.io import ModelFormatError
+
+    try:
+        yield
+    except MissingExtraError as error:
+        raise click.ClickException(
+            f"{path}: {' and '.join(error.modules)} is needed to read this; install it with: "
+            f'python -m pip install "valuesparse[{error.extra}]"'
+        ) from error
+    except ModelFormatError as error:
+        raise click.ClickException(f"{path}: {error}") from error
+    except OSError as error:
+        # Python's own text begins with the number of the error.
+        where = error.filename if error.filename is not None else path
+        raise click.ClickException(f"{where}: {error.strerror or error}") from error
+    except (ValueError, MemoryError) as error:
+        text = " ".join(str(error).split()) or "not enough memory"
+        raise click.ClickException(f"{path}: {text}") from error
+
+
+def load(
+    model: Path, evidence: Path | None, sample: int | None, input_format: str | None
+) -> FactorGraph:
+    """Read a model and its evidence."""
+    import valuesparse as vs
+
+    if sample is not None and (evidence is None or evidence.suffix == ".json"):
+        raise click.UsageError(
+            "--sample chooses from a UAI evidence file: give one with --evidence"
+        )
+    kind = input_format or _format_of(model)
+    read: Callable[[Path], FactorGraph] = {
+        "uai": vs.read_uai,
+        "fg": vs.read_fg,
+        "bif": vs.read_bif,
+    }[kind]  # type: ignore[assignment]
+    with one_line_errors(model):
+        graph = read(model)
+    if evidence is not None:
+        with one_line_errors(evidence):
+            graph.set_evidence(_evidence(graph, evidence, sample))
+    return graph
+
+
+def _format_of(model: Path) -> str:
+    suffixes = [suffix.lower().lstrip(".") for suffix in model.suffixes]
+    if suffixes and suffixes[-1] == "gz":
+        suffixes.pop()
+    if not suffixes or suffixes[-1] not in FORMATS:
+        raise click.UsageError(
+            f"the name {model.name!r} does not tell the format of the model; say "
+            f"--input-format {'|'.join(FORMATS)}"
+        )
+    return suffixes[-1]
+
+
+def _evidence(graph: FactorGraph, path: Path, sample: int | None) -> dict[Any, Any]:
+    """Return evidence by the graph's names, from numbers or from JSON."""
+    from valuesparse.io import read_uai_evidence
+
+    if path.suffix == ".json":
+        return _json_evidence(graph, path)
+    found: dict[Any, Any] = {}
+    # The numbers of a file are libDAI's labels where those are the names.
+    numbered = all(isinstance(name, int) for name in graph.names)
+    for v, state in read_uai_evidence(path, sample=sample).items():
+        if not numbered and v >= graph.n_variables:
+            raise ValueError(f"there is no variable {v}: they are 0 to "
+                             f"{graph.n_variables - 1}")  # fmt: skip
+        name = v if numbered else graph.names[v]
+        states = graph.states[graph.variable(name)]
+        if states is not None and state >= len(states):
+            raise ValueError(f"variable {name!r} has {len(states)} states, no {state}")
+        found[name] = state if states is None else states[state]
+    return found
+
+
+def _json_evidence(graph: FactorGraph, path: Path) -> dict[Any, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError('expected an object such as {"rain": "yes"}')
+    # Keys of JSON are text, names of variables and states may be numbers.
+    names = {str(name): name for name in graph.names}
+    found = {}
+    for key, value in content.items():
+        if key not in names:
+            raise ValueError(f"there is no variable {key!r}")
+        states = graph.states[graph.variable(names[key])]
+        known = {str(state): state for state in states or ()}
+        found[names[key]] = value if isinstance(value, list) else known.get(str(value), value)
+    return found
+
+
+def show_bytes(size: float) -> str:
+    """Return a size for people, in units of 1024 bytes."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"

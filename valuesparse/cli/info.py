@@ -1,0 +1,118 @@
+"""``valuesparse info``: what a model file holds, and what inference on it would cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from valuesparse.cli._models import load, model_options, one_line_errors, show_bytes
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from valuesparse import FactorGraph
+    from valuesparse.cli._engine import Plan
+
+
+@click.command()
+@model_options
+def info(
+    model: Path,
+    evidence: Path | None,
+    sample: int | None,
+    input_format: str | None,
+    memory_limit: int | None,
+) -> None:
+    """Say what MODEL holds, what exact inference costs, and what infer would choose and why.
+
+    MODEL is a .uai, .fg or .bif file, or one of them as .gz. Nothing is computed but the plan.
+
+    \b
+    Shown:
+      width          variables of the largest clique, less one, after evidence
+      clique tables  entries of all tables of the junction tree
+      time           of one thread, a rough guess from the number of operations
+    """  # noqa: D301 (click takes the backspace itself)
+    from rich.console import Console
+
+    from valuesparse.cli import _engine
+
+    graph = load(model, evidence, sample, input_format)
+    with one_line_errors(model):
+        plan = _engine.plan(graph, memory_limit)
+    console = Console(highlight=False, emoji=False)
+    console.print(model.name, style="bold", markup=False, soft_wrap=True)
+    console.print(_table(graph, plan))
+
+
+def _table(graph: FactorGraph, plan: Plan) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+
+    def row(name: str, value: str, style: str = "") -> None:
+        # Text, not markup: names in files may hold brackets.
+        table.add_row(name, Text(value, style=style))
+
+    cards = graph.cardinalities
+    row("variables", f"{len(cards):,}")
+    if cards:
+        low, high = min(cards), max(cards)
+        row("states", f"{low} each" if low == high else f"{low} to {high}, {sum(cards):,} in all")
+    sizes, zeros = _sizes(graph)
+    row("factors", f"{len(sizes):,}, over at most {_widest(graph)} variables")
+    entries = sum(sizes)
+    if entries:
+        share = f", {100 * zeros / entries:.0f} % zeros" if zeros else ""
+        row("table entries", f"{entries:,}, at most {max(sizes):,} in one{share}")
+    row("evidence", f"{len(graph.evidence):,} variables" if graph.evidence else "none")
+    table.add_row("", "")
+    row("width", f"{plan.width}")
+    row("clique tables", f"{plan.table_size:,} entries")
+    row("memory", show_bytes(plan.memory))
+    row("time", f"about {_seconds(plan.seconds)}")
+    table.add_row("", "")
+    if plan.method is None:
+        row("infer would", "refuse", "bold red")
+    else:
+        row("infer would", f"run {plan.method}", "bold green")
+    row("because", plan.reason)
+    return table
+
+
+def _sizes(graph: FactorGraph) -> tuple[list[int], int]:
+    """Return the entries of each factor's table, and how many are zeros of the tables that are."""
+    import math
+
+    import numpy as np
+
+    from valuesparse.factors import Table
+
+    sizes = [math.prod(graph.cardinalities[v] for v in f.scope) for f in graph.factors]
+    zeros = sum(
+        int(np.count_nonzero(np.isneginf(f.log_table))) for f in graph.factors if type(f) is Table
+    )
+    return sizes, zeros
+
+
+def _widest(graph: FactorGraph) -> int:
+    return max((len(f.scope) for f in graph.factors), default=0)
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 1e-3:
+        return "a millisecond or less"
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 172_800:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86_400:,.0f} days"

@@ -1,0 +1,140 @@
+"""Tables of numbers to log-tables and back, and graphs as formats without evidence hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.factors import Factor, Table
+from valuesparse.models import FactorGraph
+
+__all__ = ["factors_to_write", "graph_of", "lines_of_numbers", "log_of", "numbers_of"]
+
+Array = npt.NDArray[np.float64]
+
+# How far, in steps of a double, numbers are from exp(log(number)).
+_NEAR = 4
+
+
+def log_of(values: Array, refuse: Callable[[int, str], Exception]) -> Array:
+    """Return the logs of non-negative numbers; 0 becomes −inf.
+
+    Parameters
+    ----------
+    values : ndarray
+        Numbers of tables.
+    refuse : callable
+        Makes the error for a wrong number, from its position and what is wrong with it.
+    """
+    wrong = ~((values >= 0.0) & (values < np.inf))
+    if wrong.any():
+        at = int(wrong.argmax())
+        value = float(values.flat[at])
+        what = "is negative" if value < 0 else "is not finite" if value == value else "is NaN"
+        raise refuse(at, f"{what}; tables hold finite numbers that are 0 or more")
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def numbers_of(log_table: npt.ArrayLike, where: str) -> Array:
+    """Return the numbers whose logs are `log_table`, bit for bit where there are such.
+
+    The logs of doubles come back exactly; of other log-potentials, the nearest number is taken.
+
+    Raises
+    ------
+    ValueError
+        For log-potentials below -708.4 or above 709.8, which tables of numbers cannot hold.
+    """
+    logs = np.ascontiguousarray(log_table, dtype=np.float64)
+    flat = logs.reshape(-1)
+    with np.errstate(divide="ignore", over="ignore"):
+        numbers = np.exp(flat)
+        off = np.flatnonzero(np.log(numbers) != flat)
+        for direction in (0.0, np.inf):
+            candidates = numbers[off]
+            for _ in range(_NEAR):
+                candidates = np.nextafter(candidates, direction)
+                found = np.log(candidates) == flat[off]
+                numbers[off[found]] = candidates[found]
+                off, candidates = off[~found], candidates[~found]
+        lost = off[~np.isclose(np.log(numbers[off]), flat[off], rtol=1e-14, atol=1e-14)]
+    if lost.size:
+        value = float(flat[lost[0]])
+        raise ValueError(
+            f"{where} has the log-potential {value:.6g}: numbers can stand for -inf and for "
+            "-708.4 to 709.8; add a constant to the table (which changes log_z)"
+        )
+    return numbers.reshape(logs.shape)
+
+
+def table_of(graph: FactorGraph, factor: Factor) -> Array:
+    """Return a factor's log-table; structured factors make theirs."""
+    if isinstance(factor, Table):
+        return factor.log_table
+    return factor.table([graph.cardinalities[v] for v in factor.scope])
+
+
+def factors_to_write(
+    graph: FactorGraph, *, hard: bool, cover: bool = False
+) -> Iterator[tuple[tuple[int, ...], Array, str]]:
+    """Yield scope, log-table and a name for messages, with evidence as tables over one variable.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Its evidence on states becomes tables of 0 and −inf, likelihoods stay as they are.
+    hard : bool
+        Whether to include the evidence on states.
+    cover : bool, default False
+        Give variables that no factor mentions a table of zeros, so that they are not lost.
+    """
+    mentioned: set[int] = set()
+    for i, factor in enumerate(graph.factors):
+        mentioned.update(factor.scope)
+        yield factor.scope, table_of(graph, factor), f"factor {i}"
+    for v, known in graph.evidence.items():
+        if isinstance(known, np.ndarray):
+            yield (v,), known, f"evidence on {graph.names[v]!r}"
+        elif hard:
+            table = np.full(graph.cardinalities[v], -np.inf)
+            table[known] = 0.0
+            yield (v,), table, f"evidence on {graph.names[v]!r}"
+        else:
+            continue
+        mentioned.add(v)
+    if cover:
+        for v in range(graph.n_variables):
+            if v not in mentioned:
+                yield (v,), np.zeros(graph.cardinalities[v]), f"variable {graph.names[v]!r}"
+
+
+def lines_of_numbers(values: Sequence[Any] | npt.NDArray[Any], width: int) -> str:
+    """Return numbers with all their digits, `width` on a line."""
+    words = [repr(value) for value in np.asarray(values).ravel().tolist()]
+    width = max(1, width)
+    return "\n".join(" ".join(words[i : i + width]) for i in range(0, len(words), width))
+
+
+def graph_of(
+    names: Sequence[Any],
+    states: Sequence[Sequence[Any] | None],
+    cardinalities: Sequence[int],
+    tables: Iterable[tuple[Sequence[Any], npt.ArrayLike, str]],
+) -> FactorGraph:
+    """Return the graph of tables of numbers: for each its variables, one per axis, and a name."""
+    graph = FactorGraph(cardinalities, names=names, states=states)
+    for scope, values, where in tables:
+        numbers = np.ascontiguousarray(values, dtype=np.float64)
+
+        def refuse(
+            at: int, problem: str, shape: tuple[int, ...] = numbers.shape, where: str = where
+        ) -> ValueError:
+            index = tuple(int(i) for i in np.unravel_index(at, shape))
+            return ValueError(f"{where}: entry {index} {problem}")
+
+        graph.add(scope, log_of(numbers, refuse))
+    return graph

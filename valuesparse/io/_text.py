@@ -1,0 +1,240 @@
+"""Formats that are words and numbers apart by white space: one tokenizer for all of them.
+
+Numbers are read in bulk and checked in place. A position among them is the number of a token, so
+that whatever is found wrong later can be said with its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.io.errors import TextFormatError
+
+__all__ = ["MAX_SCOPE", "Tokens", "check_cardinalities"]
+
+MAX_SCOPE = 32
+"""Axes of the largest table: what every supported numpy has, and more than memory has room for."""
+
+# Beyond the file's own size, so that small files may have large variables.
+_STATES_FREE = 1 << 20
+
+_SPACE = b" \t\n\r\v\f"
+_IS_SPACE = np.zeros(256, dtype=bool)
+_IS_SPACE[list(_SPACE)] = True
+_COMMENT = re.compile(rb"(?<![^ \t\n\r\v\f])#[^\n]*")
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_LABEL = re.compile(rb"-?\d{1,19}")
+_NUMERIC = b"0123456789+-.eE" + _SPACE
+# Tokens turned into numbers at a time: their Python objects take some megabytes.
+_BLOCK = 1 << 16
+# float64 holds all whole numbers up to here.
+_EXACT = 2.0**53
+_SHOWN = 40
+
+
+class Tokens:
+    """The words of a text, and the numbers that follow the words before them.
+
+    Parameters
+    ----------
+    data : bytes
+        The text.
+    comments : bool, default False
+        Skip what follows a ``#`` that begins a word, up to the end of the line.
+
+    Attributes
+    ----------
+    at : int
+        Number of the next token.
+    values : (m,) float64
+        All numbers from token ``first`` on, up to the first token that is none; empty before
+        :meth:`read_numbers`.
+    """
+
+    __slots__ = ("_ends", "_starts", "at", "data", "first", "values")
+
+    def __init__(self, data: bytes, *, comments: bool = False) -> None:
+        if comments:
+            data = _COMMENT.sub(lambda match: b" " * len(match[0]), data)
+        self.data = data
+        padded = np.ones(len(data) + 2, dtype=bool)
+        padded[1:-1] = _IS_SPACE[np.frombuffer(data, dtype=np.uint8)]
+        edges = np.flatnonzero(padded[1:] != padded[:-1])
+        self._starts, self._ends = edges[::2], edges[1::2]
+        self.at = 0
+        self.first = 0
+        self.values = np.empty(0)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def left(self) -> int:
+        """How many tokens there are from ``at`` on."""
+        return len(self) - self.at
+
+    def text(self, index: int) -> str:
+        """Return a token, shortened for a message; empty at the end of the text."""
+        if index >= len(self):
+            return ""
+        begin, end = int(self._starts[index]), int(self._ends[index])
+        word = self.data[begin : min(end, begin + _SHOWN)].decode("utf-8", "backslashreplace")
+        return word + "..." if end > begin + _SHOWN else word
+
+    def line(self, index: int) -> int:
+        """Return the line of a token, counted from 1; past the end, the last line's."""
+        return 1 + self.data.count(b"\n", 0, self._offset(index))
+
+    def lines_of(self, begin: int, end: int) -> npt.NDArray[np.int64]:
+        """Return the lines of the tokens `begin` to `end` (exclusive)."""
+        newlines = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == ord("\n"))
+        return 1 + np.searchsorted(newlines, self._starts[begin:end])
+
+    def error(self, index: int, chunk: str, problem: str) -> TextFormatError:
+        """Return the error for a token; ``{}`` in `problem` stands for the token."""
+        token = self.text(index)
+        shown = repr(token) if token else "the end of the file"
+        return TextFormatError(
+            chunk, self._offset(index), problem.replace("{}", shown), self.line(index), token
+        )
+
+    def word(self, chunk: str, allowed: Sequence[str]) -> str:
+        """Return the next token in capitals; it has to be one of `allowed`."""
+        word = self.text(self.at).upper()
+        if word not in allowed:
+            raise self.error(self.at, chunk, f"expected {' or '.join(allowed)}, got {{}}")
+        self.at += 1
+        return word
+
+    def read_numbers(self) -> None:
+        """Turn everything from the next token on into numbers, up to the first that is none."""
+        self.first = self.at
+        values = np.empty(len(self) - self.first)
+        done = 0
+        while done < len(values):
+            begin, end = self.first + done, min(self.first + done + _BLOCK, len(self))
+            block = self.data[self._starts[begin] : self._ends[end - 1]]
+            # Python's float also takes underscores, "nan" and other names, which this refuses.
+            if block.translate(None, _NUMERIC):
+                break
+            try:
+                values[done : end - self.first] = np.fromiter(
+                    map(float, block.split()), np.float64, end - begin
+                )
+            except ValueError:
+                break
+            done = end - self.first
+        if done < len(values):
+            done = self._up_to_bad(values, done)
+        self.values = values[:done]
+
+    def _up_to_bad(self, values: npt.NDArray[np.float64], done: int) -> int:
+        """Read one by one until a token is no number; return how many were read."""
+        while done < len(values):
+            begin, end = self._starts[self.first + done], self._ends[self.first + done]
+            token = self.data[begin:end]
+            if _NUMBER.fullmatch(token) is None:
+                break
+            values[done] = float(token)
+            done += 1
+        return done
+
+    def require(self, count: int, chunk: str, what: str) -> None:
+        """Raise unless the next `count` tokens are numbers."""
+        last = self.first + len(self.values)
+        if self.at + count <= last:
+            return
+        if last < len(self) and last < self.at + count:
+            raise self.error(last, chunk, "{} is not a number")
+        raise self.error(
+            len(self), chunk, f"the file ends where {self.at + count - len(self)} more {what} "
+            "should be"
+        )  # fmt: skip
+
+    def integer(self, chunk: str, what: str, at_least: int, at_most: int, why: str = "") -> int:
+        """Return the next number, a whole one in a range; `why` says what sets the limit."""
+        self.require(1, chunk, what)
+        value = float(self.values[self.at - self.first])
+        if not at_least <= value <= at_most or not value.is_integer():
+            self.refuse_integer(self.at, chunk, what, at_least, at_most, why)
+        self.at += 1
+        return int(value)
+
+    def integers(
+        self, count: int, chunk: str, what: str, at_least: int, at_most: int, why: str = ""
+    ) -> list[int]:
+        """Return the next `count` numbers, all whole and in a range."""
+        self.require(count, chunk, what)
+        begin = self.at - self.first
+        found = self.values[begin : begin + count].tolist()
+        for i, value in enumerate(found):
+            if not at_least <= value <= at_most or not value.is_integer():
+                self.refuse_integer(self.at + i, chunk, what, at_least, at_most, why)
+        self.at += count
+        return [int(value) for value in found]
+
+    def refuse_integer(
+        self, index: int, chunk: str, what: str, at_least: int, at_most: int, why: str = ""
+    ) -> NoReturn:
+        """Raise the error for a number that is not whole, too small or too large."""
+        value = float(self.values[index - self.first])
+        if not value.is_integer() or abs(value) > _EXACT:
+            problem = f"{what}: {{}} is not a whole number" + (
+                " that can be read" if abs(value) > _EXACT else ""
+            )
+        elif value < at_least:
+            problem = f"{what}: {{}} is less than {at_least}"
+        else:
+            problem = f"{what}: {{}} is more than {at_most}{why and f', {why}'}"
+        raise self.error(index, chunk, problem)
+
+    def count(self, chunk: str, what: str, each: int, at_least: int = 0) -> int:
+        """Return the next number, which counts things of at least `each` tokens."""
+        room = max(0, self.left - 1) // each
+        why = "which is all that the rest of the file has room for"
+        return self.integer(chunk, what, at_least, room, why)
+
+    def labels(self, count: int, chunk: str) -> list[int]:
+        """Return the next `count` whole numbers of up to 64 bits, exactly."""
+        self.require(count, chunk, "labels")
+        found = []
+        for i in range(self.at, self.at + count):
+            token = self.data[self._starts[i] : self._ends[i]]
+            label = int(token) if _LABEL.fullmatch(token) else 2**63
+            if not -(2**63) <= label < 2**63:
+                raise self.error(i, chunk, "label {} is not a whole number of at most 64 bits")
+            found.append(label)
+        self.at += count
+        return found
+
+    def end(self) -> None:
+        """Raise if any token is left."""
+        if self.left:
+            raise self.error(self.at, "end of the model", "expected nothing more, got {}")
+
+    def _offset(self, index: int) -> int:
+        return int(self._starts[index]) if index < len(self) else len(self.data)
+
+
+def check_cardinalities(tokens: Tokens, cards: Sequence[int], places: Sequence[int]) -> None:
+    """Refuse variables with more states than a file of this size has reason to have.
+
+    Answers have a number for each state, so that a few bytes could otherwise ask for gigabytes.
+    `places` are the tokens where the numbers stand.
+    """
+    limit = max(_STATES_FREE, len(tokens.data))
+    total = 0
+    for v, states in enumerate(cards):
+        total += states
+        if total > limit:
+            raise tokens.error(
+                places[v],
+                "cardinalities",
+                f"with {{}} states for variable {v} there are {total} in all, too many for a file "
+                f"of {len(tokens.data)} bytes (at most {limit})",
+            )

@@ -1,0 +1,212 @@
+"""libDAI's factor graph files.
+
+The number of factors, and then for each: how many variables it has, their labels, their numbers of
+states, how many entries follow, and those as pairs of an index and a number. Entries that are not
+there are 0. In an index the *first* variable changes fastest. ``#`` begins a comment.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.factors import Table
+from valuesparse.io._files import Source, Target, read_bytes, write_text
+from valuesparse.io._tables import factors_to_write, log_of, numbers_of
+from valuesparse.io._text import MAX_SCOPE, Tokens, check_cardinalities
+from valuesparse.io.errors import ModelFormatError, TextFormatError
+from valuesparse.models import FactorGraph
+
+__all__ = ["ModelFormatError", "TextFormatError", "read_fg", "write_fg"]
+
+# Entries of all tables that a file may ask for without naming them, whatever its size: 128 MiB.
+_ENTRIES_FREE = 1 << 24
+# And beyond that, for each byte of the file.
+_ENTRIES_PER_BYTE = 16
+
+
+def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
+    r"""Read a factor graph in libDAI's format.
+
+    Parameters
+    ----------
+    source : path, file object or bytes
+        The file, as text or gzip.
+    max_entries : int, optional
+        Refuse files whose tables have more entries in all. A file does not name its zeros, so that
+        a small one can ask for any memory; by default there may be 2**24 entries, or 16 for each
+        byte of the file.
+
+    Returns
+    -------
+    FactorGraph
+        Variables in the order of their labels, which become their names unless they are 0, 1, 2
+        and so on. Log-potentials are the logs of the file's numbers; 0 becomes −inf.
+
+    Raises
+    ------
+    TextFormatError
+        The file is no factor graph, or is damaged; the message names the line and the word.
+    ModelFormatError
+        The file is too large, or its gzip data are damaged.
+    OSError
+        The file cannot be read.
+
+    See Also
+    --------
+    write_fg
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> graph = vs.read_fg(b"1\n\n2\n7 3\n2 3\n2\n0 0.25\n3 0.75\n")
+    >>> graph.names
+    (3, 7)
+    >>> np.exp(graph.factors[0].log_table).tolist()  # [state of 7][state of 3]
+    [[0.25, 0.0, 0.0], [0.0, 0.75, 0.0]]
+    """
+    tokens = Tokens(read_bytes(source), comments=True)
+    room = max(_ENTRIES_FREE, _ENTRIES_PER_BYTE * len(tokens.data))
+    room = room if max_entries is None else max_entries
+    tokens.read_numbers()
+    # A factor takes at least its number of variables and its number of entries.
+    m = tokens.count("header", "number of factors", 2)
+    states: dict[int, int] = {}  # of each label
+    places: dict[int, int] = {}  # where that was said
+    labels: list[list[int]] = []
+    tables: list[npt.NDArray[np.float64]] = []
+    for f in range(m):
+        scope, cards = _read_scope(tokens, f, states, places)
+        size = math.prod(cards)
+        if size > room:
+            raise tokens.error(
+                tokens.at - 1,
+                f"factor {f}",
+                f"with it tables would have more than {room if f == 0 else 'the allowed'} entries "
+                f"(it has {size}); max_entries allows more",
+            )
+        room -= size
+        labels.append(scope)
+        tables.append(_read_entries(tokens, f, size).reshape(cards, order="F"))
+    tokens.end()
+    names = sorted(states)
+    check_cardinalities(tokens, [states[name] for name in names], [places[name] for name in names])
+    number = {name: v for v, name in enumerate(names)}
+    plain = names == list(range(len(names)))
+    graph = FactorGraph([states[name] for name in names], names=None if plain else names)
+    graph._extend(
+        Table([number[label] for label in scope], np.ascontiguousarray(table))
+        for scope, table in zip(labels, tables, strict=True)
+    )
+    return graph
+
+
+def _read_scope(
+    tokens: Tokens, f: int, states: dict[int, int], places: dict[int, int]
+) -> tuple[list[int], list[int]]:
+    """Read the labels of a factor's variables and their numbers of states."""
+    chunk = f"variables of factor {f}"
+    k = tokens.integer(chunk, "number of variables", 0, MAX_SCOPE, "the most that are supported")
+    first = tokens.at
+    scope = tokens.labels(k, chunk)
+    if len(set(scope)) != k:
+        at = next(i for i, label in enumerate(scope) if label in scope[:i])
+        raise tokens.error(first + at, chunk, "variable {} stands there twice")
+    first = tokens.at
+    cards = tokens.integers(k, chunk, "number of states", 1, 2**31 - 1)
+    for i, (label, c) in enumerate(zip(scope, cards, strict=True)):
+        if states.setdefault(label, c) != c:
+            raise tokens.error(
+                first + i,
+                chunk,
+                f"variable {label} has {{}} states here and {states[label]} before",
+            )
+        places.setdefault(label, first + i)
+    return scope, cards
+
+
+def _read_entries(tokens: Tokens, f: int, size: int) -> npt.NDArray[np.float64]:
+    """Read the entries of a table and return their logs, (size,)."""
+    chunk = f"table of factor {f}"
+    count = tokens.count(chunk, "number of entries", 2)
+    tokens.require(2 * count, chunk, "numbers")
+    first = tokens.at
+    pairs = tokens.values[first - tokens.first :][: 2 * count].reshape(count, 2)
+    index = pairs[:, 0]
+    wrong = ~((index >= 0) & (index < size) & (index == np.floor(index)))
+    if wrong.any():
+        tokens.refuse_integer(
+            first + 2 * int(wrong.argmax()), chunk, "index", 0, size - 1, "the last one"
+        )
+    table = np.full(size, -np.inf)
+    places = index.astype(np.intp)
+    if count > 1 and not (places[1:] > places[:-1]).all():  # most files have them in order
+        order = np.argsort(places, kind="stable")
+        twice = np.flatnonzero(places[order][1:] == places[order][:-1])
+        if twice.size:
+            at = int(order[1:][twice].min())
+            raise tokens.error(first + 2 * at, chunk, "index {} stands there twice")
+
+    def refuse(at: int, problem: str) -> TextFormatError:
+        return tokens.error(first + 2 * at + 1, chunk, f"{{}} {problem}")
+
+    table[places] = log_of(pairs[:, 1], refuse)
+    tokens.at += 2 * count
+    return table
+
+
+def write_fg(graph: FactorGraph, target: Target) -> None:
+    """Write a factor graph in libDAI's format.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model. Names of variables become their labels when all are integers; otherwise
+        variables are numbered. Names of states have no place in the format.
+    target : path or file object
+        Where to; a path that ends in ``.gz`` is compressed.
+
+    Raises
+    ------
+    ValueError
+        For log-potentials below -708.4 (but −inf) or above 709.8, which numbers cannot stand for.
+
+    Notes
+    -----
+    The format has no evidence and no variables without factors: evidence becomes tables over one
+    variable (0 and 1, or likelihoods), and a variable without factors gets a table of ones. About
+    the digits of numbers see :func:`valuesparse.write_uai`.
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> graph = vs.FactorGraph([2, 2])
+    >>> graph.add([0, 1], np.log([[0.5, 0.125], [0.25, 0.125]]))
+    0
+    >>> vs.write_fg(graph, file := io.StringIO())
+    >>> file.getvalue().split()  # the first variable changes fastest
+    ['1', '2', '0', '1', '2', '2', '4', '0', '0.5', '1', '0.25', '2', '0.125', '3', '0.125']
+    """
+    labels = graph.names
+    if not all(type(name) is int and -(2**63) <= name < 2**63 for name in labels):
+        labels = tuple(range(graph.n_variables))
+    factors = list(factors_to_write(graph, hard=True, cover=True))
+    lines = [str(len(factors))]
+    for scope, logs, where in factors:
+        numbers = numbers_of(logs, where).ravel(order="F")
+        nonzero = np.flatnonzero(numbers)
+        lines += [
+            "",
+            str(len(scope)),
+            " ".join(str(labels[v]) for v in scope),
+            " ".join(str(graph.cardinalities[v]) for v in scope),
+            str(len(nonzero)),
+        ]
+        pairs = zip(nonzero.tolist(), numbers[nonzero].tolist(), strict=True)
+        lines += [f"{i} {number!r}" for i, number in pairs]
+    write_text(target, "\n".join(lines) + "\n")

@@ -1,0 +1,186 @@
+"""The UAI competitions' answers: partition functions, marginals, most probable explanations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.io._files import Source, Target, read_bytes, write_text
+from valuesparse.io._samples import choose, find_samples
+from valuesparse.io._text import Tokens
+
+__all__ = ["UaiResult", "read_uai_result", "write_uai_result"]
+
+TASKS = ("PR", "MAR", "MPE")
+
+
+@dataclass(frozen=True, eq=False)
+class UaiResult:
+    """An answer in the UAI competitions' terms.
+
+    Parameters
+    ----------
+    task : {"PR", "MAR", "MPE"}
+        What was asked: the partition function, marginals, or the most probable explanation.
+    log10_z : float, optional
+        The decimal log of the partition function (PR).
+    marginals : sequence of ndarray, optional
+        A distribution for each variable of the model, observed ones included (MAR).
+    states : sequence of int, optional
+        A state for each variable of the model (MPE).
+
+    Raises
+    ------
+    ValueError
+        When `task` is unknown, or its answer is missing.
+
+    Examples
+    --------
+    >>> from valuesparse.io import UaiResult
+    >>> UaiResult("PR", log10_z=-2.5)
+    UaiResult(task='PR', log10_z=-2.5, marginals=None, states=None)
+    """
+
+    task: str
+    log10_z: float | None = None
+    marginals: Sequence[npt.NDArray[np.float64]] | None = None
+    states: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.task not in TASKS:
+            raise ValueError(f"task must be one of {', '.join(TASKS)}, got {self.task!r}")
+        field = {"PR": "log10_z", "MAR": "marginals", "MPE": "states"}[self.task]
+        if getattr(self, field) is None:
+            raise ValueError(f"{field} must be given for task {self.task!r}")
+
+
+def read_uai_result(source: Source, *, sample: int | None = None) -> UaiResult:
+    r"""Read an answer in the UAI result format, with or without the number of samples.
+
+    Parameters
+    ----------
+    source : path, file object or bytes
+        The answer, as text or gzip.
+    sample : int, optional
+        Which of several samples to take, from 0; needed when there are several.
+
+    Returns
+    -------
+    UaiResult
+        Of several solutions (after ``-BEGIN-``) the last, which is the one that counts.
+
+    Raises
+    ------
+    TextFormatError
+        The file is no such answer, or is damaged.
+    ValueError
+        There are several samples, and `sample` does not say which; or it is out of range.
+
+    Examples
+    --------
+    >>> from valuesparse.io import read_uai_result
+    >>> read_uai_result(b"PR\n-2.5\n").log10_z
+    -2.5
+    >>> [p.tolist() for p in read_uai_result(b"MAR 2  2 0.25 0.75  1 1.0").marginals]
+    [[0.25, 0.75], [1.0]]
+    """
+    data = read_bytes(source)
+    tokens = Tokens(data)
+    task = tokens.word("header", TASKS)
+    begin = data.rfind(b"-BEGIN-")
+    if begin >= 0:
+        # Line numbers count from the file's beginning: what comes before becomes blank.
+        blank = bytes(c if c in b"\n" else 32 for c in data[: begin + 7])
+        tokens = Tokens(blank + data[begin + 7 :])
+    tokens.read_numbers()
+    chunk = {"PR": "partition function", "MAR": "marginals", "MPE": "explanation"}[task]
+    tokens.require(1, chunk, "numbers")
+    values = tokens.values
+
+    def size(at: int) -> int | None:
+        value = float(values[at]) if at < len(values) else -1.0
+        return int(value) if 0 <= value < len(values) and value.is_integer() else None
+
+    def measure(at: int) -> int | None:
+        if task == "PR":
+            return 1
+        n = size(at)
+        if n is None or task == "MPE":
+            return None if n is None else 1 + n
+        end = at + 1
+        for _ in range(n):
+            k = size(end)
+            if k is None:
+                return None
+            end += 1 + k
+        return end - at
+
+    samples = find_samples(tokens, measure)
+    if samples is None:
+        tokens.at = tokens.first
+        _read_sample(tokens, task, chunk)  # finds what is wrong
+        raise tokens.error(tokens.at, chunk, "expected nothing more, got {}")
+    found = []
+    for begin, _ in samples:
+        tokens.at = tokens.first + begin
+        found.append(_read_sample(tokens, task, chunk))
+    return choose(found, sample, "result file")
+
+
+def _read_sample(tokens: Tokens, task: str, chunk: str) -> UaiResult:
+    if task == "PR":
+        tokens.require(1, chunk, "numbers")
+        tokens.at += 1
+        return UaiResult(task, log10_z=float(tokens.values[tokens.at - tokens.first - 1]))
+    n = tokens.count(chunk, "number of variables", 1)
+    if task == "MPE":
+        return UaiResult(task, states=tuple(tokens.integers(n, chunk, "state", 0, 2**31 - 1)))
+    marginals = []
+    for _ in range(n):
+        k = tokens.count(chunk, "number of states", 1, at_least=1)
+        tokens.require(k, chunk, "numbers")
+        at = tokens.at - tokens.first
+        marginals.append(tokens.values[at : at + k].copy())
+        tokens.at += k
+    return UaiResult(task, marginals=tuple(marginals))
+
+
+def write_uai_result(result: UaiResult, target: Target) -> None:
+    r"""Write an answer as the competitions since 2014 do: the task, and a line of numbers.
+
+    Parameters
+    ----------
+    result : UaiResult
+        The answer.
+    target : path or file object
+        Where to; a path that ends in ``.gz`` is compressed.
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> from valuesparse.io import UaiResult, write_uai_result
+    >>> result = UaiResult("MAR", marginals=[np.array([0.25, 0.75])])
+    >>> write_uai_result(result, file := io.StringIO())
+    >>> file.getvalue()
+    'MAR\n1 2 0.25 0.75\n'
+    """
+    write_text(target, format_uai_result(result))
+
+
+def format_uai_result(result: UaiResult) -> str:
+    """Return what `write_uai_result` writes."""
+    words: list[Any] = []
+    if result.marginals is not None:
+        words.append(len(result.marginals))
+        for marginal in result.marginals:
+            words += [len(marginal), *np.asarray(marginal, dtype=np.float64).tolist()]
+    elif result.states is not None:
+        words += [len(result.states), *map(int, result.states)]
+    else:
+        words.append(float(result.log10_z or 0.0))
+    return f"{result.task}\n{' '.join(map(repr, words))}\n"
