@@ -24,9 +24,16 @@ def engine_of(model: Any) -> ModuleType:
     return engine
 
 
-def for_graphs(engine: ModuleType, **arguments: Any) -> dict[str, Any]:
+#: What most calls give.
+_NOTHING: dict[str, Any] = {}
+
+
+def for_graphs(engine: ModuleType, evidence: Any, memory_limit: Any) -> dict[str, Any]:
     """Return those arguments that were given; ValueError when the model is no graph."""
-    given = {name: value for name, value in arguments.items() if value is not None}
-    if given and engine is not _graphs:
+    if evidence is None and memory_limit is None:
+        return _NOTHING
+    given = {"evidence": evidence, "memory_limit": memory_limit}
+    given = {name: value for name, value in given.items() if value is not None}
+    if engine is not _graphs:
         raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
     return given

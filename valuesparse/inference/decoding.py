@@ -89,6 +89,6 @@ def decode(
     """
     engine = engine_of(model)
     k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
-    more = for_graphs(engine, evidence=evidence, memory_limit=memory_limit)
+    more = for_graphs(engine, evidence, memory_limit)
     states, score = engine.decode(model, k, resolve(threads), **more)
     return Decoding(states, score) if n_best is not None else Decoding(states[0], score[0])

@@ -131,5 +131,5 @@ def infer(
         deadline = as_seconds("deadline", deadline)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-    more = for_graphs(engine, evidence=evidence, memory_limit=memory_limit)
+    more = for_graphs(engine, evidence, memory_limit)
     return engine.infer(model, zeta, rounds, workers, method, deadline, progress, **more)

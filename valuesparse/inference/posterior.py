@@ -76,7 +76,7 @@ def sample(
         generator = np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
         raise type(error)(f"rng must be a Generator, a seed or None: {error}") from None
-    more = for_graphs(engine, evidence=evidence, memory_limit=memory_limit)
+    more = for_graphs(engine, evidence, memory_limit)
     return engine.sample(model, count, generator, workers, **more)
 
 

@@ -109,7 +109,7 @@ class ChainResult(Result):
     def _freeze(self) -> None:
         # What is computed when asked reads these arrays.
         for array in (self.marginals, self.log_z, self.islands):
-            array.flags.writeable = False
+            array.setflags(write=False)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
