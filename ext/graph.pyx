@@ -104,6 +104,7 @@ cdef class Snapshot:
     """Pointers into the tables of a factor graph, which it keeps alive."""
 
     cdef Graph g
+    cdef readonly int64_t entries  # of all marginals
     cdef object cards
     cdef list tables
     cdef vector[int64_t] scope_ptr, scope, at_ptr, at, card_ptr, identity
@@ -138,6 +139,7 @@ cdef class Snapshot:
         for v in range(n):
             self.at_ptr[v + 1] += self.at_ptr[v]
             self.card_ptr[v + 1] = self.card_ptr[v] + self.g.card[v]
+        self.entries = self.card_ptr[n]
         self.at.assign(self.scope.size(), 0)
         cdef vector[int64_t] fill = self.at_ptr
         for f in range(m):
@@ -154,6 +156,10 @@ cdef class Snapshot:
         for v in range(n):
             self.identity.push_back(v)
         self.g.identity = self.identity.data()
+
+    def split(self, flat):
+        """Return what `flat` holds for each variable: views, one per variable."""
+        return [flat[self.card_ptr[v]:self.card_ptr[v + 1]] for v in range(self.g.n)]
 
     def arrays(self):
         """Return the log-tables."""

@@ -6,9 +6,11 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 class Snapshot:
+    entries: int
     def __init__(
         self, cards: Array, scopes: list[tuple[int, ...]], tables: list[Array]
     ) -> None: ...
+    def split(self, flat: Array) -> list[Array]: ...
     def arrays(self) -> list[Array]: ...
 
 class Soft:

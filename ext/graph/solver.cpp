@@ -72,6 +72,7 @@ int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, double e
                         uint64_t seed) {
     const int64_t empty = find_domains(g_, held, &domains_);
     if (empty >= 0) return empty;
+    held_.assign(held, held + g_.n);
     soft_ = std::move(soft);
     const Moral m = moral_graph(g_, domains_, joint_ptr_, joint_);
     const Elimination e = best_elimination(m, effort, seed, &tried_);
@@ -85,9 +86,11 @@ int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, double e
 }
 
 int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft) {
+    if (std::equal(held_.begin(), held_.end(), held) && soft == soft_) return -1;
     Domains d;
     const int64_t empty = find_domains(g_, held, &d);
     if (empty >= 0) return empty;
+    held_.assign(held, held + g_.n);
     if (d == domains_ && soft == soft_) return -1;
     const Domains before = std::move(domains_);
     const Layout old = std::move(layout_);

@@ -49,7 +49,7 @@ class Solver {
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
 
     const Graph& g_;
-    std::vector<int64_t> joint_ptr_, joint_, soft_;
+    std::vector<int64_t> joint_ptr_, joint_, soft_, held_;
     CliqueTree tree_;
     Domains domains_;
     Layout layout_;

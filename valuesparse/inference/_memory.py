@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ def as_limit(memory_limit: Any) -> int:
     return as_count("memory_limit", memory_limit, at_least=0)
 
 
+@functools.cache
 def default_memory_limit() -> int:
-    """Return half of the memory of the machine or its container, in bytes."""
+    """Return half of the memory of the machine or its container, in bytes; asked once."""
     sizes = []
     try:
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -110,7 +110,8 @@ class JunctionTree:
         self._given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
         self._effort = float(effort)
         self._seed = as_count("seed", seed, at_least=0)
-        self._tree = _graph.Tree(graph._compiled(), joints)
+        self._snapshot = graph._compiled()
+        self._tree = _graph.Tree(self._snapshot, joints)
         self._lock = threading.Lock()
         self._held, self._soft = self._split(self._given)
         self._prepare(*self._with(None)[:2])
@@ -178,9 +179,8 @@ class JunctionTree:
         workers = resolve(threads)
         late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
         held, soft, given = self._with(evidence)
-        ptr = np.zeros(graph.n_variables + 1, dtype=np.int64)
-        np.cumsum(graph._cards, out=ptr[1:])
-        flat = np.empty(int(ptr[-1]))
+        snapshot = self._snapshot
+        flat = np.empty(snapshot.entries)
         with self._lock:
             self._prepare(held, soft)
             self._check_memory()
@@ -201,7 +201,7 @@ class JunctionTree:
         return GraphResult(
             graph,
             given,
-            np.split(flat, ptr[1:-1]) if graph.n_variables else [],
+            snapshot.split(flat),
             log_z,
             method,
             reason,
@@ -240,7 +240,7 @@ class JunctionTree:
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         held, soft, given = self._with(evidence)
-        tree = _graph.Tree(graph._compiled(), [wanted])
+        tree = _graph.Tree(self._snapshot, [wanted])
         other = JunctionTree.__new__(JunctionTree)
         other.__dict__.update(self.__dict__)
         other._tree = tree
