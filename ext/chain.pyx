@@ -207,6 +207,13 @@ def sample(Batch batch, int64_t size, uniforms, states, int threads):
     return outcome(r, call)
 
 
+def freeze(cnp.ndarray first, cnp.ndarray second, cnp.ndarray third):
+    """Make arrays read-only; several times as fast as their flags, which is felt in small calls."""
+    cnp.PyArray_CLEARFLAGS(first, cnp.NPY_ARRAY_WRITEABLE)
+    cnp.PyArray_CLEARFLAGS(second, cnp.NPY_ARRAY_WRITEABLE)
+    cnp.PyArray_CLEARFLAGS(third, cnp.NPY_ARRAY_WRITEABLE)
+
+
 def find_bad(array):
     """Flat index of the first entry of a C-contiguous float array that is no log-potential, or -1.
 

@@ -210,7 +210,7 @@ cdef class Tree:
         del self.solver
 
     def prepare(self, held, Soft soft, double effort, uint64_t seed):
-        """Compile once, then lay out for the evidence; return a variable left without states, or -1."""
+        """Compile once, lay out for the evidence; return a variable without states, or -1."""
         cdef const int64_t* h = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>held)
         cdef vector[int64_t] which
         cdef int64_t empty
@@ -232,12 +232,13 @@ cdef class Tree:
         return 0
 
     def cost(self):
-        """Return (width, table entries, bytes, flops, largest clique, its entries, orders tried)."""
-        cdef const Layout* l = &self.solver.layout()
+        """Return width, table entries, bytes, flops, largest clique, its entries, orders tried."""
+        cdef const Layout* at = &self.solver.layout()
         largest = []
-        if l.largest_clique >= 0:
-            largest = list(self.solver.tree().clique[l.largest_clique])
-        return (l.width, l.table_size, l.bytes, l.flops, largest, l.largest, self.solver.tried())
+        if at.largest_clique >= 0:
+            largest = list(self.solver.tree().clique[at.largest_clique])
+        return (at.width, at.table_size, at.bytes, at.flops, largest, at.largest,
+                self.solver.tried())
 
     def cliques(self):
         """Return the cliques and the parent of each."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,8 @@ class JunctionTree:
         self._seed = as_count("seed", seed, at_least=0)
         self._snapshot = graph._compiled()
         self._tree = _graph.Tree(self._snapshot, joints)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._busy = False
         self._held, self._soft = self._split(self._given)
         self._prepare(*self._with(None)[:2])
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
@@ -181,7 +183,7 @@ class JunctionTree:
         held, soft, given = self._with(evidence)
         snapshot = self._snapshot
         flat = np.empty(snapshot.entries)
-        with self._lock:
+        with self._asking():
             self._prepare(held, soft)
             self._check_memory()
             dead, log_z = self._tree.infer(soft, workers, flat, deadline, progress, late)
@@ -265,7 +267,7 @@ class JunctionTree:
         graph = self._graph
         held, soft, given = self._with(evidence)
         states = np.empty(graph.n_variables, dtype=np.int64)
-        with self._lock:
+        with self._asking():
             self._prepare(held, soft)
             self._check_memory()
             dead, score = self._tree.decode(soft, resolve(threads), states)
@@ -287,7 +289,7 @@ class JunctionTree:
         generator = np.random.default_rng(rng)
         held, soft, given = self._with(evidence)
         states = np.empty((count, graph.n_variables), dtype=np.int64)
-        with self._lock:
+        with self._asking():
             self._prepare(held, soft)
             self._check_memory()
             uniforms = generator.random((count, self._tree.n_cliques()))
@@ -295,6 +297,20 @@ class JunctionTree:
         if dead:
             raise impossible(graph, bool(given))
         return states
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """One question at a time: other threads wait, a question within a question is refused."""
+        with self._lock:
+            if self._busy:
+                raise RuntimeError(
+                    "a JunctionTree cannot be asked from its own progress callback; build another"
+                )
+            self._busy = True
+            try:
+                yield
+            finally:
+                self._busy = False
 
     def _split(self, given: dict[int, Any]) -> tuple[Array, list[tuple[int, Array]]]:
         held = np.full(self._graph.n_variables, -1, dtype=np.int64)

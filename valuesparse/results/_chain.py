@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _chain
 from valuesparse._validation import as_count
 from valuesparse.models import Chain
 from valuesparse.results._base import Result
@@ -104,16 +105,11 @@ class ChainResult(Result):
             converged=unsettled == 0,
             stats=stats,
         )
-        self._freeze()
-
-    def _freeze(self) -> None:
-        # What is computed when asked reads these arrays.
-        for array in (self.marginals, self.log_z, self.islands):
-            array.setflags(write=False)
+        _chain.freeze(marginals, log_z, islands)  # what is computed when asked reads them
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._freeze()
+        _chain.freeze(self.marginals, self.log_z, self.islands)
 
     def _conditioned(self) -> Chain:
         if self.method == "exact" or not np.any(self.islands >= 0):
