@@ -49,7 +49,7 @@ def numbers_of(log_table: npt.ArrayLike, where: str) -> Array:
     ValueError
         For log-potentials below -708.4 or above 709.8, which tables of numbers cannot hold.
     """
-    logs = np.ascontiguousarray(log_table, dtype=np.float64)
+    logs = np.asarray(log_table, dtype=np.float64, order="C")
     flat = logs.reshape(-1)
     with np.errstate(divide="ignore", over="ignore"):
         numbers = np.exp(flat)
@@ -128,7 +128,7 @@ def graph_of(
     """Return the graph of tables of numbers: for each its variables, one per axis, and a name."""
     graph = FactorGraph(cardinalities, names=names, states=states)
     for scope, values, where in tables:
-        numbers = np.ascontiguousarray(values, dtype=np.float64)
+        numbers = np.asarray(values, dtype=np.float64, order="C")
 
         def refuse(
             at: int, problem: str, shape: tuple[int, ...] = numbers.shape, where: str = where
