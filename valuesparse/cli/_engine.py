@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from valuesparse.cli._models import show_bytes
 
 if TYPE_CHECKING:
-    from valuesparse import FactorGraph
+    from valuesparse import Decoding, FactorGraph, Result
 
 __all__ = ["Plan", "best_states", "marginals", "plan"]
 
-# Table entries per second and thread, roughly: what the predicted time is made of.
-_SPEED = 5e8
-# No real limit: asks what a refused junction tree would cost.
-_UNLIMITED = 2**63 - 1
+# Operations per second of one thread, roughly: what the predicted time is made of.
+_SPEED = 1e9
 
 
 class Plan(NamedTuple):
     """What exact inference would cost, and whether it would be done."""
 
     width: int
-    table_size: int  # entries of all cliques
+    table_size: float  # entries of all cliques
     memory: int  # bytes
     flops: float
     seconds: float
@@ -32,25 +32,25 @@ def plan(graph: FactorGraph, memory_limit: int | None) -> Plan:
     """Return what `infer` would do, without doing it."""
     import valuesparse as vs
 
-    engine: Any = vs  # the names below are checked by the tests of inference
-    try:
-        tree = engine.JunctionTree(graph, memory_limit=memory_limit)
-        refusal = None
-    except engine.MemoryLimitError as error:
-        tree = engine.JunctionTree(graph, memory_limit=_UNLIMITED)
-        refusal = " ".join(str(error).split())
-    if refusal is not None:
-        method, reason = None, refusal
+    tree = vs.JunctionTree(graph, memory_limit=memory_limit)
+    # In the same order as infer decides.
+    if tree.memory > tree.memory_limit:
+        method = None
+        reason = (
+            f"it needs {show_bytes(tree.memory)}, and {show_bytes(tree.memory_limit)} are allowed; "
+            "give evidence, raise --memory-limit or choose an approximation"
+        )
     elif tree.width <= 1:
-        method, reason = "exact", "the graph is a tree: two passes over it are exact"
+        method, reason = "exact", "a graph without cycles is solved exactly by two passes"
     else:
-        method, reason = "junction_tree", "the tables of its cliques fit in the memory allowed"
+        method = "junction_tree"
+        reason = f"its tables fit in the {show_bytes(tree.memory_limit)} allowed: exact"
     return Plan(
-        int(tree.width),
-        int(tree.table_size),
-        int(tree.memory),
-        float(tree.flops),
-        float(tree.flops) / _SPEED,
+        tree.width,
+        tree.table_size,
+        tree.memory,
+        tree.flops,
+        tree.flops / _SPEED,
         method,
         reason,
     )
@@ -63,21 +63,21 @@ def marginals(
     threads: int | None,
     memory_limit: int | None,
     progress: Callable[[int, int], object] | None,
-) -> Any:
+) -> Result:
     """Return the result of `infer`: ``marginals``, ``log_z``, ``method`` and ``reason``."""
     import valuesparse as vs
 
-    infer: Any = vs.infer
-    # Only what was asked for is passed on: the defaults are infer's own.
-    wanted = {"zeta": zeta, "memory_limit": memory_limit, "progress": progress}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    return infer(graph, threads=threads, **given)
+    return vs.infer(
+        graph,
+        zeta=1.0 if zeta is None else zeta,
+        threads=threads,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
 
 
-def best_states(graph: FactorGraph, *, threads: int | None, memory_limit: int | None) -> Any:
+def best_states(graph: FactorGraph, *, threads: int | None, memory_limit: int | None) -> Decoding:
     """Return the result of `decode`: ``states`` and ``score``."""
     import valuesparse as vs
 
-    decode: Any = vs.decode
-    given = {} if memory_limit is None else {"memory_limit": memory_limit}
-    return decode(graph, threads=threads, **given)
+    return vs.decode(graph, threads=threads, memory_limit=memory_limit)

@@ -20,7 +20,7 @@ __all__ = ["load", "model_options", "one_line_errors", "show_bytes"]
 
 FORMATS = ("uai", "fg", "bif")
 
-_UNITS = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40}
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ def _table(graph: FactorGraph, plan: Plan) -> Table:
     row("evidence", f"{len(graph.evidence):,} variables" if graph.evidence else "none")
     table.add_row("", "")
     row("width", f"{plan.width}")
-    row("clique tables", f"{plan.table_size:,} entries")
+    row("clique tables", f"{_count(plan.table_size)} entries")
     row("memory", show_bytes(plan.memory))
     row("time", f"about {_seconds(plan.seconds)}")
     table.add_row("", "")
@@ -87,8 +88,6 @@ def _table(graph: FactorGraph, plan: Plan) -> Table:
 
 def _sizes(graph: FactorGraph) -> tuple[list[int], int]:
     """Return the entries of each factor's table, and how many are zeros of the tables that are."""
-    import math
-
     import numpy as np
 
     from valuesparse.factors import Table
@@ -102,6 +101,10 @@ def _sizes(graph: FactorGraph) -> tuple[list[int], int]:
 
 def _widest(graph: FactorGraph) -> int:
     return max((len(f.scope) for f in graph.factors), default=0)
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}" if number < 1e12 else f"{number:.2e}"
 
 
 def _seconds(seconds: float) -> str:

@@ -79,6 +79,7 @@ def solve(
         raise click.UsageError(f"the folder {output.absolute().parent} does not exist")
     graph = load(model, evidence, sample, input_format)
     begin = time.perf_counter()
+    found: Any
     with one_line_errors(model):
         if task == "MPE":
             found = _engine.best_states(graph, threads=threads, memory_limit=memory_limit)

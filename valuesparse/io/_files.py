@@ -26,6 +26,7 @@ MAX_BYTES = 2**32 - 1
 # Text of a table that is all zeros shrinks a thousandfold; real models shrink by 3 to 100.
 _GZIP_FREE = 64 << 20
 _GZIP_RATIO = 100
+_GZIP_PART = 1 << 20
 
 
 def is_path(value: Any) -> bool:
@@ -74,9 +75,12 @@ def read_bytes(source: Source) -> bytes:
 
 def _gunzip(data: bytes) -> bytes:
     limit = min(max(_GZIP_FREE, _GZIP_RATIO * len(data)), MAX_BYTES)
+    text = bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            text = file.read(limit + 1)
+            # In parts: reading up to the limit at once would set its memory aside.
+            while len(text) <= limit and (part := file.read(_GZIP_PART)):
+                text += part
     except (OSError, EOFError, zlib.error) as error:
         problem = f"damaged: {error}".rstrip(".")
         raise ModelFormatError("gzip data", 0, problem) from error
@@ -87,7 +91,7 @@ def _gunzip(data: bytes) -> bytes:
             f"{len(data)} bytes hold more than {limit} bytes of text, as only a damaged or hostile "
             "file does; if you trust it, decompress it first",
         )
-    return text
+    return bytes(text)
 
 
 def write_text(target: Target, text: str) -> None:

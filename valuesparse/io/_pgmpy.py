@@ -63,9 +63,8 @@ def from_pgmpy(model: Any) -> FactorGraph:
                 raise ValueError(f"variable {name!r} of the pgmpy model has no CPD")
     elif kinds & _UNDIRECTED:
         factors = list(model.get_factors())
-        names = list(
-            model.get_variable_nodes() if hasattr(model, "get_variable_nodes") else model.nodes()
-        )
+        # A factor graph's nodes are its factors, too.
+        names = [node for node in model.nodes() if not hasattr(node, "values")]
     else:
         raise TypeError(
             "model must be a discrete Bayesian network, Markov network or factor graph of pgmpy, "

@@ -17,6 +17,8 @@ Array = npt.NDArray[np.float64]
 
 # How far, in steps of a double, numbers are from exp(log(number)).
 _NEAR = 4
+# And how much a log-potential may change for which there is no number.
+_ROUNDING = 1e-14
 
 
 def log_of(values: Array, refuse: Callable[[int, str], Exception]) -> Array:
@@ -49,19 +51,20 @@ def numbers_of(log_table: npt.ArrayLike, where: str) -> Array:
     ValueError
         For log-potentials below -708.4 or above 709.8, which tables of numbers cannot hold.
     """
-    logs = np.ascontiguousarray(log_table, dtype=np.float64)
+    logs = np.asarray(log_table, dtype=np.float64, order="C")
     flat = logs.reshape(-1)
     with np.errstate(divide="ignore", over="ignore"):
         numbers = np.exp(flat)
         off = np.flatnonzero(np.log(numbers) != flat)
         for direction in (0.0, np.inf):
             candidates = numbers[off]
-            for _ in range(_NEAR):
+            for _ in range(_NEAR if off.size else 0):
                 candidates = np.nextafter(candidates, direction)
                 found = np.log(candidates) == flat[off]
                 numbers[off[found]] = candidates[found]
                 off, candidates = off[~found], candidates[~found]
-        lost = off[~np.isclose(np.log(numbers[off]), flat[off], rtol=1e-14, atol=1e-14)]
+        error = np.abs(np.log(numbers[off]) - flat[off])
+        lost = off[error > _ROUNDING * (1.0 + np.abs(flat[off]))]
     if lost.size:
         value = float(flat[lost[0]])
         raise ValueError(
@@ -128,7 +131,7 @@ def graph_of(
     """Return the graph of tables of numbers: for each its variables, one per axis, and a name."""
     graph = FactorGraph(cardinalities, names=names, states=states)
     for scope, values, where in tables:
-        numbers = np.ascontiguousarray(values, dtype=np.float64)
+        numbers = np.asarray(values, dtype=np.float64, order="C")
 
         def refuse(
             at: int, problem: str, shape: tuple[int, ...] = numbers.shape, where: str = where

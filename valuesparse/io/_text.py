@@ -26,7 +26,8 @@ _STATES_FREE = 1 << 20
 _SPACE = b" \t\n\r\v\f"
 _IS_SPACE = np.zeros(256, dtype=bool)
 _IS_SPACE[list(_SPACE)] = True
-_COMMENT = re.compile(rb"(?<![^ \t\n\r\v\f])#[^\n]*")
+# What precedes is looked at last, so that the search goes from one # to the next.
+_COMMENT = re.compile(rb"#(?<![^ \t\n\r\v\f]#)[^\n]*")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LABEL = re.compile(rb"-?\d{1,19}")
 _NUMERIC = b"0123456789+-.eE" + _SPACE

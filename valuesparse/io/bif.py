@@ -27,10 +27,14 @@ __all__ = ["ModelFormatError", "TextFormatError", "read_bif"]
 # Rows of files that give two digits (0.33, 0.33, 0.33) are this far from 1, and no farther.
 _ROW_TOLERANCE = 0.02
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+# A comment without an end goes to the end: searching again from each beginning would take for ever.
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|//[^\n]*")
 _BLOCK = re.compile(r"\s*(network|variable|probability)\b([^{}]*)\{", re.DOTALL)
-_TYPE = re.compile(r"type\s+discrete\s*\[\s*(\d{1,10})\s*\]\s*$")
-_ENTRY = re.compile(r"\s*(table\b|\([^()]*\))([-+\d.eE,\s]*)$")
+_TYPE = re.compile(r"type\s+discrete\s*\[\s*(\d{1,10})\s*\]\s*$", re.ASCII)
+_HEAD = re.compile(r"\s*(table\b|\(([^()]*)\))")
+_WORD = re.compile(r"[^\s,]+")
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_TABLE: tuple[str, ...] = ("table",)
 _NAME = re.compile(r"[^\s,|(){}\[\];]+(?: +[^\s,|(){}\[\];]+)*")
 _LONGEST_NAME = 1000
 
@@ -60,7 +64,13 @@ class _Text:
             problem = f"'{token}' is not UTF-8"
             raise TextFormatError("text", error.start, problem, line, token) from None
         text = text.replace("\r", " ").replace('"', " ")
-        self.text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+        self.text = text
+        self.text = _COMMENT.sub(self._blank, text)
+
+    def _blank(self, match: re.Match[str]) -> str:
+        if match[0].startswith("/*") and not (match[0].endswith("*/") and len(match[0]) > 3):
+            raise self.error(match.start(), "comment", "{} begins one that does not end")
+        return re.sub(r"[^\n]", " ", match[0])
 
     def error(self, at: int, chunk: str, problem: str) -> TextFormatError:
         """Return the error for the word at a place; ``{}`` in `problem` stands for the word."""
@@ -148,6 +158,8 @@ def _scan(text: _Text) -> tuple[dict[str, _Variable], list[_Probability]]:
         if match[1] == "probability":
             headers.append((match[2], inside, begin))
         at = end + 1
+    if not variables:
+        raise text.error(last, "model", "expected a variable, got {}")
     probabilities: dict[str, _Probability] = {}
     for header, body, begin in headers:
         probability = _probability(text, header, body, begin, variables)
@@ -223,11 +235,10 @@ def _probability(
         if name not in variables:
             raise text.error(begin, "probability block", f"there is no variable {name[:40]!r}")
     chunk = f"probability of {names[0]}"
-    if len(set(names)) != len(names) or len(names) > MAX_SCOPE:
-        problem = (
-            f"more than {MAX_SCOPE} variables" if len(names) > MAX_SCOPE else "a variable twice"
-        )
-        raise text.error(begin, chunk, problem)
+    if len(set(names)) != len(names):
+        raise text.error(begin, chunk, "it has a variable twice")
+    if len(names) > MAX_SCOPE:
+        raise text.error(begin, chunk, f"it has more than {MAX_SCOPE} variables")
     size = math.prod(len(variables[name].states) for name in names)
     if 2 * size > len(body):
         raise text.error(
@@ -235,23 +246,53 @@ def _probability(
         )
     at = text.text.index("{", begin) + 1
     *entries, rest = body.split(";")
-    tables = 0
+    rows: set[tuple[str, ...]] = set()
     for entry in entries:
-        match = _ENTRY.match(entry)
-        if match is None and entry.strip():
-            if entry.split()[0] == "default":
-                raise text.error(at, chunk, "{} rows are not supported: give all rows")
-            labels = re.match(r"\s*(table\b|\([^()]*\))?", entry)
-            wrong = re.search(r"[^-+\d.eE,\s]\S*", entry[labels.end() if labels else 0 :])
-            found = (labels.end() if labels else 0) + (wrong.start() if wrong else 0)
-            raise text.error(at + found, chunk, "expected a row of numbers, got {}")
-        tables += match is not None and match[1] == "table"
+        if entry.strip():
+            row = _row(text, entry, at, chunk, [variables[name] for name in names])
+            if row in rows:
+                raise text.error(at, chunk, "the row that begins with {} is given twice")
+            rows.add(row)
         at += len(entry) + 1
     if rest.strip():
-        raise text.error(at, chunk, "expected a semicolon after the row that begins with {}")
-    if tables and len([entry for entry in entries if entry.strip()]) > 1:
-        raise text.error(begin, chunk, "a table and rows beside it")
+        raise text.error(at, chunk, "expected a semicolon after what begins with {}")
+    needed = 1 if _TABLE in rows else size // len(variables[names[0]].states)
+    if len(rows) != needed:
+        raise text.error(begin, chunk, f"{len(rows)} rows, but {needed} are needed")
     return _Probability(names[0], tuple(names[1:]), body, begin)
+
+
+def _row(
+    text: _Text, entry: str, at: int, chunk: str, variables: list[_Variable]
+) -> tuple[str, ...]:
+    """Check ``table 0.1, 0.9`` or ``(state, state) 0.1, 0.9`` and return its states."""
+    match = _HEAD.match(entry)
+    if match is None:
+        problem = "{} rows are not supported" if entry.split()[0] == "default" else "unexpected {}"
+        raise text.error(at, chunk, f"{problem}: expected a table or (states of the parents)")
+    child, *parents = variables
+    if match[2] is None:
+        row, wanted = _TABLE, math.prod(len(variable.states) for variable in variables)
+    else:
+        row, wanted = tuple(word.strip() for word in match[2].split(",")), len(child.states)
+        if len(row) != len(parents):
+            where = at + match.start(1)
+            raise text.error(where, chunk, f"{len(row)} states for {len(parents)} parents")
+        for state, parent in zip(row, parents, strict=True):
+            if state not in parent.states:
+                where = at + match.start(1)
+                raise text.error(where, chunk, f"{parent.name} has no state {state[:40]!r}")
+    count = 0
+    for number in _WORD.finditer(entry, match.end()):
+        if _NUMBER.fullmatch(number[0]) is None:
+            raise text.error(at + number.start(), chunk, "{} is not a number")
+        count += 1
+    if count != wanted:
+        where = at + match.start(1)
+        raise text.error(
+            where, chunk, f"the row that begins with {{}} has {count} numbers instead of {wanted}"
+        )
+    return row
 
 
 def _with_pgmpy(
@@ -331,13 +372,9 @@ def _normalised(
 ) -> npt.NDArray[np.float64]:
     sums = table.sum(axis=-1, keepdims=True)
     chunk = f"probability of {probability.child}"
-    if not (table >= 0.0).all():  # pgmpy fills short rows with NaN
-        raise text.error(probability.begin, chunk, "a row is too short, or a number is negative")
+    # Not NaN either, which pgmpy fills gaps with.
     wrong = ~(np.abs(sums - 1.0) <= _ROW_TOLERANCE)
     if wrong.any():
-        raise text.error(
-            probability.begin,
-            chunk,
-            f"a row is missing or given twice, or does not sum to 1: {float(sums[wrong][0]):.6g}",
-        )
+        problem = f"a row does not sum to 1, but to {float(sums[wrong][0]):.6g}"
+        raise text.error(probability.begin, chunk, problem)
     return table / sums

@@ -98,7 +98,7 @@ def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
     plain = names == list(range(len(names)))
     graph = FactorGraph([states[name] for name in names], names=None if plain else names)
     graph._extend(
-        Table([number[label] for label in scope], np.ascontiguousarray(table))
+        Table([number[label] for label in scope], np.asarray(table, order="C"))
         for scope, table in zip(labels, tables, strict=True)
     )
     return graph

@@ -1,0 +1,299 @@
+"""`valuesparse solve` and `valuesparse info`, as a user would call them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click", reason="the command line needs the cli extra")
+pytest.importorskip("rich", reason="the command line needs the cli extra")
+
+from click.testing import CliRunner, Result
+from graph_files import DATA, weights
+
+import valuesparse as vs
+from valuesparse import _extras
+from valuesparse.cli import _engine
+from valuesparse.cli._group import valuesparse
+from valuesparse.cli._models import Size, show_bytes
+from valuesparse.io import read_uai_result
+
+MODEL = """MARKOV
+3
+2 2 3
+3
+2 0 1
+2 1 2
+2 0 2
+4 0.4 0.6 0.1 0.9
+6 0.2 0.3 0.5 0.0 0.25 0.75
+6 1 2 3 4 5 6
+"""
+LABELS = "1\n\n2\n7 3\n2 2\n4\n0 1\n1 2\n2 3\n3 4\n"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.uai"
+    path.write_text(MODEL)
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(valuesparse, [str(a) for a in arguments])
+
+
+def error_of(result: Result, code: int = 1) -> str:
+    """Return the one line that says what went wrong."""
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines[-1].startswith("Error: ")
+    if code == 1:
+        assert len(lines) == 1
+    return lines[-1]
+
+
+def expected(model: Path, evidence: dict[Any, Any] | None = None) -> tuple[np.ndarray, float]:
+    graph = vs.read_uai(model, evidence)
+    table = weights(graph)
+    return table / table.sum(), float(np.log10(table.sum()))
+
+
+def test_marginals(model: Path) -> None:
+    result = run("solve", model)
+    assert result.exit_code == 0, result.output
+    joint, log10_z = expected(model)
+    found = read_uai_result(result.stdout.encode()).marginals
+    assert found is not None
+    for v, marginal in enumerate(found):
+        others = tuple(u for u in range(3) if u != v)
+        np.testing.assert_allclose(marginal, joint.sum(axis=others), rtol=1e-12)
+    assert f"log10 Z {log10_z:.6g}; junction_tree (" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_partition_function(model: Path, tmp_path: Path) -> None:
+    evidence = tmp_path / "e.evid"
+    evidence.write_text("1\n1 2 1\n")
+    result = run("solve", model, "--evidence", evidence, "--task", "pr", "--quiet")
+    found = read_uai_result(result.stdout.encode()).log10_z
+    assert found == pytest.approx(expected(model, {2: 1})[1], rel=1e-12)
+    assert result.stderr == ""
+
+
+def test_most_probable_states(model: Path) -> None:
+    result = run("solve", model, "--task", "MPE")
+    joint, _ = expected(model)
+    states = read_uai_result(result.stdout.encode()).states
+    assert states == tuple(np.unravel_index(joint.argmax(), joint.shape))
+    answer = json.loads(run("solve", model, "-k", "MPE", "-f", "json").stdout)
+    assert [row["state"] for row in answer["variables"]] == list(states)
+    weight = joint.max() * 10 ** expected(model)[1]
+    assert answer["score"] == pytest.approx(np.log(weight), rel=1e-12)
+
+
+def test_json(model: Path) -> None:
+    answer = json.loads(run("solve", model, "--format", "json").stdout)
+    assert list(answer) == ["task", "method", "reason", "log_z", "log10_z", "variables"]
+    joint, log10_z = expected(model)
+    assert answer["log10_z"] == pytest.approx(log10_z, rel=1e-12)
+    assert answer["log_z"] == pytest.approx(log10_z * np.log(10), rel=1e-12)
+    assert answer["variables"][2]["name"] == 2
+    assert answer["variables"][2]["states"] == [0, 1, 2]
+    np.testing.assert_allclose(answer["variables"][2]["marginal"], joint.sum(axis=(0, 1)))
+    assert json.loads(run("solve", model, "-f", "json", "-k", "PR").stdout)["task"] == "PR"
+
+
+def test_names_and_json_evidence(tmp_path: Path) -> None:
+    pytest.importorskip("pgmpy", reason="pgmpy reads BIF")
+    path, evidence = tmp_path / "model.bif.gz", tmp_path / "e.json"
+    path.write_bytes(gzip.compress(
+        b"variable rain { type discrete [2] { no, yes }; }\n"
+        b"variable wet { type discrete [2] { dry, damp }; }\n"
+        b"probability (rain) { table 0.8, 0.2; }\n"
+        b"probability (wet | rain) { (no) 0.9, 0.1; (yes) 0.2, 0.8; }\n"
+    ))  # fmt: skip
+    for content, name in (
+        ('{"wet": "damp"}', "e.json"), ("1 1 1", "e.evid"), ('{"wet": [-1000, 0]}', "f.json")
+    ):  # fmt: skip
+        evidence = tmp_path / name
+        evidence.write_text(content)
+        answer = json.loads(run("solve", path, "-e", evidence, "-f", "json").stdout)
+        assert [row["name"] for row in answer["variables"]] == ["rain", "wet"]
+        assert answer["variables"][0]["states"] == ["no", "yes"]
+        np.testing.assert_allclose(answer["variables"][0]["marginal"], [1 / 3, 2 / 3], rtol=1e-12)
+    for content, words in (
+        ('{"snow": "yes"}', "there is no variable 'snow'"),
+        ('{"wet": "soaked"}', "has no state 'soaked': its states are 'dry', 'damp'"),
+        ('["wet"]', "expected an object"),
+        ("{", "not JSON"),
+    ):
+        evidence = tmp_path / "e.json"
+        evidence.write_text(content)
+        error = error_of(run("solve", path, "-e", evidence))
+        assert f"{evidence}: " in error
+        assert words in error
+
+
+def test_labels_of_libdai(tmp_path: Path) -> None:
+    path, evidence = tmp_path / "model.fg", tmp_path / "e.evid"
+    path.write_text(LABELS)
+    evidence.write_text("1 7 1")
+    answer = json.loads(run("solve", path, "-e", evidence, "-f", "json").stdout)
+    assert [row["name"] for row in answer["variables"]] == [3, 7]
+    np.testing.assert_allclose(answer["variables"][0]["marginal"], [2 / 6, 4 / 6], rtol=1e-12)
+
+
+def test_output_files(model: Path, tmp_path: Path) -> None:
+    for name in ("answer.MAR", "answer.MAR.gz"):
+        result = run("solve", model, "--output", tmp_path / name)
+        assert result.exit_code == 0, result.output
+        assert result.stdout == ""
+        assert f"written to {tmp_path / name}" in result.stderr
+        assert read_uai_result(tmp_path / name).task == "MAR"
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "answer.MAR", "answer.MAR.gz", "model.uai"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Pedigree_11", "Promedus_24", "CSP_12", "Grids_12"])
+def test_instances(name: str) -> None:
+    path = DATA / f"{name}.uai"
+    if not path.exists():
+        pytest.skip("the instances are not beside the repository")
+    options = [path, "-e", f"{path}.evid", "-q"]
+    found = read_uai_result(run("solve", *options).stdout.encode()).marginals
+    reference = read_uai_result(f"{path}.MAR").marginals
+    assert found is not None
+    assert reference is not None
+    assert max(np.abs(p - q).max() for p, q in zip(found, reference, strict=True)) < 6e-7
+    log10_z = read_uai_result(run("solve", *options, "-k", "PR").stdout.encode()).log10_z
+    assert log10_z == pytest.approx(read_uai_result(f"{path}.PR").log10_z, rel=3e-6)
+
+
+def test_what_the_engine_is_asked(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def marginals(graph: vs.FactorGraph, **options: Any) -> Any:
+        asked.update(options)
+        found = [np.full(c, 1 / c) for c in graph.cardinalities]
+        return SimpleNamespace(marginals=found, log_z=0.0, method="exact", reason="a test")
+
+    monkeypatch.setattr(_engine, "marginals", marginals)
+    options = ["--zeta", "0.9", "--threads", "2", "--memory-limit", "2GiB"]
+    assert run("solve", model, *options).exit_code == 0
+    assert asked == {"zeta": 0.9, "threads": 2, "memory_limit": 2 << 30, "progress": None}
+
+
+def test_progress_is_drawn_on_terminals_only(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    from valuesparse.cli import solve
+
+    with solve._progress(quiet=True) as progress:
+        assert progress is None
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        "rich.console.Console", lambda **options: Console(file=screen, force_terminal=True)
+    )
+    with solve._progress(quiet=False) as progress:
+        assert progress is not None
+        progress(5, 10)
+    assert "50%" in screen.getvalue()
+
+
+def test_info(model: Path, tmp_path: Path) -> None:
+    result = run("info", model)
+    assert result.exit_code == 0, result.output
+    rows = dict(line.split("  ", 1) for line in result.stdout.splitlines()[1:] if line.strip())
+    rows = {name: value.strip() for name, value in rows.items()}
+    assert rows["variables"] == "3"
+    assert rows["states"] == "2 to 3, 7 in all"
+    assert rows["factors"] == "3, over at most 2 variables"
+    assert rows["table entries"] == "16, at most 6 in one, 6 % zeros"
+    assert rows["evidence"] == "none"
+    assert rows["width"] == "2"
+    assert rows["clique tables"] == "12 entries"
+    assert rows["infer would"] == "run junction_tree"
+    assert "bytes" in rows["memory"] or "KiB" in rows["memory"]
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    evidence = tmp_path / "e.evid"
+    evidence.write_text("1 0 1")
+    text = run("info", model, "-e", evidence).stdout
+    assert "run exact" in text
+    assert "1 variables" in text
+
+
+def test_refusals_say_what_is_needed(model: Path) -> None:
+    text = " ".join(run("info", model, "--memory-limit", "1").stdout.split())
+    assert "infer would refuse" in text
+    assert "1 bytes are allowed" in text
+    error = error_of(run("solve", model, "--memory-limit", "1"))
+    assert f"{model}: the junction tree needs" in error
+
+
+def test_one_line_errors(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = tmp_path / "bad.uai"
+    bad.write_text(MODEL.replace("0.25", "quarter"))
+    assert error_of(run("solve", bad)) == (
+        f"Error: {bad}: line 9, table of factor 1: 'quarter' is not a number"
+    )
+    assert error_of(run("info", bad)) == error_of(run("solve", bad))
+    none = tmp_path / "none.uai"
+    none.write_text(MODEL.replace("4 0.4 0.6 0.1 0.9", "4 0 0 0 0"))
+    assert f"{none}: no configuration" in error_of(run("solve", none))
+    several = tmp_path / "several.evid"
+    several.write_text("2\n1 0 0\n1 0 1\n")
+    assert "holds 2 samples: choose one" in error_of(run("solve", model, "-e", several))
+    assert run("solve", model, "-e", several, "--sample", 1).exit_code == 0
+    far = tmp_path / "far.evid"
+    far.write_text("1 9 0")
+    assert f"{far}: variable 9 is out of range" in error_of(run("solve", model, "-e", far))
+    monkeypatch.setattr(_extras, "find_spec", lambda name: None)
+    error = error_of(run("solve", model, "--input-format", "bif"))
+    assert 'pgmpy is needed to read this; install it with: python -m pip install "valuesp' in error
+
+
+def test_usage_errors(model: Path, tmp_path: Path) -> None:
+    nameless = tmp_path / "nameless"
+    nameless.write_text(MODEL)
+    assert "say --input-format uai|fg|bif" in error_of(run("solve", nameless), 2)
+    assert run("solve", nameless, "--input-format", "uai").exit_code == 0
+    assert "does not exist" in error_of(run("solve", tmp_path / "no.uai"), 2)
+    assert "--zeta has no meaning" in error_of(run("solve", model, "-k", "MPE", "-z", "0.9"), 2)
+    assert "give one with --evidence" in error_of(run("solve", model, "--sample", "0"), 2)
+    assert "is not a size" in error_of(run("solve", model, "-m", "much"), 2)
+    assert "folder" in error_of(run("solve", model, "-o", tmp_path / "no" / "x"), 2)
+    assert "--zeta" in error_of(run("solve", model, "-z", "1.5"), 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1", 1), ("800MB", 800_000_000), ("8GiB", 8 << 30), ("8G", 8 << 30), ("1.5k", 1536),
+        ("2 tb", 2 * 10**12), ("100b", 100),
+    ],
+)  # fmt: skip
+def test_sizes(text: str, size: int) -> None:
+    assert Size().convert(text, None, None) == size
+
+
+def test_sizes_for_people() -> None:
+    assert [show_bytes(x) for x in (0, 1023, 1024, 200 * 1024, 1 << 30, 1 << 60)] == [
+        "0 bytes", "1023 bytes", "1.0 KiB", "200 KiB", "1.0 GiB", "1048576 TiB"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["solve", "info"])
+def test_help_keeps_its_lines(command: str) -> None:
+    text = run(command, "--help").stdout
+    assert "\n  MODEL is" in text or "\n  Examples:\n    valuesparse solve" in text
+    assert max(map(len, text.splitlines())) <= 100
