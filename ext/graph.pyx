@@ -79,8 +79,8 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
         const vector[int32_t]& joint_vars(int64_t)
         bool widened()
         int64_t reused()
+        void forget()
     void use_graph_modules(const PoolApi*, const SimdApi*) noexcept
-
 
 
 use_graph_modules(
@@ -255,7 +255,8 @@ cdef class Tree:
     def infer(self, Soft soft, int threads, marginals, deadline, progress, late):
         """Fill marginals (flat, or None); return (status, log_z)."""
         self.need()
-        cdef Call call = Call(2 * <int64_t>self.solver.tree().clique.size(), deadline, progress, late)
+        cdef int64_t steps = 2 * <int64_t>self.solver.tree().clique.size()
+        cdef Call call = Call(steps, deadline, progress, late)
         cdef double log_z = 0.0
         cdef const double* const* s = soft_data(soft)
         cdef double* m = NULL
@@ -300,6 +301,10 @@ cdef class Tree:
             status = self.solver.sample(s, threads, &call.control, size, u, x)
         finish(status, call)
         return status == kInfeasible
+
+    def forget(self):
+        """Let go of all messages: the next question computes every one again."""
+        self.solver.forget()
 
     def widened(self):
         return self.solver.widened()

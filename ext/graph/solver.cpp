@@ -132,6 +132,11 @@ void Solver::keep_what_holds(const Domains& before, const Layout& old) {
     linear_->keep(tables, messages);
 }
 
+void Solver::forget() {
+    const size_t m = tree_.clique.size();
+    if (linear_) linear_->keep(std::vector<uint8_t>(m, 1), std::vector<uint8_t>(m, 0));
+}
+
 void Solver::complete_once() {
     if (complete_) return;
     queries_.clear();
