@@ -240,7 +240,8 @@ class Planner {
 
   private:
     static constexpr double kTooLarge = 4e12;
-    static constexpr double kRow = 64.0;           // entries that make a row worth its overhead
+    static constexpr double kRow = 64.0;  // entries that make a row worth its overhead
+    static constexpr double kLeastRow = 16.0;
     static constexpr double kSmallClique = 256.0;  // one row
     static constexpr double kStatic = 32768.0;     // entries of factors multiplied together
     static constexpr double kBlock = 524288.0;     // entries of a clique worth a task of their own
@@ -388,6 +389,24 @@ class Planner {
         return cost;
     }
 
+    // The message up lies as rows of `tile` want it: its last variables are those of the tile.
+    static bool direct_up(const Set& message, const Set& tile) {
+        return message.size() >= tile.size() &&
+               std::equal(tile.rbegin(), tile.rend(), message.rbegin());
+    }
+    double spread_up(const Set& up, const Set& tile) const {
+        double size = product(tile);
+        bool meets = false;
+        for (int32_t v : up) {
+            if (has(tile, v)) {
+                meets = true;
+            } else {
+                size *= values(v);
+            }
+        }
+        return meets ? size : 0.0;
+    }
+
     void choose_tile(CliqueLayout& l, const Set& vars, const std::vector<Set>& separator) {
         const size_t c = static_cast<size_t>(&l - out_.clique.data());
         const Set& up = separator[c];
@@ -399,27 +418,52 @@ class Planner {
             for (const Child& k : l.children) {
                 if (k.host < 0) sets.push_back(separator[k.clique]);
             }
-            if (t_.parent[c] >= 0) sets.push_back(up);
-            double width = 1.0;
-            while (width < kRow && tile.size() < vars.size()) {
+            const double operands = 2.0 + static_cast<double>(sets.size() + l.statics.size());
+            const bool root = t_.parent[c] < 0;
+            double least = INFINITY;
+            // Nanoseconds: of the rows, and of copies that have to be spread and gathered again.
+            const auto consider = [&](const Set& t) {
+                const double width = product(t);
+                double cost = l.size / width * (3.0 + operands) + 0.15 * operands * l.size +
+                              3.0 * spread(sets, t);
+                if (!root && !direct_up(l.message.var, t)) cost += 3.0 * spread_up(up, t);
+                if (cost < least) {
+                    least = cost;
+                    tile = t;
+                }
+            };
+            const auto by_rank = [&](int32_t x, int32_t y) { return t_.rank[x] < t_.rank[y]; };
+            // The last variables of the message up: it needs no copy then.
+            Set t;
+            for (size_t i = l.message.var.size(); i-- > 0 && product(t) < kRow;) {
+                t.insert(t.begin(), l.message.var[i]);
+                if (product(t) >= kLeastRow) consider(t);
+            }
+            // Greedily, the next variable the one that spreads least; late ones break ties, as
+            // neighbours in the tree hold them too.
+            if (!root) sets.push_back(up);
+            t.clear();
+            while (t.size() < vars.size() && product(t) < kRow) {
                 int32_t best = -1;
                 double best_cost = INFINITY;
                 for (int32_t v : vars) {
-                    if (has(tile, v)) continue;
-                    Set t = tile;
-                    t.push_back(v);
-                    // Late variables break ties: neighbours in the tree hold them too.
-                    const double cost = spread(sets, t);
+                    if (has(t, v)) continue;
+                    Set more = t;
+                    more.push_back(v);
+                    const double cost = spread(sets, more);
                     if (cost <= best_cost) {
                         best_cost = cost;
                         best = v;
                     }
                 }
-                tile.push_back(best);
-                width *= values(best);
+                t.push_back(best);
+                if (product(t) < kLeastRow && t.size() < vars.size()) continue;
+                Set sorted = t;
+                std::sort(sorted.begin(), sorted.end(), by_rank);
+                if (!root) sets.pop_back();
+                consider(sorted);
+                if (!root) sets.push_back(up);
             }
-            std::sort(tile.begin(), tile.end(),
-                      [&](int32_t a, int32_t b) { return t_.rank[a] < t_.rank[b]; });
         }
         l.tile = tile;
         l.width = static_cast<int64_t>(product(tile));

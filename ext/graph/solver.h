@@ -40,7 +40,7 @@ class Solver {
     Status sample(const double* const* soft, int threads, Control* control, int64_t size,
                   const double* uniforms, int64_t* states);
     bool widened() const { return wide_ != nullptr; }
-    void forget();  // all messages
+    void forget();                              // all messages
     int64_t reused() const { return reused_; }  // cliques whose message was still good
 
   private:
