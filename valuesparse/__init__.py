@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from valuesparse.errors import DeadlineError, InfeasibleError
 from valuesparse.inference import Decoding, decode, infer, log_prob, sample
-from valuesparse.models import Chain
+from valuesparse.models import Chain, Tree
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
 
@@ -22,6 +22,7 @@ __all__ = [
     "Decoding",
     "InfeasibleError",
     "Result",
+    "Tree",
     "decode",
     "get_num_threads",
     "infer",

@@ -11,21 +11,33 @@ class InfeasibleError(ValueError):
     Attributes
     ----------
     sequence : int
-        Index of the first sequence without a configuration.
+        Index of the first sequence without a configuration; of a forest: which tree.
     position : int
-        First position of that sequence, counted from its start, at which no label is left.
+        First position of that sequence, counted from its start, at which no label is left. In a
+        tree: the lowest node at which no state is left although each of its children has one.
+    root : int or None
+        The root of that tree.
     """
 
-    def __init__(self, sequence: int, position: int) -> None:
-        super().__init__(
-            f"sequence {sequence} has no possible configuration: at its position {position} "
-            "no label is left; look for -inf in unary, transition, start, end or allowed there"
-        )
+    def __init__(self, sequence: int, position: int, root: int | None = None) -> None:
+        if root is None:
+            message = (
+                f"sequence {sequence} has no possible configuration: at its position {position} "
+                "no label is left; look for -inf in unary, transition, start, end or allowed there"
+            )
+        else:
+            message = (
+                f"tree {sequence} (root {root}) has no possible configuration: at node {position} "
+                "no state is left given the nodes below it; look for -inf in unary, pairwise or "
+                "allowed there"
+            )
+        super().__init__(message)
         self.sequence = sequence
         self.position = position
+        self.root = root
 
-    def __reduce__(self) -> tuple[type[InfeasibleError], tuple[int, int]]:
-        return type(self), (self.sequence, self.position)
+    def __reduce__(self) -> tuple[type[InfeasibleError], tuple[int, int, int | None]]:
+        return type(self), (self.sequence, self.position, self.root)
 
 
 class DeadlineError(TimeoutError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from valuesparse.inference import _chains
-from valuesparse.models import Chain
+from valuesparse.inference import _chains, _trees
+from valuesparse.models import Chain, Tree
 
 #: Kind of model: the module with ``METHODS``, ``infer``, ``decode``, ``sample`` and ``score``.
-ENGINES: dict[type, ModuleType] = {Chain: _chains}
+ENGINES: dict[type, ModuleType] = {Chain: _chains, Tree: _trees}
 
 
 def engine_of(model: Any) -> ModuleType:

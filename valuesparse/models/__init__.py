@@ -1,5 +1,6 @@
 """Models hold arrays and never compute."""
 
 from valuesparse.models.chain import Chain
+from valuesparse.models.tree import Tree
 
-__all__ = ["Chain"]
+__all__ = ["Chain", "Tree"]

@@ -2,5 +2,6 @@
 
 from valuesparse.results._base import Result
 from valuesparse.results._chain import ChainResult
+from valuesparse.results._tree import TreeResult
 
-__all__ = ["ChainResult", "Result"]
+__all__ = ["ChainResult", "Result", "TreeResult"]
