@@ -70,8 +70,7 @@ void tree_decode_up(vs::TreePass* pass, const void* const* packed, const void* c
             join(static_cast<const In*>(pass->block_up) + t.below[k] * Kp);
         }
         below = from;
-        const int64_t last = s + 1 < end ? t.kids[s + 1] : end;
-        for (int64_t c = t.kids[s]; c < last; ++c) join(up + c * Kp);
+        for (int64_t c = t.kids[s]; c < t.kids_end[s]; ++c) join(up + c * Kp);
         settle(v);
         if (t.parent[s] < 0) continue;
         In* y = up + s * Kp;

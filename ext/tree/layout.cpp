@@ -117,6 +117,8 @@ TreeView Layout::view() const {
     t.node = node.data();
     t.parent = parent.data();
     t.kids = kids.data();
+    t.kids_end = kids_end.data();
+    t.hangs = hangs.data();
     t.edge = edge.data();
     t.flipped = flipped.data();
     t.tree = tree.data();
@@ -250,7 +252,9 @@ Layout compile_tree(const int64_t* given, int64_t n, int64_t target) {
         t.node[at(s)] = v;
     }
     t.parent.resize(size);
-    t.kids.resize(size + 1);
+    t.kids.resize(size);
+    t.kids_end.resize(size);
+    t.hangs.resize(size);
     t.edge.resize(size);
     t.flipped.resize(size);
     t.tree.resize(size);
@@ -262,15 +266,18 @@ Layout compile_tree(const int64_t* given, int64_t n, int64_t target) {
             t.parent[at(s)] = p < 0 ? -1 : t.slot[at(p)];
             t.kids[at(s)] = static_cast<int32_t>(next);
             for (int32_t k = walk.ptr[v + 1]; k-- > walk.ptr[v];) {
-                if (cut[at(walk.child[at(k)])]) break;  // what was cut off comes first
+                if (cut[at(walk.child[at(k)])]) {  // what was cut off comes first
+                    t.hangs[at(s)] = 1;
+                    break;
+                }
                 ++next;
             }
+            t.kids_end[at(s)] = static_cast<int32_t>(next);
             t.edge[at(s)] = flipped[v] ? p : static_cast<int32_t>(v);
             t.flipped[at(s)] = flipped[v];
             t.tree[at(s)] = tree[v];
         }
     }
-    t.kids[size] = static_cast<int32_t>(n);
     t.tops = n_tops;
     t.above.resize(n_blocks);
     t.below_ptr.assign(n_blocks + 1, 0);

@@ -17,8 +17,9 @@ struct TreeView {
     int64_t n = 0, n_trees = 0, n_blocks = 0;
     const int32_t* node = nullptr;        // (n,) the node in each slot
     const int32_t* parent = nullptr;      // (n,) slot of the parent, -1 at a root
-    const int32_t* kids = nullptr;        // (n + 1,) first child in the block; they end where the
-                                          // next slot's begin (or the block ends)
+    const int32_t* kids = nullptr;        // (n,) first child in the same block
+    const int32_t* kids_end = nullptr;    // (n,) and one past the last
+    const uint8_t* hangs = nullptr;       // (n,) further children are tops of other blocks
     const int32_t* edge = nullptr;        // (n,) whose row of pairwise the edge above is
     const uint8_t* flipped = nullptr;     // (n,) the model's edge runs from this node to its parent
     const int32_t* tree = nullptr;        // (n,) number of the tree
@@ -32,9 +33,9 @@ struct TreeView {
 
 struct Layout {
     int64_t n = 0, n_trees = 0, n_blocks = 0, longest_block = 0;
-    std::vector<int32_t> node, parent, kids, edge, tree, tops, above, below_ptr, below;
+    std::vector<int32_t> node, parent, kids, kids_end, edge, tree, tops, above, below_ptr, below;
     std::vector<int32_t> slot;  // of each node
-    std::vector<uint8_t> flipped;
+    std::vector<uint8_t> flipped, hangs;
     std::vector<int64_t> begin, root;  // root: the model's, ascending
     bool any_flipped = false;
     // When every tree is a path with its root at an end: the nodes from end to end.

@@ -3,6 +3,7 @@
 #include "kernels/arithmetic.h"
 #include "kernels/pack.h"
 #include "tree/draw.h"
+#include "tree/islands.h"
 #include "tree/pass.h"
 
 namespace VS_NS {
@@ -19,6 +20,13 @@ static void sample(int arithmetic, vs::TreePass* pass, const double* uniforms, i
                    int worker) {
     with_arithmetic(arithmetic,
                     [&](auto d) { tree_sample<VS_DOMAIN(d)>(pass, uniforms, states, worker); });
+}
+
+static void islands(int arithmetic, vs::TreePass* pass, int step, int64_t first, int64_t last,
+                    int worker) {
+    with_arithmetic(arithmetic, [&](auto d) {
+        tree_islands<VS_DOMAIN(d)>(pass, step, first, last, worker);
+    });
 }
 
 static void decode_up(vs::TreePass* pass, const void* const* packed, const void* const* turned,
@@ -39,7 +47,7 @@ static void decode_down(vs::TreePass* pass, int64_t* states, int64_t block, int 
 }
 
 static const vs::TreeLevel kTreeLevel = {
-    {layout, max_finite, pack, pack_scores}, up, down, sample, decode_up, decode_down,
+    {layout, max_finite, pack, pack_scores}, up, down, sample, islands, decode_up, decode_down,
 };
 
 }  // namespace VS_NS

@@ -40,6 +40,7 @@ struct TreeBench {
     D* d = nullptr;    // one for each table
     T* x = nullptr;    // (kBatch, Kp) what goes into messages, where it is not a row already
     T* y = nullptr;    // (kBatch, Kp) what comes out, likewise
+    T* psi = nullptr;  // (Kp,)
     T* acc = nullptr;  // (Kp,)
     T* ones = nullptr;
     bool ok = false;
@@ -52,7 +53,7 @@ struct TreeBench {
         scratch.reset();
         Kp = Tiling<T>(p->n_labels).Kp;
         K = static_cast<int>(p->n_labels);
-        T* tmp = scratch.array<T>((2 + 2 * kBatch + 2) * static_cast<int64_t>(Kp));
+        T* tmp = scratch.array<T>((2 + 2 * kBatch + 3) * static_cast<int64_t>(Kp));
         auto* in = static_cast<Input<In>*>(scratch.take(p->n_tables * sizeof(Input<In>)));
         auto* packed = scratch.array<Packed<T>>(p->n_tables);
         d = static_cast<D*>(scratch.take(p->n_tables * sizeof(D)));
@@ -62,10 +63,11 @@ struct TreeBench {
             packed[i] = packed_view<T>(p->packing[i]);
             new (d + i) D(in[i], packed[i], tmp);
         }
-        for (int r = 0; r < 2 + 2 * kBatch + 2; ++r) d->clear(tmp + r * Kp);
+        for (int r = 0; r < 2 + 2 * kBatch + 3; ++r) d->clear(tmp + r * Kp);
         x = tmp + 2 * Kp;
         y = x + kBatch * Kp;
-        acc = y + kBatch * Kp;
+        psi = y + kBatch * Kp;
+        acc = psi + Kp;
         ones = acc + Kp;
         d->ones(ones);
         ok = true;
@@ -108,8 +110,31 @@ struct TreeBench {
             }
         }
     }
-    int64_t kids_end(int64_t s, int64_t block_end) const {
-        return s + 1 < block_end ? t.kids[s + 1] : block_end;
+    // f(child) for all children of a slot, in other blocks first.
+    template <class F>
+    VS_INLINE void for_kids(int64_t s, F f) const {
+        if (t.hangs[s]) {
+            int64_t lo = 0, hi = t.n_blocks;  // the block of s
+            while (hi - lo > 1) {
+                const int64_t mid = lo + (hi - lo) / 2;
+                (t.begin[mid] <= s ? lo : hi) = mid;
+            }
+            int64_t k = t.below_ptr[lo], end = t.below_ptr[lo + 1];
+            for (int64_t step = end - k; step > 0;) {  // the first that hangs from s or later
+                const int64_t half = step / 2;
+                if (t.above[t.below[k + half]] < s) {
+                    k += half + 1;
+                    step -= half + 1;
+                } else {
+                    step = half;
+                }
+            }
+            for (; k < end && t.above[t.below[k]] == s; ++k) {
+                const int64_t first = t.begin[t.below[k]];
+                for (int64_t c = first; c < first + t.tops[t.below[k]]; ++c) f(c);
+            }
+        }
+        for (int64_t c = t.kids[s]; c < t.kids_end[s]; ++c) f(c);
     }
     static void note(vs::Account& a, vs::Status status) {
         if (a.status == vs::kOk) a.status = status;
@@ -240,7 +265,7 @@ class TreeBlock {
         for (int64_t hi = end_, lo; hi > begin_; hi = lo) {
             for (lo = hi - 1; lo > begin_ && hi - lo < Bench::kBatch; --lo) {
                 const int64_t kid = t_.kids[lo - 1];
-                if (kid < hi && kid < w_.kids_end(lo - 1, end_)) break;
+                if (kid < hi && kid < t_.kids_end[lo - 1]) break;
             }
             const int m = static_cast<int>(hi - lo);
             if (!w_.ticker.go_on(m)) return false;
@@ -368,7 +393,7 @@ class TreeBlock {
     void know(int64_t s, const typename D::Seen& seen, int64_t* below) {
         vs::Account& a = w_.account(b_, s);
         add(a, seen.shift());
-        const int64_t first = t_.kids[s], last = w_.kids_end(s, end_);
+        const int64_t first = t_.kids[s], last = t_.kids_end[s];
         int64_t hanging = *below;
         while (hanging > t_.below_ptr[b_] && t_.above[t_.below[hanging - 1]] == s) --hanging;
         const int64_t others = *below - hanging;

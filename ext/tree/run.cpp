@@ -102,6 +102,26 @@ void infer_piece(void* context, int64_t task, int worker) {
     }
 }
 
+void island_piece(void* context, int64_t task, int worker) {
+    TreeJob& j = *static_cast<TreeJob*>(context);
+    const bool up = task < j.n_blocks;
+    tree_level().islands(j.arithmetic, &j.pass, up ? kIslandsUp : kIslandsDown,
+                         up ? j.n_blocks - 1 - task : task - j.n_blocks, 0, worker);
+}
+
+// A step on parts of a list, or on all blocks.
+struct ListJob {
+    TreeJob* job;
+    IslandStep step;
+    int64_t count, part;
+};
+
+void list_piece(void* context, int64_t task, int worker) {
+    ListJob& l = *static_cast<ListJob*>(context);
+    const int64_t first = task * l.part, last = std::min(first + l.part, l.count);
+    tree_level().islands(l.job->arithmetic, &l.job->pass, l.step, first, last, worker);
+}
+
 void decode_piece(void* context, int64_t task, int worker) {
     TreeJob& j = *static_cast<TreeJob*>(context);
     if (task < j.n_blocks) {
@@ -215,8 +235,72 @@ void add(double& value, double& rest, double x) {
     value = t;
 }
 
+// Islands: round 0 on the blocks, then rounds until nothing changes.
+void island_rounds(const TreePlan& plan, TreeJob& job, int64_t revisit, double nanoseconds,
+                   int threads, Control* control) {
+    IslandState& state = *job.pass.state;
+    run(plan, island_piece, job, nanoseconds, threads, control);
+    auto parts = [&](IslandStep step, int64_t count, int64_t part) {
+        ListJob list{&job, step, count, part};
+        Plan p;
+        p.n = (count + part - 1) / part;
+        g_pool->run_plan(p, list_piece, &list, nanoseconds < 15e3 ? 1 : threads, control);
+    };
+    while (!control->stop.load()) {
+        const bool limited = revisit >= 0 && state.counts.rounds >= revisit;
+        tree_level().islands(job.arithmetic, &job.pass, kIslandsDecide, 0, limited ? 1 : 0, 0);
+        if (state.n_changed == 0 || control->stop.load()) break;
+        parts(kIslandsPieces, state.n_pieces, 8);
+        if (control->stop.load()) return;
+        tree_level().islands(job.arithmetic, &job.pass, kIslandsAround, 0, 0, 0);
+        parts(kIslandsRefresh, state.n_touched, 64);
+    }
+    if (!control->stop.load()) parts(kIslandsTally, job.n_blocks, 1);
+}
+
+bool island_room(IslandState& s, const Layout& t, Session& session, int threads,
+                 std::vector<std::atomic<int32_t>>& status, std::vector<Counts>& counts) {
+    Scratch& r = session.packing;
+    s.flag = r.array<uint8_t>(t.n);
+    s.event = r.array<uint8_t>(t.n);
+    s.held = r.array<int32_t>(t.n);
+    s.u = r.array<const void*>(t.n);
+    s.y = r.array<const void*>(t.n);
+    s.own_u = r.array<void*>(t.n);
+    s.own_y = r.array<void*>(t.n);
+    s.shift = r.array<double>(t.n);
+    s.scale = r.array<double>(t.n);
+    s.log_mass = r.array<double>(t.n);
+    s.leak = r.array<float>(t.n);
+    s.stamp = r.array<uint32_t>(t.n);
+    s.changed = r.array<int64_t>(t.n);
+    s.pieces = r.array<int64_t>(t.n);
+    s.touched = r.array<int64_t>(t.n);
+    s.list = r.array<int64_t>(t.n);
+    for (auto& x : status) x.store(kOk);
+    s.tree_status = status.data();
+    counts.assign(at(t.n_blocks), Counts());
+    s.block_counts = counts.data();
+    s.keep = session.keep();
+    for (int w = 0; w < threads; ++w) session.keep()[w].reset();
+    return !r.failed;
+}
+
+void add_counts(Counts& to, const IslandState& s, const std::vector<Counts>& blocks) {
+    for (const Counts& c : blocks) {
+        to.islands += c.islands;
+        to.segments += c.segments;
+        to.unsettled |= c.unsettled;
+    }
+    to.full += s.full.load();
+    to.sparse += s.sparse.load();
+    to.released += s.counts.released;
+    to.flipped += s.counts.flipped;
+    to.rounds = std::max(to.rounds, s.counts.rounds);
+}
+
 // What each tree's accounts say; false when that ends the call. `todo`: those to widen.
-bool settle(const Call& call, int arithmetic, double* log_z, std::vector<uint8_t>& todo,
+bool settle(const Call& call, const std::atomic<int32_t>* islands, int arithmetic, double* log_z, std::vector<uint8_t>& todo,
             bool* again, TreeReport& report) {
     const Layout& t = *call.model.layout;
     const double unit = is_log(arithmetic) ? 1.0 : 0.693147180559945309417;
@@ -237,7 +321,7 @@ bool settle(const Call& call, int arithmetic, double* log_z, std::vector<uint8_t
     for (size_t i = 0; i < n; ++i) {
         if (!todo[i]) continue;
         const Account& a = sum[i];
-        int32_t status = a.status;
+        int32_t status = islands && islands[i].load() ? islands[i].load() : a.status;
         if (status == kOk && arithmetic == kLinear32 && a.leak > 1e-7) status = kWiden;
         if (status == kNoMemory || status == kCancelled) {
             report.status = static_cast<Status>(status);
@@ -285,9 +369,13 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
     Call call(m, session);
     const TreePlan plan(t);
     std::vector<uint8_t> todo(at(t.n_trees), 1);
-    report.counts.sparse = 2 * t.n_trees;
-    report.counts.full = 2 * (t.n - t.n_trees);
-    report.counts.segments = t.n_trees;
+    const bool islands = r.zeta < 1.0;
+    std::vector<std::atomic<int32_t>> tree_status(islands ? at(t.n_trees) : 0);
+    std::vector<Counts> block_counts;
+    if (!islands) {
+        report.counts.full = 2 * (t.n - t.n_trees);
+        report.counts.segments = t.n_trees;
+    }
     int steps[3];
     const int n_steps = ladder(m.arrays.dtype, steps);
     bool again = t.n > 0;
@@ -296,7 +384,7 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
         session.packing.reset();
         TreeJob job;
         TreePass& p = job.pass;
-        const bool packed = call.pack(arithmetic, false, r.threads, &control);
+        const bool packed = call.pack(arithmetic, islands, r.threads, &control);
         call.fill(p, &control);
         p.marginals = r.marginals;
         p.log_z = r.log_z;
@@ -312,9 +400,22 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
             break;
         }
         job.arithmetic = arithmetic;
-        run(plan, infer_piece, job, cost(m), r.threads, &control);
+        IslandState state{};
+        if (islands) {
+            p.state = &state;
+            p.islands = r.islands;
+            p.zeta = r.zeta;
+            if (!island_room(state, t, session, r.threads, tree_status, block_counts)) {
+                report.status = kNoMemory;
+                break;
+            }
+            island_rounds(plan, job, r.revisit, 0.35 * cost(m), r.threads, &control);
+        } else {
+            run(plan, infer_piece, job, cost(m), r.threads, &control);
+        }
         if (stopped(control, report)) break;
-        if (!settle(call, arithmetic, r.log_z, todo, &again, report)) break;
+        if (islands) add_counts(report.counts, state, block_counts);
+        if (!settle(call, islands ? tree_status.data() : nullptr, arithmetic, r.log_z, todo, &again, report)) break;
         report.counts.widened = std::max(
             report.counts.widened, static_cast<int64_t>(std::count(todo.begin(), todo.end(), 1)));
     }
@@ -358,7 +459,7 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
         run(plan, infer_piece, job, cost(m), threads, &control);
         if (stopped(control, report)) break;
         std::vector<uint8_t> good(todo);
-        if (!settle(call, arithmetic, log_z.data(), todo, &again, report)) break;
+        if (!settle(call, nullptr, arithmetic, log_z.data(), todo, &again, report)) break;
         for (size_t i = 0; i < good.size(); ++i) good[i] = good[i] && !todo[i];
         p.todo = good.data();
         job.uniforms = uniforms;
@@ -422,7 +523,7 @@ TreeReport tree_decode(const TreeModel& m, int threads, int64_t* states, double*
     if (stopped(control, report)) return report;
     std::vector<uint8_t> todo(at(t.n_trees), 1);
     bool again;
-    settle(call, kLog64, scores, todo, &again, report);
+    settle(call, nullptr, kLog64, scores, todo, &again, report);
     return report;
 }
 

@@ -17,6 +17,35 @@ struct Account {
     int32_t status = kOk;
 };
 
+// What a call with islands keeps.
+struct IslandState {
+    uint8_t *flag, *event;     // (n,) by slot, as all here
+    int32_t* held;
+    const void **u, **y;       // what a slot says to its parent, and hears from it
+    void **own_u, **own_y;     // rows allocated for that
+    double *shift, *scale, *log_mass;
+    float* leak;
+    uint32_t* stamp;           // the round in which a slot was seen
+    std::atomic<int32_t>* tree_status;  // (n_trees,)
+    int64_t *changed, *pieces, *touched, *list;  // (n,)
+    int64_t n_changed = 0, n_pieces = 0, n_touched = 0;
+    uint32_t round = 0;
+    Scratch* keep;             // one per worker
+    Counts counts;
+    Counts* block_counts;      // (n_blocks,)
+    std::atomic<int64_t> full{0}, sparse{0};
+};
+
+enum IslandStep : int {
+    kIslandsUp,
+    kIslandsDown,
+    kIslandsDecide,
+    kIslandsPieces,
+    kIslandsAround,
+    kIslandsRefresh,
+    kIslandsTally
+};
+
 // One pass over a forest; shared by all workers. T: the type of the arithmetic.
 struct TreePass {
     TreeView t;
@@ -40,9 +69,8 @@ struct TreePass {
     Scratch* scratch;         // one per worker
     Control* control;
     int32_t* islands = nullptr;  // (n,) by node
-    struct IslandState* state = nullptr;
+    IslandState* state = nullptr;
     double zeta = 1.0;
-    bool late = false;
 };
 
 struct TreeLevel {
@@ -52,6 +80,10 @@ struct TreeLevel {
     void (*down)(int arithmetic, TreePass* pass, int64_t block, int worker);
     void (*sample)(int arithmetic, TreePass* pass, const double* uniforms, int64_t* states,
                    int worker);
+    // A step on a block, or on a part of a list (decide: `last` tells that only contradictions
+    // count).
+    void (*islands)(int arithmetic, TreePass* pass, int step, int64_t first, int64_t last,
+                    int worker);
     // MAP: upward pass of a block, and its states from those above. `packed`: per table, how
     // scores go up and (where edges are flipped) down.
     void (*decode_up)(TreePass* pass, const void* const* packed, const void* const* turned,
