@@ -371,22 +371,33 @@ class TreeIslands {
         }
     }
 
-    // What a block adds to log Z and to the counts.
-    void tally(int64_t b) {
+    // Islands and counts of a block, of the trees that need no wider arithmetic.
+    void count(int64_t b) {
         vs::Counts& c = s_.block_counts[b];
+        for (int64_t q = t_.begin[b]; q < t_.begin[b + 1]; ++q) {
+            if (!w_.wanted(q)) continue;
+            if (s_.event[q] != kNone) c.unsettled = 1;
+            w_.pass.islands[t_.node[q]] = island(q) ? s_.held[q] : -1;
+            const int64_t p = t_.parent[q];
+            if (island(q)) {
+                ++c.islands;
+            } else if (p < 0 || island(p)) {
+                ++c.segments;
+            }
+        }
+    }
+    // What a block adds to log Z.
+    void tally(int64_t b) {
         for (int64_t q = t_.begin[b]; q < t_.begin[b + 1]; ++q) {
             if (!w_.wanted(q)) continue;
             vs::Account& a = w_.account(b, q);
             const int64_t p = t_.parent[q];
             a.leak += static_cast<double>(s_.leak[q]);
-            if (s_.event[q] != kNone) c.unsettled = 1;
-            w_.pass.islands[t_.node[q]] = island(q) ? s_.held[q] : -1;
             Sum sum;
             sum.value = a.shift;
             sum.rest = a.rest;
             D& d = w_.domain(q);
             if (island(q)) {
-                ++c.islands;
                 const bool mode = (s_.flag[q] & (kLocal | kFlipped)) == kLocal;
                 sum.add(mode ? s_.shift[q]
                              : static_cast<double>(
@@ -402,10 +413,7 @@ class TreeIslands {
                 sum.add(s_.shift[q]);
                 a.scale += s_.scale[q];
                 if (p >= 0) sum.add(d.edge_shift(w_.table(q)));
-                if (p < 0 || island(p)) {
-                    ++c.segments;
-                    sum.add(s_.log_mass[q]);
-                }
+                if (p < 0 || island(p)) sum.add(s_.log_mass[q]);
             }
             a.shift = sum.value;
             a.rest = sum.rest;
@@ -758,6 +766,9 @@ void tree_islands(vs::TreePass* pass, int step, int64_t first, int64_t last, int
             break;
         case vs::kIslandsTally:
             if (bench.wanted_block(first)) work.tally(first);
+            break;
+        case vs::kIslandsCount:
+            if (bench.wanted_block(first)) work.count(first);
             break;
     }
     (void)ok;  // what failed has told `control`

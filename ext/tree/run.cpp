@@ -235,16 +235,22 @@ void add(double& value, double& rest, double x) {
     value = t;
 }
 
+void run_parts(TreeJob& job, IslandStep step, int64_t count, int64_t part, int threads,
+               Control* control) {
+    ListJob list{&job, step, count, part};
+    Plan p;
+    p.n = (count + part - 1) / part;
+    g_pool->run_plan(p, list_piece, &list, threads, control);
+}
+
 // Islands: round 0 on the blocks, then rounds until nothing changes.
 void island_rounds(const TreePlan& plan, TreeJob& job, int64_t revisit, double nanoseconds,
                    int threads, Control* control) {
     IslandState& state = *job.pass.state;
     run(plan, island_piece, job, nanoseconds, threads, control);
+    if (nanoseconds < 15e3) threads = 1;
     auto parts = [&](IslandStep step, int64_t count, int64_t part) {
-        ListJob list{&job, step, count, part};
-        Plan p;
-        p.n = (count + part - 1) / part;
-        g_pool->run_plan(p, list_piece, &list, nanoseconds < 15e3 ? 1 : threads, control);
+        run_parts(job, step, count, part, threads, control);
     };
     while (!control->stop.load()) {
         const bool limited = revisit >= 0 && state.counts.rounds >= revisit;
@@ -414,8 +420,14 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
             run(plan, infer_piece, job, cost(m), r.threads, &control);
         }
         if (stopped(control, report)) break;
-        if (islands) add_counts(report.counts, state, block_counts);
+        std::vector<uint8_t> good(todo);
         if (!settle(call, islands ? tree_status.data() : nullptr, arithmetic, r.log_z, todo, &again, report)) break;
+        if (islands) {
+            for (size_t i = 0; i < good.size(); ++i) good[i] = good[i] && !todo[i];
+            p.todo = good.data();
+            run_parts(job, kIslandsCount, t.n_blocks, 1, r.threads, &control);
+            add_counts(report.counts, state, block_counts);
+        }
         report.counts.widened = std::max(
             report.counts.widened, static_cast<int64_t>(std::count(todo.begin(), todo.end(), 1)));
     }

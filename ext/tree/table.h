@@ -43,7 +43,8 @@ enum IslandStep : int {
     kIslandsPieces,
     kIslandsAround,
     kIslandsRefresh,
-    kIslandsTally
+    kIslandsTally,
+    kIslandsCount
 };
 
 // One pass over a forest; shared by all workers. T: the type of the arithmetic.
