@@ -303,6 +303,7 @@ struct Linear {
         return std::log(static_cast<double>(s.hsum()));
     }
     double log_mass(double mass) const { return std::log(mass); }
+    static T none() { return T(0); }
     static bool alive(T x) { return x > T(0); }
     static double to_log(T x) { return std::log(static_cast<double>(x)); }
     static T one() { return T(1); }  // exp of the largest local score
@@ -544,6 +545,7 @@ struct Log {
     }
     double log_sum(const double* a) const { return log_sum_exp(a); }
     double log_mass(double mass) const { return mass; }
+    static double none() { return nothing(); }
     static bool alive(double x) { return x > nothing(); }
     static double to_log(double x) { return x; }
     static double one() { return 0.0; }

@@ -166,13 +166,14 @@ class TreeIslands {
             for (int r = 0; r < m; ++r) {
                 seen[r] = w_.d->look(t_.node[lo + r], false, false, alpha(lo + r));
             }
-            for (int r = 0; r < m; ++r) {
-                if (lo - 1 - r >= begin_) w_.d->prefetch(t_.node[lo - 1 - r]);
-                sum[r] = w_.d->local(seen[r], alpha(lo + r));
-            }
+            for (int r = 0; r < m; ++r) sum[r] = w_.d->local(seen[r], alpha(lo + r));
             int c = 0;
             for (int r = m; r-- > 0;) {
                 const int64_t q = lo + r;
+                if (q - kAhead >= begin_) {
+                    w_.d->prefetch(t_.node[q - kAhead]);
+                    if (!kept_) row_prefetch_write(output(q - kAhead), w_.K);
+                }
                 blank(q);
                 s_.shift[q] = seen[r].shift();
                 if (sum[r] > 0.0 && 1.0 >= w_.pass.zeta * sum[r]) {
@@ -181,6 +182,7 @@ class TreeIslands {
                 }
                 if (!(sum[r] > 0.0) && w_.wanted(q)) s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
                 if (!know(q, seen[r].plain, alpha(q), sum[r])) return false;
+                if (!kept_) copy(alpha(q), output(q));
                 if (t_.parent[q] < 0) continue;
                 if (island(q)) {
                     s_.u[q] = upward_row(q);
@@ -196,13 +198,11 @@ class TreeIslands {
             if (c > 0) w_.send(s, c, true, x, y);
             full_ += c;
         }
-        put_away();
         return true;
     }
 
     bool downward(int64_t b) {
         if (!open(b, false)) return fail();
-        take_back();
         const int64_t tops = begin_ + t_.tops[b];
         int64_t s[Bench::kBatch];
         const T* x[Bench::kBatch];
@@ -215,6 +215,8 @@ class TreeIslands {
             if (!w_.ticker.go_on(hi - lo)) return false;
             int c = 0;
             for (int64_t q = lo; q < hi; ++q) {
+                if (q + kAhead < end_) row_prefetch_write(output(q + kAhead), w_.K);
+                if (!kept_) copy(output(q), alpha(q));
                 const int64_t p = t_.parent[q];
                 if (p < 0) {
                     s_.y[q] = w_.ones;
@@ -434,7 +436,7 @@ class TreeIslands {
             if (!alpha_) return false;
         }
         if (Kp_ != w_.K && (fresh || !kept_)) {
-            for (int64_t q = begin_; q < end_; ++q) w_.d->clear(alpha(q));
+            for (int64_t q = begin_; q < end_; ++q) w_.clear_pads(alpha(q));
         }
         return true;
     }
@@ -446,20 +448,11 @@ class TreeIslands {
     In* output(int64_t s) const {
         return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
     }
-    void put_away() {
-        if constexpr (sizeof(T) == sizeof(In)) {
-            for (int64_t q = begin_; q < end_ && !kept_; ++q) {
-                if (q + kAhead < end_) row_prefetch_write(output(q + kAhead), w_.K);
-                std::memcpy(output(q), alpha(q), sizeof(T) * static_cast<size_t>(w_.K));
-            }
-        }
-    }
-    void take_back() {
-        if constexpr (sizeof(T) == sizeof(In)) {
-            for (int64_t q = begin_; q < end_ && !kept_; ++q) {
-                if (q + kAhead < end_) row_prefetch_write(output(q + kAhead), w_.K);
-                std::memcpy(alpha(q), output(q), sizeof(T) * static_cast<size_t>(w_.K));
-            }
+    // As in TreeBlock.
+    template <class From, class To>
+    void copy(const From* from, To* to) const {
+        if constexpr (sizeof(From) == sizeof(To)) {
+            row_scale_out(reinterpret_cast<const T*>(from), w_.K, T(1), reinterpret_cast<T*>(to));
         }
     }
     bool alive_tree(int64_t q) const {
@@ -484,7 +477,7 @@ class TreeIslands {
     T* own_row(void** own, int64_t q) {
         if (!own[q]) {
             T* row = keep_.template array<T>(Kp_);
-            if (row) w_.d->clear(row);
+            if (row) w_.clear_pads(row);
             own[q] = row;
         }
         return static_cast<T*>(own[q]);
@@ -613,7 +606,8 @@ class TreeIslands {
         const T* from = y(q);
         const bool alone = w_.pass.zeta > 0.5 && island(q);
         const bool held = !island(q) && d.held(row);
-        const Product<T> r = d.template product3<true>(row, false, w_.ones, from, w_.acc);
+        const Product<T> r = alone ? d.product(row, from, w_.acc)
+                                   : d.template product3<true>(row, false, w_.ones, from, w_.acc);
         const vs::Status massive = d.massive(r, row, from, from);
         double mass = 0.0, leak = 0.0;
         s_.event[q] = kNone;
@@ -623,7 +617,7 @@ class TreeIslands {
         In* p = output(q);
         if (status == vs::kOk) status = d.divide(r, w_.acc, p, &mass, &leak);
         if (status == vs::kWiden) return widen(q);
-        std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
+        if (!island(q)) std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
         if (status == vs::kInfeasible) {
             s_.event[q] = kDead;
             return;

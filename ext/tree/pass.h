@@ -73,6 +73,9 @@ struct TreeBench {
         ok = true;
     }
 
+    void clear_pads(T* row) const {
+        for (int k = K; k < Kp; ++k) row[k] = D::none();
+    }
     bool per_edge() const { return pass.tables[0].per_edge; }
     D& domain(int64_t s) const { return pass.which && !per_edge() ? d[pass.which[s]] : *d; }
     int64_t table(int64_t s) const { return per_edge() ? (pass.which ? pass.which[s] : 0) : 0; }
@@ -235,8 +238,8 @@ class TreeBlock {
 
     bool open(bool upward) {
         if (!w_.ok) return false;
-        const bool kept = w_.pass.alpha != nullptr;
-        if (kept) {
+        kept_ = w_.pass.alpha != nullptr;
+        if (kept_) {
             alpha_ = static_cast<T*>(w_.pass.alpha) + begin_ * Kp_;
             up_ = static_cast<T*>(w_.pass.up) + begin_ * Kp_;
         } else {
@@ -244,11 +247,10 @@ class TreeBlock {
             if (!alpha_) return false;
             up_ = alpha_ + (end_ - begin_) * Kp_;
         }
-        if (Kp_ != w_.K && (upward || !kept)) {  // pads; rows of earlier calls may have left anything there
-            for (int64_t s = begin_; s < end_; ++s) {
-                d_.clear(alpha(s));
-                d_.clear(up(s));
-            }
+        // Rows of earlier calls may have left anything in the pads.
+        for (int64_t s = begin_; s < end_ && Kp_ != w_.K && (upward || !kept_); ++s) {
+            w_.clear_pads(alpha(s));
+            w_.clear_pads(up(s));
         }
         return true;
     }
@@ -271,9 +273,17 @@ class TreeBlock {
             if (!w_.ticker.go_on(m)) return false;
             for (int r = 0; r < m; ++r) {
                 seen[r] = d_.look(t_.node[lo + r], false, false, alpha(lo + r));
-                if (lo + r - kAhead >= begin_) d_.prefetch(t_.node[lo + r - kAhead]);
             }
-            for (int r = m; r-- > 0;) know(lo + r, seen[r], &below);
+            for (int r = m; r-- > 0;) {
+                const int64_t q = lo + r;
+                // A few rows at a time: more than the core can wait for would stop it.
+                if (q - kAhead >= begin_) {
+                    d_.prefetch(t_.node[q - kAhead]);
+                    if (!kept_) row_prefetch_write(output(q - kAhead), w_.K);
+                }
+                know(q, seen[r], &below);
+                if (!kept_) copy(alpha(q), output(q));
+            }
             int c = 0;
             for (int64_t q = lo < silent ? silent : lo; q < hi; ++q) {
                 s[c] = q;
@@ -296,38 +306,6 @@ class TreeBlock {
         }
         return true;
     }
-    // alpha to the output, where it waits for the downward pass.
-    void put_away() {
-        if constexpr (sizeof(T) == sizeof(In)) {
-            for (int64_t s = begin_; s < end_; ++s) {
-                if (s + kAhead < end_) row_prefetch_write(output(s + kAhead), w_.K);
-                row_scale_out(alpha(s), w_.K, T(1), reinterpret_cast<T*>(output(s)));
-            }
-        }
-    }
-    // alpha from there, and messages upwards again: all at once, nothing waits.
-    void take_back() {
-        if constexpr (sizeof(T) == sizeof(In)) {
-            int64_t q[Bench::kBatch];
-            const T* x[Bench::kBatch];
-            T* y[Bench::kBatch];
-            const int64_t first = t_.above[b_] < 0 ? begin_ + t_.tops[b_] : begin_;
-            for (int64_t lo = begin_; lo < end_; lo += Bench::kBatch) {
-                const int64_t hi = lo + Bench::kBatch < end_ ? lo + Bench::kBatch : end_;
-                int c = 0;
-                for (int64_t s = lo; s < hi; ++s) {
-                    if (s + kAhead < end_) row_prefetch_write(output(s + kAhead), w_.K);
-                    row_copy(reinterpret_cast<const T*>(output(s)), w_.K, alpha(s));
-                    if (s < first) continue;
-                    q[c] = s;
-                    x[c] = alpha(s);
-                    y[c++] = up(s);
-                }
-                if (c > 0) w_.send(q, c, true, x, y);
-            }
-        }
-    }
-
     // Downward pass; false when it was cancelled.
     bool downward() {
         const bool root = t_.above[b_] < 0;
@@ -350,11 +328,20 @@ class TreeBlock {
                 const int64_t q = lo + r;
                 if (q + kAhead < end_) row_prefetch_write(output(q + kAhead), w_.K);
                 s[r] = q;
+                if (kept_) continue;
+                copy(output(q), alpha(q));
+                x[r] = alpha(q);
+                y[r] = up(q);
+            }
+            // Messages upwards are made again: nothing waits for another.
+            if (!kept_ && !silent) w_.send(s, m, true, x, y);
+            for (int r = 0; r < m; ++r) {
+                const int64_t q = lo + r;
                 x[r] = w_.x + r * Kp_;
                 y[r] = w_.y + r * Kp_;
                 if (silent) {
                     d_.ones(y[r]);
-                    for (int k = w_.K; k < Kp_; ++k) y[r][k] = w_.acc[k];
+                    w_.clear_pads(y[r]);
                     continue;
                 }
                 const T* belief = q < tops ? above : alpha(t_.parent[q]);
@@ -385,8 +372,12 @@ class TreeBlock {
     In* output(int64_t s) const {
         return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
     }
-    static void row_copy(const T* from, int K, T* to) {
-        std::memcpy(to, from, sizeof(T) * static_cast<size_t>(K));
+    // alpha to the output, where it waits for the downward pass, and back.
+    template <class From, class To>
+    void copy(const From* from, To* to) const {
+        if constexpr (sizeof(From) == sizeof(To)) {
+            row_scale_out(reinterpret_cast<const T*>(from), w_.K, T(1), reinterpret_cast<T*>(to));
+        }
     }
 
     // alpha of a node whose children have spoken. Blocks that hang from it end at `*below`.
@@ -551,6 +542,7 @@ class TreeBlock {
     D& d_;
     int64_t b_, begin_, end_;
     int Kp_;
+    bool kept_ = false;
     T *alpha_ = nullptr, *up_ = nullptr;
 };
 
@@ -563,8 +555,6 @@ void tree_up(vs::TreePass* pass, int64_t block, int worker) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
     } else if (!work.upward()) {
         bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
-    } else if (!pass->alpha) {
-        work.put_away();
     }
 }
 
@@ -577,7 +567,6 @@ void tree_down(vs::TreePass* pass, int64_t block, int worker) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
         return;
     }
-    if (!pass->alpha) work.take_back();
     if (!work.downward()) {
         bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
     } else {
