@@ -86,7 +86,9 @@ class BuildExt(build_ext):
         source = LEVEL_SOURCES.get(ext.name)
         if source is not None:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                objects = list(pool.map(lambda pair: self.compile_level(ext, source, *pair), levels()))
+                objects = list(
+                    pool.map(lambda pair: self.compile_level(ext, source, *pair), levels())
+                )
             ext.extra_objects = [*(ext.extra_objects or []), *objects]
         super().build_extension(ext)
 

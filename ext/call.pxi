@@ -1,4 +1,4 @@
-# What every module that runs calls on the pool shares: included, so that each has a copy of its own.
+# What every module that runs calls on the pool shares: included, each has a copy of its own.
 import threading
 import time
 

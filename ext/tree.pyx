@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=True
-"""Trees: allocates nothing, checks only `parent`; hands arrays to the C++ planner without the GIL."""
+"""Trees: checks nothing but `parent`; hands arrays to the C++ planner without the GIL."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t

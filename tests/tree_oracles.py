@@ -28,9 +28,7 @@ class Forest:
 
     def astype(self, dtype: Any) -> Forest:
         """Return the same scores in another dtype."""
-        return replace(
-            self, unary=self.unary.astype(dtype), pairwise=self.pairwise.astype(dtype)
-        )
+        return replace(self, unary=self.unary.astype(dtype), pairwise=self.pairwise.astype(dtype))
 
     def local(self) -> np.ndarray:
         """Return the unary scores with `allowed` folded in."""

@@ -21,7 +21,7 @@ void pack_piece(void* context, int64_t piece, int worker) {
     const int64_t first = piece * j.rows;
     const int64_t last = std::min(first + j.rows, j.chains->n_labels);
     j.table->pack(j.compute, j.chains, j.packing, first, last, j.sums, j.findings,
-                 &j.scratch[worker]);
+                  &j.scratch[worker]);
 }
 
 }  // namespace

@@ -318,6 +318,17 @@ VS_INLINE void row_prefetch_write(const T* x, int K) {
     for (int k = 0; k < K; k += static_cast<int>(64 / sizeof(T))) VS_PREFETCH_WRITE(x + k);
 }
 
+// The same for a row with no neighbour to be read next: all its lines, wherever it begins.
+template <class T>
+VS_INLINE void row_prefetch_alone(const T* x, int K, bool write) {
+    write ? row_prefetch_write(x, K) : row_prefetch(x, K);
+    if (write) {
+        VS_PREFETCH_WRITE(x + K - 1);
+    } else {
+        VS_PREFETCH_READ(x + K - 1);
+    }
+}
+
 // The lowest index of a value >= limit; K when there is none. One branch per 64 values: where
 // the value lies is not for a branch to guess.
 template <class T>

@@ -43,7 +43,7 @@ void first_dead_of(const TreeModel& m, int64_t* tree, int64_t* node) {
             continue;  // nothing above it can be a first
         }
         if (p < 0) continue;
-        const int64_t table = m.tables == Tables::kShared   ? 0
+        const int64_t table = m.tables == Tables::kShared  ? 0
                               : m.tables == Tables::kTyped ? m.type[v]
                                                            : v;
         const T* t = static_cast<const T*>(c.transition) + table * K * K;

@@ -171,8 +171,8 @@ class TreeIslands {
             for (int r = m; r-- > 0;) {
                 const int64_t q = lo + r;
                 if (q - kAhead >= begin_) {
-                    w_.d->prefetch(t_.node[q - kAhead]);
-                    if (!kept_) row_prefetch_write(output(q - kAhead), w_.K);
+                    fetch(t_.node[q - kAhead]);
+                    if (!kept_) row_prefetch_alone(output(q - kAhead), w_.K, true);
                 }
                 blank(q);
                 s_.shift[q] = seen[r].shift();
@@ -180,7 +180,8 @@ class TreeIslands {
                     become(q, row_find(alpha(q), w_.K, D::one()));
                     s_.flag[q] |= kLocal;
                 }
-                if (!(sum[r] > 0.0) && w_.wanted(q)) s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
+                if (!(sum[r] > 0.0) && w_.wanted(q))
+                    s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
                 if (!know(q, seen[r].plain, alpha(q), sum[r])) return false;
                 if (!kept_) copy(alpha(q), output(q));
                 if (t_.parent[q] < 0) continue;
@@ -215,7 +216,7 @@ class TreeIslands {
             if (!w_.ticker.go_on(hi - lo)) return false;
             int c = 0;
             for (int64_t q = lo; q < hi; ++q) {
-                if (q + kAhead < end_) row_prefetch_write(output(q + kAhead), w_.K);
+                if (q + kAhead < end_) row_prefetch_alone(output(q + kAhead), w_.K, true);
                 if (!kept_) copy(output(q), alpha(q));
                 const int64_t p = t_.parent[q];
                 if (p < 0) {
@@ -290,8 +291,7 @@ class TreeIslands {
             }
             if (!doomed && (limited || e <= kContradiction)) continue;
             if (doomed || e == kRelease || (e == kFlip && (s_.flag[q] & kFlipped))) {
-                s_.flag[q] =
-                    static_cast<uint8_t>((s_.flag[q] & ~(kIsland | kDoomed)) | kReleased);
+                s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~(kIsland | kDoomed)) | kReleased);
                 s_.held[q] = -1;
                 ++counts.released;
             } else if (e == kFlip) {
@@ -445,6 +445,10 @@ class TreeIslands {
         return false;
     }
     T* alpha(int64_t s) const { return alpha_ + (s - begin_) * Kp_; }
+    void fetch(int64_t node) const {
+        row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
+                           false);
+    }
     In* output(int64_t s) const {
         return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
     }

@@ -15,19 +15,19 @@ namespace vs {
 // What the kernels see; everything is counted in slots, the place of a node in that order.
 struct TreeView {
     int64_t n = 0, n_trees = 0, n_blocks = 0;
-    const int32_t* node = nullptr;        // (n,) the node in each slot
-    const int32_t* parent = nullptr;      // (n,) slot of the parent, -1 at a root
-    const int32_t* kids = nullptr;        // (n,) first child in the same block
-    const int32_t* kids_end = nullptr;    // (n,) and one past the last
-    const uint8_t* hangs = nullptr;       // (n,) further children are tops of other blocks
-    const int32_t* edge = nullptr;        // (n,) whose row of pairwise the edge above is
-    const uint8_t* flipped = nullptr;     // (n,) the model's edge runs from this node to its parent
-    const int32_t* tree = nullptr;        // (n,) number of the tree
-    const int64_t* begin = nullptr;       // (n_blocks + 1,) first slot of each block
-    const int32_t* tops = nullptr;        // (n_blocks,) how many
-    const int32_t* above = nullptr;       // (n_blocks,) slot of the parent of the tops, -1: roots
-    const int32_t* below_ptr = nullptr;   // (n_blocks + 1,)
-    const int32_t* below = nullptr;       // blocks that hang from a block, ascending
+    const int32_t* node = nullptr;       // (n,) the node in each slot
+    const int32_t* parent = nullptr;     // (n,) slot of the parent, -1 at a root
+    const int32_t* kids = nullptr;       // (n,) first child in the same block
+    const int32_t* kids_end = nullptr;   // (n,) and one past the last
+    const uint8_t* hangs = nullptr;      // (n,) further children are tops of other blocks
+    const int32_t* edge = nullptr;       // (n,) whose row of pairwise the edge above is
+    const uint8_t* flipped = nullptr;    // (n,) the model's edge runs from this node to its parent
+    const int32_t* tree = nullptr;       // (n,) number of the tree
+    const int64_t* begin = nullptr;      // (n_blocks + 1,) first slot of each block
+    const int32_t* tops = nullptr;       // (n_blocks,) how many
+    const int32_t* above = nullptr;      // (n_blocks,) slot of the parent of the tops, -1: roots
+    const int32_t* below_ptr = nullptr;  // (n_blocks + 1,)
+    const int32_t* below = nullptr;      // blocks that hang from a block, ascending
     bool any_flipped = false;
 };
 

@@ -24,9 +24,8 @@ static void sample(int arithmetic, vs::TreePass* pass, const double* uniforms, i
 
 static void islands(int arithmetic, vs::TreePass* pass, int step, int64_t first, int64_t last,
                     int worker) {
-    with_arithmetic(arithmetic, [&](auto d) {
-        tree_islands<VS_DOMAIN(d)>(pass, step, first, last, worker);
-    });
+    with_arithmetic(arithmetic,
+                    [&](auto d) { tree_islands<VS_DOMAIN(d)>(pass, step, first, last, worker); });
 }
 
 static void decode_up(vs::TreePass* pass, const void* const* packed, const void* const* turned,

@@ -11,6 +11,9 @@
 // type: what they would have added to any marginal below c is u_c(l) times what was lost, which is
 // what was lost of the belief.
 //
+// Small models keep what the way up has found. For others that would be one more array to write and
+// to read, row by row from anywhere: the way down makes it again, block by block, in cache.
+//
 // Messages of consecutive slots are computed together as long as none waits for another. Bits do
 // not depend on that (tile.h), nor on who works on which block.
 #pragma once
@@ -209,8 +212,8 @@ struct WideProduct {
         for (int k = 0; k < K; ++k) {
             const int64_t by = exponent[k] - e;
             const double v = by < -1000 ? 0.0 : std::ldexp(mantissa[k], static_cast<int>(by));
-            const T held = static_cast<T>(v) > Floor<T>::kMessage ? static_cast<T>(v)
-                                                                  : Floor<T>::kMessage;
+            const T held =
+                static_cast<T>(v) > Floor<T>::kMessage ? static_cast<T>(v) : Floor<T>::kMessage;
             out[k] = mantissa[k] > 0.0 ? held : T(0);
         }
         return e;
@@ -255,8 +258,10 @@ class TreeBlock {
         return true;
     }
 
-    // Upward pass; false when it was cancelled.
-    bool upward() {
+    // Upward pass; false when it was cancelled. `again`: only for what the downward pass needs of
+    // it.
+    bool upward(bool again) {
+        again_ = again;
         int64_t below = t_.below_ptr[b_ + 1];  // one past the block that hangs lowest
         int64_t s[Bench::kBatch];
         const T* x[Bench::kBatch];
@@ -278,11 +283,10 @@ class TreeBlock {
                 const int64_t q = lo + r;
                 // A few rows at a time: more than the core can wait for would stop it.
                 if (q - kAhead >= begin_) {
-                    d_.prefetch(t_.node[q - kAhead]);
-                    if (!kept_) row_prefetch_write(output(q - kAhead), w_.K);
+                    fetch(t_.node[q - kAhead]);
+                    if (again) row_prefetch_alone(output(q - kAhead), w_.K, true);
                 }
                 know(q, seen[r], &below);
-                if (!kept_) copy(alpha(q), output(q));
             }
             int c = 0;
             for (int64_t q = lo < silent ? silent : lo; q < hi; ++q) {
@@ -292,6 +296,7 @@ class TreeBlock {
             }
             if (c > 0) w_.send(s, c, true, x, y);
         }
+        if (again) return true;
         if (w_.pass.kept_alpha) {
             std::memcpy(static_cast<T*>(w_.pass.kept_alpha) + begin_ * Kp_, alpha_,
                         sizeof(T) * static_cast<size_t>((end_ - begin_) * Kp_));
@@ -326,17 +331,8 @@ class TreeBlock {
             const bool silent = root && lo < tops;
             for (int r = 0; r < m; ++r) {
                 const int64_t q = lo + r;
-                if (q + kAhead < end_) row_prefetch_write(output(q + kAhead), w_.K);
+                if (kept_ && q + kAhead < end_) row_prefetch_alone(output(q + kAhead), w_.K, true);
                 s[r] = q;
-                if (kept_) continue;
-                copy(output(q), alpha(q));
-                x[r] = alpha(q);
-                y[r] = up(q);
-            }
-            // Messages upwards are made again: nothing waits for another.
-            if (!kept_ && !silent) w_.send(s, m, true, x, y);
-            for (int r = 0; r < m; ++r) {
-                const int64_t q = lo + r;
                 x[r] = w_.x + r * Kp_;
                 y[r] = w_.y + r * Kp_;
                 if (silent) {
@@ -369,21 +365,17 @@ class TreeBlock {
 
     T* alpha(int64_t s) const { return alpha_ + (s - begin_) * Kp_; }
     T* up(int64_t s) const { return up_ + (s - begin_) * Kp_; }
+    void fetch(int64_t node) const {
+        row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
+                           false);
+    }
     In* output(int64_t s) const {
         return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
     }
-    // alpha to the output, where it waits for the downward pass, and back.
-    template <class From, class To>
-    void copy(const From* from, To* to) const {
-        if constexpr (sizeof(From) == sizeof(To)) {
-            row_scale_out(reinterpret_cast<const T*>(from), w_.K, T(1), reinterpret_cast<T*>(to));
-        }
-    }
-
     // alpha of a node whose children have spoken. Blocks that hang from it end at `*below`.
     void know(int64_t s, const typename D::Seen& seen, int64_t* below) {
         vs::Account& a = w_.account(b_, s);
-        add(a, seen.shift());
+        if (!again_) add(a, seen.shift());
         const int64_t first = t_.kids[s], last = t_.kids_end[s];
         int64_t hanging = *below;
         while (hanging > t_.below_ptr[b_] && t_.above[t_.below[hanging - 1]] == s) --hanging;
@@ -413,8 +405,8 @@ class TreeBlock {
                 heard = more;
                 continue;
             }
-            narrow = d_.absorb(heard, w_.positive(), more, true, w_.acc, &scale) &&
-                     !d_.held(w_.acc);
+            narrow =
+                d_.absorb(heard, w_.positive(), more, true, w_.acc, &scale) && !d_.held(w_.acc);
             heard = w_.acc;
         }
         if (narrow) {
@@ -424,7 +416,7 @@ class TreeBlock {
             scale = 0.0;
             know_wide(s, seen, first, last, from, until, &scale);
         }
-        a.scale += scale;
+        if (!again_) a.scale += scale;
     }
     void know_wide(int64_t s, const typename D::Seen& seen, int64_t first, int64_t last,
                    int64_t from, int64_t until, double* scale) {
@@ -542,7 +534,7 @@ class TreeBlock {
     D& d_;
     int64_t b_, begin_, end_;
     int Kp_;
-    bool kept_ = false;
+    bool kept_ = false, again_ = false;
     T *alpha_ = nullptr, *up_ = nullptr;
 };
 
@@ -553,7 +545,7 @@ void tree_up(vs::TreePass* pass, int64_t block, int worker) {
     TreeBlock<D> work(bench, block);
     if (!work.open(true)) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
-    } else if (!work.upward()) {
+    } else if (!work.upward(false)) {
         bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
     }
 }
@@ -567,7 +559,7 @@ void tree_down(vs::TreePass* pass, int64_t block, int worker) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
         return;
     }
-    if (!work.downward()) {
+    if ((!pass->alpha && !work.upward(true)) || !work.downward()) {
         bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
     } else {
         const vs::TreeView& t = pass->t;

@@ -306,8 +306,8 @@ void add_counts(Counts& to, const IslandState& s, const std::vector<Counts>& blo
 }
 
 // What each tree's accounts say; false when that ends the call. `todo`: those to widen.
-bool settle(const Call& call, const std::atomic<int32_t>* islands, int arithmetic, double* log_z, std::vector<uint8_t>& todo,
-            bool* again, TreeReport& report) {
+bool settle(const Call& call, const std::atomic<int32_t>* islands, int arithmetic, double* log_z,
+            std::vector<uint8_t>& todo, bool* again, TreeReport& report) {
     const Layout& t = *call.model.layout;
     const double unit = is_log(arithmetic) ? 1.0 : 0.693147180559945309417;
     const size_t n = at(t.n_trees);
@@ -421,7 +421,9 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
         }
         if (stopped(control, report)) break;
         std::vector<uint8_t> good(todo);
-        if (!settle(call, islands ? tree_status.data() : nullptr, arithmetic, r.log_z, todo, &again, report)) break;
+        if (!settle(call, islands ? tree_status.data() : nullptr, arithmetic, r.log_z, todo, &again,
+                    report))
+            break;
         if (islands) {
             for (size_t i = 0; i < good.size(); ++i) good[i] = good[i] && !todo[i];
             p.todo = good.data();

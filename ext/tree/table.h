@@ -19,20 +19,20 @@ struct Account {
 
 // What a call with islands keeps.
 struct IslandState {
-    uint8_t *flag, *event;     // (n,) by slot, as all here
+    uint8_t *flag, *event;  // (n,) by slot, as all here
     int32_t* held;
-    const void **u, **y;       // what a slot says to its parent, and hears from it
-    void **own_u, **own_y;     // rows allocated for that
+    const void **u, **y;    // what a slot says to its parent, and hears from it
+    void **own_u, **own_y;  // rows allocated for that
     double *shift, *scale, *log_mass;
     float* leak;
-    uint32_t* stamp;           // the round in which a slot was seen
-    std::atomic<int32_t>* tree_status;  // (n_trees,)
+    uint32_t* stamp;                             // the round in which a slot was seen
+    std::atomic<int32_t>* tree_status;           // (n_trees,)
     int64_t *changed, *pieces, *touched, *list;  // (n,)
     int64_t n_changed = 0, n_pieces = 0, n_touched = 0;
     uint32_t round = 0;
-    Scratch* keep;             // one per worker
+    Scratch* keep;  // one per worker
     Counts counts;
-    Counts* block_counts;      // (n_blocks,)
+    Counts* block_counts;  // (n_blocks,)
     std::atomic<int64_t> full{0}, sparse{0};
 };
 
@@ -50,24 +50,25 @@ enum IslandStep : int {
 // One pass over a forest; shared by all workers. T: the type of the arithmetic.
 struct TreePass {
     TreeView t;
-    const Chains* tables;     // one for each table of pairwise: they differ in `transition`
-    const Packing* packing;   // one for each of them
-    int64_t n_tables;         // 1 when per_edge
-    const int32_t* which;     // (n,) table of the edge above each slot, or null: all the same
+    const Chains* tables;    // one for each table of pairwise: they differ in `transition`
+    const Packing* packing;  // one for each of them
+    int64_t n_tables;        // 1 when per_edge
+    const int32_t* which;    // (n,) table of the edge above each slot, or null: all the same
     int64_t dtype, n_labels, stride;
-    void* marginals;          // (n, K) or null
-    double* log_z;            // (n_trees,)
-    const uint8_t* todo;      // (n_trees,) trees to work on, or null: all
-    Account* account;         // (n_trees + n_blocks,)
-    void *alpha, *up;         // (n, stride) what a node knows from below, what it says; or null:
-                              // alpha waits in `marginals` and messages are computed again
-    void* block_up;           // (n_blocks, stride) product of what the tops say
+    void* marginals;      // (n, K) or null
+    double* log_z;        // (n_trees,)
+    const uint8_t* todo;  // (n_trees,) trees to work on, or null: all
+    Account* account;     // (n_trees + n_blocks,)
+    void *alpha,
+        *up;         // (n, stride) what a node knows from below, what it says; or null:
+                     // the downward pass makes them again; with islands alpha waits in `marginals`
+    void* block_up;  // (n_blocks, stride) product of what the tops say
     int64_t* block_exponent;  // (n_blocks, stride) of its entries, where block_wide
     uint8_t* block_wide;      // (n_blocks,)
     void* block_down;         // (n_blocks, stride) what the parent of the tops knows
     void* kept_alpha;         // (n, stride) for samples, or null
     double *log_left, *log_right, *log_mass;  // rows by `edge`, or null; see TreeRequest
-    Scratch* scratch;         // one per worker
+    Scratch* scratch;                         // one per worker
     Control* control;
     int32_t* islands = nullptr;  // (n,) by node
     IslandState* state = nullptr;

@@ -49,9 +49,7 @@ def forests(draw: st.DrawFn, *, max_nodes: int = 8, extreme: bool = True) -> For
     types = draw(hnp.arrays(np.int64, n, elements=st.integers(0, 1))) if kind == 1 else None
     shape = [(k, k), (2, k, k), (n, k, k)][kind]
     mask = hnp.arrays(bool, (n, k), elements=st.booleans(), fill=st.just(True))
-    return Forest(
-        parent, draw(table(n, k)), draw(table(*shape)), types, draw(st.none() | mask)
-    )
+    return Forest(parent, draw(table(n, k)), draw(table(*shape)), types, draw(st.none() | mask))
 
 
 def random_parent(rng: np.random.Generator, n: int, trees: int = 1, *, deep: bool = False) -> Any:
@@ -177,7 +175,9 @@ def test_any_forest(model: Forest) -> None:
         assert (vs.log_prob(tree(model), x) > -np.inf).all()
 
 
-@given(forests(extreme=False), st.sampled_from([0.0, 0.3, 0.7, 0.95]), st.sampled_from([None, 0, 1]))
+@given(
+    forests(extreme=False), st.sampled_from([0.0, 0.3, 0.7, 0.95]), st.sampled_from([None, 0, 1])
+)
 @settings(max_examples=300)
 def test_any_forest_with_islands(model: Forest, zeta: float, revisit: int | None) -> None:
     dead = first_dead_node(model)
@@ -220,9 +220,7 @@ def test_log_prob_of_each_tree(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("kind", [0, 1, 2])
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize("k", [1, 3, 16, 17])
-def test_many_blocks(
-    kind: int, deep: bool, k: int, rng: np.random.Generator, dtype: type
-) -> None:
+def test_many_blocks(kind: int, deep: bool, k: int, rng: np.random.Generator, dtype: type) -> None:
     parent = random_parent(rng, 600, 4, deep=deep)
     model = random_forest(rng, parent, k, kind=kind, dtype=dtype)
     # Rows this wide make blocks of sixteen nodes.
@@ -248,9 +246,7 @@ def test_peaked_forests(
 ) -> None:
     for forbidden in (0.0, 0.1):
         parent = random_parent(rng, 300, 3, deep=kind == 1)
-        model = random_forest(
-            rng, parent, 6, kind=kind, peak=6.0, forbidden=forbidden, dtype=dtype
-        )
+        model = random_forest(rng, parent, 6, kind=kind, peak=6.0, forbidden=forbidden, dtype=dtype)
         model.unary[model.unary.max(axis=1) == -np.inf] = 0
         if first_dead_node(model) is not None:
             continue
@@ -373,7 +369,9 @@ def test_a_product_that_leaves_the_range_and_returns(dtype: type) -> None:
     for zeta in (1.0, 0.999):
         r = vs.infer(vs.Tree(parent, unary, pairwise), zeta=zeta)
         if zeta == 1.0:
-            np.testing.assert_allclose(r.marginals, np.tile([0.7310586, 0.2689414], (n + 1, 1)), 1e-5)
+            np.testing.assert_allclose(
+                r.marginals, np.tile([0.7310586, 0.2689414], (n + 1, 1)), 1e-5
+            )
 
 
 # -------------------------------------------------------------------------------------- errors

@@ -95,9 +95,7 @@ def sample(
         uniforms = generator.random(rows.shape)
         if model._chain is not None:
             batch = model._chain._batch
-            _require_feasible(
-                model, _chain.sample(batch, rows.shape[0], uniforms, rows, workers)
-            )
+            _require_feasible(model, _chain.sample(batch, rows.shape[0], uniforms, rows, workers))
             if model._order is not None:
                 rows[:, model._order] = rows.copy()
         else:
@@ -127,10 +125,15 @@ def score(model: Tree, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
         local[~model.allowed[nodes, y]] = -np.inf
     to = np.flatnonzero(model.parent >= 0)
     at = (y[model.parent[to]], y[to])
-    local[to] += model.pairwise[at] if model.pairwise.ndim == 2 else (
-        model.pairwise[(table_of(model, to), *at)]
+    local[to] += (
+        model.pairwise[at]
+        if model.pairwise.ndim == 2
+        else (model.pairwise[(table_of(model, to), *at)])
     )
-    return np.bincount(model._structure.tree_of(), weights=local, minlength=model.n_trees)
+    tree = model._structure.tree_of()
+    total: npt.NDArray[np.float64] = np.zeros(model.n_trees)
+    np.add.at(total, tree, local)
+    return total
 
 
 def table_of(model: Tree, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

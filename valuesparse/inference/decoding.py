@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of
-from valuesparse.models import Chain
+from valuesparse.models import Chain, Tree
 from valuesparse.threads import resolve
 
 __all__ = ["Decoding", "decode"]
@@ -24,22 +24,25 @@ class Decoding:
     states : ndarray of int64, shape (N,) or (k, N)
         Labels, best configuration first.
     score : ndarray of float64, shape (B,) or (k, B)
-        Sum of the log-potentials of each sequence.
+        Sum of the log-potentials of each sequence or tree.
     """
 
     states: npt.NDArray[np.int64]
     score: npt.NDArray[np.float64]
 
 
-def decode(model: Chain, *, n_best: int | None = None, threads: int | None = None) -> Decoding:
+def decode(
+    model: Chain | Tree, *, n_best: int | None = None, threads: int | None = None
+) -> Decoding:
     """Return the MAP configuration (Viterbi), or the `n_best` best of every sequence.
 
     Parameters
     ----------
-    model : Chain
+    model : Chain or Tree
         The model.
     n_best : int, optional
-        How many configurations to return; the answer then has a leading axis, also for 1.
+        How many configurations to return, chains only; the answer then has a leading axis,
+        also for 1.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`.
 

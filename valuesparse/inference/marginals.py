@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from valuesparse._validation import as_count, as_seconds, as_zeta
 from valuesparse.inference._engines import engine_of
-from valuesparse.models import Chain
+from valuesparse.models import Chain, Tree
 from valuesparse.results import Result
 from valuesparse.threads import resolve
 
@@ -14,7 +14,7 @@ __all__ = ["infer"]
 
 
 def infer(
-    model: Chain,
+    model: Chain | Tree,
     *,
     zeta: float = 1.0,
     revisit: int | None = None,
@@ -27,7 +27,7 @@ def infer(
 
     Parameters
     ----------
-    model : Chain
+    model : Chain or Tree
         The model; it is not changed.
     zeta : float, default 1.0
         Threshold of SMM11 in [0, 1]: a variable whose largest marginal reaches it is held at its
@@ -52,7 +52,8 @@ def infer(
     Raises
     ------
     InfeasibleError
-        When a sequence has no possible configuration (of the full model, never of the islands).
+        When a sequence or tree has no possible configuration (of the full model, never of the
+        islands).
     DeadlineError
         When `deadline` passed.
     ValueError
@@ -83,6 +84,10 @@ def infer(
     *Order.* The paper's queue makes islands depend on which message came first. Here a gap is
     decided by its own data and rounds are synchronous, so results are the same for any number of
     threads and any cutting of the work.
+
+    *Trees* (SMM11, "Extension to Tree-shaped Models"). Upward and downward pass; a child's message
+    is taken back out of the product where the parent answers it. Round 0 decides by local factors
+    and on the way up; later rounds pass through the connected free pieces that a change touches.
 
     What comes out: the marginals of the model conditioned on its final islands (an island's own
     m′: conditioned on the others). When ``r.converged``, every island has a mode of m′ equal to

@@ -8,14 +8,14 @@ import numpy.typing as npt
 from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of
 from valuesparse.inference.marginals import infer
-from valuesparse.models import Chain
+from valuesparse.models import Chain, Tree
 from valuesparse.threads import resolve
 
 __all__ = ["log_prob", "sample"]
 
 
 def sample(
-    model: Chain,
+    model: Chain | Tree,
     size: int,
     rng: np.random.Generator | int | None = None,
     *,
@@ -25,7 +25,7 @@ def sample(
 
     Parameters
     ----------
-    model : Chain
+    model : Chain or Tree
         The model.
     size : int
         Number of samples, at least 0.
@@ -71,13 +71,13 @@ def sample(
 
 
 def log_prob(
-    model: Chain, states: npt.ArrayLike, *, threads: int | None = None
+    model: Chain | Tree, states: npt.ArrayLike, *, threads: int | None = None
 ) -> npt.NDArray[np.float64]:
     """Return the log-probability of given labels, per sequence.
 
     Parameters
     ----------
-    model : Chain
+    model : Chain or Tree
         The model.
     states : array_like of int, shape (N,)
         One label per position.

@@ -166,9 +166,7 @@ class Tree:
         assign(
             self,
             "_forest",
-            _tree.Forest(
-                self._structure, self.unary, self.pairwise, self.edge_type, mask, kind
-            ),
+            _tree.Forest(self._structure, self.unary, self.pairwise, self.edge_type, mask, kind),
         )
         chain, order = self._as_chain()
         assign(self, "_chain", chain)
@@ -253,8 +251,9 @@ def _rebuild(parent: Array, unary: Array, pairwise: Array, edge_type: Any, allow
 def _integers(name: str, value: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     array = np.asarray(value)
     if array.shape != (n,):
-        raise ValueError(f"{name} must have shape {(n,)}, one entry per row of unary, got "
-                         f"{array.shape}")
+        raise ValueError(
+            f"{name} must have shape {(n,)}, one entry per row of unary, got {array.shape}"
+        )
     if array.size and array.dtype.kind not in "iu":
         kind = TypeError if array.dtype.kind in "cOSUVmM" else ValueError
         raise kind(f"{name} must be integers, got dtype {array.dtype}")
