@@ -29,7 +29,7 @@ def infer(
     progress: Callable[[int, int], object] | None,
 ) -> TreeResult:
     """See :func:`valuesparse.infer`."""
-    marginals = np.empty((model.n_nodes, model.n_labels), dtype=model.dtype)
+    marginals = _aligned(model)
     log_z = np.zeros(model.n_trees)
     islands = np.full(model.n_nodes, -1, dtype=np.int32)
     late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
@@ -47,6 +47,15 @@ def infer(
         )  # fmt: skip
         _require_feasible(model, infeasible)
     return TreeResult(model, marginals, log_z, islands, zeta, counts)
+
+
+def _aligned(model: Tree) -> Array:
+    """Room for marginals that begins with a cache line: rows are written in any order."""
+    shape, line = (model.n_nodes, model.n_labels), 64
+    size = model.n_nodes * model.n_labels * model.dtype.itemsize
+    raw = np.empty(size + line, dtype=np.uint8)
+    first = -raw.ctypes.data % line
+    return raw[first : first + size].view(model.dtype).reshape(shape)
 
 
 def _in_place(model: Tree, rows: Array) -> Array:
