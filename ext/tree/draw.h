@@ -51,6 +51,7 @@ void tree_decode_up(vs::TreePass* pass, const void* const* packed, const void* c
     In* const together = static_cast<In*>(pass->block_up) + b * Kp;
     const int64_t begin = t.begin[b], end = t.begin[b + 1];
     int64_t below = t.below_ptr[b + 1];
+    if (!ticker.look()) return;
     auto settle = [&](In* v) {
         const In top = row_max(v, K);
         for (int k = 0; k < K && top > lowest; ++k) v[k] -= top;

@@ -736,10 +736,8 @@ template <class D>
 void tree_islands(vs::TreePass* pass, int step, int64_t first, int64_t last, int worker) {
     TreeBench<D> bench(pass, worker);
     TreeIslands<D> work(bench, worker);
-    if (!bench.ok) {
-        pass->control->stop.store(2);
-        return;
-    }
+    if (!bench.ok) pass->control->stop.store(2);
+    if (!bench.ticker.look()) return;
     bool ok = true;
     switch (step) {
         case vs::kIslandsUp:

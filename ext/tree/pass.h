@@ -541,7 +541,7 @@ class TreeBlock {
 template <class D>
 void tree_up(vs::TreePass* pass, int64_t block, int worker) {
     TreeBench<D> bench(pass, worker);
-    if (!bench.wanted_block(block)) return;
+    if (!bench.ticker.look() || !bench.wanted_block(block)) return;
     TreeBlock<D> work(bench, block);
     if (!work.open(true)) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
@@ -553,7 +553,7 @@ void tree_up(vs::TreePass* pass, int64_t block, int worker) {
 template <class D>
 void tree_down(vs::TreePass* pass, int64_t block, int worker) {
     TreeBench<D> bench(pass, worker);
-    if (!bench.wanted_block(block)) return;
+    if (!bench.ticker.look() || !bench.wanted_block(block)) return;
     TreeBlock<D> work(bench, block);
     if (!work.open(false)) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
