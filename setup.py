@@ -24,6 +24,7 @@ EXT = Path("ext")
 LEVEL_SOURCES = {
     "valuesparse._chain": str(EXT / "kernels" / "level.cpp"),
     "valuesparse._graph": str(EXT / "graph" / "level.cpp"),
+    "valuesparse._tree": str(EXT / "tree" / "level.cpp"),
 }
 MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
 
@@ -133,6 +134,7 @@ class BuildExt(build_ext):
 
 choose_architecture()
 headers = sorted(str(p) for p in EXT.rglob("*.h")) + sorted(str(p) for p in EXT.rglob("*.cpp"))
+headers += sorted(str(p) for p in EXT.rglob("*.pxi"))
 shared = {
     "include_dirs": [str(EXT), numpy.get_include()],
     "language": "c++",
@@ -165,6 +167,7 @@ extensions = [
             "ext/chain/nbest.cpp",
             "ext/chain/reach.cpp",
             "ext/chain/run.cpp",
+            "ext/kernels/pack_plan.cpp",
             "ext/kernels/scratch.cpp",
         ],
         define_macros=[*numpy_api, *architecture],
@@ -180,6 +183,19 @@ extensions = [
             "ext/graph/elimination.cpp",
             "ext/graph/layout.cpp",
             "ext/graph/solver.cpp",
+        ],
+        define_macros=[*numpy_api, *architecture],
+        **shared,
+    ),
+    Extension(
+        "valuesparse._tree",
+        [
+            "ext/tree.pyx",
+            "ext/kernels/pack_plan.cpp",
+            "ext/kernels/scratch.cpp",
+            "ext/tree/dead.cpp",
+            "ext/tree/layout.cpp",
+            "ext/tree/run.cpp",
         ],
         define_macros=[*numpy_api, *architecture],
         **shared,

@@ -1,13 +1,24 @@
-# A call under way, shared by the wrappers of all engines: signals, deadline, progress.
-
+# What every module that runs calls on the pool shares: included, each has a copy of its own.
 import threading
 import time
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int64_t
 
 
 cdef extern from "kernels/problem.h" namespace "vs" nogil:
+    cdef cppclass Chains:
+        const void* unary
+        const void* transition
+        const void* start
+        const void* end
+        const uint8_t* allowed
+        const int64_t* offset
+        const int64_t* edge
+        int64_t n_positions, n_labels, n_sequences
+        int dtype
+        bint per_edge
+    cdef cppclass Counts:
+        int64_t islands, segments, full, sparse, released, flipped, rounds, unsettled, widened
     cdef cppclass AtomicInt64 "std::atomic<int64_t>":
         int64_t load()
     cdef cppclass Control:
@@ -15,21 +26,25 @@ cdef extern from "kernels/problem.h" namespace "vs" nogil:
         int (*poll)(void*) noexcept
         void* arg
         AtomicInt64 done
+    int kOk, kInfeasible, kCancelled, kNoMemory
 
 
-cdef extern from * nogil:
-    """
-    #include <chrono>
-    // Polls come every millisecond or so; the GIL is asked for every 30 ms at most.
-    static bool vs_due(double* last) {
-        const double now = std::chrono::duration<double>(
-            std::chrono::steady_clock::now().time_since_epoch()).count();
-        if (*last > 0 && now - *last < 0.03) return false;
-        *last = now;
-        return true;
-    }
-    """
-    bint vs_due(double*) noexcept
+cdef extern from "pool/pool.h" namespace "vs" nogil:
+    cdef cppclass PoolApi:
+        pass
+
+
+cdef extern from "simd/level.h" namespace "vs" nogil:
+    cdef cppclass SimdApi:
+        int (*level)() noexcept
+
+
+cdef void* data(object array) noexcept:
+    return NULL if array is None else cnp.PyArray_DATA(<cnp.ndarray>array)
+
+
+cdef int dtype_code(object array) noexcept:
+    return 0 if cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_FLOAT32 else 1
 
 
 cdef class Call:
@@ -58,6 +73,16 @@ cdef class Call:
             self.control.poll = poll
             self.control.arg = <void*>self
 
+    cdef int end(self, int status) except -1:
+        """Raise what ended the call, unless it was done or had no answer."""
+        if self.error is not None:
+            raise self.error
+        if status == kNoMemory:
+            raise MemoryError("not enough memory for the messages of this model")
+        if status == kCancelled:
+            raise KeyboardInterrupt
+        return 0
+
     cdef int look(self) except -1:
         now = time.monotonic()
         if self.listens:
@@ -67,6 +92,21 @@ cdef class Call:
         if self.progress is not None:
             self.progress(self.control.done.load(), self.total)
         return 0
+
+
+cdef extern from * nogil:
+    """
+    #include <chrono>
+    // Polls come every millisecond or so; the GIL is asked for every 30 ms at most.
+    static bool vs_due(double* last) {
+        const double now = std::chrono::duration<double>(
+            std::chrono::steady_clock::now().time_since_epoch()).count();
+        if (*last > 0 && now - *last < 0.03) return false;
+        *last = now;
+        return true;
+    }
+    """
+    bint vs_due(double*) noexcept
 
 
 cdef int poll(void* arg) noexcept nogil:

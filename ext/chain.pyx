@@ -12,32 +12,11 @@ from valuesparse import _pool
 cnp.import_array()
 
 
+include "call.pxi"
+
+
 cdef extern from "kernels/problem.h" namespace "vs" nogil:
-    cdef cppclass Chains:
-        const void* unary
-        const void* transition
-        const void* start
-        const void* end
-        const uint8_t* allowed
-        const int64_t* offset
-        const int64_t* edge
-        int64_t n_positions, n_labels, n_sequences
-        int dtype
-        bint per_edge
-    cdef cppclass Counts:
-        int64_t islands, segments, full, sparse, released, flipped, rounds, unsettled, widened
-    int kOk, kInfeasible, kCancelled, kNoMemory
     double kLargest32, kLargest64
-
-
-cdef extern from "pool/pool.h" namespace "vs" nogil:
-    cdef cppclass PoolApi:
-        pass
-
-
-cdef extern from "simd/level.h" namespace "vs" nogil:
-    cdef cppclass SimdApi:
-        int (*level)() noexcept
 
 
 cdef extern from "chain/run.h" namespace "vs" nogil:
@@ -90,14 +69,6 @@ simd = PyCapsule_New(<void*>&_simd, "valuesparse._chain.simd", NULL)
 LARGEST = {"float32": kLargest32, "float64": kLargest64}
 
 
-cdef void* data(object array) noexcept:
-    return NULL if array is None else cnp.PyArray_DATA(<cnp.ndarray>array)
-
-
-cdef int dtype_code(object array) noexcept:
-    return 0 if cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_FLOAT32 else 1
-
-
 cdef class Batch:
     """Pointers into the arrays of a chain model, which it keeps alive."""
 
@@ -120,24 +91,14 @@ cdef class Batch:
         self.c.per_edge = transition.ndim == 3
 
 
-include "call.pxi"
-
-
 cdef tuple outcome(Report r, Call call):
-    if call.error is not None:
-        raise call.error
-    if r.status == kNoMemory:
-        raise MemoryError("not enough memory for the messages of this model")
+    call.end(r.status)
     if r.status == kInfeasible and r.position < 0:
         raise ArithmeticError(
             f"sequence {r.sequence} has configurations, but their weights were lost on the way: "
             "this is a defect of valuesparse, please report it"
         )
-    if r.status == kInfeasible:
-        return (r.sequence, r.position)
-    if r.status == kCancelled:
-        raise KeyboardInterrupt
-    return None
+    return (r.sequence, r.position) if r.status == kInfeasible else None
 
 
 def infer(Batch batch, int threads, double zeta, int64_t revisit, marginals, log_z, islands,

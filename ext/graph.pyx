@@ -17,20 +17,6 @@ cnp.import_array()
 include "call.pxi"
 
 
-cdef extern from "kernels/problem.h" namespace "vs" nogil:
-    int kOk, kInfeasible, kCancelled, kNoMemory
-
-
-cdef extern from "pool/pool.h" namespace "vs" nogil:
-    cdef cppclass PoolApi:
-        pass
-
-
-cdef extern from "simd/level.h" namespace "vs" nogil:
-    cdef cppclass SimdApi:
-        pass
-
-
 cdef extern from "graph/graph.h" namespace "vs" nogil:
     cdef cppclass Graph:
         Graph()
@@ -266,7 +252,7 @@ cdef class Tree:
         with nogil:
             status = self.solver.infer(s, threads, &call.control, self.snapshot.card_ptr.data(), m,
                                        &log_z)
-        finish(status, call)
+        call.end(status)
         return status == kInfeasible, log_z
 
     def joint(self, int64_t q):
@@ -286,7 +272,7 @@ cdef class Tree:
         cdef int status
         with nogil:
             status = self.solver.decode(s, threads, &call.control, x, &score)
-        finish(status, call)
+        call.end(status)
         return status == kInfeasible, score
 
     def sample(self, Soft soft, int threads, uniforms, states):
@@ -299,7 +285,7 @@ cdef class Tree:
         cdef int status
         with nogil:
             status = self.solver.sample(s, threads, &call.control, size, u, x)
-        finish(status, call)
+        call.end(status)
         return status == kInfeasible
 
     def forget(self):
@@ -311,13 +297,3 @@ cdef class Tree:
 
     def reused(self):
         return self.solver.reused()
-
-
-cdef int finish(int status, Call call) except -1:
-    if call.error is not None:
-        raise call.error
-    if status == kNoMemory:
-        raise MemoryError("not enough memory for the tables of this junction tree")
-    if status == kCancelled:
-        raise KeyboardInterrupt
-    return 0

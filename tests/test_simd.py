@@ -32,6 +32,13 @@ for dtype in (np.float64, np.float32):
         for zeta in (1.0, 0.8):
             r = vs.infer(model, zeta=zeta)
             out[name, k, zeta] = [r.marginals, r.log_z, r.pairwise(), r.entropy(), r.islands]
+        parent = np.r_[-1, (np.arange(39) * rng.random(39)).astype(int)]
+        tree = vs.Tree(parent, unary, transition)
+        for zeta in (1.0, 0.8):
+            r = vs.infer(tree, zeta=zeta)
+            out[name, k, "tree", zeta] = [r.marginals, r.log_z, r.pairwise(), r.islands]
+        d = vs.decode(tree)
+        out[name, k, "tree", "decode"] = [d.states, d.score]
         d = vs.decode(model, n_best=3)
         out[name, k, "decode"] = [d.states, d.score]
         out[name, k, "sample"] = [vs.sample(model, 4, 1)]

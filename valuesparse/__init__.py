@@ -1,6 +1,6 @@
-"""Fast marginals of discrete chains: every core, and work only where the answer is uncertain.
+"""Fast marginals of discrete chains and trees: every core, and work only where it is needed.
 
-Models hold arrays (`Chain`), `infer` plans and computes, results are records (`Result`).
+Models hold arrays (`Chain`, `Tree`), `infer` plans and computes, results are records (`Result`).
 """
 
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +18,7 @@ from valuesparse.io import (
     write_fg,
     write_uai,
 )
-from valuesparse.models import Chain, FactorGraph
+from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
 
@@ -36,6 +36,7 @@ __all__ = [
     "JunctionTree",
     "MemoryLimitError",
     "Result",
+    "Tree",
     "decode",
     "factors",
     "from_pgmpy",

@@ -9,6 +9,7 @@
 #include "chain/nbest.h"
 #include "chain/reach.h"
 #include "chain/session.h"
+#include "kernels/pack_plan.h"
 
 namespace vs {
 
@@ -33,67 +34,14 @@ void run_independent(int64_t n, Task task, void* context, int threads, Control* 
     g_pool->run_plan(plan, task, context, threads, control);
 }
 
-std::vector<int> ladder(int dtype) {  // arithmetics from fast to wide
-    if (dtype == kFloat32) return {kLinear32, kLinear64of32, kLog32};
-    return {kLinear64, kLog64};
-}
-bool is_log(int arithmetic) { return arithmetic == kLog32 || arithmetic == kLog64; }
 bool stores_in_output(int a) { return a == kLinear32 || a == kLinear64 || a == kLog64; }
-
-struct PackJob {
-    const Chains* chains;
-    Packing* packing;
-    int compute;
-    int64_t rows;
-    double* sums;
-    uint8_t* findings;
-    Scratch* scratch;
-};
-
-void pack_piece(void* context, int64_t piece, int worker) {
-    PackJob& j = *static_cast<PackJob*>(context);
-    const int64_t first = piece * j.rows;
-    const int64_t last = std::min(first + j.rows, j.chains->n_labels);
-    level().pack(j.compute, j.chains, j.packing, first, last, j.sums, j.findings,
-                 &j.scratch[worker]);
-}
 
 // exp(transition); false when memory is exhausted.
 bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& session, Packing* out,
           Control* control) {
-    *out = Packing();
-    // Nothing is packed per edge; bounds that hold for any matrix with entries in [0, 1].
-    out->reach = static_cast<double>(c.n_labels);
-    out->floored = true;
-    if (is_log(arithmetic) || c.per_edge) return true;
-    out->reach = 0.0;
-    const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
-    const int64_t bytes = compute == kFloat32 ? 4 : 8;
-    int64_t stride, size;
-    level().layout(compute, c.n_labels, &stride, &size);
-    Scratch& s = session.packing;
-    s.reset();
-    out->forward = s.take(size * bytes + 64);
-    out->backward = s.take(size * bytes + 64);
-    if (rows) {
-        out->rows = s.take(size * bytes);
-        out->columns = s.take(size * bytes);
-    }
-    double* sums = s.array<double>(c.n_labels);
-    uint8_t* findings = s.array<uint8_t>(c.n_labels);
-    if (s.failed) return false;
-    out->shift = level().max_finite(c.dtype, c.transition, c.n_labels * c.n_labels);
-    PackJob job{&c, out, compute, 64, sums, findings, session.temporary()};
-    while (job.rows * c.n_labels < 16384) job.rows *= 2;
-    run_independent((c.n_labels + job.rows - 1) / job.rows, pack_piece, &job, threads, control);
-    uint8_t found = 0;
-    for (int64_t l = 0; l < c.n_labels; ++l) {
-        out->reach = std::max(out->reach, sums[l]);
-        found |= findings[l];
-    }
-    out->floored = found & Packing::kFloored;
-    out->positive = !(found & Packing::kForbids);
-    return true;
+    session.packing.reset();
+    return pack_table(level().packing, *g_pool, c, arithmetic, rows, threads, session.packing,
+                      session.temporary(), out, control);
 }
 
 int64_t length(const Chains& c, int64_t sequence) {
@@ -428,7 +376,10 @@ Report infer(const Request& r, Control& control) {
         report.counts.segments = static_cast<int64_t>(order.size());
     }
     bool first = true;
-    for (int arithmetic : ladder(c.dtype)) {
+    int steps[3];
+    const int n_steps = ladder(c.dtype, steps);
+    for (int step = 0; step < n_steps; ++step) {
+        const int arithmetic = steps[step];
         if (order.empty()) break;
         if (!first) {
             report.counts.widened =
@@ -512,14 +463,14 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
     void* packed = nullptr;
     if (k == 1 && !c.per_edge) {
         int64_t stride, size;
-        level().layout(c.dtype, c.n_labels, &stride, &size);
+        level().packing.layout(c.dtype, c.n_labels, &stride, &size);
         session.packing.reset();
         packed = session.packing.take(size * (c.dtype == kFloat32 ? 4 : 8) + 64);
         if (packed == nullptr) {
             report.status = kNoMemory;
             return report;
         }
-        level().pack_scores(&c, packed);
+        level().packing.pack_scores(&c, packed);
     }
     DecodeJob job{&c, order.data(), packed, k, states, scores, session.keep(), &control};
     const double total = position_cost(c.n_labels) * static_cast<double>(c.n_positions);
@@ -547,7 +498,10 @@ Report sample(const Chains& c, int64_t size, const double* uniforms, int64_t* st
     std::vector<int64_t> order = by_length(c, non_empty(c));
     std::vector<int32_t> status(static_cast<size_t>(c.n_sequences), kOk);
     std::vector<double> log_z(static_cast<size_t>(c.n_sequences));
-    for (int arithmetic : ladder(c.dtype)) {
+    int steps[3];
+    const int n_steps = ladder(c.dtype, steps);
+    for (int step = 0; step < n_steps; ++step) {
+        const int arithmetic = steps[step];
         if (order.empty()) break;
         Packing packing;
         if (!pack(c, arithmetic, true, threads, session, &packing, &control)) {

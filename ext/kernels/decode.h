@@ -14,11 +14,25 @@
 
 namespace VS_NS {
 
+// y[k] = max_l (x[l] + t[l][k]) with a plain table.
+template <class In>
+static void max_sum_forward(const In* t, int K, int Kp, const In* x, In* y) {
+    using V = Vec<In>;
+    const In lowest = Input<In>::forbidden();
+    for (int k = 0; k < K; ++k) y[k] = lowest;
+    for (int l = 0; l < K; ++l, t += K) {
+        const V w = V::set1(x[l]);
+        for (int k = 0; k < Kp; k += V::N) {
+            const V e = k + V::N <= K ? V::load(t + k) : V::load_part(t + k, K - k, lowest);
+            V::max(V::load(y + k), w + e).store(y + k);
+        }
+    }
+}
+
 // `packed`: transition in tiles, padded with -inf (null: per edge or not packed).
 template <class In>
 static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, int64_t* states,
                        double* score, vs::Scratch* scratch, vs::Control* control, bool caller) {
-    using V = Vec<In>;
     const Input<In> in(*c);
     const Tiling<In> g(c->n_labels);
     const int K = g.K, Kp = g.Kp;
@@ -47,17 +61,8 @@ static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, 
             if (packed) {
                 messages<MaxSum, In>(g, packed, 1, &x, &y);
             } else {
-                for (int k = 0; k < K; ++k) y[k] = lowest;
-                for (int l = 0; l < K; ++l) {
-                    const In* t = in.transition + ((c->per_edge ? edge + i - 1 : 0) * K + l) *
-                                                      static_cast<int64_t>(K);
-                    const V w = V::set1(x[l]);
-                    for (int k = 0; k < Kp; k += V::N) {
-                        const V e =
-                            k + V::N <= K ? V::load(t + k) : V::load_part(t + k, K - k, lowest);
-                        V::max(V::load(y + k), w + e).store(y + k);
-                    }
-                }
+                const int64_t table = c->per_edge ? edge + i - 1 : 0;
+                max_sum_forward(in.transition + table * K * K, K, Kp, x, y);
             }
             for (int k = 0; k < K; ++k) v[k] = y[k] + u[k];
             for (int k = K; k < Kp; ++k) v[k] = lowest;

@@ -236,6 +236,27 @@ struct Linear {
         return plain ? row_product3<T, true, MAX>(psi, f, b, K, product)
                      : row_product3<T, false, MAX>(psi, f, b, K, product);
     }
+    VS_INLINE Product<T> product(const T* a, const T* b, T* p) const {
+        return row_product<T, false>(a, b, K, p);
+    }
+    // out = a without its factor u (0 where u is 0), scaled where it is large or small; false when
+    // it cannot be.
+    VS_INLINE bool quotient(const T* a, const T* u, bool plain, T* out) const {
+        const T top = plain ? row_quotient<T, true, false>(a, u, K, T(1), out)
+                            : row_quotient<T, false, false>(a, u, K, T(1), out);
+        if (sizeof(T) == 8 && top < T(1e15) && top > T(1e-15)) return true;
+        constexpr int most = sizeof(T) == 8 ? 1000 : 120;
+        const int ex = exponent_of(top);
+        if (!(ex > -most && ex < most)) return false;
+        if (plain) {
+            row_quotient<T, true, true>(a, u, K, top, out);
+        } else {
+            row_quotient<T, false, true>(a, u, K, top, out);
+        }
+        return true;
+    }
+    // Has scaling held an entry at the floor?
+    VS_INLINE bool held(const T* x) const { return row_held(x, K); }
     // What a product of a, b and c says: kOk when there is mass.
     VS_INLINE vs::Status massive(const Product<T>& r, const T* a, const T* b, const T* c) const {
         if (r.sum > T(0)) return vs::kOk;
@@ -283,6 +304,7 @@ struct Linear {
         return std::log(static_cast<double>(s.hsum()));
     }
     double log_mass(double mass) const { return std::log(mass); }
+    static T none() { return T(0); }
     static bool alive(T x) { return x > T(0); }
     static double to_log(T x) { return std::log(static_cast<double>(x)); }
     static T one() { return T(1); }  // exp of the largest local score
@@ -487,6 +509,16 @@ struct Log {
         for (int k = 0; k < K; ++k) product[k] = a[k] + b[k];
         return total(product);
     }
+    Product<double> product(const double* a, const double* b, double* p) const {
+        for (int k = 0; k < K; ++k) p[k] = a[k] + b[k];
+        return total(p);
+    }
+    bool quotient(const double* a, const double* u, bool, double* out) const {
+        for (int k = 0; k < K; ++k) out[k] = u[k] > nothing() ? a[k] - u[k] : nothing();
+        for (int k = K; k < Kp; ++k) out[k] = nothing();
+        return true;
+    }
+    bool held(const double*) const { return false; }
     template <bool MAX>
     Product<double> product3(const double* psi, bool, const double* f, const double* b,
                              double* product) const {
@@ -515,6 +547,7 @@ struct Log {
     }
     double log_sum(const double* a) const { return log_sum_exp(a); }
     double log_mass(double mass) const { return mass; }
+    static double none() { return nothing(); }
     static bool alive(double x) { return x > nothing(); }
     static double to_log(double x) { return x; }
     static double one() { return 0.0; }

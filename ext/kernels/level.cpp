@@ -1,6 +1,7 @@
 // Compiled once per SIMD level (VS_LEVEL); nothing here may be shared between levels, so no
 // standard containers: an inline function of theirs compiled for a newer machine could be the
 // copy that the linker keeps.
+#include "kernels/arithmetic.h"
 #include "kernels/decode.h"
 #include "kernels/exact_pass.h"
 #include "kernels/island_pass.h"
@@ -8,35 +9,6 @@
 #include "kernels/table.h"
 
 namespace VS_NS {
-
-static void layout(int dtype, int64_t labels, int64_t* stride, int64_t* packed) {
-    if (dtype == vs::kFloat32) {
-        const Tiling<float> g(labels);
-        *stride = g.Kp;
-        *packed = g.packed_size();
-    } else {
-        const Tiling<double> g(labels);
-        *stride = g.Kp;
-        *packed = g.packed_size();
-    }
-}
-
-template <class T>
-static double max_finite_of(const T* x, int64_t n) {
-    using V = Vec<T>;
-    const T lowest = -static_cast<T>(INFINITY);
-    V m = V::set1(lowest);
-    int64_t i = 0;
-    for (; i + V::N <= n; i += V::N) m = V::max(m, V::load(x + i));
-    if (i < n) m = V::max(m, V::load_part(x + i, static_cast<int>(n - i), lowest));
-    const T top = m.hmax();
-    return top > lowest ? static_cast<double>(top) : 0.0;
-}
-
-static double max_finite(int dtype, const void* x, int64_t n) {
-    return dtype == vs::kFloat32 ? max_finite_of(static_cast<const float*>(x), n)
-                                 : max_finite_of(static_cast<const double*>(x), n);
-}
 
 template <class T>
 static int64_t find_bad_in(const T* x, int64_t n, T largest) {
@@ -71,33 +43,6 @@ static int64_t find_bad(int dtype, const void* x, int64_t n) {
                ? find_bad_in(static_cast<const float*>(x), n, static_cast<float>(vs::kLargest32))
                : find_bad_in(static_cast<const double*>(x), n, vs::kLargest64);
 }
-
-// Calls f with a null pointer of the arithmetic's type.
-template <class F>
-static VS_INLINE void with_arithmetic(int arithmetic, F f) {
-    switch (arithmetic) {
-        case vs::kLinear32:
-            return f(static_cast<Linear<float, float>*>(nullptr));
-        case vs::kLinear64of32:
-            return f(static_cast<Linear<double, float>*>(nullptr));
-        case vs::kLog32:
-            return f(static_cast<Log<float>*>(nullptr));
-        case vs::kLinear64:
-            return f(static_cast<Linear<double, double>*>(nullptr));
-        case vs::kLog64:
-            return f(static_cast<Log<double>*>(nullptr));
-    }
-}
-
-template <class D>
-struct Type {
-    using type = D;
-};
-template <class D>
-struct Type<D*> {
-    using type = D;
-};
-#define VS_DOMAIN(d) typename Type<decltype(d)>::type
 
 static void exact(int arithmetic, vs::ExactPass* pass, int kind, int64_t first, int64_t last,
                   int worker, int64_t chunk) {
@@ -203,8 +148,18 @@ static const vs::Level kLevel = {
 #else
     "scalar",
 #endif
-    layout,       max_finite, pack,     exact,   lane_bytes,  open_split, close_split,  islands,
-    islands_long, sample,     find_bad, viterbi, pack_scores, peak,       message_pass,
+    {layout, max_finite, pack, pack_scores},
+    exact,
+    lane_bytes,
+    open_split,
+    close_split,
+    islands,
+    islands_long,
+    sample,
+    find_bad,
+    viterbi,
+    peak,
+    message_pass,
 };
 
 }  // namespace VS_NS

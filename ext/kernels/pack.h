@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/domain.h"
-#include "kernels/table.h"
+#include "kernels/pack_table.h"
 
 namespace VS_NS {
 
@@ -117,6 +117,35 @@ static void pack(int compute, const vs::Chains* c, vs::Packing* p, int64_t l0, i
     } else {
         pack_rows<double, float>(c, p, l0, l1, sums, findings, scratch);
     }
+}
+
+static void layout(int dtype, int64_t labels, int64_t* stride, int64_t* packed) {
+    if (dtype == vs::kFloat32) {
+        const Tiling<float> g(labels);
+        *stride = g.Kp;
+        *packed = g.packed_size();
+    } else {
+        const Tiling<double> g(labels);
+        *stride = g.Kp;
+        *packed = g.packed_size();
+    }
+}
+
+template <class T>
+static double max_finite_of(const T* x, int64_t n) {
+    using V = Vec<T>;
+    const T lowest = -static_cast<T>(INFINITY);
+    V m = V::set1(lowest);
+    int64_t i = 0;
+    for (; i + V::N <= n; i += V::N) m = V::max(m, V::load(x + i));
+    if (i < n) m = V::max(m, V::load_part(x + i, static_cast<int>(n - i), lowest));
+    const T top = m.hmax();
+    return top > lowest ? static_cast<double>(top) : 0.0;
+}
+
+static double max_finite(int dtype, const void* x, int64_t n) {
+    return dtype == vs::kFloat32 ? max_finite_of(static_cast<const float*>(x), n)
+                                 : max_finite_of(static_cast<const double*>(x), n);
 }
 
 }  // namespace VS_NS

@@ -273,6 +273,41 @@ VS_INLINE void row_scale_out(const T* p, int K, T factor, T* out) {
     if (k < K) (V::load(p + k) * f).store_part(out + k, K - k);
 }
 
+// out = a / u where u > 0, else 0: what is left of a product when one factor is taken back out.
+// Returns the largest entry. SCALED: multiplied by 2^-e, e the exponent of `top`.
+template <class T, bool PLAIN, bool SCALED>
+VS_INLINE T row_quotient(const T* a, const T* u, int K, T top, T* out) {
+    using V = Vec<T>;
+    const V scale = V::set1(SCALED ? power_of_two(-exponent_of(top), T(0)) : T(1));
+    V high = V::set1(T(0));
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        const V x = V::load(a + k), y = V::load(u + k);
+        V q = x / y;
+        if (!PLAIN) {
+            q = V::where_positive(x, y, q);
+        } else if (!whole.value) {
+            q = q.first(m);
+        }
+        if (SCALED) q = q * scale;
+        high = V::max(high, q);
+        q.store(out + k);
+    });
+    return high.hmax();
+}
+
+// Is an entry of a scaled product held at the floor (see row_absorb)?
+template <class T>
+VS_INLINE bool row_held(const T* x, int K) {
+    using V = Vec<T>;
+    const V floor = V::set1(Floor<T>::kMessage), above = V::set1(Floor<T>::kMessage * T(1.001));
+    unsigned held = 0;
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        const V v = whole.value ? V::load(x + k) : V::load_part(x + k, m, T(0));
+        held |= v.ge(floor) ^ v.ge(above);
+    });
+    return held != 0;
+}
+
 // Asks for the cache lines of a row that will be read (written) soon.
 template <class T>
 VS_INLINE void row_prefetch(const T* x, int K) {
@@ -281,6 +316,17 @@ VS_INLINE void row_prefetch(const T* x, int K) {
 template <class T>
 VS_INLINE void row_prefetch_write(const T* x, int K) {
     for (int k = 0; k < K; k += static_cast<int>(64 / sizeof(T))) VS_PREFETCH_WRITE(x + k);
+}
+
+// The same for a row with no neighbour to be read next: all its lines, wherever it begins.
+template <class T>
+VS_INLINE void row_prefetch_alone(const T* x, int K, bool write) {
+    write ? row_prefetch_write(x, K) : row_prefetch(x, K);
+    if (write) {
+        VS_PREFETCH_WRITE(x + K - 1);
+    } else {
+        VS_PREFETCH_READ(x + K - 1);
+    }
 }
 
 // The lowest index of a value >= limit; K when there is none. One branch per 64 values: where

@@ -1,28 +1,9 @@
 // What a SIMD level offers: one table of functions, filled by kernels/level.cpp once per level.
 #pragma once
 
-#include "kernels/problem.h"
-#include "kernels/scratch.h"
+#include "kernels/pack_table.h"
 
 namespace vs {
-
-// exp(transition) for one compute type; see Packed in domain.h.
-struct Packing {
-    void *forward = nullptr, *backward = nullptr, *rows = nullptr, *columns = nullptr;
-    double shift = 0.0, reach = 0.0;
-    bool floored = false, positive = false;
-    enum Finding : uint8_t { kFloored = 1, kForbids = 2 };
-};
-
-// The arithmetics, from fast to wide: (compute, input) pairs.
-enum Arithmetic : int {
-    kLinear32 = 0,  // float, float
-    kLinear64of32,  // double, float
-    kLog32,         // log domain, float
-    kLinear64,      // double, double
-    kLog64,         // log domain, double
-    kArithmetics
-};
 
 enum TaskKind : int8_t {
     kGroup = 0,
@@ -71,12 +52,7 @@ struct IslandPass {
 
 struct Level {
     const char* name;
-    void (*layout)(int dtype, int64_t labels, int64_t* stride, int64_t* packed);
-    double (*max_finite)(int dtype, const void* x, int64_t n);
-    // Rows [l0, l1) of the packing; l0 a multiple of 64. Row sums go to `sums`, and
-    // findings[l] tells what was met in row l (Packing::Finding).
-    void (*pack)(int compute, const Chains* c, Packing* p, int64_t l0, int64_t l1, double* sums,
-                 uint8_t* findings, Scratch* scratch);
+    PackTable packing;
     // Sequences order[first, last) (kGroup) or one pass of order[first].
     void (*exact)(int arithmetic, ExactPass* pass, int kind, int64_t first, int64_t last,
                   int worker, int64_t chunk);
@@ -95,10 +71,9 @@ struct Level {
                    const double* uniforms, int64_t* states, int worker);
     // First NaN, +inf or finite number beyond kLargest, or -1.
     int64_t (*find_bad)(int dtype, const void* x, int64_t n);
-    // packed: transition in tiles padded with -inf (see pack_scores), or null.
+    // packed: transition in tiles padded with -inf (PackTable::pack_scores), or null.
     void (*viterbi)(const Chains* c, const void* packed, int64_t sequence, int64_t* states,
                     double* score, Scratch* scratch, Control* control, int caller);
-    void (*pack_scores)(const Chains* c, void* packed);
     // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward
     // and backward messages of `rows` sequences, nothing else.
     double (*peak)(int dtype, int64_t iterations);

@@ -21,6 +21,9 @@ class Ticker {
         return left_ > 0 || check();
     }
 
+    // At the start of a task, where tasks are too short to get there by counting.
+    bool look() { return check(); }
+
   private:
     bool check() {
         left_ = every_;

@@ -35,6 +35,7 @@ struct Vec<double> {
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {vaddq_f64(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {vsubq_f64(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {vmulq_f64(a.v, b.v)}; }
+    friend VS_INLINE Vec operator/(Vec a, Vec b) { return {vdivq_f64(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f64(c.v, a.v, b.v)}; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {vmaxq_f64(a.v, b.v)}; }
     static VS_INLINE Vec min(Vec a, Vec b) { return {vminq_f64(a.v, b.v)}; }
@@ -92,6 +93,7 @@ struct Vec<float> {
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {vsubq_f32(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {vmulq_f32(a.v, b.v)}; }
+    friend VS_INLINE Vec operator/(Vec a, Vec b) { return {vdivq_f32(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {vmaxq_f32(a.v, b.v)}; }
     static VS_INLINE Vec min(Vec a, Vec b) { return {vminq_f32(a.v, b.v)}; }

@@ -23,6 +23,7 @@ struct Vec {
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {a.v + b.v}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {a.v - b.v}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {a.v * b.v}; }
+    friend VS_INLINE Vec operator/(Vec a, Vec b) { return {a.v / b.v}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return {a.v * b.v + c.v}; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {a.v > b.v ? a.v : b.v}; }
     static VS_INLINE Vec min(Vec a, Vec b) { return {a.v < b.v ? a.v : b.v}; }

@@ -37,6 +37,7 @@ struct Vec<double> {
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm_add_pd(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm_sub_pd(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm_mul_pd(a.v, b.v)}; }
+    friend VS_INLINE Vec operator/(Vec a, Vec b) { return {_mm_div_pd(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm_max_pd(a.v, b.v)}; }
     static VS_INLINE Vec min(Vec a, Vec b) { return {_mm_min_pd(a.v, b.v)}; }
@@ -93,6 +94,7 @@ struct Vec<float> {
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm_add_ps(a.v, b.v)}; }
     friend VS_INLINE Vec operator-(Vec a, Vec b) { return {_mm_sub_ps(a.v, b.v)}; }
     friend VS_INLINE Vec operator*(Vec a, Vec b) { return {_mm_mul_ps(a.v, b.v)}; }
+    friend VS_INLINE Vec operator/(Vec a, Vec b) { return {_mm_div_ps(a.v, b.v)}; }
     static VS_INLINE Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
     static VS_INLINE Vec max(Vec a, Vec b) { return {_mm_max_ps(a.v, b.v)}; }
     static VS_INLINE Vec min(Vec a, Vec b) { return {_mm_min_ps(a.v, b.v)}; }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from valuesparse.inference import _chains, _graphs
-from valuesparse.models import Chain, FactorGraph
+from valuesparse.inference import _chains, _graphs, _trees
+from valuesparse.models import Chain, FactorGraph, Tree
 
 #: Kind of model: the module with ``METHODS``, ``infer``, ``decode``, ``sample`` and ``score``.
-ENGINES: dict[type, ModuleType] = {Chain: _chains, FactorGraph: _graphs}
+ENGINES: dict[type, ModuleType] = {Chain: _chains, Tree: _trees, FactorGraph: _graphs}
 
 
 def engine_of(model: Any) -> ModuleType:

@@ -88,7 +88,7 @@ class _Islands:
         top = score.max()
         if top == -np.inf:
             raise InfeasibleError(
-                0, v, f"variable {self.model.names[v]!r} has no state of positive weight"
+                0, v, message=f"variable {self.model.names[v]!r} has no state of positive weight"
             )
         weight = np.exp(score - top)
         return np.asarray(weight / weight.sum())

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of, for_graphs
-from valuesparse.models import Chain, FactorGraph
+from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.threads import resolve
 
 __all__ = ["Decoding", "decode"]
@@ -26,7 +26,7 @@ class Decoding:
     states : ndarray of int64, shape (N,) or (k, N)
         Labels, best configuration first.
     score : ndarray of float64, shape (B,) or (k, B)
-        Sum of the log-potentials of each sequence; a scalar for a graph.
+        Sum of the log-potentials of each sequence or tree; a scalar for a graph.
     """
 
     states: npt.NDArray[np.int64]
@@ -34,7 +34,7 @@ class Decoding:
 
 
 def decode(
-    model: Chain | FactorGraph,
+    model: Chain | Tree | FactorGraph,
     *,
     n_best: int | None = None,
     threads: int | None = None,
@@ -45,7 +45,7 @@ def decode(
 
     Parameters
     ----------
-    model : Chain or FactorGraph
+    model : Chain, Tree or FactorGraph
         The model.
     n_best : int, optional
         Chains only: how many configurations to return; the answer then has a leading axis, also

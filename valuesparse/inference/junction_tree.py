@@ -353,7 +353,7 @@ class JunctionTree:
             raise InfeasibleError(
                 0,
                 int(empty),
-                f"no configuration agrees with the evidence: variable "
+                message="no configuration agrees with the evidence: variable "
                 f"{self._graph.names[empty]!r} has no state left",
             )
 
@@ -383,4 +383,4 @@ def check_memory(tree: _graph.Tree, graph: FactorGraph, limit: int) -> None:
 def impossible(graph: FactorGraph, evidence: bool) -> InfeasibleError:
     """Return the error that says no configuration is left."""
     what = "agrees with the evidence" if evidence else "has positive weight"
-    return InfeasibleError(0, -1, f"no configuration of the graph {what}")
+    return InfeasibleError(0, -1, message=f"no configuration of the graph {what}")

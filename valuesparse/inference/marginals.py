@@ -7,7 +7,7 @@ from typing import Any
 
 from valuesparse._validation import as_count, as_seconds, as_zeta
 from valuesparse.inference._engines import engine_of, for_graphs
-from valuesparse.models import Chain, FactorGraph
+from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.results import Result
 from valuesparse.threads import resolve
 
@@ -15,7 +15,7 @@ __all__ = ["infer"]
 
 
 def infer(
-    model: Chain | FactorGraph,
+    model: Chain | Tree | FactorGraph,
     *,
     zeta: float = 1.0,
     revisit: int | None = None,
@@ -30,7 +30,7 @@ def infer(
 
     Parameters
     ----------
-    model : Chain or FactorGraph
+    model : Chain, Tree or FactorGraph
         The model; it is not changed.
     zeta : float, default 1.0
         Threshold of SMM11 in [0, 1]: a variable whose largest marginal reaches it is held at its
@@ -61,8 +61,8 @@ def infer(
     Raises
     ------
     InfeasibleError
-        When a sequence has no possible configuration (of the full model, never of the islands),
-        or a graph has none that agrees with the evidence.
+        When a sequence or tree has no possible configuration (of the full model, never of the
+        islands), or a graph has none that agrees with the evidence.
     MemoryLimitError
         When a graph's exact tables exceed `memory_limit`; nothing was allocated.
     DeadlineError
@@ -95,6 +95,10 @@ def infer(
     *Order.* The paper's queue makes islands depend on which message came first. Here a gap is
     decided by its own data and rounds are synchronous, so results are the same for any number of
     threads and any cutting of the work.
+
+    *Trees* (SMM11, "Extension to Tree-shaped Models"). Upward and downward pass; a child's message
+    is taken back out of the product where the parent answers it. Round 0 decides by local factors
+    and on the way up; later rounds pass through the connected free pieces that a change touches.
 
     What comes out: the marginals of the model conditioned on its final islands (an island's own
     m′: conditioned on the others). When ``r.converged``, every island has a mode of m′ equal to

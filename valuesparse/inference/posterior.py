@@ -11,14 +11,14 @@ import numpy.typing as npt
 from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of, for_graphs
 from valuesparse.inference.marginals import infer
-from valuesparse.models import Chain, FactorGraph
+from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.threads import resolve
 
 __all__ = ["log_prob", "sample"]
 
 
 def sample(
-    model: Chain | FactorGraph,
+    model: Chain | Tree | FactorGraph,
     size: int,
     rng: np.random.Generator | int | None = None,
     *,
@@ -30,7 +30,7 @@ def sample(
 
     Parameters
     ----------
-    model : Chain or FactorGraph
+    model : Chain, Tree or FactorGraph
         The model.
     size : int
         Number of samples, at least 0.
@@ -81,13 +81,13 @@ def sample(
 
 
 def log_prob(
-    model: Chain | FactorGraph, states: npt.ArrayLike, *, threads: int | None = None
+    model: Chain | Tree | FactorGraph, states: npt.ArrayLike, *, threads: int | None = None
 ) -> npt.NDArray[np.float64]:
     """Return the log-probability of given labels, per sequence.
 
     Parameters
     ----------
-    model : Chain or FactorGraph
+    model : Chain, Tree or FactorGraph
         The model.
     states : array_like of int, shape (N,)
         One label per position.

@@ -2,5 +2,6 @@
 
 from valuesparse.models.chain import Chain
 from valuesparse.models.factor_graph import FactorGraph
+from valuesparse.models.tree import Tree
 
-__all__ = ["Chain", "FactorGraph"]
+__all__ = ["Chain", "FactorGraph", "Tree"]

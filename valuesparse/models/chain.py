@@ -160,6 +160,32 @@ class Chain:
             n_sequences=size.shape[0],
         )
 
+    @classmethod
+    def _trusted(
+        cls, unary: Array, transition: Array, lengths: Array, allowed: Array | None
+    ) -> Chain:
+        """Return the chain of arrays that have been checked, with one sequence or more."""
+        self = object.__new__(cls)
+        offset = np.zeros(lengths.shape[0] + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offset[1:])
+        edge = np.zeros_like(offset)
+        np.cumsum(lengths - (lengths > 0), out=edge[1:])
+        self._fill(
+            unary=_frozen(np.ascontiguousarray(unary)),
+            transition=_frozen(np.ascontiguousarray(transition)),
+            lengths=_frozen(lengths),
+            start=None,
+            end=None,
+            allowed=None if allowed is None else _frozen(np.ascontiguousarray(allowed)),
+            _offset=offset,
+            _edge=edge,
+            dtype=unary.dtype,
+            n_positions=unary.shape[0],
+            n_labels=unary.shape[1],
+            n_sequences=lengths.shape[0],
+        )
+        return self
+
     def _fill(self, **fields: Any) -> None:
         assign = object.__setattr__
         for name, value in fields.items():

@@ -3,5 +3,6 @@
 from valuesparse.results._base import Result
 from valuesparse.results._chain import ChainResult
 from valuesparse.results._graph import GraphResult
+from valuesparse.results._tree import TreeResult
 
-__all__ = ["ChainResult", "GraphResult", "Result"]
+__all__ = ["ChainResult", "GraphResult", "Result", "TreeResult"]

@@ -1,0 +1,36 @@
+// From the number of an arithmetic to its domain.
+#pragma once
+
+#include "kernels/domain.h"
+#include "kernels/pack_table.h"
+
+namespace VS_NS {
+
+// Calls f with a null pointer of the arithmetic's type.
+template <class F>
+static VS_INLINE void with_arithmetic(int arithmetic, F f) {
+    switch (arithmetic) {
+        case vs::kLinear32:
+            return f(static_cast<Linear<float, float>*>(nullptr));
+        case vs::kLinear64of32:
+            return f(static_cast<Linear<double, float>*>(nullptr));
+        case vs::kLog32:
+            return f(static_cast<Log<float>*>(nullptr));
+        case vs::kLinear64:
+            return f(static_cast<Linear<double, double>*>(nullptr));
+        case vs::kLog64:
+            return f(static_cast<Log<double>*>(nullptr));
+    }
+}
+
+template <class D>
+struct Type {
+    using type = D;
+};
+template <class D>
+struct Type<D*> {
+    using type = D;
+};
+#define VS_DOMAIN(d) typename Type<decltype(d)>::type
+
+}  // namespace VS_NS

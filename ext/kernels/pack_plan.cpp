@@ -1,0 +1,68 @@
+#include "kernels/pack_plan.h"
+
+#include <algorithm>
+
+namespace vs {
+namespace {
+
+struct PackJob {
+    const PackTable* table;
+    const Chains* chains;
+    Packing* packing;
+    int compute;
+    int64_t rows;
+    double* sums;
+    uint8_t* findings;
+    Scratch* scratch;
+};
+
+void pack_piece(void* context, int64_t piece, int worker) {
+    PackJob& j = *static_cast<PackJob*>(context);
+    const int64_t first = piece * j.rows;
+    const int64_t last = std::min(first + j.rows, j.chains->n_labels);
+    j.table->pack(j.compute, j.chains, j.packing, first, last, j.sums, j.findings,
+                  &j.scratch[worker]);
+}
+
+}  // namespace
+
+bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, int arithmetic,
+                bool rows, int threads, Scratch& room, Scratch* temporary, Packing* out,
+                Control* control) {
+    *out = Packing();
+    // Nothing is packed per edge; bounds that hold for any matrix with entries in [0, 1].
+    out->reach = static_cast<double>(c.n_labels);
+    out->floored = true;
+    if (is_log(arithmetic) || c.per_edge) return true;
+    out->reach = 0.0;
+    const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
+    const int64_t bytes = compute == kFloat32 ? 4 : 8;
+    int64_t stride, size;
+    table.layout(compute, c.n_labels, &stride, &size);
+    Scratch& s = room;
+    out->forward = s.take(size * bytes + 64);
+    out->backward = s.take(size * bytes + 64);
+    if (rows) {
+        out->rows = s.take(size * bytes);
+        out->columns = s.take(size * bytes);
+    }
+    double* sums = s.array<double>(c.n_labels);
+    uint8_t* findings = s.array<uint8_t>(c.n_labels);
+    if (s.failed) return false;
+    out->shift = table.max_finite(c.dtype, c.transition, c.n_labels * c.n_labels);
+    PackJob job{&table, &c, out, compute, 64, sums, findings, temporary};
+    while (job.rows * c.n_labels < 16384) job.rows *= 2;
+    Plan plan;
+    plan.n = (c.n_labels + job.rows - 1) / job.rows;
+    pool.run_plan(plan, pack_piece, &job, threads, control);
+    uint8_t found = 0;
+    for (int64_t l = 0; l < c.n_labels; ++l) {
+        out->reach = std::max(out->reach, sums[l]);
+        found |= findings[l];
+    }
+    out->floored = found & Packing::kFloored;
+    out->positive = !(found & Packing::kForbids);
+    return true;
+}
+
+}  // namespace vs

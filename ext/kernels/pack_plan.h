@@ -1,0 +1,14 @@
+// Packs a table of transitions on the pool.
+#pragma once
+
+#include "kernels/pack_table.h"
+#include "pool/pool.h"
+
+namespace vs {
+
+// exp(transition) into `room`, which is not reset; false when memory is exhausted.
+bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, int arithmetic,
+                bool rows, int threads, Scratch& room, Scratch* temporary, Packing* out,
+                Control* control);
+
+}  // namespace vs

@@ -1,0 +1,50 @@
+// exp(transition) for one compute type, and the functions of a SIMD level that make it.
+#pragma once
+
+#include "kernels/problem.h"
+#include "kernels/scratch.h"
+
+namespace vs {
+
+// See Packed in domain.h.
+struct Packing {
+    void *forward = nullptr, *backward = nullptr, *rows = nullptr, *columns = nullptr;
+    double shift = 0.0, reach = 0.0;
+    bool floored = false, positive = false;
+    enum Finding : uint8_t { kFloored = 1, kForbids = 2 };
+};
+
+// The arithmetics, from fast to wide: (compute, input) pairs.
+enum Arithmetic : int {
+    kLinear32 = 0,  // float, float
+    kLinear64of32,  // double, float
+    kLog32,         // log domain, float
+    kLinear64,      // double, double
+    kLog64,         // log domain, double
+    kArithmetics
+};
+inline bool is_log(int arithmetic) { return arithmetic == kLog32 || arithmetic == kLog64; }
+// The arithmetics for a dtype, from fast to wide; returns how many.
+inline int ladder(int dtype, int* out) {
+    if (dtype == kFloat64) {
+        out[0] = kLinear64;
+        out[1] = kLog64;
+        return 2;
+    }
+    out[0] = kLinear32;
+    out[1] = kLinear64of32;
+    out[2] = kLog32;
+    return 3;
+}
+
+struct PackTable {
+    void (*layout)(int dtype, int64_t labels, int64_t* stride, int64_t* packed);
+    double (*max_finite)(int dtype, const void* x, int64_t n);
+    // Rows [l0, l1) of the packing; l0 a multiple of 64. Row sums go to `sums`, and
+    // findings[l] tells what was met in row l (Packing::Finding).
+    void (*pack)(int compute, const Chains* c, Packing* p, int64_t l0, int64_t l1, double* sums,
+                 uint8_t* findings, Scratch* scratch);
+    void (*pack_scores)(const Chains* c, void* packed);
+};
+
+}  // namespace vs

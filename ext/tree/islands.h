@@ -1,0 +1,773 @@
+// Islands of certainty in a forest (SMM11 section 3), in the order-free formulation of
+// kernels/islands.h.
+//
+// Round 0. Variables whose local factor has a mode >= zeta are islands. On the way up a variable
+// also becomes one when its local factor times what its children say reaches zeta; on the way down
+// every m' is known. Out of an island a message is one row (column) of its table.
+// Round r >= 1. All events are read off the m' of round r - 1 at once, as on chains. Then the
+// pieces (connected free variables) that a change touches are passed through again, upwards and
+// downwards, each on its own; islands that hear of a change get a new m'. A piece without mass
+// given the islands around it releases them all.
+//
+// What a free parent says to a child may not always be found by taking the child's message back
+// out of the parent's belief, as in pass.h: m' of an island below also weighs the states that its
+// value rules out. Unless nothing was small, the product is made again without it, every entry
+// with an exponent and a count of zeros of its own (Total).
+#pragma once
+
+#include <atomic>
+
+#include "tree/pass.h"
+
+namespace VS_NS {
+
+// The product of everything said to a node, from which any one factor can be taken out again.
+template <class D>
+struct Total {
+    using T = typename D::T;
+    static constexpr bool kLog = D::kUnit == 1.0;
+    double* value;  // (K,) product of the factors that are not zero (sum, in the log domain)
+    int64_t* exponent;
+    int32_t* zeros;
+    int K;
+    int64_t of = -1;  // slot
+
+    void start(int64_t s) {
+        of = s;
+        for (int k = 0; k < K; ++k) {
+            value[k] = kLog ? 0.0 : 1.0;
+            exponent[k] = 0;
+            zeros[k] = 0;
+        }
+    }
+    void multiply(const T* m) {
+        for (int k = 0; k < K; ++k) {
+            if (!D::alive(m[k])) {
+                ++zeros[k];
+            } else if (kLog) {
+                value[k] += static_cast<double>(m[k]);
+            } else {
+                int e, f;
+                value[k] = std::frexp(value[k] * std::frexp(static_cast<double>(m[k]), &e), &f);
+                exponent[k] += e + f;
+            }
+        }
+    }
+    // A local factor given as a score: exp(score - shift), whatever its size.
+    void multiply_score(int k, double score, double shift) {
+        if (!(score > -INFINITY)) {
+            ++zeros[k];
+        } else if (kLog) {
+            value[k] += score - shift;
+        } else {
+            const double z = (score - shift) * 1.442695040888963407, whole = std::floor(z);
+            value[k] *= std::exp2(z - whole);
+            exponent[k] += static_cast<int64_t>(whole);
+        }
+    }
+    // out: the product without m, scaled, entries held at the floor.
+    void without(const D& d, const T* m, T* out) const {
+        d.clear(out);
+        double best = -INFINITY;
+        int64_t top = INT64_MIN;
+        auto lives = [&](int k) { return zeros[k] == (D::alive(m[k]) ? 0 : 1); };
+        for (int k = 0; k < K; ++k) {
+            if (!lives(k)) continue;
+            if (kLog) {
+                const double v = value[k] - (D::alive(m[k]) ? static_cast<double>(m[k]) : 0.0);
+                out[k] = static_cast<T>(v);
+                best = v > best ? v : best;
+            } else {
+                const int64_t e = exponent_without(k, m);
+                top = e > top ? e : top;
+            }
+        }
+        for (int k = 0; k < K; ++k) {
+            if (!lives(k)) continue;
+            if constexpr (kLog) {
+                out[k] -= best;
+            } else {
+                int e, f = 0;
+                double v = value[k];
+                if (D::alive(m[k])) {
+                    v = std::frexp(v / std::frexp(static_cast<double>(m[k]), &e), &f);
+                } else {
+                    v = std::frexp(v, &f);
+                }
+                const int64_t by = exponent_without(k, m) - top;
+                const T x = by < -1000 ? T(0) : static_cast<T>(std::ldexp(v, static_cast<int>(by)));
+                out[k] = x > Floor<T>::kMessage ? x : Floor<T>::kMessage;
+            }
+        }
+    }
+
+  private:
+    int64_t exponent_without(int k, const T* m) const {
+        int e = 0, f;
+        double v = value[k];
+        if (D::alive(m[k])) v /= std::frexp(static_cast<double>(m[k]), &e);
+        std::frexp(v, &f);
+        return exponent[k] - e + f;
+    }
+};
+
+template <class D>
+class TreeIslands {
+  public:
+    using T = typename D::T;
+    using In = typename D::In;
+    using Bench = TreeBench<D>;
+
+    enum Flag : uint8_t {
+        kIsland = 1,
+        kReleased = 2,
+        kFlipped = 4,
+        kLocal = 8,     // an island by its local factor
+        kChanged = 16,  // in this round
+        kDoomed = 32,
+    };
+    enum Event : uint8_t { kNone, kDead, kContradiction, kRelease, kFlip, kBecome };
+
+    TreeIslands(Bench& bench, int worker)
+        : w_(bench),
+          t_(bench.t),
+          s_(*bench.pass.state),
+          keep_(bench.pass.state->keep[worker]),
+          Kp_(bench.Kp) {
+        total_.K = bench.K;
+        total_.value = bench.scratch.template array<double>(bench.K);
+        total_.exponent = bench.scratch.template array<int64_t>(bench.K);
+        total_.zeros = bench.scratch.template array<int32_t>(bench.K);
+        if (bench.scratch.failed) w_.ok = false;
+    }
+    ~TreeIslands() {
+        s_.full.fetch_add(full_, std::memory_order_relaxed);
+        s_.sparse.fetch_add(sparse_, std::memory_order_relaxed);
+    }
+
+    bool island(int64_t s) const { return s_.flag[s] & kIsland; }
+
+    // ------------------------------------------------------------------------------ round 0
+
+    bool upward(int64_t b) {
+        if (!open(b, true)) return fail();
+        int64_t s[Bench::kBatch];
+        const T* x[Bench::kBatch];
+        T* y[Bench::kBatch];
+        typename D::Seen seen[Bench::kBatch];
+        double sum[Bench::kBatch];
+        for (int64_t hi = end_, lo; hi > begin_; hi = lo) {
+            for (lo = hi - 1; lo > begin_ && hi - lo < Bench::kBatch; --lo) {
+                const int64_t kid = t_.kids[lo - 1];
+                if (kid < hi && kid < t_.kids_end[lo - 1]) break;
+            }
+            const int m = static_cast<int>(hi - lo);
+            if (!w_.ticker.go_on(m)) return false;
+            for (int r = 0; r < m; ++r) {
+                seen[r] = w_.d->look(t_.node[lo + r], false, false, alpha(lo + r));
+            }
+            for (int r = 0; r < m; ++r) sum[r] = w_.d->local(seen[r], alpha(lo + r));
+            int c = 0;
+            for (int r = m; r-- > 0;) {
+                const int64_t q = lo + r;
+                if (q - kAhead >= begin_) {
+                    fetch(t_.node[q - kAhead]);
+                    if (!kept_) row_prefetch_alone(output(q - kAhead), w_.K, true);
+                }
+                blank(q);
+                s_.shift[q] = seen[r].shift();
+                if (sum[r] > 0.0 && 1.0 >= w_.pass.zeta * sum[r]) {
+                    become(q, row_find(alpha(q), w_.K, D::one()));
+                    s_.flag[q] |= kLocal;
+                }
+                if (!(sum[r] > 0.0) && w_.wanted(q))
+                    s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
+                if (!know(q, seen[r].plain, alpha(q), sum[r])) return false;
+                if (!kept_) copy(alpha(q), output(q));
+                if (t_.parent[q] < 0) continue;
+                if (island(q)) {
+                    s_.u[q] = upward_row(q);
+                    continue;
+                }
+                T* own = own_row(s_.own_u, q);
+                if (!own) return fail();
+                s_.u[q] = own;
+                s[c] = q;
+                x[c] = alpha(q);
+                y[c++] = own;
+            }
+            if (c > 0) w_.send(s, c, true, x, y);
+            full_ += c;
+        }
+        return true;
+    }
+
+    bool downward(int64_t b) {
+        if (!open(b, false)) return fail();
+        const int64_t tops = begin_ + t_.tops[b];
+        int64_t s[Bench::kBatch];
+        const T* x[Bench::kBatch];
+        T* y[Bench::kBatch];
+        const T* above = static_cast<const T*>(w_.pass.block_down) + b * Kp_;
+        for (int64_t lo = begin_, hi; lo < end_; lo = hi) {
+            for (hi = lo + 1; hi < end_ && hi - lo < Bench::kBatch; ++hi) {
+                if (hi >= tops && t_.parent[hi] >= lo) break;
+            }
+            if (!w_.ticker.go_on(hi - lo)) return false;
+            int c = 0;
+            for (int64_t q = lo; q < hi; ++q) {
+                if (q + kAhead < end_) row_prefetch_alone(output(q + kAhead), w_.K, true);
+                if (!kept_) copy(output(q), alpha(q));
+                const int64_t p = t_.parent[q];
+                if (p < 0) {
+                    s_.y[q] = w_.ones;
+                } else if (island(p)) {
+                    s_.y[q] = downward_row(q, p);
+                } else {
+                    T* own = own_row(s_.own_y, q);
+                    if (!own) return fail();
+                    s_.y[q] = own;
+                    s[c] = q;
+                    x[c] = w_.x + c * Kp_;
+                    y[c] = own;
+                    exclude(p, q < tops ? above : alpha(p), q, w_.x + c * Kp_);
+                    ++c;
+                }
+            }
+            if (c > 0) w_.send(s, c, false, x, y);
+            full_ += c;
+            for (int64_t q = lo; q < hi; ++q) actual(q, alpha(q));
+        }
+        for (int64_t k = t_.below_ptr[b]; k < t_.below_ptr[b + 1]; ++k) {
+            const int64_t c = t_.below[k];
+            std::memcpy(static_cast<T*>(w_.pass.block_down) + c * Kp_, alpha(t_.above[c]),
+                        sizeof(T) * static_cast<size_t>(Kp_));
+        }
+        for (int64_t q = begin_; q < end_; ++q) {  // `ones` does not outlive this task
+            if (t_.parent[q] < 0) s_.y[q] = nullptr;
+        }
+        return true;
+    }
+
+    // ------------------------------------------------------------------------- later rounds
+
+    // Reads all events; makes the list of changes and of the pieces and islands they touch.
+    void decide(bool limited) {
+        vs::Counts& counts = s_.counts;
+        ++s_.round;
+        // Contradictions first: they are judged on the islands of the last round.
+        s_.n_changed = s_.n_pieces = s_.n_touched = 0;
+        for (int64_t q = 0; q < t_.n; ++q) {
+            if (s_.event[q] == kNone || s_.event[q] > kContradiction || !alive_tree(q)) continue;
+            if (island(q)) {
+                doom(q);
+                if (s_.event[q] == kContradiction) {
+                    const int v = s_.held[q];
+                    neighbours(q, [&](int64_t o, const T* m) {
+                        if (island(o) && !D::alive(m[v])) doom(o);
+                    });
+                }
+                continue;
+            }
+            if (s_.stamp[q] == s_.round) continue;
+            bool any = false;
+            const int64_t n = gather(top_of(q), s_.list);
+            for (int64_t i = 0; i < n; ++i) {
+                s_.stamp[s_.list[i]] = s_.round;
+                neighbours(s_.list[i], [&](int64_t o, const T*) {
+                    if (!island(o)) return;
+                    doom(o);
+                    any = true;
+                });
+            }
+            if (!any) s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
+        }
+        for (int64_t q = 0; q < t_.n; ++q) {
+            const uint8_t e = s_.event[q];
+            const bool doomed = s_.flag[q] & kDoomed;
+            if (!alive_tree(q)) {
+                s_.flag[q] &= static_cast<uint8_t>(~kDoomed);
+                continue;
+            }
+            if (!doomed && (limited || e <= kContradiction)) continue;
+            if (doomed || e == kRelease || (e == kFlip && (s_.flag[q] & kFlipped))) {
+                s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~(kIsland | kDoomed)) | kReleased);
+                s_.held[q] = -1;
+                ++counts.released;
+            } else if (e == kFlip) {
+                s_.flag[q] |= kFlipped;
+                s_.held[q] = row_argmax(output(q), w_.K);
+                ++counts.flipped;
+            } else {
+                become(q, row_argmax(output(q), w_.K));
+            }
+            s_.event[q] = kNone;
+            s_.changed[s_.n_changed++] = q;
+        }
+        if (s_.n_changed == 0) return;
+        ++counts.rounds;
+        ++s_.round;
+        // Rows out of changed islands; pieces and islands that hear of a change.
+        for (int64_t i = 0; i < s_.n_changed; ++i) {
+            const int64_t v = s_.changed[i];
+            if (!island(v)) {
+                piece(top_of(v));
+                continue;
+            }
+            if (t_.parent[v] >= 0) s_.u[v] = upward_row(v);
+            w_.for_kids(v, [&](int64_t c) { s_.y[c] = downward_row(c, v); });
+            touch(v);
+            neighbours(v, [&](int64_t o, const T*) { island(o) ? touch(o) : piece(top_of(o)); });
+        }
+    }
+    // Passes through pieces [first, last) of the list; the islands around them are touched.
+    bool pieces(int64_t first, int64_t last) {
+        const vs::Scratch::Mark mark = w_.scratch.mark();
+        for (int64_t i = first; i < last; ++i) {
+            w_.scratch.rewind(mark);
+            int64_t room = 64;
+            int64_t* list = w_.scratch.template array<int64_t>(room);
+            if (!list) return fail();
+            int64_t n = 0;
+            list[n++] = s_.pieces[i];
+            for (int64_t k = 0; k < n && list; ++k) {
+                w_.for_kids(list[k], [&](int64_t c) {
+                    if (island(c) || !list) return;
+                    if (n == room) {
+                        int64_t* more = w_.scratch.template array<int64_t>(2 * room);
+                        if (more) std::memcpy(more, list, sizeof(*list) * static_cast<size_t>(n));
+                        list = more;
+                        room *= 2;
+                        if (!list) return;
+                    }
+                    list[n++] = c;
+                });
+            }
+            T* rows = list ? w_.scratch.template array<T>(n * Kp_) : nullptr;
+            if (!rows) return fail();
+            if (!pass_through(list, n, rows)) return false;
+        }
+        return true;
+    }
+    // m' of touched islands [first, last).
+    bool refresh(int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            const int64_t q = s_.touched[i];
+            if (!w_.ticker.go_on()) return false;
+            double sum;
+            const bool plain = local(q, w_.psi, &sum);
+            if (!know(q, plain, w_.psi, 0.0)) return false;
+            actual(q, w_.psi);
+        }
+        return true;
+    }
+    // Islands around the pieces of this round, ascending with those touched already.
+    void around() {
+        for (int64_t i = 0; i < s_.n_pieces; ++i) {
+            const int64_t n = gather(s_.pieces[i], s_.list);
+            for (int64_t k = 0; k < n; ++k) {
+                neighbours(s_.list[k], [&](int64_t o, const T*) {
+                    if (island(o)) touch(o);
+                });
+            }
+        }
+    }
+
+    // Islands and counts of a block, of the trees that need no wider arithmetic.
+    void count(int64_t b) {
+        vs::Counts& c = s_.block_counts[b];
+        for (int64_t q = t_.begin[b]; q < t_.begin[b + 1]; ++q) {
+            if (!w_.wanted(q)) continue;
+            if (s_.event[q] != kNone) c.unsettled = 1;
+            w_.pass.islands[t_.node[q]] = island(q) ? s_.held[q] : -1;
+            const int64_t p = t_.parent[q];
+            if (island(q)) {
+                ++c.islands;
+            } else if (p < 0 || island(p)) {
+                ++c.segments;
+            }
+        }
+    }
+    // What a block adds to log Z.
+    void tally(int64_t b) {
+        for (int64_t q = t_.begin[b]; q < t_.begin[b + 1]; ++q) {
+            if (!w_.wanted(q)) continue;
+            vs::Account& a = w_.account(b, q);
+            const int64_t p = t_.parent[q];
+            a.leak += static_cast<double>(s_.leak[q]);
+            Sum sum;
+            sum.value = a.shift;
+            sum.rest = a.rest;
+            D& d = w_.domain(q);
+            if (island(q)) {
+                const bool mode = (s_.flag[q] & (kLocal | kFlipped)) == kLocal;
+                sum.add(mode ? s_.shift[q]
+                             : static_cast<double>(
+                                   w_.d->in.score(t_.node[q], s_.held[q], false, false)));
+                if (p >= 0 && island(p)) {
+                    const int l = t_.flipped[q] ? s_.held[q] : s_.held[p];
+                    const int k = t_.flipped[q] ? s_.held[p] : s_.held[q];
+                    sum.add(static_cast<double>(d.in.edge_score(w_.table(q), l, k)));
+                } else if (p >= 0) {
+                    sum.add(d.edge_shift(w_.table(q)));
+                }
+            } else {
+                sum.add(s_.shift[q]);
+                a.scale += s_.scale[q];
+                if (p >= 0) sum.add(d.edge_shift(w_.table(q)));
+                if (p < 0 || island(p)) sum.add(s_.log_mass[q]);
+            }
+            a.shift = sum.value;
+            a.rest = sum.rest;
+        }
+    }
+
+  private:
+    bool open(int64_t b, bool fresh) {
+        if (!w_.ok) return false;
+        b_ = b;
+        begin_ = t_.begin[b];
+        end_ = t_.begin[b + 1];
+        kept_ = w_.pass.alpha != nullptr;
+        if (kept_) {
+            alpha_ = static_cast<T*>(w_.pass.alpha) + begin_ * Kp_;
+        } else {
+            alpha_ = w_.scratch.template array<T>((end_ - begin_) * Kp_);
+            if (!alpha_) return false;
+        }
+        if (Kp_ != w_.K && (fresh || !kept_)) {
+            for (int64_t q = begin_; q < end_; ++q) w_.clear_pads(alpha(q));
+        }
+        return true;
+    }
+    bool fail() {
+        w_.pass.control->stop.store(2);
+        return false;
+    }
+    T* alpha(int64_t s) const { return alpha_ + (s - begin_) * Kp_; }
+    void fetch(int64_t node) const {
+        row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
+                           false);
+    }
+    In* output(int64_t s) const {
+        return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
+    }
+    // As in TreeBlock.
+    template <class From, class To>
+    void copy(const From* from, To* to) const {
+        if constexpr (sizeof(From) == sizeof(To)) {
+            row_scale_out(reinterpret_cast<const T*>(from), w_.K, T(1), reinterpret_cast<T*>(to));
+        }
+    }
+    bool alive_tree(int64_t q) const {
+        return w_.wanted(q) && s_.tree_status[t_.tree[q]].load(std::memory_order_relaxed) == 0;
+    }
+    void widen(int64_t q) {
+        int32_t ok = vs::kOk;
+        s_.tree_status[t_.tree[q]].compare_exchange_strong(ok, vs::kWiden);
+    }
+    void blank(int64_t q) {
+        s_.flag[q] = s_.event[q] = 0;
+        s_.held[q] = -1;
+        s_.own_u[q] = s_.own_y[q] = nullptr;
+        s_.stamp[q] = 0;
+        s_.leak[q] = 0.0f;
+    }
+    void become(int64_t q, int v) {
+        s_.flag[q] |= kIsland;
+        s_.held[q] = v;
+    }
+    void doom(int64_t q) { s_.flag[q] |= kDoomed; }
+    T* own_row(void** own, int64_t q) {
+        if (!own[q]) {
+            T* row = keep_.template array<T>(Kp_);
+            if (row) w_.clear_pads(row);
+            own[q] = row;
+        }
+        return static_cast<T*>(own[q]);
+    }
+    // What island q says to its parent, and what island p says to its child q.
+    const T* upward_row(int64_t q) {
+        D& d = w_.domain(q);
+        T* own = d.copies_rows() ? own_row(s_.own_u, q) : nullptr;
+        ++sparse_;
+        if (d.copies_rows() && !own) {
+            fail();
+            return w_.ones;
+        }
+        return t_.flipped[q] ? d.row_message(w_.table(q), s_.held[q], own)
+                             : d.column_message(w_.table(q), s_.held[q], own);
+    }
+    const T* downward_row(int64_t q, int64_t p) {
+        D& d = w_.domain(q);
+        T* own = d.copies_rows() ? own_row(s_.own_y, q) : nullptr;
+        ++sparse_;
+        if (d.copies_rows() && !own) {
+            fail();
+            return w_.ones;
+        }
+        return t_.flipped[q] ? d.column_message(w_.table(q), s_.held[p], own)
+                             : d.row_message(w_.table(q), s_.held[p], own);
+    }
+    const T* u(int64_t q) const { return static_cast<const T*>(s_.u[q]); }
+    const T* y(int64_t q) const {
+        return t_.parent[q] < 0 ? w_.ones : static_cast<const T*>(s_.y[q]);
+    }
+    bool local(int64_t q, T* psi, double* sum) {
+        const typename D::Seen seen = w_.d->look(t_.node[q], false, false, psi);
+        *sum = w_.d->local(seen, psi);
+        return seen.plain;
+    }
+
+    // row: psi on entry, psi times what the children say on return, scaled. With `sum` > 0 (round
+    // 0, the sum of psi) a free variable with a share of zeta becomes an island.
+    bool know(int64_t q, bool plain, T* row, double sum) {
+        const T* heard = nullptr;
+        bool narrow = true;
+        double scale = 0.0;
+        w_.for_kids(q, [&](int64_t c) {
+            if (!narrow) return;
+            if (!heard) {
+                heard = u(c);
+                return;
+            }
+            narrow = w_.d->absorb(heard, w_.positive(), u(c), true, w_.acc, &scale) &&
+                     !w_.d->held(w_.acc);
+            heard = w_.acc;
+        });
+        if (!heard) {
+            s_.scale[q] = 0.0;
+            return true;
+        }
+        double largest = 0.0;
+        if (narrow) {
+            narrow = w_.d->absorb_share(row, plain, heard, row, &scale, &largest);
+        }
+        if (!narrow) {
+            if constexpr (Total<D>::kLog) {
+                return true;
+            } else {
+                wide(q, false, row);
+                // Scale: the exponent that `without` took out.
+                scale = wide_scale_;
+                largest = share(row);
+            }
+        }
+        s_.scale[q] = scale;
+        if (sum > 0.0 && !island(q) && largest > 0.0 && largest >= w_.pass.zeta) {
+            become(q, row_argmax(row, w_.K));
+        }
+        return true;
+    }
+    double share(const T* row) const {
+        double most = 0.0, sum = 0.0;
+        for (int k = 0; k < w_.K; ++k) {
+            const double x = static_cast<double>(row[k]);
+            most = x > most ? x : most;
+            sum += x;
+        }
+        return sum > 0.0 ? most / sum : 0.0;
+    }
+    // total_: everything said to q, its local factor, and (`all`) what its parent says.
+    void make_total(int64_t q, bool all) {
+        total_.start(q);
+        double shift = s_.shift[q];
+        for (int k = 0; k < w_.K; ++k) {
+            const double x = static_cast<double>(w_.d->in.score(t_.node[q], k, false, false));
+            total_.multiply_score(k, x, shift);
+        }
+        w_.for_kids(q, [&](int64_t c) { total_.multiply(u(c)); });
+        if (all && t_.parent[q] >= 0) total_.multiply(y(q));
+    }
+    void wide(int64_t q, bool all, T* row) {
+        make_total(q, all);
+        total_.of = -1;
+        wide_scale_ = 0.0;
+        if constexpr (!Total<D>::kLog) {
+            int64_t top = INT64_MIN;
+            for (int k = 0; k < w_.K; ++k) {
+                int f;
+                if (total_.zeros[k]) continue;
+                std::frexp(total_.value[k], &f);
+                const int64_t e = total_.exponent[k] + f;
+                top = e > top ? e : top;
+            }
+            if (top > INT64_MIN) wide_scale_ = static_cast<double>(top);
+        }
+        total_.without(*w_.d, w_.ones, row);
+    }
+    // What free p says to child q, before the table: its belief without what q said.
+    void exclude(int64_t p, const T* belief, int64_t q, T* out) {
+        if ((s_.flag[p] & kSafe) && w_.d->quotient(belief, u(q), true, out)) return;
+        if (total_.of != p) make_total(p, true);
+        total_.without(*w_.d, u(q), out);
+    }
+    static constexpr uint8_t kSafe = 64;
+
+    // m'_q; row: what q knows from below on entry, its belief on return. Notes the event.
+    void actual(int64_t q, T* row) {
+        D& d = *w_.d;
+        const T* from = y(q);
+        const bool alone = w_.pass.zeta > 0.5 && island(q);
+        const bool held = !island(q) && d.held(row);
+        const Product<T> r = alone ? d.product(row, from, w_.acc)
+                                   : d.template product3<true>(row, false, w_.ones, from, w_.acc);
+        const vs::Status massive = d.massive(r, row, from, from);
+        double mass = 0.0, leak = 0.0;
+        s_.event[q] = kNone;
+        total_.of = total_.of == q ? -1 : total_.of;
+        if (!alive_tree(q)) return;
+        vs::Status status = massive;
+        In* p = output(q);
+        if (status == vs::kOk) status = d.divide(r, w_.acc, p, &mass, &leak);
+        if (status == vs::kWiden) return widen(q);
+        if (!island(q)) std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
+        if (status == vs::kInfeasible) {
+            s_.event[q] = kDead;
+            return;
+        }
+        s_.leak[q] = static_cast<float>(leak);
+        if (!island(q)) {
+            s_.log_mass[q] = d.log_mass(mass);
+            const bool safe = !held && Total<D>::kLog == false && !tiny(row, r);
+            s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~kSafe) | (safe ? kSafe : 0));
+            if (D::peak(r) >= w_.pass.zeta && !(s_.flag[q] & kReleased)) s_.event[q] = kBecome;
+            return;
+        }
+        const int v = s_.held[q];
+        const double pv = static_cast<double>(p[v]);
+        if (pv >= w_.pass.zeta && (alone || pv >= D::peak(r))) return;
+        bool dead = false;
+        neighbours(q, [&](int64_t, const T* m) { dead |= !D::alive(m[v]); });
+        if (dead) {
+            s_.event[q] = kContradiction;
+        } else {
+            s_.event[q] = static_cast<double>(row_max(p, w_.K)) >= w_.pass.zeta ? kFlip : kRelease;
+        }
+    }
+    bool tiny(const T* row, const Product<T>& r) const {
+        const T limit = (sizeof(T) == 8 ? T(1e-140) : T(1e-17)) * r.max;
+        return row_min(row, w_.K) < limit;
+    }
+    // f(slot, what it says to q)
+    template <class F>
+    void neighbours(int64_t q, F f) {
+        if (t_.parent[q] >= 0) f(t_.parent[q], y(q));
+        w_.for_kids(q, [&](int64_t c) { f(c, u(c)); });
+    }
+    int64_t top_of(int64_t q) const {
+        while (t_.parent[q] >= 0 && !island(t_.parent[q])) q = t_.parent[q];
+        return q;
+    }
+    int64_t gather(int64_t top, int64_t* list) {
+        int64_t n = 0;
+        list[n++] = top;
+        for (int64_t k = 0; k < n; ++k) {
+            w_.for_kids(list[k], [&](int64_t c) {
+                if (!island(c)) list[n++] = c;
+            });
+        }
+        return n;
+    }
+    void piece(int64_t top) {
+        if (s_.stamp[top] == s_.round) return;
+        s_.stamp[top] = s_.round;
+        s_.pieces[s_.n_pieces++] = top;
+    }
+    void touch(int64_t q) {
+        if (s_.stamp[q] == s_.round) return;
+        s_.stamp[q] = s_.round;
+        s_.touched[s_.n_touched++] = q;
+    }
+    bool pass_through(const int64_t* list, int64_t n, T* rows) {
+        for (int64_t k = n; k-- > 0;) {
+            const int64_t q = list[k];
+            T* row = rows + k * Kp_;
+            w_.d->clear(row);
+            double sum;
+            const bool plain = local(q, row, &sum);
+            if (!w_.ticker.go_on() || !know(q, plain, row, 0.0)) return false;
+            if (t_.parent[q] < 0) continue;
+            T* own = own_row(s_.own_u, q);
+            if (!own) return fail();
+            s_.u[q] = own;
+            const T* x = row;
+            w_.send(&q, 1, true, &x, &own);
+            ++full_;
+        }
+        int64_t next = 1;  // children follow in the order of their parents
+        for (int64_t k = 0; k < n; ++k) {
+            const int64_t q = list[k];
+            T* row = rows + k * Kp_;
+            if (!w_.ticker.go_on()) return false;
+            if (k == 0 && t_.parent[q] >= 0) s_.y[q] = downward_row(q, t_.parent[q]);
+            actual(q, row);
+            w_.for_kids(q, [&](int64_t c) {
+                T* own = own_row(s_.own_y, c);
+                if (!own) {
+                    fail();
+                    return;
+                }
+                exclude(q, row, c, w_.x);
+                s_.y[c] = own;
+                const T* x = w_.x;
+                w_.send(&c, 1, false, &x, &own);
+                ++full_;
+                if (!island(c)) ++next;
+            });
+        }
+        return true;
+    }
+
+    static constexpr int64_t kAhead = 16;
+    Bench& w_;
+    const vs::TreeView& t_;
+    vs::IslandState& s_;
+    vs::Scratch& keep_;
+    int Kp_;
+    bool kept_ = false;
+    T* alpha_ = nullptr;
+    int64_t b_ = 0, begin_ = 0, end_ = 0, full_ = 0, sparse_ = 0;
+    double wide_scale_ = 0.0;
+    Total<D> total_{};
+};
+
+template <class D>
+void tree_islands(vs::TreePass* pass, int step, int64_t first, int64_t last, int worker) {
+    TreeBench<D> bench(pass, worker);
+    TreeIslands<D> work(bench, worker);
+    if (!bench.ok) pass->control->stop.store(2);
+    if (!bench.ticker.look()) return;
+    bool ok = true;
+    switch (step) {
+        case vs::kIslandsUp:
+            if (bench.wanted_block(first)) ok = work.upward(first);
+            break;
+        case vs::kIslandsDown:
+            if (bench.wanted_block(first)) ok = work.downward(first);
+            pass->control->done.fetch_add(pass->t.begin[first + 1] - pass->t.begin[first],
+                                          std::memory_order_relaxed);
+            break;
+        case vs::kIslandsDecide:
+            work.decide(last != 0);
+            break;
+        case vs::kIslandsPieces:
+            ok = work.pieces(first, last);
+            break;
+        case vs::kIslandsAround:
+            work.around();
+            break;
+        case vs::kIslandsRefresh:
+            ok = work.refresh(first, last);
+            break;
+        case vs::kIslandsTally:
+            if (bench.wanted_block(first)) work.tally(first);
+            break;
+        case vs::kIslandsCount:
+            if (bench.wanted_block(first)) work.count(first);
+            break;
+    }
+    (void)ok;  // what failed has told `control`
+}
+
+}  // namespace VS_NS

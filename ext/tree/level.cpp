@@ -1,0 +1,66 @@
+// Compiled once per SIMD level, like kernels/level.cpp, and under the same rule: nothing that the
+// linker could share between levels.
+#include "kernels/arithmetic.h"
+#include "kernels/pack.h"
+#include "tree/draw.h"
+#include "tree/islands.h"
+#include "tree/pass.h"
+
+namespace VS_NS {
+
+static void up(int arithmetic, vs::TreePass* pass, int64_t block, int worker) {
+    with_arithmetic(arithmetic, [&](auto d) { tree_up<VS_DOMAIN(d)>(pass, block, worker); });
+}
+
+static void down(int arithmetic, vs::TreePass* pass, int64_t block, int worker) {
+    with_arithmetic(arithmetic, [&](auto d) { tree_down<VS_DOMAIN(d)>(pass, block, worker); });
+}
+
+static void sample(int arithmetic, vs::TreePass* pass, const double* uniforms, int64_t* states,
+                   int worker) {
+    with_arithmetic(arithmetic,
+                    [&](auto d) { tree_sample<VS_DOMAIN(d)>(pass, uniforms, states, worker); });
+}
+
+static void islands(int arithmetic, vs::TreePass* pass, int step, int64_t first, int64_t last,
+                    int worker) {
+    with_arithmetic(arithmetic,
+                    [&](auto d) { tree_islands<VS_DOMAIN(d)>(pass, step, first, last, worker); });
+}
+
+static void decode_up(vs::TreePass* pass, const void* const* packed, const void* const* turned,
+                      int64_t block, int worker) {
+    if (pass->dtype == vs::kFloat32) {
+        tree_decode_up<float>(pass, packed, turned, block, worker);
+    } else {
+        tree_decode_up<double>(pass, packed, turned, block, worker);
+    }
+}
+
+static void decode_down(vs::TreePass* pass, int64_t* states, int64_t block, int worker) {
+    if (pass->dtype == vs::kFloat32) {
+        tree_decode_down<float>(pass, states, block, worker);
+    } else {
+        tree_decode_down<double>(pass, states, block, worker);
+    }
+}
+
+static const vs::TreeLevel kTreeLevel = {
+    {layout, max_finite, pack, pack_scores}, up, down, sample, islands, decode_up, decode_down,
+};
+
+}  // namespace VS_NS
+
+namespace vs {
+#if VS_LEVEL == VS_LEVEL_V4
+const TreeLevel* tree_level_v4() { return &VS_NS::kTreeLevel; }
+#elif VS_LEVEL == VS_LEVEL_V3
+const TreeLevel* tree_level_v3() { return &VS_NS::kTreeLevel; }
+#elif VS_LEVEL == VS_LEVEL_V2
+const TreeLevel* tree_level_v2() { return &VS_NS::kTreeLevel; }
+#elif VS_LEVEL == VS_LEVEL_NEON
+const TreeLevel* tree_level_neon() { return &VS_NS::kTreeLevel; }
+#else
+const TreeLevel* tree_level_scalar() { return &VS_NS::kTreeLevel; }
+#endif
+}  // namespace vs

@@ -1,0 +1,571 @@
+// Exact inference in a forest, block by block (SMM11 section 3, "upstream" and "downstream").
+//
+//   alpha_v = psi_v * prod_c u_c          what v knows from below, c its children
+//   u_v     = E alpha_v                   what v says to its parent
+//   belief_v = alpha_v * y_v              y_v what the parent says; the marginal when normalised
+//   y_c     = (belief_v / u_c) E          0/0 = 0
+//
+// Taking a factor back out of a product is exact where it is not zero. Where u_c(l) = 0, state l of
+// the parent has no mass together with anything below c, so whatever y_c says of it is multiplied
+// by zero everywhere below: 0 will do. The same holds for entries of a belief too small for their
+// type: what they would have added to any marginal below c is u_c(l) times what was lost, which is
+// what was lost of the belief.
+//
+// Small models keep what the way up has found. For others that would be one more array to write and
+// to read, row by row from anywhere: the way down makes it again, block by block, in cache.
+//
+// Messages of consecutive slots are computed together as long as none waits for another. Bits do
+// not depend on that (tile.h), nor on who works on which block.
+#pragma once
+
+#include <new>
+
+#include "kernels/arithmetic.h"
+#include "kernels/exact.h"
+#include "kernels/pack.h"
+#include "kernels/ticker.h"
+#include "tree/table.h"
+
+namespace VS_NS {
+
+// The arithmetic and the buffers of one worker, for one task.
+template <class D>
+struct TreeBench {
+    using T = typename D::T;
+    using In = typename D::In;
+    static constexpr int kBatch = 16;
+
+    vs::TreePass& pass;
+    const vs::TreeView& t;
+    vs::Scratch& scratch;
+    Ticker ticker;
+    int K = 0, Kp = 0;
+    D* d = nullptr;    // one for each table
+    T* x = nullptr;    // (kBatch, Kp) what goes into messages, where it is not a row already
+    T* y = nullptr;    // (kBatch, Kp) what comes out, likewise
+    T* psi = nullptr;  // (Kp,)
+    T* acc = nullptr;  // (Kp,)
+    T* ones = nullptr;
+    bool ok = false;
+
+    TreeBench(vs::TreePass* p, int worker)
+        : pass(*p),
+          t(p->t),
+          scratch(p->scratch[worker]),
+          ticker(p->control, worker == 0, p->n_labels) {
+        scratch.reset();
+        Kp = Tiling<T>(p->n_labels).Kp;
+        K = static_cast<int>(p->n_labels);
+        T* tmp = scratch.array<T>((2 + 2 * kBatch + 3) * static_cast<int64_t>(Kp));
+        auto* in = static_cast<Input<In>*>(scratch.take(p->n_tables * sizeof(Input<In>)));
+        auto* packed = scratch.array<Packed<T>>(p->n_tables);
+        d = static_cast<D*>(scratch.take(p->n_tables * sizeof(D)));
+        if (scratch.failed) return;
+        for (int64_t i = 0; i < p->n_tables; ++i) {
+            new (in + i) Input<In>(p->tables[i]);
+            packed[i] = packed_view<T>(p->packing[i]);
+            new (d + i) D(in[i], packed[i], tmp);
+        }
+        for (int r = 0; r < 2 + 2 * kBatch + 3; ++r) d->clear(tmp + r * Kp);
+        x = tmp + 2 * Kp;
+        y = x + kBatch * Kp;
+        psi = y + kBatch * Kp;
+        acc = psi + Kp;
+        ones = acc + Kp;
+        d->ones(ones);
+        ok = true;
+    }
+
+    void clear_pads(T* row) const {
+        for (int k = K; k < Kp; ++k) row[k] = D::none();
+    }
+    bool per_edge() const { return pass.tables[0].per_edge; }
+    D& domain(int64_t s) const { return pass.which && !per_edge() ? d[pass.which[s]] : *d; }
+    int64_t table(int64_t s) const { return per_edge() ? (pass.which ? pass.which[s] : 0) : 0; }
+    bool positive() const { return pass.packing[0].positive; }
+
+    // Messages over the edges above slots s[0..m): from child to parent (`up`) or down.
+    void send(const int64_t* s, int m, bool up, const T* const* from, T* const* to) {
+        int64_t edge[kBatch];
+        double unused[kBatch] = {};
+        if (!pass.which && !t.any_flipped) {
+            for (int r = 0; r < m; ++r) edge[r] = 0;
+            return up ? d->backward(edge, m, from, to) : d->forward(edge, m, from, to, unused);
+        }
+        // Those that share a table and a direction go together.
+        bool sent[kBatch] = {};
+        const T* xs[kBatch];
+        T* ys[kBatch];
+        for (int r = 0; r < m; ++r) {
+            if (sent[r]) continue;
+            int c = 0;
+            for (int q = r; q < m; ++q) {
+                if (sent[q] || &domain(s[q]) != &domain(s[r]) ||
+                    t.flipped[s[q]] != t.flipped[s[r]]) {
+                    continue;
+                }
+                sent[q] = true;
+                edge[c] = table(s[q]);
+                xs[c] = from[q];
+                ys[c++] = to[q];
+            }
+            if (up != static_cast<bool>(t.flipped[s[r]])) {
+                domain(s[r]).backward(edge, c, xs, ys);
+            } else {
+                domain(s[r]).forward(edge, c, xs, ys, unused);
+            }
+        }
+    }
+    // f(child) for all children of a slot, in other blocks first.
+    template <class F>
+    VS_INLINE void for_kids(int64_t s, F f) const {
+        if (t.hangs[s]) {
+            int64_t lo = 0, hi = t.n_blocks;  // the block of s
+            while (hi - lo > 1) {
+                const int64_t mid = lo + (hi - lo) / 2;
+                (t.begin[mid] <= s ? lo : hi) = mid;
+            }
+            int64_t k = t.below_ptr[lo], end = t.below_ptr[lo + 1];
+            for (int64_t step = end - k; step > 0;) {  // the first that hangs from s or later
+                const int64_t half = step / 2;
+                if (t.above[t.below[k + half]] < s) {
+                    k += half + 1;
+                    step -= half + 1;
+                } else {
+                    step = half;
+                }
+            }
+            for (; k < end && t.above[t.below[k]] == s; ++k) {
+                const int64_t first = t.begin[t.below[k]];
+                for (int64_t c = first; c < first + t.tops[t.below[k]]; ++c) f(c);
+            }
+        }
+        for (int64_t c = t.kids[s]; c < t.kids_end[s]; ++c) f(c);
+    }
+    static void note(vs::Account& a, vs::Status status) {
+        if (a.status == vs::kOk) a.status = status;
+    }
+    vs::Account& account(int64_t b, int64_t s) const {
+        return pass.account[t.above[b] >= 0 ? t.n_trees + b : t.tree[s]];
+    }
+    bool wanted(int64_t s) const { return !pass.todo || pass.todo[t.tree[s]]; }
+    bool wanted_block(int64_t b) const {
+        if (!pass.todo) return true;
+        const int64_t tops = t.above[b] >= 0 ? 1 : t.tops[b];
+        for (int64_t i = 0; i < tops; ++i) {
+            if (wanted(t.begin[b] + i)) return true;
+        }
+        return false;
+    }
+};
+
+// A product of messages in which no entry is ever lost: every entry has an exponent of its own.
+// For the few nodes whose products leave the range of the type on the way.
+template <class T>
+struct WideProduct {
+    double* mantissa;  // (K,) 0: forbidden
+    int64_t* exponent;
+    int K;
+
+    void start() {
+        for (int k = 0; k < K; ++k) {
+            mantissa[k] = 1.0;
+            exponent[k] = 0;
+        }
+    }
+    void multiply(const T* m, const int64_t* more) {
+        for (int k = 0; k < K; ++k) {
+            if (!(m[k] > T(0))) mantissa[k] = 0.0;
+            if (!(mantissa[k] > 0.0)) continue;
+            int e;
+            mantissa[k] = std::frexp(mantissa[k] * std::frexp(static_cast<double>(m[k]), &e), &e_);
+            exponent[k] += e + e_ + (more ? more[k] : 0);
+        }
+    }
+    // exp(score - shift), whatever its size.
+    void multiply_exp(int k, double score, double shift) {
+        if (!(score > -INFINITY)) {
+            mantissa[k] = 0.0;
+            return;
+        }
+        const double z = (score - shift) * 1.442695040888963407, whole = std::floor(z);
+        mantissa[k] *= std::exp2(z - whole);
+        exponent[k] += static_cast<int64_t>(whole);
+    }
+    bool top(int64_t* e) const {
+        bool any = false;
+        for (int k = 0; k < K; ++k) {
+            if (mantissa[k] > 0.0 && (!any || exponent[k] > *e)) {
+                *e = exponent[k];
+                any = true;
+            }
+        }
+        return any;
+    }
+    // The product times 2^-e, e the largest exponent, entries held at the floor.
+    int64_t narrow(T* out) const {
+        int64_t e = 0;
+        if (!top(&e)) {
+            for (int k = 0; k < K; ++k) out[k] = T(0);
+            return 0;
+        }
+        for (int k = 0; k < K; ++k) {
+            const int64_t by = exponent[k] - e;
+            const double v = by < -1000 ? 0.0 : std::ldexp(mantissa[k], static_cast<int>(by));
+            const T held =
+                static_cast<T>(v) > Floor<T>::kMessage ? static_cast<T>(v) : Floor<T>::kMessage;
+            out[k] = mantissa[k] > 0.0 ? held : T(0);
+        }
+        return e;
+    }
+
+  private:
+    int e_ = 0;
+};
+
+template <class D>
+class TreeBlock {
+  public:
+    using T = typename D::T;
+    using In = typename D::In;
+    using Bench = TreeBench<D>;
+
+    TreeBlock(Bench& bench, int64_t block)
+        : w_(bench),
+          t_(bench.t),
+          d_(*bench.d),
+          b_(block),
+          begin_(bench.t.begin[block]),
+          end_(bench.t.begin[block + 1]),
+          Kp_(bench.Kp) {}
+
+    bool open(bool upward) {
+        if (!w_.ok) return false;
+        kept_ = w_.pass.alpha != nullptr;
+        if (kept_) {
+            alpha_ = static_cast<T*>(w_.pass.alpha) + begin_ * Kp_;
+            up_ = static_cast<T*>(w_.pass.up) + begin_ * Kp_;
+        } else {
+            alpha_ = w_.scratch.template array<T>(2 * (end_ - begin_) * Kp_);
+            if (!alpha_) return false;
+            up_ = alpha_ + (end_ - begin_) * Kp_;
+        }
+        // Rows of earlier calls may have left anything in the pads.
+        for (int64_t s = begin_; s < end_ && Kp_ != w_.K && (upward || !kept_); ++s) {
+            w_.clear_pads(alpha(s));
+            w_.clear_pads(up(s));
+        }
+        return true;
+    }
+
+    // Upward pass; false when it was cancelled. `again`: only for what the downward pass needs of
+    // it.
+    bool upward(bool again) {
+        again_ = again;
+        int64_t below = t_.below_ptr[b_ + 1];  // one past the block that hangs lowest
+        int64_t s[Bench::kBatch];
+        const T* x[Bench::kBatch];
+        T* y[Bench::kBatch];
+        typename D::Seen seen[Bench::kBatch];
+        const bool root = t_.above[b_] < 0;
+        const int64_t silent = root ? begin_ + t_.tops[b_] : begin_;  // say nothing
+        for (int64_t hi = end_, lo; hi > begin_; hi = lo) {
+            for (lo = hi - 1; lo > begin_ && hi - lo < Bench::kBatch; --lo) {
+                const int64_t kid = t_.kids[lo - 1];
+                if (kid < hi && kid < t_.kids_end[lo - 1]) break;
+            }
+            const int m = static_cast<int>(hi - lo);
+            if (!w_.ticker.go_on(m)) return false;
+            for (int r = 0; r < m; ++r) {
+                seen[r] = d_.look(t_.node[lo + r], false, false, alpha(lo + r));
+            }
+            for (int r = m; r-- > 0;) {
+                const int64_t q = lo + r;
+                // A few rows at a time: more than the core can wait for would stop it.
+                if (q - kAhead >= begin_) {
+                    fetch(t_.node[q - kAhead]);
+                    if (again) row_prefetch_alone(output(q - kAhead), w_.K, true);
+                }
+                know(q, seen[r], &below);
+            }
+            int c = 0;
+            for (int64_t q = lo < silent ? silent : lo; q < hi; ++q) {
+                s[c] = q;
+                x[c] = alpha(q);
+                y[c++] = up(q);
+            }
+            if (c > 0) w_.send(s, c, true, x, y);
+        }
+        if (again) return true;
+        if (w_.pass.kept_alpha) {
+            std::memcpy(static_cast<T*>(w_.pass.kept_alpha) + begin_ * Kp_, alpha_,
+                        sizeof(T) * static_cast<size_t>((end_ - begin_) * Kp_));
+        }
+        shifts_of_edges();
+        if (root) {
+            for (int64_t q = begin_; q < silent; ++q) {
+                w_.account(b_, q).log_end = d_.log_sum(alpha(q));
+            }
+        } else {
+            say_together();
+        }
+        return true;
+    }
+    // Downward pass; false when it was cancelled.
+    bool downward() {
+        const bool root = t_.above[b_] < 0;
+        const int64_t tops = begin_ + t_.tops[b_];
+        int64_t s[Bench::kBatch];
+        const T* x[Bench::kBatch];
+        T* y[Bench::kBatch];
+        Product<T> product[Bench::kBatch];
+        const T* const above =
+            root ? nullptr : static_cast<const T*>(w_.pass.block_down) + b_ * Kp_;
+        for (int64_t lo = begin_, hi; lo < end_; lo = hi) {
+            for (hi = lo + 1; hi < end_ && hi - lo < Bench::kBatch; ++hi) {
+                if (hi == tops && root) break;  // what roots hear is made, not sent
+                if (hi >= tops && t_.parent[hi] >= lo) break;
+            }
+            const int m = static_cast<int>(hi - lo);
+            if (!w_.ticker.go_on(m)) return false;
+            const bool silent = root && lo < tops;
+            for (int r = 0; r < m; ++r) {
+                const int64_t q = lo + r;
+                if (kept_ && q + kAhead < end_) row_prefetch_alone(output(q + kAhead), w_.K, true);
+                s[r] = q;
+                x[r] = w_.x + r * Kp_;
+                y[r] = w_.y + r * Kp_;
+                if (silent) {
+                    d_.ones(y[r]);
+                    w_.clear_pads(y[r]);
+                    continue;
+                }
+                const T* belief = q < tops ? above : alpha(t_.parent[q]);
+                if (!d_.quotient(belief, up(q), w_.positive(), w_.x + r * Kp_)) {
+                    Bench::note(w_.account(b_, q), vs::kWiden);
+                }
+            }
+            if (!silent) w_.send(s, m, false, x, y);
+            if (w_.pass.log_mass) keep_edges(lo, m, silent, x, y);
+            for (int r = 0; r < m; ++r) {
+                product[r] = d_.product(alpha(lo + r), y[r], alpha(lo + r));
+            }
+            for (int r = 0; r < m; ++r) finish(lo + r, product[r]);
+        }
+        for (int64_t k = t_.below_ptr[b_]; k < t_.below_ptr[b_ + 1]; ++k) {
+            const int64_t c = t_.below[k];
+            std::memcpy(static_cast<T*>(w_.pass.block_down) + c * Kp_, alpha(t_.above[c]),
+                        sizeof(T) * static_cast<size_t>(Kp_));
+        }
+        return true;
+    }
+
+  private:
+    static constexpr int64_t kAhead = 16;  // rows between a prefetch and its use
+
+    T* alpha(int64_t s) const { return alpha_ + (s - begin_) * Kp_; }
+    T* up(int64_t s) const { return up_ + (s - begin_) * Kp_; }
+    void fetch(int64_t node) const {
+        row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
+                           false);
+    }
+    In* output(int64_t s) const {
+        return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
+    }
+    // alpha of a node whose children have spoken. Blocks that hang from it end at `*below`.
+    void know(int64_t s, const typename D::Seen& seen, int64_t* below) {
+        vs::Account& a = w_.account(b_, s);
+        if (!again_) add(a, seen.shift());
+        const int64_t first = t_.kids[s], last = t_.kids_end[s];
+        int64_t hanging = *below;
+        while (hanging > t_.below_ptr[b_] && t_.above[t_.below[hanging - 1]] == s) --hanging;
+        const int64_t others = *below - hanging;
+        const int64_t n = last - first + others;
+        if (n == 0) {
+            d_.local(seen, alpha(s));
+            return;
+        }
+        const int64_t from = hanging;
+        const int64_t until = *below;
+        *below = hanging;
+        double scale = 0.0;
+        const T* heard = nullptr;
+        bool narrow = true;
+        for (int64_t k = 0; k < n && narrow; ++k) {
+            const T* more;
+            if (k < others) {
+                const int64_t c = t_.below[from + k];
+                more = static_cast<const T*>(w_.pass.block_up) + c * Kp_;
+                narrow = !w_.pass.block_wide[c];
+            } else {
+                more = up(first + k - others);
+            }
+            if (!narrow) break;
+            if (!heard) {
+                heard = more;
+                continue;
+            }
+            narrow =
+                d_.absorb(heard, w_.positive(), more, true, w_.acc, &scale) && !d_.held(w_.acc);
+            heard = w_.acc;
+        }
+        if (narrow) {
+            narrow = d_.enter(seen, heard, true, alpha(s), alpha(s), &scale);
+        }
+        if (!narrow) {
+            scale = 0.0;
+            know_wide(s, seen, first, last, from, until, &scale);
+        }
+        if (!again_) a.scale += scale;
+    }
+    void know_wide(int64_t s, const typename D::Seen& seen, int64_t first, int64_t last,
+                   int64_t from, int64_t until, double* scale) {
+        if constexpr (D::kUnit != 1.0) {
+            const vs::Scratch::Mark mark = w_.scratch.mark();
+            WideProduct<T> p;
+            if (!open_wide(s, &p)) return;
+            for (int64_t k = from; k < until; ++k) {
+                const int64_t c = t_.below[k];
+                p.multiply(static_cast<const T*>(w_.pass.block_up) + c * Kp_,
+                           w_.pass.block_wide[c] ? w_.pass.block_exponent + c * Kp_ : nullptr);
+            }
+            for (int64_t k = first; k < last; ++k) p.multiply(up(k), nullptr);
+            for (int k = 0; k < w_.K; ++k) {
+                const double x = static_cast<double>(d_.in.score(t_.node[s], k, false, false));
+                p.multiply_exp(k, x, seen.shift());
+            }
+            *scale += static_cast<double>(p.narrow(alpha(s)));
+            w_.scratch.rewind(mark);
+        }
+    }
+    bool open_wide(int64_t s, WideProduct<T>* p) {
+        p->K = w_.K;
+        p->mantissa = w_.scratch.template array<double>(w_.K);
+        p->exponent = w_.scratch.template array<int64_t>(w_.K);
+        if (w_.scratch.failed) {
+            Bench::note(w_.account(b_, s), vs::kNoMemory);
+            return false;
+        }
+        p->start();
+        return true;
+    }
+    // The product of what the tops say, for their parent.
+    void say_together() {
+        const int64_t first = begin_, last = begin_ + t_.tops[b_];
+        T* out = static_cast<T*>(w_.pass.block_up) + b_ * Kp_;
+        vs::Account& a = w_.account(b_, first);
+        w_.pass.block_wide[b_] = 0;
+        std::memcpy(out, up(first), sizeof(T) * static_cast<size_t>(Kp_));
+        double scale = 0.0;
+        bool narrow = true;
+        for (int64_t k = first + 1; k < last && narrow; ++k) {
+            narrow = d_.absorb(out, w_.positive(), up(k), true, out, &scale) && !d_.held(out);
+        }
+        if (narrow) {
+            a.scale += scale;
+            return;
+        }
+        if constexpr (D::kUnit != 1.0) {
+            const vs::Scratch::Mark mark = w_.scratch.mark();
+            WideProduct<T> p;
+            if (!open_wide(first, &p)) return;
+            for (int64_t k = first; k < last; ++k) p.multiply(up(k), nullptr);
+            int64_t e = 0;
+            p.top(&e);
+            for (int k = 0; k < w_.K; ++k) {
+                out[k] = static_cast<T>(p.mantissa[k]);
+                w_.pass.block_exponent[b_ * Kp_ + k] = p.exponent[k] - e;
+            }
+            a.scale += static_cast<double>(e);
+            w_.pass.block_wide[b_] = 1;
+            w_.scratch.rewind(mark);
+        }
+    }
+    // What was taken out of the tables above the nodes of this block.
+    void shifts_of_edges() {
+        const int64_t first = t_.above[b_] < 0 ? begin_ + t_.tops[b_] : begin_;
+        if (!w_.pass.which) {
+            const double shift = d_.edge_shift(0) * static_cast<double>(end_ - first);
+            if (t_.above[b_] >= 0) return add(w_.account(b_, begin_), shift);
+        }
+        for (int64_t s = first; s < end_; ++s) {
+            add(w_.account(b_, s), w_.domain(s).edge_shift(w_.table(s)));
+        }
+    }
+    // Left and right factors of edge marginals, as logarithms (TreeRequest).
+    void keep_edges(int64_t lo, int m, bool silent, const T* const* x, T* const* y) {
+        const int K = w_.K;
+        for (int r = 0; r < m && !silent; ++r) {
+            const int64_t s = lo + r, row = t_.edge[s];
+            double* down = (t_.flipped[s] ? w_.pass.log_right : w_.pass.log_left) + row * K;
+            double* from = (t_.flipped[s] ? w_.pass.log_left : w_.pass.log_right) + row * K;
+            double mass = 0.0;
+            const Product<T> p = d_.product(alpha(s), y[r], w_.acc);
+            mass = d_.log_mass(static_cast<double>(p.sum));
+            for (int k = 0; k < K; ++k) {
+                down[k] = D::to_log(x[r][k]);
+                from[k] = D::to_log(alpha(s)[k]);
+            }
+            w_.pass.log_mass[row] = mass + w_.domain(s).edge_shift(w_.table(s));
+        }
+    }
+    void finish(int64_t s, const Product<T>& r) {
+        vs::Account& a = w_.account(b_, s);
+        if (!w_.wanted(s)) return;
+        double mass = 0.0;
+        const bool root = t_.parent[s] < 0;
+        if (!D::alive(r.sum)) {
+            return Bench::note(a, root ? vs::kInfeasible : vs::kWiden);
+        }
+        const vs::Status status = d_.divide(r, alpha(s), output(s), &mass, &a.leak);
+        if (status != vs::kOk) Bench::note(a, status);
+    }
+    static void add(vs::Account& a, double x) {
+        Sum sum;
+        sum.value = a.shift;
+        sum.rest = a.rest;
+        sum.add(x);
+        a.shift = sum.value;
+        a.rest = sum.rest;
+    }
+
+    Bench& w_;
+    const vs::TreeView& t_;
+    D& d_;
+    int64_t b_, begin_, end_;
+    int Kp_;
+    bool kept_ = false, again_ = false;
+    T *alpha_ = nullptr, *up_ = nullptr;
+};
+
+template <class D>
+void tree_up(vs::TreePass* pass, int64_t block, int worker) {
+    TreeBench<D> bench(pass, worker);
+    if (!bench.ticker.look() || !bench.wanted_block(block)) return;
+    TreeBlock<D> work(bench, block);
+    if (!work.open(true)) {
+        bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
+    } else if (!work.upward(false)) {
+        bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
+    }
+}
+
+template <class D>
+void tree_down(vs::TreePass* pass, int64_t block, int worker) {
+    TreeBench<D> bench(pass, worker);
+    if (!bench.ticker.look() || !bench.wanted_block(block)) return;
+    TreeBlock<D> work(bench, block);
+    if (!work.open(false)) {
+        bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
+        return;
+    }
+    if ((!pass->alpha && !work.upward(true)) || !work.downward()) {
+        bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
+    } else {
+        const vs::TreeView& t = pass->t;
+        pass->control->done.fetch_add(t.begin[block + 1] - t.begin[block],
+                                      std::memory_order_relaxed);
+    }
+}
+
+}  // namespace VS_NS

@@ -1,0 +1,544 @@
+#include "tree/run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "chain/session.h"
+#include "kernels/pack_plan.h"
+#include "tree/table.h"
+
+namespace vs {
+
+Session& Session::mine() {
+    static thread_local Session session;
+    return session;
+}
+
+namespace {
+
+using std::size_t;
+
+const PoolApi* g_pool = nullptr;
+const SimdApi* g_simd = nullptr;
+
+const TreeLevel& tree_level() {
+    switch (g_simd->level()) {
+#if defined(VS_HAVE_X86)
+        case VS_LEVEL_V4:
+            return *tree_level_v4();
+        case VS_LEVEL_V3:
+            return *tree_level_v3();
+        case VS_LEVEL_V2:
+            return *tree_level_v2();
+#endif
+#if defined(VS_HAVE_NEON)
+        case VS_LEVEL_NEON:
+            return *tree_level_neon();
+#endif
+        default:
+            return *tree_level_scalar();
+    }
+}
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+// Upward passes of all blocks, children first, then downward passes, parents first.
+struct TreePlan {
+    std::vector<int32_t> waits;
+    std::vector<int64_t> succ_ptr{0}, succ;
+    int64_t n_blocks = 0;
+
+    explicit TreePlan(const Layout& t) : n_blocks(t.n_blocks) {
+        waits.reserve(at(2 * n_blocks));
+        succ.reserve(at(2 * n_blocks));
+        std::vector<int32_t> parent(at(n_blocks), -1);
+        for (int64_t b = 0; b < n_blocks; ++b) {
+            for (int32_t k = t.below_ptr[at(b)]; k < t.below_ptr[at(b) + 1]; ++k) {
+                parent[at(t.below[at(k)])] = static_cast<int32_t>(b);
+            }
+        }
+        for (int64_t b = n_blocks; b-- > 0;) {
+            waits.push_back(t.below_ptr[at(b) + 1] - t.below_ptr[at(b)]);
+            succ.push_back(parent[at(b)] >= 0 ? up(parent[at(b)]) : down(b));
+            succ_ptr.push_back(static_cast<int64_t>(succ.size()));
+        }
+        for (int64_t b = 0; b < n_blocks; ++b) {
+            waits.push_back(1);
+            for (int32_t k = t.below_ptr[at(b)]; k < t.below_ptr[at(b) + 1]; ++k) {
+                succ.push_back(down(t.below[at(k)]));
+            }
+            succ_ptr.push_back(static_cast<int64_t>(succ.size()));
+        }
+    }
+    int64_t up(int64_t b) const { return n_blocks - 1 - b; }
+    int64_t down(int64_t b) const { return n_blocks + b; }
+    Plan view() const {
+        Plan p;
+        p.n = 2 * n_blocks;
+        p.waits = waits.data();
+        p.succ_ptr = succ_ptr.data();
+        p.succ = succ.data();
+        return p;
+    }
+};
+
+struct TreeJob {
+    TreePass pass{};
+    int arithmetic = 0;
+    int64_t n_blocks = 0;
+    const void* const* packed = nullptr;  // decoding
+    const void* const* turned = nullptr;
+    int64_t* states = nullptr;
+    const double* uniforms = nullptr;  // samples
+};
+
+void infer_piece(void* context, int64_t task, int worker) {
+    TreeJob& j = *static_cast<TreeJob*>(context);
+    if (task < j.n_blocks) {
+        tree_level().up(j.arithmetic, &j.pass, j.n_blocks - 1 - task, worker);
+    } else {
+        tree_level().down(j.arithmetic, &j.pass, task - j.n_blocks, worker);
+    }
+}
+
+void island_piece(void* context, int64_t task, int worker) {
+    TreeJob& j = *static_cast<TreeJob*>(context);
+    const bool up = task < j.n_blocks;
+    tree_level().islands(j.arithmetic, &j.pass, up ? kIslandsUp : kIslandsDown,
+                         up ? j.n_blocks - 1 - task : task - j.n_blocks, 0, worker);
+}
+
+// A step on parts of a list, or on all blocks.
+struct ListJob {
+    TreeJob* job;
+    IslandStep step;
+    int64_t count, part;
+};
+
+void list_piece(void* context, int64_t task, int worker) {
+    ListJob& l = *static_cast<ListJob*>(context);
+    const int64_t first = task * l.part, last = std::min(first + l.part, l.count);
+    tree_level().islands(l.job->arithmetic, &l.job->pass, l.step, first, last, worker);
+}
+
+void decode_piece(void* context, int64_t task, int worker) {
+    TreeJob& j = *static_cast<TreeJob*>(context);
+    if (task < j.n_blocks) {
+        tree_level().decode_up(&j.pass, j.packed, j.turned, j.n_blocks - 1 - task, worker);
+    } else {
+        tree_level().decode_down(&j.pass, j.states, task - j.n_blocks, worker);
+    }
+}
+
+void sample_piece(void* context, int64_t row, int worker) {
+    TreeJob& j = *static_cast<TreeJob*>(context);
+    const int64_t n = j.pass.t.n;
+    tree_level().sample(j.arithmetic, &j.pass, j.uniforms + row * n, j.states + row * n, worker);
+}
+
+// One table for each type is packed only while they are few.
+bool packs_types(const TreeModel& m) {
+    return m.tables == Tables::kTyped && m.n_tables <= 64 &&
+           m.n_tables * m.arrays.n_labels * m.arrays.n_labels <= (int64_t{1} << 22);
+}
+
+// What one call keeps while it lasts.
+struct Call {
+    const TreeModel& model;
+    Session& session;
+    std::vector<Chains> tables;
+    std::vector<Packing> packing;
+    std::vector<int32_t> which;
+    std::vector<Account> account;
+    bool per_edge = false;
+
+    Call(const TreeModel& m, Session& s) : model(m), session(s) {
+        const Layout& t = *m.layout;
+        const int64_t K = m.arrays.n_labels;
+        const bool typed = packs_types(m);
+        per_edge = m.tables != Tables::kShared && !typed;
+        tables.assign(typed ? at(m.n_tables) : 1, m.arrays);
+        const int64_t bytes = (m.arrays.dtype == kFloat32 ? 4 : 8) * K * K;
+        for (size_t i = 0; i < tables.size(); ++i) {
+            tables[i].per_edge = per_edge;
+            tables[i].transition =
+                static_cast<const char*>(m.arrays.transition) + static_cast<int64_t>(i) * bytes;
+        }
+        if (m.tables == Tables::kPerEdge) which = t.edge;
+        if (m.tables == Tables::kTyped) {
+            which.resize(t.edge.size());
+            for (size_t q = 0; q < which.size(); ++q) {
+                which[q] = static_cast<int32_t>(m.type[t.edge[q]]);
+            }
+        }
+    }
+    bool pack(int arithmetic, bool rows, int threads, Control* control) {
+        packing.assign(tables.size(), Packing());
+        for (size_t i = 0; i < tables.size(); ++i) {
+            if (!pack_table(tree_level().pack, *g_pool, tables[i], arithmetic, rows, threads,
+                            session.packing, session.temporary(), &packing[i], control)) {
+                return false;
+            }
+        }
+        Packing all;
+        all.positive = true;
+        for (const Packing& p : packing) {
+            all.reach = std::max(all.reach, p.reach);
+            all.floored |= p.floored;
+            all.positive &= p.positive;
+        }
+        for (Packing& p : packing) {  // a node hears of several tables
+            p.reach = all.reach;
+            p.floored = all.floored;
+            p.positive = all.positive;
+        }
+        return true;
+    }
+    void fill(TreePass& p, Control* control) {
+        const Layout& t = *model.layout;
+        account.assign(at(t.n_trees + t.n_blocks), Account());
+        p.t = t.view();
+        p.tables = tables.data();
+        p.packing = packing.data();
+        p.n_tables = static_cast<int64_t>(tables.size());
+        p.which = which.empty() ? nullptr : which.data();
+        p.dtype = model.arrays.dtype;
+        p.n_labels = model.arrays.n_labels;
+        p.account = account.data();
+        p.scratch = session.temporary();
+        p.control = control;
+    }
+};
+
+void run(const TreePlan& plan, Task task, TreeJob& job, double nanoseconds, int threads,
+         Control* control) {
+    job.n_blocks = plan.n_blocks;
+    g_pool->run_plan(plan.view(), task, &job, nanoseconds < 15e3 ? 1 : threads, control);
+}
+
+double cost(const TreeModel& m) {  // of an exact pass, in nanoseconds, roughly
+    const double k = static_cast<double>(m.arrays.n_labels);
+    return (0.1 * k * k + 1.5 * k + 30.0) * static_cast<double>(m.layout->n);
+}
+
+bool stopped(const Control& control, TreeReport& report) {
+    if (!control.stop.load()) return false;
+    report.status = control.stop.load() == 2 ? kNoMemory : kCancelled;
+    return true;
+}
+
+// Neumaier's compensated sum, as Sum in kernels/ticker.h.
+void add(double& value, double& rest, double x) {
+    const double t = value + x;
+    rest += std::fabs(value) >= std::fabs(x) ? (value - t) + x : (x - t) + value;
+    value = t;
+}
+
+void run_parts(TreeJob& job, IslandStep step, int64_t count, int64_t part, int threads,
+               Control* control) {
+    ListJob list{&job, step, count, part};
+    Plan p;
+    p.n = (count + part - 1) / part;
+    g_pool->run_plan(p, list_piece, &list, threads, control);
+}
+
+// Islands: round 0 on the blocks, then rounds until nothing changes.
+void island_rounds(const TreePlan& plan, TreeJob& job, int64_t revisit, double nanoseconds,
+                   int threads, Control* control) {
+    IslandState& state = *job.pass.state;
+    run(plan, island_piece, job, nanoseconds, threads, control);
+    if (nanoseconds < 15e3) threads = 1;
+    auto parts = [&](IslandStep step, int64_t count, int64_t part) {
+        run_parts(job, step, count, part, threads, control);
+    };
+    while (!control->stop.load()) {
+        const bool limited = revisit >= 0 && state.counts.rounds >= revisit;
+        tree_level().islands(job.arithmetic, &job.pass, kIslandsDecide, 0, limited ? 1 : 0, 0);
+        if (state.n_changed == 0 || control->stop.load()) break;
+        parts(kIslandsPieces, state.n_pieces, 8);
+        if (control->stop.load()) return;
+        tree_level().islands(job.arithmetic, &job.pass, kIslandsAround, 0, 0, 0);
+        parts(kIslandsRefresh, state.n_touched, 64);
+    }
+    if (!control->stop.load()) parts(kIslandsTally, job.n_blocks, 1);
+}
+
+bool island_room(IslandState& s, const Layout& t, Session& session, int threads,
+                 std::vector<std::atomic<int32_t>>& status, std::vector<Counts>& counts) {
+    Scratch& r = session.packing;
+    s.flag = r.array<uint8_t>(t.n);
+    s.event = r.array<uint8_t>(t.n);
+    s.held = r.array<int32_t>(t.n);
+    s.u = r.array<const void*>(t.n);
+    s.y = r.array<const void*>(t.n);
+    s.own_u = r.array<void*>(t.n);
+    s.own_y = r.array<void*>(t.n);
+    s.shift = r.array<double>(t.n);
+    s.scale = r.array<double>(t.n);
+    s.log_mass = r.array<double>(t.n);
+    s.leak = r.array<float>(t.n);
+    s.stamp = r.array<uint32_t>(t.n);
+    s.changed = r.array<int64_t>(t.n);
+    s.pieces = r.array<int64_t>(t.n);
+    s.touched = r.array<int64_t>(t.n);
+    s.list = r.array<int64_t>(t.n);
+    for (auto& x : status) x.store(kOk);
+    s.tree_status = status.data();
+    counts.assign(at(t.n_blocks), Counts());
+    s.block_counts = counts.data();
+    s.keep = session.keep();
+    for (int w = 0; w < threads; ++w) session.keep()[w].reset();
+    return !r.failed;
+}
+
+void add_counts(Counts& to, const IslandState& s, const std::vector<Counts>& blocks) {
+    for (const Counts& c : blocks) {
+        to.islands += c.islands;
+        to.segments += c.segments;
+        to.unsettled |= c.unsettled;
+    }
+    to.full += s.full.load();
+    to.sparse += s.sparse.load();
+    to.released += s.counts.released;
+    to.flipped += s.counts.flipped;
+    to.rounds = std::max(to.rounds, s.counts.rounds);
+}
+
+// What each tree's accounts say; false when that ends the call. `todo`: those to widen.
+bool settle(const Call& call, const std::atomic<int32_t>* islands, int arithmetic, double* log_z,
+            std::vector<uint8_t>& todo, bool* again, TreeReport& report) {
+    const Layout& t = *call.model.layout;
+    const double unit = is_log(arithmetic) ? 1.0 : 0.693147180559945309417;
+    const size_t n = at(t.n_trees);
+    std::vector<Account> sum(call.account.begin(), call.account.begin() + t.n_trees);
+    for (int64_t b = 0; b < t.n_blocks; ++b) {
+        if (t.above[at(b)] < 0) continue;
+        const Account& part = call.account[n + at(b)];
+        Account& a = sum[at(t.tree[at(t.begin[at(b)])])];
+        if (a.status == kOk) a.status = part.status;
+        add(a.shift, a.rest, part.shift);
+        a.rest += part.rest;
+        a.scale += part.scale;
+        a.leak += part.leak;
+    }
+    bool infeasible = false;
+    *again = false;
+    for (size_t i = 0; i < n; ++i) {
+        if (!todo[i]) continue;
+        const Account& a = sum[i];
+        int32_t status = islands && islands[i].load() ? islands[i].load() : a.status;
+        if (status == kOk && arithmetic == kLinear32 && a.leak > 1e-7) status = kWiden;
+        if (status == kNoMemory || status == kCancelled) {
+            report.status = static_cast<Status>(status);
+            return false;
+        }
+        infeasible |= status == kInfeasible;
+        todo[i] = status == kWiden;
+        *again |= todo[i] != 0;
+        if (status == kOk) log_z[i] = a.shift + (a.rest + unit * a.scale + a.log_end);
+    }
+    if (!infeasible) return true;
+    report.status = kInfeasible;
+    first_dead_node(call.model, &report.tree, &report.node);
+    return false;
+}
+
+// Numbers that the passes of one arithmetic keep; `kept`: alpha and messages as well.
+bool room(TreePass& p, int arithmetic, bool kept, const Layout& t, Scratch& s) {
+    const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
+    const int64_t bytes = compute == kFloat32 ? 4 : 8;
+    int64_t unused;
+    tree_level().pack.layout(compute, p.n_labels, &p.stride, &unused);
+    p.block_up = s.take(t.n_blocks * p.stride * bytes);
+    p.block_down = s.take(t.n_blocks * p.stride * bytes);
+    p.block_exponent = s.array<int64_t>(t.n_blocks * p.stride);
+    p.block_wide = s.array<uint8_t>(t.n_blocks);
+    if (kept) {
+        p.alpha = s.take(t.n * p.stride * bytes);
+        p.up = s.take(t.n * p.stride * bytes);
+    }
+    return !s.failed;
+}
+
+}  // namespace
+
+void tree_use_pool(const PoolApi* api) { g_pool = api; }
+void tree_use_simd(const SimdApi* api) { g_simd = api; }
+
+TreeReport tree_infer(const TreeRequest& r, Control& control) {
+    const TreeModel& m = r.model;
+    const Layout& t = *m.layout;
+    TreeReport report;
+    Session& session = Session::mine();
+    session.prepare(r.threads);
+    Call call(m, session);
+    const TreePlan plan(t);
+    std::vector<uint8_t> todo(at(t.n_trees), 1);
+    const bool islands = r.zeta < 1.0;
+    std::vector<std::atomic<int32_t>> tree_status(islands ? at(t.n_trees) : 0);
+    std::vector<Counts> block_counts;
+    if (!islands) {
+        report.counts.full = 2 * (t.n - t.n_trees);
+        report.counts.segments = t.n_trees;
+    }
+    int steps[3];
+    const int n_steps = ladder(m.arrays.dtype, steps);
+    bool again = t.n > 0;
+    for (int step = 0; step < n_steps && again; ++step) {
+        const int arithmetic = steps[step];
+        session.packing.reset();
+        TreeJob job;
+        TreePass& p = job.pass;
+        const bool packed = call.pack(arithmetic, islands, r.threads, &control);
+        call.fill(p, &control);
+        p.marginals = r.marginals;
+        p.log_z = r.log_z;
+        p.todo = step > 0 ? todo.data() : nullptr;
+        p.log_left = r.log_left;
+        p.log_right = r.log_right;
+        p.log_mass = r.log_mass;
+        // Small models keep everything; large ones would only wait for memory.
+        constexpr int64_t kKept = int64_t{24} << 20;
+        const int64_t bytes = 2 * t.n * m.arrays.n_labels * 8;
+        if (!packed || !room(p, arithmetic, step > 0 || bytes <= kKept, t, session.packing)) {
+            report.status = kNoMemory;
+            break;
+        }
+        job.arithmetic = arithmetic;
+        IslandState state{};
+        if (islands) {
+            p.state = &state;
+            p.islands = r.islands;
+            p.zeta = r.zeta;
+            if (!island_room(state, t, session, r.threads, tree_status, block_counts)) {
+                report.status = kNoMemory;
+                break;
+            }
+            island_rounds(plan, job, r.revisit, 0.35 * cost(m), r.threads, &control);
+        } else {
+            run(plan, infer_piece, job, cost(m), r.threads, &control);
+        }
+        if (stopped(control, report)) break;
+        std::vector<uint8_t> good(todo);
+        if (!settle(call, islands ? tree_status.data() : nullptr, arithmetic, r.log_z, todo, &again,
+                    report))
+            break;
+        if (islands) {
+            for (size_t i = 0; i < good.size(); ++i) good[i] = good[i] && !todo[i];
+            p.todo = good.data();
+            run_parts(job, kIslandsCount, t.n_blocks, 1, r.threads, &control);
+            add_counts(report.counts, state, block_counts);
+        }
+        report.counts.widened = std::max(
+            report.counts.widened, static_cast<int64_t>(std::count(todo.begin(), todo.end(), 1)));
+    }
+    session.release();
+    return report;
+}
+
+TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms, int64_t* states,
+                       int threads, Control& control) {
+    const Layout& t = *m.layout;
+    TreeReport report;
+    Session& session = Session::mine();
+    session.prepare(threads);
+    Call call(m, session);
+    const TreePlan plan(t);
+    std::vector<uint8_t> todo(at(t.n_trees), 1);
+    std::vector<double> log_z(at(t.n_trees));
+    int steps[3];
+    const int n_steps = ladder(m.arrays.dtype, steps);
+    bool again = t.n > 0;
+    for (int step = 0; step < n_steps && again; ++step) {
+        const int arithmetic = steps[step];
+        session.packing.reset();
+        TreeJob job;
+        TreePass& p = job.pass;
+        const bool packed = call.pack(arithmetic, true, threads, &control);
+        call.fill(p, &control);
+        p.todo = step > 0 ? todo.data() : nullptr;
+        const int64_t width = arithmetic == kLinear32 ? 4 : 8;
+        p.marginals = session.packing.take(t.n * m.arrays.n_labels * width);
+        if (!packed || !room(p, arithmetic, true, t, session.packing)) {
+            report.status = kNoMemory;
+            break;
+        }
+        p.kept_alpha = session.packing.take(t.n * p.stride * width);
+        if (session.packing.failed) {
+            report.status = kNoMemory;
+            break;
+        }
+        job.arithmetic = arithmetic;
+        run(plan, infer_piece, job, cost(m), threads, &control);
+        if (stopped(control, report)) break;
+        std::vector<uint8_t> good(todo);
+        if (!settle(call, nullptr, arithmetic, log_z.data(), todo, &again, report)) break;
+        for (size_t i = 0; i < good.size(); ++i) good[i] = good[i] && !todo[i];
+        p.todo = good.data();
+        job.uniforms = uniforms;
+        job.states = states;
+        Plan rows;
+        rows.n = size;
+        g_pool->run_plan(rows, sample_piece, &job, threads, &control);
+        if (stopped(control, report)) break;
+    }
+    session.release();
+    return report;
+}
+
+TreeReport tree_decode(const TreeModel& m, int threads, int64_t* states, double* scores,
+                       Control& control) {
+    const Layout& t = *m.layout;
+    TreeReport report;
+    Session& session = Session::mine();
+    session.prepare(threads);
+    session.packing.reset();
+    Scratch& s = session.packing;
+    Call call(m, session);
+    const int64_t K = m.arrays.n_labels, bytes = m.arrays.dtype == kFloat32 ? 4 : 8;
+    TreeJob job;
+    TreePass& p = job.pass;
+    call.fill(p, &control);
+    int64_t size;
+    tree_level().pack.layout(m.arrays.dtype, K, &p.stride, &size);
+    p.alpha = s.take(t.n * p.stride * bytes);
+    p.up = s.take(t.n * p.stride * bytes);
+    p.block_up = s.take(t.n_blocks * p.stride * bytes);
+    std::vector<const void*> packed(call.tables.size()), turned(call.tables.size());
+    for (size_t i = 0; i < call.tables.size() && !call.per_edge; ++i) {
+        void* out[2] = {s.take(size * bytes + 64), s.take(size * bytes + 64)};
+        char* transposed = s.array<char>(K * K * bytes);
+        if (s.failed) break;
+        const char* from = static_cast<const char*>(call.tables[i].transition);
+        for (int64_t l = 0; l < K; ++l) {
+            for (int64_t k = 0; k < K; ++k) {
+                std::copy_n(from + (l * K + k) * bytes, bytes, transposed + (k * K + l) * bytes);
+            }
+        }
+        Chains c = call.tables[i];
+        tree_level().pack.pack_scores(&c, out[0]);
+        c.transition = transposed;
+        tree_level().pack.pack_scores(&c, out[1]);
+        packed[i] = out[0];
+        turned[i] = out[1];
+    }
+    if (s.failed) {
+        report.status = kNoMemory;
+        return report;
+    }
+    if (!call.per_edge) {
+        job.packed = packed.data();
+        job.turned = turned.data();
+    }
+    job.states = states;
+    run(TreePlan(t), decode_piece, job, cost(m), threads, &control);
+    session.release();
+    if (stopped(control, report)) return report;
+    std::vector<uint8_t> todo(at(t.n_trees), 1);
+    bool again;
+    settle(call, nullptr, kLog64, scores, todo, &again, report);
+    return report;
+}
+
+}  // namespace vs

@@ -1,0 +1,461 @@
+"""Trees: against enumeration, recursions, chains, and the definition of islands."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from checks import assert_same_bits, assert_same_result, refused
+from hypothesis import given, settings
+from strategies import scores
+from tree_oracles import (
+    Forest,
+    clamped_forest,
+    conditioned_forest,
+    enumerate_forest,
+    first_dead_node,
+    scores_of,
+    solve_forest,
+    trees_of,
+)
+
+import valuesparse as vs
+
+pytestmark = pytest.mark.simd
+
+
+@st.composite
+def forests(draw: st.DrawFn, *, max_nodes: int = 8, extreme: bool = True) -> Forest:
+    """Draw a small forest in any order, any layout of `pairwise`, −inf anywhere."""
+    n, k = draw(st.integers(0, max_nodes)), draw(st.integers(1, 4))
+    if k**n > 10_000:
+        k = 2
+    order = draw(st.permutations(range(n)))
+    parent = np.full(n, -1, dtype=np.int64)
+    for j in range(1, n):
+        at = draw(st.integers(-1, j - 1))
+        parent[order[j]] = -1 if at < 0 else order[at]
+    dtype = draw(st.sampled_from([np.float64, np.float32]))
+    element = scores(extreme=extreme)
+
+    def table(*shape: int) -> Any:
+        return hnp.arrays(dtype, shape, elements=element, fill=st.just(0.0))
+
+    kind = draw(st.integers(0, 2))
+    types = draw(hnp.arrays(np.int64, n, elements=st.integers(0, 1))) if kind == 1 else None
+    shape = [(k, k), (2, k, k), (n, k, k)][kind]
+    mask = hnp.arrays(bool, (n, k), elements=st.booleans(), fill=st.just(True))
+    return Forest(parent, draw(table(n, k)), draw(table(*shape)), types, draw(st.none() | mask))
+
+
+def random_parent(rng: np.random.Generator, n: int, trees: int = 1, *, deep: bool = False) -> Any:
+    """Return random recursive trees, or (deep) trees of long branches, in a random order."""
+    low = np.maximum(0, np.arange(n) - 3) if deep else np.zeros(n, dtype=np.int64)
+    parent = (low + rng.random(n) * (np.arange(n) - low)).astype(np.int64)
+    parent[0] = -1
+    parent[rng.choice(np.arange(1, n), trees - 1, replace=False)] = -1
+    order = rng.permutation(n)
+    out = np.full(n, -1)
+    out[order] = np.where(parent >= 0, order[parent], -1)
+    return out
+
+
+def random_forest(
+    rng: np.random.Generator,
+    parent: np.ndarray,
+    k: int,
+    *,
+    kind: int = 0,
+    peak: float = 0.0,
+    share: float = 0.7,
+    forbidden: float = 0.0,
+    dtype: Any = np.float64,
+) -> Forest:
+    """Return normal scores; a share of the local factors confident, a share of all forbidden."""
+    n = len(parent)
+    unary = rng.normal(size=(n, k))
+    confident = rng.random(n) < share
+    unary[np.arange(n), rng.integers(0, k, n)] += peak * confident
+    pairwise = rng.normal(size=[(k, k), (3, k, k), (n, k, k)][kind])
+    for a in (unary, pairwise):
+        a[rng.random(a.shape) < forbidden] = -np.inf
+    types = rng.integers(0, 3, n) if kind == 1 else None
+    return Forest(parent, unary, pairwise, types).astype(dtype)
+
+
+def tree(model: Forest) -> vs.Tree:
+    """Build the tree that these arrays describe."""
+    return vs.Tree(**model.kwargs())
+
+
+def tolerance(model: Forest) -> float:
+    """Return 1e-10 or 1e-5 plus a small multiple of eps x the largest partial score."""
+    float32 = model.unary.dtype == np.float32
+    total = sum(
+        np.abs(np.where(np.isfinite(a), a, 0)).max(initial=0) for a in (model.unary, model.pairwise)
+    ) * max(1, len(model.parent))
+    return (1e-5 if float32 else 1e-10) + 4 * float(np.finfo(model.unary.dtype).eps) * total
+
+
+def assert_derived(model: Forest, r: vs.Result) -> None:
+    """Compare log_z, pairwise, expectations and entropy with the recursions."""
+    answer, tol = solve_forest(model), tolerance(model)
+    np.testing.assert_allclose(r.log_z, answer.log_z, rtol=tol, atol=tol)
+    pairwise = r.pairwise()
+    np.testing.assert_allclose(pairwise, answer.pairwise, rtol=0, atol=tol)
+    assert pairwise.dtype == model.unary.dtype
+    total = r.expectations()
+    children = np.flatnonzero(model.parent >= 0)
+    want = np.zeros_like(total)
+    if model.edge_type is None:
+        want += answer.pairwise.sum(axis=0)
+    else:
+        np.add.at(want, model.edge_type[children], answer.pairwise)
+    np.testing.assert_allclose(total, want, rtol=0, atol=tol * max(1, len(children)))
+    np.testing.assert_allclose(
+        r.entropy(), answer.entropy, rtol=0, atol=100 * tol * (1 + len(model.parent))
+    )
+
+
+def assert_exact(model: Forest, r: vs.Result) -> None:
+    """Compare everything an exact result offers with the recursions."""
+    np.testing.assert_allclose(
+        r.marginals, solve_forest(model).marginals, rtol=0, atol=tolerance(model)
+    )
+    assert r.marginals.dtype == model.unary.dtype
+    assert r.method == "exact"
+    assert r.converged is True
+    assert_derived(model, r)
+
+
+def assert_islands(model: Forest, r: vs.Result, zeta: float, *, settled: bool) -> None:
+    """Check what islands promise; see assert_islands of checks.py."""
+    islands, p, tol = r.islands, r.marginals, tolerance(model)
+    np.testing.assert_allclose(p, conditioned_forest(model, islands), rtol=0, atol=tol)
+    assert r.stats["islands"] == (islands >= 0).sum()
+    assert_derived(clamped_forest(model, islands), r)
+    if not settled:
+        return
+    assert r.converged is True
+    slack = 1e-6 if p.dtype == np.float32 else 1e-12
+    top, held = p.max(axis=1, initial=0), islands >= 0
+    value = p[held, islands[held]]
+    assert (value >= top[held] - slack).all()
+    assert (value >= zeta - slack).all()
+    assert (~held & (top >= zeta + slack)).sum() <= r.stats["released"]
+
+
+# --------------------------------------------------------------------------------------- small
+
+
+@given(forests())
+@settings(max_examples=300)
+def test_any_forest(model: Forest) -> None:
+    dead = first_dead_node(model)
+    if dead is not None:
+        for call in (vs.infer, vs.decode, lambda m: vs.sample(m, 1, 0)):
+            with pytest.raises(vs.InfeasibleError) as info:
+                call(tree(model))
+            assert (info.value.sequence, info.value.position) == dead
+        return
+    r = vs.infer(tree(model))
+    assert_exact(model, r)
+    marginals, log_z, best = enumerate_forest(model)
+    tol = tolerance(model)
+    np.testing.assert_allclose(r.marginals, marginals, rtol=0, atol=tol)
+    np.testing.assert_allclose(r.log_z.sum(), log_z, rtol=tol, atol=tol)
+    d = vs.decode(tree(model))
+    np.testing.assert_allclose(d.score.sum(), best, rtol=tol, atol=tol)
+    np.testing.assert_allclose(scores_of(model, d.states[None])[0], best, rtol=tol, atol=tol)
+    for x in vs.sample(tree(model), 3, 0):
+        assert (vs.log_prob(tree(model), x) > -np.inf).all()
+
+
+@given(
+    forests(extreme=False), st.sampled_from([0.0, 0.3, 0.7, 0.95]), st.sampled_from([None, 0, 1])
+)
+@settings(max_examples=300)
+def test_any_forest_with_islands(model: Forest, zeta: float, revisit: int | None) -> None:
+    dead = first_dead_node(model)
+    if dead is not None:
+        with pytest.raises(vs.InfeasibleError) as info:
+            vs.infer(tree(model), zeta=zeta, revisit=revisit)
+        assert (info.value.sequence, info.value.position) == dead
+        return
+    r = vs.infer(tree(model), zeta=zeta, revisit=revisit)
+    assert_islands(model, r, zeta, settled=revisit is None)
+
+
+@given(forests(), st.sampled_from([0.0, 0.5, 0.9]))
+@settings(max_examples=100)
+def test_extreme_scores_with_islands(model: Forest, zeta: float) -> None:
+    if first_dead_node(model) is None:
+        assert_islands(model, vs.infer(tree(model), zeta=zeta), zeta, settled=True)
+
+
+def test_samples_follow_the_posterior(rng: np.random.Generator) -> None:
+    model = random_forest(rng, random_parent(rng, 5), 3)
+    x = vs.sample(tree(model), 20_000, rng)
+    marginals = enumerate_forest(model)[0]
+    seen = np.stack([np.bincount(column, minlength=3) for column in x.T]) / len(x)
+    np.testing.assert_allclose(seen, marginals, rtol=0, atol=0.02)
+
+
+def test_log_prob_of_each_tree(rng: np.random.Generator) -> None:
+    model = random_forest(rng, random_parent(rng, 7, 3), 2, kind=1)
+    r = vs.infer(tree(model))
+    x = rng.integers(0, 2, 7)
+    got = vs.log_prob(tree(model), x)
+    assert got.shape == (3,)
+    np.testing.assert_allclose(got.sum() + r.log_z.sum(), float(scores_of(model, x[None])[0]))
+
+
+# ---------------------------------------------------------------------------------------- large
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("k", [1, 3, 16, 17])
+def test_many_blocks(kind: int, deep: bool, k: int, rng: np.random.Generator, dtype: type) -> None:
+    parent = random_parent(rng, 600, 4, deep=deep)
+    model = random_forest(rng, parent, k, kind=kind, dtype=dtype)
+    # Rows this wide make blocks of sixteen nodes.
+    wide = Forest(
+        parent,
+        np.concatenate([model.unary, np.full((600, 1600 - k), -np.inf, dtype)], axis=1),
+        np.zeros((1600, 1600), dtype),
+    )
+    assert_exact(model, vs.infer(tree(model)))
+    if kind == 0 and k == 3 and not deep:
+        r = vs.infer(tree(wide))
+        flat = Forest(parent, model.unary, np.zeros((k, k), dtype))
+        np.testing.assert_allclose(
+            r.marginals[:, :k], solve_forest(flat).marginals, atol=tolerance(flat)
+        )
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("zeta", [0.0, 0.6, 0.9, 0.99])
+@pytest.mark.parametrize("revisit", [None, 0, 2])
+def test_peaked_forests(
+    kind: int, zeta: float, revisit: int | None, rng: np.random.Generator, dtype: type
+) -> None:
+    for forbidden in (0.0, 0.1):
+        parent = random_parent(rng, 300, 3, deep=kind == 1)
+        model = random_forest(rng, parent, 6, kind=kind, peak=6.0, forbidden=forbidden, dtype=dtype)
+        model.unary[model.unary.max(axis=1) == -np.inf] = 0
+        if first_dead_node(model) is not None:
+            continue
+        r = vs.infer(tree(model), zeta=zeta, revisit=revisit)
+        assert_islands(model, r, zeta, settled=revisit is None)
+
+
+def test_zeta_zero_decides_by_local_factors(rng: np.random.Generator) -> None:
+    model = random_forest(rng, random_parent(rng, 50), 4)
+    r = vs.infer(tree(model), zeta=0.0, revisit=0)
+    np.testing.assert_array_equal(r.islands, model.unary.argmax(axis=1))
+
+
+def test_zeta_one_is_the_exact_path(rng: np.random.Generator) -> None:
+    model = random_forest(rng, random_parent(rng, 500), 5, peak=50.0)
+    assert_same_result(vs.infer(tree(model)), vs.infer(tree(model), zeta=1.0), derived=False)
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.9])
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_same_bits_for_any_number_of_threads(
+    zeta: float, kind: int, rng: np.random.Generator, dtype: type
+) -> None:
+    n = 20_000 if kind < 2 else 3_000
+    model = random_forest(
+        rng, random_parent(rng, n, 5), 9, kind=kind, peak=5.0, share=0.5, dtype=dtype
+    )
+    one = vs.infer(tree(model), zeta=zeta, threads=1)
+    best, x = vs.decode(tree(model), threads=1), vs.sample(tree(model), 2, 3, threads=1)
+    for threads in (2, 3, 8):
+        other = vs.infer(tree(model), zeta=zeta, threads=threads)
+        assert_same_result(one, other, derived=False)
+        assert_same_bits(best.states, vs.decode(tree(model), threads=threads).states)
+        assert_same_bits(x, vs.sample(tree(model), 2, 3, threads=threads))
+
+
+def test_deep_tree_is_worked_from_its_centre(rng: np.random.Generator) -> None:
+    # A long path with twigs, rooted at one end: its edges are turned round on the way.
+    n = 1000
+    parent = np.r_[-1, np.arange(n - 1), np.arange(0, n, 2)]
+    for kind in (0, 1, 2):
+        model = random_forest(rng, parent, 3, kind=kind)
+        assert_exact(model, vs.infer(tree(model)))
+        peaked = random_forest(rng, parent, 3, kind=kind, peak=6.0)
+        assert_islands(peaked, vs.infer(tree(peaked), zeta=0.9), 0.9, settled=True)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_path_is_a_chain(shuffled: bool, rng: np.random.Generator, dtype: type) -> None:
+    n, k = 200, 4
+    unary, pairwise = rng.normal(size=(n, k)).astype(dtype), rng.normal(size=(k, k)).astype(dtype)
+    order = rng.permutation(n) if shuffled else np.arange(n)
+    parent = np.full(n, -1)
+    parent[order[1:]] = order[:-1]
+    chain = vs.Chain(unary[order], pairwise)
+    for zeta in (1.0, 0.8):
+        a, b = vs.infer(chain, zeta=zeta), vs.infer(vs.Tree(parent, unary, pairwise), zeta=zeta)
+        assert_same_bits(a.marginals, b.marginals[order])
+        assert_same_bits(a.log_z, b.log_z)
+        assert_same_bits(a.islands, b.islands[order])
+    tol = 1e-5 if dtype == np.float32 else 1e-10
+    edge = vs.infer(vs.Tree(parent, unary, pairwise)).pairwise()
+    at = np.argsort(order[1:], kind="stable")
+    np.testing.assert_allclose(edge, vs.infer(chain).pairwise()[at], atol=tol)
+    # The tree engine itself, forced by a type, says the same.
+    typed = vs.infer(vs.Tree(parent, unary, pairwise[None], edge_type=np.zeros(n, dtype=int)))
+    np.testing.assert_allclose(typed.marginals[order], vs.infer(chain).marginals, atol=tol)
+
+
+def test_star_of_a_million(rng: np.random.Generator) -> None:
+    n = 1_000_000
+    parent = np.zeros(n + 1, dtype=np.int64)
+    parent[0] = -1
+    unary = rng.normal(size=(n + 1, 3))
+    pairwise = np.array([[0.0, 1.0, -np.inf], [0.5, -np.inf, 0.2], [0.0, 0.1, 0.3]])
+    unary[5] = [-np.inf, -np.inf, 0.0]  # rules out state 0 of the root
+    r = vs.infer(vs.Tree(parent, unary, pairwise))
+    messages = np.logaddexp.reduce(pairwise[None] + unary[1:, None, :], axis=2)
+    root = unary[0] + messages.astype(np.longdouble).sum(axis=0)
+    assert root[0] == -np.inf
+    want = np.exp(root - root.max())
+    np.testing.assert_allclose(r.marginals[0], (want / want.sum()).astype(float), atol=1e-10)
+    np.testing.assert_allclose(r.log_z[0], float(root.max() + np.log(want.sum())), rtol=1e-12)
+    np.testing.assert_allclose(r.marginals.sum(axis=1), 1)
+    held = vs.infer(vs.Tree(parent, unary, pairwise), zeta=0.7)
+    assert held.converged
+    assert held.stats["islands"] > 1000
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.9])
+def test_depth_of_a_million(zeta: float, rng: np.random.Generator) -> None:
+    n = 1_000_000
+    parent = np.r_[np.arange(-1, n - 1), 0]  # one twig at the root: no path
+    model = vs.Tree(parent, rng.normal(size=(n + 1, 2)), np.log([[2.0, 1.0], [1.0, 3.0]]))
+    r = vs.infer(model, zeta=zeta)
+    assert np.isfinite(r.log_z).all()
+    np.testing.assert_allclose(r.marginals.sum(axis=1), 1)
+
+
+@pytest.mark.slow
+def test_ten_million_nodes(rng: np.random.Generator) -> None:
+    n = 10_000_000
+    parent = np.r_[-1, (rng.random(n - 1) * np.arange(1, n)).astype(np.int64)]
+    pairwise = np.log([[2.0, 1.0], [1.0, 2.0]])
+    r = vs.infer(vs.Tree(parent, np.zeros((n, 2)), pairwise))
+    np.testing.assert_allclose(r.marginals, 0.5)
+    np.testing.assert_allclose(r.log_z, np.log(2) + (n - 1) * np.log(3), rtol=1e-12)
+
+
+def test_a_product_that_leaves_the_range_and_returns(dtype: type) -> None:
+    # Half of the children speak for one state by a factor of 1e13 each, half against it.
+    n = 400
+    parent = np.zeros(n + 1, dtype=np.int64)
+    parent[0] = -1
+    unary = np.zeros((n + 1, 2), dtype)
+    unary[1 : n // 2 + 1, 0] = 30
+    unary[n // 2 + 1 :, 1] = 30
+    unary[0, 0] = 1
+    pairwise = np.array([[0, -np.inf], [-np.inf, 0]], dtype)
+    for zeta in (1.0, 0.999):
+        r = vs.infer(vs.Tree(parent, unary, pairwise), zeta=zeta)
+        if zeta == 1.0:
+            np.testing.assert_allclose(
+                r.marginals, np.tile([0.7310586, 0.2689414], (n + 1, 1)), 1e-5
+            )
+
+
+# -------------------------------------------------------------------------------------- errors
+
+
+U, T = np.zeros((3, 2)), np.zeros((2, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "parts"),
+    [
+        (([-1, 0, 3], U, T), ValueError, ["parent[2]", 3]),
+        (([-1, 0, -2], U, T), ValueError, ["parent[2]", -2]),
+        (([-1, 1, 0], U, T), ValueError, ["parent[1]", "own parent"]),
+        (([-1, 2, 1], U, T), ValueError, ["parent", "cycle", 1]),
+        (([-1, 0], U, T), ValueError, ["parent", "(3,)"]),
+        (([-1.0, 0.0, 0.0], U, T), ValueError, ["parent", "float64"]),
+        ((["a", "b", "c"], U, T), TypeError, ["parent"]),
+        (([-1, 0, 0], U[0], T), ValueError, ["unary", "(2,)"]),
+        (([-1, 0, 0], U[:, :0], T), ValueError, ["unary", "(3, 0)"]),
+        (([-1, 0, 0], [[0, 0], [0, np.nan], [0, 0]], T), ValueError, ["unary[1, 1]", "NaN"]),
+        (([-1, 0, 0], U, [[0, np.inf], [0, 0]]), ValueError, ["pairwise[0, 1]", "+inf"]),
+        (([-1, 0, 0], U, np.zeros((2, 2, 2))), ValueError, ["pairwise", "edge_type"]),
+        (([-1, 0, 0], U.astype(complex), T), TypeError, ["unary", "complex128"]),
+        (([-1, 0, 0], U, np.zeros((2, 2), object)), TypeError, ["pairwise", "object"]),
+    ],
+)
+def test_refusals(arguments: Any, error: type[Exception], parts: list[Any]) -> None:
+    with pytest.raises(error) as info:
+        vs.Tree(*arguments)
+    for part in parts:
+        assert str(part) in str(info.value)
+
+
+def test_more_refusals() -> None:
+    types = np.zeros((2, 2, 2))
+    with refused(ValueError, "edge_type[1]", 2):
+        vs.Tree([-1, 0, 0], U, types, edge_type=[9, 2, 0])
+    vs.Tree([-1, 0, 0], U, types, edge_type=[9, 1, 0])  # the root's is ignored
+    with refused(ValueError, "pairwise", "types"):
+        vs.Tree([-1, 0, 0], U, T, edge_type=[0, 0, 0])
+    with refused(TypeError, "allowed", "int64"):
+        vs.Tree([-1, 0, 0], U, T, allowed=np.ones((3, 2), dtype=np.int64))
+    with refused(ValueError, "allowed", "(3, 2)"):
+        vs.Tree([-1, 0, 0], U, T, allowed=np.ones((3, 1), dtype=bool))
+    with refused(ValueError, "n_best", "chains"):
+        vs.decode(vs.Tree([-1, 0, 0], U, T), n_best=2)
+    with refused(ValueError, "states", "(3,)"):
+        vs.log_prob(vs.Tree([-1, 0, 0], U, T), [0, 1])
+    u = U.copy()
+    u[2] = -np.inf
+    with refused(vs.InfeasibleError, "tree", "root", "node", 2):
+        vs.infer(vs.Tree([-1, 0, 0], u, T))
+
+
+def test_nothing_at_all() -> None:
+    r = vs.infer(vs.Tree(np.zeros(0, dtype=int), np.zeros((0, 2)), T))
+    assert r.marginals.shape == (0, 2)
+    assert r.log_z.shape == (0,)
+    assert r.pairwise().shape == (0, 2, 2)
+
+
+def test_models_and_results_are_records(rng: np.random.Generator) -> None:
+    model = tree(random_forest(rng, random_parent(rng, 30, 2), 3, kind=1, peak=4.0))
+    for zeta in (1.0, 0.8):
+        r = vs.infer(model, zeta=zeta)
+        assert_same_result(r, pickle.loads(pickle.dumps(r)))
+    again = pickle.loads(pickle.dumps(model))
+    assert repr(again) == repr(model)
+    assert_same_bits(vs.infer(again).marginals, vs.infer(model).marginals)
+    with pytest.raises(AttributeError):
+        model.unary = U
+    with pytest.raises(ValueError, match="read-only"):
+        model.unary[0, 0] = 1
+    frame = r.to_frame(labels=list("abc"))
+    assert list(frame.index.names) == ["tree", "node"]
+    np.testing.assert_array_equal(frame.index.get_level_values(0), trees_of(model.parent))
+
+
+def test_progress_and_deadline(rng: np.random.Generator) -> None:
+    n = 300_000
+    model = vs.Tree(random_parent(rng, n), rng.normal(size=(n, 8)), np.zeros((8, 8)))
+    calls: list[tuple[int, int]] = []
+    vs.infer(model, progress=lambda done, total: calls.append((done, total)))
+    assert all(0 <= done <= total == n for done, total in calls)
+    with pytest.raises(vs.DeadlineError):
+        vs.infer(model, deadline=1e-9)

@@ -1,0 +1,48 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+class Structure:
+    def __init__(self, parent: Array, target: int) -> None: ...
+    def problem(self) -> tuple[int, int]: ...
+    def roots(self) -> npt.NDArray[np.int64]: ...
+    def paths(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None: ...
+    def tree_of(self) -> npt.NDArray[np.int64]: ...
+
+class Forest:
+    def __init__(
+        self,
+        structure: Structure,
+        unary: Array,
+        pairwise: Array,
+        edge_type: Array | None,
+        allowed: Array | None,
+        kind: int,
+    ) -> None: ...
+
+def infer(
+    forest: Forest,
+    threads: int,
+    zeta: float,
+    revisit: int,
+    marginals: Array,
+    log_z: Array,
+    islands: Array | None,
+    log_left: Array | None,
+    log_right: Array | None,
+    log_mass: Array | None,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+    late: BaseException | None,
+) -> tuple[tuple[int, int] | None, tuple[int, ...]]: ...
+def dead(forest: Forest) -> tuple[int, int]: ...
+def decode(
+    forest: Forest, threads: int, states: Array, scores: Array
+) -> tuple[int, int] | None: ...
+def sample(
+    forest: Forest, size: int, uniforms: Array, states: Array, threads: int
+) -> tuple[int, int] | None: ...

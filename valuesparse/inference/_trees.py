@@ -1,0 +1,166 @@
+"""Trees: what each public function does with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _chain, _tree
+from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.models import Tree
+from valuesparse.results import TreeResult
+from valuesparse.threads import resolve
+
+METHODS = ("auto", "exact", "islands")
+
+Array = npt.NDArray[Any]
+
+
+def infer(
+    model: Tree,
+    zeta: float,
+    rounds: int,
+    workers: int,
+    method: str,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+) -> TreeResult:
+    """See :func:`valuesparse.infer`."""
+    marginals = _aligned(model)
+    log_z = np.zeros(model.n_trees)
+    islands = np.full(model.n_nodes, -1, dtype=np.int32)
+    late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+    if model._chain is not None:
+        infeasible, counts = _chain.infer(
+            model._chain._batch, workers, zeta, rounds, marginals, log_z, islands,
+            None, 0, 0, None, deadline, progress, late,
+        )  # fmt: skip
+        _require_feasible(model, infeasible)
+        marginals, islands = _in_place(model, marginals), _in_place(model, islands)
+    else:
+        infeasible, counts = _tree.infer(
+            model._forest, workers, zeta, rounds, marginals, log_z, islands,
+            None, None, None, deadline, progress, late,
+        )  # fmt: skip
+        _require_feasible(model, infeasible)
+    return TreeResult(model, marginals, log_z, islands, zeta, counts)
+
+
+def _aligned(model: Tree) -> Array:
+    """Room for marginals that begins with a cache line: rows are written in any order."""
+    shape, line = (model.n_nodes, model.n_labels), 64
+    size = model.n_nodes * model.n_labels * model.dtype.itemsize
+    raw = np.empty(size + line, dtype=np.uint8)
+    first = -raw.ctypes.data % line
+    return raw[first : first + size].view(model.dtype).reshape(shape)
+
+
+def _in_place(model: Tree, rows: Array) -> Array:
+    """Rows of a chain, back in the order of the nodes."""
+    if model._order is None:
+        return rows
+    out = np.empty_like(rows)
+    out[model._order] = rows
+    return out
+
+
+def _require_feasible(model: Tree, infeasible: tuple[int, int] | None) -> None:
+    if infeasible is None:
+        return
+    tree, node = infeasible
+    if model._chain is not None:  # the same words whatever ran
+        tree, node = _tree.dead(model._forest)
+    raise InfeasibleError(tree, node, root=int(model.roots[tree]))
+
+
+def decode(
+    model: Tree, k: int, workers: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return states (1, n) and scores (1, n_trees)."""
+    if k != 1:
+        raise ValueError(f"n_best={k}: only chains have an n-best list; leave n_best out for trees")
+    states = np.empty((1, model.n_nodes), dtype=np.int64)
+    score = np.zeros((1, model.n_trees))
+    if model._chain is not None:
+        infeasible = _chain.decode(model._chain._batch, 1, workers, states, score)
+        _require_feasible(model, infeasible)
+        return _in_place(model, states[0])[None], score
+    _require_feasible(model, _tree.decode(model._forest, workers, states[0], score[0]))
+    return states, score
+
+
+def sample(
+    model: Tree, count: int, generator: np.random.Generator, workers: int
+) -> npt.NDArray[np.int64]:
+    """Return (count, n) samples."""
+    states = np.empty((count, model.n_nodes), dtype=np.int64)
+    # Blocks bound the memory of the uniforms; drawing them in order keeps samples reproducible.
+    block = max(1, 1_000_000 // max(1, model.n_nodes))
+    for first in range(0, max(count, 1), block):
+        rows = states[first : first + block]
+        uniforms = generator.random(rows.shape)
+        if model._chain is not None:
+            batch = model._chain._batch
+            _require_feasible(model, _chain.sample(batch, rows.shape[0], uniforms, rows, workers))
+            if model._order is not None:
+                rows[:, model._order] = rows.copy()
+        else:
+            _require_feasible(
+                model, _tree.sample(model._forest, rows.shape[0], uniforms, rows, workers)
+            )
+    return states
+
+
+def score(model: Tree, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the sum of log-potentials of given states, per tree (n_trees,)."""
+    y = np.asarray(states)
+    n = model.n_nodes
+    if y.shape != (n,):
+        raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
+    if n and y.dtype.kind not in "iu":
+        raise ValueError(f"states must be integers, got dtype {y.dtype}")
+    y = y.astype(np.int64)
+    bad = np.flatnonzero((y < 0) | (y >= model.n_labels))
+    if bad.size:
+        raise ValueError(
+            f"states[{bad[0]}] is {y[bad[0]]}; states run from 0 to {model.n_labels - 1}"
+        )
+    nodes = np.arange(n)
+    local = model.unary[nodes, y].astype(np.float64)
+    if model.allowed is not None:
+        local[~model.allowed[nodes, y]] = -np.inf
+    to = np.flatnonzero(model.parent >= 0)
+    at = (y[model.parent[to]], y[to])
+    local[to] += (
+        model.pairwise[at]
+        if model.pairwise.ndim == 2
+        else (model.pairwise[(table_of(model, to), *at)])
+    )
+    tree = model._structure.tree_of()
+    total: npt.NDArray[np.float64] = np.zeros(model.n_trees)
+    np.add.at(total, tree, local)
+    return total
+
+
+def table_of(model: Tree, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return which table of a 3-D `pairwise` the edges above `nodes` have."""
+    return nodes if model.edge_type is None else model.edge_type[nodes]
+
+
+def log_messages(model: Tree, threads: int | None) -> tuple[Array, Array, Array]:
+    """Return what edge marginals are made of.
+
+    ``exp(left[i, l] + t(l, k) + right[i, k] - mass[i])`` on the edge from the parent of i to i.
+    """
+    n, k = model.n_nodes, model.n_labels
+    marginals = np.empty((n, k), dtype=model.dtype)
+    left, right, mass = np.empty((n, k)), np.empty((n, k)), np.empty(n)
+    infeasible, _ = _tree.infer(
+        model._forest, resolve(threads), 1.0, 0, marginals, np.zeros(model.n_trees), None,
+        left, right, mass, None, None, None,
+    )  # fmt: skip
+    _require_feasible(model, infeasible)
+    return left, right, mass

@@ -1,0 +1,318 @@
+"""A forest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _tree
+from valuesparse._validation import as_potentials, as_reals
+from valuesparse.models.chain import Chain
+
+__all__ = ["Tree"]
+
+Array = npt.NDArray[Any]
+
+# Bytes of one row buffer of a block of nodes: a few of them fit the cache of one core.
+_BLOCK_BYTES = 192 * 1024
+
+
+class Tree:
+    r"""A tree-shaped model, or several: a forest.
+
+    .. math::
+
+        p(y) \propto \exp\Big(\sum_i u_i(y_i) + \sum_{i: \pi(i) \ge 0} t_i(y_{\pi(i)}, y_i)\Big)
+
+    with π(i) the parent of node i (SMM11, section 3, "Extension to Tree-shaped Models").
+
+    Parameters
+    ----------
+    parent : array_like of int, shape (n,)
+        The parent of each node, −1 at a root. Nodes may stand in any order.
+    unary : array_like of shape (n, K)
+        Log-potential of every state at every node; −inf forbids.
+    pairwise : array_like of shape (K, K), (types, K, K) or (n, K, K)
+        Log-potential ``[parent, child]``: shared by all edges; one table for each type, with
+        `edge_type`; or row i for the edge from ``parent[i]`` to i (rows of roots are ignored).
+    edge_type : array_like of int, shape (n,), optional
+        Which table the edge from ``parent[i]`` to i has; ignored at roots.
+    allowed : array_like of bool, shape (n, K), optional
+        States that each node may take.
+
+    Attributes
+    ----------
+    parent, unary, pairwise, edge_type, allowed : ndarray or None
+        Read-only views of what was given (copies where a conversion was needed).
+    roots : ndarray of int64, shape (n_trees,)
+        The roots, ascending: the order of everything that has one entry per tree.
+    n_nodes, n_labels, n_trees : int
+        n, K and the number of roots.
+    dtype : numpy.dtype
+        float32 when all arrays are float32, else float64.
+
+    Raises
+    ------
+    ValueError
+        For NaN, +inf, wrong shapes, K = 0, a parent or type out of range, or a cycle; the message
+        names the argument and the index.
+    TypeError
+        For complex, text or object arrays.
+
+    Notes
+    -----
+    Models are immutable and may be shared between threads. Arrays that already are contiguous
+    and of the right dtype are not copied, so they must not be written to afterwards. The order in
+    which the forest is worked through is compiled here, once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> tree = vs.Tree([-1, 0, 0, 1], np.zeros((4, 2)), np.log([[3.0, 1.0], [1.0, 3.0]]))
+    >>> tree
+    Tree(n_nodes=4, n_labels=2, n_trees=1, dtype=float64)
+    >>> vs.infer(tree).log_z  # log(2 * 4 ** 3)
+    array([4.852...])
+    """
+
+    __slots__ = (
+        "_chain",
+        "_forest",
+        "_order",
+        "_structure",
+        "allowed",
+        "dtype",
+        "edge_type",
+        "n_labels",
+        "n_nodes",
+        "n_trees",
+        "pairwise",
+        "parent",
+        "roots",
+        "unary",
+    )
+
+    parent: npt.NDArray[np.int64]
+    unary: Array
+    pairwise: Array
+    edge_type: npt.NDArray[np.int64] | None
+    allowed: npt.NDArray[np.bool_] | None
+    roots: npt.NDArray[np.int64]
+    dtype: np.dtype[Any]
+    n_nodes: int
+    n_labels: int
+    n_trees: int
+    _structure: _tree.Structure
+    _forest: _tree.Forest
+    #: When every tree is a path from its root: the chains, and the nodes from end to end (None:
+    #: in the order given).
+    _chain: Chain | None
+    _order: npt.NDArray[np.int64] | None
+
+    def __init__(
+        self,
+        parent: npt.ArrayLike,
+        unary: npt.ArrayLike,
+        pairwise: npt.ArrayLike,
+        *,
+        edge_type: npt.ArrayLike | None = None,
+        allowed: npt.ArrayLike | None = None,
+    ) -> None:
+        rows, tables = as_reals("unary", unary), as_reals("pairwise", pairwise)
+        dtype = np.promote_types(rows.dtype, tables.dtype)
+        if rows.ndim != 2:
+            raise ValueError(f"unary must have shape (n, K), got {rows.shape}")
+        if rows.shape[1] == 0:
+            raise ValueError(f"unary must have at least one state, got shape {rows.shape}")
+        u = as_potentials("unary", rows, dtype)
+        n, k = u.shape
+        up = _parents(parent, n)
+        structure = _tree.Structure(up, max(16, min(4096, _BLOCK_BYTES // (8 * k))))
+        _require_forest(structure, up)
+        t = as_potentials("pairwise", _tables(tables, n, k, edge_type is not None), dtype)
+        types = None if edge_type is None else _types(edge_type, up, t.shape[0])
+        mask = None
+        if allowed is not None:
+            mask = np.asarray(allowed)
+            if mask.dtype != np.bool_:
+                raise TypeError(f"allowed must be boolean, got dtype {mask.dtype}")
+            if mask.shape != (n, k):
+                raise ValueError(f"allowed must have shape {(n, k)}, got {mask.shape}")
+            mask = _frozen(np.ascontiguousarray(mask))
+        roots = structure.roots()
+        self._fill(
+            parent=_frozen(up),
+            unary=_frozen(u),
+            pairwise=_frozen(t),
+            edge_type=None if types is None else _frozen(types),
+            allowed=mask,
+            roots=_frozen(roots),
+            dtype=dtype,
+            n_nodes=n,
+            n_labels=k,
+            n_trees=roots.shape[0],
+            _structure=structure,
+        )
+
+    def _fill(self, **fields: Any) -> None:
+        assign = object.__setattr__
+        for name, value in fields.items():
+            assign(self, name, value)
+        mask = None if self.allowed is None else self.allowed.view(np.uint8)
+        kind = 1 if self.edge_type is not None else 2 if self.pairwise.ndim == 3 else 0
+        assign(
+            self,
+            "_forest",
+            _tree.Forest(self._structure, self.unary, self.pairwise, self.edge_type, mask, kind),
+        )
+        chain, order = self._as_chain()
+        assign(self, "_chain", chain)
+        assign(self, "_order", order)
+
+    def _as_chain(self) -> tuple[Chain | None, npt.NDArray[np.int64] | None]:
+        paths = self._structure.paths()
+        if paths is None or self.edge_type is not None:  # chains know no types
+            return None, None
+        path, lengths = paths
+        order = None if np.array_equal(path, np.arange(self.n_nodes)) else path
+        at = slice(None) if order is None else order
+        t = self.pairwise
+        if t.ndim == 3:
+            t = t[1:] if order is None and self.n_trees == 1 else t[path[self.parent[path] >= 0]]
+        allowed = None if self.allowed is None else self.allowed[at]
+        return Chain._trusted(self.unary[at], t, lengths, allowed), order
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Tree is immutable; build a new one to change {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Tree is immutable; {name} cannot be deleted")
+
+    def conditioned(self, states: npt.ArrayLike) -> Tree:
+        """Return the model in which some nodes are held at one state.
+
+        Parameters
+        ----------
+        states : array_like of int, shape (n,)
+            State of each held node, −1 where the node stays free.
+
+        Returns
+        -------
+        Tree
+            The same arrays with a narrower `allowed`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> tree = vs.Tree([-1, 0], np.zeros((2, 2)), np.log([[3.0, 1.0], [1.0, 3.0]]))
+        >>> vs.infer(tree.conditioned([0, -1])).marginals
+        array([[1.  , 0.  ],
+               [0.75, 0.25]])
+        """
+        held = np.asarray(states)
+        if held.shape != (self.n_nodes,) or held.dtype.kind not in "iu":
+            raise ValueError(
+                f"states must be integers of shape {(self.n_nodes,)}, got {held.dtype} "
+                f"of shape {held.shape}"
+            )
+        bad = np.flatnonzero((held < -1) | (held >= self.n_labels))
+        if bad.size:
+            raise ValueError(
+                f"states[{bad[0]}] is {held[bad[0]]}; states run from 0 to {self.n_labels - 1}, "
+                "-1 leaves a node free"
+            )
+        mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
+        if self.allowed is not None:
+            mask &= self.allowed
+        other = object.__new__(Tree)
+        derived = ("_forest", "_chain", "_order")
+        fields = {name: getattr(self, name) for name in self.__slots__ if name not in derived}
+        other._fill(**{**fields, "allowed": _frozen(mask)})
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.parent, self.unary, self.pairwise, self.edge_type, self.allowed)
+
+    def __repr__(self) -> str:
+        return (
+            f"Tree(n_nodes={self.n_nodes}, n_labels={self.n_labels}, n_trees={self.n_trees}, "
+            f"dtype={self.dtype})"
+        )
+
+
+def _rebuild(parent: Array, unary: Array, pairwise: Array, edge_type: Any, allowed: Any) -> Tree:
+    return Tree(parent, unary, pairwise, edge_type=edge_type, allowed=allowed)
+
+
+def _integers(name: str, value: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
+    array = np.asarray(value)
+    if array.shape != (n,):
+        raise ValueError(
+            f"{name} must have shape {(n,)}, one entry per row of unary, got {array.shape}"
+        )
+    if array.size and array.dtype.kind not in "iu":
+        kind = TypeError if array.dtype.kind in "cOSUVmM" else ValueError
+        raise kind(f"{name} must be integers, got dtype {array.dtype}")
+    if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
+        at = int(array.argmax())
+        raise ValueError(f"{name}[{at}] is too large: {array[at]}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _parents(value: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
+    if n >= np.iinfo(np.int32).max:
+        raise ValueError(f"parent: {n} nodes are more than this build can number")
+    return _integers("parent", value, n)
+
+
+def _require_forest(structure: _tree.Structure, parent: npt.NDArray[np.int64]) -> None:
+    code, at = structure.problem()
+    if code == 1:
+        raise ValueError(
+            f"parent[{at}] is {parent[at]}; a parent is a node from 0 to {parent.size - 1}, or -1 "
+            "for a root"
+        )
+    if code == 2:
+        raise ValueError(f"parent[{at}] is {at}: a node cannot be its own parent")
+    if code == 3:
+        raise ValueError(
+            f"parent has a cycle through node {at} (parent[{at}] is {parent[at]}); a forest has "
+            "none"
+        )
+
+
+def _tables(tables: Array, n: int, k: int, typed: bool) -> Array:
+    if typed:
+        if tables.ndim != 3 or tables.shape[1:] != (k, k):
+            raise ValueError(
+                f"pairwise must have shape (types, {k}, {k}) with edge_type, got {tables.shape}"
+            )
+    elif tables.shape not in ((k, k), (n, k, k)):
+        raise ValueError(
+            f"pairwise must have shape {(k, k)} (shared), {(n, k, k)} (row i for the edge to node "
+            f"i), or (types, {k}, {k}) with edge_type, got {tables.shape}"
+        )
+    return tables
+
+
+def _types(
+    value: npt.ArrayLike, parent: npt.NDArray[np.int64], n_types: int
+) -> npt.NDArray[np.int64]:
+    types = _integers("edge_type", value, parent.size)
+    edge = parent >= 0
+    bad = np.flatnonzero(edge & ((types < 0) | (types >= n_types)))
+    if bad.size:
+        raise ValueError(
+            f"edge_type[{bad[0]}] is {types[bad[0]]}; pairwise has types 0 to {n_types - 1}"
+        )
+    return types
+
+
+def _frozen(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,298 @@
+"""Marginals of trees: a record, and queries that are computed when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._validation import as_count
+from valuesparse.models import Tree
+from valuesparse.results._base import Result
+from valuesparse.results._chain import _plogp
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["TreeResult"]
+
+Array = npt.NDArray[Any]
+
+_SOLVED = "a tree is solved exactly by two passes"
+# Numbers in one block of edge marginals that is only passed through.
+_BLOCK = 1 << 18
+
+
+class TreeResult(Result):
+    """Marginals of a forest, and how they came about.
+
+    Attributes
+    ----------
+    marginals : ndarray of shape (n, K), dtype of the model
+        ``marginals[i, k]``: probability of state k at node i. Under ``zeta`` the actual marginal
+        m′ of SMM11: given the islands, and at an island given the other islands.
+    log_z : ndarray of float64, shape (n_trees,)
+        Log partition function of each tree, roots ascending; under ``zeta`` the log mass of the
+        configurations that agree with the final islands, a lower bound.
+    islands : ndarray of int32, shape (n,)
+        The value that an island holds, −1 elsewhere.
+    method : str
+        What ran: "exact" or "islands".
+    reason : str
+        Why.
+    converged : bool
+        False when `revisit` stopped the rounds before nothing changed.
+    stats : dict
+        ``islands``, ``segments`` (connected pieces of free nodes between them), ``messages_full``
+        and ``messages_sparse`` (of cost K² and K), ``released``, ``flipped``, ``rounds``,
+        ``sequences_widened`` (trees redone in a wider domain).
+
+    Notes
+    -----
+    Edges are numbered by their child: one for each node that is no root, ascending. Pairwise
+    marginals, expectations and entropy are those of one distribution: the posterior, or under
+    ``zeta`` the model conditioned on its final islands. They are computed when asked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> r = vs.infer(vs.Tree([-1, 0, 0], np.zeros((3, 2)), np.zeros((2, 2))))
+    >>> r.method, r.converged, r.stats["messages_full"]
+    ('exact', True, 4)
+    >>> r.pairwise().shape
+    (2, 2, 2)
+    """
+
+    __slots__ = ("_held",)
+    _derived = ("_held",)
+
+    marginals: Array
+    log_z: npt.NDArray[np.float64]
+    islands: npt.NDArray[np.int32]
+    _model: Tree
+    _held: Tree | None
+
+    def __init__(
+        self,
+        model: Tree,
+        marginals: Array,
+        log_z: npt.NDArray[np.float64],
+        islands: npt.NDArray[np.int32],
+        zeta: float,
+        counts: tuple[int, ...],
+    ) -> None:
+        n_islands, segments, full, sparse, released, flipped, rounds, unsettled, widened = counts
+        stats = {
+            "islands": n_islands,
+            "segments": segments,
+            "messages_full": full,
+            "messages_sparse": sparse,
+            "released": released,
+            "flipped": flipped,
+            "rounds": rounds,
+            "sequences_widened": widened,
+        }
+        exact = zeta >= 1.0
+        self._fill(
+            _model=model,
+            _held=None,
+            marginals=marginals,
+            log_z=log_z,
+            islands=islands,
+            method="exact" if exact else "islands",
+            reason=_SOLVED if exact else f"zeta={zeta:g} was asked for",
+            converged=unsettled == 0,
+            stats=stats,
+        )
+
+    def _conditioned(self) -> Tree:
+        if self.method == "exact" or not np.any(self.islands >= 0):
+            return self._model
+        held = self._held
+        if held is None:
+            held = self._model.conditioned(self.islands)
+            self._fill(_held=held)
+        return held
+
+    def _edges(
+        self, nodes: npt.NDArray[np.int64], block: int, threads: int | None
+    ) -> Iterator[npt.NDArray[np.float64]]:
+        from valuesparse.inference._trees import log_messages, table_of
+
+        model = self._conditioned()
+        left, right, mass = log_messages(model, threads)
+        for first in range(0, nodes.size, block):
+            at = nodes[first : first + block]
+            t = model.pairwise
+            if t.ndim == 3:
+                t = t[table_of(model, at)]
+            with np.errstate(under="ignore"):
+                yield np.exp(left[at, :, None] + t + right[at, None, :] - mass[at, None, None])
+
+    def _children(self) -> npt.NDArray[np.int64]:
+        return np.flatnonzero(self._model.parent >= 0)
+
+    def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:
+        """Return pairwise marginals.
+
+        Parameters
+        ----------
+        edges : slice, optional
+            Which edges, in their numbering by child; all by default.
+        threads : int, optional
+            At least 1.
+
+        Returns
+        -------
+        ndarray of shape (edges, K, K), dtype of the model
+            ``[e, l, k]``: probability of state l at the parent and k at the child of edge e.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Tree([-1, 0, 0], np.zeros((3, 2)), np.zeros((2, 2))))
+        >>> r.pairwise(edges=slice(1, 2)).tolist()
+        [[[0.25, 0.25], [0.25, 0.25]]]
+        """
+        if edges is None:
+            edges = slice(None)
+        if not isinstance(edges, slice):
+            raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
+        nodes = self._children()[edges]
+        k = self._model.n_labels
+        out = np.empty((nodes.size, k, k), dtype=self._model.dtype)
+        if nodes.size:
+            first = 0
+            for part in self._edges(nodes, max(1, _BLOCK // (k * k)), threads):
+                out[first : first + part.shape[0]] = part
+                first += part.shape[0]
+        return out
+
+    def iter_pairwise(self, block: int = 1024, *, threads: int | None = None) -> Iterator[Array]:
+        """Yield pairwise marginals, `block` edges at a time, to spare memory.
+
+        One pass computes messages, (n, K) twice; edges are then made block by block.
+
+        Parameters
+        ----------
+        block : int, default 1024
+            Number of edges per array, at least 1.
+        threads : int, optional
+            At least 1.
+
+        Yields
+        ------
+        ndarray of shape (at most `block`, K, K)
+            Consecutive edges.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Tree([-1, 0, 0, 0], np.zeros((4, 2)), np.zeros((2, 2))))
+        >>> [part.shape[0] for part in r.iter_pairwise(2)]
+        [2, 1]
+        """
+        size = as_count("block", block, at_least=1)
+        for part in self._edges(self._children(), size, threads):
+            yield part.astype(self._model.dtype, copy=False)
+
+    def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Return the edge marginals summed over all edges, for training.
+
+        Returns
+        -------
+        ndarray of float64, shape (K, K) or (types, K, K)
+            One sum for each type where the model has an `edge_type`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Tree([-1, 0, 0], np.zeros((3, 2)), np.zeros((2, 2))))
+        >>> r.expectations().tolist()
+        [[0.5, 0.5], [0.5, 0.5]]
+        """
+        k = self._model.n_labels
+        types = self._model.edge_type
+        n_types = 1 if types is None else self._model.pairwise.shape[0]
+        total = np.zeros((n_types, k, k))
+        nodes = self._children()
+        if types is not None:
+            nodes = nodes[np.argsort(types[nodes], kind="stable")]
+        first = 0
+        for part in self._edges(nodes, max(1, _BLOCK // (k * k)), threads):
+            of = np.zeros(part.shape[0], dtype=np.int64)
+            if types is not None:
+                of = types[nodes[first : first + part.shape[0]]]
+            start = np.flatnonzero(np.diff(of, prepend=-1))
+            total[of[start]] += np.add.reduceat(part, start, axis=0)
+            first += part.shape[0]
+        return total if types is not None else total[0]
+
+    def entropy(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Return the entropy of each tree's posterior in nats, (n_trees,).
+
+        Notes
+        -----
+        By the chain rule: edge entropies minus those of the nodes that edges share, so that large
+        scores do not cancel.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Tree([-1, 0, 0], np.zeros((3, 2)), np.zeros((2, 2))))
+        >>> bool(np.isclose(r.entropy()[0], 3 * np.log(2)))
+        True
+        """
+        from valuesparse.inference import _trees
+        from valuesparse.threads import resolve
+
+        model = self._conditioned()
+        exact = self
+        if model is not self._model:
+            exact = _trees.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
+        node = _plogp(exact.marginals.astype(np.float64)).sum(axis=1)
+        children = self._children()
+        edges_at = np.bincount(model.parent[children], minlength=model.n_nodes)
+        edges_at[children] += 1
+        tree = model._structure.tree_of()
+        total = np.bincount(tree, weights=node * (edges_at - 1), minlength=model.n_trees)
+        first = 0
+        for part in exact._edges(children, max(1, _BLOCK // model.n_labels**2), threads):
+            edge = _plogp(part).sum(axis=(1, 2))
+            of = tree[children[first : first + part.shape[0]]]
+            total -= np.bincount(of, weights=edge, minlength=model.n_trees)
+            first += part.shape[0]
+        return np.maximum(total, 0.0)
+
+    def to_frame(self, labels: Any = None) -> pandas.DataFrame:
+        """Return the marginals as a pandas DataFrame indexed by (tree, node).
+
+        Parameters
+        ----------
+        labels : sequence, optional
+            Names of the K columns; numbers by default.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        tree = self._model._structure.tree_of()
+        index = pandas.MultiIndex.from_arrays(
+            [tree, np.arange(self._model.n_nodes)], names=["tree", "node"]
+        )
+        columns = range(self._model.n_labels) if labels is None else list(labels)
+        return pandas.DataFrame(self.marginals, index=index, columns=columns)
+
+    def __repr__(self) -> str:
+        n, k = self.marginals.shape
+        return (
+            f"Result(method={self.method!r}, converged={self.converged}, nodes={n}, "
+            f"labels={k}, islands={self.stats['islands']})"
+        )
