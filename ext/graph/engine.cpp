@@ -332,16 +332,20 @@ void Engine<A>::Flight::take(const View& v, const std::vector<T>& table) {
 }
 
 template <class A>
-void Engine<A>::Flight::give(bool is_scalar, const int32_t* at, int64_t size,
-                             std::vector<T>* into) {
+void Engine<A>::Flight::give(Spare* spare, bool is_scalar, bool apart, const int32_t* at,
+                             int64_t size, std::vector<T>* into) {
     Sum s;
     s.scalar = is_scalar;
     s.at = at;
     s.into = into;
+    if (into->capacity() < static_cast<size_t>(size)) *into = spare->take(size);
     into->assign(static_cast<size_t>(size), A::zero());
-    if (blocks > 1 && !disjoint) {
+    if (blocks > 1 && !apart) {
         s.own.resize(static_cast<size_t>(blocks) - 1);
-        for (auto& o : s.own) o.assign(static_cast<size_t>(size), A::zero());
+        for (auto& o : s.own) {
+            o = spare->take(size);
+            o.assign(static_cast<size_t>(size), A::zero());
+        }
     }
     sums.push_back(std::move(s));
 }
@@ -393,13 +397,57 @@ void Engine<A>::block(size_t c, const Flight& f, int k, Temporary& tmp, Control*
 }
 
 template <class A>
-void Engine<A>::Flight::merge() {
+void Engine<A>::Flight::merge(Spare* spare) {
     for (Sum& s : sums) {
-        for (const auto& o : s.own) {
+        for (auto& o : s.own) {
             for (size_t e = 0; e < o.size(); ++e) (*s.into)[e] = A::add((*s.into)[e], o[e]);
+            spare->put(std::move(o));
         }
         s.own.clear();
     }
+}
+
+template <class A>
+void Engine<A>::Flight::end(Spare* spare) {
+    spare->put(std::move(wide_up));
+    for (auto& w : wide) spare->put(std::move(w));
+}
+
+// Memory that has been used before costs no page faults.
+template <class A>
+std::vector<typename A::T> Engine<A>::Spare::take(int64_t size) {
+    const std::lock_guard<std::mutex> guard(lock);
+    size_t best = list.size();
+    for (size_t i = 0; i < list.size(); ++i) {
+        if (list[i].capacity() < static_cast<size_t>(size)) continue;
+        if (best == list.size() || list[i].capacity() < list[best].capacity()) best = i;
+    }
+    std::vector<T> x;
+    if (best < list.size()) {
+        x.swap(list[best]);
+        list[best].swap(list.back());
+        list.pop_back();
+    }
+    return x;
+}
+
+template <class A>
+void Engine<A>::Spare::put(std::vector<T>&& x) {
+    if (x.capacity() < kWorthKeeping) return;
+    const std::lock_guard<std::mutex> guard(lock);
+    list.push_back(std::move(x));
+}
+
+template <class A>
+void Engine<A>::Spare::trim() {
+    size_t kept = 0;
+    for (auto& x : list) {
+        kept += x.capacity() * sizeof(T);
+        if (kept > kMostKept) std::vector<T>().swap(x);
+    }
+    list.erase(std::remove_if(list.begin(), list.end(),
+                              [](const std::vector<T>& x) { return x.capacity() == 0; }),
+               list.end());
 }
 
 template <class A>
@@ -434,19 +482,14 @@ Status Engine<A>::begin_up(size_t c, Flight* f) {
     if (A::kChecked && low < kTrust) return kWiden;
     take_inputs(c, f);
     const bool root = c_.t.parent[c] < 0;
-    f->unit = 1;
-    f->disjoint = false;
+    f->unit = l.unit;
     f->blocks = l.blocks_up;
-    if (!root && l.apart > 0) {
-        f->unit = l.apart;
-        f->disjoint = true;
-    }
     if (root) {
-        f->give(true, nullptr, 1, &p.message);
+        f->give(&spare_, true, false, nullptr, 1, &p.message);
     } else if (l.up.scalar || l.up.direct) {
-        f->give(l.up.scalar, l.up.at.data(), l.message.size, &p.message);
+        f->give(&spare_, l.up.scalar, l.up.apart, l.up.at.data(), l.message.size, &p.message);
     } else {
-        f->give(false, l.up.at.data(), l.up.size, &f->wide_up);
+        f->give(&spare_, false, l.up.apart, l.up.at.data(), l.up.size, &f->wide_up);
     }
     return kOk;
 }
@@ -464,7 +507,7 @@ template <class A>
 Status Engine<A>::end_up(size_t c, Flight* f) {
     const CliqueLayout& l = c_.l.clique[c];
     Part& p = part_[c];
-    f->merge();
+    f->merge(&spare_);
     std::vector<T>& message = p.message;
     if (!f->wide_up.empty()) {
         message.assign(static_cast<size_t>(l.message.size), A::zero());
@@ -478,6 +521,7 @@ Status Engine<A>::end_up(size_t c, Flight* f) {
     p.scale += A::scale(message.data(), l.message.size, top);
     p.message_low = smallest(message);
     p.sent = true;
+    f->end(&spare_);
     return kOk;
 }
 
@@ -490,13 +534,13 @@ Status Engine<A>::begin_down(size_t c, Flight* f) {
     for (const Child& k : l.children) low += part_[k.clique].message_low;
     if (A::kChecked && low < kTrust) return kWiden;
     take_inputs(c, f);
-    f->unit = 1;
-    f->disjoint = false;
+    f->unit = l.unit;
     f->blocks = l.blocks_down;
     if (c_.t.parent[c] >= 0) {
         if (l.up.scalar || l.up.direct) {
             f->take(l.up, p.belief);
         } else {
+            f->wide_up = spare_.take(l.up.size);
             spread(l.up, l.width, p.belief, &f->wide_up);
             f->take(l.up, f->wide_up);
         }
@@ -510,14 +554,14 @@ Status Engine<A>::begin_down(size_t c, Flight* f) {
         if (k.host >= 0) {
             child.belief.assign(static_cast<size_t>(size), A::zero());
         } else if (k.view.scalar || k.view.direct) {
-            f->give(k.view.scalar, k.view.at.data(), size, &child.belief);
+            f->give(&spare_, k.view.scalar, k.view.apart, k.view.at.data(), size, &child.belief);
         } else {
-            f->give(false, k.view.at.data(), k.view.size, &f->wide[i]);
+            f->give(&spare_, false, k.view.apart, k.view.at.data(), k.view.size, &f->wide[i]);
         }
     }
-    if (l.alone_tile) f->give(false, nullptr, l.width, &f->tile);
+    if (l.alone_tile) f->give(&spare_, false, false, nullptr, l.width, &f->tile);
     for (const Alone& a : l.alone_outer) {
-        f->give(true, a.at.data(), c_.d.size(a.var), &marginal_[a.var]);
+        f->give(&spare_, true, false, a.at.data(), c_.d.size(a.var), &marginal_[a.var]);
     }
     f->asked.resize(c_.queries.size());
     for (size_t q = 0; q < c_.queries.size(); ++q) {
@@ -525,9 +569,9 @@ Status Engine<A>::begin_down(size_t c, Flight* f) {
         if (query.clique != static_cast<int32_t>(c)) continue;
         const View& v = query.view;
         if (v.scalar || v.direct) {
-            f->give(v.scalar, v.at.data(), query.dims.size, &query_[q]);
+            f->give(&spare_, v.scalar, false, v.at.data(), query.dims.size, &query_[q]);
         } else {
-            f->give(false, v.at.data(), v.size, &f->asked[q]);
+            f->give(&spare_, false, false, v.at.data(), v.size, &f->asked[q]);
         }
     }
     return kOk;
@@ -536,7 +580,7 @@ Status Engine<A>::begin_down(size_t c, Flight* f) {
 template <class A>
 Status Engine<A>::end_down(size_t c, Flight* f) {
     const CliqueLayout& l = c_.l.clique[c];
-    f->merge();
+    f->merge(&spare_);
     for (size_t q = 0; q < f->asked.size(); ++q) {
         if (f->asked[q].empty()) continue;
         query_[q].assign(static_cast<size_t>(c_.queries[q].dims.size), A::zero());
@@ -583,6 +627,7 @@ Status Engine<A>::end_down(size_t c, Flight* f) {
         child.belief_low = smallest(child.belief);
     }
     for (const Child& k : l.children) part_[k.clique].sum.clear();
+    f->end(&spare_);
     return kOk;
 }
 
@@ -671,6 +716,7 @@ Status Engine<A>::walk(bool upward, int threads, Control* control) {
     } else {
         graph_pool().run_plan(schedule.plan(), step, &w, threads, control);
     }
+    spare_.trim();
     const int status = w.status.load();
     if (status != kOk) return static_cast<Status>(status);
     return control->stop.load() ? kCancelled : kOk;

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -72,6 +73,15 @@ class Engine {
     struct Temporary {
         std::vector<T> row;
     };
+    struct Spare {  // vectors to use again
+        std::mutex lock;
+        std::vector<std::vector<T>> list;
+        static constexpr size_t kWorthKeeping = 4096, kMostKept = size_t{512} << 20;
+
+        std::vector<T> take(int64_t size);
+        void put(std::vector<T>&& x);
+        void trim();
+    };
     struct Sum {  // what rows are added up in
         bool scalar;
         const int32_t* at;
@@ -86,11 +96,12 @@ class Engine {
         std::vector<std::vector<T>> wide, asked;
         int64_t unit = 1;  // blocks are cut between runs of so many rows
         int blocks = 1;
-        bool disjoint = false;  // blocks never add to the same entry
 
         void take(const View& v, const std::vector<T>& table);
-        void give(bool is_scalar, const int32_t* at, int64_t size, std::vector<T>* into);
-        void merge();
+        void give(Spare* spare, bool is_scalar, bool apart, const int32_t* at, int64_t size,
+                  std::vector<T>* into);
+        void merge(Spare* spare);
+        void end(Spare* spare);
     };
     struct Walk {
         Engine* engine;
@@ -123,6 +134,7 @@ class Engine {
 
     Compiled c_;
     std::vector<Part> part_;
+    Spare spare_;
     std::vector<std::vector<T>> marginal_;  // (n,) of variables with more than one value
     std::vector<std::vector<T>> query_;
     std::vector<double> shift_;  // log of what was taken out of each clique's statics

@@ -13,6 +13,8 @@ bool within(const Set& a, const Set& b) {
     return std::all_of(a.begin(), a.end(), [&](int32_t v) { return has(b, v); });
 }
 
+bool covers(const Set& a, const Set& b) { return within(b, a); }
+
 class Planner {
   public:
     Planner(const Graph& g, const Domains& d, const CliqueTree& t, const std::vector<int64_t>& soft,
@@ -105,25 +107,24 @@ class Planner {
         for (int32_t c = 0; c < m; ++c) {
             CliqueLayout& l = out_.clique[c];
             double operands = 2.0 + static_cast<double>(l.statics.size());
-            double sums = static_cast<double>(l.width) + 1.0;
-            for (const Child& k : l.children) {
-                operands += k.host < 0;
-                sums += static_cast<double>(k.host < 0 ? k.view.size : 0);
+            double sums = static_cast<double>(l.width) + 1.0;  // of which blocks need copies
+            for (Child& k : l.children) {
+                if (k.host >= 0) continue;
+                operands += 1.0;
+                k.view.apart = covers(out_.clique[k.clique].message.var, l.cut);
+                if (!k.view.apart) sums += static_cast<double>(k.view.size);
             }
+            l.up.apart = t_.parent[c] >= 0 && covers(l.message.var, l.cut);
             cost[c] = 500.0 + 0.15 * operands * l.size;
-            l.apart = 0;
-            if (l.size > kBlock) {
-                const double want = std::min(8.0, std::ceil(l.size / kBlock));
-                l.blocks_down = static_cast<int>(std::max(1.0, std::min(want, l.size / sums)));
-                double runs = 1.0, rest = 1.0;
-                for (int32_t v : l.outer) (has(l.message.var, v) ? runs : rest) *= values(v);
-                if (t_.parent[c] >= 0 && runs >= 2.0) {
-                    l.apart = static_cast<int64_t>(rest);
-                    l.blocks_up = static_cast<int>(std::min(want, runs));
-                } else {
-                    l.blocks_up = static_cast<int>(
-                        std::max(1.0, std::min(want, l.size / static_cast<double>(l.up.size + 1))));
-                }
+            l.blocks_up = l.blocks_down = 1;
+            if (!l.cut.empty()) {
+                const double want = std::min({kBlocks, std::ceil(l.size / kBlock), product(l.cut)});
+                l.unit = l.rows / static_cast<int64_t>(product(l.cut));
+                const auto blocks = [&](double copied) {
+                    return static_cast<int>(std::max(1.0, std::min(want, 0.5 * l.size / copied)));
+                };
+                l.blocks_down = blocks(sums);
+                l.blocks_up = blocks(l.up.apart ? 1.0 : static_cast<double>(l.up.size));
             }
             below[c] += cost[c];
             if (t_.parent[c] >= 0) below[t_.parent[c]] += below[c];
@@ -245,6 +246,7 @@ class Planner {
     static constexpr double kSmallClique = 256.0;  // one row
     static constexpr double kStatic = 32768.0;     // entries of factors multiplied together
     static constexpr double kBlock = 524288.0;     // entries of a clique worth a task of their own
+    static constexpr double kBlocks = 8.0;         // of one clique
     static constexpr double kTask = 40000.0;       // nanoseconds
     static constexpr size_t kManyChildren = 512;   // not compared pair by pair
 
@@ -467,10 +469,34 @@ class Planner {
         }
         l.tile = tile;
         l.width = static_cast<int64_t>(product(tile));
-        // Outermost the separator, so that what is sent up is collected place by place.
+        // Outermost the variables that most tables share: cut there, blocks seldom meet.
+        if (l.size > kBlock) {
+            while (product(l.cut) < kBlocks) {
+                int32_t best = -1;
+                double most = -1.0;
+                for (int32_t v : vars) {
+                    if (has(tile, v) || has(l.cut, v)) continue;
+                    Set more = l.cut;
+                    more.push_back(v);
+                    double shared = covers(up, more) ? product(up) : 0.0;
+                    for (const Child& k : l.children) {
+                        const Set& s = separator[k.clique];
+                        if (k.host < 0 && covers(s, more)) shared += product(s);
+                    }
+                    if (shared > most) {
+                        most = shared;
+                        best = v;
+                    }
+                }
+                if (best < 0) break;
+                l.cut.push_back(best);
+            }
+        }
+        l.outer = l.cut;
+        // Then the separator, so that what is sent up is collected place by place.
         if (t_.parent[c] >= 0) {
             for (int32_t v : l.message.var) {
-                if (!has(tile, v)) l.outer.push_back(v);
+                if (!has(tile, v) && !has(l.outer, v)) l.outer.push_back(v);
             }
         }
         for (int32_t v : vars) {

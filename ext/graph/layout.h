@@ -36,6 +36,7 @@ struct Dims {
 struct View {
     bool scalar = false;
     bool direct = true;          // the table itself serves; no spread copy
+    bool apart = false;          // blocks meet entries of their own
     int64_t size = 0;            // entries of what the rows meet
     std::vector<int32_t> at;     // (rows,) its offset for each row
     std::vector<int32_t> base;   // (size / tile,) of a spread row in the table
@@ -74,8 +75,11 @@ struct CliqueLayout {
     View up;                     // the same as rows meet it
     std::vector<int32_t> alone;  // variables in no separator: their marginals are made here
     std::vector<Alone> alone_outer;
-    int blocks_up = 1, blocks_down = 1;  // into which the rows of a large clique are cut
-    int64_t apart = 0;        // runs of so many rows send to entries of their own; 0: they do not
+    // The rows of a large clique are cut into blocks, between runs of `unit` rows: all settings of
+    // its first outer variables, `cut`, are met by one block each.
+    int blocks_up = 1, blocks_down = 1;
+    int64_t unit = 1;
+    std::vector<int32_t> cut;
     bool alone_tile = false;  // some of them are in the tile
 };
 
