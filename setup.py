@@ -104,6 +104,11 @@ def link_flags() -> list[str]:
 class BuildExt(build_ext):
     """Compiles the SIMD levels of an extension, each with its own flags, and links them in."""
 
+    def finalize_options(self) -> None:
+        """Build the extensions side by side unless told otherwise."""
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def build_extension(self, ext: Extension) -> None:
         """Compile the SIMD levels in parallel, then the extension itself."""
         source = LEVEL_SOURCES.get(ext.name)

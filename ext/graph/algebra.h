@@ -51,8 +51,8 @@ inline Wide from_log(double x) {
 }  // namespace wide
 
 // How an engine handles its numbers: T, its zero and one, times, plus, and
-//   from_log: exp(x)          scale: divides n numbers by a common factor, whose log2 it returns
-//   ratio: what a message down is made of; total: log of a number.
+//   from_log: exp(x); log_of: its inverse; share: x / total; ratio: a / b, 0 / 0 = 0
+//   scale: divides n numbers by a power of two, whose log2 it returns.
 struct Linear64 {
     using T = double;
     static constexpr bool kChecked = true;  // small numbers may be lost: see Engine::trusted
@@ -65,21 +65,7 @@ struct Linear64 {
     static T ratio(T a, T b) { return b > 0.0 ? a / b : 0.0; }
     static T from_log(double x) { return std::exp(x); }
     static double log_of(T x) { return std::log(x); }
-    static double bits(T x) { return std::log2(x); }
     static double share(T x, T total) { return x / total; }
-    // By a power of two: exact.
-    static double scale(T* x, int64_t n, T top) {
-        int e;
-        std::frexp(top, &e);
-        if (e == 0) return 0.0;
-        if (e > -1000 && e < 1000) {
-            const double f = std::ldexp(1.0, -e);
-            for (int64_t i = 0; i < n; ++i) x[i] *= f;
-        } else {
-            for (int64_t i = 0; i < n; ++i) x[i] = std::ldexp(x[i], -e);
-        }
-        return e;
-    }
 };
 
 struct LinearWide {
@@ -97,7 +83,6 @@ struct LinearWide {
         return x.m > 0.0 ? std::log(x.m) + 0.693147180559945309417 * static_cast<double>(x.e)
                          : -INFINITY;
     }
-    static double bits(T) { return 0.0; }
     static double share(T x, T total) {
         const Wide r = ratio(x, total);
         if (r.e < -1070) return 0.0;
@@ -124,7 +109,6 @@ struct Best {
     static T ratio(T a, T b) { return b > -INFINITY ? a - b : -INFINITY; }
     static T from_log(double x) { return x; }
     static double log_of(T x) { return x; }
-    static double bits(T) { return 0.0; }
     static double share(T, T) { return 0.0; }
     static double scale(T*, int64_t, T) { return 0.0; }
 };

@@ -54,8 +54,9 @@ void each(const Domains& d, const std::vector<int32_t>& var, const std::vector<i
     }
 }
 
-constexpr int64_t kPoll = 1 << 18;  // entries between two looks at the clock
-constexpr double kTrust = -900.0;   // log2 of the smallest product that is let pass
+constexpr int64_t kPoll = 1 << 18;     // entries between two looks at the clock
+constexpr double kWorthThreads = 1e6;  // nanoseconds of work that is faster on several threads
+constexpr double kTrust = -900.0;      // log2 of the smallest product that is let pass
 
 }  // namespace
 
@@ -314,15 +315,43 @@ void Engine<A>::gather(const View& v, int64_t width, const std::vector<T>& wide,
     }
 }
 
-// log2 of the smallest entry that is not zero.
+// Scales a message by a power of two, log2 of which goes to `bits`; log2 of its smallest entry that
+// is not zero goes to `low`. False when all are zero.
 template <class A>
-double Engine<A>::smallest(const std::vector<T>& x) const {
-    if (!A::kChecked) return 0.0;
-    T low = A::zero();
-    for (const T& v : x) {
-        if (!A::is_zero(v) && (A::is_zero(low) || A::less(v, low))) low = v;
+bool Engine<A>::normalise(std::vector<T>* x, double* bits, double* low) const {
+    const int64_t n = static_cast<int64_t>(x->size());
+    *low = 0.0;
+    if constexpr (std::is_same<A, Linear64>::value) {
+        double top, least;
+        graph_level().bounds(x->data(), n, &top, &least);
+        if (!(top > 0.0)) return false;
+        int e;
+        std::frexp(top, &e);
+        *low = std::log2(least) - e;
+        *bits = e;
+        // In two steps where one would leave the range.
+        const int half = e > -1000 && e < 1000 ? e : e / 2;
+        if (half != 0) graph_level().multiply(x->data(), std::ldexp(1.0, -half), n);
+        if (half != e) graph_level().multiply(x->data(), std::ldexp(1.0, half - e), n);
+        return true;
+    } else {
+        T top = A::zero();
+        for (const T& v : *x) {
+            if (A::less(top, v)) top = v;
+        }
+        if (A::is_zero(top)) return false;
+        *bits = A::scale(x->data(), n, top);
+        return true;
     }
-    return A::is_zero(low) ? 0.0 : A::bits(low);
+}
+
+template <class A>
+void Engine<A>::divide(std::vector<T>* x, const std::vector<T>& by) const {
+    if constexpr (std::is_same<A, Linear64>::value) {
+        graph_level().divide(x->data(), by.data(), static_cast<int64_t>(by.size()));
+    } else {
+        for (size_t i = 0; i < by.size(); ++i) (*x)[i] = A::ratio((*x)[i], by[i]);
+    }
 }
 
 template <class A>
@@ -513,13 +542,9 @@ Status Engine<A>::end_up(size_t c, Flight* f) {
         message.assign(static_cast<size_t>(l.message.size), A::zero());
         gather(l.up, l.width, f->wide_up, &message);
     }
-    T top = A::zero();
-    for (const T& x : message) {
-        if (A::less(top, x)) top = x;
-    }
-    if (A::is_zero(top)) return kInfeasible;
-    p.scale += A::scale(message.data(), l.message.size, top);
-    p.message_low = smallest(message);
+    double bits = 0.0;
+    if (!normalise(&message, &bits, &p.message_low)) return kInfeasible;
+    p.scale += bits;
     p.sent = true;
     f->end(&spare_);
     return kOk;
@@ -617,14 +642,11 @@ Status Engine<A>::end_down(size_t c, Flight* f) {
         for (int32_t v : d.var) {
             if (c_.l.seen_in[v] == k.clique) read_marginal(v, d, child.belief.data());
         }
-        T top = A::zero();
-        for (size_t e = 0; e < child.belief.size(); ++e) {
-            child.belief[e] = A::ratio(child.belief[e], child.message[e]);
-            if (A::less(top, child.belief[e])) top = child.belief[e];
+        divide(&child.belief, child.message);
+        double bits = 0.0;
+        if (!normalise(&child.belief, &bits, &child.belief_low)) {
+            return A::kChecked ? kWiden : kInfeasible;
         }
-        if (A::is_zero(top)) return A::kChecked ? kWiden : kInfeasible;
-        A::scale(child.belief.data(), d.size, top);
-        child.belief_low = smallest(child.belief);
     }
     for (const Child& k : l.children) part_[k.clique].sum.clear();
     f->end(&spare_);
@@ -707,7 +729,7 @@ Status Engine<A>::walk(bool upward, int threads, Control* control) {
     Walk w{this, &schedule, upward, control, {}, {}, {}};
     w.tmp.resize(static_cast<size_t>(std::max(threads, 1)));
     w.flight.resize(part_.size());
-    if (threads == 1 || schedule.kind.size() < 2) {
+    if (threads == 1 || schedule.nanoseconds < kWorthThreads) {
         for (size_t t = 0; t < schedule.kind.size(); ++t) {
             step(&w, static_cast<int64_t>(t), 0);
             if (control->poll && control->poll(control->arg)) control->stop.store(1);

@@ -126,7 +126,8 @@ class Engine {
                 std::vector<T>* wide) const;
     void gather(const View& v, int64_t width, const std::vector<T>& wide,
                 std::vector<T>* table) const;
-    double smallest(const std::vector<T>& x) const;
+    bool normalise(std::vector<T>* x, double* bits, double* low) const;
+    void divide(std::vector<T>* x, const std::vector<T>& by) const;
     // As the parent's rows meet it.
     const std::vector<T>& seen(const Child& k) const;
     void read_marginal(int32_t v, const Dims& d, const T* table);

@@ -36,6 +36,11 @@ struct GraphLevel {
     // table[base[i] + inner[t]] += wide[i, t] in the algebra
     void (*gather)(int algebra, const double* wide, const int32_t* base, int64_t n,
                    const int32_t* inner, int64_t width, double* table);
+    // Of n numbers >= 0: the largest, and the smallest that is not zero (0 when all are).
+    void (*bounds)(const double* x, int64_t n, double* top, double* low);
+    // x = x / by, 0 where either is 0.
+    void (*divide)(double* x, const double* by, int64_t n);
+    void (*multiply)(double* x, double by, int64_t n);
 };
 
 const GraphLevel* graph_level_scalar();

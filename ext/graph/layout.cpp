@@ -147,6 +147,7 @@ class Planner {
                 s.first.push_back(first);
                 s.last.push_back(last);
                 s.cost.push_back(ns);
+                s.nanoseconds += ns;
                 return static_cast<int64_t>(s.kind.size()) - 1;
             };
             for (int32_t i = 0; i < m; ++i) {

@@ -90,6 +90,7 @@ struct Schedule {
     std::vector<int64_t> first, last;  // kWhole: cliques order[first..last); else clique, block
     std::vector<int32_t> order;
     std::vector<double> cost;  // nanoseconds, estimated
+    double nanoseconds = 0.0;  // of all
     std::vector<int32_t> waits;
     std::vector<int64_t> succ_ptr, succ;
 

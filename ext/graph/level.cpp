@@ -1,4 +1,6 @@
 // Compiled once per SIMD level: see setup.py.
+#include <cstring>
+
 #include "graph/rows.h"
 #include "simd/vec.h"
 
@@ -52,7 +54,35 @@ void gather(int algebra, const double* wide, const int32_t* base, int64_t n, con
     gather_rows<SumProduct>(wide, base, n, inner, width, table);
 }
 
-const vs::GraphLevel kLevel = {rows_of, spread, gather};
+// Non-negative doubles are ordered as their bits are; 0 - 1 is the largest unsigned number.
+void bounds(const double* x, int64_t n, double* top, double* low) {
+    uint64_t high = 0, least = ~uint64_t{0};
+    for (int64_t i = 0; i < n; ++i) {
+        uint64_t u;
+        std::memcpy(&u, x + i, 8);
+        high = u > high ? u : high;
+        least = u - 1 < least ? u - 1 : least;
+    }
+    ++least;
+    std::memcpy(top, &high, 8);
+    std::memcpy(low, &least, 8);
+}
+
+void divide(double* x, const double* by, int64_t n) {
+    using V = Vec<double>;
+    int64_t i = 0;
+    for (; i + V::N <= n; i += V::N) {
+        const V a = V::load(x + i), b = V::load(by + i);
+        V::where_positive(a, b, a / b).store(x + i);
+    }
+    for (; i < n; ++i) x[i] = x[i] > 0.0 && by[i] > 0.0 ? x[i] / by[i] : 0.0;
+}
+
+void multiply(double* x, double by, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) x[i] *= by;
+}
+
+const vs::GraphLevel kLevel = {rows_of, spread, gather, bounds, divide, multiply};
 
 }  // namespace
 }  // namespace VS_NS
