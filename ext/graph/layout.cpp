@@ -104,6 +104,7 @@ class Planner {
     void schedule() {
         const int32_t m = static_cast<int32_t>(out_.clique.size());
         std::vector<double> cost(static_cast<size_t>(m)), below(static_cast<size_t>(m));
+        double copies = 0.0;  // entries that the blocks of one clique add up in
         for (int32_t c = 0; c < m; ++c) {
             CliqueLayout& l = out_.clique[c];
             double operands = 2.0 + static_cast<double>(l.statics.size());
@@ -125,10 +126,13 @@ class Planner {
                 };
                 l.blocks_down = blocks(sums);
                 l.blocks_up = blocks(l.up.apart ? 1.0 : static_cast<double>(l.up.size));
+                const double up = l.up.apart ? 0.0 : static_cast<double>(l.up.size);
+                copies = std::max({copies, (l.blocks_down - 1) * sums, (l.blocks_up - 1) * up});
             }
             below[c] += cost[c];
             if (t_.parent[c] >= 0) below[t_.parent[c]] += below[c];
         }
+        out_.bytes += 8.0 * copies;
         // A task is a subtree that costs little, or one clique.
         std::vector<int32_t> group(static_cast<size_t>(m));  // its top clique
         for (int32_t c = m; c-- > 0;) {
