@@ -160,7 +160,7 @@ numpy_api = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
 extensions = [
     Extension(
         "valuesparse._pool",
-        ["ext/pool.pyx", "ext/pool/pool.cpp"],
+        ["ext/pool.pyx", "ext/pool/pool.cpp", "ext/pool/rooms.cpp"],
         define_macros=numpy_api,
         **shared,
     ),

@@ -1,6 +1,7 @@
 # cython: freethreading_compatible=True
 """The thread pool: its size, and the capsule through which other modules reach it."""
 
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int32_t, int64_t
 
@@ -10,6 +11,15 @@ import numpy as np
 cdef extern from "kernels/problem.h" namespace "vs" nogil:
     cdef cppclass Control:
         Control()
+
+
+cdef extern from "pool/rooms.h" namespace "vs" nogil:
+    cdef cppclass Room:
+        void* data
+        int64_t bytes
+    Room take_room(int64_t)
+    void c_give_back "vs::give_back"(Room)
+    int64_t rooms_waiting()
 
 
 cdef extern from "pool/pool.h" namespace "vs" nogil:
@@ -78,3 +88,28 @@ def run_schedule(const int32_t[::1] waits, const int64_t[::1] succ_ptr, const in
         c_run_plan(plan, _call, <void*>tasks, threads, &control)
     if tasks.error is not None:
         raise tasks.error
+
+
+cdef class Memory:
+    """Room for a large array, not cleared; it waits for the next when nobody holds it any more."""
+
+    cdef Room room
+    cdef Py_ssize_t size
+
+    def __cinit__(self, Py_ssize_t size):
+        self.room = take_room(size)
+        self.size = size
+        if self.room.data == NULL:
+            raise MemoryError(f"no room for {size} bytes")
+
+    def __dealloc__(self):
+        if self.room.data != NULL:
+            c_give_back(self.room)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.room.data, self.size, 0, flags)
+
+
+def memory_waiting():
+    """Bytes of results that nobody holds, kept for the next."""
+    return rooms_waiting()

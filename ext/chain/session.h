@@ -25,11 +25,13 @@ class Session {
     Scratch packing;
     bool in_use = false;
 
+    // What waits for the next call: 256 MiB of the caller's, as much of all workers' together.
     void release() {
-        constexpr int64_t kKeep = int64_t{64} << 20;
+        constexpr int64_t kKeep = int64_t{256} << 20, kLeast = int64_t{16} << 20;
+        const int64_t each = count_ > 0 && kKeep / count_ > kLeast ? kKeep / count_ : kLeast;
         for (int i = 0; i < count_; ++i) {
-            keep_[i].release(kKeep);
-            temporary_[i].release(kKeep);
+            keep_[i].release(each);
+            temporary_[i].release(each);
         }
         packing.release(kKeep);
     }

@@ -144,7 +144,22 @@ struct Linear {
         *scale += ex;
         return ex > kLowest;
     }
-    void prefetch(int64_t i) const { row_prefetch(in.unary + i * K, K); }
+    // out = psi * out, in two steps as well: the first returns the largest entry, the second
+    // scales; false as absorb.
+    VS_INLINE T enter_in_place(const Seen& s, T* out) const {
+        if (s.plain) return row_exp_into<T, true>(s.x, K, s.top, out);
+        if (s.any) return row_exp_into<T, false>(s.x, K, s.top, out);
+        clear(out);
+        return T(0);
+    }
+    VS_INLINE bool settle(const Seen& s, T top, T* out, double* scale) const {
+        const int ex =
+            s.plain ? row_settle<T, true>(K, top, out) : row_settle<T, false>(K, top, out);
+        *scale += ex;
+        return ex > kLowest;
+    }
+    VS_INLINE void multiply(T* out, const T* y) const { row_times(out, y, K); }
+    VS_INLINE void prefetch(int64_t i) const { row_prefetch(in.unary + i * K, K); }
     void ones(T* y) const {
         for (int k = 0; k < Kp; ++k) y[k] = T(1);
     }
@@ -242,9 +257,11 @@ struct Linear {
     // out = a without its factor u (0 where u is 0), scaled where it is large or small; false when
     // it cannot be.
     VS_INLINE bool quotient(const T* a, const T* u, bool plain, T* out) const {
-        const T top = plain ? row_quotient<T, true, false>(a, u, K, T(1), out)
-                            : row_quotient<T, false, false>(a, u, K, T(1), out);
-        if (sizeof(T) == 8 && top < T(1e15) && top > T(1e-15)) return true;
+        using V = Vec<T>;
+        const V high = plain ? row_quotient<T, true, false>(a, u, K, T(1), out)
+                             : row_quotient<T, false, false>(a, u, K, T(1), out);
+        if (sizeof(T) == 8 && !high.ge(V::set1(T(1e15))) && high.ge(V::set1(T(1e-15)))) return true;
+        const T top = high.hmax();
         constexpr int most = sizeof(T) == 8 ? 1000 : 120;
         const int ex = exponent_of(top);
         if (!(ex > -most && ex < most)) return false;
@@ -263,19 +280,23 @@ struct Linear {
         return overlap(a, b, c) ? vs::kWiden : vs::kInfeasible;
     }
     // p = product / mass. The largest p is peak(r) afterwards.
+    template <bool STREAM = false>
     VS_INLINE vs::Status divide(const Product<T>& r, const T* product, In* p, double* mass,
                                 double* leak) const {
         *mass = static_cast<double>(r.sum);
         const T inverse = T(1) / r.sum;
         if (!trusted(r, inverse, leak)) return vs::kWiden;
-        normalise(product, inverse, p);
+        normalise<STREAM>(product, inverse, p);
         return vs::kOk;
     }
     static double peak(const Product<T>& r) {
         return static_cast<double>(static_cast<In>(r.max * (T(1) / r.sum)));
     }
+    template <bool STREAM>
     VS_INLINE void normalise(const T* x, T factor, In* p) const {  // p = x * factor
-        if (sizeof(T) == sizeof(In)) return row_scale_out(x, K, factor, reinterpret_cast<T*>(p));
+        if (sizeof(T) == sizeof(In)) {
+            return row_scale_out<T, STREAM>(x, K, factor, reinterpret_cast<T*>(p));
+        }
         for (int k = 0; k < K; ++k) p[k] = static_cast<In>(x[k] * factor);
     }
     bool overlap(const T* a, const T* b, const T* c) const {  // some label alive in all
@@ -436,6 +457,9 @@ struct Log {
                double* scale) const {
         return absorb(psi, false, y, normalise, out, scale);
     }
+    double enter_in_place(const Seen&, double*) const { return 0.0; }
+    bool settle(const Seen&, double, double*, double*) const { return false; }
+    void multiply(double*, const double*) const {}
     void prefetch(int64_t) const {}
     void ones(double* y) const {
         for (int k = 0; k < Kp; ++k) y[k] = 0.0;
@@ -533,6 +557,7 @@ struct Log {
                        const double*) const {
         return r.sum > nothing() ? vs::kOk : vs::kInfeasible;
     }
+    template <bool STREAM = false>
     vs::Status divide(const Product<double>& r, const double* product, In* p, double* mass,
                       double*) const {
         *mass = r.sum;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "simd/math.h"
 
@@ -209,6 +210,42 @@ VS_INLINE int row_exp_absorb(const T* x, int K, T shift, const T* y, T* psi, T* 
     return SCALED ? row_absorb_by<T, PLAIN>(psi, y, K, top.hmax(), out) : 0;
 }
 
+// out = exp(x - shift) * out; returns the largest. A reachable entry is no zero.
+template <class T, bool PLAIN>
+VS_INLINE T row_exp_into(const T* x, int K, T shift, T* out) {
+    using V = Vec<T>;
+    const V s = V::set1(shift), least = V::set1(std::numeric_limits<T>::min());
+    V top = V::set1(T(0));
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        const V e = exp_scores<T, PLAIN, whole.value>(x + k, m, shift, s), b = V::load(out + k);
+        V z = e * b;
+        if (!PLAIN) z = V::where_positive(e, b, V::max(z, least));
+        top = V::max(top, z);
+        z.store(out + k);
+    });
+    return top.hmax();
+}
+// Scales that by a power of two, as row_absorb_scaled does; returns the exponent taken out.
+template <class T, bool PLAIN>
+VS_INLINE int row_settle(int K, T top, T* out) {
+    using V = Vec<T>;
+    const V floor = V::set1(Floor<T>::kMessage);
+    const int ex = top > T(0) ? exponent_of(top) : 0;
+    const V scale = V::set1(power_of_two(-ex, T(0)));
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        const V z = V::load(out + k);
+        floored<T, PLAIN, whole.value>(z, z, z * scale, floor, m).store(out + k);
+    });
+    return ex;
+}
+
+// out = out * y.
+template <class T>
+VS_INLINE void row_times(T* out, const T* y, int K) {
+    using V = Vec<T>;
+    for (int k = 0; k < K; k += V::N) (V::load(out + k) * V::load(y + k)).store(out + k);
+}
+
 // p = a * b, with sums and maximum; p goes to a caller's row of K.
 template <class T>
 struct Product {
@@ -263,20 +300,25 @@ VS_INLINE Product<T> row_product_absorb(const T* a, const T* b, const T* psi, in
     return {s.hsum(), T(0), sizeof(T) == 4 ? sa.hsum() : T(0), sizeof(T) == 4 ? sb.hsum() : T(0)};
 }
 
-// out = p * factor; out is a caller's row of K, written once.
-template <class T>
+// out = p * factor; out is a caller's row of K, written once. STREAM: whole vectors, past the
+// caches.
+template <class T, bool STREAM = false>
 VS_INLINE void row_scale_out(const T* p, int K, T factor, T* out) {
     using V = Vec<T>;
     const V f = V::set1(factor);
     int k = 0;
+    if (STREAM) {
+        for (; k < K; k += V::N) (V::load(p + k) * f).stream(out + k);
+        return;
+    }
     for (; k + V::N <= K; k += V::N) (V::load(p + k) * f).store(out + k);
     if (k < K) (V::load(p + k) * f).store_part(out + k, K - k);
 }
 
 // out = a / u where u > 0, else 0: what is left of a product when one factor is taken back out.
-// Returns the largest entry. SCALED: multiplied by 2^-e, e the exponent of `top`.
+// Returns the largest entries. SCALED: multiplied by 2^-e, e the exponent of `top`.
 template <class T, bool PLAIN, bool SCALED>
-VS_INLINE T row_quotient(const T* a, const T* u, int K, T top, T* out) {
+VS_INLINE Vec<T> row_quotient(const T* a, const T* u, int K, T top, T* out) {
     using V = Vec<T>;
     const V scale = V::set1(SCALED ? power_of_two(-exponent_of(top), T(0)) : T(1));
     V high = V::set1(T(0));
@@ -292,7 +334,7 @@ VS_INLINE T row_quotient(const T* a, const T* u, int K, T top, T* out) {
         high = V::max(high, q);
         q.store(out + k);
     });
-    return high.hmax();
+    return high;
 }
 
 // Is an entry of a scaled product held at the floor (see row_absorb)?

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "kernels/large_pages.h"
+
 namespace vs {
 
 Scratch::Scratch() = default;
@@ -58,12 +60,13 @@ void Scratch::release(int64_t keep) {
 bool Scratch::grow(int64_t bytes) {
     if (n_blocks_ == kMaxBlocks) return !(failed = true);
     int64_t size = n_blocks_ > 0 ? 2 * blocks_[n_blocks_ - 1].size : (int64_t{1} << 18);
-    if (size > (int64_t{1} << 28)) size = int64_t{1} << 28;
+    if (size > (int64_t{1} << 26)) size = int64_t{1} << 26;
     if (size < bytes) size = bytes;
     char* raw = static_cast<char*>(std::malloc(static_cast<size_t>(size) + 64));
     if (raw == nullptr) return !(failed = true);
     char* data = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(raw) + 63) &
                                          ~static_cast<uintptr_t>(63));
+    prefer_large_pages(data, size);
     blocks_[n_blocks_] = {raw, data, size, 0};
     current_ = n_blocks_++;
     return true;

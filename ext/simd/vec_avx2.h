@@ -9,6 +9,9 @@ constexpr int kTileUnits = 6;
 constexpr int kTileUnitsOne = 6;
 constexpr int kMaxRows = 2;
 
+// After the last stream() of a task: what it wrote is seen by whoever waits for the task.
+VS_INLINE void stream_fence() { _mm_sfence(); }
+
 template <class T>
 struct Vec;
 
@@ -28,6 +31,8 @@ struct Vec<double> {
                                  _mm256_castsi256_pd(k))};
     }
     VS_INLINE void store(double* p) const { _mm256_storeu_pd(p, v); }
+    // Past the caches; p on a vector's boundary.
+    VS_INLINE void stream(double* p) const { _mm256_stream_pd(p, v); }
     VS_INLINE void store_part(double* p, int m) const { _mm256_maskstore_pd(p, mask(m), v); }
     // 0 beyond m lanes.
     VS_INLINE Vec first(int m) const { return {_mm256_and_pd(_mm256_castsi256_pd(mask(m)), v)}; }
@@ -91,6 +96,8 @@ struct Vec<float> {
                                  _mm256_castsi256_ps(k))};
     }
     VS_INLINE void store(float* p) const { _mm256_storeu_ps(p, v); }
+    // Past the caches; p on a vector's boundary.
+    VS_INLINE void stream(float* p) const { _mm256_stream_ps(p, v); }
     VS_INLINE void store_part(float* p, int m) const { _mm256_maskstore_ps(p, mask(m), v); }
     VS_INLINE Vec first(int m) const { return {_mm256_and_ps(_mm256_castsi256_ps(mask(m)), v)}; }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.v, b.v)}; }

@@ -9,6 +9,9 @@ constexpr int kTileUnits = 6;     // accumulator columns of a tile when there ar
 constexpr int kTileUnitsOne = 7;  // ... when one tile holds all columns
 constexpr int kMaxRows = 4;
 
+// After the last stream() of a task: what it wrote is seen by whoever waits for the task.
+VS_INLINE void stream_fence() { _mm_sfence(); }
+
 template <class T>
 struct Vec;
 template <class T>
@@ -25,6 +28,8 @@ struct Vec<double> {
         return {_mm512_mask_loadu_pd(_mm512_set1_pd(fill), mask(m), p)};
     }
     VS_INLINE void store(double* p) const { _mm512_storeu_pd(p, v); }
+    // Past the caches; p on a vector's boundary.
+    VS_INLINE void stream(double* p) const { _mm512_stream_pd(p, v); }
     VS_INLINE void store_part(double* p, int m) const { _mm512_mask_storeu_pd(p, mask(m), v); }
     // 0 beyond m lanes.
     VS_INLINE Vec first(int m) const { return {_mm512_maskz_mov_pd(mask(m), v)}; }
@@ -72,6 +77,8 @@ struct Vec<float> {
         return {_mm512_mask_loadu_ps(_mm512_set1_ps(fill), mask(m), p)};
     }
     VS_INLINE void store(float* p) const { _mm512_storeu_ps(p, v); }
+    // Past the caches; p on a vector's boundary.
+    VS_INLINE void stream(float* p) const { _mm512_stream_ps(p, v); }
     VS_INLINE void store_part(float* p, int m) const { _mm512_mask_storeu_ps(p, mask(m), v); }
     VS_INLINE Vec first(int m) const { return {_mm512_maskz_mov_ps(mask(m), v)}; }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }

@@ -9,6 +9,9 @@ constexpr int kTileUnits = 6;
 constexpr int kTileUnitsOne = 6;
 constexpr int kMaxRows = 4;
 
+// After the last stream() of a task: what it wrote is seen by whoever waits for the task.
+VS_INLINE void stream_fence() {}
+
 template <class T>
 struct Vec;
 
@@ -23,6 +26,7 @@ struct Vec<double> {
         return m >= 2 ? load(p) : Vec{vsetq_lane_f64(p[0], vdupq_n_f64(fill), 0)};
     }
     VS_INLINE void store(double* p) const { vst1q_f64(p, v); }
+    VS_INLINE void stream(double* p) const { store(p); }
     VS_INLINE void store_part(double* p, int m) const {
         if (m >= 2) {
             store(p);
@@ -79,6 +83,7 @@ struct Vec<float> {
         return load(t);
     }
     VS_INLINE void store(float* p) const { vst1q_f32(p, v); }
+    VS_INLINE void stream(float* p) const { store(p); }
     VS_INLINE void store_part(float* p, int m) const {
         if (m >= 4) return store(p);
         float t[4];

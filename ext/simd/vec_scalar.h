@@ -9,6 +9,9 @@ constexpr int kTileUnits = 8;
 constexpr int kTileUnitsOne = 8;
 constexpr int kMaxRows = 2;
 
+// After the last stream() of a task: what it wrote is seen by whoever waits for the task.
+VS_INLINE void stream_fence() {}
+
 template <class T>
 struct Vec {
     static constexpr int N = 1;
@@ -18,6 +21,7 @@ struct Vec {
     static VS_INLINE Vec load(const T* p) { return {*p}; }
     static VS_INLINE Vec load_part(const T* p, int, T) { return {*p}; }
     VS_INLINE void store(T* p) const { *p = v; }
+    VS_INLINE void stream(T* p) const { store(p); }
     VS_INLINE void store_part(T* p, int) const { *p = v; }
     VS_INLINE Vec first(int) const { return *this; }
     friend VS_INLINE Vec operator+(Vec a, Vec b) { return {a.v + b.v}; }

@@ -9,6 +9,9 @@ constexpr int kTileUnits = 6;
 constexpr int kTileUnitsOne = 6;
 constexpr int kMaxRows = 2;
 
+// After the last stream() of a task: what it wrote is seen by whoever waits for the task.
+VS_INLINE void stream_fence() { _mm_sfence(); }
+
 template <class T>
 struct Vec;
 
@@ -23,6 +26,8 @@ struct Vec<double> {
         return m >= 2 ? load(p) : Vec{_mm_set_pd(fill, p[0])};
     }
     VS_INLINE void store(double* p) const { _mm_storeu_pd(p, v); }
+    // Past the caches; p on a vector's boundary.
+    VS_INLINE void stream(double* p) const { _mm_stream_pd(p, v); }
     VS_INLINE void store_part(double* p, int m) const {
         if (m >= 2) {
             store(p);
@@ -81,6 +86,8 @@ struct Vec<float> {
         return load(t);
     }
     VS_INLINE void store(float* p) const { _mm_storeu_ps(p, v); }
+    // Past the caches; p on a vector's boundary.
+    VS_INLINE void stream(float* p) const { _mm_stream_ps(p, v); }
     VS_INLINE void store_part(float* p, int m) const {
         if (m >= 4) return store(p);
         float t[4];

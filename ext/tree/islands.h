@@ -172,7 +172,6 @@ class TreeIslands {
                 const int64_t q = lo + r;
                 if (q - kAhead >= begin_) {
                     fetch(t_.node[q - kAhead]);
-                    if (!kept_) row_prefetch_alone(output(q - kAhead), w_.K, true);
                 }
                 blank(q);
                 s_.shift[q] = seen[r].shift();
@@ -183,7 +182,6 @@ class TreeIslands {
                 if (!(sum[r] > 0.0) && w_.wanted(q))
                     s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
                 if (!know(q, seen[r].plain, alpha(q), sum[r])) return false;
-                if (!kept_) copy(alpha(q), output(q));
                 if (t_.parent[q] < 0) continue;
                 if (island(q)) {
                     s_.u[q] = upward_row(q);
@@ -217,7 +215,6 @@ class TreeIslands {
             int c = 0;
             for (int64_t q = lo; q < hi; ++q) {
                 if (q + kAhead < end_) row_prefetch_alone(output(q + kAhead), w_.K, true);
-                if (!kept_) copy(output(q), alpha(q));
                 const int64_t p = t_.parent[q];
                 if (p < 0) {
                     s_.y[q] = w_.ones;
@@ -428,16 +425,8 @@ class TreeIslands {
         b_ = b;
         begin_ = t_.begin[b];
         end_ = t_.begin[b + 1];
-        kept_ = w_.pass.alpha != nullptr;
-        if (kept_) {
-            alpha_ = static_cast<T*>(w_.pass.alpha) + begin_ * Kp_;
-        } else {
-            alpha_ = w_.scratch.template array<T>((end_ - begin_) * Kp_);
-            if (!alpha_) return false;
-        }
-        if (Kp_ != w_.K && (fresh || !kept_)) {
-            for (int64_t q = begin_; q < end_; ++q) w_.clear_pads(alpha(q));
-        }
+        alpha_ = static_cast<T*>(w_.pass.alpha) + begin_ * Kp_;
+        for (int64_t q = begin_; q < end_ && fresh && Kp_ != w_.K; ++q) w_.clear_pads(alpha(q));
         return true;
     }
     bool fail() {
@@ -445,19 +434,12 @@ class TreeIslands {
         return false;
     }
     T* alpha(int64_t s) const { return alpha_ + (s - begin_) * Kp_; }
-    void fetch(int64_t node) const {
+    VS_INLINE void fetch(int64_t node) const {
         row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
                            false);
     }
     In* output(int64_t s) const {
         return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
-    }
-    // As in TreeBlock.
-    template <class From, class To>
-    void copy(const From* from, To* to) const {
-        if constexpr (sizeof(From) == sizeof(To)) {
-            row_scale_out(reinterpret_cast<const T*>(from), w_.K, T(1), reinterpret_cast<T*>(to));
-        }
     }
     bool alive_tree(int64_t q) const {
         return w_.wanted(q) && s_.tree_status[t_.tree[q]].load(std::memory_order_relaxed) == 0;
@@ -725,7 +707,6 @@ class TreeIslands {
     vs::IslandState& s_;
     vs::Scratch& keep_;
     int Kp_;
-    bool kept_ = false;
     T* alpha_ = nullptr;
     int64_t b_ = 0, begin_ = 0, end_ = 0, full_ = 0, sparse_ = 0;
     double wide_scale_ = 0.0;

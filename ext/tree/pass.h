@@ -11,8 +11,10 @@
 // type: what they would have added to any marginal below c is u_c(l) times what was lost, which is
 // what was lost of the belief.
 //
-// Small models keep what the way up has found. For others that would be one more array to write and
-// to read, row by row from anywhere: the way down makes it again, block by block, in cache.
+// What the way up has found waits in the order of slots, one row a node; the way down makes the
+// messages again from it, block by block, in cache, unless the model is small. Where tables forbid
+// nothing, children multiply what they say into their parent's row as soon as they have said it:
+// so many of them that the product cannot leave the range of the type, whatever they say.
 //
 // Messages of consecutive slots are computed together as long as none waits for another. Bits do
 // not depend on that (tile.h), nor on who works on which block.
@@ -237,38 +239,42 @@ class TreeBlock {
           b_(block),
           begin_(bench.t.begin[block]),
           end_(bench.t.begin[block + 1]),
-          Kp_(bench.Kp) {}
+          Kp_(bench.Kp),
+          streams_(streams(bench.pass)) {}
+
+    // Rows of a large result go past the caches where they are whole lines of them.
+    static bool streams(const vs::TreePass& p) {
+        constexpr int64_t kLine = 64, kLarge = int64_t{16} << 20;
+        const int64_t row = p.n_labels * static_cast<int64_t>(sizeof(In));
+        return row % kLine == 0 && reinterpret_cast<uintptr_t>(p.marginals) % kLine == 0 &&
+               row * p.t.n >= kLarge;
+    }
 
     bool open(bool upward) {
         if (!w_.ok) return false;
-        kept_ = w_.pass.alpha != nullptr;
-        if (kept_) {
-            alpha_ = static_cast<T*>(w_.pass.alpha) + begin_ * Kp_;
-            up_ = static_cast<T*>(w_.pass.up) + begin_ * Kp_;
-        } else {
-            alpha_ = w_.scratch.template array<T>(2 * (end_ - begin_) * Kp_);
-            if (!alpha_) return false;
-            up_ = alpha_ + (end_ - begin_) * Kp_;
-        }
+        const int64_t n = end_ - begin_;
+        alpha_ = static_cast<T*>(w_.pass.alpha) + begin_ * Kp_;
+        up_ = w_.pass.up ? static_cast<T*>(w_.pass.up) + begin_ * Kp_
+                         : w_.scratch.template array<T>(n * Kp_);
+        if (!up_) return false;
         // Rows of earlier calls may have left anything in the pads.
-        for (int64_t s = begin_; s < end_ && Kp_ != w_.K && (upward || !kept_); ++s) {
-            w_.clear_pads(alpha(s));
-            w_.clear_pads(up(s));
+        for (int64_t s = begin_; s < end_ && Kp_ != w_.K; ++s) {
+            if (upward) w_.clear_pads(alpha(s));
+            if (upward || !w_.pass.up) w_.clear_pads(up(s));
         }
         return true;
     }
 
-    // Upward pass; false when it was cancelled. `again`: only for what the downward pass needs of
-    // it.
-    bool upward(bool again) {
-        again_ = again;
-        int64_t below = t_.below_ptr[b_ + 1];  // one past the block that hangs lowest
-        int64_t s[Bench::kBatch];
-        const T* x[Bench::kBatch];
-        T* y[Bench::kBatch];
+    // Upward pass; false when it was cancelled.
+    bool upward() {
+        below_ = t_.below_ptr[b_ + 1];
         typename D::Seen seen[Bench::kBatch];
+        T top[Bench::kBatch];
         const bool root = t_.above[b_] < 0;
-        const int64_t silent = root ? begin_ + t_.tops[b_] : begin_;  // say nothing
+        const int64_t tops = begin_ + t_.tops[b_];
+        const int64_t silent = root ? tops : begin_;  // say nothing
+        const bool together = w_.pass.together > 0;
+        for (int64_t q = begin_; q < end_ && together; ++q) d_.ones(alpha(q));
         for (int64_t hi = end_, lo; hi > begin_; hi = lo) {
             for (lo = hi - 1; lo > begin_ && hi - lo < Bench::kBatch; --lo) {
                 const int64_t kid = t_.kids[lo - 1];
@@ -277,26 +283,35 @@ class TreeBlock {
             const int m = static_cast<int>(hi - lo);
             if (!w_.ticker.go_on(m)) return false;
             for (int r = 0; r < m; ++r) {
-                seen[r] = d_.look(t_.node[lo + r], false, false, alpha(lo + r));
+                T* room = together ? w_.x + r * Kp_ : alpha(lo + r);
+                seen[r] = d_.look(t_.node[lo + r], false, false, room);
+            }
+            const auto multiplied = [&](int64_t q) {
+                return together && t_.kids_end[q] - t_.kids[q] <= w_.pass.together && !t_.hangs[q];
+            };
+            for (int r = m; r-- > 0;) {
+                const int64_t q = lo + r;
+                // One row at a time: more than the core can wait for would stop it.
+                if (q - kAhead >= begin_) fetch(t_.node[q - kAhead]);
+                if (multiplied(q)) {
+                    top[r] = d_.enter_in_place(seen[r], alpha(q));
+                } else {
+                    know(q, seen[r]);
+                }
             }
             for (int r = m; r-- > 0;) {
                 const int64_t q = lo + r;
-                // A few rows at a time: more than the core can wait for would stop it.
-                if (q - kAhead >= begin_) {
-                    fetch(t_.node[q - kAhead]);
-                    if (again) row_prefetch_alone(output(q - kAhead), w_.K, true);
+                vs::Account& a = w_.account(b_, q);
+                add(a, seen[r].shift());
+                if (multiplied(q) && !d_.settle(seen[r], top[r], alpha(q), &a.scale)) {
+                    Bench::note(a, vs::kWiden);
                 }
-                know(q, seen[r], &below);
             }
-            int c = 0;
-            for (int64_t q = lo < silent ? silent : lo; q < hi; ++q) {
-                s[c] = q;
-                x[c] = alpha(q);
-                y[c++] = up(q);
+            speak(lo < silent ? silent : lo, hi);
+            for (int64_t q = lo < tops ? tops : lo; q < hi && together; ++q) {
+                d_.multiply(alpha(t_.parent[q]), up(q));
             }
-            if (c > 0) w_.send(s, c, true, x, y);
         }
-        if (again) return true;
         if (w_.pass.kept_alpha) {
             std::memcpy(static_cast<T*>(w_.pass.kept_alpha) + begin_ * Kp_, alpha_,
                         sizeof(T) * static_cast<size_t>((end_ - begin_) * Kp_));
@@ -321,6 +336,11 @@ class TreeBlock {
         Product<T> product[Bench::kBatch];
         const T* const above =
             root ? nullptr : static_cast<const T*>(w_.pass.block_down) + b_ * Kp_;
+        for (int64_t lo = root ? tops : begin_, hi; lo < end_ && !w_.pass.up; lo = hi) {
+            hi = lo + Bench::kBatch < end_ ? lo + Bench::kBatch : end_;
+            if (!w_.ticker.go_on(hi - lo)) return false;
+            speak(lo, hi);
+        }
         for (int64_t lo = begin_, hi; lo < end_; lo = hi) {
             for (hi = lo + 1; hi < end_ && hi - lo < Bench::kBatch; ++hi) {
                 if (hi == tops && root) break;  // what roots hear is made, not sent
@@ -331,7 +351,9 @@ class TreeBlock {
             const bool silent = root && lo < tops;
             for (int r = 0; r < m; ++r) {
                 const int64_t q = lo + r;
-                if (kept_ && q + kAhead < end_) row_prefetch_alone(output(q + kAhead), w_.K, true);
+                if (!streams_ && q + kAhead < end_) {
+                    row_prefetch_alone(output(q + kAhead), w_.K, true);
+                }
                 s[r] = q;
                 x[r] = w_.x + r * Kp_;
                 y[r] = w_.y + r * Kp_;
@@ -357,37 +379,49 @@ class TreeBlock {
             std::memcpy(static_cast<T*>(w_.pass.block_down) + c * Kp_, alpha(t_.above[c]),
                         sizeof(T) * static_cast<size_t>(Kp_));
         }
+        if (streams_) stream_fence();
         return true;
     }
 
   private:
-    static constexpr int64_t kAhead = 16;  // rows between a prefetch and its use
+    static constexpr int64_t kAhead = 32;  // rows between a prefetch and its use
 
     T* alpha(int64_t s) const { return alpha_ + (s - begin_) * Kp_; }
     T* up(int64_t s) const { return up_ + (s - begin_) * Kp_; }
-    void fetch(int64_t node) const {
+    VS_INLINE void fetch(int64_t node) const {
         row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
                            false);
     }
     In* output(int64_t s) const {
         return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
     }
-    // alpha of a node whose children have spoken. Blocks that hang from it end at `*below`.
-    void know(int64_t s, const typename D::Seen& seen, int64_t* below) {
-        vs::Account& a = w_.account(b_, s);
-        if (!again_) add(a, seen.shift());
+    // What slots [lo, hi) say to their parents.
+    void speak(int64_t lo, int64_t hi) {
+        int64_t s[Bench::kBatch];
+        const T* x[Bench::kBatch];
+        T* y[Bench::kBatch];
+        int c = 0;
+        for (int64_t q = lo; q < hi; ++q) {
+            s[c] = q;
+            x[c] = alpha(q);
+            y[c++] = up(q);
+        }
+        if (c > 0) w_.send(s, c, true, x, y);
+    }
+    // alpha of a node whose children have spoken; `below_`: where blocks that hang from it end.
+    void know(int64_t s, const typename D::Seen& seen) {
         const int64_t first = t_.kids[s], last = t_.kids_end[s];
-        int64_t hanging = *below;
+        int64_t hanging = below_;
         while (hanging > t_.below_ptr[b_] && t_.above[t_.below[hanging - 1]] == s) --hanging;
-        const int64_t others = *below - hanging;
+        const int64_t others = below_ - hanging;
         const int64_t n = last - first + others;
         if (n == 0) {
             d_.local(seen, alpha(s));
             return;
         }
         const int64_t from = hanging;
-        const int64_t until = *below;
-        *below = hanging;
+        const int64_t until = below_;
+        below_ = hanging;
         double scale = 0.0;
         const T* heard = nullptr;
         bool narrow = true;
@@ -416,7 +450,7 @@ class TreeBlock {
             scale = 0.0;
             know_wide(s, seen, first, last, from, until, &scale);
         }
-        if (!again_) a.scale += scale;
+        w_.account(b_, s).scale += scale;
     }
     void know_wide(int64_t s, const typename D::Seen& seen, int64_t first, int64_t last,
                    int64_t from, int64_t until, double* scale) {
@@ -517,7 +551,9 @@ class TreeBlock {
         if (!D::alive(r.sum)) {
             return Bench::note(a, root ? vs::kInfeasible : vs::kWiden);
         }
-        const vs::Status status = d_.divide(r, alpha(s), output(s), &mass, &a.leak);
+        const vs::Status status =
+            streams_ ? d_.template divide<true>(r, alpha(s), output(s), &mass, &a.leak)
+                     : d_.divide(r, alpha(s), output(s), &mass, &a.leak);
         if (status != vs::kOk) Bench::note(a, status);
     }
     static void add(vs::Account& a, double x) {
@@ -534,7 +570,8 @@ class TreeBlock {
     D& d_;
     int64_t b_, begin_, end_;
     int Kp_;
-    bool kept_ = false, again_ = false;
+    bool streams_;
+    int64_t below_ = 0;
     T *alpha_ = nullptr, *up_ = nullptr;
 };
 
@@ -545,7 +582,7 @@ void tree_up(vs::TreePass* pass, int64_t block, int worker) {
     TreeBlock<D> work(bench, block);
     if (!work.open(true)) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
-    } else if (!work.upward(false)) {
+    } else if (!work.upward()) {
         bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
     }
 }
@@ -559,7 +596,7 @@ void tree_down(vs::TreePass* pass, int64_t block, int worker) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
         return;
     }
-    if ((!pass->alpha && !work.upward(true)) || !work.downward()) {
+    if (!work.downward()) {
         bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
     } else {
         const vs::TreeView& t = pass->t;

@@ -143,6 +143,16 @@ bool packs_types(const TreeModel& m) {
            m.n_tables * m.arrays.n_labels * m.arrays.n_labels <= (int64_t{1} << 22);
 }
 
+double lowest(const Chains& table) {
+    const int64_t n = table.n_labels * table.n_labels;
+    if (table.dtype == kFloat32) {
+        const float* x = static_cast<const float*>(table.transition);
+        return *std::min_element(x, x + n);
+    }
+    const double* x = static_cast<const double*>(table.transition);
+    return *std::min_element(x, x + n);
+}
+
 // What one call keeps while it lasts.
 struct Call {
     const TreeModel& model;
@@ -152,6 +162,7 @@ struct Call {
     std::vector<int32_t> which;
     std::vector<Account> account;
     bool per_edge = false;
+    int64_t together = 0;
 
     Call(const TreeModel& m, Session& s) : model(m), session(s) {
         const Layout& t = *m.layout;
@@ -183,6 +194,10 @@ struct Call {
         }
         Packing all;
         all.positive = true;
+        double range = 0.0;
+        for (size_t i = 0; i < tables.size(); ++i) {
+            range = std::max(range, packing[i].shift - lowest(tables[i]));
+        }
         for (const Packing& p : packing) {
             all.reach = std::max(all.reach, p.reach);
             all.floored |= p.floored;
@@ -192,6 +207,14 @@ struct Call {
             p.reach = all.reach;
             p.floored = all.floored;
             p.positive = all.positive;
+        }
+        // A message has entries in [exp(-range), 2 K]: a product of so many keeps within
+        // exp(+-250), and within exp(+-32) where numbers have 32 bits.
+        together = 0;
+        if (all.positive && !is_log(arithmetic)) {
+            const double most = std::log(2.0 * static_cast<double>(model.arrays.n_labels));
+            together = static_cast<int64_t>((arithmetic == kLinear32 ? 32.0 : 250.0) /
+                                            std::max(range, most));
         }
         return true;
     }
@@ -203,6 +226,7 @@ struct Call {
         p.packing = packing.data();
         p.n_tables = static_cast<int64_t>(tables.size());
         p.which = which.empty() ? nullptr : which.data();
+        p.together = together;
         p.dtype = model.arrays.dtype;
         p.n_labels = model.arrays.n_labels;
         p.account = account.data();
@@ -344,7 +368,7 @@ bool settle(const Call& call, const std::atomic<int32_t>* islands, int arithmeti
     return false;
 }
 
-// Numbers that the passes of one arithmetic keep; `kept`: alpha and messages as well.
+// Numbers that the passes of one arithmetic keep; `kept`: messages as well.
 bool room(TreePass& p, int arithmetic, bool kept, const Layout& t, Scratch& s) {
     const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
     const int64_t bytes = compute == kFloat32 ? 4 : 8;
@@ -354,10 +378,8 @@ bool room(TreePass& p, int arithmetic, bool kept, const Layout& t, Scratch& s) {
     p.block_down = s.take(t.n_blocks * p.stride * bytes);
     p.block_exponent = s.array<int64_t>(t.n_blocks * p.stride);
     p.block_wide = s.array<uint8_t>(t.n_blocks);
-    if (kept) {
-        p.alpha = s.take(t.n * p.stride * bytes);
-        p.up = s.take(t.n * p.stride * bytes);
-    }
+    p.alpha = s.take(t.n * p.stride * bytes);
+    if (kept) p.up = s.take(t.n * p.stride * bytes);
     return !s.failed;
 }
 
@@ -370,8 +392,8 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
     const TreeModel& m = r.model;
     const Layout& t = *m.layout;
     TreeReport report;
-    Session& session = Session::mine();
-    session.prepare(r.threads);
+    Workspace workspace(r.threads);
+    Session& session = workspace.session();
     Call call(m, session);
     const TreePlan plan(t);
     std::vector<uint8_t> todo(at(t.n_trees), 1);
@@ -398,10 +420,13 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
         p.log_left = r.log_left;
         p.log_right = r.log_right;
         p.log_mass = r.log_mass;
-        // Small models keep everything; large ones would only wait for memory.
-        constexpr int64_t kKept = int64_t{24} << 20;
+        // Messages are kept where making them again would take longer than fetching them: in small
+        // models, and with many labels.
+        constexpr int64_t kSmall = int64_t{24} << 20, kManyLabels = 40;
         const int64_t bytes = 2 * t.n * m.arrays.n_labels * 8;
-        if (!packed || !room(p, arithmetic, step > 0 || bytes <= kKept, t, session.packing)) {
+        const bool kept =
+            !islands && (step > 0 || bytes <= kSmall || m.arrays.n_labels >= kManyLabels);
+        if (!packed || !room(p, arithmetic, kept, t, session.packing)) {
             report.status = kNoMemory;
             break;
         }
@@ -433,7 +458,6 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
         report.counts.widened = std::max(
             report.counts.widened, static_cast<int64_t>(std::count(todo.begin(), todo.end(), 1)));
     }
-    session.release();
     return report;
 }
 
@@ -441,8 +465,8 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
                        int threads, Control& control) {
     const Layout& t = *m.layout;
     TreeReport report;
-    Session& session = Session::mine();
-    session.prepare(threads);
+    Workspace workspace(threads);
+    Session& session = workspace.session();
     Call call(m, session);
     const TreePlan plan(t);
     std::vector<uint8_t> todo(at(t.n_trees), 1);
@@ -483,7 +507,6 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
         g_pool->run_plan(rows, sample_piece, &job, threads, &control);
         if (stopped(control, report)) break;
     }
-    session.release();
     return report;
 }
 
@@ -491,8 +514,8 @@ TreeReport tree_decode(const TreeModel& m, int threads, int64_t* states, double*
                        Control& control) {
     const Layout& t = *m.layout;
     TreeReport report;
-    Session& session = Session::mine();
-    session.prepare(threads);
+    Workspace workspace(threads);
+    Session& session = workspace.session();
     session.packing.reset();
     Scratch& s = session.packing;
     Call call(m, session);
@@ -533,7 +556,6 @@ TreeReport tree_decode(const TreeModel& m, int threads, int64_t* states, double*
     }
     job.states = states;
     run(TreePlan(t), decode_piece, job, cost(m), threads, &control);
-    session.release();
     if (stopped(control, report)) return report;
     std::vector<uint8_t> todo(at(t.n_trees), 1);
     bool again;

@@ -55,14 +55,14 @@ struct TreePass {
     int64_t n_tables;        // 1 when per_edge
     const int32_t* which;    // (n,) table of the edge above each slot, or null: all the same
     int64_t dtype, n_labels, stride;
-    void* marginals;      // (n, K) or null
-    double* log_z;        // (n_trees,)
-    const uint8_t* todo;  // (n_trees,) trees to work on, or null: all
-    Account* account;     // (n_trees + n_blocks,)
-    void *alpha,
-        *up;         // (n, stride) what a node knows from below, what it says; or null:
-                     // the downward pass makes them again; with islands alpha waits in `marginals`
-    void* block_up;  // (n_blocks, stride) product of what the tops say
+    void* marginals;          // (n, K) or null
+    double* log_z;            // (n_trees,)
+    const uint8_t* todo;      // (n_trees,) trees to work on, or null: all
+    Account* account;         // (n_trees + n_blocks,)
+    void* alpha;              // (n, stride) what a node knows from below
+    void* up;                 // (n, stride) what it says, or null: the downward pass makes it again
+    int64_t together;         // so many messages can be multiplied without scaling; 0: none
+    void* block_up;           // (n_blocks, stride) product of what the tops say
     int64_t* block_exponent;  // (n_blocks, stride) of its entries, where block_wide
     uint8_t* block_wide;      // (n_blocks,)
     void* block_down;         // (n_blocks, stride) what the parent of the tops knows

@@ -238,6 +238,35 @@ def test_many_blocks(kind: int, deep: bool, k: int, rng: np.random.Generator, dt
         )
 
 
+def test_rows_written_past_the_caches(rng: np.random.Generator) -> None:
+    n, k = 33_000, 64  # whole lines, more than 16 MiB
+    model = random_forest(rng, random_parent(rng, n, 2), k)
+    r = vs.infer(tree(model))
+    # With a forbidden label more, rows are not whole lines.
+    other = vs.Tree(
+        model.parent,
+        np.c_[model.unary, np.full(n, -np.inf)],
+        np.pad(model.pairwise, ((0, 1), (0, 1))),
+    )
+    np.testing.assert_allclose(r.marginals, vs.infer(other).marginals[:, :k], atol=1e-12)
+    np.testing.assert_allclose(r.marginals.sum(axis=1), 1.0, atol=1e-12)
+    assert_same_bits(r.marginals, vs.infer(tree(model), threads=1).marginals)
+
+
+@pytest.mark.parametrize("children", [1, 2, 7, 8, 9, 60, 300])
+@pytest.mark.parametrize("spread", [0.1, 30.0, 300.0])
+def test_many_children_whose_product_may_leave_the_range(
+    children: int, spread: float, rng: np.random.Generator, dtype: type
+) -> None:
+    parent = np.r_[-1, np.zeros(children, int), np.full(3, 1)]
+    n, k = parent.size, 5
+    unary = rng.normal(size=(n, k)).astype(dtype)
+    unary[rng.random((n, k)) < 0.1] = -np.inf
+    unary[:, 0] = 0
+    model = Forest(parent, unary, (spread * rng.normal(size=(k, k))).astype(dtype))
+    assert_exact(model, vs.infer(tree(model)))
+
+
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize("zeta", [0.0, 0.6, 0.9, 0.99])
 @pytest.mark.parametrize("revisit", [None, 0, 2])
@@ -459,3 +488,23 @@ def test_progress_and_deadline(rng: np.random.Generator) -> None:
     assert all(0 <= done <= total == n for done, total in calls)
     with pytest.raises(vs.DeadlineError):
         vs.infer(model, deadline=1e-9)
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.9])
+def test_a_call_from_within_progress_works_in_its_own_memory(
+    zeta: float, rng: np.random.Generator
+) -> None:
+    large = tree(random_forest(rng, random_parent(rng, 100_000), 9, peak=5.0))
+    small = tree(random_forest(rng, random_parent(rng, 3_000), 9, peak=5.0))
+    alone, inner = vs.infer(large, zeta=zeta), vs.infer(small, zeta=zeta)
+    seen = []
+
+    def progress(done: int, total: int) -> None:
+        if len(seen) < 3:
+            seen.append(vs.infer(small, zeta=zeta))
+
+    r = vs.infer(large, zeta=zeta, progress=progress, threads=1)
+    assert seen
+    assert_same_result(alone, r, derived=False)
+    for other in seen:
+        assert_same_result(inner, other, derived=False)

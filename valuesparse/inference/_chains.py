@@ -11,6 +11,7 @@ import numpy.typing as npt
 from valuesparse import _chain
 from valuesparse._validation import as_array
 from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.inference._memory import empty
 from valuesparse.models import Chain
 from valuesparse.results import ChainResult
 from valuesparse.threads import resolve
@@ -28,7 +29,7 @@ def infer(
     progress: Callable[[int, int], object] | None,
 ) -> ChainResult:
     """See :func:`valuesparse.infer`."""
-    marginals = np.empty((model.n_positions, model.n_labels), dtype=model.dtype)
+    marginals = empty((model.n_positions, model.n_labels), model.dtype)
     log_z = np.empty(model.n_sequences)
     islands = np.full(model.n_positions, -1, dtype=np.int32)
     late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
@@ -118,7 +119,7 @@ def edge_marginals(
     if edges is None:
         sums = np.zeros((k, k))
     else:
-        pairwise = np.empty((last - first, k, k), dtype=model.dtype)
+        pairwise = empty((last - first, k, k), model.dtype)
     infeasible, _ = _chain.infer(
         model._batch, resolve(threads), 1.0, 0, None, log_z, None,
         pairwise, first, last, sums, None, None, None,
@@ -135,7 +136,7 @@ def iter_edge_marginals(
 ) -> Iterator[np.ndarray[Any, Any]]:
     """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages."""
     n, k = model.n_positions, model.n_labels
-    log_forward, log_outgoing = np.empty((n, k)), np.empty((n, k))
+    log_forward, log_outgoing = empty((n, k), float), empty((n, k), float)
     log_z = np.empty(model.n_sequences)
     infeasible = _chain.log_messages(
         model._batch, resolve(threads), log_z, log_forward, log_outgoing

@@ -1,15 +1,23 @@
-"""How much memory this process may plan with."""
+"""How much memory this process may plan with, and room for results."""
 
 from __future__ import annotations
 
 import functools
+import math
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._pool import Memory
 from valuesparse._validation import as_count
 
-__all__ = ["as_limit", "default_memory_limit"]
+__all__ = ["as_limit", "default_memory_limit", "empty"]
+
+# Smaller arrays come from numpy, whose memory is as warm as it gets.
+_LARGE = 1 << 20
 
 _FALLBACK = 4 << 30
 
@@ -56,3 +64,12 @@ def _windows_memory() -> int:
     if kernel is None or not kernel.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
         return _FALLBACK
     return int(status.total)
+
+
+def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return an array as ``np.empty`` does; a large one reuses the memory of an earlier result."""
+    kind = np.dtype(dtype)
+    size = math.prod(shape) * kind.itemsize
+    if size < _LARGE:
+        return np.empty(shape, kind)
+    return np.frombuffer(memoryview(Memory(size)), np.uint8).view(kind).reshape(shape)

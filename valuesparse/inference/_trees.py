@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse import _chain, _tree
 from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.inference._memory import empty
 from valuesparse.models import Tree
 from valuesparse.results import TreeResult
 from valuesparse.threads import resolve
@@ -29,7 +30,7 @@ def infer(
     progress: Callable[[int, int], object] | None,
 ) -> TreeResult:
     """See :func:`valuesparse.infer`."""
-    marginals = _aligned(model)
+    marginals = empty((model.n_nodes, model.n_labels), model.dtype)
     log_z = np.zeros(model.n_trees)
     islands = np.full(model.n_nodes, -1, dtype=np.int32)
     late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
@@ -49,20 +50,11 @@ def infer(
     return TreeResult(model, marginals, log_z, islands, zeta, counts)
 
 
-def _aligned(model: Tree) -> Array:
-    """Room for marginals that begins with a cache line: rows are written in any order."""
-    shape, line = (model.n_nodes, model.n_labels), 64
-    size = model.n_nodes * model.n_labels * model.dtype.itemsize
-    raw = np.empty(size + line, dtype=np.uint8)
-    first = -raw.ctypes.data % line
-    return raw[first : first + size].view(model.dtype).reshape(shape)
-
-
 def _in_place(model: Tree, rows: Array) -> Array:
     """Rows of a chain, back in the order of the nodes."""
     if model._order is None:
         return rows
-    out = np.empty_like(rows)
+    out = empty(rows.shape, rows.dtype)
     out[model._order] = rows
     return out
 
@@ -156,8 +148,8 @@ def log_messages(model: Tree, threads: int | None) -> tuple[Array, Array, Array]
     ``exp(left[i, l] + t(l, k) + right[i, k] - mass[i])`` on the edge from the parent of i to i.
     """
     n, k = model.n_nodes, model.n_labels
-    marginals = np.empty((n, k), dtype=model.dtype)
-    left, right, mass = np.empty((n, k)), np.empty((n, k)), np.empty(n)
+    marginals = empty((n, k), model.dtype)
+    left, right, mass = empty((n, k), float), empty((n, k), float), np.empty(n)
     infeasible, _ = _tree.infer(
         model._forest, resolve(threads), 1.0, 0, marginals, np.zeros(model.n_trees), None,
         left, right, mass, None, None, None,

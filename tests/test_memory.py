@@ -1,0 +1,82 @@
+"""Memory of large results: reused when nobody holds it, never while somebody does."""
+
+import gc
+import threading
+
+import numpy as np
+
+import valuesparse as vs
+from valuesparse._pool import memory_waiting
+from valuesparse.inference._memory import empty
+
+MIB = 1 << 20
+
+
+def test_small_arrays_are_numpys_own():
+    assert empty((3, 4), np.float32).flags.owndata
+
+
+def test_large_arrays_are_writable_aligned_and_of_the_shape_asked_for():
+    x = empty((MIB, 2), np.float64)
+    assert x.shape == (MIB, 2)
+    assert x.dtype == np.float64
+    assert x.flags.c_contiguous
+    assert x.flags.writeable
+    assert x.ctypes.data % 64 == 0
+    x[:] = 1.5
+    assert (x == 1.5).all()
+
+
+def test_memory_given_back_serves_the_next_array_of_its_size():
+    gc.collect()
+    x = empty((3 * MIB,), np.float64)
+    where = x.ctypes.data
+    del x
+    assert memory_waiting() >= 24 * MIB
+    y = empty((3 * MIB - 1000,), np.float64)
+    assert y.ctypes.data == where
+
+
+def test_a_view_keeps_its_memory_from_being_reused():
+    x = empty((5 * MIB,), np.float64)
+    x[:] = 7.0
+    part = x[10:20]
+    del x
+    others = [empty((5 * MIB,), np.float64) for _ in range(3)]
+    for other in others:
+        other[:] = -1.0
+    assert (part == 7.0).all()
+
+
+def test_what_waits_is_bounded():
+    arrays = [empty((12 * MIB,), np.float64) for _ in range(4)]
+    del arrays
+    assert memory_waiting() <= 256 * MIB
+
+
+def test_threads_do_not_share_memory():
+    wrong = []
+
+    def work(value):
+        for _ in range(50):
+            x = empty((MIB // 4,), np.float64)
+            x[:] = value
+            if not (x == value).all():
+                wrong.append(value)
+
+    pool = [threading.Thread(target=work, args=(float(i),)) for i in range(4)]
+    for thread in pool:
+        thread.start()
+    for thread in pool:
+        thread.join()
+    assert not wrong
+
+
+def test_results_survive_the_ones_that_follow():
+    rng = np.random.default_rng(0)
+    unary, transition = rng.normal(size=(40_000, 5)), rng.normal(size=(5, 5))
+    first = vs.infer(vs.Chain(unary, transition)).marginals
+    kept = first.copy()
+    for shift in (1.0, 2.0):
+        vs.infer(vs.Chain(rng.normal(size=unary.shape) * shift, transition))
+    np.testing.assert_array_equal(first, kept)
