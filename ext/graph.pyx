@@ -91,13 +91,15 @@ cdef class Snapshot:
 
     cdef Graph g
     cdef readonly int64_t entries  # of all marginals
-    cdef object cards
+    cdef readonly object cards
+    cdef readonly list scopes
+    cdef readonly dict conditional  # factor: the variable that it is a distribution of
     cdef list tables
     cdef vector[int64_t] scope_ptr, scope, at_ptr, at, card_ptr, identity
     cdef vector[const double*] table
     cdef vector[uint8_t] forbids
 
-    def __init__(self, cards, list scopes, list tables):
+    def __init__(self, cards, list scopes, list tables, conditional=()):
         cdef int64_t n = cards.shape[0]
         cdef int64_t m = len(scopes)
         cdef int64_t f, v, i
@@ -105,6 +107,8 @@ cdef class Snapshot:
         cdef int64_t size
         cdef tuple scope
         self.cards = cards
+        self.scopes = scopes
+        self.conditional = dict(conditional)
         self.tables = tables
         self.g.n = n
         self.g.card = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>cards)
@@ -165,6 +169,10 @@ cdef class Soft:
         for v, vector_ in pairs:
             self.which.push_back(v)
             self.at[v] = <const double*>cnp.PyArray_DATA(<cnp.ndarray>vector_)
+
+    def variables(self):
+        """Return the variables, ascending."""
+        return list(self.which)
 
 
 cdef const double* const* soft_data(Soft soft) noexcept:

@@ -7,14 +7,22 @@ Array = npt.NDArray[Any]
 
 class Snapshot:
     entries: int
+    cards: Array
+    scopes: list[tuple[int, ...]]
+    conditional: dict[int, int]
     def __init__(
-        self, cards: Array, scopes: list[tuple[int, ...]], tables: list[Array]
+        self,
+        cards: Array,
+        scopes: list[tuple[int, ...]],
+        tables: list[Array],
+        conditional: dict[int, int] = ...,
     ) -> None: ...
     def split(self, flat: Array) -> list[Array]: ...
     def arrays(self) -> list[Array]: ...
 
 class Soft:
     def __init__(self, n: int, pairs: list[tuple[int, Array]]) -> None: ...
+    def variables(self) -> list[int]: ...
 
 class Tree:
     def __init__(self, snapshot: Snapshot, joints: list[tuple[int, ...]]) -> None: ...

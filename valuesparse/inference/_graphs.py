@@ -56,6 +56,11 @@ def infer(
         ) from None
 
 
+def log_z(model: FactorGraph, workers: int) -> float:
+    """Return the log partition function alone."""
+    return JunctionTree._of_mass(model, None, None).log_z(threads=workers)
+
+
 def decode(
     model: FactorGraph,
     k: int,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from valuesparse import _graph
 from valuesparse._validation import as_count
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
+from valuesparse.inference._barren import prune
 from valuesparse.inference._memory import as_limit
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
@@ -91,7 +92,16 @@ class JunctionTree:
         effort: float = 1.0,
         seed: int = 0,
     ) -> None:
-        self._start(graph, evidence, memory_limit, effort, seed, [])
+        self._start(graph, evidence, memory_limit, effort, seed)
+
+    @classmethod
+    def _of_mass(
+        cls, graph: FactorGraph, evidence: Evidence | None, memory_limit: int | None
+    ) -> JunctionTree:
+        """Return a tree for :meth:`log_z` with this evidence only: barren variables are gone."""
+        self = cls.__new__(cls)
+        self._start(graph, evidence, memory_limit, 1.0, 0, barren=False)
+        return self
 
     def _start(
         self,
@@ -100,7 +110,7 @@ class JunctionTree:
         memory_limit: int | None,
         effort: float,
         seed: int,
-        joints: list[tuple[int, ...]],
+        barren: bool = True,
     ) -> None:
         if not isinstance(graph, FactorGraph):
             raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
@@ -112,10 +122,14 @@ class JunctionTree:
         self._effort = float(effort)
         self._seed = as_count("seed", seed, at_least=0)
         self._snapshot = graph._compiled()
-        self._tree = _graph.Tree(self._snapshot, joints)
         self._lock = threading.RLock()
         self._busy = False
+        self._small: tuple[Any, _graph.Tree, Array] | None = None
         self._held, self._soft = self._split(self._given)
+        if not barren:
+            some = [v for v, _ in self._soft]
+            self._snapshot, self._held = prune(self._snapshot, self._held, some)
+        self._tree = _graph.Tree(self._snapshot, [])
         self._prepare(*self._with(None)[:2])
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
         self.memory = int(bytes_)
@@ -210,6 +224,69 @@ class JunctionTree:
             stats,
         )
 
+    def log_z(
+        self,
+        evidence: Evidence | None = None,
+        *,
+        threads: int | None = None,
+        deadline: float | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> float:
+        """Return the log partition function alone: half the work of :meth:`infer`, or less.
+
+        Parameters
+        ----------
+        evidence : mapping, optional
+            As for :meth:`infer`; for a Bayesian network the answer is log P(evidence).
+        threads, deadline, progress : optional
+            As for :meth:`infer`.
+
+        Returns
+        -------
+        float
+            The log-sum over the configurations that agree with the evidence.
+
+        Notes
+        -----
+        In a Bayesian network (of `read_bif`, `from_pgmpy` or `from_pyagrum`) only ancestors of
+        the evidence matter: a tree of their own is built, and kept for evidence on the same
+        variables. Without evidence there is nothing to do.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2])
+        >>> _ = graph.add([0, 1], np.log([[4.0, 1.0], [1.0, 4.0]]))
+        >>> round(vs.JunctionTree(graph).log_z({0: 1}), 6) == round(float(np.log(5)), 6)
+        True
+        """
+        workers = resolve(threads)
+        late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+        held, soft, given = self._with(evidence)
+        with self._asking():
+            tree, held = self._pruned(held, soft)
+            self._prepare(held, soft, tree)
+            check_memory(tree, self._graph, self.memory_limit)
+            dead, log_z = tree.infer(soft, workers, None, deadline, progress, late)
+        if dead:
+            raise impossible(self._graph, bool(given))
+        return float(log_z)
+
+    def _pruned(self, held: Array, soft: _graph.Soft | None) -> tuple[_graph.Tree, Array]:
+        """Return the tree that gives log P(evidence), and what it is told about variables."""
+        known = (held >= 0).tobytes(), () if soft is None else tuple(soft.variables())
+        if self._small is None or self._small[0] != known:
+            snapshot, masked = prune(self._snapshot, held, known[1])
+            tree = self._tree
+            if masked is not held:
+                tree = _graph.Tree(snapshot, [])
+                # Evidence comes later: a tree takes what refines what it was compiled for.
+                self._prepare(np.where(held == masked, self._held, masked), soft, tree)
+            self._small = known, tree, masked
+        _, tree, masked = self._small
+        return tree, np.where(held >= 0, held, masked)
+
     def joint(
         self,
         variables: Iterable[Any],
@@ -235,14 +312,17 @@ class JunctionTree:
 
         Notes
         -----
-        A tree of its own is built in which one clique holds them all.
+        A tree of its own is built in which one clique holds them all. In a Bayesian network it
+        leaves out what neither they nor the evidence descend from.
         """
         graph = self._graph
         wanted = tuple(graph.variable(v) for v in variables)
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         held, soft, given = self._with(evidence)
-        tree = _graph.Tree(self._snapshot, [wanted])
+        some = [] if soft is None else soft.variables()
+        snapshot, held = prune(self._snapshot, held, some, wanted)
+        tree = _graph.Tree(snapshot, [wanted])
         other = JunctionTree.__new__(JunctionTree)
         other.__dict__.update(self.__dict__)
         other._tree = tree
@@ -347,8 +427,10 @@ class JunctionTree:
         pairs = sorted(merged.items(), key=lambda pair: pair[0])
         return held, _graph.Soft(graph.n_variables, pairs) if pairs else None, given
 
-    def _prepare(self, held: Array, soft: _graph.Soft | None) -> None:
-        empty = self._tree.prepare(held, soft, self._effort, self._seed)
+    def _prepare(
+        self, held: Array, soft: _graph.Soft | None, tree: _graph.Tree | None = None
+    ) -> None:
+        empty = (tree or self._tree).prepare(held, soft, self._effort, self._seed)
         if empty >= 0:
             raise InfeasibleError(
                 0,
