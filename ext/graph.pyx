@@ -2,7 +2,7 @@
 """Factor graphs and junction trees: hands arrays to the C++ engine without the GIL."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
@@ -42,8 +42,16 @@ cdef extern from "graph/cliques.h" namespace "vs" nogil:
 
 
 cdef extern from "graph/layout.h" namespace "vs" nogil:
+    cdef cppclass Schedule:
+        vector[int8_t] kind
+        vector[int64_t] first, last, succ_ptr, succ
+        vector[int32_t] order, waits
+        vector[double] cost
+        double nanoseconds
     cdef cppclass Layout:
         double table_size, largest, flops, bytes
+        double nanoseconds
+        Schedule upward, downward
         int32_t largest_clique
         int width
 
@@ -233,6 +241,10 @@ cdef class Tree:
             largest = list(self.solver.tree().clique[at.largest_clique])
         return (at.width, at.table_size, at.bytes, at.flops, largest, at.largest,
                 self.solver.tried())
+
+    def seconds(self):
+        """Return how long a first question will take on one thread, roughly."""
+        return 1e-9 * self.solver.layout().nanoseconds
 
     def cliques(self):
         """Return the cliques and the parent of each."""

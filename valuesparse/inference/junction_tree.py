@@ -54,6 +54,8 @@ class JunctionTree:
         Bytes that a question needs.
     flops : float
         Multiplications and additions of one propagation.
+    seconds : float
+        Estimate of how long the first :meth:`infer` takes on one thread of a machine of 2020.
     cliques : list of tuple
         Variables (names) of each clique; children before their parents.
     parent : list of int
@@ -133,6 +135,7 @@ class JunctionTree:
         self._prepare(*self._with(None)[:2])
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
         self.memory = int(bytes_)
+        self.seconds = self._tree.seconds()
 
     @property
     def cliques(self) -> list[tuple[Any, ...]]:
@@ -451,15 +454,23 @@ class JunctionTree:
 
 def check_memory(tree: _graph.Tree, graph: FactorGraph, limit: int) -> None:
     """Raise MemoryLimitError when the tables of `tree` need more than `limit` bytes."""
+    refusal = too_large(tree, graph, limit)
+    if refusal is not None:
+        raise MemoryLimitError(refusal)
+
+
+def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int) -> str | None:
+    """Return why `tree` does not fit in `limit` bytes, or None when it does."""
     _, _, bytes_, _, clique, entries, _ = tree.cost()
-    if bytes_ > limit:
-        names = [graph.names[v] for v in clique]
-        shown = ", ".join(map(str, names[:12])) + (", ..." if len(names) > 12 else "")
-        raise MemoryLimitError(
-            f"the junction tree needs {bytes_:.3g} bytes, above memory_limit={limit:.3g}: its "
-            f"largest clique has {len(clique)} variables and {entries:.3g} entries ({shown}); "
-            "give evidence, raise memory_limit or choose an approximation"
-        )
+    if bytes_ <= limit:
+        return None
+    names = [graph.names[v] for v in clique]
+    shown = ", ".join(map(str, names[:12])) + (", ..." if len(names) > 12 else "")
+    return (
+        f"the junction tree needs {bytes_:.3g} bytes, above memory_limit={limit:.3g}: its "
+        f"largest clique has {len(clique)} variables and {entries:.3g} entries ({shown}); "
+        "give evidence, raise memory_limit or choose an approximation"
+    )
 
 
 def impossible(graph: FactorGraph, evidence: bool) -> InfeasibleError:
