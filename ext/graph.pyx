@@ -283,9 +283,10 @@ cdef class Tree:
         self.solver.joint(q, x)
         return out, variables
 
-    def decode(self, Soft soft, int threads, states):
+    def decode(self, Soft soft, int threads, states, deadline, progress, late):
         self.need()
-        cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), None, None, None)
+        cdef int64_t steps = <int64_t>self.solver.tree().clique.size()
+        cdef Call call = Call(steps, deadline, progress, late)
         cdef double score = 0.0
         cdef const double* const* s = soft_data(soft)
         cdef int64_t* x = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>states)
@@ -295,9 +296,10 @@ cdef class Tree:
         call.end(status)
         return status == kInfeasible, score
 
-    def sample(self, Soft soft, int threads, uniforms, states):
+    def sample(self, Soft soft, int threads, uniforms, states, deadline, progress, late):
         self.need()
-        cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), None, None, None)
+        cdef int64_t steps = (1 + states.shape[0]) * <int64_t>self.solver.tree().clique.size()
+        cdef Call call = Call(steps, deadline, progress, late)
         cdef const double* const* s = soft_data(soft)
         cdef const double* u = <const double*>cnp.PyArray_DATA(<cnp.ndarray>uniforms)
         cdef int64_t* x = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>states)

@@ -176,9 +176,9 @@ def dead(Forest forest):
     return tree, node
 
 
-def decode(Forest forest, int threads, states, scores):
+def decode(Forest forest, int threads, states, scores, deadline=None, progress=None, late=None):
     cdef TreeReport r
-    cdef Call call = Call(forest.m.arrays.n_positions, None, None, None)
+    cdef Call call = Call(forest.m.arrays.n_positions, deadline, progress, late)
     cdef int64_t* x = <int64_t*>data(states)
     cdef double* s = <double*>data(scores)
     with nogil:
@@ -186,9 +186,10 @@ def decode(Forest forest, int threads, states, scores):
     return outcome(r, call)
 
 
-def sample(Forest forest, int64_t size, uniforms, states, int threads):
+def sample(Forest forest, int64_t size, uniforms, states, int threads, deadline=None,
+           progress=None, late=None):
     cdef TreeReport r
-    cdef Call call = Call(forest.m.arrays.n_positions, None, None, None)
+    cdef Call call = Call(forest.m.arrays.n_positions, deadline, progress, late)
     cdef double* u = <double*>data(uniforms)
     cdef int64_t* x = <int64_t*>data(states)
     with nogil:

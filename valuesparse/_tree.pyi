@@ -41,8 +41,21 @@ def infer(
 ) -> tuple[tuple[int, int] | None, tuple[int, ...]]: ...
 def dead(forest: Forest) -> tuple[int, int]: ...
 def decode(
-    forest: Forest, threads: int, states: Array, scores: Array
+    forest: Forest,
+    threads: int,
+    states: Array,
+    scores: Array,
+    deadline: float | None = ...,
+    progress: Callable[[int, int], object] | None = ...,
+    late: BaseException | None = ...,
 ) -> tuple[int, int] | None: ...
 def sample(
-    forest: Forest, size: int, uniforms: Array, states: Array, threads: int
+    forest: Forest,
+    size: int,
+    uniforms: Array,
+    states: Array,
+    threads: int,
+    deadline: float | None = ...,
+    progress: Callable[[int, int], object] | None = ...,
+    late: BaseException | None = ...,
 ) -> tuple[int, int] | None: ...

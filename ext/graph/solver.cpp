@@ -175,6 +175,7 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
     if (s != kWiden) return s;
     linear_.reset();
     reused_ = 0;
+    control->done.store(0);
     wide_.reset(new Engine<LinearWide>(compiled()));
     s = wide_->up(soft, threads, control);
     if (s == kOk && want == kMarginals) s = wide_->down(threads, control);
@@ -222,7 +223,8 @@ Status Solver::sample(const double* const* soft, int threads, Control* control, 
         } else {
             linear_->pick(uniforms + i * cliques, states + i * g_.n);
         }
-        if (control->poll && i % 64 == 0 && control->poll(control->arg)) return kCancelled;
+        control->done.fetch_add(cliques, std::memory_order_relaxed);
+        if (control->poll && control->poll(control->arg)) return kCancelled;
     }
     return kOk;
 }

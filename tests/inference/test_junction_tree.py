@@ -107,6 +107,17 @@ def test_samples_follow_the_posterior(rng: np.random.Generator) -> None:
     assert (x == again).all()
 
 
+def test_samples_do_not_depend_on_the_blocks_they_are_drawn_in(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    graph = _grid(rng, 4, 3)
+    for evidence in (None, {3: np.array([0.0, 1.0, 2.0])}, {3: np.array([0.0, -8000.0, 9000.0])}):
+        x = vs.sample(graph, 50, rng=1, evidence=evidence)
+        monkeypatch.setattr("valuesparse.inference.junction_tree._UNIFORMS", 100)
+        assert (vs.sample(graph, 50, rng=1, evidence=evidence) == x).all()
+        monkeypatch.undo()
+
+
 def test_log_prob(rng: np.random.Generator) -> None:
     cards, factors, _ = random_model(np.random.default_rng(3), 6)
     full = log_joint(cards, factors, {})

@@ -87,8 +87,14 @@ def marginals(
     )
 
 
-def best_states(graph: FactorGraph, *, threads: int | None, memory_limit: int | None) -> Decoding:
+def best_states(
+    graph: FactorGraph,
+    *,
+    threads: int | None,
+    memory_limit: int | None,
+    progress: Callable[[int, int], object] | None,
+) -> Decoding:
     """Return the result of `decode`: ``states`` and ``score``."""
     import valuesparse as vs
 
-    return vs.decode(graph, threads=threads, memory_limit=memory_limit)
+    return vs.decode(graph, threads=threads, memory_limit=memory_limit, progress=progress)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit
+from valuesparse.inference._watch import Watch
 from valuesparse.inference.junction_tree import JunctionTree, too_large
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
@@ -92,6 +93,7 @@ def decode(
     model: FactorGraph,
     k: int,
     workers: int,
+    watch: Watch,
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
@@ -99,7 +101,7 @@ def decode(
     if k != 1:
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
     jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
-    states, score = jt.decode(threads=workers)
+    states, score = jt._decode(None, workers, watch)
     return states[None], np.array([score])
 
 
@@ -108,12 +110,13 @@ def sample(
     count: int,
     generator: np.random.Generator,
     workers: int,
+    watch: Watch,
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
 ) -> npt.NDArray[np.int64]:
     """Return (count, n) samples."""
     jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
-    return jt.sample(count, generator, threads=workers)
+    return jt._sample(count, generator, None, workers, watch)
 
 
 def score(model: FactorGraph, states: npt.ArrayLike) -> npt.NDArray[np.float64]:

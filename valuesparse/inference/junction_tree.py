@@ -15,6 +15,7 @@ from valuesparse._validation import as_count
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._memory import as_limit
+from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
@@ -23,6 +24,8 @@ from valuesparse.threads import resolve
 __all__ = ["JunctionTree"]
 
 Array = npt.NDArray[Any]
+
+_UNIFORMS = 4_000_000  # of samples, drawn at once
 
 
 class JunctionTree:
@@ -344,18 +347,35 @@ class JunctionTree:
         return full
 
     def decode(
-        self, evidence: Evidence | None = None, *, threads: int | None = None
+        self,
+        evidence: Evidence | None = None,
+        *,
+        threads: int | None = None,
+        deadline: float | None = None,
+        progress: Progress | None = None,
     ) -> tuple[npt.NDArray[np.int64], float]:
-        """Return a most probable configuration (n,) given the evidence, and its score."""
+        """Return a most probable configuration (n,) given the evidence, and its score.
+
+        `deadline` and `progress` as for :meth:`infer`; every clique counts once.
+        """
+        return self._decode(evidence, resolve(threads), Watch(deadline, progress))
+
+    def _decode(
+        self, evidence: Evidence | None, workers: int, watch: Watch
+    ) -> tuple[npt.NDArray[np.int64], float]:
         graph = self._graph
         held, soft, given = self._with(evidence)
         states = np.empty(graph.n_variables, dtype=np.int64)
         with self._asking():
             self._prepare(held, soft)
             self._check_memory()
-            dead, score = self._tree.decode(soft, resolve(threads), states)
+            n = self._tree.n_cliques()
+            dead, score = self._tree.decode(
+                soft, workers, states, watch.left(), watch.part(0, n, n), watch.late
+            )
         if dead:
             raise impossible(graph, bool(given))
+        watch.finish(n)
         return states, score
 
     def sample(
@@ -365,20 +385,50 @@ class JunctionTree:
         evidence: Evidence | None = None,
         *,
         threads: int | None = None,
+        deadline: float | None = None,
+        progress: Progress | None = None,
     ) -> npt.NDArray[np.int64]:
-        """Draw exact samples from the posterior, (size, n)."""
-        graph = self._graph
+        """Draw exact samples from the posterior, (size, n).
+
+        `deadline` and `progress` as for :meth:`infer`; every clique counts once, and once more
+        for each sample.
+        """
         count = as_count("size", size, at_least=0)
         generator = np.random.default_rng(rng)
+        watch = Watch(deadline, progress)
+        return self._sample(count, generator, evidence, resolve(threads), watch)
+
+    def _sample(
+        self,
+        count: int,
+        generator: np.random.Generator,
+        evidence: Evidence | None,
+        workers: int,
+        watch: Watch,
+    ) -> npt.NDArray[np.int64]:
+        graph = self._graph
         held, soft, given = self._with(evidence)
         states = np.empty((count, graph.n_variables), dtype=np.int64)
         with self._asking():
             self._prepare(held, soft)
             self._check_memory()
-            uniforms = generator.random((count, self._tree.n_cliques()))
-            dead = self._tree.sample(soft, resolve(threads), uniforms, states)
+            n = self._tree.n_cliques()
+            total = n * (count + 1)
+            # Blocks bound the memory of the uniforms; messages stay from one to the next.
+            block, dead = max(1, _UNIFORMS // max(1, n)), False
+            for first in range(0, max(count, 1), block):
+                rows = states[first : first + block]
+                uniforms = generator.random((rows.shape[0], n))
+                last = n * (first + rows.shape[0] + 1)
+                dead = self._tree.sample(
+                    soft, workers, uniforms, rows,
+                    watch.left(), watch.part(n * first, last, total), watch.late,
+                )  # fmt: skip
+                if dead:
+                    break
         if dead:
             raise impossible(graph, bool(given))
+        watch.finish(total)
         return states
 
     @contextmanager
