@@ -242,6 +242,15 @@ cdef class Tree:
         return (at.width, at.table_size, at.bytes, at.flops, largest, at.largest,
                 self.solver.tried())
 
+    def schedule(self, bint up):
+        """Return one direction: kind, first, last, order, nanoseconds, waits, succ_ptr, succ."""
+        self.need()
+        cdef const Schedule* s = &self.solver.layout().upward
+        if not up:
+            s = &self.solver.layout().downward
+        return (list(s.kind), list(s.first), list(s.last), list(s.order), list(s.cost),
+                list(s.waits), list(s.succ_ptr), list(s.succ))
+
     def seconds(self):
         """Return how long a first question will take on one thread, roughly."""
         return 1e-9 * self.solver.layout().nanoseconds

@@ -20,8 +20,8 @@ include "call.pxi"
 cdef extern from "tree/layout.h" namespace "vs" nogil:
     cdef cppclass Layout:
         int64_t n, n_trees, n_blocks
-        vector[int64_t] root, path, length
-        vector[int32_t] tree, slot
+        vector[int64_t] root, path, length, begin
+        vector[int32_t] tree, slot, node, below_ptr, below
         bint paths
         int problem
         int64_t where
@@ -101,6 +101,11 @@ cdef class Structure:
 
     def roots(self):
         return copied(self.layout.root)
+
+    def blocks(self):
+        """Nodes in order of work, where each block of them begins, and the blocks below each."""
+        return (np.asarray(self.layout.node), np.asarray(self.layout.begin),
+                np.asarray(self.layout.below_ptr), np.asarray(self.layout.below))
 
     def paths(self):
         """(nodes from end to end, lengths) when every tree is a path from its root, else None."""

@@ -492,6 +492,12 @@ class JunctionTree:
                 f"{self._graph.names[empty]!r} has no state left",
             )
 
+    def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
+        """Return the way up and the way down with the evidence that the tree was built with."""
+        with self._asking():
+            self._prepare(*self._with(None)[:2])
+            return self._tree.schedule(True), self._tree.schedule(False)
+
     def _check_memory(self) -> None:
         check_memory(self._tree, self._graph, self.memory_limit)
 
