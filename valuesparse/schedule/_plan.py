@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -154,7 +155,7 @@ def _of_graph(jt: JunctionTree) -> Plan:
             begin.append(base + a)
             end.append(base + b)
         cost += nanoseconds
-        for task, (a, b) in enumerate(zip(succ_ptr, succ_ptr[1:], strict=False)):
+        for task, (a, b) in enumerate(itertools.pairwise(succ_ptr)):
             before += [offset + task] * (b - a)
             after += [offset + t for t in succ[a:b]]
             if up and a == b:  # roots
