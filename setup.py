@@ -13,6 +13,7 @@ import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy
 from Cython.Build import cythonize
@@ -124,7 +125,7 @@ class BuildExt(build_ext):
         """Return the object file of one level, compiled unless it is up to date."""
         folder = os.path.join(self.build_temp, level.lower())
         (expected,) = self.compiler.object_filenames([source], output_dir=folder)
-        newest = max(os.path.getmtime(p) for p in [*ext.depends, "setup.py"])
+        newest = max(os.path.getmtime(p) for p in [*ext.depends, source, "setup.py"])
         if not self.force and os.path.exists(expected) and os.path.getmtime(expected) > newest:
             return expected
         (made,) = self.compiler.compile(
@@ -137,16 +138,20 @@ class BuildExt(build_ext):
         return made
 
 
+def depending_on(*folders: str) -> dict[str, Any]:
+    """Return the arguments of an extension that includes headers from these folders of ext/."""
+    folders = (*folders, "kernels", "pool", "simd")
+    headers = [p for folder in folders for p in (EXT / folder).glob("*.h")]
+    return {
+        "include_dirs": [str(EXT), numpy.get_include()],
+        "language": "c++",
+        "extra_compile_args": common_flags(),
+        "extra_link_args": link_flags(),
+        "depends": sorted(map(str, [*headers, *EXT.glob("*.pxi")])),
+    }
+
+
 choose_architecture()
-headers = sorted(str(p) for p in EXT.rglob("*.h")) + sorted(str(p) for p in EXT.rglob("*.cpp"))
-headers += sorted(str(p) for p in EXT.rglob("*.pxi"))
-shared = {
-    "include_dirs": [str(EXT), numpy.get_include()],
-    "language": "c++",
-    "extra_compile_args": common_flags(),
-    "extra_link_args": link_flags(),
-    "depends": headers,
-}
 architecture = [
     (name, "1")
     for name, members in (
@@ -162,7 +167,7 @@ extensions = [
         "valuesparse._pool",
         ["ext/pool.pyx", "ext/pool/pool.cpp", "ext/pool/rooms.cpp"],
         define_macros=numpy_api,
-        **shared,
+        **depending_on(),
     ),
     Extension(
         "valuesparse._chain",
@@ -176,7 +181,7 @@ extensions = [
             "ext/kernels/scratch.cpp",
         ],
         define_macros=[*numpy_api, *architecture],
-        **shared,
+        **depending_on("chain"),
     ),
     Extension(
         "valuesparse._graph",
@@ -190,7 +195,7 @@ extensions = [
             "ext/graph/solver.cpp",
         ],
         define_macros=[*numpy_api, *architecture],
-        **shared,
+        **depending_on("graph"),
     ),
     Extension(
         "valuesparse._tree",
@@ -203,7 +208,7 @@ extensions = [
             "ext/tree/run.cpp",
         ],
         define_macros=[*numpy_api, *architecture],
-        **shared,
+        **depending_on("chain", "tree"),
     ),
 ]
 

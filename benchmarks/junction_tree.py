@@ -1,7 +1,8 @@
-"""Junction trees on the networks of the bnlearn repository, beside pyAgrum and libDAI.
+"""Junction trees on the networks of the bnlearn repository, beside pyAgrum, pgmpy and libDAI.
 
     python benchmarks/junction_tree.py                     # all 15 networks, some minutes
     python benchmarks/junction_tree.py alarm barley --repeats 3 --no-rivals
+    python benchmarks/junction_tree.py --pgmpy             # pgmpy alone, where it ends in a minute
 
 The networks are those that pgmpy ships; both engines get the same tables, rows normalised.
 Columns: compile and all posteriors without evidence, and with 20 % of the variables observed (a
@@ -48,6 +49,8 @@ LIBDAI = {
 #: pyAgrum runs out of memory, or takes most of a minute: libDAI's time is used as it was measured.
 TOO_MUCH = ("link", "munin1")
 LARGE = 100_000
+#: Seconds after which pgmpy is stopped.
+PATIENCE = 60
 
 
 def load(name: str):
@@ -116,6 +119,95 @@ def best(call: Callable[[], object], repeats: int) -> float:
     return min(_timed(call)[0] for _ in range(repeats))
 
 
+def with_pgmpy(name: str, evidence: dict, answers) -> None:
+    """Send the seconds of pgmpy's two engines, and the largest difference from ours."""
+    import warnings
+
+    warnings.simplefilter("ignore")
+    from pgmpy.inference import BeliefPropagation, VariableElimination
+    from pgmpy.readwrite import BIFReader
+
+    network = BIFReader(string=gzip.decompress(_file_of(name).read_bytes()).decode()).get_model()
+    for cpd in network.get_cpds():
+        cpd.normalize()
+    ours = vs.infer(vs.from_pgmpy(network), evidence=evidence)
+
+    def propagation() -> dict:
+        engine = BeliefPropagation(network)
+        return {
+            v: engine.query([v], evidence=evidence, show_progress=False)
+            for v in network.nodes()
+            if v not in evidence
+        }
+
+    def elimination() -> dict:
+        engine = VariableElimination(network)
+        return {
+            v: engine.query([v], evidence=evidence, show_progress=False)
+            for v in network.nodes()
+            if v not in evidence
+        }
+
+    for engine in (elimination, propagation):
+        try:
+            took, found = _timed(engine)
+        except MemoryError:
+            continue
+        error = 0.0
+        for v, factor in found.items():
+            states = factor.state_names[v]
+            expected = [factor.values[states.index(s)] for s in ours._model.states[_at(ours, v)]]
+            error = max(error, float(abs(ours[v] - np.array(expected)).max()))
+        answers.put((engine.__name__, took / 1e3, error))
+
+
+def _at(result: vs.Result, name: str) -> int:
+    return result._model.variable(name)
+
+
+def _file_of(name: str) -> Path:
+    import pgmpy
+
+    return Path(pgmpy.__file__).parent / "utils" / "example_models" / f"{name}.bif.gz"
+
+
+def pgmpy_table(names: list[str], repeats: int) -> None:
+    """Print pgmpy's times for all posteriors beside ours, in a process that can be stopped."""
+    import multiprocessing
+    import queue
+
+    context = multiprocessing.get_context("spawn")
+    print(f"{'network':11s} {'evidence':>8s} {'ours ms':>9s} {'pgmpy s':>9s} {'ratio':>8s} error")
+    for name in names:
+        network = load(name)
+        graph = vs.from_pyagrum(network)
+        for evidence in ({}, evidence_of(network, graph, 0.2, 1)):
+
+            def ask(graph=graph, evidence=evidence):
+                return vs.JunctionTree(graph, evidence=evidence).infer(threads=1)
+
+            ours = best(ask, repeats)
+            answers = context.Queue()
+            process = context.Process(target=with_pgmpy, args=(name, evidence, answers))
+            process.start()
+            found, end = [], time.monotonic() + PATIENCE
+            while len(found) < 2 and (left := end - time.monotonic()) > 0:
+                if not process.is_alive() and answers.empty():
+                    break
+                try:
+                    found.append(answers.get(timeout=min(left, 1.0)))
+                except queue.Empty:
+                    continue
+            process.kill()
+            process.join()
+            row = f"{name:11s} {len(evidence):8d} {ours:9.2f}"
+            if not found:
+                print(f"{row} no answer within {PATIENCE} s", flush=True)
+                continue
+            which, took, error = min(found, key=lambda answer: answer[1])
+            print(f"{row} {took:9.3f} {1e3 * took / ours:8.0f} {error:.1e} {which}", flush=True)
+
+
 def _geometric(x: list[float]) -> float:
     return math.exp(sum(map(math.log, x)) / len(x)) if x else math.nan
 
@@ -125,8 +217,12 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", default=list(LIBDAI))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--no-rivals", action="store_true")
+    parser.add_argument("--pgmpy", action="store_true")
     options = parser.parse_args()
     print(*describe(("pyagrum", "pgmpy")), sep="\n")
+    if options.pgmpy:
+        pgmpy_table(options.networks, options.repeats)
+        return
     print(
         f"{'network':11s} {'entries':>9s} {'ours':>8s} {'pyAgrum':>8s} {'libDAI~':>8s}"
         f" {'ratio':>6s}"

@@ -148,9 +148,10 @@ def plan(Batch batch, int threads):
     return (order, p.kind, p.first, p.last, p.messages, p.waits, p.succ_ptr, p.succ)
 
 
-def decode(Batch batch, int64_t n_best, int threads, states, scores):
+def decode(Batch batch, int64_t n_best, int threads, states, scores, deadline=None,
+           progress=None, late=None):
     cdef Report r
-    cdef Call call = Call(batch.c.n_positions, None, None, None)
+    cdef Call call = Call(batch.c.n_positions, deadline, progress, late)
     cdef int64_t* x = <int64_t*>data(states)
     cdef double* s = <double*>data(scores)
     with nogil:
@@ -158,9 +159,10 @@ def decode(Batch batch, int64_t n_best, int threads, states, scores):
     return outcome(r, call)
 
 
-def sample(Batch batch, int64_t size, uniforms, states, int threads):
+def sample(Batch batch, int64_t size, uniforms, states, int threads, deadline=None,
+           progress=None, late=None):
     cdef Report r
-    cdef Call call = Call(batch.c.n_positions, None, None, None)
+    cdef Call call = Call(batch.c.n_positions, deadline, progress, late)
     cdef double* u = <double*>data(uniforms)
     cdef int64_t* x = <int64_t*>data(states)
     with nogil:

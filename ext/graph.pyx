@@ -2,7 +2,7 @@
 """Factor graphs and junction trees: hands arrays to the C++ engine without the GIL."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
@@ -42,8 +42,16 @@ cdef extern from "graph/cliques.h" namespace "vs" nogil:
 
 
 cdef extern from "graph/layout.h" namespace "vs" nogil:
+    cdef cppclass Schedule:
+        vector[int8_t] kind
+        vector[int64_t] first, last, succ_ptr, succ
+        vector[int32_t] order, waits
+        vector[double] cost
+        double nanoseconds
     cdef cppclass Layout:
         double table_size, largest, flops, bytes
+        double nanoseconds
+        Schedule upward, downward
         int32_t largest_clique
         int width
 
@@ -91,13 +99,15 @@ cdef class Snapshot:
 
     cdef Graph g
     cdef readonly int64_t entries  # of all marginals
-    cdef object cards
+    cdef readonly object cards
+    cdef readonly list scopes
+    cdef readonly dict conditional  # factor: the variable that it is a distribution of
     cdef list tables
     cdef vector[int64_t] scope_ptr, scope, at_ptr, at, card_ptr, identity
     cdef vector[const double*] table
     cdef vector[uint8_t] forbids
 
-    def __init__(self, cards, list scopes, list tables):
+    def __init__(self, cards, list scopes, list tables, conditional=()):
         cdef int64_t n = cards.shape[0]
         cdef int64_t m = len(scopes)
         cdef int64_t f, v, i
@@ -105,6 +115,8 @@ cdef class Snapshot:
         cdef int64_t size
         cdef tuple scope
         self.cards = cards
+        self.scopes = scopes
+        self.conditional = dict(conditional)
         self.tables = tables
         self.g.n = n
         self.g.card = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>cards)
@@ -166,6 +178,10 @@ cdef class Soft:
             self.which.push_back(v)
             self.at[v] = <const double*>cnp.PyArray_DATA(<cnp.ndarray>vector_)
 
+    def variables(self):
+        """Return the variables, ascending."""
+        return list(self.which)
+
 
 cdef const double* const* soft_data(Soft soft) noexcept:
     if soft is None:
@@ -226,6 +242,19 @@ cdef class Tree:
         return (at.width, at.table_size, at.bytes, at.flops, largest, at.largest,
                 self.solver.tried())
 
+    def schedule(self, bint up):
+        """Return one direction: kind, first, last, order, nanoseconds, waits, succ_ptr, succ."""
+        self.need()
+        cdef const Schedule* s = &self.solver.layout().upward
+        if not up:
+            s = &self.solver.layout().downward
+        return (list(s.kind), list(s.first), list(s.last), list(s.order), list(s.cost),
+                list(s.waits), list(s.succ_ptr), list(s.succ))
+
+    def seconds(self):
+        """Return how long a first question will take on one thread, roughly."""
+        return 1e-9 * self.solver.layout().nanoseconds
+
     def cliques(self):
         """Return the cliques and the parent of each."""
         return list(self.solver.tree().clique), list(self.solver.tree().parent)
@@ -263,9 +292,10 @@ cdef class Tree:
         self.solver.joint(q, x)
         return out, variables
 
-    def decode(self, Soft soft, int threads, states):
+    def decode(self, Soft soft, int threads, states, deadline, progress, late):
         self.need()
-        cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), None, None, None)
+        cdef int64_t steps = <int64_t>self.solver.tree().clique.size()
+        cdef Call call = Call(steps, deadline, progress, late)
         cdef double score = 0.0
         cdef const double* const* s = soft_data(soft)
         cdef int64_t* x = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>states)
@@ -275,9 +305,10 @@ cdef class Tree:
         call.end(status)
         return status == kInfeasible, score
 
-    def sample(self, Soft soft, int threads, uniforms, states):
+    def sample(self, Soft soft, int threads, uniforms, states, deadline, progress, late):
         self.need()
-        cdef Call call = Call(<int64_t>self.solver.tree().clique.size(), None, None, None)
+        cdef int64_t steps = (1 + states.shape[0]) * <int64_t>self.solver.tree().clique.size()
+        cdef Call call = Call(steps, deadline, progress, late)
         cdef const double* const* s = soft_data(soft)
         cdef const double* u = <const double*>cnp.PyArray_DATA(<cnp.ndarray>uniforms)
         cdef int64_t* x = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>states)

@@ -20,8 +20,8 @@ include "call.pxi"
 cdef extern from "tree/layout.h" namespace "vs" nogil:
     cdef cppclass Layout:
         int64_t n, n_trees, n_blocks
-        vector[int64_t] root, path, length
-        vector[int32_t] tree, slot
+        vector[int64_t] root, path, length, begin
+        vector[int32_t] tree, slot, node, below_ptr, below
         bint paths
         int problem
         int64_t where
@@ -102,6 +102,11 @@ cdef class Structure:
     def roots(self):
         return copied(self.layout.root)
 
+    def blocks(self):
+        """Nodes in order of work, where each block of them begins, and the blocks below each."""
+        return (np.asarray(self.layout.node), np.asarray(self.layout.begin),
+                np.asarray(self.layout.below_ptr), np.asarray(self.layout.below))
+
     def paths(self):
         """(nodes from end to end, lengths) when every tree is a path from its root, else None."""
         if not self.layout.paths:
@@ -176,9 +181,9 @@ def dead(Forest forest):
     return tree, node
 
 
-def decode(Forest forest, int threads, states, scores):
+def decode(Forest forest, int threads, states, scores, deadline=None, progress=None, late=None):
     cdef TreeReport r
-    cdef Call call = Call(forest.m.arrays.n_positions, None, None, None)
+    cdef Call call = Call(forest.m.arrays.n_positions, deadline, progress, late)
     cdef int64_t* x = <int64_t*>data(states)
     cdef double* s = <double*>data(scores)
     with nogil:
@@ -186,9 +191,10 @@ def decode(Forest forest, int threads, states, scores):
     return outcome(r, call)
 
 
-def sample(Forest forest, int64_t size, uniforms, states, int threads):
+def sample(Forest forest, int64_t size, uniforms, states, int threads, deadline=None,
+           progress=None, late=None):
     cdef TreeReport r
-    cdef Call call = Call(forest.m.arrays.n_positions, None, None, None)
+    cdef Call call = Call(forest.m.arrays.n_positions, deadline, progress, late)
     cdef double* u = <double*>data(uniforms)
     cdef int64_t* x = <int64_t*>data(states)
     with nogil:

@@ -44,10 +44,24 @@ def log_messages(
 ) -> tuple[int, int] | None: ...
 def plan(batch: Batch, threads: int) -> tuple[list[Any], ...]: ...
 def decode(
-    batch: Batch, n_best: int, threads: int, states: Array, scores: Array
+    batch: Batch,
+    n_best: int,
+    threads: int,
+    states: Array,
+    scores: Array,
+    deadline: float | None = ...,
+    progress: Callable[[int, int], object] | None = ...,
+    late: BaseException | None = ...,
 ) -> tuple[int, int] | None: ...
 def sample(
-    batch: Batch, size: int, uniforms: Array, states: Array, threads: int
+    batch: Batch,
+    size: int,
+    uniforms: Array,
+    states: Array,
+    threads: int,
+    deadline: float | None = ...,
+    progress: Callable[[int, int], object] | None = ...,
+    late: BaseException | None = ...,
 ) -> tuple[int, int] | None: ...
 def freeze(first: Array, second: Array, third: Array) -> None: ...
 def find_bad(array: Array) -> int: ...

@@ -55,7 +55,7 @@ inline Wide from_log(double x) {
 //   scale: divides n numbers by a power of two, whose log2 it returns.
 struct Linear64 {
     using T = double;
-    static constexpr bool kChecked = true;  // small numbers may be lost: see Engine::trusted
+    static constexpr bool kChecked = true;  // small numbers may be lost: see Engine::weigh
     static T zero() { return 0.0; }
     static T one() { return 1.0; }
     static bool is_zero(T x) { return x == 0.0; }

@@ -32,6 +32,13 @@ constexpr int algebra() {
     return std::is_same<A, Best>::value ? kMaxPlus : kSumProduct;
 }
 
+// 2^bits where small numbers may be lost, else one.
+template <class A>
+typename A::T start(double bits) {
+    if constexpr (A::kChecked) return std::ldexp(A::one(), static_cast<int>(bits));
+    return A::one();
+}
+
 // All settings of d.var from the outermost on: f(offset in the table of strides `stride`).
 template <class F>
 void each(const Domains& d, const std::vector<int32_t>& var, const std::vector<int64_t>& stride,
@@ -56,7 +63,10 @@ void each(const Domains& d, const std::vector<int32_t>& var, const std::vector<i
 
 constexpr int64_t kPoll = 1 << 18;     // entries between two looks at the clock
 constexpr double kWorthThreads = 1e6;  // nanoseconds of work that is faster on several threads
-constexpr double kTrust = -900.0;      // log2 of the smallest product that is let pass
+constexpr double kTrust = -900.0;      // log2 of a product above which none underflows
+constexpr double kBoost = 900.0;       // log2 of what products start from where some are below
+constexpr double kTiny = -1022.0;      // log2 of what an underflow takes, at most
+constexpr double kLost = -100.0;       // log2 of the share of a sum that may be lost
 
 }  // namespace
 
@@ -393,6 +403,7 @@ void Engine<A>::block(size_t c, const Flight& f, int k, Temporary& tmp, Control*
         (s.scalar ? scalar_out_at : vec_out_at).push_back(s.at);
     }
     RowJob<T> j;
+    j.first = start<A>(f.boost);
     j.width = l.width;
     j.n_vec = static_cast<int>(f.vec.size());
     j.n_scalar = static_cast<int>(f.scalar.size());
@@ -487,15 +498,12 @@ Status Engine<A>::begin_up(size_t c, Flight* f) {
         load(c, soft_);
         p.loaded = true;
     }
-    double low = 0.0;
     p.scale = 0.0;
-    for (double x : p.low) low += x;
     for (const Child& k : l.children) part_[k.clique].product.clear();
     // Messages that lie within others are multiplied into those first, smaller ones before.
     for (int32_t i : l.order) {
         const Child& k = l.children[i];
         Part& child = part_[k.clique];
-        low += child.message_low;
         p.scale += child.scale;
         const std::vector<T>& mine = child.product.empty() ? child.message : child.product;
         if (k.host < 0) {
@@ -508,7 +516,7 @@ Status Engine<A>::begin_up(size_t c, Flight* f) {
             host.product[e] = A::mul(host.product[e], mine[k.map[e]]);
         }
     }
-    if (A::kChecked && low < kTrust) return kWiden;
+    weigh(c, 0.0, f);
     take_inputs(c, f);
     const bool root = c_.t.parent[c] < 0;
     f->unit = l.unit;
@@ -521,6 +529,41 @@ Status Engine<A>::begin_up(size_t c, Flight* f) {
         f->give(&spare_, false, l.up.apart, l.up.at.data(), l.up.size, &f->wide_up);
     }
     return kOk;
+}
+
+// What products of clique c start from, and what their sums may lose; `low`: log2 of the smallest
+// entry of the message from above.
+template <class A>
+void Engine<A>::weigh(size_t c, double low, Flight* f) const {
+    if constexpr (A::kChecked) {
+        const CliqueLayout& l = c_.l.clique[c];
+        const Part& p = part_[c];
+        double hosted = 0.0, loss = low < kTrust ? kTiny : -INFINITY;
+        bool hosts = false;
+        for (double x : p.low) {
+            low += x;
+            if (x < kTrust) loss = std::max(loss, kTiny);
+        }
+        for (const Child& k : l.children) {
+            hosts = hosts || k.hosts;
+            hosted += part_[k.clique].message_low;
+            loss = std::max(loss, part_[k.clique].loss);
+        }
+        low += hosted;
+        if (low >= kTrust && loss == -INFINITY) return;
+        if (hosts && hosted < kTrust) loss = std::max(loss, kTiny);
+        if (low < kTrust) f->boost = kBoost;
+        if (low + f->boost < kTrust) loss = std::max(loss, kTiny - f->boost);
+        // Each operand and each product on the way may lose as much, and entries are added up.
+        const double operands = 2.0 + static_cast<double>(l.children.size() + l.statics.size());
+        f->loss = loss + std::log2(l.size) + std::log2(2.0 * operands);
+    }
+}
+
+template <class A>
+bool Engine<A>::lossless() const {
+    return std::all_of(part_.begin(), part_.end(),
+                       [](const Part& p) { return p.loss == -INFINITY; });
 }
 
 template <class A>
@@ -543,8 +586,13 @@ Status Engine<A>::end_up(size_t c, Flight* f) {
         gather(l.up, l.width, f->wide_up, &message);
     }
     double bits = 0.0;
-    if (!normalise(&message, &bits, &p.message_low)) return kInfeasible;
-    p.scale += bits;
+    if (!normalise(&message, &bits, &p.message_low)) {
+        return f->loss > -INFINITY ? kWiden : kInfeasible;
+    }
+    p.loss = f->loss + f->boost - bits;
+    if (A::kChecked && p.message_low < kTiny) p.loss = std::max(p.loss, kTiny) + 1.0;
+    if (p.loss > kLost) return kWiden;
+    p.scale += bits - f->boost;
     p.sent = true;
     f->end(&spare_);
     return kOk;
@@ -554,10 +602,14 @@ template <class A>
 Status Engine<A>::begin_down(size_t c, Flight* f) {
     const CliqueLayout& l = c_.l.clique[c];
     Part& p = part_[c];
-    double low = p.belief_low;
-    for (double x : p.low) low += x;
-    for (const Child& k : l.children) low += part_[k.clique].message_low;
-    if (A::kChecked && low < kTrust) return kWiden;
+    weigh(c, p.belief_low, f);
+    if constexpr (A::kChecked) {
+        if (f->loss > -INFINITY && c_.t.parent[c] >= 0) {  // at roots, the way up has seen to it
+            double mass = 0.0;
+            for (size_t e = 0; e < p.belief.size(); ++e) mass += p.belief[e] * p.message[e];
+            if (!(std::log2(mass) + kLost > f->loss)) return kWiden;
+        }
+    }
     take_inputs(c, f);
     f->unit = l.unit;
     f->blocks = l.blocks_down;
@@ -845,7 +897,7 @@ void Engine<A>::pick(const double* uniform, int64_t* states) const {
         }
         int64_t size = 1;
         for (int32_t v : open) size *= c_.d.size(v);
-        weight.assign(static_cast<size_t>(size), A::one());
+        weight.assign(static_cast<size_t>(size), start<A>(kBoost));
         const auto times = [&](const Dims& d, const std::vector<T>& table) {
             int64_t fixed = 0;
             for (size_t j = 0; j < d.var.size(); ++j) {

@@ -5,6 +5,14 @@
 //          everything multiplied into the parent, its own message from above included
 //
 // A message is scaled to have its largest entry in [1/2, 1): by a power of two, so exactly.
+//
+// Plain numbers lose what is below 2^-1022. All operands are at most 1, so each underflow takes at
+// most that much from one entry, and what a message has lost is bounded on its way:
+//   up:    `loss` of a message, in the units of its largest entry, grows by the entries added up
+//          and by what scaling takes out;
+//   down:  everything stands in the clique, so what is lost is a share of the mass of the whole.
+// The bound at every clique on the way down suffices: mass that an impossible-looking entry of a
+// message from below would have had is missing from the parent's sum, which is held against it.
 #pragma once
 
 #include <atomic>
@@ -56,6 +64,7 @@ class Engine {
     void query(size_t q, double* out) const;  // over alive values, in the order of its dims
     // After up: the best configuration (Best) or one drawn with `uniform`, one number a clique.
     void pick(const double* uniform, int64_t* states) const;
+    bool lossless() const;  // after up: no message has lost anything
     int64_t n_cliques() const { return static_cast<int64_t>(c_.t.clique.size()); }
 
   private:
@@ -67,6 +76,7 @@ class Engine {
         std::vector<T> belief;  // from the parent: of the separator, then the message down
         std::vector<T> sum;     // the belief, kept for those it hosts
         double message_low = 0.0, belief_low = 0.0;
+        double loss = -INFINITY;            // log2 of what an entry of the message may have lost
         double scale = 0.0;                 // log2 of what scaling took out, in this subtree
         bool loaded = false, sent = false;  // statics, message are good
     };
@@ -94,7 +104,9 @@ class Engine {
         std::vector<Sum> sums;
         std::vector<T> wide_up, tile;
         std::vector<std::vector<T>> wide, asked;
-        int64_t unit = 1;  // blocks are cut between runs of so many rows
+        int64_t unit = 1;         // blocks are cut between runs of so many rows
+        double boost = 0.0;       // log2 of what products start from
+        double loss = -INFINITY;  // log2 of what a sum of them may lose, without the boost
         int blocks = 1;
 
         void take(const View& v, const std::vector<T>& table);
@@ -121,6 +133,7 @@ class Engine {
     void block(size_t c, const Flight& f, int k, Temporary& tmp, Control* control,
                int worker) const;
     void take_inputs(size_t c, Flight* f) const;
+    void weigh(size_t c, double low, Flight* f) const;
     static void step(void* walk, int64_t task, int worker);
     void spread(const View& v, int64_t width, const std::vector<T>& table,
                 std::vector<T>* wide) const;

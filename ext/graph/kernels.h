@@ -12,6 +12,7 @@ namespace vs {
 // a scalar is the same for all of it. at[r]: offset of row r in its table.
 template <class T>
 struct RowJob {
+    T first;  // what products start from
     int64_t width = 0;
     int n_vec = 0, n_scalar = 0, n_vec_out = 0, n_scalar_out = 0;
     const T* const* vec = nullptr;

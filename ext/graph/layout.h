@@ -118,9 +118,10 @@ struct Layout {
     double table_size = 0.0;       // entries of all clique tables
     double largest = 0.0;
     int32_t largest_clique = -1;
-    int width = 0;       // variables of the largest clique (by number), minus one
-    double flops = 0.0;  // multiplications and additions of one propagation
-    double bytes = 0.0;  // everything that a propagation keeps
+    int width = 0;             // variables of the largest clique (by number), minus one
+    double flops = 0.0;        // multiplications and additions of one propagation
+    double bytes = 0.0;        // everything that a propagation keeps
+    double nanoseconds = 0.0;  // of a first question on one thread, estimated
 };
 
 // Cost only: nothing is allocated that grows with the tables. soft: variables with soft evidence.

@@ -70,7 +70,7 @@ void rows(const vs::RowJob<typename A::T>& j, int64_t r0, int64_t r1, typename A
     const int64_t width = j.width;
     const bool simple = j.n_vec_out == 1 && j.n_scalar_out == 0 && j.n_vec <= kAtOnce;
     for (int64_t r = r0; r < r1; ++r) {
-        T s = A::one();
+        T s = j.first;
         for (int i = 0; i < j.n_scalar; ++i) {
             s = A::mul(s, j.scalar[i][j.scalar_at[i] ? j.scalar_at[i][r] : 0]);
         }

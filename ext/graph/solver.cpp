@@ -151,7 +151,7 @@ void Solver::complete_once() {
     complete_ = true;
 }
 
-Status Solver::solve(const double* const* soft, int threads, Control* control, bool marginals) {
+Status Solver::solve(const double* const* soft, int threads, Control* control, Want want) {
     complete_once();
     wide_.reset();
     if (!linear_) linear_.reset(new Engine<Linear64>(compiled()));
@@ -169,19 +169,22 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, b
     }
     reused_ = linear_->n_sent();
     Status s = linear_->up(soft, threads, control);
-    if (s == kOk && marginals) s = linear_->down(threads, control);
+    if (s == kOk && want == kMarginals) s = linear_->down(threads, control);
+    // Nothing has weighed what was lost against all the rest.
+    if (s == kOk && want == kSamples && !linear_->lossless()) s = kWiden;
     if (s != kWiden) return s;
     linear_.reset();
     reused_ = 0;
+    control->done.store(0);
     wide_.reset(new Engine<LinearWide>(compiled()));
     s = wide_->up(soft, threads, control);
-    if (s == kOk && marginals) s = wide_->down(threads, control);
+    if (s == kOk && want == kMarginals) s = wide_->down(threads, control);
     return s;
 }
 
 Status Solver::infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
                      double* marginals, double* log_z) {
-    const Status s = solve(soft, threads, control, marginals != nullptr);
+    const Status s = solve(soft, threads, control, marginals ? kMarginals : kMass);
     if (s != kOk) return s;
     if (wide_) {
         if (marginals) wide_->marginals(ptr, marginals);
@@ -211,7 +214,7 @@ Status Solver::decode(const double* const* soft, int threads, Control* control, 
 
 Status Solver::sample(const double* const* soft, int threads, Control* control, int64_t size,
                       const double* uniforms, int64_t* states) {
-    const Status s = solve(soft, threads, control, false);
+    const Status s = solve(soft, threads, control, kSamples);
     if (s != kOk) return s;
     const int64_t cliques = static_cast<int64_t>(tree_.clique.size());
     for (int64_t i = 0; i < size; ++i) {
@@ -220,7 +223,8 @@ Status Solver::sample(const double* const* soft, int threads, Control* control, 
         } else {
             linear_->pick(uniforms + i * cliques, states + i * g_.n);
         }
-        if (control->poll && i % 64 == 0 && control->poll(control->arg)) return kCancelled;
+        control->done.fetch_add(cliques, std::memory_order_relaxed);
+        if (control->poll && control->poll(control->arg)) return kCancelled;
     }
     return kOk;
 }

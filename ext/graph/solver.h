@@ -44,9 +44,10 @@ class Solver {
     int64_t reused() const { return reused_; }  // cliques whose message was still good
 
   private:
+    enum Want { kMass, kMarginals, kSamples };
     void complete_once();
     void keep_what_holds(const Domains& before, const Layout& old);
-    Status solve(const double* const* soft, int threads, Control* control, bool marginals);
+    Status solve(const double* const* soft, int threads, Control* control, Want want);
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
 
     const Graph& g_;

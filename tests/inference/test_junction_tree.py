@@ -107,6 +107,17 @@ def test_samples_follow_the_posterior(rng: np.random.Generator) -> None:
     assert (x == again).all()
 
 
+def test_samples_do_not_depend_on_the_blocks_they_are_drawn_in(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    graph = _grid(rng, 4, 3)
+    for evidence in (None, {3: np.array([0.0, 1.0, 2.0])}, {3: np.array([0.0, -8000.0, 9000.0])}):
+        x = vs.sample(graph, 50, rng=1, evidence=evidence)
+        monkeypatch.setattr("valuesparse.inference.junction_tree._UNIFORMS", 100)
+        assert (vs.sample(graph, 50, rng=1, evidence=evidence) == x).all()
+        monkeypatch.undo()
+
+
 def test_log_prob(rng: np.random.Generator) -> None:
     cards, factors, _ = random_model(np.random.default_rng(3), 6)
     full = log_joint(cards, factors, {})
@@ -138,6 +149,83 @@ def test_a_chain_that_underflows_is_solved_in_a_wider_range(rng: np.random.Gener
     assert r.stats["widened"] == 1
     assert r.log_z == pytest.approx(chain.log_z[0], rel=1e-12)
     np.testing.assert_allclose(np.array(r.marginals), chain.marginals, atol=1e-9)
+
+
+def _extreme_model(rng: np.random.Generator):
+    """Up to 7 variables, tables whose entries are ten thousand apart, zeros, changing evidence."""
+    n = int(rng.integers(2, 8))
+    cards = rng.integers(2, 4, n)
+    levels = rng.choice([100.0, 400.0, 700.0, 10_000.0], 3)
+    factors = []
+    for i in range(1, n):  # connected, so that one question's losses meet the other's evidence
+        scopes = [(int(rng.integers(i)), i)] + ([(i,)] if rng.random() < 0.5 else [])
+        for scope in scopes:
+            shape = [cards[v] for v in scope]
+            table = rng.normal(0, 1, shape) + rng.choice([-1, 0, 1], shape) * rng.choice(levels)
+            table[rng.random(shape) < 0.15] = -np.inf
+            factors.append((scope, table))
+    return [int(c) for c in cards], factors
+
+
+def test_no_reachable_entry_is_lost() -> None:
+    """Plain numbers, or wide ones where plain ones would lose something: right either way."""
+    widened = []
+    for seed in range(600):
+        rng = np.random.default_rng(seed)
+        cards, factors = _extreme_model(rng)
+        try:
+            jt = vs.JunctionTree(graph_of(cards, factors))
+        except vs.InfeasibleError:
+            continue
+        for _ in range(4):  # messages that are kept have lost what they have lost
+            seen = rng.permutation(len(cards))[: rng.integers(0, 3)]
+            evidence = {int(v): int(rng.integers(cards[v])) for v in seen}
+            full = log_joint(cards, factors, evidence)
+            if full.max() == -np.inf:
+                with pytest.raises(vs.InfeasibleError):
+                    jt.infer(evidence)
+                continue
+            r = jt.infer(evidence)
+            assert r.log_z == pytest.approx(log_sum(full), rel=1e-12, abs=1e-10)
+            p = probabilities(full)
+            _close(r, p, 1e-10)
+            widened.append(r.stats["widened"])
+            states = jt.sample(5, seed, evidence)
+            assert (p[tuple(states.T)] > 1e-15).all()
+    assert 0.05 < np.mean(widened) < 0.95  # both are tested
+
+
+def test_an_entry_that_underflows_on_the_way_up_may_be_all_there_is() -> None:
+    """The leaf prefers state 0 by e^800, three times; what the root knows forbids it, or nearly."""
+    for against in (-np.inf, -10_000.0):
+        graph = vs.FactorGraph([2, 2, 2, 2, 2])
+        for leaf in (1, 2, 3):
+            graph.add([0, leaf], [[800.0, 799.0], [0.0, 1.0]])
+        graph.add([0, 4], [[against, against], [0.0, 2.0]])
+        r = vs.infer(graph)
+        each = np.logaddexp(0, 1)
+        assert r.log_z == pytest.approx(3 * each + np.logaddexp(0, 2), rel=1e-12)
+        assert r.marginals[0].tolist() == pytest.approx([0, 1], abs=1e-12)
+        assert r.marginals[1].tolist() == pytest.approx([1 - np.exp(1 - each), np.exp(1 - each)])
+        x = vs.sample(graph, 2000, rng=0)
+        assert (x[:, 0] == 1).all()
+        assert x[:, 1].mean() == pytest.approx(np.exp(1 - each), abs=0.05)
+
+
+def test_many_operands_of_moderate_range_stay_in_plain_numbers(rng: np.random.Generator) -> None:
+    """Their minima add up to far less than any product comes to."""
+    cards = [2] * 12
+    factors = [
+        ((i, j), rng.permutation([0.0, 2.0, 12.0, 16.0]).reshape(2, 2))
+        for i in range(12)
+        for j in range(i)
+    ]
+    full = log_joint(cards, factors, {})
+    r = vs.infer(graph_of(cards, factors))
+    assert sum(float(np.ptp(t)) for _, t in factors) / np.log(2) > 1500
+    assert r.stats["widened"] == 0
+    assert r.log_z == pytest.approx(log_sum(full), rel=1e-12)
+    _close(r, probabilities(full))
 
 
 def _grid(rng: np.random.Generator, side: int, states: int) -> vs.FactorGraph:

@@ -2,58 +2,69 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
-
-from valuesparse.cli._models import show_bytes
 
 if TYPE_CHECKING:
     from valuesparse import Decoding, FactorGraph, Result
 
-__all__ = ["Plan", "best_states", "marginals", "plan"]
-
-# Operations per second of one thread, roughly: what the predicted time is made of.
-_SPEED = 1e9
+__all__ = ["Mass", "Plan", "best_states", "marginals", "mass", "plan"]
 
 
 class Plan(NamedTuple):
-    """What exact inference would cost, and whether it would be done."""
+    """What exact inference would cost, and what `infer` would do."""
 
     width: int
     table_size: float  # entries of all cliques
     memory: int  # bytes
-    flops: float
-    seconds: float
+    seconds: float  # of one thread, once compiled
+    compiling: float  # seconds that it took to find the tree
     method: str | None  # None: refused
     reason: str
 
 
-def plan(graph: FactorGraph, memory_limit: int | None) -> Plan:
+def plan(graph: FactorGraph, memory_limit: int | None, zeta: float | None = None) -> Plan:
     """Return what `infer` would do, without doing it."""
     import valuesparse as vs
+    from valuesparse.inference._graphs import choose
 
-    tree = vs.JunctionTree(graph, memory_limit=memory_limit)
-    # In the same order as infer decides.
-    if tree.memory > tree.memory_limit:
-        method = None
-        reason = (
-            f"it needs {show_bytes(tree.memory)}, and {show_bytes(tree.memory_limit)} are allowed; "
-            "give evidence, raise --memory-limit or choose an approximation"
-        )
-    elif tree.width <= 1:
-        method, reason = "exact", "a graph without cycles is solved exactly by two passes"
-    else:
-        method = "junction_tree"
-        reason = f"its tables fit in the {show_bytes(tree.memory_limit)} allowed: exact"
+    began = time.perf_counter()
+    choice = choose(graph, 1.0 if zeta is None else zeta, memory_limit=memory_limit)
+    tree = choice.tree or vs.JunctionTree(graph, memory_limit=memory_limit)
+    compiling = time.perf_counter() - began
     return Plan(
         tree.width,
         tree.table_size,
         tree.memory,
-        tree.flops,
-        tree.flops / _SPEED,
-        method,
-        reason,
+        tree.seconds,
+        compiling,
+        choice.method,
+        choice.reason,
     )
+
+
+class Mass(NamedTuple):
+    """The log partition function, and how it came about."""
+
+    log_z: float
+    method: str
+    reason: str
+
+
+def mass(
+    graph: FactorGraph,
+    *,
+    threads: int | None,
+    memory_limit: int | None,
+    progress: Callable[[int, int], object] | None,
+) -> Mass:
+    """Return the exact log partition function alone."""
+    from valuesparse.inference._graphs import log_z
+    from valuesparse.threads import resolve
+
+    found = log_z(graph, resolve(threads), memory_limit, progress)
+    return Mass(found, "exact", "messages upwards suffice for the partition function")
 
 
 def marginals(
@@ -76,8 +87,14 @@ def marginals(
     )
 
 
-def best_states(graph: FactorGraph, *, threads: int | None, memory_limit: int | None) -> Decoding:
+def best_states(
+    graph: FactorGraph,
+    *,
+    threads: int | None,
+    memory_limit: int | None,
+    progress: Callable[[int, int], object] | None,
+) -> Decoding:
     """Return the result of `decode`: ``states`` and ``score``."""
     import valuesparse as vs
 
-    return vs.decode(graph, threads=threads, memory_limit=memory_limit)
+    return vs.decode(graph, threads=threads, memory_limit=memory_limit, progress=progress)

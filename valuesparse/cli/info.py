@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @model_options
+@click.option(
+    "--zeta", "-z", type=click.FloatRange(0, 1), metavar="ζ",
+    help="What infer would do with this ζ; 1 is exact. [default: 1]",
+)  # fmt: skip
 def info(
     model: Path,
     evidence: Path | None,
     sample: int | None,
     input_format: str | None,
     memory_limit: int | None,
+    zeta: float | None,
 ) -> None:
     """Say what MODEL holds, what exact inference costs, and what infer would choose and why.
 
@@ -34,7 +39,8 @@ def info(
     Shown:
       width          variables of the largest clique, less one, after evidence
       clique tables  entries of all tables of the junction tree
-      time           of one thread, a rough guess from the number of operations
+      time           of one thread, estimated from the plan; finding the plan comes on top
+      infer would    what runs with these options, and why; costs are those of the exact answer
     """  # noqa: D301 (click takes the backspace itself)
     from rich.console import Console
 
@@ -42,7 +48,7 @@ def info(
 
     graph = load(model, evidence, sample, input_format)
     with one_line_errors(model):
-        plan = _engine.plan(graph, memory_limit)
+        plan = _engine.plan(graph, memory_limit, zeta)
     console = Console(highlight=False, emoji=False)
     console.print(model.name, style="bold", markup=False, soft_wrap=True)
     console.print(_table(graph, plan))
@@ -76,7 +82,7 @@ def _table(graph: FactorGraph, plan: Plan) -> Table:
     row("width", f"{plan.width}")
     row("clique tables", f"{_count(plan.table_size)} entries")
     row("memory", show_bytes(plan.memory))
-    row("time", f"about {_seconds(plan.seconds)}")
+    row("time", f"about {_seconds(plan.seconds)}, and {_seconds(plan.compiling)} for the plan")
     table.add_row("", "")
     if plan.method is None:
         row("infer would", "refuse", "bold red")
@@ -108,12 +114,12 @@ def _count(number: float) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    if seconds < 1e-3:
-        return "a millisecond or less"
+    if seconds < 0.1:
+        return f"{1000 * seconds:.2g} ms"
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 120:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     if seconds < 172_800:

@@ -80,18 +80,15 @@ def solve(
     graph = load(model, evidence, sample, input_format)
     begin = time.perf_counter()
     found: Any
-    with one_line_errors(model):
+    common: dict[str, Any]
+    with one_line_errors(model), _progress(quiet) as progress:
+        common = {"threads": threads, "memory_limit": memory_limit, "progress": progress}
         if task == "MPE":
-            found = _engine.best_states(graph, threads=threads, memory_limit=memory_limit)
+            found = _engine.best_states(graph, **common)
+        elif task == "PR" and (zeta is None or zeta == 1.0):
+            found = _engine.mass(graph, **common)
         else:
-            with _progress(quiet) as progress:
-                found = _engine.marginals(
-                    graph,
-                    zeta=zeta,
-                    threads=threads,
-                    memory_limit=memory_limit,
-                    progress=progress,
-                )
+            found = _engine.marginals(graph, zeta=zeta, **common)
     seconds = time.perf_counter() - begin
     answer = _as_json(graph, task, found) if output_format == "json" else _as_uai(task, found)
     if output is None:

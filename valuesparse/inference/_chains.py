@@ -12,6 +12,7 @@ from valuesparse import _chain
 from valuesparse._validation import as_array
 from valuesparse.errors import DeadlineError, InfeasibleError
 from valuesparse.inference._memory import empty
+from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain
 from valuesparse.results import ChainResult
 from valuesparse.threads import resolve
@@ -43,30 +44,40 @@ def infer(
 
 
 def decode(
-    model: Chain, k: int, workers: int
+    model: Chain, k: int, workers: int, watch: Watch
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return states (k, N) and scores (k, B)."""
     states = np.empty((k, model.n_positions), dtype=np.int64)
     score = np.empty((k, model.n_sequences))
-    infeasible: Any = _chain.decode(model._batch, k, workers, states, score)
+    infeasible: Any = _chain.decode(
+        model._batch, k, workers, states, score,
+        watch.left(), watch.part(0, model.n_positions, model.n_positions), watch.late,
+    )  # fmt: skip
     if infeasible is not None:
         raise InfeasibleError(*infeasible)
+    watch.finish(model.n_positions)
     return states, score
 
 
 def sample(
-    model: Chain, count: int, generator: np.random.Generator, workers: int
+    model: Chain, count: int, generator: np.random.Generator, workers: int, watch: Watch
 ) -> npt.NDArray[np.int64]:
     """Return (count, N) samples."""
-    states = np.empty((count, model.n_positions), dtype=np.int64)
+    n = model.n_positions
+    states = np.empty((count, n), dtype=np.int64)
     # Blocks bound the memory of the uniforms; drawing them in order keeps samples reproducible.
     block = max(1, 1_000_000 // max(1, model.n_positions))
     for first in range(0, max(count, 1), block):
         rows = states[first : first + block]
         uniforms = generator.random(rows.shape)
-        infeasible: Any = _chain.sample(model._batch, rows.shape[0], uniforms, rows, workers)
+        last = first + rows.shape[0]
+        infeasible: Any = _chain.sample(
+            model._batch, rows.shape[0], uniforms, rows, workers,
+            watch.left(), watch.part(first * n, last * n, count * n), watch.late,
+        )  # fmt: skip
         if infeasible is not None:
             raise InfeasibleError(*infeasible)
+    watch.finish(count * n)
     return states
 
 

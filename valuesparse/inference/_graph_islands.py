@@ -28,6 +28,7 @@ from scipy.sparse import csgraph
 
 from valuesparse import _graph
 from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.inference._barren import prune
 from valuesparse.inference.junction_tree import check_memory, impossible
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
@@ -301,10 +302,10 @@ def infer_islands(
             progress(done, 3 * model.n_variables)
 
     # The log mass of what agrees with the islands: everything else is summed out once more.
-    snapshot = model._compiled()
+    snapshot, held = prune(model._compiled(), state.held, state.soft)
     tree = _graph.Tree(snapshot, [])
     soft = _graph.Soft(model.n_variables, sorted(state.soft.items())) if state.soft else None
-    lost = tree.prepare(state.held, soft, 1.0, 0) >= 0
+    lost = tree.prepare(held, soft, 1.0, 0) >= 0
     if not lost:
         check_memory(tree, model, memory_limit)
         lost, log_z = tree.infer(soft, workers, None, None, None, None)

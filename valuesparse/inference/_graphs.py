@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,8 @@ import numpy.typing as npt
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit
-from valuesparse.inference.junction_tree import JunctionTree
+from valuesparse.inference._watch import Watch
+from valuesparse.inference.junction_tree import JunctionTree, too_large
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
@@ -31,35 +32,68 @@ def infer(
     memory_limit: int | None = None,
 ) -> GraphResult:
     """See :func:`valuesparse.infer`."""
-    if method == "islands" or zeta < 1.0:
-        if method not in ("auto", "islands") or zeta >= 1.0:
-            raise ValueError(f"method {method!r} does not go with zeta={zeta}")
+    choice = choose(model, zeta, method, evidence, memory_limit)
+    if choice.method is None:
+        raise MemoryLimitError(choice.reason)
+    if choice.tree is None:
         given = model.evidence if evidence is None else model.resolve_evidence(evidence)
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, given, limit, deadline, progress)
+    return choice.tree._infer(None, workers, deadline, progress, choice.method, choice.reason)
+
+
+class Choice(NamedTuple):
+    """What `infer` runs: the method (None: it refuses), why, and the tree where there is one."""
+
+    method: str | None
+    reason: str
+    tree: JunctionTree | None
+
+
+def choose(
+    model: FactorGraph,
+    zeta: float = 1.0,
+    method: str = "auto",
+    evidence: Evidence | None = None,
+    memory_limit: int | None = None,
+) -> Choice:
+    """Decide what `infer` runs with these arguments; nothing is computed but the plan."""
+    if method == "islands" or zeta < 1.0:
+        if method not in ("auto", "islands") or zeta >= 1.0:
+            raise ValueError(f"method {method!r} does not go with zeta={zeta}")
+        return Choice("islands", f"zeta={zeta:g} was asked for", None)
     jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
+    refusal = too_large(jt._tree, model, jt.memory_limit)
+    if refusal is not None:
+        refusal += f"; no approximation for graphs of this width ({jt.width}) is built in yet"
+        return Choice(None, refusal, jt)
     if method == "junction_tree":
-        name, reason = method, f"a junction tree of width {jt.width} was asked for"
-    elif jt.width <= 1:
-        name, reason = "exact", "a graph without cycles is solved exactly by two passes"
-    else:
-        name = "junction_tree"
-        reason = (
-            f"the junction tree has width {jt.width} and needs {jt.memory:.3g} bytes, within "
-            f"memory_limit={jt.memory_limit:.3g}: exact"
-        )
-    try:
-        return jt._infer(None, workers, deadline, progress, name, reason)
-    except MemoryLimitError as error:
-        raise MemoryLimitError(
-            f"{error}; no approximation for graphs of this width ({jt.width}) is built in yet"
-        ) from None
+        return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
+    if jt.width <= 1:
+        return Choice("exact", "a graph without cycles is solved exactly by two passes", jt)
+    reason = (
+        f"the junction tree has width {jt.width} and needs {jt.memory:.3g} bytes, within "
+        f"memory_limit={jt.memory_limit:.3g}: exact"
+    )
+    return Choice("junction_tree", reason, jt)
+
+
+def log_z(
+    model: FactorGraph,
+    workers: int,
+    memory_limit: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> float:
+    """Return the log partition function alone."""
+    jt = JunctionTree._of_mass(model, None, memory_limit)
+    return jt.log_z(threads=workers, progress=progress)
 
 
 def decode(
     model: FactorGraph,
     k: int,
     workers: int,
+    watch: Watch,
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
@@ -67,7 +101,7 @@ def decode(
     if k != 1:
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
     jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
-    states, score = jt.decode(threads=workers)
+    states, score = jt._decode(None, workers, watch)
     return states[None], np.array([score])
 
 
@@ -76,12 +110,13 @@ def sample(
     count: int,
     generator: np.random.Generator,
     workers: int,
+    watch: Watch,
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
 ) -> npt.NDArray[np.int64]:
     """Return (count, n) samples."""
     jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
-    return jt.sample(count, generator, threads=workers)
+    return jt._sample(count, generator, None, workers, watch)
 
 
 def score(model: FactorGraph, states: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from valuesparse import _chain, _tree
 from valuesparse.errors import DeadlineError, InfeasibleError
 from valuesparse.inference._memory import empty
+from valuesparse.inference._watch import Watch
 from valuesparse.models import Tree
 from valuesparse.results import TreeResult
 from valuesparse.threads import resolve
@@ -69,40 +70,50 @@ def _require_feasible(model: Tree, infeasible: tuple[int, int] | None) -> None:
 
 
 def decode(
-    model: Tree, k: int, workers: int
+    model: Tree, k: int, workers: int, watch: Watch
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return states (1, n) and scores (1, n_trees)."""
     if k != 1:
         raise ValueError(f"n_best={k}: only chains have an n-best list; leave n_best out for trees")
     states = np.empty((1, model.n_nodes), dtype=np.int64)
     score = np.zeros((1, model.n_trees))
+    n = model.n_nodes
+    rest = watch.left(), watch.part(0, n, n), watch.late
     if model._chain is not None:
-        infeasible = _chain.decode(model._chain._batch, 1, workers, states, score)
+        infeasible = _chain.decode(model._chain._batch, 1, workers, states, score, *rest)
         _require_feasible(model, infeasible)
-        return _in_place(model, states[0])[None], score
-    _require_feasible(model, _tree.decode(model._forest, workers, states[0], score[0]))
+        states = _in_place(model, states[0])[None]
+    else:
+        _require_feasible(model, _tree.decode(model._forest, workers, states[0], score[0], *rest))
+    watch.finish(n)
     return states, score
 
 
 def sample(
-    model: Tree, count: int, generator: np.random.Generator, workers: int
+    model: Tree, count: int, generator: np.random.Generator, workers: int, watch: Watch
 ) -> npt.NDArray[np.int64]:
     """Return (count, n) samples."""
-    states = np.empty((count, model.n_nodes), dtype=np.int64)
+    n = model.n_nodes
+    states = np.empty((count, n), dtype=np.int64)
     # Blocks bound the memory of the uniforms; drawing them in order keeps samples reproducible.
     block = max(1, 1_000_000 // max(1, model.n_nodes))
     for first in range(0, max(count, 1), block):
         rows = states[first : first + block]
         uniforms = generator.random(rows.shape)
+        size = rows.shape[0]
+        rest = (
+            watch.left(), watch.part(first * n, (first + size) * n, count * n), watch.late,
+        )  # fmt: skip
         if model._chain is not None:
             batch = model._chain._batch
-            _require_feasible(model, _chain.sample(batch, rows.shape[0], uniforms, rows, workers))
+            _require_feasible(model, _chain.sample(batch, size, uniforms, rows, workers, *rest))
             if model._order is not None:
                 rows[:, model._order] = rows.copy()
         else:
             _require_feasible(
-                model, _tree.sample(model._forest, rows.shape[0], uniforms, rows, workers)
+                model, _tree.sample(model._forest, size, uniforms, rows, workers, *rest)
             )
+    watch.finish(count * n)
     return states
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.threads import resolve
 
@@ -38,6 +39,8 @@ def decode(
     *,
     n_best: int | None = None,
     threads: int | None = None,
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
 ) -> Decoding:
@@ -52,6 +55,10 @@ def decode(
         for 1.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`.
+    deadline : float, optional
+        Seconds after which the call gives up with `DeadlineError`.
+    progress : callable, optional
+        Called as ``progress(done, total)`` now and then, from this thread, and at the end.
     evidence : mapping, optional
         Graphs only: evidence instead of the graph's own.
     memory_limit : int, optional
@@ -68,6 +75,8 @@ def decode(
     ------
     InfeasibleError
         When a sequence has no possible configuration.
+    DeadlineError
+        When `deadline` passed.
     ValueError
         For `n_best` or `threads` below 1.
 
@@ -89,6 +98,7 @@ def decode(
     """
     engine = engine_of(model)
     k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
+    watch = Watch(deadline, progress)
     more = for_graphs(engine, evidence, memory_limit)
-    states, score = engine.decode(model, k, resolve(threads), **more)
+    states, score = engine.decode(model, k, resolve(threads), watch, **more)
     return Decoding(states, score) if n_best is not None else Decoding(states[0], score[0])

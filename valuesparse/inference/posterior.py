@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.inference._watch import Watch
 from valuesparse.inference.marginals import infer
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.threads import resolve
@@ -23,6 +24,8 @@ def sample(
     rng: np.random.Generator | int | None = None,
     *,
     threads: int | None = None,
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
 ) -> npt.NDArray[np.int64]:
@@ -38,6 +41,10 @@ def sample(
         Source of randomness, or a seed for one.
     threads : int, optional
         At least 1; samples do not depend on it.
+    deadline : float, optional
+        Seconds after which the call gives up with `DeadlineError`.
+    progress : callable, optional
+        Called as ``progress(done, total)`` now and then, from this thread, and at the end.
     evidence : mapping, optional
         Graphs only: evidence instead of the graph's own.
     memory_limit : int, optional
@@ -52,6 +59,8 @@ def sample(
     ------
     InfeasibleError
         When a sequence has no possible configuration.
+    DeadlineError
+        When `deadline` passed.
     ValueError
         For `size` < 0 or `threads` < 1.
 
@@ -76,8 +85,9 @@ def sample(
         generator = np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
         raise type(error)(f"rng must be a Generator, a seed or None: {error}") from None
+    watch = Watch(deadline, progress)
     more = for_graphs(engine, evidence, memory_limit)
-    return engine.sample(model, count, generator, workers, **more)
+    return engine.sample(model, count, generator, workers, watch, **more)
 
 
 def log_prob(
@@ -112,5 +122,7 @@ def log_prob(
     >>> float(np.exp(vs.log_prob(chain, [0, 1, 1])[0]).round(6))
     0.125
     """
-    log_z = infer(model, threads=threads).log_z
-    return engine_of(model).score(model, states) - log_z
+    engine = engine_of(model)
+    alone = getattr(engine, "log_z", None)  # where it costs less than the marginals
+    log_z = infer(model, threads=threads).log_z if alone is None else alone(model, resolve(threads))
+    return engine.score(model, states) - log_z

@@ -91,6 +91,7 @@ def from_pgmpy(model: Any) -> FactorGraph:
         ],
         [len(states[name]) for name in names],
         (_table(factor, states, bool(kinds & _DIRECTED)) for factor in factors),
+        directed=bool(kinds & _DIRECTED),
     )
 
 

@@ -61,6 +61,7 @@ def from_pyagrum(model: Any) -> FactorGraph:
         [v.labels() for v in variables],
         [v.domainSize() for v in variables],
         _tables(tables),
+        directed=bool(kinds & _DIRECTED),
     )
 
 

@@ -127,8 +127,13 @@ def graph_of(
     states: Sequence[Sequence[Any] | None],
     cardinalities: Sequence[int],
     tables: Iterable[tuple[Sequence[Any], npt.ArrayLike, str]],
+    *,
+    directed: bool = False,
 ) -> FactorGraph:
-    """Return the graph of tables of numbers: for each its variables, one per axis, and a name."""
+    """Return the graph of tables of numbers: for each its variables, one per axis, and a name.
+
+    Directed: each is the conditional table of its last variable (see `inference._barren`).
+    """
     graph = FactorGraph(cardinalities, names=names, states=states)
     for scope, values, where in tables:
         numbers = np.asarray(values, dtype=np.float64, order="C")
@@ -139,5 +144,7 @@ def graph_of(
             index = tuple(int(i) for i in np.unravel_index(at, shape))
             return ValueError(f"{where}: entry {index} {problem}")
 
-        graph.add(scope, log_of(numbers, refuse))
+        index = graph.add(scope, log_of(numbers, refuse))
+        if directed:
+            graph._mark_conditional(index)
     return graph

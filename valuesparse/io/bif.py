@@ -133,6 +133,7 @@ def read_bif(source: Source) -> FactorGraph:
             ([*p.parents, p.child], tables[p.child], f"probability of {p.child}")
             for p in probabilities
         ),
+        directed=True,
     )
 
 

@@ -19,6 +19,9 @@ Name = Hashable
 #: Hard evidence by state, soft evidence by a log-likelihood for each state.
 Evidence = Mapping[Any, Any]
 
+# How far from one the rows of a conditional table may sum: what normalising leaves.
+_ROUNDING = 1e-13
+
 
 class FactorGraph:
     r"""A product of factors over discrete variables, built step by step.
@@ -78,6 +81,7 @@ class FactorGraph:
 
     __slots__ = (
         "_cards",
+        "_conditional",
         "_factors",
         "_number",
         "_snapshot",
@@ -111,6 +115,8 @@ class FactorGraph:
         self._state_number: dict[int, dict[Any, int]] = {}
         self._factors: list[Factor] = []
         self._snapshot: _graph.Snapshot | None = None
+        #: Factor: the variable, its last one, that it is a distribution of given the others.
+        self._conditional: dict[int, int] = {}
         self.evidence = {}
         if evidence is not None:
             self.set_evidence(evidence)
@@ -190,6 +196,14 @@ class FactorGraph:
         """Add tables that a reader has checked already: one call for all of a file."""
         self._factors.extend(tables)
         self._snapshot = None
+
+    def _mark_conditional(self, index: int) -> None:
+        """Note that a table is a distribution of its last variable, if its rows sum to one."""
+        table = self._factors[index]
+        if isinstance(table, Table) and table.scope:
+            sums = np.exp(table.log_table).sum(axis=-1)
+            if np.abs(sums - 1.0).max() <= _ROUNDING:
+                self._conditional[index] = table.scope[-1]
 
     def variable(self, name: Any) -> int:
         """Return the number of a variable, given its name (or, without names, its number).
@@ -327,7 +341,9 @@ class FactorGraph:
                 )
                 for i, f in enumerate(self._factors)
             ]
-            self._snapshot = _graph.Snapshot(self._cards, [f.scope for f in self._factors], tables)
+            self._snapshot = _graph.Snapshot(
+                self._cards, [f.scope for f in self._factors], tables, self._conditional
+            )
         return self._snapshot
 
     def __getstate__(self) -> dict[str, Any]:
@@ -336,6 +352,7 @@ class FactorGraph:
             "names": None if self._number is None else self.names,
             "states": self.states,
             "factors": self._factors,
+            "conditional": self._conditional,
             "evidence": self.evidence,
         }
 
@@ -344,6 +361,7 @@ class FactorGraph:
             self, state["cardinalities"], names=state["names"], states=state["states"]
         )
         self._factors = list(state["factors"])
+        self._conditional = dict(state["conditional"])
         self.evidence = dict(state["evidence"])
 
     def __repr__(self) -> str:

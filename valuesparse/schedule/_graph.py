@@ -20,12 +20,21 @@ class Kind(enum.IntEnum):
     ``BACKWARD`` those that reach them from the right, in decreasing order; ``SEGMENT`` runs both
     passes between its first and its last position; ``COMBINE`` multiplies what has come in and
     normalises.
+
+    In trees and graphs positions count through nodes or cliques: ``UPWARD`` sends their messages
+    to the root, ``DOWNWARD`` those to the leaves, with marginals on the way. A large clique's rows
+    are cut: ``SPLIT`` gathers what they meet, ``ROWS`` runs some of them, ``MERGE`` adds up.
     """
 
     FORWARD = 0
     BACKWARD = 1
     SEGMENT = 2
     COMBINE = 3
+    UPWARD = 4
+    DOWNWARD = 5
+    SPLIT = 6
+    ROWS = 7
+    MERGE = 8
 
 
 _DTYPES: dict[str, type[np.generic]] = {
@@ -159,9 +168,10 @@ class Schedule:
 
     @property
     def n_messages(self) -> int:
-        """Number of messages that all tasks together send, full and sparse."""
+        """Number of messages that all tasks together send, full and sparse; a root's sum is one."""
         size = self.end - self.begin
-        passes = (self.kind == Kind.FORWARD) | (self.kind == Kind.BACKWARD)
+        one = (Kind.FORWARD, Kind.BACKWARD, Kind.UPWARD, Kind.DOWNWARD, Kind.MERGE)
+        passes = np.isin(self.kind, one)
         both = self.kind == Kind.SEGMENT
         return int(size[passes].sum() + 2 * (size[both] - 1).sum())
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
-from valuesparse.models import Chain
+from valuesparse.inference import JunctionTree
+from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.schedule._graph import Kind, Schedule
 from valuesparse.threads import resolve
 
@@ -28,16 +30,18 @@ class Plan:
     Attributes
     ----------
     schedule : Schedule
-        The tasks; positions count through the sequences in the order of `order`.
-    order : ndarray of int64, shape (at most B,)
-        Non-empty sequences, longest first.
+        The tasks; positions count through the sequences, nodes or cliques of `order`. Costs are
+        messages for chains, and estimated nanoseconds for trees and graphs.
+    order : ndarray of int64
+        Chains: the non-empty sequences, longest first. Trees: the nodes, as they lie in blocks.
+        Graphs: numbers of cliques (`JunctionTree.cliques`), as tasks name them.
     """
 
     schedule: Schedule
     order: npt.NDArray[np.int64]
 
 
-def plan(model: Chain, *, threads: int | None = None) -> Plan:
+def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | None = None) -> Plan:
     """Return the schedule that ``infer(model, threads=threads)`` runs, with ``zeta=1``.
 
     Calls with islands have no plan: what they run is found on the way. `chain_schedule` has the
@@ -47,11 +51,13 @@ def plan(model: Chain, *, threads: int | None = None) -> Plan:
 
     Parameters
     ----------
-    model : Chain
-        The model.
+    model : Chain, Tree, FactorGraph or JunctionTree
+        The model, or the tree compiled for one, with the evidence it was built with.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. A chain that is long beside
-        the work of one thread is cut into four half passes that meet in its middle.
+        the work of one thread is cut into four half passes that meet in its middle; trees that
+        are paths run as chains. The schedules of other trees and of graphs are cut by cost alone
+        and do not depend on it.
 
     Returns
     -------
@@ -70,8 +76,17 @@ def plan(model: Chain, *, threads: int | None = None) -> Plan:
     >>> simulate(p.schedule, 2).speedup
     2.0
     """
+    if isinstance(model, (FactorGraph, JunctionTree)):
+        return _of_graph(model if isinstance(model, JunctionTree) else JunctionTree(model))
+    if isinstance(model, Tree):
+        if model._chain is None:
+            return _of_tree(model)
+        model = model._chain
     if not isinstance(model, Chain):
-        raise TypeError(f"model must be a valuesparse.Chain, got {type(model).__name__}")
+        raise TypeError(
+            "model must be a Chain, Tree, FactorGraph or JunctionTree of valuesparse, got "
+            f"{type(model).__name__}"
+        )
     order, kind, first, last, messages, waits, succ_ptr, succ = (
         np.asarray(a) for a in _chain.plan(model._batch, resolve(threads))
     )
@@ -93,3 +108,69 @@ def plan(model: Chain, *, threads: int | None = None) -> Plan:
         succ=succ.astype(np.int64),
     )
     return Plan(schedule, order)
+
+
+def _of_tree(model: Tree) -> Plan:
+    """Blocks of nodes: all upward passes, children first, then the downward ones."""
+    node, begin, below_ptr, below = model._structure.blocks()
+    n = begin.size - 1
+    k = model.n_labels
+    # Half of an exact pass each, as the engine estimates it.
+    cost = 0.5 * (0.1 * k * k + 1.5 * k + 30.0) * np.diff(begin)
+    up, down = n - 1 - np.arange(n), n + np.arange(n)
+    above = np.repeat(np.arange(n), np.diff(below_ptr))
+    top = np.setdiff1d(np.arange(n), below)
+    first, last = begin[:-1].astype(np.int64), begin[1:].astype(np.int64)
+    schedule = Schedule.from_edges(
+        kind=np.repeat([Kind.UPWARD, Kind.DOWNWARD], n),
+        begin=np.concatenate([first[::-1], first]),
+        end=np.concatenate([last[::-1], last]),
+        cost=np.concatenate([cost[::-1], cost]),
+        before=np.concatenate([up[below], up[top], down[above]]),
+        after=np.concatenate([up[above], down[top], down[below]]),
+    )
+    return Plan(schedule, node.astype(np.int64))
+
+
+def _of_graph(jt: JunctionTree) -> Plan:
+    """Return the way up, the sum at the roots, and the way down."""
+    order: list[int] = []
+    kind: list[int] = []
+    begin: list[int] = []
+    end: list[int] = []
+    cost: list[float] = []
+    before: list[int] = []
+    after: list[int] = []
+    middle = -1
+    for up, tasks in zip((True, False), jt._schedules(), strict=True):
+        kinds, first, last, cliques, nanoseconds, waits, succ_ptr, succ = tasks
+        whole = Kind.UPWARD if up else Kind.DOWNWARD
+        offset, base = len(kind), len(order)
+        order += cliques
+        for native, a, b in zip(kinds, first, last, strict=True):
+            kind.append((whole, Kind.SPLIT, Kind.ROWS, Kind.MERGE)[native])
+            if native:
+                a, b = len(order) - base, len(order) - base + 1
+                order.append(first[len(kind) - 1 - offset])
+            begin.append(base + a)
+            end.append(base + b)
+        cost += nanoseconds
+        for task, (a, b) in enumerate(itertools.pairwise(succ_ptr)):
+            before += [offset + task] * (b - a)
+            after += [offset + t for t in succ[a:b]]
+            if up and a == b:  # roots
+                before.append(offset + task)
+                after.append(len(kinds))
+            if not up and waits[task] == 0:
+                before.append(middle)
+                after.append(offset + task)
+        if up:
+            middle = len(kind)
+            kind.append(Kind.COMBINE)
+            begin.append(0)
+            end.append(0)
+            cost.append(0.0)
+    schedule = Schedule.from_edges(
+        kind=kind, begin=begin, end=end, cost=cost, before=before, after=after
+    )
+    return Plan(schedule, np.array(order, dtype=np.int64))

@@ -1,0 +1,58 @@
+"""How long `valuesparse info` says that inference takes, beside how long it takes.
+
+    python benchmarks/predicted_time.py shared/data/uai/*.uai
+    python benchmarks/predicted_time.py asia alarm barley link      # networks that pgmpy ships
+
+One thread; the time is that of the first question to a compiled tree, the shortest of `repeats`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from pathlib import Path
+
+from _machine import describe
+
+import valuesparse as vs
+
+
+def load(name: str) -> vs.FactorGraph:
+    """Return an instance with its evidence, or one of pgmpy's networks."""
+    if name.endswith(".uai"):
+        return vs.read_uai(name, evidence=f"{name}.evid")
+    import pgmpy
+
+    folder = Path(pgmpy.__file__).parent / "utils" / "example_models"
+    return vs.read_bif(folder / f"{name}.bif.gz")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    print(*describe(()), sep="\n")
+    print(f"{'model':22s} {'predicted ms':>12s} {'measured ms':>12s} {'ratio':>6s}")
+    logs = []
+    for name in options.models:
+        graph = load(name)
+        graph._compiled()
+        measured = math.inf
+        for _ in range(options.repeats):
+            jt = vs.JunctionTree(graph)
+            began = time.perf_counter()
+            jt.infer(threads=1)
+            measured = min(measured, time.perf_counter() - began)
+        ratio = jt.seconds / measured
+        logs.append(math.log(ratio))
+        row = f"{1e3 * jt.seconds:12.3f} {1e3 * measured:12.3f} {ratio:6.2f}"
+        print(f"{Path(name).stem[:22]:22s} {row}", flush=True)
+    mean = math.exp(sum(logs) / len(logs))
+    worst = math.exp(max(map(abs, logs)))
+    print(f"geometric mean of the ratios {mean:.2f}, worst factor {worst:.2f}")
+
+
+if __name__ == "__main__":
+    main()

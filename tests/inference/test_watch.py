@@ -1,0 +1,109 @@
+"""`progress=` and `deadline=` of `decode` and `sample`, for every kind of model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import valuesparse as vs
+
+
+def _chain(n: int) -> vs.Chain:
+    rng = np.random.default_rng(0)
+    return vs.Chain(rng.normal(size=(n, 5)), rng.normal(size=(5, 5)))
+
+
+def _tree(n: int) -> vs.Tree:
+    rng = np.random.default_rng(0)
+    parent = np.r_[-1, (np.arange(1, n) - 1) // 2]
+    return vs.Tree(parent, rng.normal(size=(n, 5)), rng.normal(size=(5, 5)))
+
+
+def _path(n: int) -> vs.Tree:
+    rng = np.random.default_rng(0)
+    return vs.Tree(np.arange(n) - 1, rng.normal(size=(n, 5)), rng.normal(size=(5, 5)))
+
+
+def _grid(n: int) -> vs.FactorGraph:
+    rng, side = np.random.default_rng(0), max(2, int(n**0.5))
+    graph = vs.FactorGraph([3] * side * 6)
+    for v in range(side * 6):
+        if v % 6:
+            graph.add([v - 1, v], rng.normal(0, 1, (3, 3)))
+        if v >= 6:
+            graph.add([v - 6, v], rng.normal(0, 1, (3, 3)))
+    return graph
+
+
+QUESTIONS: list[tuple[str, Callable[..., Any]]] = [
+    ("decode", vs.decode),
+    ("sample", lambda model, **options: vs.sample(model, 40, 0, **options)),
+]
+MODELS = [_chain, _tree, _path, _grid]
+
+
+@pytest.mark.parametrize(("name", "ask"), QUESTIONS)
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress(make, name: str, ask, threads: int) -> None:
+    seen: list[tuple[int, int]] = []
+    model = make(60_000 if make is not _grid else 10_000)
+    answer = ask(model, threads=threads, progress=lambda *at: seen.append(at))
+    totals = {total for _, total in seen}
+    assert len(totals) == 1
+    assert all(0 <= done <= total for done, total in seen)
+    assert seen[-1][0] == seen[-1][1] > 0
+    if name == "sample":
+        assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+        assert (answer == ask(model, threads=threads)).all()
+    else:
+        assert (answer.states == ask(model, threads=threads).states).all()
+
+
+@pytest.mark.parametrize(("name", "ask"), QUESTIONS)
+@pytest.mark.parametrize("make", MODELS)
+def test_deadline(make, name: str, ask) -> None:
+    with pytest.raises(vs.DeadlineError, match="no answer within 1e-09 s"):
+        ask(make(1000), deadline=1e-9)
+    ask(make(1000), deadline=1000.0)
+
+
+@pytest.mark.parametrize("make", [_chain, _tree, _grid])
+def test_deadline_during_samples(make) -> None:
+    with pytest.raises(vs.DeadlineError):
+        vs.sample(make(10_000), 100_000 if make is _grid else 20_000, 0, deadline=0.2)
+
+
+@pytest.mark.parametrize(("name", "ask"), QUESTIONS)
+def test_arguments(name: str, ask) -> None:
+    for make in MODELS:
+        with pytest.raises(ValueError, match="deadline must be a positive number of seconds"):
+            ask(make(10), deadline=0)
+        with pytest.raises(ValueError, match="progress must be callable"):
+            ask(make(10), progress=5)
+
+
+def test_what_progress_raises_comes_out() -> None:
+    def stop(done: int, total: int) -> None:
+        raise RuntimeError("enough")
+
+    for make in MODELS:
+        for _, ask in QUESTIONS:
+            with pytest.raises(RuntimeError, match="enough"):
+                ask(make(1000), progress=stop)
+    jt = vs.JunctionTree(_grid(100))
+    with pytest.raises(RuntimeError, match="enough"):
+        jt.decode(progress=stop)
+    assert jt.decode()[0].shape == (60,)  # and it can be asked again
+
+
+def test_junction_tree_counts_cliques_and_samples() -> None:
+    jt = vs.JunctionTree(_grid(100))
+    seen: list[tuple[int, int]] = []
+    jt.sample(7, 0, progress=lambda *at: seen.append(at))
+    assert seen[-1] == (8 * len(jt.cliques),) * 2
+    jt.decode(progress=lambda *at: seen.append(at))
+    assert seen[-1] == (len(jt.cliques),) * 2

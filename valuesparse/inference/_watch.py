@@ -1,0 +1,50 @@
+"""Deadlines and progress of calls that are made of several native ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from valuesparse._validation import as_seconds
+from valuesparse.errors import DeadlineError
+
+__all__ = ["Progress", "Watch"]
+
+Progress = Callable[[int, int], object]
+
+
+class Watch:
+    """What is left of a deadline, and how far a call has come; checks both arguments."""
+
+    def __init__(self, deadline: Any, progress: Any) -> None:
+        if deadline is not None:
+            deadline = as_seconds("deadline", deadline)
+        if progress is not None and not callable(progress):
+            raise ValueError(f"progress must be callable, got {progress!r}")
+        self.progress: Progress | None = progress
+        self.late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+        self._end = None if deadline is None else time.monotonic() + deadline
+
+    def left(self) -> float | None:
+        """Return the seconds that are left, or None; raise when there are none."""
+        if self._end is None or self.late is None:
+            return None
+        left = self._end - time.monotonic()
+        if left <= 0.0:
+            raise self.late
+        return left
+
+    def part(self, first: int, last: int, total: int) -> Progress | None:
+        """Return the callback of a native call that goes from step `first` to `last` of `total`."""
+        progress = self.progress
+        if progress is None:
+            return None
+        report = progress
+        # Native calls count what they do, which a second attempt does twice.
+        return lambda done, _: report(min(first + done, last), total)
+
+    def finish(self, total: int) -> None:
+        """Report that everything is done."""
+        if self.progress is not None:
+            self.progress(total, total)
