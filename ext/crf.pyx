@@ -4,8 +4,8 @@
 Reading needs the GIL and copies names into plain memory; all that follows runs without it.
 """
 
-from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
@@ -13,7 +13,38 @@ cimport numpy as cnp
 
 from collections.abc import Iterable, Mapping, Sized
 
+from valuesparse import _chain, _pool
+from valuesparse.errors import InfeasibleError
+
 cnp.import_array()
+
+
+include "call.pxi"
+
+
+cdef extern from "chain/run.h" namespace "vs" nogil:
+    double kLargest64
+    cdef cppclass Request:
+        Request()
+        Chains chains
+        int threads
+        double zeta
+        void* marginals
+        double* log_z
+        int32_t* islands
+        void* pairwise
+        int64_t pairwise_first, pairwise_last
+    cdef cppclass Report:
+        int status
+        int64_t sequence, position
+    cdef cppclass ChainApi:
+        Report (*infer)(const Request&, Control&) except +
+        Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&) except +
+
+
+cdef const PoolApi* pool = <const PoolApi*>PyCapsule_GetPointer(
+    _pool.api, "valuesparse._pool.api")
+cdef ChainApi* chains = <ChainApi*>PyCapsule_GetPointer(_chain.api, "valuesparse._chain.api")
 
 
 cdef extern from "crf/buffer.h" namespace "vs" nogil:
@@ -80,8 +111,8 @@ cdef extern from "crf/scorer.h" namespace "vs" nogil:
         Buffer[int64_t] begin
         Buffer[int32_t] label
         Buffer[double] weight
-    int64_t score_items(const Names&, const WeightRows&, const Items&, int64_t, int64_t, double,
-                        double*) noexcept
+    int64_t score_all(const PoolApi&, int, const Names&, const WeightRows&, const Items&, double,
+                      double*, Control*) except +
 
 
 cdef extern from *:
@@ -233,7 +264,8 @@ cdef class Reader:
                     "utf-8", name, bad, bad + 1,
                     f"{self.place()}: surrogates are not allowed in an attribute's name",
                 )
-        elif isinstance(name, bytes):
+        elif isinstance(name, (bytes, bytearray)):
+            name = bytes(name)
             self.items.put(<const char*>(<bytes>name), len(<bytes>name))
         else:
             raise TypeError(
@@ -263,7 +295,7 @@ cdef class Reader:
             number = <double>value
         elif type(value) is bool:
             number = 1.0 if value is True else 0.0
-        elif isinstance(value, (str, bytes)):
+        elif isinstance(value, (str, bytes, bytearray)):
             self.items.put(":", 1)
             self.put(value)
             self.items.close(1.0)
@@ -325,7 +357,7 @@ cdef class ItemSequence:
 
     Parameters
     ----------
-    xseq : iterable of items
+    pyseq : iterable of items
         Each item is a list (or another sized iterable) of attributes, each of value 1, or a dict
         from names to values: a number or bool is the attribute's value; a str makes the attribute
         ``name:value`` of value 1; a list, set or dict holds attributes to which ``name:`` is
@@ -342,9 +374,9 @@ cdef class ItemSequence:
 
     cdef Items c_items
 
-    def __init__(self, xseq):
+    def __init__(self, pyseq):
         cdef Reader reader = Reader(True, True)
-        reader.read(xseq)
+        reader.read(pyseq)
         # Last, so that __init__ called again never leaves half of two sequences.
         self.c_items.swap(reader.items)
 
@@ -552,8 +584,39 @@ cdef class Dictionary:
         return 0
 
 
+cdef tuple spread(Reader reader):
+    """Offsets of the sequences that were read, and of their edges, each (B + 1,) int64."""
+    cdef cnp.npy_intp n = reader.items.length.size() + 1
+    offset = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
+    edge = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
+    cdef int64_t* o = <int64_t*>cnp.PyArray_DATA(offset)
+    cdef int64_t* e = <int64_t*>cnp.PyArray_DATA(edge)
+    cdef int64_t i, size
+    o[0] = e[0] = 0
+    for i in range(n - 1):
+        size = reader.items.length[i]
+        o[i + 1] = o[i] + size
+        e[i + 1] = e[i] + (size - 1 if size > 0 else 0)
+    return offset, edge
+
+
+cdef object empty(int type_number, int64_t rows, int64_t columns):
+    cdef cnp.npy_intp[2] shape = [rows, columns]
+    return cnp.PyArray_EMPTY(2, shape, type_number, 0)
+
+
+cdef int finish(Report r, Call call, int64_t before) except -1:
+    """Raise what ended a call; `before`: sequences of this batch that came before."""
+    call.end(r.status)
+    if r.status == kInfeasible:
+        raise InfeasibleError(before + r.sequence, r.position)
+    return 0
+
+
 cdef class Scorer:
-    """A model's attributes and their weights, and how items score by them.
+    """A model's attributes and their weights, its transitions, and what items come to by them.
+
+    Immutable: threads may share it. Arguments are taken as they come, except items.
 
     Parameters
     ----------
@@ -563,45 +626,256 @@ cdef class Scorer:
     labels : (M,) int32
     weights : (M,) float64
         Row a of the (A, K) weights: ``labels[indptr[a]:indptr[a + 1]]`` and their weights.
-    n_labels : int
-        K.
+    transition : (K, K) float64
+        C-contiguous.
     """
 
     cdef Names names
     cdef WeightRows rows
+    cdef object transition
 
-    def __init__(self, names, const int64_t[::1] indptr, const int32_t[::1] labels,
-                 const double[::1] weights, int64_t n_labels):
+    def __cinit__(self, names, const int64_t[::1] indptr, const int32_t[::1] labels,
+                  const double[::1] weights, cnp.ndarray transition):
         add_names(self.names, list(names))
-        self.rows.n_labels = n_labels
+        self.transition = transition
+        self.rows.n_labels = transition.shape[0]
         self.rows.begin.append(&indptr[0], indptr.shape[0])
         if labels.shape[0]:
             self.rows.label.append(&labels[0], labels.shape[0])
             self.rows.weight.append(&weights[0], labels.shape[0])
 
-    def __len__(self):
-        return self.names.size()
+    cdef Chains chains_of(self, unary, allowed, offset, edge):
+        cdef Chains c
+        c.unary = data(unary)
+        c.transition = data(self.transition)
+        c.start = c.end = NULL
+        c.allowed = <const uint8_t*>data(allowed)
+        c.offset = <const int64_t*>data(offset)
+        c.edge = <const int64_t*>data(edge)
+        c.n_positions = (<cnp.ndarray>unary).shape[0]
+        c.n_labels = self.rows.n_labels
+        c.n_sequences = (<cnp.ndarray>offset).shape[0] - 1
+        c.dtype = dtype_code(unary)
+        c.per_edge = False
+        return c
 
-    def unary(self, xseqs, bint single, double limit):
-        """Return scores (N, K) and lengths (B,); see `Dictionary.encode` for `xseqs`.
-
-        Scores beyond ±`limit` are a ValueError.
-        """
-        cdef Reader reader = Reader(single, False)
+    cdef int fill(self, Reader reader, unary, int threads, double limit) except -1:
+        """Score what was read."""
+        cdef double* u = <double*>data(unary)
+        cdef Control control
         cdef int64_t bad
+        with nogil:
+            bad = score_all(pool[0], threads, self.names, self.rows, reader.items, limit, u,
+                            &control)
+        if bad >= 0:
+            raise too_large(reader, bad)
+        return 0
+
+    def unary(self, xseqs, bint single, bint characters, double limit):
+        """Return scores (N, K) and lengths (B,); scores beyond ±`limit` are a ValueError.
+
+        See `Dictionary.encode` for `xseqs`, `single` and `characters`.
+        """
+        cdef Reader reader = Reader(single, characters)
         if single:
             reader.read(xseqs)
         else:
             for xseq in xseqs:
                 reader.read(xseq)
-        cdef cnp.npy_intp[2] shape = [reader.items.n_items(), self.rows.n_labels]
-        unary = cnp.PyArray_EMPTY(2, shape, cnp.NPY_FLOAT64, 0)
-        cdef double* u = <double*>cnp.PyArray_DATA(unary)
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        self.fill(reader, unary, 1, limit)
+        return unary, int64s(reader.items.length)
+
+    def tag(self, xseq, list labels):
+        """Return the scores of one sequence and the labels of its best configuration."""
+        cdef Reader reader = Reader(True, True)
+        reader.read(xseq)
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        states, _ = self.decode_read(reader, unary, None, 1, 1, True)
+        return unary, labelled(states, labels)
+
+    def marginals(self, xseq):
+        """Return scores, marginals and log_z of one sequence."""
+        cdef Reader reader = Reader(True, True)
+        reader.read(xseq)
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        marginals, log_z = self.infer_read(reader, unary, None, 1.0, 1, True)
+        return unary, marginals, log_z[0]
+
+    def decode_scores(self, unary, allowed, int64_t n_best):
+        """Return states (n_best, n) and scores (n_best, 1) of one sequence."""
+        cdef Reader reader = Reader(True, True)
+        reader.items.end_sequence((<cnp.ndarray>unary).shape[0])
+        return self.decode_read(reader, unary, allowed, n_best, 1, False)
+
+    def infer_scores(self, unary, allowed, double zeta):
+        """Return marginals and log_z of one sequence."""
+        cdef Reader reader = Reader(True, True)
+        reader.items.end_sequence((<cnp.ndarray>unary).shape[0])
+        marginals, log_z = self.infer_read(reader, unary, allowed, zeta, 1, False)
+        return marginals, log_z[0]
+
+    def pairwise(self, unary, allowed):
+        """Return the edge marginals (n - 1, K, K) of one sequence."""
+        cdef Reader reader = Reader(True, True)
+        cdef int64_t n = (<cnp.ndarray>unary).shape[0]
+        reader.items.end_sequence(n)
+        offset, edge = spread(reader)
+        cdef cnp.npy_intp[3] shape = [n - 1 if n else 0, self.rows.n_labels, self.rows.n_labels]
+        answer = cnp.PyArray_EMPTY(3, shape, cnp.NPY_FLOAT64, 0)
+        log_z = empty(cnp.NPY_FLOAT64, 1, 1)
+        cdef Call call = Call(n, None, None, None)
+        cdef Request q
+        cdef Report r
+        q.chains = self.chains_of(unary, allowed, offset, edge)
+        q.threads = 1
+        q.zeta = 1.0
+        q.log_z = <double*>data(log_z)
+        q.pairwise = data(answer)
+        q.pairwise_first = 0
+        q.pairwise_last = shape[0]
         with nogil:
-            bad = score_items(self.names, self.rows, reader.items, 0, shape[0], limit, u)
+            r = chains.infer(q, call.control)
+        finish(r, call, 0)
+        return answer
+
+    def tag_batch(self, xseqs, masks, list labels, int threads):
+        """Return a list of labels of each sequence; `masks` as in `Masks`, or None."""
+        cdef Reader reader = Reader(False, True)
+        answer, given = [], []
+        for xseq in xseqs:
+            self.take(reader, xseq, masks, given)
+            if full(reader, self.rows.n_labels):
+                self.tag_block(reader, given, labels, threads, answer)
+        self.tag_block(reader, given, labels, threads, answer)
+        return answer
+
+    def marginals_batch(self, xseqs, masks, double zeta, int threads):
+        """Return the marginals (n, K) of each sequence; `masks` as in `Masks`, or None."""
+        cdef Reader reader = Reader(False, True)
+        answer, given = [], []
+        for xseq in xseqs:
+            self.take(reader, xseq, masks, given)
+            if full(reader, self.rows.n_labels):
+                self.marginals_block(reader, given, zeta, threads, answer)
+        self.marginals_block(reader, given, zeta, threads, answer)
+        return answer
+
+    cdef int take(self, Reader reader, xseq, masks, list given) except -1:
+        reader.read(xseq)
+        if masks is not None:
+            given.append(masks(reader.sequence - 1, reader.item))
+        return 0
+
+    cdef object joined(self, Reader reader, list given):
+        """One mask (N, K) of the masks of the sequences, of which some are None."""
+        cdef int64_t at = 0, i
+        if all([mask is None for mask in given]):
+            return None
+        allowed = empty(cnp.NPY_BOOL, reader.items.n_items(), self.rows.n_labels)
+        for i, mask in enumerate(given):
+            size = reader.items.length[i]
+            allowed[at:at + size] = True if mask is None else mask
+            at += size
+        return allowed
+
+    cdef int tag_block(self, Reader reader, list given, list labels, int threads,
+                       list answer) except -1:
+        cdef int64_t at = 0, i, size
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        allowed = self.joined(reader, given)
+        states, _ = self.decode_read(reader, unary, allowed, 1, threads, True)
+        for i in range(reader.items.length.size()):
+            size = reader.items.length[i]
+            answer.append(names_of_states(<int64_t*>data(states) + at, size, labels))
+            at += size
+        reader.items.clear()
+        given.clear()
+        return 0
+
+    cdef int marginals_block(self, Reader reader, list given, double zeta, int threads,
+                             list answer) except -1:
+        cdef int64_t at = 0, i, size
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        allowed = self.joined(reader, given)
+        marginals, _ = self.infer_read(reader, unary, allowed, zeta, threads, True)
+        for i in range(reader.items.length.size()):
+            size = reader.items.length[i]
+            answer.append(marginals[at:at + size])
+            at += size
+        reader.items.clear()
+        given.clear()
+        return 0
+
+    cdef tuple decode_read(self, Reader reader, unary, allowed, int64_t n_best, int threads,
+                           bint score):
+        """Decode what was read, scoring it first when `score`."""
+        cdef int64_t n = (<cnp.ndarray>unary).shape[0], bad = -1
+        cdef int64_t n_sequences = reader.items.length.size()
+        offset, edge = spread(reader)
+        states = empty(cnp.NPY_INT64, n_best, n)
+        scores = empty(cnp.NPY_FLOAT64, n_best, n_sequences)
+        cdef Call call = Call(n, None, None, None)
+        cdef Chains c = self.chains_of(unary, allowed, offset, edge)
+        cdef double* u = <double*>data(unary)
+        cdef int64_t* x = <int64_t*>data(states)
+        cdef double* s = <double*>data(scores)
+        cdef Report r
+        with nogil:
+            if score:
+                bad = score_all(pool[0], threads, self.names, self.rows, reader.items, kLargest64,
+                                u, &call.control)
+            if bad < 0:
+                r = chains.decode(c, n_best, threads, x, s, call.control)
         if bad >= 0:
             raise too_large(reader, bad)
-        return unary, int64s(reader.items.length)
+        finish(r, call, reader.sequence - n_sequences if score else 0)
+        return states, scores
+
+    cdef tuple infer_read(self, Reader reader, unary, allowed, double zeta, int threads,
+                          bint score):
+        """Compute marginals of what was read, scoring it first when `score`."""
+        cdef int64_t n = (<cnp.ndarray>unary).shape[0], bad = -1
+        cdef cnp.npy_intp n_sequences = reader.items.length.size()
+        cdef cnp.npy_intp m = n
+        offset, edge = spread(reader)
+        marginals = empty(cnp.NPY_FLOAT64, n, self.rows.n_labels)
+        log_z = cnp.PyArray_EMPTY(1, &n_sequences, cnp.NPY_FLOAT64, 0)
+        islands = cnp.PyArray_EMPTY(1, &m, cnp.NPY_INT32, 0) if zeta < 1.0 else None
+        cdef Call call = Call(n, None, None, None)
+        cdef Request q
+        cdef Report r
+        cdef double* u = <double*>data(unary)
+        q.chains = self.chains_of(unary, allowed, offset, edge)
+        q.threads = threads
+        q.zeta = zeta
+        q.marginals = data(marginals)
+        q.log_z = <double*>data(log_z)
+        q.islands = <int32_t*>data(islands)
+        with nogil:
+            if score:
+                bad = score_all(pool[0], threads, self.names, self.rows, reader.items, kLargest64,
+                                u, &call.control)
+            if bad < 0:
+                r = chains.infer(q, call.control)
+        if bad >= 0:
+            raise too_large(reader, bad)
+        finish(r, call, reader.sequence - n_sequences if score else 0)
+        return marginals, log_z
+
+
+cdef bint full(Reader reader, int64_t n_labels):
+    """Whether a block of a batch has enough to be worked on, in memory that a cache may hold."""
+    return reader.items.n_attributes() >= BLOCK or reader.items.n_items() * n_labels >= 8 * BLOCK
+
+
+cdef list names_of_states(const int64_t* states, int64_t n, list labels):
+    cdef int64_t i
+    return [labels[states[i]] for i in range(n)]
+
+
+cdef list labelled(states, list labels):
+    return names_of_states(<int64_t*>data(states), (<cnp.ndarray>states).shape[1], labels)
 
 
 cdef too_large(Reader reader, int64_t item):
@@ -610,5 +884,6 @@ cdef too_large(Reader reader, int64_t item):
     while item >= reader.items.length[s]:
         item -= reader.items.length[s]
         s += 1
-    reader.sequence, reader.item = s, item
+    reader.sequence += s - reader.items.length.size()
+    reader.item = item
     return ValueError(f"{reader.place()}: a score is too large for float64; scale the values down")

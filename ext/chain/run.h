@@ -67,6 +67,12 @@ Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states
               Control& control);
 Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_t* states,
               int threads, Control& control);
+// What this extension module hands to others, in a capsule.
+struct ChainApi {
+    Report (*infer)(const Request&, Control&);
+    Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&);
+};
+
 // First NaN, +inf or finite number beyond kLargest of x, or -1.
 int64_t find_bad(int dtype, const void* x, int64_t n);
 double peak_flops(int dtype, int64_t iterations);

@@ -1,6 +1,7 @@
 #include "crf/scorer.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace vs {
 
@@ -40,6 +41,44 @@ int64_t score_items(const Dictionary& names, const WeightRows& rows, const Items
         if (!(unary[i] <= limit && unary[i] >= -limit)) bad = i / K;
     }
     return bad;
+}
+
+namespace {
+
+constexpr int64_t kPiece = 256;  // items: a task of some tens of microseconds
+
+struct ScoreJob {
+    const Dictionary* names;
+    const WeightRows* rows;
+    const Items* items;
+    double limit;
+    double* unary;
+    std::atomic<int64_t> bad;  // the first of all tasks
+};
+
+void score_piece(void* context, int64_t task, int) {
+    ScoreJob& j = *static_cast<ScoreJob*>(context);
+    const int64_t first = task * kPiece, last = std::min(first + kPiece, j.items->n_items());
+    const int64_t bad = score_items(*j.names, *j.rows, *j.items, first, last, j.limit, j.unary);
+    int64_t known = j.bad.load();
+    while (bad >= 0 && bad < known && !j.bad.compare_exchange_weak(known, bad)) {
+    }
+}
+
+}  // namespace
+
+int64_t score_all(const PoolApi& pool, int threads, const Dictionary& names, const WeightRows& rows,
+                  const Items& items, double limit, double* unary, Control* control) {
+    const int64_t n = items.n_items();
+    ScoreJob job{&names, &rows, &items, limit, unary, {n}};
+    Plan plan;
+    plan.n = (n + kPiece - 1) / kPiece;
+    if (plan.n == 1) {
+        score_piece(&job, 0, 0);
+    } else if (plan.n > 1) {
+        pool.run_plan(plan, score_piece, &job, threads, control);
+    }
+    return job.bad.load() < n ? job.bad.load() : -1;
 }
 
 }  // namespace vs

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "crf/dictionary.h"
+#include "pool/pool.h"
 
 namespace vs {
 
@@ -17,5 +18,8 @@ struct WeightRows {
 // within ±limit, or -1.
 int64_t score_items(const Dictionary& names, const WeightRows& rows, const Items& items,
                     int64_t first, int64_t last, double limit, double* unary) noexcept;
+// The same for all items, on `threads` threads of the pool.
+int64_t score_all(const PoolApi& pool, int threads, const Dictionary& names, const WeightRows& rows,
+                  const Items& items, double limit, double* unary, Control* control);
 
 }  // namespace vs

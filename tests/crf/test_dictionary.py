@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import pickle
 import sys
 import threading
@@ -187,3 +188,11 @@ def test_item_sequences() -> None:
     with pytest.raises(TypeError, match=r"xseq\[1\]: an item"):
         items.__init__([["new"], 3])  # type: ignore[misc]
     assert items.items()[0] == {"a": 1.0, "b": 1.0}
+
+
+@pytest.mark.parametrize("kind", [Dictionary, ItemSequence])
+def test_examples(kind: type) -> None:
+    # pytest collects no docstrings of extension modules.
+    for test in doctest.DocTestFinder().find(kind, globs={kind.__name__: kind}):
+        assert doctest.DocTestRunner().run(test).failed == 0
+    assert ">>>" in (kind.__doc__ or "")

@@ -123,7 +123,7 @@ class CrfsuiteModel:
             np.ascontiguousarray(weights.indptr, np.int64),
             np.ascontiguousarray(weights.indices, np.int32),
             np.ascontiguousarray(weights.data),
-            len(labels),
+            np.ascontiguousarray(transition),
         )
         values = (labels, attributes, transition, weights, scorer)
         fields = ("labels", "attributes", "transition", "state_weights", "_scorer")
@@ -172,7 +172,7 @@ class CrfsuiteModel:
         >>> model.unary([{"tail": ["s", "es"], "caps": True}])
         array([[ 1.5, -1. ]])
         """
-        return self._scorer.unary(xseq, True, _LARGEST)[0]
+        return self._scorer.unary(xseq, True, False, _LARGEST)[0]
 
     def unary_batch(
         self, xseqs: Iterable[Iterable[Any]]
@@ -205,7 +205,7 @@ class CrfsuiteModel:
         >>> lengths.tolist()
         [2, 0, 1]
         """
-        return self._scorer.unary(xseqs, False, _LARGEST)
+        return self._scorer.unary(xseqs, False, False, _LARGEST)
 
     def chain(self, xseqs: Iterable[Iterable[Any]]) -> Chain:
         """Make the chains of many sequences, ready for ``valuesparse.infer``.
