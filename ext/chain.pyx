@@ -54,8 +54,8 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
     Report c_sample "vs::sample"(const Chains&, int64_t, const double*, int64_t*, int,
                                  Control&) except +
     cdef cppclass ChainApi:
-        Report (*infer)(const Request&, Control&) except +
-        Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&) except +
+        pass
+    const ChainApi* chain_api() noexcept
     int64_t c_find_bad "vs::find_bad"(int, const void*, int64_t) noexcept
     double c_peak "vs::peak_flops"(int, int64_t) noexcept
     double c_messages "vs::message_flops"(int, int64_t, int64_t, int64_t) noexcept
@@ -67,10 +67,7 @@ cdef SimdApi _simd
 _simd.level = c_level_number
 simd = PyCapsule_New(<void*>&_simd, "valuesparse._chain.simd", NULL)
 
-cdef ChainApi _api
-_api.infer = c_infer
-_api.decode = c_decode
-api = PyCapsule_New(<void*>&_api, "valuesparse._chain.api", NULL)
+api = PyCapsule_New(<void*>chain_api(), "valuesparse._chain.api", NULL)
 
 
 #: The largest magnitude of a finite log-potential, by dtype.

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
+cimport cython
 cimport numpy as cnp
 
 from collections.abc import Iterable, Mapping, Sized
@@ -24,9 +25,12 @@ include "call.pxi"
 
 cdef extern from "chain/run.h" namespace "vs" nogil:
     double kLargest64
+    cdef cppclass Prepared:
+        pass
     cdef cppclass Request:
         Request()
         Chains chains
+        const Prepared* prepared
         int threads
         double zeta
         void* marginals
@@ -39,7 +43,10 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
         int64_t sequence, position
     cdef cppclass ChainApi:
         Report (*infer)(const Request&, Control&) except +
-        Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&) except +
+        Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&,
+                         const Prepared*) except +
+        Prepared* (*prepare)(const Chains&) except +
+        void (*release)(Prepared*) noexcept
 
 
 cdef const PoolApi* pool = <const PoolApi*>PyCapsule_GetPointer(
@@ -108,9 +115,7 @@ cdef extern from "crf/scorer.h" namespace "vs" nogil:
     cdef cppclass WeightRows:
         WeightRows()
         int64_t n_labels
-        Buffer[int64_t] begin
-        Buffer[int32_t] label
-        Buffer[double] weight
+        void add(const int32_t*, const double*, int64_t) except +
     int64_t score_all(const PoolApi&, int, const Names&, const WeightRows&, const Items&, double,
                       double*, Control*) except +
 
@@ -123,6 +128,29 @@ cdef extern from *:
         if (!PyUnicode_Check(o) || !PyUnicode_IS_COMPACT_ASCII(o)) return nullptr;
         *n = PyUnicode_GET_LENGTH(o);
         return reinterpret_cast<const char*>(PyUnicode_1BYTE_DATA(o));
+    }
+    // Asks for what the items after item i of a list will need: strings lie all over memory, and
+    // waiting for each would take most of the time. Without a GIL others may change the lists.
+    static inline void vs_look_ahead(PyObject* items, Py_ssize_t i) {
+    #ifndef Py_GIL_DISABLED
+        const Py_ssize_t n = PyList_GET_SIZE(items);
+        if (i + 3 < n) VS_PREFETCH_READ(PyList_GET_ITEM(items, i + 3));
+        if (i + 2 < n && PyList_CheckExact(PyList_GET_ITEM(items, i + 2))) {
+            VS_PREFETCH_READ(((PyListObject*)PyList_GET_ITEM(items, i + 2))->ob_item);
+        }
+        if (i + 1 < n && PyList_CheckExact(PyList_GET_ITEM(items, i + 1))) {
+            PyObject* next = PyList_GET_ITEM(items, i + 1);
+            const Py_ssize_t m = PyList_GET_SIZE(next) < 64 ? PyList_GET_SIZE(next) : 64;
+            for (Py_ssize_t j = 0; j < m; ++j) {
+                const char* name = (const char*)PyList_GET_ITEM(next, j);
+                VS_PREFETCH_WRITE(name);
+                VS_PREFETCH_READ(name + 63);
+            }
+        }
+    #else
+        (void)items;
+        (void)i;
+    #endif
     }
     static inline int vs_deeper() {
         return Py_EnterRecursiveCall(" while reading nested attributes") ? -1 : 0;
@@ -137,6 +165,7 @@ cdef extern from *:
     }
     """
     int vs_deeper() except -1
+    void vs_look_ahead(list, Py_ssize_t) noexcept
     const char* vs_ascii(object, int64_t*) noexcept
     int vs_ready(object) except -1
     int PyUnicode_KIND(object) noexcept
@@ -180,6 +209,7 @@ cdef class Reader:
         self.item = 0
         if type(xseq) is list:
             for item in <list>xseq:
+                vs_look_ahead(<list>xseq, self.item)
                 self.read_item(item)
                 self.item += 1
         elif isinstance(xseq, ItemSequence):
@@ -584,33 +614,53 @@ cdef class Dictionary:
         return 0
 
 
-cdef tuple spread(Reader reader):
-    """Offsets of the sequences that were read, and of their edges, each (B + 1,) int64."""
-    cdef cnp.npy_intp n = reader.items.length.size() + 1
-    offset = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
-    edge = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
-    cdef int64_t* o = <int64_t*>cnp.PyArray_DATA(offset)
-    cdef int64_t* e = <int64_t*>cnp.PyArray_DATA(edge)
-    cdef int64_t i, size
-    o[0] = e[0] = 0
-    for i in range(n - 1):
-        size = reader.items.length[i]
-        o[i + 1] = o[i] + size
-        e[i + 1] = e[i] + (size - 1 if size > 0 else 0)
-    return offset, edge
-
-
 cdef object empty(int type_number, int64_t rows, int64_t columns):
     cdef cnp.npy_intp[2] shape = [rows, columns]
     return cnp.PyArray_EMPTY(2, shape, type_number, 0)
 
 
-cdef int finish(Report r, Call call, int64_t before) except -1:
-    """Raise what ended a call; `before`: sequences of this batch that came before."""
-    call.end(r.status)
-    if r.status == kInfeasible:
-        raise InfeasibleError(before + r.sequence, r.position)
-    return 0
+cdef class Run:
+    """One pass over sequences that were read: where they begin, and how the pass can be ended.
+
+    A pass below a millisecond needs no polls; one of some 25 microseconds keeps the GIL, because
+    threads that hand it to each other lose more time than so short a pass could share.
+    """
+
+    cdef Buffer[int64_t] offset, edge
+    cdef Control control
+    cdef Call call
+    cdef int64_t before  # sequences of the batch that came before
+    cdef bint brief
+
+    def __cinit__(self, Reader reader, int64_t n_labels, bint score):
+        cdef int64_t at = 0, edges = 0, i, size, n = reader.items.length.size()
+        self.offset.push(0)
+        self.edge.push(0)
+        for i in range(n):
+            size = reader.items.length[i]
+            at += size
+            edges += size - 1 if size > 0 else 0
+            self.offset.push(at)
+            self.edge.push(edges)
+        self.before = reader.sequence - n if score else 0
+        # Nanoseconds, roughly.
+        cdef double work = 30.0 * reader.items.n_attributes()
+        work += at * (20.0 + 2.0 * n_labels + 0.15 * n_labels * n_labels)
+        self.brief = work < 25e3
+        self.call = None if work < 1e6 else Call(at, None, None, None)
+
+    cdef Control* watch(self) noexcept:
+        return &self.control if self.call is None else &self.call.control
+
+    cdef int finish(self, Report r) except -1:
+        """Raise what ended the pass."""
+        if self.call is not None:
+            self.call.end(r.status)
+        elif r.status == kNoMemory:
+            raise MemoryError("not enough memory for the messages of this model")
+        if r.status == kInfeasible:
+            raise InfeasibleError(self.before + r.sequence, r.position)
+        return 0
 
 
 cdef class Scorer:
@@ -633,29 +683,44 @@ cdef class Scorer:
     cdef Names names
     cdef WeightRows rows
     cdef object transition
+    cdef Prepared* prepared
 
     def __cinit__(self, names, const int64_t[::1] indptr, const int32_t[::1] labels,
                   const double[::1] weights, cnp.ndarray transition):
+        cdef int64_t a
         add_names(self.names, list(names))
         self.transition = transition
         self.rows.n_labels = transition.shape[0]
-        self.rows.begin.append(&indptr[0], indptr.shape[0])
-        if labels.shape[0]:
-            self.rows.label.append(&labels[0], labels.shape[0])
-            self.rows.weight.append(&weights[0], labels.shape[0])
+        for a in range(indptr.shape[0] - 1):
+            self.rows.add(&labels[0] + indptr[a] if labels.shape[0] else NULL,
+                          &weights[0] + indptr[a] if labels.shape[0] else NULL,
+                          indptr[a + 1] - indptr[a])
 
-    cdef Chains chains_of(self, unary, allowed, offset, edge):
+    def __dealloc__(self):
+        chains.release(self.prepared)
+
+    cdef int prepare(self) except -1:
+        """Make what passes want of the transition, when the first one comes."""
+        cdef Chains c
+        with cython.critical_section(self):
+            if self.prepared == NULL:
+                c = self.chains_of(None, None, NULL, NULL, 0, 0)
+                self.prepared = chains.prepare(c)
+        return 0
+
+    cdef Chains chains_of(self, unary, allowed, const int64_t* offset, const int64_t* edge,
+                          int64_t n_positions, int64_t n_sequences):
         cdef Chains c
         c.unary = data(unary)
         c.transition = data(self.transition)
         c.start = c.end = NULL
         c.allowed = <const uint8_t*>data(allowed)
-        c.offset = <const int64_t*>data(offset)
-        c.edge = <const int64_t*>data(edge)
-        c.n_positions = (<cnp.ndarray>unary).shape[0]
+        c.offset = offset
+        c.edge = edge
+        c.n_positions = n_positions
         c.n_labels = self.rows.n_labels
-        c.n_sequences = (<cnp.ndarray>offset).shape[0] - 1
-        c.dtype = dtype_code(unary)
+        c.n_sequences = n_sequences
+        c.dtype = dtype_code(self.transition)
         c.per_edge = False
         return c
 
@@ -720,23 +785,25 @@ cdef class Scorer:
         cdef Reader reader = Reader(True, True)
         cdef int64_t n = (<cnp.ndarray>unary).shape[0]
         reader.items.end_sequence(n)
-        offset, edge = spread(reader)
         cdef cnp.npy_intp[3] shape = [n - 1 if n else 0, self.rows.n_labels, self.rows.n_labels]
         answer = cnp.PyArray_EMPTY(3, shape, cnp.NPY_FLOAT64, 0)
-        log_z = empty(cnp.NPY_FLOAT64, 1, 1)
-        cdef Call call = Call(n, None, None, None)
+        cdef double log_z
+        cdef Run run = Run(reader, self.rows.n_labels * 4, False)
+        cdef Control* control = run.watch()
+        self.prepare()
         cdef Request q
         cdef Report r
-        q.chains = self.chains_of(unary, allowed, offset, edge)
+        q.chains = self.chains_of(unary, allowed, run.offset.data(), run.edge.data(), n, 1)
+        q.prepared = self.prepared
         q.threads = 1
         q.zeta = 1.0
-        q.log_z = <double*>data(log_z)
+        q.log_z = &log_z
         q.pairwise = data(answer)
         q.pairwise_first = 0
         q.pairwise_last = shape[0]
         with nogil:
-            r = chains.infer(q, call.control)
-        finish(r, call, 0)
+            r = chains.infer(q, control[0])
+        run.finish(r)
         return answer
 
     def tag_batch(self, xseqs, masks, list labels, int threads):
@@ -812,25 +879,37 @@ cdef class Scorer:
         """Decode what was read, scoring it first when `score`."""
         cdef int64_t n = (<cnp.ndarray>unary).shape[0], bad = -1
         cdef int64_t n_sequences = reader.items.length.size()
-        offset, edge = spread(reader)
+        cdef Run run = Run(reader, self.rows.n_labels * n_best, score)
         states = empty(cnp.NPY_INT64, n_best, n)
         scores = empty(cnp.NPY_FLOAT64, n_best, n_sequences)
-        cdef Call call = Call(n, None, None, None)
-        cdef Chains c = self.chains_of(unary, allowed, offset, edge)
+        cdef Chains c = self.chains_of(unary, allowed, run.offset.data(), run.edge.data(), n,
+                                       n_sequences)
         cdef double* u = <double*>data(unary)
         cdef int64_t* x = <int64_t*>data(states)
         cdef double* s = <double*>data(scores)
+        cdef Control* control = run.watch()
+        self.prepare()
         cdef Report r
-        with nogil:
-            if score:
-                bad = score_all(pool[0], threads, self.names, self.rows, reader.items, kLargest64,
-                                u, &call.control)
-            if bad < 0:
-                r = chains.decode(c, n_best, threads, x, s, call.control)
+        if run.brief:
+            bad = self.decode(reader, c, u, n_best, threads, score, x, s, control, &r)
+        else:
+            with nogil:
+                bad = self.decode(reader, c, u, n_best, threads, score, x, s, control, &r)
         if bad >= 0:
             raise too_large(reader, bad)
-        finish(r, call, reader.sequence - n_sequences if score else 0)
+        run.finish(r)
         return states, scores
+
+    cdef int64_t decode(self, Reader reader, const Chains& c, double* unary, int64_t n_best,
+                        int threads, bint score, int64_t* states, double* scores,
+                        Control* control, Report* r) except -2 nogil:
+        cdef int64_t bad = -1
+        if score:
+            bad = score_all(pool[0], threads, self.names, self.rows, reader.items, kLargest64,
+                            unary, control)
+        if bad < 0:
+            r[0] = chains.decode(c, n_best, threads, states, scores, control[0], self.prepared)
+        return bad
 
     cdef tuple infer_read(self, Reader reader, unary, allowed, double zeta, int threads,
                           bint score):
@@ -838,30 +917,42 @@ cdef class Scorer:
         cdef int64_t n = (<cnp.ndarray>unary).shape[0], bad = -1
         cdef cnp.npy_intp n_sequences = reader.items.length.size()
         cdef cnp.npy_intp m = n
-        offset, edge = spread(reader)
+        cdef Run run = Run(reader, self.rows.n_labels, score)
         marginals = empty(cnp.NPY_FLOAT64, n, self.rows.n_labels)
         log_z = cnp.PyArray_EMPTY(1, &n_sequences, cnp.NPY_FLOAT64, 0)
         islands = cnp.PyArray_EMPTY(1, &m, cnp.NPY_INT32, 0) if zeta < 1.0 else None
-        cdef Call call = Call(n, None, None, None)
         cdef Request q
         cdef Report r
         cdef double* u = <double*>data(unary)
-        q.chains = self.chains_of(unary, allowed, offset, edge)
+        cdef Control* control = run.watch()
+        self.prepare()
+        q.chains = self.chains_of(unary, allowed, run.offset.data(), run.edge.data(), n,
+                                  n_sequences)
+        q.prepared = self.prepared
         q.threads = threads
         q.zeta = zeta
         q.marginals = data(marginals)
         q.log_z = <double*>data(log_z)
         q.islands = <int32_t*>data(islands)
-        with nogil:
-            if score:
-                bad = score_all(pool[0], threads, self.names, self.rows, reader.items, kLargest64,
-                                u, &call.control)
-            if bad < 0:
-                r = chains.infer(q, call.control)
+        if run.brief:
+            bad = self.infer(reader, q, u, score, control, &r)
+        else:
+            with nogil:
+                bad = self.infer(reader, q, u, score, control, &r)
         if bad >= 0:
             raise too_large(reader, bad)
-        finish(r, call, reader.sequence - n_sequences if score else 0)
+        run.finish(r)
         return marginals, log_z
+
+    cdef int64_t infer(self, Reader reader, const Request& q, double* unary, bint score,
+                       Control* control, Report* r) except -2 nogil:
+        cdef int64_t bad = -1
+        if score:
+            bad = score_all(pool[0], q.threads, self.names, self.rows, reader.items, kLargest64,
+                            unary, control)
+        if bad < 0:
+            r[0] = chains.infer(q, control[0])
+        return bad
 
 
 cdef bint full(Reader reader, int64_t n_labels):

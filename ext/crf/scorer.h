@@ -6,12 +6,18 @@
 
 namespace vs {
 
-// Sparse rows by attribute: row a holds labels and weights [begin[a], begin[a + 1]).
+// Weights by attribute. Row a begins at weight[begin[a]]: with size[a] weights whose labels stand
+// in the same places of `label`, or, where size[a] is kFull, with a weight for each label.
 struct WeightRows {
+    static constexpr int32_t kFull = -1;
     int64_t n_labels = 0;
     Buffer<int64_t> begin;
+    Buffer<int32_t> size;
     Buffer<int32_t> label;
     Buffer<double> weight;
+
+    // A row of `n` labels, ascending.
+    void add(const int32_t* labels, const double* weights, int64_t n);
 };
 
 // Writes rows [first, last) of `unary` (N, K). Returns the first item with a score that is not
