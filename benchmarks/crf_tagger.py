@@ -3,7 +3,9 @@
 Both are given the same Python lists, one sentence a call, on one pinned thread; medians of
 alternating runs. "Marginals" are, for python-crfsuite, one `set` and a `marginal` for each label of
 each item, put in an array; for valuesparse one call of `marginals`. The model is python-crfsuite's
-own (L-BFGS, c2 = 1, few iterations), trained on the file that --train names unless --model is there.
+own (L-BFGS, c2 = 1, few iterations), trained on the file of --train unless --model is there.
+
+Python threads share one tagger and tag sentences, and documents of --document tokens a call.
 """
 
 from __future__ import annotations
@@ -92,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--train", type=Path, default=TRAIN, help="CoNLL-U file to train on")
     parser.add_argument("--test", type=Path, default=TEST, help="CoNLL-U file to tag")
     parser.add_argument("--sentences", type=int, default=600)
+    parser.add_argument("--document", type=int, default=1000, help="tokens")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args(arguments)
     if not options.model.exists():
@@ -126,21 +129,30 @@ def main(arguments: list[str] | None = None) -> int:
 
     pinned(single)
     everyone = cores()
+    tokens = [item for xseq in sentences for item in xseq]
+    documents = [tokens[i : i + options.document] for i in range(0, n, options.document)]
     for what, run, batch in (
         ("tag", ours.tag, ours.tag_batch),
         ("marginals", ours.marginals, ours.marginals_batch),
     ):
-        calls, eight, one, all_cores = alternate(
-            lambda run=run: in_threads(run, sentences, 1),
-            lambda run=run: in_threads(run, sentences, 8),
+        for kind, calls in (("sentences", sentences), ("documents", documents)):
+            one, eight = alternate(
+                lambda run=run, calls=calls: in_threads(run, calls, 1),
+                lambda run=run, calls=calls: in_threads(run, calls, 8),
+                repeats=options.repeats,
+            )
+            print(
+                f"{what} of {kind}: 1 Python thread {1e6 * one / n:.2f}, 8 on {everyone} cores "
+                f"{1e6 * eight / n:.2f} us a token: {one / eight:.2f}x"
+            )
+        one, all_cores = alternate(
             lambda batch=batch: batch(sentences, threads=1),
             lambda batch=batch: batch(sentences),
             repeats=options.repeats,
         )
         print(
-            f"{what}: calls {1e6 * calls / n:.2f}, 8 Python threads on {everyone} cores "
-            f"{1e6 * eight / n:.2f}: {calls / eight:.2f}x; batch, 1 thread {1e6 * one / n:.2f}, "
-            f"{everyone} threads {1e6 * all_cores / n:.2f} us a token: {one / all_cores:.2f}x"
+            f"{what}_batch: 1 thread {1e6 * one / n:.2f}, {everyone} threads "
+            f"{1e6 * all_cores / n:.2f} us a token: {one / all_cores:.2f}x"
         )
     return 0
 
