@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--train", type=Path, default=TRAIN, help="CoNLL-U file to train on")
     parser.add_argument("--test", type=Path, default=TEST, help="CoNLL-U file to tag")
     parser.add_argument("--sentences", type=int, default=600)
-    parser.add_argument("--document", type=int, default=1000, help="tokens")
+    parser.add_argument("--document", type=int, default=300, help="tokens")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args(arguments)
     if not options.model.exists():

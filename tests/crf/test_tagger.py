@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import valuesparse as vs
+from valuesparse import _chain
 from valuesparse.crf import crfsuite
 from valuesparse.crf.crfsuite import CRFSuiteError, ItemSequence, Tagger
 from valuesparse.io import CrfsuiteModel, ModelFormatError
@@ -515,6 +516,47 @@ def test_extreme_scores(scale: float, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(marginals.sum(axis=1), 1, atol=1e-9)
     assert not np.isnan(tagger.pairwise()).any()
     assert 0 <= tagger.probability(tagger.tag()) <= 1 + 1e-6
+
+
+def test_levels_may_change(tagger: Tagger, rng: np.random.Generator) -> None:
+    # What a tagger has prepared belongs to the SIMD level of its first call.
+    before = _chain.simd_level()
+    xseq = draw(rng, 9)
+    expected, tags = tagger.marginals(xseq), tagger.tag()
+    try:
+        for level in ("scalar", "x86-64-v2", "x86-64-v3", "x86-64-v4", "neon"):
+            if _chain.set_simd_level(level):
+                np.testing.assert_allclose(tagger.marginals(xseq), expected, atol=1e-12)
+                assert tagger.tag(xseq) == tags
+                assert tagger.tag_batch([xseq] * 3) == [tags] * 3
+    finally:
+        _chain.set_simd_level(before)
+    assert_same_bits(tagger.marginals(xseq), expected)
+
+
+def test_a_signal_ends_a_long_call() -> None:
+    code = """
+import signal, sys, threading, time
+import numpy as np
+from valuesparse.crf.crfsuite import Tagger
+from valuesparse.io import CrfsuiteModel
+
+k = 600
+labels = [f"L{i}" for i in range(k)]
+model = CrfsuiteModel(labels, ["x"], np.zeros((k, k)), np.ones((1, k)))
+tagger = Tagger.from_model(model)
+xseq = [["x"]] * 100_000
+tagger.tag(xseq[:10])
+threading.Timer(1.0, lambda: signal.raise_signal(signal.SIGINT)).start()
+began = time.perf_counter()
+try:
+    tagger.marginals(xseq)
+except KeyboardInterrupt:
+    sys.exit(0 if time.perf_counter() - began < 2.5 else 3)
+sys.exit(4)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=120)
+    assert done.returncode == 0
 
 
 def test_error_codes() -> None:
