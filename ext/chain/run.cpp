@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <new>
 
 #include "chain/nbest.h"
@@ -42,6 +43,22 @@ bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& sess
     session.packing.reset();
     return pack_table(level().packing, *g_pool, c, arithmetic, rows, threads, session.packing,
                       session.temporary(), out, control);
+}
+
+}  // namespace
+
+struct Prepared {
+    const Level* level;
+    Scratch room;
+    Packing packing;
+    void* scores = nullptr;  // PackTable::pack_scores
+};
+
+namespace {
+
+// The packing to use for a pass in this arithmetic, if it was made.
+const Prepared* fitting(const Prepared* p, const Chains& c) {
+    return p != nullptr && p->level == &level() && c.dtype == kFloat64 && !c.per_edge ? p : nullptr;
 }
 
 int64_t length(const Chains& c, int64_t sequence) {
@@ -361,6 +378,29 @@ bool next_pass(const Chains& c, std::vector<int64_t>& order, const std::vector<i
 
 void use_pool(const PoolApi* api) { g_pool = api; }
 
+Prepared* prepare(const Chains& c) {
+    if (c.dtype != kFloat64 || c.per_edge) return nullptr;
+    std::unique_ptr<Prepared> p(new Prepared);
+    p->level = &level();
+    Scratch temporary;
+    Control control;
+    bool fits = pack_table(p->level->packing, *g_pool, c, kLinear64, false, 1, p->room, &temporary,
+                           &p->packing, &control);
+    int64_t stride, size;
+    p->level->packing.layout(c.dtype, c.n_labels, &stride, &size);
+    if (fits) p->scores = p->room.take(size * static_cast<int64_t>(sizeof(double)) + 64);
+    if (p->scores == nullptr) throw std::bad_alloc();
+    p->level->packing.pack_scores(&c, p->scores);
+    return p.release();
+}
+
+void release(Prepared* p) { delete p; }
+
+const ChainApi* chain_api() {
+    static const ChainApi api{infer, decode, prepare, release};
+    return &api;
+}
+
 Report infer(const Request& r, Control& control) {
     const Chains& c = r.chains;
     Report report;
@@ -387,7 +427,10 @@ Report infer(const Request& r, Control& control) {
         }
         first = false;
         Packing packing;
-        if (!pack(c, arithmetic, islands, r.threads, session, &packing, &control)) {
+        const Prepared* prepared = arithmetic == kLinear64 ? fitting(r.prepared, c) : nullptr;
+        if (prepared != nullptr && !islands) {
+            packing = prepared->packing;
+        } else if (!pack(c, arithmetic, islands, r.threads, session, &packing, &control)) {
             report.status = kNoMemory;
             break;
         }
@@ -450,7 +493,7 @@ void sample_piece(void* context, int64_t task, int worker) {
 }  // namespace
 
 Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* scores,
-              Control& control) {
+              Control& control, const Prepared* prepared) {
     Report report;
     Workspace workspace(threads);
     Session& session = workspace.session();
@@ -460,17 +503,20 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
         scores[i] =
             length(c, s) == 0 && i < c.n_sequences ? 0.0 : -std::numeric_limits<double>::infinity();
     }
-    void* packed = nullptr;
-    if (k == 1 && !c.per_edge) {
+    const void* packed = nullptr;
+    if (k == 1 && fitting(prepared, c) != nullptr) {
+        packed = prepared->scores;
+    } else if (k == 1 && !c.per_edge) {
         int64_t stride, size;
         level().packing.layout(c.dtype, c.n_labels, &stride, &size);
         session.packing.reset();
-        packed = session.packing.take(size * (c.dtype == kFloat32 ? 4 : 8) + 64);
-        if (packed == nullptr) {
+        void* room = session.packing.take(size * (c.dtype == kFloat32 ? 4 : 8) + 64);
+        if (room == nullptr) {
             report.status = kNoMemory;
             return report;
         }
-        level().packing.pack_scores(&c, packed);
+        level().packing.pack_scores(&c, room);
+        packed = room;
     }
     DecodeJob job{&c, order.data(), packed, k, states, scores, session.keep(), &control};
     const double total = position_cost(c.n_labels) * static_cast<double>(c.n_positions);

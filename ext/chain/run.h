@@ -9,8 +9,15 @@
 
 namespace vs {
 
+// A shared transition as passes want it, made once for many calls. Used where it fits: float64,
+// the SIMD level it was made for, no islands, scores that need no wider domain.
+struct Prepared;
+Prepared* prepare(const Chains& chains);  // null: not for these
+void release(Prepared* prepared);
+
 struct Request {
     Chains chains;
+    const Prepared* prepared = nullptr;
     int threads = 1;
     double zeta = 1.0;     // >= 1: exact
     int64_t revisit = -1;  // rounds allowed, -1: until nothing changes
@@ -64,9 +71,18 @@ struct ExactPlan {
 ExactPlan plan_infer(const Chains& chains, int threads, std::vector<int64_t>* order);
 // MAP states (N,) and scores (B,); with n_best > 1 states (n_best, N), scores (n_best, B).
 Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states, double* scores,
-              Control& control);
+              Control& control, const Prepared* prepared = nullptr);
 Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_t* states,
               int threads, Control& control);
+// What this extension module hands to others, in a capsule.
+struct ChainApi {
+    Report (*infer)(const Request&, Control&);
+    Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&, const Prepared*);
+    Prepared* (*prepare)(const Chains&);
+    void (*release)(Prepared*);
+};
+const ChainApi* chain_api();
+
 // First NaN, +inf or finite number beyond kLargest of x, or -1.
 int64_t find_bad(int dtype, const void* x, int64_t n);
 double peak_flops(int dtype, int64_t iterations);
