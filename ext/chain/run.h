@@ -20,6 +20,7 @@ struct Request {
     void* pairwise = nullptr;
     int64_t pairwise_first = 0, pairwise_last = 0;
     double* expectations = nullptr;  // (K, K)
+    int64_t expectation_chunks = 64;  // at most so many partial sums of them
     // xi_i(l, k) is proportional to exp(log_forward[i, l] + t(l, k) + log_outgoing[i, k]) on the
     // edge from i to i + 1; (N, K) each, rows of last positions unset.
     double *log_forward = nullptr, *log_outgoing = nullptr;
@@ -67,6 +68,14 @@ Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states
               Control& control);
 Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_t* states,
               int threads, Control& control);
+// What this module hands to others, in a capsule: calls made from within tasks of the pool run on
+// the calling worker. Nothing is thrown: a lack of memory is a status.
+struct ChainApi {
+    void (*infer)(const Request&, Control&, Report*);
+    void (*decode)(const Chains&, int64_t* states, double* scores, Control&, Report*);
+};
+const ChainApi* chain_api();
+
 // First NaN, +inf or finite number beyond kLargest of x, or -1.
 int64_t find_bad(int dtype, const void* x, int64_t n);
 double peak_flops(int dtype, int64_t iterations);
