@@ -1,0 +1,1 @@
+"""Training of linear-chain CRFs: see `valuesparse.crf.training.trainer`."""
