@@ -179,6 +179,17 @@ extensions = [
         **shared,
     ),
     Extension(
+        "valuesparse._crf",
+        [
+            "ext/crf.pyx",
+            "ext/crf/dictionary.cpp",
+            "ext/crf/encoder.cpp",
+            "ext/crf/scorer.cpp",
+        ],
+        define_macros=numpy_api,
+        **shared,
+    ),
+    Extension(
         "valuesparse._graph",
         [
             "ext/graph.pyx",

@@ -53,10 +53,10 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
     Report c_decode "vs::decode"(const Chains&, int64_t, int, int64_t*, double*, Control&) except +
     Report c_sample "vs::sample"(const Chains&, int64_t, const double*, int64_t*, int,
                                  Control&) except +
-    int64_t c_find_bad "vs::find_bad"(int, const void*, int64_t) noexcept
     cdef cppclass ChainApi:
-        pass
-    const ChainApi* c_api "vs::chain_api"() noexcept
+        Report (*infer)(const Request&, Control&) except +
+        Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&) except +
+    int64_t c_find_bad "vs::find_bad"(int, const void*, int64_t) noexcept
     double c_peak "vs::peak_flops"(int, int64_t) noexcept
     double c_messages "vs::message_flops"(int, int64_t, int64_t, int64_t) noexcept
 
@@ -66,7 +66,11 @@ use_pool(<const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"
 cdef SimdApi _simd
 _simd.level = c_level_number
 simd = PyCapsule_New(<void*>&_simd, "valuesparse._chain.simd", NULL)
-api = PyCapsule_New(<void*>c_api(), "valuesparse._chain.api", NULL)
+
+cdef ChainApi _api
+_api.infer = c_infer
+_api.decode = c_decode
+api = PyCapsule_New(<void*>&_api, "valuesparse._chain.api", NULL)
 
 
 #: The largest magnitude of a finite log-potential, by dtype.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,3 +43,26 @@ def rng(seed: int) -> np.random.Generator:
 def dtype(request: pytest.FixtureRequest) -> type:
     """Return each supported dtype in turn."""
     return request.param
+
+
+@pytest.fixture(scope="session")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that trains a model with python-crfsuite and gives its path."""
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite trains the models")
+    folder = tmp_path_factory.mktemp("crfsuite")
+
+    def run(
+        xseqs: Sequence[object],
+        yseqs: Sequence[Sequence[str]],
+        algorithm: str = "lbfgs",
+        **params: object,
+    ) -> Path:
+        trainer = pycrfsuite.Trainer(algorithm, verbose=False)
+        for xseq, yseq in zip(xseqs, yseqs, strict=True):
+            trainer.append(xseq, yseq)
+        trainer.set_params({name.replace("__", "."): value for name, value in params.items()})
+        path = folder / f"{len(list(folder.iterdir()))}.crfsuite"
+        trainer.train(str(path))
+        return path
+
+    return run

@@ -529,29 +529,4 @@ Report sample(const Chains& c, int64_t size, const double* uniforms, int64_t* st
     return report;
 }
 
-namespace {
-
-void infer_for_others(const Request& request, Control& control, Report* report) {
-    try {
-        *report = infer(request, control);
-    } catch (const std::bad_alloc&) {
-        report->status = kNoMemory;
-    }
-}
-
-void decode_for_others(const Chains& c, int64_t* states, double* scores, Control& control,
-                       Report* report) {
-    try {
-        *report = decode(c, 1, 1, states, scores, control);
-    } catch (const std::bad_alloc&) {
-        report->status = kNoMemory;
-    }
-}
-
-const ChainApi g_api = {infer_for_others, decode_for_others};
-
-}  // namespace
-
-const ChainApi* chain_api() { return &g_api; }
-
 }  // namespace vs

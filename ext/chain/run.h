@@ -68,13 +68,12 @@ Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states
               Control& control);
 Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_t* states,
               int threads, Control& control);
-// What this module hands to others, in a capsule: calls made from within tasks of the pool run on
-// the calling worker. Nothing is thrown: a lack of memory is a status.
+// What this extension module hands to others, in a capsule. Within a task of the pool a call runs
+// on the calling worker.
 struct ChainApi {
-    void (*infer)(const Request&, Control&, Report*);
-    void (*decode)(const Chains&, int64_t* states, double* scores, Control&, Report*);
+    Report (*infer)(const Request&, Control&);
+    Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&);
 };
-const ChainApi* chain_api();
 
 // First NaN, +inf or finite number beyond kLargest of x, or -1.
 int64_t find_bad(int dtype, const void* x, int64_t n);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <new>
 
 namespace vs {
 
@@ -271,17 +272,18 @@ void Engine::chunk_task(Run& run, int64_t task, int worker) {
     q.chains.dtype = kFloat64;
     q.chains.per_edge = false;
     double* log_z = log_z_.data() + (s0 - b.first);
-    if (run.states) {
-        chains->decode(q.chains, run.states + i0, log_z, control, &report);
-    } else {
-        q.log_z = log_z;
-        if (run.gradient) {
-            q.marginals = run.marginals + (i0 - c_.offset[b.first]) * K;
-            q.expectations = run.sums + task * K * K;
-            q.expectation_chunks = 1;
-            std::memset(q.expectations, 0, sizeof(double) * static_cast<size_t>(K * K));
-        }
-        chains->infer(q, control, &report);
+    q.log_z = log_z;
+    if (run.gradient) {
+        q.marginals = run.marginals + (i0 - c_.offset[b.first]) * K;
+        q.expectations = run.sums + task * K * K;
+        q.expectation_chunks = 1;
+        std::memset(q.expectations, 0, sizeof(double) * static_cast<size_t>(K * K));
+    }
+    try {  // an exception must not leave a worker of the pool
+        report = run.states ? chains->decode(q.chains, 1, 1, run.states + i0, log_z, control)
+                            : chains->infer(q, control);
+    } catch (const std::bad_alloc&) {
+        report.status = kNoMemory;
     }
     if (report.status != kOk) {
         int none = 0;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -93,26 +92,3 @@ def small_file() -> bytes:
         {(0, 0): 1.5, (0, 2): -2.25, (1, 1): 0.125, (2, 2): 3.0, (3, 0): 1.0, (4, 1): -0.5},
         {(0, 0): 0.5, (0, 1): -1.0, (2, 1): 1e-3, (1, 2): 7.0},
     )
-
-
-@pytest.fixture(scope="session")
-def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Return a function that trains a model with python-crfsuite and gives its path."""
-    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite trains the models")
-    folder = tmp_path_factory.mktemp("crfsuite")
-
-    def run(
-        xseqs: Sequence[object],
-        yseqs: Sequence[Sequence[str]],
-        algorithm: str = "lbfgs",
-        **params: object,
-    ) -> Path:
-        trainer = pycrfsuite.Trainer(algorithm, verbose=False)
-        for xseq, yseq in zip(xseqs, yseqs, strict=True):
-            trainer.append(xseq, yseq)
-        trainer.set_params({name.replace("__", "."): value for name, value in params.items()})
-        path = folder / f"{len(list(folder.iterdir()))}.crfsuite"
-        trainer.train(str(path))
-        return path
-
-    return run

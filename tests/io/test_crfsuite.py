@@ -9,6 +9,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 import valuesparse as vs
-from valuesparse.io import CrfsuiteModel, ModelFormatError, crfsuite, read_crfsuite
-from valuesparse.io._attributes import encode_sequences
+from valuesparse._crf import Dictionary, ItemSequence
+from valuesparse.io import CrfsuiteModel, ModelFormatError, read_crfsuite
 
 SHIPPED = [
     ("usaddress", "usaddr.crfsuite"),
@@ -513,10 +514,7 @@ def test_scores_must_be_finite(plain: CrfsuiteModel) -> None:
         plain.unary([["a"], {"n": 1e305}])
 
 
-def test_errors_are_placed_beyond_the_first_block(
-    plain: CrfsuiteModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("valuesparse.io._attributes._BLOCK", 4)
+def test_errors_are_placed_after_other_sequences(plain: CrfsuiteModel) -> None:
     xseqs: list[Any] = [[["a", "b", "zz"]] * 3, [], [["a"]], [["b"], ["a", 5]]]
     with pytest.raises(TypeError, match=r"xseqs\[3\]\[1\]: .* 5"):
         plain.unary_batch(xseqs)
@@ -531,7 +529,7 @@ def test_errors_are_placed_beyond_the_first_block(
         plain.unary_batch(xseqs)
 
 
-def test_batches(plain: CrfsuiteModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches(plain: CrfsuiteModel) -> None:
     unary, lengths = plain.unary_batch(iter([]))
     assert unary.shape == (0, 1)
     assert lengths.shape == (0,)
@@ -542,31 +540,20 @@ def test_batches(plain: CrfsuiteModel, monkeypatch: pytest.MonkeyPatch) -> None:
     assert unary.dtype == np.float64
     assert unary.ravel().tolist() == [1, 0, 11, 200000, 0, 1]
     assert lengths.tolist() == [2, 0, 3, 1]
-    monkeypatch.setattr("valuesparse.io._attributes._BLOCK", 2)
-    xseqs[3] = [["a"]]
-    assert plain.unary_batch(xseqs)[0].tolist() == unary.tolist()
 
 
-@pytest.mark.parametrize("block", [1, 100, 1 << 20])
 @pytest.mark.parametrize("density", [0.02, 0.9])
-def test_products_agree(
-    block: int, density: float, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_products_agree(density: float, rng: np.random.Generator) -> None:
     weights = rng.normal(size=(300, 17)) * (rng.random((300, 17)) < density)
     names = [f"a{i}" for i in range(300)]
     model = CrfsuiteModel([f"L{k}" for k in range(17)], names, np.zeros((17, 17)), weights)
-    ids = [rng.integers(0, 300, rng.integers(0, 9)) for _ in range(700)]
+    ids = [rng.permutation(300)[: rng.integers(0, 90)] for _ in range(700)]
     values = [rng.normal(size=len(i)) for i in ids]
     expected = np.array([v @ weights[i] for i, v in zip(ids, values, strict=True)])
-    # Lists, so that repeated names stay: a dict cannot hold them.
-    encoded = encode_sequences([[[names[j] for j in i] for i in ids]], model._index)
-    encoded = encoded._replace(values=np.concatenate(values))
-    monkeypatch.setattr(crfsuite, "_BLOCK", block)
-    np.testing.assert_allclose(model._score(encoded), expected, rtol=0, atol=1e-13)
-    ends = np.concatenate([[0], np.cumsum(encoded.sizes)])
-    for multiply in (crfsuite._multiply_dense, crfsuite._multiply_sparse):
-        unary = multiply(encoded.ids, encoded.values, ends, model.state_weights)
-        np.testing.assert_allclose(unary, expected, rtol=0, atol=1e-13)
+    xseq = [
+        {names[j]: x for j, x in zip(i, v, strict=True)} for i, v in zip(ids, values, strict=True)
+    ]
+    np.testing.assert_allclose(model.unary(xseq), expected, rtol=0, atol=1e-12)
 
 
 def test_chain(small_file: bytes) -> None:
@@ -611,11 +598,12 @@ def test_names_are_those_of_python_crfsuite(xseq: list[Any]) -> None:
     pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is the reference")
     theirs = pycrfsuite.ItemSequence(xseq).items()
     names = sorted({name for item in theirs for name in item})
-    encoded = encode_sequences([xseq], {name: i for i, name in enumerate(names)})
-    ends = np.cumsum(encoded.sizes)
+    indptr, ids, values, lengths = Dictionary(names).encode([xseq])
     ours = [
         # Like ItemSequence.items, a dict keeps the last of a name's values.
-        {names[i]: value for i, value in zip(encoded.ids[a:b], encoded.values[a:b], strict=True)}
-        for a, b in zip(ends - encoded.sizes, ends, strict=True)
+        {names[i]: value for i, value in zip(ids[a:b], values[a:b], strict=True)}
+        for a, b in pairwise(indptr)
     ]
     assert ours == theirs
+    assert ItemSequence(xseq).items() == theirs
+    assert lengths.tolist() == [len(xseq)]

@@ -1,4 +1,10 @@
-"""CRF tagging and training: drop-ins for the libraries that people use."""
+"""Conditional random fields: what other CRF libraries offer, on this package's inference.
+
+=============== ============================================================================
+``crfsuite``    python-crfsuite's module: `Tagger`, `Trainer`, `ItemSequence` and the exceptions
+``training``    the trainer, its algorithms and their engine
+=============== ============================================================================
+"""
 
 from __future__ import annotations
 

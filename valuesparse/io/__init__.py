@@ -17,7 +17,6 @@ what is wrong with a file is said in a :class:`ModelFormatError`, with the byte 
 ``_text``                        one tokenizer for all formats of words and numbers
 ``_tables``                      numbers to log-tables and back
 ``_crfsuite_format``             the bytes: header, chunks, name tables, references, features
-``_attributes``                  python-crfsuite's item formats -> attribute numbers
 ================================ ==========================================================
 """
 

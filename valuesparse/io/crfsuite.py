@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from valuesparse.io._attributes import Encoded, encode_sequences
+from valuesparse._crf import Scorer
 from valuesparse.io._crfsuite_format import parse_model
 from valuesparse.io._files import read_file
 from valuesparse.io.errors import ModelFormatError
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CrfsuiteModel", "ModelFormatError", "read_crfsuite"]
 
-# Numbers in the largest temporary arrays of a product: 8 MiB each.
-_BLOCK = 1 << 20
+# The largest float64: scores beyond it are refused.
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,21 +78,18 @@ class CrfsuiteModel:
     attributes: tuple[str, ...]
     transition: npt.NDArray[np.float64]
     state_weights: Any
-    _index: dict[str, int] = field(init=False)
+    _scorer: Scorer = field(init=False)
 
     def __post_init__(self) -> None:
         """Check and normalise the arguments."""
         labels, attributes = tuple(self.labels), tuple(self.attributes)
-        index = dict(zip(attributes, range(len(attributes)), strict=True))
-        for what, names, count in (
-            ("labels", labels, len(set(labels))),
-            ("attributes", attributes, len(index)),
-        ):
+        for what, names in (("labels", labels), ("attributes", attributes)):
             for kind in set(map(type, names)):
                 if not issubclass(kind, str):
                     raise TypeError(f"{what} must be str, not {kind.__name__}")
-            if count != len(names):
-                raise ValueError(f"{what}: {len(names) - count} of {len(names)} names are repeats")
+            repeats = len(names) - len(set(names))
+            if repeats:
+                raise ValueError(f"{what}: {repeats} of {len(names)} names are repeats")
         if not labels:
             raise ValueError("labels: a model needs one label at least")
         for what, value in (
@@ -121,8 +118,15 @@ class CrfsuiteModel:
                 raise ValueError(f"{what} must have shape {shape}, not {matrix.shape}")
             if not np.isfinite(numbers).all():
                 raise ValueError(f"{what} has NaN or infinite entries; weights must be finite")
-        values = (labels, attributes, transition, weights, index)
-        fields = ("labels", "attributes", "transition", "state_weights", "_index")
+        scorer = Scorer(
+            attributes,
+            np.ascontiguousarray(weights.indptr, np.int64),
+            np.ascontiguousarray(weights.indices, np.int32),
+            np.ascontiguousarray(weights.data),
+            np.ascontiguousarray(transition),
+        )
+        values = (labels, attributes, transition, weights, scorer)
+        fields = ("labels", "attributes", "transition", "state_weights", "_scorer")
         for name, value in zip(fields, values, strict=True):
             object.__setattr__(self, name, value)
 
@@ -134,7 +138,7 @@ class CrfsuiteModel:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the arguments; the index of attributes is built anew."""
+        """Pickle the arguments; the table of attributes is built anew."""
         return type(self), (self.labels, self.attributes, self.transition, self.state_weights)
 
     def unary(self, xseq: Iterable[Any]) -> npt.NDArray[np.float64]:
@@ -168,7 +172,7 @@ class CrfsuiteModel:
         >>> model.unary([{"tail": ["s", "es"], "caps": True}])
         array([[ 1.5, -1. ]])
         """
-        return self._score(encode_sequences([xseq], self._index, single=True), single=True)
+        return self._scorer.unary(xseq, True, False, _LARGEST)[0]
 
     def unary_batch(
         self, xseqs: Iterable[Iterable[Any]]
@@ -201,8 +205,7 @@ class CrfsuiteModel:
         >>> lengths.tolist()
         [2, 0, 1]
         """
-        encoded = encode_sequences(xseqs, self._index)
-        return self._score(encoded), encoded.lengths
+        return self._scorer.unary(xseqs, False, False, _LARGEST)
 
     def chain(self, xseqs: Iterable[Iterable[Any]]) -> Chain:
         """Make the chains of many sequences, ready for ``valuesparse.infer``.
@@ -234,64 +237,6 @@ class CrfsuiteModel:
 
         unary, lengths = self.unary_batch(xseqs)
         return Chain(unary, self.transition, lengths)
-
-    def _score(self, encoded: Encoded, single: bool = False) -> npt.NDArray[np.float64]:
-        """Multiply the (N, A) attribute values by the weights, in blocks of items."""
-        n_attributes, n_labels = self.state_weights.shape
-        indptr = self.state_weights.indptr
-        terms = (indptr[encoded.ids + 1] - indptr[encoded.ids]).astype(np.int64, copy=False)
-        # Nanoseconds, roughly: dense rows cost one pass over attributes and less per product.
-        dense = n_attributes + len(terms) * n_labels / 2 + 200_000 < 15 * int(terms.sum())
-        work = np.full(len(terms), n_labels) if dense else terms
-        multiply = _multiply_dense if dense else _multiply_sparse
-        ends = np.concatenate([[0], np.cumsum(encoded.sizes)])
-        done = np.concatenate([[0], np.cumsum(work)])[ends]
-        unary = np.empty((len(encoded.sizes), n_labels))
-        begin = 0
-        while begin < len(unary):
-            end = int(np.searchsorted(done, done[begin] + _BLOCK, side="right")) - 1
-            end = min(max(end, begin + 1), begin + _BLOCK // n_labels + 1, len(unary))
-            part = slice(ends[begin], ends[end])
-            unary[begin:end] = multiply(
-                encoded.ids[part],
-                encoded.values[part],
-                ends[begin : end + 1] - ends[begin],
-                self.state_weights,
-            )
-            begin = end
-        if not np.isfinite(unary).all():
-            i = int(np.isfinite(unary).all(axis=1).argmin())
-            s = int(np.searchsorted(np.cumsum(encoded.lengths), i, side="right"))
-            i -= int(encoded.lengths[:s].sum())
-            where = f"xseq[{i}]" if single else f"xseqs[{s}][{i}]"
-            raise ValueError(f"{where}: a score is too large for float64; scale the values down")
-        return unary
-
-
-def _multiply_dense(ids: Any, values: Any, ends: Any, weights: Any) -> npt.NDArray[np.float64]:
-    """Multiply by the rows of weights that are needed, made dense."""
-    number = np.zeros(weights.shape[0], np.int32)
-    number[ids] = 1
-    used = np.flatnonzero(number)
-    number[used] = np.arange(len(used), dtype=np.int32)
-    rows = csr_array((values, number[ids], ends), shape=(len(ends) - 1, len(used)))
-    return rows @ weights[used].toarray()
-
-
-def _multiply_sparse(ids: Any, values: Any, ends: Any, weights: Any) -> npt.NDArray[np.float64]:
-    """Add up the products with the weights that are there."""
-    n_items, n_labels = len(ends) - 1, weights.shape[1]
-    begins = weights.indptr[ids].astype(np.int64, copy=False)
-    sizes = weights.indptr[ids + 1] - begins
-    at = np.arange(sizes.sum(), dtype=np.int64)
-    at += np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
-    items = np.repeat(np.arange(n_items, dtype=np.int64), np.diff(ends))
-    cells = np.repeat(items * n_labels, sizes)
-    cells += weights.indices[at]
-    with np.errstate(over="ignore"):
-        products = weights.data[at] * np.repeat(values, sizes)
-    unary = np.bincount(cells, products, n_items * n_labels).astype(np.float64, copy=False)
-    return unary.reshape(n_items, n_labels)
 
 
 def read_crfsuite(

@@ -1,0 +1,889 @@
+# cython: freethreading_compatible=True
+"""Attributes of items: read from Python objects, numbered, and scored by the weights of a model.
+
+Reading needs the GIL and copies names into plain memory; all that follows runs without it.
+"""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+from libcpp.vector cimport vector
+
+cimport numpy as cnp
+
+from collections.abc import Iterable, Mapping, Sized
+
+from valuesparse import _chain, _pool
+from valuesparse.errors import InfeasibleError
+
+cnp.import_array()
+
+
+include "call.pxi"
+
+
+cdef extern from "chain/run.h" namespace "vs" nogil:
+    double kLargest64
+    cdef cppclass Request:
+        Request()
+        Chains chains
+        int threads
+        double zeta
+        void* marginals
+        double* log_z
+        int32_t* islands
+        void* pairwise
+        int64_t pairwise_first, pairwise_last
+    cdef cppclass Report:
+        int status
+        int64_t sequence, position
+    cdef cppclass ChainApi:
+        Report (*infer)(const Request&, Control&) except +
+        Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&) except +
+
+
+cdef const PoolApi* pool = <const PoolApi*>PyCapsule_GetPointer(
+    _pool.api, "valuesparse._pool.api")
+cdef ChainApi* chains = <ChainApi*>PyCapsule_GetPointer(_chain.api, "valuesparse._chain.api")
+
+
+cdef extern from "crf/buffer.h" namespace "vs" nogil:
+    cdef cppclass Buffer[T]:
+        int64_t size() noexcept
+        T* data() noexcept
+        T& operator[](int64_t) noexcept
+        void truncate(int64_t) noexcept
+        void push(T) except +
+        void append(const T*, int64_t) except +
+
+
+cdef extern from "crf/items.h" namespace "vs" nogil:
+    cdef cppclass Items:
+        Items()
+        Buffer[char] text
+        Buffer[int64_t] end
+        Buffer[double] value
+        Buffer[int64_t] item_end
+        Buffer[int64_t] length
+        int64_t n_attributes() noexcept
+        int64_t n_items() noexcept
+        int64_t begin(int64_t) noexcept
+        void name(const char*, int64_t, double) except +
+        void put(const char*, int64_t) except +
+        void close(double) except +
+        int64_t put_characters(int, const void*, int64_t) except +
+        void end_item() except +
+        void end_sequence(int64_t) except +
+        void append(const Items&) except +
+        void clear() noexcept
+        void swap(Items&) noexcept
+
+
+cdef extern from "crf/dictionary.h" namespace "vs" nogil:
+    cdef cppclass Names "vs::Dictionary":
+        Names() except +
+        int32_t size() noexcept
+        const char* name(int32_t) noexcept
+        int64_t length(int32_t) noexcept
+        int32_t find(const char*, int64_t) noexcept
+        int32_t add(const char*, int64_t) except +
+
+
+cdef extern from "crf/encoder.h" namespace "vs" nogil:
+    cdef cppclass Encoding:
+        Encoding() except +
+        Buffer[int64_t] indptr
+        Buffer[int32_t] ids
+        Buffer[double] values
+        Buffer[int64_t] length
+    cdef cppclass Encoder:
+        Encoder() except +
+        Names names
+        bint encode(const Items&, bint, Encoding&) except +
+        int32_t find(const char*, int64_t) noexcept
+        void roll_back(int32_t, int32_t) except +
+
+
+cdef extern from "crf/scorer.h" namespace "vs" nogil:
+    cdef cppclass WeightRows:
+        WeightRows()
+        int64_t n_labels
+        Buffer[int64_t] begin
+        Buffer[int32_t] label
+        Buffer[double] weight
+    int64_t score_all(const PoolApi&, int, const Names&, const WeightRows&, const Items&, double,
+                      double*, Control*) except +
+
+
+cdef extern from *:
+    """
+    #include <cmath>
+    // Text whose bytes are UTF-8 as they stand; null for any other object.
+    static inline const char* vs_ascii(PyObject* o, int64_t* n) {
+        if (!PyUnicode_Check(o) || !PyUnicode_IS_COMPACT_ASCII(o)) return nullptr;
+        *n = PyUnicode_GET_LENGTH(o);
+        return reinterpret_cast<const char*>(PyUnicode_1BYTE_DATA(o));
+    }
+    static inline int vs_deeper() {
+        return Py_EnterRecursiveCall(" while reading nested attributes") ? -1 : 0;
+    }
+    static inline int vs_ready(PyObject* o) {
+    #if PY_VERSION_HEX < 0x030C0000
+        return PyUnicode_READY(o);
+    #else
+        (void)o;
+        return 0;
+    #endif
+    }
+    """
+    int vs_deeper() except -1
+    const char* vs_ascii(object, int64_t*) noexcept
+    int vs_ready(object) except -1
+    int PyUnicode_KIND(object) noexcept
+    void* PyUnicode_DATA(object) noexcept
+    int64_t PyUnicode_GET_LENGTH(object) noexcept
+    void Py_LeaveRecursiveCall() noexcept
+    bint isfinite "std::isfinite"(double) noexcept
+
+
+# Attributes that a long batch has read when they are looked up: enough to hide what a look-up costs
+# besides, few enough to stay in cache.
+cdef int64_t BLOCK = 1 << 16
+
+
+cdef class Reader:
+    """Copies names and values out of items; see `ItemSequence` for what an item is.
+
+    `single` makes error messages speak of one ``xseq``, not of ``xseqs``; `characters` takes a str
+    for the sequence of its characters, as python-crfsuite does, where it is refused otherwise.
+    """
+
+    cdef Items items
+    cdef vector[char] prefix  # of the nested item that is being read
+    cdef int64_t sequence, item
+    cdef bint single, characters
+
+    def __cinit__(self, bint single, bint characters):
+        self.single = single
+        self.characters = characters
+        self.sequence = 0
+        self.item = 0
+
+    cdef str place(self):
+        if self.single:
+            return f"xseq[{self.item}]"
+        return f"xseqs[{self.sequence}][{self.item}]"
+
+    cdef int read(self, xseq) except -1:
+        """Read one sequence after those that were read."""
+        cdef ItemSequence ready
+        self.item = 0
+        if type(xseq) is list:
+            for item in <list>xseq:
+                self.read_item(item)
+                self.item += 1
+        elif isinstance(xseq, ItemSequence):
+            ready = <ItemSequence>xseq
+            self.items.append(ready.c_items)
+            self.item = ready.c_items.n_items()
+        else:
+            for item in self.items_of(xseq):
+                self.read_item(item)
+                self.item += 1
+        self.items.end_sequence(self.item)
+        self.sequence += 1
+        return 0
+
+    cdef items_of(self, xseq):
+        where = "xseq" if self.single else f"xseqs[{self.sequence}]"
+        if isinstance(xseq, (str, bytes, Mapping)) and not self.characters:
+            raise TypeError(
+                f"{where} must be a sequence of items, not {type(xseq).__name__}; "
+                "wrap a single item in a list"
+            )
+        if hasattr(xseq, "__iter__"):
+            return xseq
+        if callable(getattr(xseq, "items", None)):  # python-crfsuite's own ItemSequence
+            return xseq.items()
+        raise TypeError(f"{where} must be a sequence of items, not {type(xseq).__name__}")
+
+    cdef int read_item(self, item) except -1:
+        if (self.items.n_attributes() & 0xFFFF) == 0:
+            PyErr_CheckSignals()
+        if type(item) is list:
+            for name in <list>item:
+                self.read_name(name)
+        elif type(item) is dict:
+            for key, value in (<dict>item).items():
+                self.read_pair(key, value)
+        elif isinstance(item, dict):
+            for key, value in item.items():
+                self.read_pair(key, value)
+        elif not isinstance(item, (set, tuple, frozenset)) and not self.is_item(item):
+            raise TypeError(
+                f"{self.place()}: an item must be a list, set or dict of attributes, "
+                f"not {type(item).__name__}"
+            )
+        else:
+            for name in item:
+                self.read_name(name)
+        self.items.end_item()
+        return 0
+
+    cdef bint is_item(self, item) except -1:
+        if isinstance(item, (str, Mapping)):
+            return self.characters
+        return (
+            not isinstance(item, (bytes, bytearray, memoryview))
+            and isinstance(item, Iterable)
+            and isinstance(item, Sized)
+        )
+
+    cdef int read_name(self, name) except -1:
+        cdef int64_t n
+        cdef const char* s = vs_ascii(name, &n)
+        if s != NULL:
+            self.items.name(s, n, 1.0)
+        else:
+            self.put(name)
+            self.items.close(1.0)
+        return 0
+
+    cdef int put(self, name) except -1:
+        """Append a text or bytes to the name under way."""
+        cdef int64_t n, bad
+        cdef const char* s = vs_ascii(name, &n)
+        if s != NULL:
+            self.items.put(s, n)
+        elif isinstance(name, str):
+            vs_ready(name)
+            n = PyUnicode_GET_LENGTH(name)
+            bad = self.items.put_characters(PyUnicode_KIND(name), PyUnicode_DATA(name), n)
+            if bad >= 0:
+                raise UnicodeEncodeError(
+                    "utf-8", name, bad, bad + 1,
+                    f"{self.place()}: surrogates are not allowed in an attribute's name",
+                )
+        elif isinstance(name, (bytes, bytearray)):
+            name = bytes(name)
+            self.items.put(<const char*>(<bytes>name), len(<bytes>name))
+        else:
+            raise TypeError(
+                f"{self.place()}: an attribute's name must be str, not {type(name).__name__}: "
+                f"{name!r}"
+            )
+        return 0
+
+    cdef int open(self, key) except -1:
+        """Begin a name with the prefix of the nested item and `key`."""
+        if not self.prefix.empty():
+            self.items.put(self.prefix.data(), self.prefix.size())
+        self.put(key)
+        return 0
+
+    cdef str under_way(self):
+        """The name under way, for messages."""
+        cdef int64_t begin = self.items.begin(self.items.n_attributes())
+        cdef char* text = self.items.text.data()
+        name = text[begin:self.items.text.size()] if self.items.text.size() > begin else b""
+        return repr(name.decode("utf-8", "surrogateescape"))
+
+    cdef int read_pair(self, key, value) except -1:
+        cdef double number
+        self.open(key)
+        if type(value) is float:
+            number = <double>value
+        elif type(value) is bool:
+            number = 1.0 if value is True else 0.0
+        elif isinstance(value, (str, bytes, bytearray)):
+            self.items.put(":", 1)
+            self.put(value)
+            self.items.close(1.0)
+            return 0
+        elif isinstance(value, (dict, list, set)):
+            self.items.put(":", 1)
+            self.read_nested(value)
+            return 0
+        else:
+            number = self.number(value)
+        if not isfinite(number):
+            raise ValueError(
+                f"{self.place()}: attribute {self.under_way()} has value {number}; "
+                "values must be finite"
+            )
+        self.items.close(number)
+        return 0
+
+    cdef double number(self, value) except? -1.0:
+        kind = type(value)
+        if not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
+            raise TypeError(
+                f"{self.place()}: attribute {self.under_way()}: a value must be a number, bool, "
+                f"str, list, set or dict, not {kind.__name__}"
+            )
+        try:
+            return float(value)
+        except TypeError as error:
+            raise TypeError(f"{self.place()}: attribute {self.under_way()}: {error}") from None
+        except (OverflowError, ValueError) as error:
+            raise ValueError(f"{self.place()}: attribute {self.under_way()}: {error}") from None
+
+    cdef int read_nested(self, value) except -1:
+        """Read a nested item: the name under way becomes the prefix of its attributes."""
+        cdef int64_t begin = self.items.begin(self.items.n_attributes())
+        cdef size_t before = self.prefix.size()
+        cdef char* text = self.items.text.data()
+        cdef int64_t i
+        for i in range(begin + <int64_t>before, self.items.text.size()):
+            self.prefix.push_back(text[i])
+        self.items.text.truncate(begin)
+        vs_deeper()
+        try:
+            if isinstance(value, dict):
+                for key, inner in value.items():
+                    self.read_pair(key, inner)
+            else:
+                for name in value:
+                    self.open(name)
+                    self.items.close(1.0)
+        finally:
+            Py_LeaveRecursiveCall()
+        self.prefix.resize(before)
+        return 0
+
+
+cdef class ItemSequence:
+    """Attributes of the items of one sequence, read once and used as often as needed.
+
+    Parameters
+    ----------
+    pyseq : iterable of items
+        Each item is a list (or another sized iterable) of attributes, each of value 1, or a dict
+        from names to values: a number or bool is the attribute's value; a str makes the attribute
+        ``name:value`` of value 1; a list, set or dict holds attributes to which ``name:`` is
+        prefixed.
+
+    Examples
+    --------
+    >>> xseq = ItemSequence([{"foo": 1, "bar": 0}, {"foo": 1.5, "n": {"w": "the"}}])
+    >>> xseq
+    <ItemSequence of size 2>
+    >>> xseq.items()
+    [{'foo': 1.0, 'bar': 0.0}, {'foo': 1.5, 'n:w:the': 1.0}]
+    """
+
+    cdef Items c_items
+
+    def __init__(self, pyseq):
+        cdef Reader reader = Reader(True, True)
+        reader.read(pyseq)
+        # Last, so that __init__ called again never leaves half of two sequences.
+        self.c_items.swap(reader.items)
+
+    cdef bytes name(self, int64_t i):
+        cdef char* text = self.c_items.text.data()
+        cdef int64_t begin = self.c_items.begin(i), end = self.c_items.end[i]
+        # As in C, a name ends at its first NUL.
+        return text[begin:end].partition(b"\0")[0] if end > begin else b""
+
+    def items(self):
+        """Return a list of ``{name: value}`` dicts; of a repeated name the last value stays."""
+        cdef int64_t at = 0, item
+        answer = []
+        for item in range(self.c_items.n_items()):
+            x = {}
+            while at < self.c_items.item_end[item]:
+                x[self.name(at).decode("utf-8")] = self.c_items.value[at]
+                at += 1
+            answer.append(x)
+        return answer
+
+    def __len__(self):
+        return self.c_items.n_items()
+
+    def __repr__(self):
+        return f"<ItemSequence of size {len(self)}>"
+
+    def __reduce__(self):
+        cdef int64_t at = 0, item
+        pairs = []
+        for item in range(self.c_items.n_items()):
+            pair = []
+            while at < self.c_items.item_end[item]:
+                pair.append((self.name(at), self.c_items.value[at]))
+                at += 1
+            pairs.append(pair)
+        return _item_sequence, (pairs,)
+
+
+def _item_sequence(pairs):
+    """Return the sequence of items that are lists of (name, value); for pickle."""
+    cdef ItemSequence made = ItemSequence(())
+    cdef Reader reader = Reader(True, True)
+    for item in pairs:
+        for name, value in item:
+            reader.put(name)
+            reader.items.close(value)
+        reader.items.end_item()
+    reader.items.end_sequence(len(pairs))
+    made.c_items.swap(reader.items)
+    return made
+
+
+cdef object doubles(Buffer[double]& b):
+    cdef cnp.npy_intp n = b.size()
+    array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_FLOAT64, 0)
+    if n:
+        memcpy(cnp.PyArray_DATA(array), b.data(), n * sizeof(double))
+    return array
+
+
+cdef object int64s(Buffer[int64_t]& b):
+    cdef cnp.npy_intp n = b.size()
+    array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
+    if n:
+        memcpy(cnp.PyArray_DATA(array), b.data(), n * sizeof(int64_t))
+    return array
+
+
+cdef object int32s(Buffer[int32_t]& b):
+    cdef cnp.npy_intp n = b.size()
+    array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
+    if n:
+        memcpy(cnp.PyArray_DATA(array), b.data(), n * sizeof(int32_t))
+    return array
+
+
+cdef list names_of(Names& names):
+    cdef int32_t i
+    return [names.name(i)[:names.length(i)].decode("utf-8", "surrogateescape")
+            if names.length(i) else "" for i in range(names.size())]
+
+
+cdef int64_t add_names(Names& names, list given) except -2:
+    """Fill an empty dictionary; return the place of the first repeat, or -1."""
+    cdef Reader reader = Reader(True, True)
+    cdef Items* c = &reader.items
+    cdef int64_t i, begin
+    reader.read_item(given)
+    for i in range(c.n_attributes()):
+        begin = c.begin(i)
+        if names.add(c.text.data() + begin, c.end[i] - begin) != i:
+            return i
+    return -1
+
+
+cdef class Dictionary:
+    """Numbers of attributes, in the order in which they first appeared.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Attributes that are known from the start; all different.
+
+    Notes
+    -----
+    May be used by several threads at once. A name ends at its first NUL, as in CRFsuite.
+
+    Examples
+    --------
+    >>> d = Dictionary()
+    >>> indptr, ids, values, lengths = d.encode([[["a", "b"], {"a": 2.0}], [["c"]]], grow=True)
+    >>> indptr, ids, values, lengths
+    (array([0, 2, 3, 4]), array([0, 1, 0, 2], dtype=int32), array([1., 1., 2., 1.]), array([2, 1]))
+    >>> d.names()
+    ['a', 'b', 'c']
+    >>> d.encode([[["c", "new"]]])[1]
+    array([2], dtype=int32)
+    """
+
+    cdef Encoder encoder
+
+    def __init__(self, names=()):
+        given = list(names)
+        if len(self):
+            raise ValueError("a dictionary is filled once; make a new one")
+        cdef int64_t repeat = add_names(self.encoder.names, given)
+        if repeat >= 0:
+            raise ValueError(f"names[{repeat}] is {given[repeat]!r} again; names must differ")
+
+    def __len__(self):
+        return self.encoder.names.size()
+
+    def __reduce__(self):
+        return type(self), (self.names(),)
+
+    def names(self):
+        """Return the known names in the order of their ids."""
+        return names_of(self.encoder.names)
+
+    def find(self, name):
+        """Return the id of a name, -1 for one that is not known."""
+        cdef Reader reader = Reader(True, True)
+        cdef int32_t found
+        reader.put(name)
+        with nogil:
+            found = self.encoder.find(reader.items.text.data(), reader.items.text.size())
+        return found
+
+    def encode(self, xseqs, bint grow=False, *, bint single=False, bint characters=False):
+        """Number the attributes of every item.
+
+        Parameters
+        ----------
+        xseqs : iterable of B sequences of items
+            See `ItemSequence`. A `pycrfsuite.ItemSequence` is a sequence too.
+        grow : bool
+            Whether new names become known; else they are left out.
+        single : bool
+            Whether `xseqs` is one sequence, and error messages speak of ``xseq``.
+        characters : bool
+            Whether a str may stand for the list of its characters, as python-crfsuite takes it.
+
+        Returns
+        -------
+        indptr : (N + 1,) int64
+            The attributes of item i are ``[indptr[i], indptr[i + 1])``.
+        ids : (M,) int32
+            In the order given, repeats kept.
+        values : (M,) float64
+            Finite.
+        lengths : (B,) int64
+            The number of items of each sequence; they sum to N.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Something is of a wrong type, not finite or not Unicode; the message names sequence,
+            item and attribute. The dictionary is then what it was before, unless another thread
+            has added to it meanwhile.
+        """
+        cdef Encoding out
+        cdef Reader reader = Reader(single, characters)
+        cdef int32_t begin = self.encoder.names.size(), last = begin
+        try:
+            for xseq in ((xseqs,) if single else xseqs):
+                reader.read(xseq)
+                if reader.items.n_attributes() >= BLOCK:
+                    self.add(reader, grow, &out)
+                    last = self.encoder.names.size()
+            self.add(reader, grow, &out)
+        except BaseException:
+            if grow:
+                self.encoder.roll_back(begin, last)
+            raise
+        return int64s(out.indptr), int32s(out.ids), doubles(out.values), int64s(out.length)
+
+    cdef int add(self, Reader reader, bint grow, Encoding* out) except -1:
+        cdef bint fits
+        with nogil:
+            fits = self.encoder.encode(reader.items, grow, out[0])
+        if not fits:
+            raise ValueError(f"{reader.place()}: more than {2**31 - 1} different attributes")
+        reader.items.clear()
+        return 0
+
+
+cdef tuple spread(Reader reader):
+    """Offsets of the sequences that were read, and of their edges, each (B + 1,) int64."""
+    cdef cnp.npy_intp n = reader.items.length.size() + 1
+    offset = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
+    edge = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
+    cdef int64_t* o = <int64_t*>cnp.PyArray_DATA(offset)
+    cdef int64_t* e = <int64_t*>cnp.PyArray_DATA(edge)
+    cdef int64_t i, size
+    o[0] = e[0] = 0
+    for i in range(n - 1):
+        size = reader.items.length[i]
+        o[i + 1] = o[i] + size
+        e[i + 1] = e[i] + (size - 1 if size > 0 else 0)
+    return offset, edge
+
+
+cdef object empty(int type_number, int64_t rows, int64_t columns):
+    cdef cnp.npy_intp[2] shape = [rows, columns]
+    return cnp.PyArray_EMPTY(2, shape, type_number, 0)
+
+
+cdef int finish(Report r, Call call, int64_t before) except -1:
+    """Raise what ended a call; `before`: sequences of this batch that came before."""
+    call.end(r.status)
+    if r.status == kInfeasible:
+        raise InfeasibleError(before + r.sequence, r.position)
+    return 0
+
+
+cdef class Scorer:
+    """A model's attributes and their weights, its transitions, and what items come to by them.
+
+    Immutable: threads may share it. Arguments are taken as they come, except items.
+
+    Parameters
+    ----------
+    names : iterable of A str
+        All different.
+    indptr : (A + 1,) int64
+    labels : (M,) int32
+    weights : (M,) float64
+        Row a of the (A, K) weights: ``labels[indptr[a]:indptr[a + 1]]`` and their weights.
+    transition : (K, K) float64
+        C-contiguous.
+    """
+
+    cdef Names names
+    cdef WeightRows rows
+    cdef object transition
+
+    def __cinit__(self, names, const int64_t[::1] indptr, const int32_t[::1] labels,
+                  const double[::1] weights, cnp.ndarray transition):
+        add_names(self.names, list(names))
+        self.transition = transition
+        self.rows.n_labels = transition.shape[0]
+        self.rows.begin.append(&indptr[0], indptr.shape[0])
+        if labels.shape[0]:
+            self.rows.label.append(&labels[0], labels.shape[0])
+            self.rows.weight.append(&weights[0], labels.shape[0])
+
+    cdef Chains chains_of(self, unary, allowed, offset, edge):
+        cdef Chains c
+        c.unary = data(unary)
+        c.transition = data(self.transition)
+        c.start = c.end = NULL
+        c.allowed = <const uint8_t*>data(allowed)
+        c.offset = <const int64_t*>data(offset)
+        c.edge = <const int64_t*>data(edge)
+        c.n_positions = (<cnp.ndarray>unary).shape[0]
+        c.n_labels = self.rows.n_labels
+        c.n_sequences = (<cnp.ndarray>offset).shape[0] - 1
+        c.dtype = dtype_code(unary)
+        c.per_edge = False
+        return c
+
+    cdef int fill(self, Reader reader, unary, int threads, double limit) except -1:
+        """Score what was read."""
+        cdef double* u = <double*>data(unary)
+        cdef Control control
+        cdef int64_t bad
+        with nogil:
+            bad = score_all(pool[0], threads, self.names, self.rows, reader.items, limit, u,
+                            &control)
+        if bad >= 0:
+            raise too_large(reader, bad)
+        return 0
+
+    def unary(self, xseqs, bint single, bint characters, double limit):
+        """Return scores (N, K) and lengths (B,); scores beyond ±`limit` are a ValueError.
+
+        See `Dictionary.encode` for `xseqs`, `single` and `characters`.
+        """
+        cdef Reader reader = Reader(single, characters)
+        if single:
+            reader.read(xseqs)
+        else:
+            for xseq in xseqs:
+                reader.read(xseq)
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        self.fill(reader, unary, 1, limit)
+        return unary, int64s(reader.items.length)
+
+    def tag(self, xseq, list labels):
+        """Return the scores of one sequence and the labels of its best configuration."""
+        cdef Reader reader = Reader(True, True)
+        reader.read(xseq)
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        states, _ = self.decode_read(reader, unary, None, 1, 1, True)
+        return unary, labelled(states, labels)
+
+    def marginals(self, xseq):
+        """Return scores, marginals and log_z of one sequence."""
+        cdef Reader reader = Reader(True, True)
+        reader.read(xseq)
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        marginals, log_z = self.infer_read(reader, unary, None, 1.0, 1, True)
+        return unary, marginals, log_z[0]
+
+    def decode_scores(self, unary, allowed, int64_t n_best):
+        """Return states (n_best, n) and scores (n_best, 1) of one sequence."""
+        cdef Reader reader = Reader(True, True)
+        reader.items.end_sequence((<cnp.ndarray>unary).shape[0])
+        return self.decode_read(reader, unary, allowed, n_best, 1, False)
+
+    def infer_scores(self, unary, allowed, double zeta):
+        """Return marginals and log_z of one sequence."""
+        cdef Reader reader = Reader(True, True)
+        reader.items.end_sequence((<cnp.ndarray>unary).shape[0])
+        marginals, log_z = self.infer_read(reader, unary, allowed, zeta, 1, False)
+        return marginals, log_z[0]
+
+    def pairwise(self, unary, allowed):
+        """Return the edge marginals (n - 1, K, K) of one sequence."""
+        cdef Reader reader = Reader(True, True)
+        cdef int64_t n = (<cnp.ndarray>unary).shape[0]
+        reader.items.end_sequence(n)
+        offset, edge = spread(reader)
+        cdef cnp.npy_intp[3] shape = [n - 1 if n else 0, self.rows.n_labels, self.rows.n_labels]
+        answer = cnp.PyArray_EMPTY(3, shape, cnp.NPY_FLOAT64, 0)
+        log_z = empty(cnp.NPY_FLOAT64, 1, 1)
+        cdef Call call = Call(n, None, None, None)
+        cdef Request q
+        cdef Report r
+        q.chains = self.chains_of(unary, allowed, offset, edge)
+        q.threads = 1
+        q.zeta = 1.0
+        q.log_z = <double*>data(log_z)
+        q.pairwise = data(answer)
+        q.pairwise_first = 0
+        q.pairwise_last = shape[0]
+        with nogil:
+            r = chains.infer(q, call.control)
+        finish(r, call, 0)
+        return answer
+
+    def tag_batch(self, xseqs, masks, list labels, int threads):
+        """Return a list of labels of each sequence; `masks` as in `Masks`, or None."""
+        cdef Reader reader = Reader(False, True)
+        answer, given = [], []
+        for xseq in xseqs:
+            self.take(reader, xseq, masks, given)
+            if full(reader, self.rows.n_labels):
+                self.tag_block(reader, given, labels, threads, answer)
+        self.tag_block(reader, given, labels, threads, answer)
+        return answer
+
+    def marginals_batch(self, xseqs, masks, double zeta, int threads):
+        """Return the marginals (n, K) of each sequence; `masks` as in `Masks`, or None."""
+        cdef Reader reader = Reader(False, True)
+        answer, given = [], []
+        for xseq in xseqs:
+            self.take(reader, xseq, masks, given)
+            if full(reader, self.rows.n_labels):
+                self.marginals_block(reader, given, zeta, threads, answer)
+        self.marginals_block(reader, given, zeta, threads, answer)
+        return answer
+
+    cdef int take(self, Reader reader, xseq, masks, list given) except -1:
+        reader.read(xseq)
+        if masks is not None:
+            given.append(masks(reader.sequence - 1, reader.item))
+        return 0
+
+    cdef object joined(self, Reader reader, list given):
+        """One mask (N, K) of the masks of the sequences, of which some are None."""
+        cdef int64_t at = 0, i
+        if all([mask is None for mask in given]):
+            return None
+        allowed = empty(cnp.NPY_BOOL, reader.items.n_items(), self.rows.n_labels)
+        for i, mask in enumerate(given):
+            size = reader.items.length[i]
+            allowed[at:at + size] = True if mask is None else mask
+            at += size
+        return allowed
+
+    cdef int tag_block(self, Reader reader, list given, list labels, int threads,
+                       list answer) except -1:
+        cdef int64_t at = 0, i, size
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        allowed = self.joined(reader, given)
+        states, _ = self.decode_read(reader, unary, allowed, 1, threads, True)
+        for i in range(reader.items.length.size()):
+            size = reader.items.length[i]
+            answer.append(names_of_states(<int64_t*>data(states) + at, size, labels))
+            at += size
+        reader.items.clear()
+        given.clear()
+        return 0
+
+    cdef int marginals_block(self, Reader reader, list given, double zeta, int threads,
+                             list answer) except -1:
+        cdef int64_t at = 0, i, size
+        unary = empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
+        allowed = self.joined(reader, given)
+        marginals, _ = self.infer_read(reader, unary, allowed, zeta, threads, True)
+        for i in range(reader.items.length.size()):
+            size = reader.items.length[i]
+            answer.append(marginals[at:at + size])
+            at += size
+        reader.items.clear()
+        given.clear()
+        return 0
+
+    cdef tuple decode_read(self, Reader reader, unary, allowed, int64_t n_best, int threads,
+                           bint score):
+        """Decode what was read, scoring it first when `score`."""
+        cdef int64_t n = (<cnp.ndarray>unary).shape[0], bad = -1
+        cdef int64_t n_sequences = reader.items.length.size()
+        offset, edge = spread(reader)
+        states = empty(cnp.NPY_INT64, n_best, n)
+        scores = empty(cnp.NPY_FLOAT64, n_best, n_sequences)
+        cdef Call call = Call(n, None, None, None)
+        cdef Chains c = self.chains_of(unary, allowed, offset, edge)
+        cdef double* u = <double*>data(unary)
+        cdef int64_t* x = <int64_t*>data(states)
+        cdef double* s = <double*>data(scores)
+        cdef Report r
+        with nogil:
+            if score:
+                bad = score_all(pool[0], threads, self.names, self.rows, reader.items, kLargest64,
+                                u, &call.control)
+            if bad < 0:
+                r = chains.decode(c, n_best, threads, x, s, call.control)
+        if bad >= 0:
+            raise too_large(reader, bad)
+        finish(r, call, reader.sequence - n_sequences if score else 0)
+        return states, scores
+
+    cdef tuple infer_read(self, Reader reader, unary, allowed, double zeta, int threads,
+                          bint score):
+        """Compute marginals of what was read, scoring it first when `score`."""
+        cdef int64_t n = (<cnp.ndarray>unary).shape[0], bad = -1
+        cdef cnp.npy_intp n_sequences = reader.items.length.size()
+        cdef cnp.npy_intp m = n
+        offset, edge = spread(reader)
+        marginals = empty(cnp.NPY_FLOAT64, n, self.rows.n_labels)
+        log_z = cnp.PyArray_EMPTY(1, &n_sequences, cnp.NPY_FLOAT64, 0)
+        islands = cnp.PyArray_EMPTY(1, &m, cnp.NPY_INT32, 0) if zeta < 1.0 else None
+        cdef Call call = Call(n, None, None, None)
+        cdef Request q
+        cdef Report r
+        cdef double* u = <double*>data(unary)
+        q.chains = self.chains_of(unary, allowed, offset, edge)
+        q.threads = threads
+        q.zeta = zeta
+        q.marginals = data(marginals)
+        q.log_z = <double*>data(log_z)
+        q.islands = <int32_t*>data(islands)
+        with nogil:
+            if score:
+                bad = score_all(pool[0], threads, self.names, self.rows, reader.items, kLargest64,
+                                u, &call.control)
+            if bad < 0:
+                r = chains.infer(q, call.control)
+        if bad >= 0:
+            raise too_large(reader, bad)
+        finish(r, call, reader.sequence - n_sequences if score else 0)
+        return marginals, log_z
+
+
+cdef bint full(Reader reader, int64_t n_labels):
+    """Whether a block of a batch has enough to be worked on, in memory that a cache may hold."""
+    return reader.items.n_attributes() >= BLOCK or reader.items.n_items() * n_labels >= 8 * BLOCK
+
+
+cdef list names_of_states(const int64_t* states, int64_t n, list labels):
+    cdef int64_t i
+    return [labels[states[i]] for i in range(n)]
+
+
+cdef list labelled(states, list labels):
+    return names_of_states(<int64_t*>data(states), (<cnp.ndarray>states).shape[1], labels)
+
+
+cdef too_large(Reader reader, int64_t item):
+    """The error for a score of an item, by its number among those read."""
+    cdef int64_t s = 0
+    while item >= reader.items.length[s]:
+        item -= reader.items.length[s]
+        s += 1
+    reader.sequence += s - reader.items.length.size()
+    reader.item = item
+    return ValueError(f"{reader.place()}: a score is too large for float64; scale the values down")

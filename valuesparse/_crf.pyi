@@ -1,0 +1,66 @@
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Encoded = tuple[
+    npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64], npt.NDArray[np.int64]
+]
+
+class ItemSequence:
+    def __init__(self, pyseq: Iterable[Any]) -> None: ...
+    def items(self) -> list[dict[str, float]]: ...
+    def __len__(self) -> int: ...
+
+class Dictionary:
+    def __init__(self, names: Iterable[str] = ()) -> None: ...
+    def __len__(self) -> int: ...
+    def names(self) -> list[str]: ...
+    def find(self, name: str | bytes) -> int: ...
+    def encode(
+        self,
+        xseqs: Iterable[Any],
+        grow: bool = False,
+        *,
+        single: bool = False,
+        characters: bool = False,
+    ) -> Encoded: ...
+
+class Scorer:
+    def __init__(
+        self,
+        names: Iterable[str],
+        indptr: npt.NDArray[np.int64],
+        labels: npt.NDArray[np.int32],
+        weights: npt.NDArray[np.float64],
+        transition: Floats,
+    ) -> None: ...
+    def unary(
+        self, xseqs: Iterable[Any], single: bool, characters: bool, limit: float
+    ) -> tuple[Floats, npt.NDArray[np.int64]]: ...
+    def tag(self, xseq: Iterable[Any], labels: list[str]) -> tuple[Floats, list[str]]: ...
+    def marginals(self, xseq: Iterable[Any]) -> tuple[Floats, Floats, float]: ...
+    def decode_scores(
+        self, unary: Floats, allowed: Mask | None, n_best: int
+    ) -> tuple[npt.NDArray[np.int64], Floats]: ...
+    def infer_scores(
+        self, unary: Floats, allowed: Mask | None, zeta: float
+    ) -> tuple[Floats, float]: ...
+    def pairwise(self, unary: Floats, allowed: Mask | None) -> Floats: ...
+    def tag_batch(
+        self,
+        xseqs: Iterable[Any],
+        masks: Callable[[int, int], Mask | None] | None,
+        labels: list[str],
+        threads: int,
+    ) -> list[list[str]]: ...
+    def marginals_batch(
+        self,
+        xseqs: Iterable[Any],
+        masks: Callable[[int, int], Mask | None] | None,
+        zeta: float,
+        threads: int,
+    ) -> list[Floats]: ...

@@ -1,0 +1,122 @@
+"""What a model holds, as CRFsuite tells it: in text, and as the dicts that are made of the text."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from valuesparse.io.crfsuite import CrfsuiteModel
+
+__all__ = ["ParsedDump", "dump_lines", "header_of", "header_of_model", "parse"]
+
+_HEADER = struct.Struct("<4sI4s4I5I")
+_NAMES = (
+    "magic",
+    "size",
+    "type",
+    "version",
+    "num_features",
+    "num_labels",
+    "num_attrs",
+    "off_features",
+    "off_labels",
+    "off_attrs",
+    "off_labelrefs",
+    "off_attrrefs",
+)
+
+
+@dataclass
+class ParsedDump:
+    """Parameters of a model; weights have the six decimals of CRFsuite's dump.
+
+    Attributes
+    ----------
+    header : dict
+        What the file's header says, as text.
+    labels, attributes : dict
+        ``{name: id}``, ids as text.
+    transitions : dict
+        ``{(from_label, to_label): weight}``
+    state_features : dict
+        ``{(attribute, label): weight}``
+    """
+
+    header: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
+    transitions: dict[tuple[str, str], float] = field(default_factory=dict)
+    state_features: dict[tuple[str, str], float] = field(default_factory=dict)
+
+
+def header_of(data: bytes) -> dict[str, str]:
+    """Return what the header of a model file says, as CRFsuite writes it.
+
+    Examples
+    --------
+    >>> header_of(b"lCRF" + bytes([48, 0, 0, 0]) + b"FOMC" + bytes(36))["size"]
+    '48'
+    """
+    header = {}
+    for name, value in zip(_NAMES, _HEADER.unpack_from(data), strict=True):
+        if isinstance(value, bytes):
+            header[name] = value.decode("latin-1")
+        else:
+            header[name] = f"0x{value:X}" if name.startswith("off_") else str(value)
+    return header
+
+
+def header_of_model(model: CrfsuiteModel) -> dict[str, str]:
+    """Return the header of a model that comes from no file: sizes and offsets are 0."""
+    header = header_of(_HEADER.pack(b"lCRF", 0, b"FOMC", 100, *[0] * 8))
+    header["num_labels"] = str(len(model.labels))
+    header["num_attrs"] = str(len(model.attributes))
+    return header
+
+
+def _transitions(model: CrfsuiteModel) -> Iterator[tuple[str, str, float]]:
+    """Yield label, next label and weight of each transition that is not 0."""
+    labels = model.labels
+    for source, target in zip(*(part.tolist() for part in model.transition.nonzero()), strict=True):
+        yield labels[source], labels[target], float(model.transition[source, target])
+
+
+def _states(model: CrfsuiteModel) -> Iterator[tuple[str, str, float]]:
+    """Yield attribute, label and weight of each state feature."""
+    weights = model.state_weights
+    indptr, indices, data = (
+        part.tolist() for part in (weights.indptr, weights.indices, weights.data)
+    )
+    for a, attribute in enumerate(model.attributes):
+        for at in range(indptr[a], indptr[a + 1]):
+            yield attribute, model.labels[indices[at]], data[at]
+
+
+def dump_lines(model: CrfsuiteModel, header: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of CRFsuite's text dump."""
+    yield "FILEHEADER = {\n"
+    yield from (f"  {name}: {value}\n" for name, value in header.items())
+    yield "}\n\n"
+    for title, names in (("LABELS", model.labels), ("ATTRIBUTES", model.attributes)):
+        yield f"{title} = {{\n"
+        yield from (f"  {i:5}: {name}\n" for i, name in enumerate(names))
+        yield "}\n\n"
+    for title, kind, features in (
+        ("TRANSITIONS", 1, _transitions(model)),
+        ("STATE_FEATURES", 0, _states(model)),
+    ):
+        yield f"{title} = {{\n"
+        yield from (f"  ({kind}) {a} --> {b}: {weight:f}\n" for a, b, weight in features)
+        yield "}\n\n"
+
+
+def parse(model: CrfsuiteModel, header: Mapping[str, str]) -> ParsedDump:
+    """Return what a reader of the dump would."""
+    return ParsedDump(
+        dict(header),
+        {name: str(i) for i, name in enumerate(model.labels)},
+        {name: str(i) for i, name in enumerate(model.attributes)},
+        {(a, b): float(f"{weight:f}") for a, b, weight in _transitions(model)},
+        {(a, b): float(f"{weight:f}") for a, b, weight in _states(model)},
+    )

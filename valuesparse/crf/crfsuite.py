@@ -1,0 +1,631 @@
+"""python-crfsuite's module: ``import valuesparse.crf.crfsuite as pycrfsuite``.
+
+Same classes, methods, results and kinds of errors. What is added: all marginals of a sequence in
+one array, marginals of pairs, batches on all cores, constraints, n-best, islands of certainty,
+pickling, and taggers that threads may share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._chain import LARGEST
+from valuesparse._crf import ItemSequence
+from valuesparse._validation import as_count, as_zeta, require_potentials
+from valuesparse.crf._constraints import Allowed, Masks, as_mask
+from valuesparse.crf._dump import ParsedDump, dump_lines, header_of, header_of_model, parse
+from valuesparse.crf.training.trainer import Trainer
+from valuesparse.io._files import read_file
+from valuesparse.io.crfsuite import CrfsuiteModel, read_crfsuite
+from valuesparse.threads import resolve
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["CRFSUITE_VERSION", "CRFSuiteError", "ItemSequence", "ParsedDump", "Tagger", "Trainer"]
+
+CRFSUITE_VERSION = "0.12.2"
+"""The version of CRFsuite whose files and answers these are."""
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+_LARGEST = LARGEST["float64"]
+
+
+class CRFSuiteError(Exception):
+    """A failure that CRFsuite has a code for.
+
+    Parameters
+    ----------
+    code : int
+        CRFsuite's.
+
+    Examples
+    --------
+    >>> str(CRFSuiteError(-2147483645))
+    'Incompatible data'
+    """
+
+    _messages: ClassVar[dict[int, str]] = {
+        -0x80000000: "Unknown error occurred",
+        -0x7FFFFFFF: "Insufficient memory",
+        -0x7FFFFFFE: "Unsupported operation",
+        -0x7FFFFFFD: "Incompatible data",
+        -0x7FFFFFFC: "Internal error",
+        -0x7FFFFFFB: "Overflow",
+        -0x7FFFFFFA: "Not implemented",
+    }
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__(self._messages.get(code, "Unexpected error"))
+
+    def __reduce__(self) -> tuple[type[CRFSuiteError], tuple[int]]:
+        return type(self), (self.code,)
+
+
+class _Opened(NamedTuple):
+    """An open model; what a call needs is taken from one, whatever other threads open meanwhile."""
+
+    model: CrfsuiteModel
+    header: dict[str, str]
+    labels: list[str]
+    numbers: dict[str, int]
+
+
+class _Sequence:
+    """The current sequence of one thread."""
+
+    __slots__ = ("allowed", "log_z", "marginals", "opened", "unary")
+
+    def __init__(
+        self, opened: _Opened, unary: Floats, allowed: npt.NDArray[np.bool_] | None = None
+    ) -> None:
+        self.opened = opened
+        self.unary = unary
+        self.allowed = allowed
+        self.marginals: Floats | None = None  # for `marginal`; nobody else sees this array
+        self.log_z: float | None = None
+
+
+class _Current(threading.local):
+    """Each thread's own current sequence."""
+
+    sequence: _Sequence | None = None
+
+
+class Tagger:
+    """Tags sequences with a model: `pycrfsuite.Tagger`, and more.
+
+    Notes
+    -----
+    *Threads.* Any number of threads may share a tagger. The current sequence, which `set`, `tag`,
+    `marginals` and `pairwise` leave behind for calls without `xseq`, is each thread's own: a thread
+    sees what it has set itself, never what another did, and before that an empty sequence. `open`
+    and `close` concern all threads; they drop every current sequence.
+
+    *Items.* What is an item is told by :class:`ItemSequence`. Attributes that the model does not
+    know count nothing.
+
+    *Pickling* keeps the model and no current sequence.
+
+    Examples
+    --------
+    >>> from valuesparse.io.crfsuite import CrfsuiteModel
+    >>> tagger = Tagger.from_model(CrfsuiteModel(
+    ...     labels=["noun", "verb"],
+    ...     attributes=["time", "flies"],
+    ...     transition=[[0.0, 1.0], [0.0, 0.0]],
+    ...     state_weights=[[2.0, 0.0], [0.5, 0.0]],
+    ... ))
+    >>> tagger.tag([["time"], ["flies"]])
+    ['noun', 'verb']
+    >>> tagger.marginals().round(3)
+    array([[0.924, 0.076],
+           [0.396, 0.604]])
+    >>> tagger.probability(["noun", "verb"])
+    0.575
+    >>> tagger.tag(n_best=2, allowed=[None, "noun"])
+    [['noun', 'noun'], ['verb', 'noun']]
+    """
+
+    _opened: _Opened | None
+    _current: _Current
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make a closed tagger; not in __init__, which subclasses of pycrfsuite's need not call."""
+        self = super().__new__(cls)
+        self._opened = None
+        self._current = _Current()
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name != "_current"}
+        opened = self._opened
+        state["_opened"] = None if opened is None else (opened.model, opened.header)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        opened = state.pop("_opened")
+        self.__dict__.update(state)
+        if opened is not None:
+            self._open(*opened)
+
+    @classmethod
+    def from_model(cls, model: CrfsuiteModel) -> Self:
+        """Return a tagger that has `model` open.
+
+        Parameters
+        ----------
+        model : CrfsuiteModel
+            From :func:`valuesparse.io.crfsuite.read_crfsuite`, or made by hand.
+
+        Raises
+        ------
+        TypeError
+            `model` is something else.
+        ValueError
+            Its transitions are too large.
+        """
+        if not isinstance(model, CrfsuiteModel):
+            raise TypeError(f"model must be a CrfsuiteModel, not {type(model).__name__}")
+        self = cls()
+        self._open(model, header_of_model(model))
+        return self
+
+    @property
+    def model(self) -> CrfsuiteModel:
+        """The open model, with all digits of its weights."""
+        return self._require().model
+
+    def open(self, name: str | bytes | os.PathLike[str]) -> contextlib.closing[Tagger]:
+        """Open a model file, instead of the one that is open.
+
+        Parameters
+        ----------
+        name : str, bytes or os.PathLike
+            The path of the file.
+
+        Returns
+        -------
+        contextlib.closing
+            Of this tagger: for ``with``.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read.
+        ModelFormatError
+            It is not a model, or is damaged: a `ValueError`. What was open stays open.
+        """
+        return self._open_bytes(read_file(os.fsdecode(name)))
+
+    def open_inmemory(self, value: bytes) -> contextlib.closing[Tagger]:
+        """Open a model from the contents of its file.
+
+        Parameters
+        ----------
+        value : bytes
+            The contents; a bytearray or memoryview will do.
+
+        Returns
+        -------
+        contextlib.closing
+            Of this tagger: for ``with``.
+
+        Raises
+        ------
+        ModelFormatError
+            They are not a model, or are damaged: a `ValueError`. What was open stays open.
+        TypeError
+            `value` is not bytes.
+        """
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise TypeError(f"value must be bytes, not {type(value).__name__}")
+        return self._open_bytes(bytes(value))
+
+    def _open_bytes(self, data: bytes) -> contextlib.closing[Tagger]:
+        self._open(read_crfsuite(data), header_of(data))
+        return contextlib.closing(self)
+
+    def _open(self, model: CrfsuiteModel, header: dict[str, str]) -> None:
+        require_potentials("transition", np.ascontiguousarray(model.transition))
+        labels = list(model.labels)
+        numbers = {name: i for i, name in enumerate(labels)}
+        self._opened = _Opened(model, header, labels, numbers)
+
+    def close(self) -> None:
+        """Close the model."""
+        self._opened = None
+
+    def labels(self) -> list[str]:
+        """Return the labels of the model, in the order of their ids and of all columns."""
+        return list(self._require().labels)
+
+    def set(self, xseq: Iterable[Any], *, allowed: Allowed | None = None) -> None:
+        """Make a sequence the current one of this thread.
+
+        Parameters
+        ----------
+        xseq : iterable of n items, or ItemSequence
+            See :class:`ItemSequence`.
+        allowed : (n, K) array of bool or sequence of n entries, optional
+            Which labels each item may take; an entry is None (any), a label, or several. All
+            answers about this sequence are then those of the model under these constraints.
+
+        Raises
+        ------
+        TypeError
+            An item, a name or a value is of a wrong type.
+        ValueError
+            The tagger is not opened, a value is not finite, or `allowed` does not fit.
+        """
+        opened = self._require()
+        unary = opened.model._scorer.unary(xseq, True, True, _LARGEST)[0]
+        mask = None if allowed is None else as_mask(allowed, len(unary), opened.numbers)
+        self._current.sequence = _Sequence(opened, unary, mask)
+
+    def tag(
+        self,
+        xseq: Iterable[Any] | None = None,
+        *,
+        n_best: int | None = None,
+        allowed: Allowed | None = None,
+    ) -> list[Any]:
+        """Return the most probable labels of a sequence.
+
+        Parameters
+        ----------
+        xseq : iterable of n items, or ItemSequence, optional
+            It becomes the current sequence; by default the current one is taken.
+        n_best : int, optional
+            How many label sequences to return, best first.
+        allowed : (n, K) array of bool or sequence of n entries, optional
+            Which labels each item may take, as in :meth:`set`, instead of what was said before.
+
+        Returns
+        -------
+        list of str
+            One label for each item; with `n_best` a list of such lists, shorter than `n_best` when
+            there are no more.
+
+        Raises
+        ------
+        InfeasibleError
+            No labels are allowed: a `ValueError` that names the item.
+        TypeError, ValueError
+            As in :meth:`set`.
+        """
+        if xseq is not None and n_best is None and allowed is None:
+            opened = self._require()
+            # One call, and one release of the GIL, from items to labels.
+            unary, tags = opened.model._scorer.tag(xseq, opened.labels)
+            self._current.sequence = _Sequence(opened, unary)
+            return tags
+        k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
+        sequence = self._sequence(xseq, allowed)
+        opened = sequence.opened
+        if not len(sequence.unary):
+            return [] if n_best is None else [[]]
+        states, scores = opened.model._scorer.decode_scores(sequence.unary, sequence.allowed, k)
+        best = [
+            [opened.labels[state] for state in row]
+            for row, score in zip(states.tolist(), scores[:, 0], strict=True)
+            if score > -math.inf
+        ]
+        return best[0] if n_best is None else best
+
+    def probability(self, yseq: Iterable[str]) -> float:
+        """Return the probability of labels for the current sequence.
+
+        Parameters
+        ----------
+        yseq : iterable of n str
+            The labels.
+
+        Returns
+        -------
+        float
+            0.0 for an empty sequence, as CRFsuite has it.
+
+        Raises
+        ------
+        RuntimeError
+            A label is not the model's.
+        ValueError
+            There are more or fewer labels than items, or the tagger is not opened.
+        """
+        sequence = self._sequence(None, None)
+        n = len(sequence.unary)
+        if n == 0:
+            return 0.0
+        names = list(yseq)
+        if len(names) != n:
+            raise ValueError(
+                f"The numbers of items and labels differ: |x| = {n}, |y| = {len(names)}"
+            )
+        path = np.array([_number(sequence.opened, name) for name in names])
+        if sequence.allowed is not None and not sequence.allowed[np.arange(n), path].all():
+            self._log_z(sequence)  # says so when nothing at all is possible
+            return 0.0
+        score = float(sequence.unary[np.arange(n), path].sum())
+        score += float(sequence.opened.model.transition[path[:-1], path[1:]].sum())
+        return math.exp(score - self._log_z(sequence))
+
+    def marginal(self, y: str, pos: int) -> float:
+        """Return the probability of one label at one item of the current sequence.
+
+        Parameters
+        ----------
+        y : str
+            The label.
+        pos : int
+            The item, counted from 0.
+
+        Returns
+        -------
+        float
+            0.0 for an empty sequence, as CRFsuite has it.
+
+        Raises
+        ------
+        RuntimeError
+            The label is not the model's.
+        ValueError
+            There is no such item, or the tagger is not opened.
+
+        See Also
+        --------
+        marginals : all of them at once.
+        """
+        sequence = self._current.sequence
+        if sequence is None or sequence.opened is not self._opened:
+            sequence = self._sequence(None, None)
+        n = len(sequence.unary)
+        if n == 0:
+            return 0.0
+        i = int(pos)
+        if not 0 <= i < n:
+            raise ValueError(f"The position, {i}, is out of range of {n}")
+        k = sequence.opened.numbers.get(y) if type(y) is str else None
+        if k is None:
+            k = _number(sequence.opened, y)
+        if sequence.marginals is None:
+            scorer = sequence.opened.model._scorer
+            sequence.marginals, sequence.log_z = scorer.infer_scores(
+                sequence.unary, sequence.allowed, 1.0
+            )
+        return sequence.marginals.item(i, k)
+
+    def marginals(
+        self,
+        xseq: Iterable[Any] | None = None,
+        *,
+        zeta: float = 1.0,
+        allowed: Allowed | None = None,
+    ) -> Floats:
+        """Return the probability of every label at every item.
+
+        Parameters
+        ----------
+        xseq : iterable of n items, or ItemSequence, optional
+            It becomes the current sequence; by default the current one is taken.
+        zeta : float, default 1.0
+            Below 1 variables that are sure become islands (SMM11): faster and approximate. See
+            :func:`valuesparse.infer`.
+        allowed : (n, K) array of bool or sequence of n entries, optional
+            Which labels each item may take, as in :meth:`set`, instead of what was said before.
+
+        Returns
+        -------
+        (n, K) float64
+            Columns in the order of :meth:`labels`.
+
+        Raises
+        ------
+        InfeasibleError
+            No labels are allowed: a `ValueError` that names the item.
+        TypeError, ValueError
+            As in :meth:`set`; for `zeta` outside [0, 1].
+        """
+        zeta = as_zeta(zeta)
+        if xseq is not None and zeta == 1.0 and allowed is None:
+            opened = self._require()
+            unary, marginals, log_z = opened.model._scorer.marginals(xseq)
+            sequence = _Sequence(opened, unary)
+            sequence.log_z = log_z
+            self._current.sequence = sequence
+            return marginals
+        sequence = self._sequence(xseq, allowed)
+        marginals, log_z = sequence.opened.model._scorer.infer_scores(
+            sequence.unary, sequence.allowed, zeta
+        )
+        if zeta == 1.0:
+            sequence.log_z = log_z
+        return marginals
+
+    def pairwise(
+        self, xseq: Iterable[Any] | None = None, *, allowed: Allowed | None = None
+    ) -> Floats:
+        """Return the probability of every pair of labels at neighbouring items.
+
+        Parameters
+        ----------
+        xseq : iterable of n items, or ItemSequence, optional
+            It becomes the current sequence; by default the current one is taken.
+        allowed : (n, K) array of bool or sequence of n entries, optional
+            Which labels each item may take, as in :meth:`set`, instead of what was said before.
+
+        Returns
+        -------
+        (n - 1, K, K) float64
+            ``[i, a, b]``: label a at item i and label b at item i + 1.
+
+        Raises
+        ------
+        InfeasibleError, TypeError, ValueError
+            As in :meth:`marginals`.
+        """
+        sequence = self._sequence(xseq, allowed)
+        return sequence.opened.model._scorer.pairwise(sequence.unary, sequence.allowed)
+
+    def tag_batch(
+        self,
+        xseqs: Iterable[Iterable[Any]],
+        *,
+        allowed: Iterable[Allowed | None] | None = None,
+        threads: int | None = None,
+    ) -> list[list[str]]:
+        """Return the most probable labels of many sequences; no current sequence changes.
+
+        Parameters
+        ----------
+        xseqs : iterable of B sequences
+            Each as in :meth:`set`, of any length.
+        allowed : iterable of B entries, optional
+            For each sequence what :meth:`set` takes, or None.
+        threads : int, optional
+            At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
+
+        Returns
+        -------
+        list of B lists of str
+
+        Raises
+        ------
+        InfeasibleError, TypeError, ValueError
+            As in :meth:`tag`; the message names the sequence too.
+        """
+        opened = self._require()
+        masks = None if allowed is None else Masks(allowed, opened.numbers)
+        answer = opened.model._scorer.tag_batch(xseqs, masks, opened.labels, resolve(threads))
+        if masks is not None:
+            masks.finish(len(answer))
+        return answer
+
+    def marginals_batch(
+        self,
+        xseqs: Iterable[Iterable[Any]],
+        *,
+        zeta: float = 1.0,
+        allowed: Iterable[Allowed | None] | None = None,
+        threads: int | None = None,
+    ) -> list[Floats]:
+        """Return the marginals of many sequences; no current sequence changes.
+
+        Parameters
+        ----------
+        xseqs : iterable of B sequences
+            Each as in :meth:`set`, of any length.
+        zeta : float, default 1.0
+            As in :meth:`marginals`.
+        allowed : iterable of B entries, optional
+            For each sequence what :meth:`set` takes, or None.
+        threads : int, optional
+            At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
+
+        Returns
+        -------
+        list of B arrays (n, K) float64
+            Neighbours share memory: copy the few that you want to keep of very many.
+
+        Raises
+        ------
+        InfeasibleError, TypeError, ValueError
+            As in :meth:`marginals`; the message names the sequence too.
+        """
+        opened = self._require()
+        zeta = as_zeta(zeta)
+        masks = None if allowed is None else Masks(allowed, opened.numbers)
+        answer = opened.model._scorer.marginals_batch(xseqs, masks, zeta, resolve(threads))
+        if masks is not None:
+            masks.finish(len(answer))
+        return answer
+
+    def dump(self, filename: str | bytes | os.PathLike[str] | None = None) -> None:
+        """Write the model as text, as CRFsuite does, weights with six decimals.
+
+        Parameters
+        ----------
+        filename : str, bytes or os.PathLike, optional
+            Where to; by default standard output, for which this method is called.
+
+        Raises
+        ------
+        RuntimeError
+            The tagger is closed.
+        """
+        opened = self._opened
+        if opened is None:
+            raise RuntimeError("Tagger is closed")
+        lines = dump_lines(opened.model, opened.header)
+        if filename is None:
+            sys.stdout.writelines(lines)
+            return
+        with open(filename, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(lines)
+
+    def info(self) -> ParsedDump:
+        """Return names and weights of the model, weights with the six decimals of a dump.
+
+        Raises
+        ------
+        RuntimeError
+            The tagger is closed.
+
+        See Also
+        --------
+        Tagger.model : arrays, with all digits.
+        """
+        opened = self._opened
+        if opened is None:
+            raise RuntimeError("Tagger is closed")
+        return parse(opened.model, opened.header)
+
+    def _require(self) -> _Opened:
+        opened = self._opened
+        if opened is None:
+            raise ValueError("The tagger is not opened")
+        return opened
+
+    def _sequence(self, xseq: Iterable[Any] | None, allowed: Allowed | None) -> _Sequence:
+        """Return the current sequence, after what was given has become it."""
+        if xseq is not None:
+            self.set(xseq, allowed=allowed)
+        opened = self._require()
+        sequence = self._current.sequence
+        if sequence is None or sequence.opened is not opened:
+            sequence = _Sequence(opened, np.empty((0, len(opened.labels))))
+        if xseq is None and allowed is not None:
+            mask = as_mask(allowed, len(sequence.unary), opened.numbers)
+            sequence = _Sequence(opened, sequence.unary, mask)
+            self._current.sequence = sequence
+        return sequence
+
+    @staticmethod
+    def _log_z(sequence: _Sequence) -> float:
+        if sequence.log_z is None:
+            scorer = sequence.opened.model._scorer
+            _, sequence.log_z = scorer.infer_scores(sequence.unary, sequence.allowed, 1.0)
+        return sequence.log_z
+
+
+def _number(opened: _Opened, name: Any) -> int:
+    """Return the number of a label, given as str or UTF-8 bytes."""
+    if isinstance(name, (bytes, bytearray)):
+        name = bytes(name).decode("utf-8", "surrogateescape")
+    if not isinstance(name, str):
+        raise TypeError(f"a label must be str, not {type(name).__name__}: {name!r}")
+    number = opened.numbers.get(name)
+    if number is None:
+        raise RuntimeError(f"Failed to convert into label identifier: {name}")
+    return number
