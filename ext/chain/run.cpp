@@ -155,8 +155,8 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     const bool edges = r.pairwise || r.expectations || r.log_forward;
     const bool split = r.marginals && !edges && stores_in_output(arithmetic);
     const double slower = is_log(arithmetic) ? 20.0 : 1.0;
-    const ExactPlan plan = plan_exact(
-        c, order, r.threads, split, r.expectations ? r.expectation_chunks : 0, slower);
+    const ExactPlan plan =
+        plan_exact(c, order, r.threads, split, r.expectations ? r.expectation_chunks : 0, slower);
     const size_t n_split = plan.n_split;
     job.plan = &plan;
     session.keep()[0].reset();

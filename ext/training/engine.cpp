@@ -97,6 +97,7 @@ Engine::Engine(const Corpus& corpus) : c_(corpus), stride_(corpus.n_labels) {
 
 void Engine::cut() {
     const int64_t K = c_.n_labels;
+    if (c_.n_items == 0) return;  // there may be no labels either
     const int64_t most = std::max<int64_t>(1, kBlockNumbers / K);
     const double wanted = 1e6 / item_cost(K);
     int64_t chunk = std::min<int64_t>(std::max<int64_t>(static_cast<int64_t>(wanted), 128), 16384);

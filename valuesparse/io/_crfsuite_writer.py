@@ -100,9 +100,7 @@ def _names(names: Sequence[str]) -> bytes:
     return name_table(b"".join(texts), begin)
 
 
-def _references(
-    magic: bytes, owner: Ints, first: int, count: int, reserved: int, at: int
-) -> bytes:
+def _references(magic: bytes, owner: Ints, first: int, count: int, reserved: int, at: int) -> bytes:
     """Return the lists of features of each of `count` owners; features count from `first`."""
     order = np.argsort(owner, kind="stable")
     sizes = np.bincount(owner, minlength=count)

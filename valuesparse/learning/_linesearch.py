@@ -123,9 +123,11 @@ def more_thuente(along: Along, start: tuple[float, float], step: float, most: in
         here = _End(step, value, slope)
         if first_stage and enough < value <= best.f:
             # The function minus the line of sufficient decrease.
-            lower = [_End(e.at, e.f - e.at * slope_wanted, e.d - slope_wanted)
-                     for e in (best, other, here)]  # fmt: skip
-            a, b, step, bracketed = _update(*lower, bracketed, least, largest)
+            lower = [
+                _End(e.at, e.f - e.at * slope_wanted, e.d - slope_wanted)
+                for e in (best, other, here)
+            ]
+            a, b, step, bracketed = _update(lower[0], lower[1], lower[2], bracketed, least, largest)
             best = _End(a.at, a.f + a.at * slope_wanted, a.d + slope_wanted)
             other = _End(b.at, b.f + b.at * slope_wanted, b.d + slope_wanted)
         else:

@@ -156,10 +156,11 @@ class _Forgetful:
     """A rule that remembers nothing."""
 
     def state(self) -> dict[str, Array]:
+        """Return nothing."""
         return {}
 
     def restore(self, state: dict[str, Array]) -> None:
-        return None
+        """Do nothing."""
 
 
 class Aggressive(_Forgetful):
@@ -187,6 +188,7 @@ class Aggressive(_Forgetful):
         self.beta, self.gamma, self.longest = beta, gamma, longest
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Step against the gradient, as far as the loss asks for."""
         loss, indices, values = loss_and_gradient(model, i, weights, self.beta, self.gamma)
         square = float(values @ values)
         if square == 0.0 or loss == 0.0:
@@ -201,6 +203,7 @@ class Perceptron(_Forgetful):
     """
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Add the right structure and subtract the best, if they differ."""
         z = model.gold(i)
         mu = model.best(i, model.scores(i, weights))
         p, q = model.cost(i)
@@ -232,6 +235,7 @@ class PassiveAggressive(_Forgetful):
         self.kind, self.c, self.error_sensitive = kind, c, error_sensitive
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Step until the right structure beats the best by the margin."""
         z = model.gold(i)
         scores = model.scores(i, weights)
         mu = model.best(i, scores)
@@ -275,6 +279,7 @@ class Arow:
         self.variance = np.full(n_weights, float(variance))
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Step towards the margin, further for weights that vary more."""
         z = model.gold(i)
         scores = model.scores(i, weights)
         mu = model.best(i, scores)
@@ -290,9 +295,11 @@ class Arow:
         return Update(loss, indices, -step * variance * values)
 
     def state(self) -> dict[str, Array]:
+        """Return the variances."""
         return {"variance": self.variance}
 
     def restore(self, state: dict[str, Array]) -> None:
+        """Take up the variances."""
         self.variance = np.array(state["variance"])
 
 

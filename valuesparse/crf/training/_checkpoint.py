@@ -40,7 +40,7 @@ class Checkpoint:
             for piece in part if isinstance(part, tuple) else (part,):
                 if isinstance(piece, np.ndarray):
                     digest.update(f"{piece.dtype.str}{piece.shape}".encode())
-                    digest.update(np.ascontiguousarray(piece))
+                    digest.update(np.ascontiguousarray(piece).data)
                 else:
                     digest.update(repr(piece).encode())
         self.fingerprint = digest.hexdigest()

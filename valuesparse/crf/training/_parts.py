@@ -35,7 +35,8 @@ class ChainParts:
         self._moves = move[self._parts].astype(np.int64)
 
     def __len__(self) -> int:
-        return self.objective.corpus.n_sequences
+        # Without labels there are no parts, however many empty sequences.
+        return self.objective.corpus.n_sequences if self._k else 0
 
     def labels(self, i: int) -> npt.NDArray[np.int32]:
         """Return the gold labels of sequence i."""

@@ -97,9 +97,9 @@ class Sgd:
 
     def _decide(self, loss: float) -> None:
         period = self.values["period"]
-        if period > 0 and len(self.past) >= period:
-            if (self.past[-period] - loss) / loss < self.values["delta"]:
-                self.reason = "delta"
+        full = period > 0 and len(self.past) >= period
+        if full and (self.past[-period] - loss) / loss < self.values["delta"]:
+            self.reason = "delta"
         self.past = [*self.past, loss][-max(period, 1) :]
 
     def _t0(self, eta: float) -> float:
@@ -148,7 +148,9 @@ class Sgd:
             w = self._weights()
             loss = math.inf
             if np.isfinite(w).all():
-                loss = sum(loss_and_gradient(self.parts, i, w, 1.0, 0.0)[0] for i in sample.tolist())
+                loss = sum(
+                    loss_and_gradient(self.parts, i, w, 1.0, 0.0)[0] for i in sample.tolist()
+                )
                 loss += v["c2"] * float(w @ w)
             better = loss < first
             tell(f"{loss:f}\n" if better else f"{loss:f} (worse)\n")

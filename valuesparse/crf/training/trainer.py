@@ -273,35 +273,35 @@ class Trainer:
             getattr(self, f"on_{event}")(log)
 
     def on_start(self, log: str) -> None:
-        """Called when training starts."""
+        """Print how training starts."""
         print(log, end="")
 
     def on_featgen_progress(self, log: str, percent: int) -> None:
-        """Called while features are generated."""
+        """Print how far the generation of features is."""
         print(log, end="")
 
     def on_featgen_end(self, log: str) -> None:
-        """Called when features are generated."""
+        """Print how many features there are."""
         print(log, end="")
 
     def on_prepared(self, log: str) -> None:
-        """Called before the first iteration."""
+        """Print what is about to run."""
         print(log, end="")
 
     def on_prepare_error(self, log: str) -> None:
-        """Called when training cannot begin."""
+        """Print why training cannot begin."""
         print(log, end="")
 
     def on_iteration(self, log: str, info: dict[str, Any] | None) -> None:
-        """Called after each iteration; `info` has its numbers."""
+        """Print how an iteration went; `info` has its numbers."""
         print(log, end="")
 
     def on_optimization_end(self, log: str) -> None:
-        """Called after the last iteration."""
+        """Print why training ended."""
         print(log, end="")
 
     def on_end(self, log: str) -> None:
-        """Called when the model is written."""
+        """Print that the model is written."""
         print(log, end="")
 
     def _before_train(self) -> None:
@@ -329,7 +329,7 @@ class Trainer:
         whole = bool(values.get("feature.unsupported", False))
         features = generate(
             corpus,
-            len(self._data.attributes.names),
+            len(self._data.attributes),
             len(self._data.labels.names),
             values["feature.minfreq"],
             values["feature.possible_states"] or whole,
@@ -349,7 +349,7 @@ class Trainer:
         values = {k: v for k, v in self._values.items() if k != "max_iterations"}
         return (
             self._algorithm, sorted(values.items()), self._seed, corpus,
-            self._data.attributes.names, self._data.labels.names,
+            self._data.attributes.names(), self._data.labels.names,
         )  # fmt: skip
 
     def _store(self, path: str, features: Features, weights: Weights) -> None:
@@ -357,7 +357,7 @@ class Trainer:
         started = time.perf_counter()
         if not math.isfinite(float(np.abs(weights).sum())):
             raise ValueError("training ended with weights that are not finite; nothing is written")
-        names = self._data.attributes.names
+        names = self._data.attributes.names()
         labels = self._data.labels.names
         split = len(features.label)
         active = np.flatnonzero(weights[:split])
