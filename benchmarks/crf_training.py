@@ -81,9 +81,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, cores()}))
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--ours-only", action="store_true")
+    parser.add_argument("--allow-busy", action="store_true", help="measure in spite of neighbours")
     options = parser.parse_args()
     print(*describe(), sep="\n")
-    require_quiet()
+    require_quiet(options.allow_busy)
     if options.corpus == "english":
         data, test = english(options.train), english(options.test)
     else:
