@@ -14,13 +14,14 @@ const ChainApi* Engine::chains = nullptr;
 namespace {
 
 constexpr int32_t kSparse = -1, kFull = -2;
-constexpr int64_t kBlockNumbers = int64_t{4} << 20;  // marginals kept at a time: 32 MiB
+// Marginals kept at a time, 8 MiB: they are read again by attribute, from cache.
+constexpr int64_t kBlockNumbers = int64_t{1} << 20;
 constexpr int64_t kTransitionTasks = 8;
 
 #if defined(__GNUC__) || defined(__clang__)
-inline void prefetch(const double* p) { __builtin_prefetch(p, 0, 3); }
+inline void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 #else
-inline void prefetch(const double*) {}
+inline void prefetch(const void*) {}
 #endif
 
 // Nanoseconds per item of scoring, forward-backward and gradient: decides sizes, never a result.
@@ -80,15 +81,17 @@ struct EngineTasks {
 
 Engine::Engine(const Corpus& corpus) : c_(corpus), stride_(corpus.n_labels) {
     const int64_t K = c_.n_labels;
-    dense_.assign(static_cast<size_t>(c_.n_attributes), kSparse);
+    place_.reserve(static_cast<size_t>(c_.n_attributes));
     for (int64_t a = 0; a < c_.n_attributes; ++a) {
         const int64_t n = c_.first[a + 1] - c_.first[a];
+        int32_t row = kSparse;
         if (n == K) {
-            dense_[static_cast<size_t>(a)] = kFull;
+            row = kFull;
         } else if (n >= 4 && 4 * n >= K) {
-            dense_[static_cast<size_t>(a)] = static_cast<int32_t>(dense_attributes_.size());
+            row = static_cast<int32_t>(dense_attributes_.size());
             dense_attributes_.push_back(static_cast<int32_t>(a));
         }
+        place_.push_back({c_.first[a], static_cast<int32_t>(n), row});
     }
     rows_.assign(dense_attributes_.size() * static_cast<size_t>(stride_), 0.0);
     table_.resize(static_cast<size_t>(K * K));
@@ -199,19 +202,32 @@ void Engine::spread(const double* w) {
 
 void Engine::score_items(int64_t first, int64_t last, const double* w, double* unary) const {
     const int64_t K = c_.n_labels;
+    constexpr int64_t kFar = 24, kNear = 10;  // attributes between a prefetch and its use
+    const int64_t end = c_.item[last];
+    const double* rows = rows_.data();
     for (int64_t i = first; i < last; ++i, unary += K) {
         std::memset(unary, 0, sizeof(double) * static_cast<size_t>(K));
         for (int64_t m = c_.item[i]; m < c_.item[i + 1]; ++m) {
-            const size_t a = static_cast<size_t>(c_.id[m]);
-            const double v = c_.value ? c_.value[m] : 1.0;
-            const int32_t d = dense_[a];
-            if (d == kSparse) {
-                for (int64_t f = c_.first[a]; f < c_.first[a + 1]; ++f) {
-                    unary[c_.label[f]] += v * w[f];
+            if (m + kFar < end) {
+                prefetch(&place_[static_cast<size_t>(c_.id[m + kFar])]);
+                const Place& ahead = place_[static_cast<size_t>(c_.id[m + kNear])];
+                const double* to = ahead.row >= 0 ? rows + ahead.row * stride_ : w + ahead.first;
+                prefetch(to);
+                if (ahead.row == kSparse) {
+                    prefetch(c_.label + ahead.first);
+                } else {
+                    for (int64_t k = 8; k < K; k += 8) prefetch(to + k);
                 }
+            }
+            const Place& at = place_[static_cast<size_t>(c_.id[m])];
+            const double v = c_.value ? c_.value[m] : 1.0;
+            if (at.row == kSparse) {
+                const double* x = w + at.first;
+                const int32_t* label = c_.label + at.first;
+                for (int32_t f = 0; f < at.count; ++f) unary[label[f]] += v * x[f];
                 continue;
             }
-            const double* row = d == kFull ? w + c_.first[a] : rows_.data() + d * stride_;
+            const double* row = at.row == kFull ? w + at.first : rows + at.row * stride_;
             for (int64_t k = 0; k < K; ++k) unary[k] += v * row[k];
         }
     }
@@ -352,7 +368,7 @@ void Engine::range_task(Run& run, int64_t task) {
         const int64_t r1 = b.begin[static_cast<size_t>(j) + 1];
         const int32_t* at = b.at.data();
         double* g = run.gradient + f0;
-        if (dense_[a] == kSparse) {
+        if (place_[a].row == kSparse) {
             const int32_t* label = c_.label + f0;
             for (int64_t q = 0; q < n; ++q) sum[q] = 0.0;
             for (int64_t r = r0; r < r1; ++r) {
@@ -374,7 +390,7 @@ void Engine::range_task(Run& run, int64_t task) {
             const double v = value ? value[r] : 1.0;
             for (int64_t k = 0; k < K; ++k) sum[k] += v * p[k];
         }
-        if (dense_[a] == kFull) {
+        if (place_[a].row == kFull) {
             for (int64_t k = 0; k < K; ++k) g[k] += sum[k];
         } else {
             for (int64_t q = 0; q < n; ++q) g[q] += sum[c_.label[f0 + q]];

@@ -78,7 +78,12 @@ class Engine {
 
     Corpus c_;
     int64_t stride_;              // of dense rows
-    std::vector<int32_t> dense_;  // row of an attribute's weights in rows_, kFull or kSparse
+    // Where the weights of an attribute are: `row` in rows_, or kFull or kSparse.
+    struct Place {
+        int64_t first;
+        int32_t count, row;
+    };
+    std::vector<Place> place_;
     std::vector<int32_t> dense_attributes_;
     std::vector<double> rows_;
     std::vector<double> table_;  // transitions

@@ -168,7 +168,7 @@ def test_a_corpus_without_sequences_or_features_costs_nothing() -> None:
 def test_blocks_of_a_long_corpus_agree_with_one_sequence_at_a_time(
     rng: np.random.Generator,
 ) -> None:
-    # 2,000 labels: blocks hold 2,097 items, so that this corpus has several.
+    # 2,000 labels: blocks hold 524 items, one sequence at least, so that this corpus has several.
     k, n = 2000, 900
     data = Dataset()
     for label in range(k):

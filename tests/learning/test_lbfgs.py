@@ -153,3 +153,19 @@ def test_each_reason_is_told() -> None:
         Lbfgs(rosenbrock, np.zeros(2), linesearch="Newton")
     with pytest.raises(ValueError, match="not finite where the search begins"):
         run(Lbfgs(lambda x, gradient: math.inf, np.zeros(2)))
+
+
+def test_a_guess_at_the_diagonal_saves_iterations() -> None:
+    rng = np.random.default_rng(4)
+    scale, target = 10.0 ** rng.uniform(-3, 3, size=60), rng.normal(size=60)
+
+    def function(x: np.ndarray, gradient: np.ndarray) -> float:
+        gradient[:] = scale * (x - target)
+        return float((0.5 * scale * (x - target) ** 2).sum())
+
+    counts = []
+    for diagonal in (None, 1 / scale):
+        search = Lbfgs(function, np.zeros(60), diagonal=diagonal, delta=0, epsilon=1e-6)
+        counts.append(len(run(search)))
+        np.testing.assert_allclose(search.x, target, atol=1e-2)
+    assert counts[1] <= 3 < counts[0]
