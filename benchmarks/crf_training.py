@@ -117,8 +117,8 @@ def main() -> None:
         print(
             f"{name:16} append {appended[name]:5.2f} s; {len(mine)} iterations of"
             f" {times[name]:.3f} s (ratio {times[first] / times[name]:.2f}); whole"
-            f" {wholes[name]:.1f} s (ratio {wholes[first] / wholes[name]:.2f}); loss {mine[-1]:.2f},"
-            f" largest difference of any iteration {apart:.1e}; accuracy"
+            f" {wholes[name]:.1f} s (ratio {wholes[first] / wholes[name]:.2f});"
+            f" loss {mine[-1]:.2f}, largest difference of any iteration {apart:.1e}; accuracy"
             f" {correct[name][0]:.4%} (our tagger {correct[name][1]:.4%})"
         )
 

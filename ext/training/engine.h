@@ -77,7 +77,7 @@ class Engine {
     double gold_score(int64_t first, int64_t last, const double* unary) const;
 
     Corpus c_;
-    int64_t stride_;              // of dense rows
+    int64_t stride_;  // of dense rows
     // Where the weights of an attribute are: `row` in rows_, or kFull or kSparse.
     struct Place {
         int64_t first;
