@@ -209,6 +209,16 @@ extensions = [
         **depending_on("graph"),
     ),
     Extension(
+        "valuesparse._training",
+        [
+            "ext/training.pyx",
+            "ext/training/engine.cpp",
+            "ext/training/names.cpp",
+        ],
+        define_macros=numpy_api,
+        **shared,
+    ),
+    Extension(
         "valuesparse._tree",
         [
             "ext/tree.pyx",

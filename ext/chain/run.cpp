@@ -68,7 +68,7 @@ int64_t length(const Chains& c, int64_t sequence) {
 // The schedule of an exact pass over sequences `order` (longest first): the four half passes of
 // each chain long enough to be cut, then groups of whole sequences.
 ExactPlan plan_exact(const Chains& c, const std::vector<int64_t>& order, int threads, bool split,
-                     bool expectations, double slower) {
+                     int64_t expectations, double slower) {
     ExactPlan plan;
     const double cost = position_cost(c.n_labels) * slower;
     const double labels = static_cast<double>(c.n_labels);
@@ -108,7 +108,8 @@ ExactPlan plan_exact(const Chains& c, const std::vector<int64_t>& order, int thr
     }
     double target = std::min(std::max(rest / 64.0, 10e3), 2e6);
     if (expectations) {
-        const double chunks = std::max(1.0, std::min(64.0, 8e6 / (labels * labels)));
+        const double most = static_cast<double>(expectations);
+        const double chunks = std::max(1.0, std::min(most, 8e6 / (labels * labels)));
         target = std::max(target, rest / chunks);
     }
     for (size_t i = plan.n_split; i < order.size();) {
@@ -171,7 +172,8 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     const bool edges = r.pairwise || r.expectations || r.log_forward;
     const bool split = r.marginals && !edges && stores_in_output(arithmetic);
     const double slower = is_log(arithmetic) ? 20.0 : 1.0;
-    const ExactPlan plan = plan_exact(c, order, r.threads, split, r.expectations, slower);
+    const ExactPlan plan =
+        plan_exact(c, order, r.threads, split, r.expectations ? r.expectation_chunks : 0, slower);
     const size_t n_split = plan.n_split;
     job.plan = &plan;
     session.keep()[0].reset();
@@ -446,7 +448,7 @@ Report infer(const Request& r, Control& control) {
 
 ExactPlan plan_infer(const Chains& c, int threads, std::vector<int64_t>* order) {
     *order = by_length(c, non_empty(c));
-    return plan_exact(c, *order, threads, true, false, 1.0);
+    return plan_exact(c, *order, threads, true, 0, 1.0);
 }
 
 namespace {

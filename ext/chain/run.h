@@ -26,7 +26,8 @@ struct Request {
     int32_t* islands = nullptr;
     void* pairwise = nullptr;
     int64_t pairwise_first = 0, pairwise_last = 0;
-    double* expectations = nullptr;  // (K, K)
+    double* expectations = nullptr;   // (K, K)
+    int64_t expectation_chunks = 64;  // at most so many partial sums of them
     // xi_i(l, k) is proportional to exp(log_forward[i, l] + t(l, k) + log_outgoing[i, k]) on the
     // edge from i to i + 1; (N, K) each, rows of last positions unset.
     double *log_forward = nullptr, *log_outgoing = nullptr;
@@ -74,7 +75,8 @@ Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states
               Control& control, const Prepared* prepared = nullptr);
 Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_t* states,
               int threads, Control& control);
-// What this extension module hands to others, in a capsule.
+// What this extension module hands to others, in a capsule. Within a task of the pool a call runs
+// on the calling worker.
 struct ChainApi {
     Report (*infer)(const Request&, Control&);
     Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&, const Prepared*);

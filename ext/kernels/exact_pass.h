@@ -22,6 +22,64 @@ struct EdgeSink {
     }
 };
 
+// sums(l, k) += sum_r a_r(l) g_r(k) for L rows l and NV vectors of columns k, from (l0, k0) on.
+template <class T, int L, int NV>
+static VS_INLINE void outer_tile(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m,
+                                 int K, int l0, int k0, double* sums) {
+    using V = Vec<T>;
+    V acc[L][NV];
+    for (int l = 0; l < L; ++l) {
+        for (int j = 0; j < NV; ++j) acc[l][j] = V::set1(T(0));
+    }
+    a += l0;
+    g += k0;
+    for (int r = 0; r < m; ++r, a += a_stride, g += g_stride) {
+        V b[NV];
+        for (int j = 0; j < NV; ++j) b[j] = V::load(g + j * V::N);
+        for (int l = 0; l < L; ++l) {
+            const V x = V::set1(a[l]);
+            for (int j = 0; j < NV; ++j) acc[l][j] = V::fma(x, b[j], acc[l][j]);
+        }
+    }
+    for (int l = 0; l < L; ++l) {
+        double* to = sums + static_cast<int64_t>(l0 + l) * K + k0;
+        for (int j = 0; j < NV; ++j, to += V::N) {
+            T part[V::N];
+            acc[l][j].store(part);
+            const int left = K - k0 - j * V::N;
+            if (left >= V::N) {
+                for (int q = 0; q < V::N; ++q) to[q] += static_cast<double>(part[q]);
+            } else {
+                for (int q = 0; q < left; ++q) to[q] += static_cast<double>(part[q]);
+            }
+        }
+    }
+}
+
+template <class T, int L>
+static VS_INLINE void outer_rows(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m,
+                                 int K, int l0, double* sums) {
+    constexpr int N = Vec<T>::N;
+    int k = 0;
+    for (; k + 2 * N < K; k += 3 * N) {
+        outer_tile<T, L, 3>(a, a_stride, g, g_stride, m, K, l0, k, sums);
+    }
+    if (k + N < K) {
+        outer_tile<T, L, 2>(a, a_stride, g, g_stride, m, K, l0, k, sums);
+    } else if (k < K) {
+        outer_tile<T, L, 1>(a, a_stride, g, g_stride, m, K, l0, k, sums);
+    }
+}
+
+// sums += a^T g over m rows; rows of g are padded to whole vectors.
+template <class T>
+static void add_outer(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m, int K,
+                      double* sums) {
+    int l = 0;
+    for (; l + 4 <= K; l += 4) outer_rows<T, 4>(a, a_stride, g, g_stride, m, K, l, sums);
+    for (; l < K; ++l) outer_rows<T, 1>(a, a_stride, g, g_stride, m, K, l, sums);
+}
+
 // xi(l, k) = alpha_i(l) E(l, k) g_{i+1}(k) / mass_i of every edge of a lane: written, or summed.
 // For shared linear transitions the sum leaves E out (the caller multiplies once):
 // sums += alpha^T (g / mass), a few edges at a time. False: cancelled.
@@ -43,8 +101,8 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
         }
     }
     if (sums && d.sums_without_transition()) {
-        constexpr int kBlock = 8;
-        using V = Vec<T>;
+        // Few where sums are kept in float32 for the length of a block.
+        constexpr int kBlock = sizeof(T) == 8 ? 32 : 8;
         for (int64_t i0 = 0; i0 < s.n - 1; i0 += kBlock) {
             const int m = static_cast<int>(s.n - 1 - i0 < kBlock ? s.n - 1 - i0 : kBlock);
             if (!ticker.go_on(kBlock)) return false;
@@ -52,20 +110,7 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
                 T* g = outgoing + (i0 + r) * d.Kp;
                 row_scale_out(g, K, static_cast<T>(1.0 / mass[i0 + r]), g);
             }
-            for (int l = 0; l < K; ++l) {
-                for (int k = 0; k < K; k += V::N) {
-                    V acc = V::set1(T(0));
-                    for (int r = 0; r < m; ++r) {
-                        acc = V::fma(V::set1(s.alpha[(i0 + r) * s.stride + l]),
-                                     V::load(outgoing + (i0 + r) * d.Kp + k), acc);
-                    }
-                    T part[V::N];
-                    acc.store(part);
-                    double* to = sums + static_cast<int64_t>(l) * K + k;
-                    const int width = K - k < V::N ? K - k : V::N;
-                    for (int q = 0; q < width; ++q) to[q] += static_cast<double>(part[q]);
-                }
-            }
+            add_outer(s.alpha + i0 * s.stride, s.stride, outgoing + i0 * d.Kp, d.Kp, m, K, sums);
         }
         sums = nullptr;
     }

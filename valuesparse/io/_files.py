@@ -13,7 +13,7 @@ from typing import IO, Any, TypeAlias
 
 from valuesparse.io.errors import ModelFormatError
 
-__all__ = ["Source", "Target", "is_path", "read_bytes", "read_file", "write_text"]
+__all__ = ["Source", "Target", "is_path", "read_bytes", "read_file", "write_bytes", "write_text"]
 
 #: What readers take: a path, a file object, or the contents themselves.
 Source: TypeAlias = "str | os.PathLike[str] | IO[Any] | bytes | bytearray | memoryview"
@@ -107,10 +107,15 @@ def write_text(target: Target, text: str) -> None:
     if not is_path(target):
         _write_to(target, text)
         return
-    path = Path(target)  # type: ignore[arg-type]
     data = text.encode()
-    if path.suffix == ".gz":
+    if Path(target).suffix == ".gz":  # type: ignore[arg-type]
         data = gzip.compress(data, mtime=0)
+    write_bytes(target, data)  # type: ignore[arg-type]
+
+
+def write_bytes(target: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file in one piece: under a temporary name that is then renamed."""
+    path = Path(target)
     if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
         path.write_bytes(data)
         return

@@ -1,0 +1,113 @@
+// Training a linear-chain CRF: the negative log-likelihood of a corpus and its gradient.
+//
+// The corpus is cut into blocks, a block into chunks of whole sequences. Per block:
+//   1. each chunk: unary = F w by sparse rows, forward-backward by the chain engine (marginals and
+//      summed edge marginals in one pass), marginals -= gold, loss summed;
+//   2. each range of attributes: gradient += F^T (marginals - gold), items in corpus order.
+// Blocks, chunks and ranges depend on the data alone and every sum has a fixed order: the number
+// of threads cannot show in the result. No gradient is copied per thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "chain/run.h"
+
+namespace vs {
+
+// Views of validated arrays that outlive the engine.
+struct Corpus {
+    int64_t n_labels = 0, n_attributes = 0, n_items = 0, n_sequences = 0, n_states = 0;
+    const int64_t* item = nullptr;    // (n_items + 1,) first attribute of each item
+    const int32_t* id = nullptr;      // attributes, item after item
+    const double* value = nullptr;    // their values, or null: all 1
+    const int64_t* offset = nullptr;  // (n_sequences + 1,) first item of each sequence
+    const int64_t* edge = nullptr;    // (n_sequences + 1,) first edge of each sequence
+    const int32_t* gold = nullptr;    // (n_items,) labels
+    const int64_t* first = nullptr;   // (n_attributes + 1,) first state feature of each attribute
+    const int32_t* label = nullptr;   // (n_states,) its label, ascending in an attribute
+    const int32_t* move = nullptr;    // (K, K) index of the weight of a transition, or -1: none
+};
+
+struct Evaluation {
+    Status status = kOk;
+    double loss = 0.0;
+    int64_t overflow = -1;  // an item whose scores are too large to use, or -1
+};
+
+class Engine {
+  public:
+    explicit Engine(const Corpus& corpus);
+
+    // loss = sum over sequences of log Z - score of the gold labels; gradient (n_weights,) is
+    // overwritten; null: not wanted.
+    Evaluation evaluate(const double* w, int64_t n_weights, double* gradient, int threads,
+                        Control& control);
+    // The best labels (n_items,) of every sequence.
+    Evaluation decode(const double* w, int64_t* states, int threads, Control& control);
+
+    // Scores of one sequence: (n, K) unary.
+    void scores(int64_t sequence, const double* w, double* unary);
+    // Sum of residual (n, K) times attribute values, by feature; features are appended once each.
+    void pull(int64_t sequence, const double* residual, std::vector<int64_t>& features,
+              std::vector<double>& values);
+    void transitions(const double* w, double* table) const;  // (K, K), 0 where there is none
+
+    static const PoolApi* pool;
+    static const ChainApi* chains;
+
+  private:
+    struct Block {
+        int64_t first, last;                    // sequences
+        std::vector<int64_t> chunk;             // first sequence of each chunk, and the end
+        std::vector<int64_t> attribute_ranges;  // into `attributes`
+        std::vector<int32_t> attributes;        // that occur in the block
+        std::vector<int64_t> begin;             // into `at`, of each of them, and the end
+        std::vector<int32_t> at;                // items, counted from the first of the block
+        std::vector<double> value;              // or empty: all 1
+    };
+    struct Run;
+    void cut();
+    void transpose(Block& block, std::vector<int64_t>& count);
+    void spread(const double* w);
+    void score_items(int64_t first, int64_t last, const double* w, double* unary) const;
+    void chunk_task(Run& run, int64_t task, int worker);
+    void range_task(Run& run, int64_t task);
+    double gold_score(int64_t first, int64_t last, const double* unary) const;
+
+    Corpus c_;
+    int64_t stride_;  // of dense rows
+    // Where the weights of an attribute are: `row` in rows_, or kFull or kSparse.
+    struct Place {
+        int64_t first;
+        int32_t count, row;
+    };
+    std::vector<Place> place_;
+    std::vector<int32_t> dense_attributes_;
+    std::vector<double> rows_;
+    std::vector<double> table_;  // transitions
+    std::vector<Block> blocks_;
+    int64_t largest_chunk_ = 0, largest_block_ = 0, most_chunks_ = 0;
+    std::vector<double> room_;  // marginals of a block
+    std::vector<std::vector<double>> unary_;
+    std::vector<double> sums_, log_z_, chunk_loss_;
+    std::vector<char> marked_;
+    std::vector<double> pulled_;
+    friend struct EngineTasks;
+};
+
+// Sums with a fixed order over long vectors, and the direction of L-BFGS.
+struct Vectors {
+    int threads;
+    Control* control;
+    const PoolApi* pool;
+    double dot(const double* x, const double* y, int64_t n);
+    // d = -H g by the two-loop recursion: `s` and `y` hold m pairs, oldest first in `order`;
+    // H0 = scale * diagonal (diagonal null: ones).
+    void direction(int64_t n, int m, const int64_t* order, const double* s, const double* y,
+                   const double* sy, double scale, const double* diagonal, const double* g,
+                   double* d);
+};
+
+}  // namespace vs

@@ -1,0 +1,171 @@
+"""L-BFGS and OWL-QN against scipy, closed forms and themselves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, rosen, rosen_der
+
+from valuesparse.learning.lbfgs import LINE_SEARCHES, Iteration, Lbfgs
+
+
+def rosenbrock(x: np.ndarray, gradient: np.ndarray) -> float:
+    gradient[:] = rosen_der(x)
+    return float(rosen(x))
+
+
+def logistic(seed: int, n: int = 40, d: int = 12) -> Callable[[np.ndarray, np.ndarray], float]:
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], size=n)
+
+    def function(w: np.ndarray, gradient: np.ndarray) -> float:
+        margin = y * (x @ w)
+        gradient[:] = -(x.T @ (y / (1 + np.exp(margin)))) + 0.2 * w
+        return float(np.logaddexp(0, -margin).sum() + 0.1 * w @ w)
+
+    return function
+
+
+@pytest.mark.parametrize("linesearch", LINE_SEARCHES)
+@pytest.mark.parametrize("memory", [1, 6])
+def test_the_minimum_is_found(linesearch: str, memory: int) -> None:
+    search = Lbfgs(
+        rosenbrock, np.full(10, -1.2), linesearch=linesearch, memory=memory, delta=0, epsilon=1e-9
+    )
+    losses = [iteration.loss for iteration in search]
+    assert search.reason == "converged"
+    np.testing.assert_allclose(search.x, 1.0, atol=1e-6)
+    assert all(b <= a for a, b in itertools.pairwise(losses))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_optimum_agrees_with_scipy(seed: int) -> None:
+    function = logistic(seed)
+    search = Lbfgs(function, np.zeros(12), delta=0, epsilon=1e-8)
+    for _ in search:
+        pass
+
+    def both(w: np.ndarray) -> tuple[float, np.ndarray]:
+        gradient = np.empty_like(w)
+        return function(w, gradient), gradient
+
+    theirs = minimize(both, np.zeros(12), jac=True, method="L-BFGS-B", tol=1e-14)
+    assert search.loss == pytest.approx(theirs.fun, rel=1e-9)
+    np.testing.assert_allclose(search.x, theirs.x, atol=1e-5)
+
+
+def test_l1_of_a_parabola_is_soft_thresholding() -> None:
+    rng = np.random.default_rng(0)
+    target, scale = rng.normal(size=50) * 3, rng.uniform(0.5, 4, size=50)
+
+    def function(x: np.ndarray, gradient: np.ndarray) -> float:
+        gradient[:] = scale * (x - target)
+        return float((0.5 * scale * (x - target) ** 2).sum())
+
+    search = Lbfgs(function, np.zeros(50), c1=2.0, delta=0, epsilon=1e-10)
+    for _ in search:
+        pass
+    expected = np.sign(target) * np.maximum(np.abs(target) - 2.0 / scale, 0)
+    np.testing.assert_allclose(search.x, expected, atol=1e-8)
+    assert ((search.x == 0) == (expected == 0)).all()
+
+
+def test_the_memory_may_be_empty_and_steepest_descent_remains() -> None:
+    search = Lbfgs(logistic(1), np.zeros(12), memory=0, delta=0, epsilon=1e-4)
+    for _ in search:
+        pass
+    assert search.reason == "converged"
+
+
+def run(search: Lbfgs) -> list[Iteration]:
+    return list(search)
+
+
+@pytest.mark.parametrize("c1", [0.0, 0.3])
+@pytest.mark.parametrize("cut", [1, 3, 11])
+def test_a_restored_search_goes_on_as_if_never_interrupted(c1: float, cut: int) -> None:
+    options: dict[str, Any] = {"c1": c1, "memory": 4, "period": 5, "delta": 1e-9}
+    whole = run(Lbfgs(logistic(2), np.zeros(12), **options))
+    assert len(whole) > cut
+    first = Lbfgs(logistic(2), np.zeros(12), **options)
+    for iteration in first:
+        if iteration.number == cut:
+            break
+    state = {key: np.array(value) for key, value in first.state().items()}
+    second = Lbfgs(logistic(2), np.zeros(12), **options)
+    second.restore(state)
+    assert run(second) == whole[cut:]
+
+
+def test_threads_never_show() -> None:
+    rng = np.random.default_rng(3)
+    n = 50_000  # several pieces of a sum
+    scale, target = rng.uniform(0.1, 10, size=n), rng.normal(size=n)
+
+    def function(x: np.ndarray, gradient: np.ndarray) -> float:
+        gradient[:] = scale * (x - target)
+        return math.fsum((0.5 * scale * (x - target) ** 2).tolist())
+
+    points = []
+    for threads in (1, 2, 3, 8):
+        search = Lbfgs(function, np.zeros(n), threads=threads, max_iterations=8)
+        run(search)
+        points.append(search.x)
+    for x in points[1:]:
+        np.testing.assert_array_equal(x, points[0])
+
+
+def test_points_out_of_reach_are_stepped_back_from() -> None:
+    def function(x: np.ndarray, gradient: np.ndarray) -> float:
+        if (np.abs(x) > 1.5).any():
+            return math.inf
+        gradient[:] = x - 1.4
+        return float(0.5 * ((x - 1.4) ** 2).sum())
+
+    search = Lbfgs(function, np.zeros(1), epsilon=1e-9)
+    run(search)
+    assert search.x == pytest.approx([1.4], abs=1e-6)
+
+
+def test_each_reason_is_told() -> None:
+    search = Lbfgs(rosenbrock, np.full(4, -1.0), max_iterations=3)
+    assert len(run(search)) == 3
+    assert search.reason == "max_iterations"
+    search = Lbfgs(rosenbrock, np.full(4, -1.0), period=2, delta=0.5)
+    run(search)
+    assert search.reason == "delta"
+    assert run(Lbfgs(rosenbrock, np.ones(4))) == []
+
+    def wrong(x: np.ndarray, gradient: np.ndarray) -> float:
+        gradient[:] = -1.0  # the function rises where the gradient says that it falls
+        return float(x.sum())
+
+    search = Lbfgs(wrong, np.zeros(3))
+    assert run(search) == []
+    assert search.reason == "linesearch"
+    assert (search.x == 0).all()
+    with pytest.raises(ValueError, match="linesearch must be one of"):
+        Lbfgs(rosenbrock, np.zeros(2), linesearch="Newton")
+    with pytest.raises(ValueError, match="not finite where the search begins"):
+        run(Lbfgs(lambda x, gradient: math.inf, np.zeros(2)))
+
+
+def test_a_guess_at_the_diagonal_saves_iterations() -> None:
+    rng = np.random.default_rng(4)
+    scale, target = 10.0 ** rng.uniform(-3, 3, size=60), rng.normal(size=60)
+
+    def function(x: np.ndarray, gradient: np.ndarray) -> float:
+        gradient[:] = scale * (x - target)
+        return float((0.5 * scale * (x - target) ** 2).sum())
+
+    counts = []
+    for diagonal in (None, 1 / scale):
+        search = Lbfgs(function, np.zeros(60), diagonal=diagonal, delta=0, epsilon=1e-6)
+        counts.append(len(run(search)))
+        np.testing.assert_allclose(search.x, target, atol=1e-2)
+    assert counts[1] <= 3 < counts[0]

@@ -1,0 +1,235 @@
+"""The family of losses against brute force, and Algorithm 1 of MSFXM10 step by step."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from valuesparse.crf.training._data import Dataset
+from valuesparse.crf.training._features import generate
+from valuesparse.crf.training._objective import Objective
+from valuesparse.crf.training._parts import ChainParts
+from valuesparse.learning.online import (
+    Aggressive,
+    Arow,
+    Online,
+    PassiveAggressive,
+    Perceptron,
+    loss_and_gradient,
+    supported,
+)
+
+
+def chains(seed: int, count: int = 5, every: bool = False) -> ChainParts:
+    rng = np.random.default_rng(seed)
+    data = Dataset()
+    for label in "ABC":
+        data.labels[label]
+    for _ in range(count):
+        y = rng.choice(list("ABC"), size=rng.integers(1, 5)).tolist()
+        x = [{"b": 1.0, f"x{rng.integers(4)}": 1.0, f"y{label}": 0.5} for label in y]
+        data.append(x, y, 0)
+    corpus = data.corpus()
+    features = generate(corpus, len(data.attributes), 3, 0.0, every, every)
+    return ChainParts(Objective(corpus, features, 1))
+
+
+def feature_vector(model: ChainParts, i: int, y: tuple[int, ...]) -> np.ndarray:
+    """Return φ(x_i, y), one feature at a time."""
+    corpus, features = model.objective.corpus, model.objective.features
+    phi = np.zeros(model.n_weights)
+    for t, label in enumerate(y):
+        at = corpus.offset[i] + t
+        for m in range(corpus.item[at], corpus.item[at + 1]):
+            value = 1.0 if corpus.values is None else corpus.values[m]
+            for f in range(features.first[corpus.ids[m]], features.first[corpus.ids[m] + 1]):
+                phi[f] += value * (features.label[f] == label)
+        if t and features.move[y[t - 1], label] >= 0:
+            phi[features.move[y[t - 1], label]] += 1
+    return phi
+
+
+def brute_force(
+    model: ChainParts, i: int, theta: np.ndarray, beta: float, gamma: float
+) -> tuple[float, np.ndarray]:
+    gold = tuple(model.labels(i).tolist())
+    every = list(itertools.product(range(3), repeat=len(gold)))
+    phi = np.array([feature_vector(model, i, y) for y in every])
+    wrong = np.array([sum(a != b for a, b in zip(y, gold, strict=True)) for y in every])
+    difference = phi - feature_vector(model, i, gold)
+    values = difference @ theta + gamma * wrong
+    if math.isinf(beta):
+        return values.max(), difference[values.argmax()]
+    total = np.logaddexp.reduce(beta * values)
+    return total / beta, np.exp(beta * values - total) @ difference
+
+
+def dense(model: ChainParts, indices: np.ndarray, values: np.ndarray) -> np.ndarray:
+    assert len(set(indices.tolist())) == len(indices)
+    full = np.zeros(model.n_weights)
+    full[indices] = values
+    return full
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0, 3.0, 5.0, math.inf])
+@pytest.mark.parametrize("gamma", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("every", [False, True])
+def test_losses_and_gradients_are_those_of_enumeration(
+    beta: float, gamma: float, every: bool
+) -> None:
+    model = chains(1, every=every)
+    theta = np.random.default_rng(2).normal(size=model.n_weights)
+    for i in range(len(model)):
+        loss, indices, values = loss_and_gradient(model, i, theta, beta, gamma)
+        expected, gradient = brute_force(model, i, theta, beta, gamma)
+        assert loss == pytest.approx(expected, abs=1e-10)
+        np.testing.assert_allclose(dense(model, indices, values), gradient, atol=1e-10)
+
+
+def test_the_loss_of_crfs_is_the_objective_of_batch_training() -> None:
+    model = chains(3, 20)
+    theta = np.random.default_rng(4).normal(size=model.n_weights)
+    gradient, total, loss = np.empty_like(theta), np.zeros_like(theta), 0.0
+    whole = model.objective(theta, gradient)
+    for i in range(len(model)):
+        part, indices, values = loss_and_gradient(model, i, theta, 1.0, 0.0)
+        loss += part
+        total[indices] += values
+    assert loss == pytest.approx(whole, rel=1e-12)
+    np.testing.assert_allclose(total, gradient, atol=1e-10)
+
+
+@pytest.mark.parametrize("beta", [1.0, math.inf])
+@pytest.mark.parametrize("longest", [0.05, math.inf])
+def test_algorithm_1_step_by_step(beta: float, longest: float) -> None:
+    model = chains(5, 7)
+    learner = Online(model, Aggressive(beta, 1.0, longest), epochs=3, seed=6)
+    epochs = list(learner)
+    # The same, dense and as printed.
+    random = np.random.default_rng(6)
+    theta, mean, losses = np.zeros(model.n_weights), np.zeros(model.n_weights), []
+    for _ in range(3):
+        sum_of_losses = 0.0
+        for i in random.permutation(len(model)):
+            mean += theta / (3 * len(model))
+            loss, gradient = brute_force(model, int(i), theta, beta, 1.0)
+            square = gradient @ gradient
+            sum_of_losses += loss
+            if square > 0 and loss > 0:
+                theta = theta - min(longest, loss / square) * gradient
+        losses.append(sum_of_losses)
+    np.testing.assert_allclose(learner.weights, theta, atol=1e-9)
+    np.testing.assert_allclose(learner.result(), mean, atol=1e-9)
+    np.testing.assert_allclose([epoch.loss for epoch in epochs], losses, atol=1e-9)
+    assert learner.reason == "max_iterations"
+
+
+def test_a_full_step_meets_the_linearised_loss() -> None:
+    model = chains(7)
+    theta = np.random.default_rng(8).normal(size=model.n_weights)
+    before, indices, _ = loss_and_gradient(model, 0, theta, math.inf, 1.0)
+    update = Aggressive(math.inf, 1.0).update(model, 0, theta)
+    theta[update.indices] += update.change
+    _, gradient = brute_force(model, 0, theta * 0, math.inf, 0)
+    assert before > 0
+    # The structure that was wrong scores its cost less than the right one now.
+    shifted = dense(model, update.indices, update.change)
+    step = dense(model, indices, loss_and_gradient(model, 0, theta - shifted, math.inf, 1.0)[2])
+    assert before + shifted @ step == pytest.approx(0.0, abs=1e-10)
+    assert gradient.shape == theta.shape
+
+
+def test_a_loss_of_zero_changes_nothing() -> None:
+    model = chains(9)
+    theta = np.zeros(model.n_weights)
+    for i in range(len(model)):
+        theta += 50 * feature_vector(model, i, tuple(model.labels(i).tolist()))
+    right = [i for i in range(len(model))
+             if brute_force(model, i, theta, math.inf, 0)[0] == 0]  # fmt: skip
+    assert right
+    for rule in (Aggressive(math.inf, 0.0), Perceptron(), PassiveAggressive(), Arow(len(theta))):
+        said = rule.update(model, right[0], theta)
+        assert said.loss == 0.0
+        assert said.indices is None
+
+
+def test_passive_aggressive_and_arow_reach_their_margins() -> None:
+    model = chains(10)
+    theta = np.random.default_rng(11).normal(size=model.n_weights)
+    i = next(j for j in range(len(model)) if brute_force(model, j, theta, math.inf, 0)[0] > 0)
+    _, difference = brute_force(model, i, theta, math.inf, 0)
+    said = PassiveAggressive(0).update(model, i, theta)
+    after = theta + dense(model, said.indices, said.change)
+    wrong = said.loss - difference @ theta  # the root of the number of errors
+    assert -(difference @ after) == pytest.approx(wrong)
+    limited = PassiveAggressive(1, c=1e-3).update(model, i, theta)
+    np.testing.assert_allclose(dense(model, limited.indices, limited.change), -1e-3 * difference)
+    damped = PassiveAggressive(2, c=2.0).update(model, i, theta)
+    step = said.loss / (difference @ difference + 0.25)
+    np.testing.assert_allclose(dense(model, damped.indices, damped.change), -step * difference)
+
+    rule = Arow(model.n_weights, variance=2.0, gamma=0.5)
+    said = rule.update(model, i, theta)
+    square = difference @ difference
+    step = said.loss / (0.5 + 2.0 * square)
+    np.testing.assert_allclose(dense(model, said.indices, said.change), -2 * step * difference)
+    np.testing.assert_allclose(rule.variance, 1 / (0.5 + difference**2 / 0.5))
+
+
+def test_supported_features_are_those_of_right_structures() -> None:
+    model = chains(12, every=True)
+    expected = np.zeros(model.n_weights, bool)
+    for i in range(len(model)):
+        expected |= feature_vector(model, i, tuple(model.labels(i).tolist())) != 0
+    np.testing.assert_array_equal(supported(model), expected)
+    assert 0 < expected.sum() < model.n_weights
+
+
+def test_only_features_of_wrong_predictions_join_the_active_set() -> None:
+    model = chains(13, 12, every=True)
+    learner = Online(model, Aggressive(math.inf, 1.0), epochs=4, seed=1)
+    for epoch in learner:
+        assert epoch.active == learner.touched.sum()
+    assert (learner.weights[~learner.touched] == 0).all()
+    assert (learner.touched & ~supported(model)).any()
+    assert learner.touched.sum() < model.n_weights
+
+
+@pytest.mark.parametrize("kind", ["aggressive", "arow"])
+def test_a_restored_learner_goes_on_as_if_never_interrupted(kind: str) -> None:
+    model = chains(14, 9)
+
+    def make() -> Online:
+        rule = Aggressive(1.0, 1.0) if kind == "aggressive" else Arow(model.n_weights)
+        return Online(model, rule, epochs=5, seed=3)
+
+    whole, first, second = make(), make(), make()
+    for _ in whole:
+        pass
+    for epoch in first:
+        if epoch.number == 2:
+            break
+    second.restore({key: np.array(value) for key, value in first.state().items()})
+    for _ in second:
+        pass
+    np.testing.assert_array_equal(second.weights, whole.weights)
+    np.testing.assert_array_equal(second.result(), whole.result())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Aggressive(0.0), "beta must be above 0"),
+        (lambda: Aggressive(1.0, -1.0), "gamma must be at least 0"),
+        (lambda: Aggressive(1.0, 0.0, 0.0), "longest must be above 0"),
+        (lambda: PassiveAggressive(3), "type must be 0, 1 or 2"),
+        (lambda: PassiveAggressive(1, 0.0), "c must be above 0"),
+        (lambda: Arow(3, variance=0.0), "variance must be above 0"),
+    ],
+)
+def test_rules_refuse_what_makes_no_sense(make, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()

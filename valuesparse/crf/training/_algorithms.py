@@ -1,0 +1,271 @@
+"""The training algorithms, each an iteration over :class:`Progress`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._training import dot
+from valuesparse.crf.training._checkpoint import Checkpoint
+from valuesparse.crf.training._objective import Objective
+from valuesparse.crf.training._parts import ChainParts
+from valuesparse.learning.lbfgs import LINE_SEARCHES, Lbfgs
+from valuesparse.learning.online import Aggressive, Arow, Online, PassiveAggressive, Perceptron
+
+__all__ = ["Progress", "Run", "check", "start"]
+
+Weights = npt.NDArray[np.float64]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One iteration (or pass over the data).
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1.
+    loss : float
+        What is minimised, regularisation included; for online algorithms the loss summed over the
+        sequences, each as it was met.
+    weights : (n,) float64
+        The model as it stands. Do not change it.
+    info : dict
+        What else the algorithm tells.
+    """
+
+    number: int
+    loss: float
+    weights: Weights = field(repr=False)
+    info: dict[str, float]
+    lines: tuple[str, ...] = field(repr=False)
+
+
+class Run(Protocol):
+    """Training under way."""
+
+    reason: str | None
+
+    def __iter__(self) -> Iterator[Progress]:
+        """Yield after each iteration."""
+
+    def ending(self, reason: str | None) -> list[str]:
+        """Return the lines that say why training ended."""
+
+    def result(self) -> Weights:
+        """Return the weights."""
+
+
+def check(algorithm: str, values: dict[str, Any]) -> None:
+    """Raise ValueError for a parameter out of its range."""
+    for name in ("c1", "c2", "feature.minfreq", "epsilon", "delta", "max_iterations",
+                 "num_memories", "period"):  # fmt: skip
+        value = values.get(name, 0)
+        if name != "feature.minfreq" and (value < 0 or math.isinf(value)):
+            raise ValueError(f"{name} must be at least 0 and finite, not {value}")
+    if values.get("max_linesearch", 1) < 1:
+        raise ValueError(f"max_linesearch must be 1 or more, not {values['max_linesearch']}")
+    if "linesearch" in values and values["linesearch"] not in LINE_SEARCHES:
+        raise ValueError(
+            f"linesearch must be one of {', '.join(LINE_SEARCHES)}, not {values['linesearch']!r}"
+        )
+    if values.get("feature.unsupported") and not math.isinf(values["beta"]):
+        raise ValueError(
+            "feature.unsupported needs beta = inf: only then is a prediction one sequence, whose "
+            f"features can be added; beta is {values['beta']}"
+        )
+    for name in ("calibration.eta", "calibration.samples"):
+        if not values.get(name, 1.0) > 0.0:
+            raise ValueError(f"{name} must be above 0, not {values[name]}")
+    if not values.get("calibration.rate", 2.0) > 1.0:
+        raise ValueError(f"calibration.rate must be above 1, not {values['calibration.rate']}")
+
+
+def start(
+    algorithm: str,
+    objective: Objective,
+    values: dict[str, Any],
+    seed: int,
+    tell: Tell,
+    checkpoint: Checkpoint | None,
+) -> Run:
+    """Begin training, or take it up from a checkpoint."""
+    if algorithm == "lbfgs":
+        return _Batch(objective, values, tell, checkpoint)
+    if algorithm == "l2sgd":
+        from valuesparse.crf.training._sgd import Sgd
+
+        return Sgd(objective, values, seed, tell, checkpoint)
+    return _Passes(algorithm, objective, values, seed, tell, checkpoint)
+
+
+class _Batch:
+    """L-BFGS over all sequences at a time."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        values: dict[str, Any],
+        tell: Tell,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        c2, threads = values["c2"], objective.threads
+
+        def function(w: Weights, gradient: Weights) -> float:
+            loss = objective(w, gradient)
+            if c2 == 0.0 or not math.isfinite(loss):
+                return loss
+            gradient += (2.0 * c2) * w
+            return loss + c2 * dot(w, w, threads)
+
+        self.checkpoint = checkpoint
+        self.reason: str | None = None
+        self.search = Lbfgs(
+            function,
+            np.zeros(objective.n_weights),
+            c1=values["c1"],
+            memory=values["num_memories"],
+            epsilon=values["epsilon"],
+            period=values["period"],
+            delta=values["delta"],
+            max_iterations=values["max_iterations"] or 2**31 - 1,
+            linesearch=values["linesearch"],
+            max_linesearch=values["max_linesearch"],
+            threads=threads,
+        )
+        tell("L-BFGS optimization\n")
+        for name in ("c1", "c2", "num_memories", "max_iterations", "epsilon"):
+            tell(_line(name, values[name]))
+        tell(_line("stop", values["period"]))
+        tell(_line("delta", values["delta"]))
+        tell(_line("linesearch", values["linesearch"]))
+        tell(_line("linesearch.max_iterations", values["max_linesearch"]))
+        tell("\n")
+        state = checkpoint.load() if checkpoint else None
+        if state is not None:
+            self.search.restore(state)
+
+    def __iter__(self) -> Iterator[Progress]:
+        for it in self.search:
+            if self.checkpoint:
+                self.checkpoint.offer(it.number, self.search.state())
+            lines = (
+                f"***** Iteration #{it.number} *****\n",
+                f"Loss: {it.loss:f}\n",
+                f"Feature norm: {it.norm:f}\n",
+                f"Error norm: {it.error:f}\n",
+                f"Active features: {it.active}\n",
+                f"Line search trials: {it.trials}\n",
+                f"Line search step: {it.step:f}\n",
+            )
+            info = {
+                "feature_norm": it.norm,
+                "error_norm": it.error,
+                "active_features": float(it.active),
+                "linesearch_trials": float(it.trials),
+                "linesearch_step": it.step,
+            }
+            yield Progress(it.number, it.loss, self.search.x, info, lines)
+        self.reason = self.search.reason
+
+    def ending(self, reason: str | None) -> list[str]:
+        return {
+            "converged": ["L-BFGS resulted in convergence\n"],
+            "delta": ["L-BFGS terminated with the stopping criteria\n"],
+            "max_iterations": ["L-BFGS terminated with the maximum number of iterations\n"],
+            "linesearch": ["L-BFGS terminated: the line search found no better point\n"],
+        }.get(str(reason), ["L-BFGS was stopped\n"])
+
+    def result(self) -> Weights:
+        return self.search.x
+
+
+_TITLES = {
+    "averaged-perceptron": "Averaged perceptron",
+    "passive-aggressive": "Passive Aggressive",
+    "arow": "Adaptive Regularization of Weights (AROW)",
+    "aggressive": "Aggressive online learning",
+}
+
+
+class _Passes:
+    """An online algorithm."""
+
+    def __init__(
+        self,
+        algorithm: str,
+        objective: Objective,
+        values: dict[str, Any],
+        seed: int,
+        tell: Tell,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        rule: Any
+        if algorithm == "averaged-perceptron":
+            rule = Perceptron()
+        elif algorithm == "passive-aggressive":
+            rule = PassiveAggressive(values["type"], values["c"], values["error_sensitive"])
+        elif algorithm == "arow":
+            rule = Arow(objective.n_weights, values["variance"], values["gamma"])
+        else:
+            longest = 0.5 / values["c2"] if values["c2"] > 0.0 else math.inf
+            rule = Aggressive(values["beta"], values["gamma"], longest)
+        self.mean = algorithm == "averaged-perceptron"
+        self.count = max(objective.corpus.n_sequences, 1)
+        self.checkpoint = checkpoint
+        self.reason: str | None = None
+        self.learner = Online(
+            ChainParts(objective),
+            rule,
+            epochs=values["max_iterations"],
+            epsilon=values["epsilon"],
+            seed=seed,
+            average=values.get("averaging", algorithm != "arow"),
+        )
+        tell(f"{_TITLES[algorithm]}\n")
+        for name, value in values.items():
+            if not name.startswith("feature."):
+                tell(_line(name, value))
+        tell("\n")
+        state = checkpoint.load() if checkpoint else None
+        if state is not None:
+            self.learner.restore(state)
+
+    def __iter__(self) -> Iterator[Progress]:
+        for epoch in self.learner:
+            if self.checkpoint:
+                self.checkpoint.offer(epoch.number, self.learner.state())
+            weights = self.learner.result()
+            norm = float(np.sqrt(dot(weights, weights, 1)))
+            lines = (
+                f"***** Iteration #{epoch.number} *****\n",
+                f"Loss: {epoch.loss:f}\n",
+                f"Feature norm: {norm:f}\n",
+            )
+            info = {
+                "feature_norm": norm,
+                "updates": float(epoch.updates),
+                "active_set": float(epoch.active),
+            }
+            yield Progress(epoch.number, epoch.loss, weights, info, lines)
+        self.reason = self.learner.reason
+
+    def ending(self, reason: str | None) -> list[str]:
+        return ["Terminated with the stopping criterion\n"] if reason == "converged" else []
+
+    def result(self) -> Weights:
+        return self.learner.result()
+
+
+def _line(name: str, value: Any) -> str:
+    """Return the line that tells a parameter, floats with six digits as C's %f has them."""
+    text = f"{value:f}" if isinstance(value, float) else str(int(value)) if isinstance(
+        value, (bool, int)
+    ) else str(value)  # fmt: skip
+    return f"{name}: {text}\n"

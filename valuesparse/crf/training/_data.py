@@ -1,0 +1,134 @@
+"""The instances of a trainer: attributes and labels as numbers, in the order of their coming."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._crf import Dictionary
+
+__all__ = ["Corpus", "Dataset"]
+
+# Sequences kept apart before their arrays are joined: all of them are copied then.
+_PARTS = 1 << 16
+
+
+class _Labels(dict[Any, int]):
+    """Numbers of labels, given in the order of their first use.
+
+    Other spellings of a label (bytes, or what follows a NUL, at which a name ends in C) are kept
+    beside it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __missing__(self, name: Any) -> int:
+        if not isinstance(name, (str, bytes)):
+            raise TypeError(f"a label must be str, not {type(name).__name__}: {name!r}")
+        try:
+            plain = name.decode() if isinstance(name, bytes) else str(name)
+            plain.encode()
+        except UnicodeError:
+            raise ValueError(f"label {name!r} is not UTF-8") from None
+        plain = plain.partition("\0")[0]
+        number = self.get(plain)
+        if number is None:
+            number = len(self.names)
+            self.names.append(plain)
+            self[plain] = number
+        self[name] = number
+        return number
+
+
+class Corpus(NamedTuple):
+    """N items in B sequences with M attributes, as the engine takes them."""
+
+    item: npt.NDArray[np.int64]  # (N + 1,), where the attributes of each item begin
+    ids: npt.NDArray[np.int32]  # (M,)
+    values: npt.NDArray[np.float64] | None  # (M,), None: all 1
+    offset: npt.NDArray[np.int64]  # (B + 1,), where each sequence begins
+    edge: npt.NDArray[np.int64]  # (B + 1,), and its edges
+    gold: npt.NDArray[np.int32]  # (N,)
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.offset) - 1
+
+    @property
+    def n_items(self) -> int:
+        return len(self.gold)
+
+
+class Dataset:
+    """Sequences of items with their labels, and the group of each."""
+
+    def __init__(self) -> None:
+        self.attributes = Dictionary()
+        self.labels = _Labels()
+        self.groups: list[int] = []
+        self._gold: list[int] = []
+        # Per sequence (or per part of them): sizes of items, attributes, values.
+        self._parts: list[tuple[npt.NDArray[Any], ...]] = []
+        self._lengths: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def append(self, xseq: Iterable[Any], yseq: Iterable[Any], group: int) -> None:
+        """Add one sequence; nothing of it is kept when it is refused."""
+        encoded = self.attributes.encode(xseq, grow=True, single=True, characters=True)
+        indptr, ids, values, _ = encoded
+        labels = list(yseq)
+        if len(labels) != len(indptr) - 1:
+            raise ValueError(
+                "The numbers of items and labels differ: "
+                f"|x| = {len(indptr) - 1}, |y| = {len(labels)}"
+            )
+        gold: list[int] = []
+        for i, label in enumerate(labels):
+            try:
+                gold.append(self.labels[label])
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"yseq[{i}]: {error}") from None
+        self._gold.extend(gold)
+        self._lengths.append(len(gold))
+        self._parts.append((np.diff(indptr), ids, values))
+        if len(self._parts) >= _PARTS:
+            self._join()
+        self.groups.append(group)
+
+    def _join(self) -> None:
+        """Make one part of all."""
+        if len(self._parts) > 1:
+            self._parts = [tuple(map(np.concatenate, zip(*self._parts, strict=True)))]
+
+    def corpus(self, wanted: npt.NDArray[np.bool_] | None = None) -> Corpus:
+        """Return all sequences, or those `wanted` (B,)."""
+        self._join()
+        none = (np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
+        sizes, ids, values = self._parts[0] if self._parts else none
+        gold, lengths = np.array(self._gold, np.int32), np.array(self._lengths, np.int64)
+        if wanted is not None and not wanted.all():
+            items = np.repeat(wanted, lengths)
+            instances = np.repeat(items, sizes)
+            ids, gold, sizes = ids[instances], gold[items], sizes[items]
+            values, lengths = values[instances], lengths[wanted]
+        return Corpus(
+            item=_ends(sizes),
+            ids=np.ascontiguousarray(ids, np.int32),
+            values=None if (values == 1.0).all() else np.ascontiguousarray(values, np.float64),
+            offset=_ends(lengths),
+            edge=_ends(np.maximum(lengths - 1, 0)),
+            gold=gold,
+        )
+
+
+def _ends(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    ends = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    return ends

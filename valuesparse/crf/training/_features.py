@@ -1,0 +1,121 @@
+"""Which weights a model has: CRFsuite's rules, and the order of its model files."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.crf.training._data import Corpus
+
+__all__ = ["Features", "generate"]
+
+
+class Features(NamedTuple):
+    """S state features and T transitions; a weight each, state features first."""
+
+    attribute: npt.NDArray[np.int64]  # (S,), ascending
+    label: npt.NDArray[np.int32]  # (S,), ascending for each attribute
+    first: npt.NDArray[np.int64]  # (A + 1,), the first state feature of each attribute
+    source: npt.NDArray[np.int64]  # (T,), ascending
+    target: npt.NDArray[np.int64]  # (T,), ascending for each source
+    move: npt.NDArray[np.int32]  # (K, K), the weight of each transition, -1 where it has none
+
+    @property
+    def n_weights(self) -> int:
+        return len(self.label) + len(self.source)
+
+
+def generate(
+    corpus: Corpus,
+    n_attributes: int,
+    n_labels: int,
+    minfreq: float = 0.0,
+    possible_states: bool = False,
+    possible_transitions: bool = False,
+) -> Features:
+    """Choose the features of a corpus as CRFsuite does.
+
+    A state feature is a pair of an attribute and a label that occur together, a transition a pair
+    of labels that follow each other. The frequency of a state feature is the sum of the
+    attribute's values; what is less frequent than `minfreq` is left out (so is, with `minfreq` 0,
+    what adds up to less than 0).
+
+    Parameters
+    ----------
+    corpus : Corpus
+        The sequences to train on.
+    n_attributes, n_labels : int
+        A and K.
+    minfreq : float
+        ``feature.minfreq``.
+    possible_states : bool
+        Pair every attribute that occurs with every label; frequency 0 where they do not meet.
+    possible_transitions : bool
+        Pair every label with every label, likewise.
+
+    Returns
+    -------
+    Features
+        In the order of CRFsuite's files: state features by attribute and label, then transitions.
+    """
+    sizes = np.diff(corpus.item)
+    key = corpus.ids.astype(np.int64)
+    key *= n_labels
+    key += np.repeat(corpus.gold, sizes)
+    state, frequency = _count(key, corpus.values)
+    if possible_states:
+        seen = np.unique(corpus.ids).astype(np.int64)
+        every = (seen[:, None] * n_labels + np.arange(n_labels)).ravel()
+        state, frequency = every, _spread(state, frequency, every)
+    state = state[frequency >= minfreq]
+
+    inner = np.ones(corpus.n_items, bool)
+    inner[corpus.offset[:-1][np.diff(corpus.offset) > 0]] = False
+    to = np.flatnonzero(inner)
+    step = corpus.gold[to - 1].astype(np.int64) * n_labels + corpus.gold[to]
+    moves, frequency = _count(step, None)
+    if possible_transitions:
+        every = np.arange(n_labels * n_labels)
+        moves, frequency = every, _spread(moves, frequency, every)
+    moves = moves[frequency >= minfreq]
+
+    attribute = state // max(n_labels, 1)
+    first = np.zeros(n_attributes + 1, np.int64)
+    np.cumsum(np.bincount(attribute, minlength=n_attributes), out=first[1:])
+    if len(state) + len(moves) > np.iinfo(np.int32).max:
+        raise ValueError(
+            f"{len(state) + len(moves)} features are too many; raise feature.minfreq or do without "
+            "feature.possible_states"
+        )
+    move = np.full(n_labels * n_labels, -1, np.int32)
+    move[moves] = len(state) + np.arange(len(moves), dtype=np.int32)
+    return Features(
+        attribute=attribute,
+        label=(state - attribute * n_labels).astype(np.int32),
+        first=first,
+        source=moves // max(n_labels, 1),
+        target=moves % max(n_labels, 1),
+        move=move.reshape(n_labels, n_labels),
+    )
+
+
+def _count(
+    key: npt.NDArray[np.int64], values: npt.NDArray[np.float64] | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the distinct keys, ascending, and the sums of their values (None: all 1)."""
+    if values is None:
+        distinct, count = np.unique(key, return_counts=True)
+        return distinct, count.astype(np.float64)
+    distinct, inverse = np.unique(key, return_inverse=True)
+    return distinct, np.bincount(inverse, values, len(distinct)).astype(np.float64, copy=False)
+
+
+def _spread(
+    key: npt.NDArray[np.int64], count: npt.NDArray[np.float64], every: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Return the counts of `every` key, 0 where it is not among `key`."""
+    spread = np.zeros(len(every))
+    spread[np.searchsorted(every, key)] = count
+    return spread

@@ -1,0 +1,210 @@
+"""The log of a training run: CRFsuite's lines, and a parser of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["LabelScore", "TrainLogParser", "score_lines"]
+
+
+class LabelScore(NamedTuple):
+    """How well one label is predicted: counts, then shares (None where nothing is counted)."""
+
+    match: int
+    model: int
+    ref: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+_HEAD = re.compile(r"\*{5} (?:Iteration|Epoch) #(\d+) \*{5}\n")
+_SECONDS = re.compile(r"Seconds required: (\d+\.\d+)")
+_NUMBERS: tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...] = tuple(
+    (key, re.compile(re.escape(text) + (r": (\d+)" if kind is int else r": (\d+\.\d+)")), kind)
+    for key, text, kind in (
+        ("loss", "Loss", float),
+        ("feature_norm", "Feature norm", float),
+        ("error_norm", "Error norm", float),
+        ("active_features", "Active features", int),
+        ("linesearch_trials", "Line search trials", int),
+        ("linesearch_step", "Line search step", float),
+        ("time", "Seconds required for this iteration", float),
+    )
+)
+_MEANS = re.compile(r"Macro-average precision, recall, F1: \(([\d.]+), ([\d.]+), ([\d.]+)\)")
+_ACCURACY = re.compile(r"(Item|Instance) accuracy: (\d+) / (\d+)")
+_LABEL = re.compile(r"\s{4}(.+): \((\d+), (\d+), (\d+)\) \((.{6}), (.{6}), (.{6})\)")
+
+
+class TrainLogParser:
+    """Turns the lines of a training log into numbers, as they come.
+
+    Attributes
+    ----------
+    iterations : list of dict
+        Per iteration: ``num``, ``loss``, ``time`` and whatever else the algorithm tells; with
+        held-out data also ``scores`` (:class:`LabelScore` by label) and averages.
+    last_iteration : dict or None
+        The last of them.
+    log : list of str
+        The lines.
+    events : list of tuple
+        Kind, first and last line (exclusive) of each part of the log.
+    featgen_percent, featgen_num_features, featgen_seconds : int, int, float
+        How far the generation of features is, and what came of it.
+    training_seconds, storing_seconds : float
+        How long it took.
+    """
+
+    def __init__(self) -> None:
+        self.state: str | None = None
+        self.featgen_percent = -2
+        self.featgen_num_features: int | None = None
+        self.featgen_seconds: float | None = None
+        self.training_seconds: float | None = None
+        self.storing_seconds: float | None = None
+        self.iterations: list[dict[str, Any]] = []
+        self.last_iteration: dict[str, Any] | None = None
+        self.log: list[str] = []
+        self.events: list[tuple[str, int, int]] = []
+
+    @property
+    def last_log(self) -> str:
+        """The lines of the last event."""
+        _, first, last = self.events[-1]
+        return "".join(self.log[first:last])
+
+    def feed(self, line: str) -> str | None:
+        """Take one message; return the event that it completes, or None."""
+        self.log.append(line)
+        if self.state is None:
+            self.state = "STARTING"
+            self._starting(line)
+            self.events.append(("start", 0, len(self.log)))
+            return "start"
+        event = {
+            "STARTING": self._starting,
+            "FEATGEN": self._generating,
+            "AFTER_FEATGEN": self._generated,
+            "ITERATION": self._iterating,
+            "AFTER_ITERATION": self._between,
+            "STORING": self._storing,
+        }[self.state](line)
+        if event is not None:
+            # The line that tells that a part is over belongs to the next.
+            ahead = event in ("prepared", "optimization_end")
+            self.events.append((event, self.events[-1][2], len(self.log) - ahead))
+        return event
+
+    def _starting(self, line: str) -> None:
+        if line.startswith("Feature generation"):
+            self.state = "FEATGEN"
+
+    def _generating(self, line: str) -> str | None:
+        if line in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "."):
+            self.featgen_percent += 2
+            return "featgen_progress"
+        if line.startswith("Number of features: "):
+            self.featgen_num_features = int(line.split(":")[1])
+        elif found := _SECONDS.match(line):
+            self.featgen_seconds = float(found[1])
+            self.state = "AFTER_FEATGEN"
+            return "featgen_end"
+        return None
+
+    def _generated(self, line: str) -> str | None:
+        if self._begins(line):
+            return "prepared"
+        if "terminated with error" in line:
+            self.state = "AFTER_ITERATION"
+            return "prepare_error"
+        return None
+
+    def _begins(self, line: str) -> bool:
+        found = _HEAD.match(line)
+        if found:
+            self.state = "ITERATION"
+            self.last_iteration = {"num": int(found[1]), "scores": {}}
+            self.iterations.append(self.last_iteration)
+        return bool(found)
+
+    def _iterating(self, line: str) -> str | None:
+        if line == "\n":
+            self.state = "AFTER_ITERATION"
+            return "iteration"
+        if self._begins(line):
+            return None
+        info = self.iterations[-1]
+        for key, pattern, kind in _NUMBERS:
+            if found := pattern.match(line):
+                info[key] = kind(found[1])
+        if found := _MEANS.match(line):
+            for key, text in zip(("precision", "recall", "f1"), found.groups(), strict=True):
+                info[f"avg_{key}"] = float(text)
+        if found := _ACCURACY.match(line):
+            share = Fraction(int(found[2]), max(int(found[3]), 1))
+            info[f"{found[1].lower()}_accuracy"] = share
+            info[f"{found[1].lower()}_accuracy_float"] = float(share)
+        if found := _LABEL.match(line):
+            counts = [int(n) for n in found.groups()[1:4]]
+            shares = [None if "*" in n else float(n) for n in found.groups()[4:]]
+            info["scores"][found[1]] = LabelScore(*counts, *shares)
+        return None
+
+    def _between(self, line: str) -> str | None:
+        if self._begins(line):
+            return None
+        if found := re.match(r"Total seconds required for training: (\d+\.\d+)", line):
+            self.training_seconds = float(found[1])
+        if line.startswith("Storing the model"):
+            self.state = "STORING"
+            return "optimization_end"
+        return None
+
+    def _storing(self, line: str) -> str | None:
+        if line == "\n":
+            return "end"
+        if found := _SECONDS.match(line):
+            self.storing_seconds = float(found[1])
+        return None
+
+
+def score_lines(
+    labels: Sequence[str],
+    gold: npt.NDArray[Any],
+    states: npt.NDArray[Any],
+    offset: npt.NDArray[np.int64],
+) -> Iterator[str]:
+    """Yield the lines on how well held-out sequences are labelled."""
+    k = len(labels)
+    match = np.bincount(gold[gold == states], minlength=k)
+    model, ref = np.bincount(states, minlength=k), np.bincount(gold, minlength=k)
+    yield "Performance by label (#match, #model, #ref) (precision, recall, F1):\n"
+    sums = np.zeros(3)
+    for name, m, n, r in zip(labels, match.tolist(), model.tolist(), ref.tolist(), strict=True):
+        if n == 0 and r == 0:
+            yield f"    {name}: (0, 0, 0) (******, ******, ******)\n"
+            continue
+        precision, recall = m / n if n else 0.0, m / r if r else 0.0
+        both = precision + recall
+        scores = precision, recall, 2 * precision * recall / both if both else 0.0
+        sums += scores
+        text = ", ".join(f"{score:.4f}" for score in scores)
+        yield f"    {name}: ({m}, {n}, {r}) ({text})\n"
+    text = ", ".join(f"{mean:.6f}" for mean in sums / max(k, 1))
+    yield f"Macro-average precision, recall, F1: ({text})\n"
+    right = np.zeros(len(gold) + 1, np.int64)
+    np.cumsum(gold == states, out=right[1:])
+    whole = right[offset[1:]] - right[offset[:-1]] == np.diff(offset)
+    for what, count, total in (
+        ("Item", int(right[-1]), len(gold)),
+        ("Instance", int(whole.sum()), len(whole)),
+    ):
+        yield f"{what} accuracy: {count} / {total} ({count / total if total else 0.0:.4f})\n"

@@ -1,0 +1,201 @@
+"""Stochastic gradient descent for the L2-regularised loss of CRFs, with a calibrated rate."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.crf.training._algorithms import Progress, _line
+from valuesparse.crf.training._checkpoint import Checkpoint
+from valuesparse.crf.training._objective import Objective
+from valuesparse.crf.training._parts import ChainParts
+from valuesparse.learning.online import loss_and_gradient
+
+__all__ = ["Sgd"]
+
+Weights = npt.NDArray[np.float64]
+
+# The factor in front of the weights is multiplied out before it gets smaller than this.
+_SMALL = 1e-9
+
+
+class Sgd:
+    """Passes with the rate 1 / (λ (t0 + t)), λ = 2 c2 / B, chosen by trials on a sample.
+
+    Weights are kept as a factor times a vector: shrinking them all, as L2 does at every step, costs
+    one multiplication. The weights with the best loss of any pass are the result.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        values: dict[str, Any],
+        seed: int,
+        tell: Callable[[str], None],
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self.parts, self.values, self.checkpoint = ChainParts(objective), values, checkpoint
+        self.count = len(self.parts)
+        self.decay = 2.0 * values["c2"] / max(self.count, 1)
+        self.random = np.random.default_rng(seed)
+        self.reason: str | None = None
+        self.vector, self.factor = np.zeros(objective.n_weights), 1.0
+        self.best, self.best_loss = self.vector.copy(), math.inf
+        self.past: list[float] = []
+        self.done, self.time, self.eta = 0, 0, math.nan
+        tell("Stochastic Gradient Descent (SGD)\n")
+        for name in ("c2", "max_iterations", "period", "delta"):
+            tell(_line(name, values[name]))
+        tell("\n")
+        state = checkpoint.load() if checkpoint else None
+        if state is not None:
+            self._restore(state)
+        elif self.count:
+            self._calibrate(tell)
+
+    def __iter__(self) -> Iterator[Progress]:
+        values = self.values
+        while self.reason is None:
+            if self.done >= values["max_iterations"] or not self.count:
+                self.reason = "max_iterations"
+                break
+            loss = self._pass(self.random.permutation(self.count), self.eta)
+            weights = self._weights()
+            self.done += 1
+            square = float(weights @ weights)
+            loss += values["c2"] * square
+            if loss < self.best_loss:
+                self.best, self.best_loss = weights, loss
+            self._decide(loss)
+            if self.checkpoint:
+                self.checkpoint.offer(self.done, self._state())
+            rate = 1.0 / (self._t0(self.eta) + self.time) / self.decay if self.decay else self.eta
+            lines = (
+                f"***** Epoch #{self.done} *****\n",
+                f"Loss: {loss:f}\n",
+                f"Feature L2-norm: {math.sqrt(square):f}\n",
+                f"Learning rate (eta): {rate:f}\n",
+                f"Total number of feature updates: {self.time}\n",
+            )
+            info = {"feature_norm": math.sqrt(square), "eta": rate}
+            yield Progress(self.done, loss, weights, info, lines)
+
+    def ending(self, reason: str | None) -> list[str]:
+        text = {
+            "delta": "SGD terminated with the stopping criteria\n",
+            "max_iterations": "SGD terminated with the maximum number of iterations\n",
+        }.get(str(reason), "SGD was stopped\n")
+        return [text, f"Loss: {self.best_loss:f}\n"]
+
+    def result(self) -> Weights:
+        return self.best
+
+    def _decide(self, loss: float) -> None:
+        period = self.values["period"]
+        full = period > 0 and len(self.past) >= period
+        if full and self.past[-period] - loss <= self.values["delta"] * loss:
+            self.reason = "delta"
+        self.past = [*self.past, loss][-max(period, 1) :]
+
+    def _t0(self, eta: float) -> float:
+        return 1.0 / (self.decay * eta) if self.decay else 0.0
+
+    def _weights(self) -> Weights:
+        return self.vector * self.factor
+
+    def _pass(self, order: npt.NDArray[np.int64], eta: float) -> float:
+        """Take the sequences of `order` one by one; return the sum of their losses."""
+        loss, t0 = 0.0, self._t0(eta)
+        for i in order.tolist():
+            rate = 1.0 / (self.decay * (t0 + self.time)) if self.decay else eta
+            self.factor *= 1.0 - rate * self.decay if self.decay else 1.0
+            if self.factor < _SMALL:
+                self.vector *= max(self.factor, 0.0)
+                self.factor = 1.0
+            self.time += 1
+            scaled = _Scaled(self.parts, self.factor)
+            value, indices, gradient = loss_and_gradient(scaled, i, self.vector, 1.0, 0.0)
+            loss += value
+            self.vector[indices] -= (rate / self.factor) * gradient
+        return loss
+
+    def _calibrate(self, tell: Callable[[str], None]) -> None:
+        """Try rates on a sample, downwards and upwards; keep the one with the least loss."""
+        v = self.values
+        size = min(self.count, int(v["calibration.samples"]))
+        sample = self.random.permutation(self.count)[:size]
+        tell("Calibrating the learning rate (eta)\n")
+        for name in ("calibration.eta", "calibration.rate"):
+            tell(_line(name, v[name]))
+        tell(_line("calibration.samples", size))
+        for name in ("calibration.candidates", "calibration.max_trials"):
+            tell(_line(name, v[name]))
+        whole, self.decay = self.decay, 2.0 * v["c2"] / size
+        zero = np.zeros_like(self.vector)
+        first = sum(loss_and_gradient(self.parts, i, zero, 1.0, 0.0)[0] for i in sample.tolist())
+        tell(f"Initial loss: {first:f}\n")
+        eta, rate, falling = v["calibration.eta"], v["calibration.rate"], False
+        best, least, good = eta, math.inf, 0
+        for trial in range(1, v["calibration.max_trials"] + 1):
+            tell(f"Trial #{trial} (eta = {eta:f}): ")
+            self.vector, self.factor, self.time = zero.copy(), 1.0, 0
+            self._pass(sample, eta)
+            w = self._weights()
+            loss = math.inf
+            if np.isfinite(w).all():
+                loss = sum(
+                    loss_and_gradient(self.parts, i, w, 1.0, 0.0)[0] for i in sample.tolist()
+                )
+                loss += v["c2"] * float(w @ w)
+            better = loss < first
+            tell(f"{loss:f}\n" if better else f"{loss:f} (worse)\n")
+            if loss < least:
+                best, least = eta, loss
+            good += better
+            if good >= v["calibration.candidates"]:
+                break
+            if not better and not falling:  # too fast: from here on slower than the first
+                falling, eta = True, v["calibration.eta"]
+            eta = eta / rate if falling else eta * rate
+        self.eta, self.decay = best, whole
+        self.vector, self.factor, self.time = zero, 1.0, 0
+        tell(f"Best learning rate (eta): {best:f}\n")
+        tell("Seconds required: 0.000\n")
+        tell("\n")
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "vector": self.vector, "factor": self.factor, "best": self.best,
+            "best_loss": self.best_loss, "past": np.array(self.past), "done": self.done,
+            "time": self.time, "eta": self.eta,
+            "random": json.dumps(self.random.bit_generator.state),
+        }  # fmt: skip
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.vector, self.factor = np.array(state["vector"]), float(state["factor"])
+        self.best, self.best_loss = np.array(state["best"]), float(state["best_loss"])
+        self.past = np.asarray(state["past"]).tolist()
+        self.done, self.time = int(state["done"]), int(state["time"])
+        self.eta = float(state["eta"])
+        self.random.bit_generator.state = json.loads(str(state["random"]))
+
+
+class _Scaled:
+    """A model whose weights are a factor times those given."""
+
+    def __init__(self, parts: ChainParts, factor: float) -> None:
+        self.parts, self.factor = parts, factor
+        self.n_weights = parts.n_weights
+        self.gold, self.cost = parts.gold, parts.cost
+        self.marginals, self.best, self.gradient = parts.marginals, parts.best, parts.gradient
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def scores(self, i: int, weights: Weights) -> Weights:
+        return self.factor * self.parts.scores(i, weights)

@@ -1,0 +1,382 @@
+"""The trainer: pycrfsuite's surface over the engine that uses every core."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.crf.training import _algorithms
+from valuesparse.crf.training._checkpoint import Checkpoint
+from valuesparse.crf.training._data import Corpus, Dataset
+from valuesparse.crf.training._features import Features, generate
+from valuesparse.crf.training._log import TrainLogParser, score_lines
+from valuesparse.crf.training._objective import Objective
+from valuesparse.crf.training._parameters import ALGORITHMS, ALIASES, parse
+from valuesparse.io._crfsuite_writer import format_model
+from valuesparse.io._files import write_bytes
+from valuesparse.threads import resolve
+
+__all__ = ["Trainer"]
+
+Weights: TypeAlias = npt.NDArray[np.float64]
+
+
+class Trainer:
+    """Train a linear-chain CRF and write it to a file that CRFsuite opens.
+
+    The surface is ``pycrfsuite.Trainer``'s. The work runs on every core; the same data and
+    parameters give the same file, bit for bit, for any number of threads.
+
+    Parameters
+    ----------
+    algorithm : str, optional
+        See :meth:`select`; L-BFGS unless it is given.
+    params : dict, optional
+        See :meth:`set_params`.
+    verbose : bool
+        Whether :meth:`message` prints what it is told. True, as in pycrfsuite.
+    threads : int, optional
+        Threads to train on; None means ``vs.get_num_threads()``.
+    seed : int
+        Of the order in which online algorithms take the data.
+
+    Attributes
+    ----------
+    verbose : bool
+        As given.
+    logparser : TrainLogParser or None
+        What the last :meth:`train` told, as numbers.
+    reason : str or None
+        Why the last :meth:`train` ended: ``"converged"``, ``"delta"``, ``"max_iterations"``,
+        ``"linesearch"`` or ``"callback"``.
+
+    Notes
+    -----
+    L-BFGS minimises Σ −log p(yseq | xseq) + c1·|w| + c2·‖w‖²; there is no ½. Marginals and
+    summed edge marginals are exact, and scores of ±10,000 do not overflow.
+
+    Examples
+    --------
+    >>> trainer = Trainer(params={"c2": 0.1}, verbose=False)
+    >>> trainer.append([["word=the"], ["word=cat"]], ["DET", "NOUN"])
+    >>> trainer.append([["word=cats"]], ["NOUN"])
+    >>> trainer.train("cats.crfsuite")  # doctest: +SKIP
+    >>> trainer.get("c2"), trainer.get("max_iterations")
+    (0.1, 2147483647)
+    """
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        verbose: bool = True,
+        *,
+        threads: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.verbose = verbose
+        self.logparser: TrainLogParser | None = None
+        self.reason: str | None = None
+        self._threads, self._seed = threads, seed
+        self._data = Dataset()
+        self.select("lbfgs" if algorithm is None else algorithm)
+        if params is not None:
+            self.set_params(params)
+
+    def select(self, algorithm: str, type: str = "crf1d") -> None:
+        """Choose the training algorithm; its parameters have their defaults afterwards.
+
+        Parameters
+        ----------
+        algorithm : {'lbfgs', 'l2sgd', 'ap', 'pa', 'arow', 'aggressive'}
+            L-BFGS (with c1 > 0: OWL-QN), stochastic gradient descent, averaged perceptron, passive
+            aggressive, adaptive regularisation of weights, or the aggressive online learner of
+            MSFXM10, which CRFsuite does not have.
+        type : {'crf1d'}
+            The kind of model.
+
+        Raises
+        ------
+        ValueError
+            For another algorithm or type.
+        """
+        name = algorithm.lower()
+        name = ALIASES.get(name, name)
+        if name not in ALGORITHMS or type != "crf1d":
+            known = ", ".join([*ALGORITHMS, *ALIASES])
+            raise ValueError(
+                f"Bad arguments: algorithm={name!r}, type={type!r}; there are the algorithms "
+                f"{known} and the type 'crf1d'"
+            )
+        self._algorithm = name
+        self._values = {key: spec.default for key, spec in ALGORITHMS[name].items()}
+
+    def append(self, xseq: Iterable[Any], yseq: Iterable[str], group: int = 0) -> None:
+        """Add a sequence to train on.
+
+        Parameters
+        ----------
+        xseq : sequence of n items
+            Items are lists, tuples or sets of attributes, or dicts, as pycrfsuite takes them; or an
+            ``ItemSequence``.
+        yseq : sequence of n str
+            The label of each item.
+        group : int
+            What :meth:`train` takes as `holdout`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An item, attribute, value or label cannot be used, or the lengths differ. Nothing of the
+            sequence is kept then.
+        """
+        self._data.append(xseq, yseq, int(group))
+
+    def clear(self) -> None:
+        """Forget all sequences."""
+        self._data = Dataset()
+
+    def params(self) -> list[str]:
+        """Return the names of the algorithm's parameters."""
+        return list(self._values)
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Set several parameters, given as a dict."""
+        for name, value in params.items():
+            self.set(name, value)
+
+    def get_params(self) -> dict[str, Any]:
+        """Return all parameters as a dict."""
+        return {name: self.get(name) for name in self.params()}
+
+    def set(self, name: str, value: Any) -> None:
+        """Set a parameter; a text is converted.
+
+        Raises
+        ------
+        ValueError
+            The algorithm has no such parameter, or the value is no number where one is needed.
+        """
+        spec = ALGORITHMS[self._algorithm].get(name)
+        if spec is None:
+            raise ValueError(f"Parameter not found: {name} = {value}")
+        self._values[name] = parse(name, spec, value)
+
+    def get(self, name: str) -> Any:
+        """Return the value of a parameter."""
+        if name not in self._values:
+            raise ValueError(f"Parameter not found: {name}")
+        return self._values[name]
+
+    def help(self, name: str) -> str:
+        """Return what a parameter means."""
+        if name not in self._values:
+            raise ValueError(f"Parameter not found: {name}")
+        return ALGORITHMS[self._algorithm][name].help
+
+    def train(
+        self,
+        model: str | os.PathLike[str],
+        holdout: int = -1,
+        *,
+        callback: Callable[[_algorithms.Progress], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 10,
+    ) -> None:
+        """Train, and write the model.
+
+        Parameters
+        ----------
+        model : str or path
+            Where the model goes; it appears when it is complete. Empty: nowhere.
+        holdout : int
+            Sequences of this group are not trained on but labelled after each iteration, for the
+            log; -1 trains on all.
+        callback : callable, optional
+            Called with a :class:`Progress` after each iteration; training stops when it returns
+            True.
+        checkpoint : str or path, optional
+            A file to keep the state of training in. If it is there already, training goes on from
+            it, to the same bits as without an interruption.
+        checkpoint_every : int
+            Iterations between two checkpoints.
+
+        Raises
+        ------
+        ValueError
+            A parameter is out of its range, the checkpoint belongs to other data or parameters, or
+            scores are too large for float64 at the beginning.
+        OSError
+            A file cannot be read or written.
+        """
+        self._before_train()
+        path = os.fspath(model)
+        if path and not Path(path).resolve().parent.is_dir():
+            # Said before the work, not after it.
+            raise FileNotFoundError(f"{path}: there is no such folder")
+        _algorithms.check(self._algorithm, self._values)
+        threads = resolve(self._threads)
+        corpus, held, features = self._prepare(holdout)
+        objective = Objective(corpus, features, threads)
+        tester = None if held is None else Objective(held, features, threads)
+        saved = None
+        if checkpoint is not None:
+            saved = Checkpoint(checkpoint, checkpoint_every, self._fingerprint(corpus))
+        started = time.perf_counter()
+        run = _algorithms.start(
+            self._algorithm, objective, self._values, self._seed, self.message, saved
+        )
+        last = time.perf_counter()
+        self.reason = None
+        for progress in run:
+            now = time.perf_counter()
+            for line in progress.lines:
+                self.message(line)
+            self.message(f"Seconds required for this iteration: {now - last:.3f}\n")
+            last = now
+            if tester is not None:
+                states = tester.decode(progress.weights)
+                labels = self._data.labels.names
+                for line in score_lines(labels, tester.corpus.gold, states, tester.corpus.offset):
+                    self.message(line)
+            self.message("\n")
+            if callback is not None and callback(progress) is True:
+                self.reason = "callback"
+                break
+        self.reason = self.reason or run.reason
+        for line in run.ending(self.reason):
+            self.message(line)
+        self.message(f"Total seconds required for training: {time.perf_counter() - started:.3f}\n")
+        self.message("\n")
+        if path:
+            self._store(path, features, run.result())
+
+    def message(self, message: str) -> None:
+        """Take one line of the log; override it, or the ``on_`` methods, to do something else."""
+        assert self.logparser is not None
+        event = self.logparser.feed(message)
+        if not self.verbose or event is None:
+            return
+        log = self.logparser.last_log
+        if event == "featgen_progress":
+            self.on_featgen_progress(log, self.logparser.featgen_percent)
+        elif event == "iteration":
+            self.on_iteration(log, self.logparser.last_iteration)
+        else:
+            getattr(self, f"on_{event}")(log)
+
+    def on_start(self, log: str) -> None:
+        """Print how training starts."""
+        print(log, end="")
+
+    def on_featgen_progress(self, log: str, percent: int) -> None:
+        """Print how far the generation of features is."""
+        print(log, end="")
+
+    def on_featgen_end(self, log: str) -> None:
+        """Print how many features there are."""
+        print(log, end="")
+
+    def on_prepared(self, log: str) -> None:
+        """Print what is about to run."""
+        print(log, end="")
+
+    def on_prepare_error(self, log: str) -> None:
+        """Print why training cannot begin."""
+        print(log, end="")
+
+    def on_iteration(self, log: str, info: dict[str, Any] | None) -> None:
+        """Print how an iteration went; `info` has its numbers."""
+        print(log, end="")
+
+    def on_optimization_end(self, log: str) -> None:
+        """Print why training ended."""
+        print(log, end="")
+
+    def on_end(self, log: str) -> None:
+        """Print that the model is written."""
+        print(log, end="")
+
+    def _before_train(self) -> None:
+        self.logparser = TrainLogParser()
+
+    def _prepare(self, holdout: int) -> tuple[Corpus, Corpus | None, Features]:
+        """Choose sequences and features, telling of it."""
+        started = time.perf_counter()
+        if holdout != -1:
+            self.message(f"Holdout group: {holdout + 1}\n")
+            self.message("\n")
+        self.message("Feature generation\n")
+        self.message("type: CRF1d\n")
+        values = self._values
+        self.message(f"feature.minfreq: {values['feature.minfreq']:f}\n")
+        for name in ("feature.possible_states", "feature.possible_transitions"):
+            self.message(f"{name}: {values[name]:d}\n")
+        held: Corpus | None = None
+        if holdout == -1:
+            corpus = self._data.corpus()
+        else:
+            wanted = np.array(self._data.groups, np.int64) != holdout
+            corpus = self._data.corpus(wanted)
+            held = self._data.corpus(~wanted)
+        whole = bool(values.get("feature.unsupported", False))
+        features = generate(
+            corpus,
+            len(self._data.attributes),
+            len(self._data.labels.names),
+            values["feature.minfreq"],
+            values["feature.possible_states"] or whole,
+            values["feature.possible_transitions"] or whole,
+        )
+        for i in range(51):
+            self.message("." if i % 5 else str(i // 5))
+        self.message("\n")
+        self.message(f"Number of features: {features.n_weights}\n")
+        self.message(f"Seconds required: {time.perf_counter() - started:.3f}\n")
+        self.message("\n")
+        return corpus, held, features
+
+    def _fingerprint(self, corpus: Corpus) -> tuple[Any, ...]:
+        """Return all that a run depends on but the number of threads."""
+        # The number of iterations may be raised between two runs.
+        values = {k: v for k, v in self._values.items() if k != "max_iterations"}
+        return (
+            self._algorithm, sorted(values.items()), self._seed, corpus,
+            self._data.attributes.names(), self._data.labels.names,
+        )  # fmt: skip
+
+    def _store(self, path: str, features: Features, weights: Weights) -> None:
+        """Write the model, telling of it."""
+        started = time.perf_counter()
+        if not math.isfinite(float(np.abs(weights).sum())):
+            raise ValueError("training ended with weights that are not finite; nothing is written")
+        names = self._data.attributes.names()
+        labels = self._data.labels.names
+        split = len(features.label)
+        active = np.flatnonzero(weights[:split])
+        used = np.unique(features.attribute[active]).size
+        self.message("Storing the model\n")
+        total = np.count_nonzero(weights)
+        self.message(f"Number of active features: {total} ({len(weights)})\n")
+        self.message(f"Number of active attributes: {used} ({len(names)})\n")
+        self.message(f"Number of active labels: {len(labels)} ({len(labels)})\n")
+        self.message("Writing labels\n")
+        self.message("Writing attributes\n")
+        self.message("Writing feature references for transitions\n")
+        self.message("Writing feature references for attributes\n")
+        data = format_model(
+            labels,
+            names,
+            (features.attribute, features.label.astype(np.int64), weights[:split]),
+            (features.source, features.target, weights[split:]),
+        )
+        write_bytes(path, data)
+        self.message(f"Seconds required: {time.perf_counter() - started:.3f}\n")
+        self.message("\n")

@@ -1,0 +1,438 @@
+"""Online learning of structured models, one example at a time.
+
+Written once for every model that can give marginals or a best structure: see :class:`PartModel`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Aggressive",
+    "Arow",
+    "Epoch",
+    "Online",
+    "PartModel",
+    "PassiveAggressive",
+    "Perceptron",
+    "Update",
+    "loss_and_gradient",
+    "supported",
+]
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+
+class PartModel(Protocol):
+    """Examples whose structures are made of parts: what a learner needs to know of them.
+
+    Example i has P_i parts; a structure is a vector of (P_i,) numbers, how often it has each part,
+    and scores ⟨potentials, structure⟩ where potentials = scores(i, weights) are linear in the
+    weights. A chain has a part for each position and label and one for each transition; a
+    dependency parser has one for each arc.
+
+    Attributes
+    ----------
+    n_weights : int
+        The number of weights.
+    """
+
+    n_weights: int
+
+    def __len__(self) -> int:
+        """Return the number of examples."""
+
+    def scores(self, i: int, weights: Array) -> Array:
+        """Return the potentials of the parts, F(x) θ in MSFXM10."""
+
+    def gold(self, i: int) -> Array:
+        """Return the right structure z."""
+
+    def cost(self, i: int) -> tuple[Array, float]:
+        """Return p and q: structure μ costs ⟨p, μ⟩ + q.
+
+        The Hamming distance of MSFXM10 is p = 1 − 2z, q = Σ z; it counts an error twice, as a
+        part that is missing and one that is too many.
+        """
+
+    def marginals(self, i: int, potentials: Array) -> tuple[float, Array]:
+        """Return log Z and the expected structure under exp⟨potentials, ·⟩."""
+
+    def best(self, i: int, potentials: Array) -> Array:
+        """Return the structure that scores best."""
+
+    def gradient(self, i: int, residual: Array) -> tuple[Indices, Array]:
+        """Return F(x)ᵀ residual: weights, once each, and their values; others are 0."""
+
+
+def loss_and_gradient(
+    model: PartModel, i: int, weights: Array, beta: float, gamma: float
+) -> tuple[float, Indices, Array]:
+    """Return the loss L_{β,γ} of example i and its gradient (MSFXM10, Fig. 4 and Eq. 24).
+
+    ::
+
+        L(θ; x, y) = 1/β log Σ_y' exp β [θ · (φ(x, y') − φ(x, y)) + γ ℓ(y', y)]
+
+    (β, γ) = (1, 0) is the loss of CRFs, (1, 1) softmax-margin, (∞, 1) the structured SVM and
+    (∞, 0) the structured perceptron.
+
+    Parameters
+    ----------
+    model : PartModel
+        The examples.
+    i : int
+        Which.
+    weights : (n_weights,) float64
+        θ.
+    beta : float
+        Above 0; inf takes the structure that is best for scores plus cost.
+    gamma : float
+        At least 0.
+
+    Returns
+    -------
+    loss : float
+        At least 0: what rounding or an approximate engine leaves below is 0.
+    indices, values : arrays
+        The gradient (a subgradient for β = ∞), weights once each.
+    """
+    z = model.gold(i)
+    scores = model.scores(i, weights)
+    augmented, q = scores, 0.0
+    if gamma > 0.0:
+        p, q = model.cost(i)
+        augmented = scores + gamma * p
+    if math.isinf(beta):
+        mu = model.best(i, augmented)
+        top = float(augmented @ mu)
+    else:
+        log_z, mu = model.marginals(i, beta * augmented if beta != 1.0 else augmented)
+        top = log_z / beta
+    loss = max(0.0, top + gamma * q - float(scores @ z))
+    indices, values = model.gradient(i, mu - z)
+    return loss, indices, values
+
+
+def supported(model: PartModel) -> npt.NDArray[np.bool_]:
+    """Return which weights occur with some right structure (MSFXM10, section 5)."""
+    found = np.zeros(model.n_weights, bool)
+    for i in range(len(model)):
+        indices, values = model.gradient(i, model.gold(i))
+        found[indices[values != 0.0]] = True
+    return found
+
+
+class Update(NamedTuple):
+    """What one example says: its loss, and what to add to which weights (None: nothing)."""
+
+    loss: float
+    indices: Indices | None = None
+    change: Array | None = None
+
+
+class Rule(Protocol):
+    """How weights follow from one example."""
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Return what example i says."""
+
+    def state(self) -> dict[str, Array]:
+        """Return what the rule remembers."""
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Remember it again."""
+
+
+class _Forgetful:
+    """A rule that remembers nothing."""
+
+    def state(self) -> dict[str, Array]:
+        """Return nothing."""
+        return {}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Do nothing."""
+
+
+class Aggressive(_Forgetful):
+    """Algorithm 1 of MSFXM10: the step is as long as the loss asks for, and no longer.
+
+    ::
+
+        θ ← θ − min(1 / (λ m), L / ‖∇L‖²) ∇L
+
+    Parameters
+    ----------
+    beta, gamma : float
+        The loss: see :func:`loss_and_gradient`.
+    longest : float
+        1 / (λ m), the longest step; inf never shortens one.
+    """
+
+    def __init__(self, beta: float = 1.0, gamma: float = 0.0, longest: float = math.inf) -> None:
+        if not beta > 0.0:
+            raise ValueError(f"beta must be above 0 (inf for the best structure), not {beta}")
+        if not 0.0 <= gamma < math.inf:
+            raise ValueError(f"gamma must be at least 0 and finite, not {gamma}")
+        if not longest > 0.0:
+            raise ValueError(f"longest must be above 0, not {longest}")
+        self.beta, self.gamma, self.longest = beta, gamma, longest
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Step against the gradient, as far as the loss asks for."""
+        loss, indices, values = loss_and_gradient(model, i, weights, self.beta, self.gamma)
+        square = float(values @ values)
+        if square == 0.0 or loss == 0.0:
+            return Update(loss)
+        return Update(loss, indices, -min(self.longest, loss / square) * values)
+
+
+class Perceptron(_Forgetful):
+    """The structured perceptron: the right structure in, the best one out, step 1.
+
+    Its loss is a share of the cost of a structure that is all wrong, 2 q: wrong labels per label.
+    """
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Add the right structure and subtract the best, if they differ."""
+        z = model.gold(i)
+        mu = model.best(i, model.scores(i, weights))
+        p, q = model.cost(i)
+        wrong = float(p @ mu) + q
+        if wrong <= 0.0:
+            return Update(0.0)
+        indices, values = model.gradient(i, mu - z)
+        return Update(0.5 * wrong / q, indices, -values)
+
+
+class PassiveAggressive(_Forgetful):
+    """Passive-aggressive learning of Crammer et al. (JMLR 7, 2006), against the best structure.
+
+    Parameters
+    ----------
+    kind : int
+        0 without slack, 1 PA-I, 2 PA-II.
+    c : float
+        Aggressiveness.
+    error_sensitive : bool
+        Whether the margin is the root of the number of errors instead of 1.
+    """
+
+    def __init__(self, kind: int = 1, c: float = 1.0, error_sensitive: bool = True) -> None:
+        if kind not in (0, 1, 2):
+            raise ValueError(f"type must be 0, 1 or 2, not {kind}")
+        if not c > 0.0:
+            raise ValueError(f"c must be above 0, not {c}")
+        self.kind, self.c, self.error_sensitive = kind, c, error_sensitive
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Step until the right structure beats the best by the margin."""
+        z = model.gold(i)
+        scores = model.scores(i, weights)
+        mu = model.best(i, scores)
+        p, q = model.cost(i)
+        wrong = float(p @ mu) + q
+        if wrong <= 0.0:
+            return Update(0.0)
+        margin = math.sqrt(wrong) if self.error_sensitive else 1.0
+        loss = float(scores @ (mu - z)) + margin
+        indices, values = model.gradient(i, mu - z)
+        square = float(values @ values)
+        if square == 0.0:
+            return Update(loss)
+        if self.kind == 0:
+            step = loss / square
+        elif self.kind == 1:
+            step = min(self.c, loss / square)
+        else:
+            step = loss / (square + 0.5 / self.c)
+        return Update(loss, indices, -step * values)
+
+
+class Arow:
+    """Adaptive regularisation of weights of Crammer et al. (NIPS 2009), diagonal variances.
+
+    Parameters
+    ----------
+    n_weights : int
+        The number of weights.
+    variance : float
+        Of each weight at the beginning.
+    gamma : float
+        The larger, the more cautious.
+    """
+
+    def __init__(self, n_weights: int, variance: float = 1.0, gamma: float = 1.0) -> None:
+        for name, value in (("variance", variance), ("gamma", gamma)):
+            if not 0.0 < value < math.inf:
+                raise ValueError(f"{name} must be above 0 and finite, not {value}")
+        self.gamma = gamma
+        self.variance = np.full(n_weights, float(variance))
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Step towards the margin, further for weights that vary more."""
+        z = model.gold(i)
+        scores = model.scores(i, weights)
+        mu = model.best(i, scores)
+        p, q = model.cost(i)
+        wrong = float(p @ mu) + q
+        if wrong <= 0.0:
+            return Update(0.0)
+        loss = float(scores @ (mu - z)) + wrong
+        indices, values = model.gradient(i, mu - z)
+        variance = self.variance[indices]
+        step = loss / (self.gamma + float(variance @ (values * values)))
+        self.variance[indices] = 1.0 / (1.0 / variance + values * values / self.gamma)
+        return Update(loss, indices, -step * variance * values)
+
+    def state(self) -> dict[str, Array]:
+        """Return the variances."""
+        return {"variance": self.variance}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take up the variances."""
+        self.variance = np.array(state["variance"])
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one pass over the examples did.
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1.
+    loss : float
+        Sum over the examples, each at the time it was met.
+    updates : int
+        Examples that changed weights.
+    active : int
+        Weights that have been updated so far: the active set of MSFXM10, section 5.
+    """
+
+    number: int
+    loss: float
+    updates: int
+    active: int
+
+
+class Online:
+    """Learn weights by passing over examples in random order.
+
+    Iterate over it: each step is an :class:`Epoch`.
+
+    Parameters
+    ----------
+    model : PartModel
+        The examples.
+    rule : Rule
+        :class:`Aggressive`, :class:`Perceptron`, :class:`PassiveAggressive`, :class:`Arow` or one
+        of your own.
+    epochs : int
+        Passes at most.
+    epsilon : float
+        Stop after a pass whose loss per example is at most this.
+    seed : int
+        Of the order.
+    average : bool
+        Whether :meth:`result` is the mean of the weights before each update, or the last.
+
+    Attributes
+    ----------
+    weights : (n_weights,) float64
+        The last weights.
+    touched : (n_weights,) bool
+        Which have been updated. Starting from no feature at all and adding those of parts that
+        were predicted and should not have been, or the reverse, this is the active set F of
+        MSFXM10 for β = ∞: with a model of the complete feature set, weights outside F are 0.
+    reason : str or None
+        ``"max_iterations"`` or ``"converged"``.
+
+    Notes
+    -----
+    Examples are taken one after another: each needs the weights that the one before has left.
+    The mean is kept as Σ t δ_t beside Σ δ_t, so that an update costs what it changes.
+    """
+
+    def __init__(
+        self,
+        model: PartModel,
+        rule: Rule,
+        *,
+        epochs: int = 10,
+        epsilon: float = 0.0,
+        seed: int = 0,
+        average: bool = True,
+    ) -> None:
+        self.model, self.rule = model, rule
+        self.epochs, self.epsilon, self.average = epochs, epsilon, average
+        self.weights = np.zeros(model.n_weights)
+        self.touched = np.zeros(model.n_weights, bool)
+        self.reason: str | None = None
+        self.done = 0
+        self._late = np.zeros(model.n_weights)  # Σ t δ_t
+        self._time = 0
+        self._random = np.random.default_rng(seed)
+
+    def __iter__(self) -> Iterator[Epoch]:
+        self.reason = None
+        count = len(self.model)
+        if count == 0:
+            self.reason = "converged"
+        while self.reason is None:
+            if self.done >= self.epochs:
+                self.reason = "max_iterations"
+                return
+            epoch = self._pass()
+            if epoch.loss <= self.epsilon * count:
+                self.reason = "converged"
+            yield epoch
+
+    def result(self) -> Array:
+        """Return the weights learnt: their mean over all updates, or the last."""
+        if not self.average or self._time == 0:
+            return self.weights.copy()
+        return self.weights - self._late / self._time
+
+    def state(self) -> dict[str, Any]:
+        """Return all that the next pass depends on: numbers, texts and arrays."""
+        return {
+            "weights": self.weights, "late": self._late, "touched": self.touched,
+            "done": self.done, "time": self._time,
+            "random": json.dumps(self._random.bit_generator.state),
+            **{f"rule_{name}": value for name, value in self.rule.state().items()},
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        self.weights, self._late = np.array(state["weights"]), np.array(state["late"])
+        self.touched = np.array(state["touched"])
+        self.done, self._time = int(state["done"]), int(state["time"])
+        self._random.bit_generator.state = json.loads(str(state["random"]))
+        parts = {key[5:]: value for key, value in state.items() if key.startswith("rule_")}
+        self.rule.restore(parts)
+
+    def _pass(self) -> Epoch:
+        loss, updates = 0.0, 0
+        for i in self._random.permutation(len(self.model)).tolist():
+            self._time += 1
+            said = self.rule.update(self.model, i, self.weights)
+            loss += said.loss
+            if said.indices is None or said.change is None:
+                continue
+            updates += 1
+            self.weights[said.indices] += said.change
+            self.touched[said.indices] = True
+            # θ_t is the weights before update t: δ_t counts from t + 1 on.
+            self._late[said.indices] += self._time * said.change
+        self.done += 1
+        return Epoch(self.done, loss, updates, int(np.count_nonzero(self.touched)))
