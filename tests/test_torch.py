@@ -31,7 +31,13 @@ class Batch:
     """Random emissions, tags and mask in float64, and a layer for them."""
 
     def __init__(
-        self, seed: int, *, batch_first: bool = False, lengths: Any = LENGTHS, k: int = K, **ctor: Any
+        self,
+        seed: int,
+        *,
+        batch_first: bool = False,
+        lengths: Any = LENGTHS,
+        k: int = K,
+        **ctor: Any,
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
         steps, n = max(lengths), len(lengths)
@@ -244,9 +250,7 @@ def assert_enumerated(batch: Batch, allowed: Any = None) -> None:
     assert decoded == [a.states[np.argmax(a.scores)].tolist() for a in answers]
 
 
-@given(
-    st.integers(0, 2**31), st.booleans(), st.lists(st.integers(1, 5), min_size=1, max_size=4)
-)
+@given(st.integers(0, 2**31), st.booleans(), st.lists(st.integers(1, 5), min_size=1, max_size=4))
 @examples(60)
 def test_everything_against_enumeration(seed: int, first: bool, lengths: list[int]) -> None:
     assert_enumerated(Batch(seed, batch_first=first, lengths=lengths, k=3))
@@ -495,7 +499,9 @@ def test_tags_are_checked(batch_first: bool) -> None:
     for tag in (-1, K):
         tags = batch.tags.clone()
         tags[at] = tag
-        with pytest.raises(ValueError, match=rf"tags\[{at[0]}, {at[1]}\] is {tag}; .* 0 to {K - 1}"):
+        with pytest.raises(
+            ValueError, match=rf"tags\[{at[0]}, {at[1]}\] is {tag}; .* 0 to {K - 1}"
+        ):
             batch.crf(batch.emissions, tags, batch.mask)
     with pytest.raises(TypeError, match="tags must be integers, got torch.float32"):
         batch.crf(batch.emissions, batch.tags.float(), batch.mask)
@@ -507,7 +513,9 @@ def test_masks_are_checked(batch_first: bool) -> None:
     batch = Batch(0, batch_first=batch_first)
     at = (3, 2) if batch_first else (2, 3)
     gap = off(batch.mask, *at)
-    with pytest.raises(ValueError, match=rf"mask\[{at[0]}, {at[1]}\] is off .* of sequence 3 is on"):
+    with pytest.raises(
+        ValueError, match=rf"mask\[{at[0]}, {at[1]}\] is off .* of sequence 3 is on"
+    ):
         batch.crf.decode(batch.emissions, gap)
     empty = torch.zeros((3, 0, K) if batch_first else (0, 3, K), dtype=torch.float64)
     with pytest.raises(ValueError, match="at least one step"):
@@ -584,7 +592,9 @@ def test_a_sequence_without_any_tags_is_named() -> None:
         lambda: batch.crf.marginals(emissions, batch.mask, zeta=0.5),
         lambda: batch.crf.pairwise(emissions, batch.mask),
     ):
-        with pytest.raises(vs.InfeasibleError, match="sequence 3 has no possible tags.* step 2;") as e:
+        with pytest.raises(
+            vs.InfeasibleError, match="sequence 3 has no possible tags.* step 2;"
+        ) as e:
             call()
         assert (e.value.sequence, e.value.position) == (3, 2)
 

@@ -22,6 +22,7 @@ from valuesparse.torch._functions import (
     Undifferentiable,
     infeasible,
     make_gold,
+    to_numpy,
 )
 from valuesparse.torch._layout import Layout
 
@@ -375,9 +376,7 @@ class CRF(torch.nn.Module):
     def _inputs(self, emissions: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return emissions, self.transitions, self.start_transitions, self.end_transitions
 
-    def _value(
-        self, emissions: torch.Tensor, problem: Problem, dtype: torch.dtype
-    ) -> torch.Tensor:
+    def _value(self, emissions: torch.Tensor, problem: Problem, dtype: torch.dtype) -> torch.Tensor:
         learns = torch.is_grad_enabled()
         return LogScore.apply(*self._inputs(emissions), problem, dtype, learns)
 
@@ -392,17 +391,18 @@ class CRF(torch.nn.Module):
         """Return the batch as a chain, and the dtype that PyTorch would give the answer."""
         workers = resolve(threads)
         dtype = emissions.dtype
-        for parameter in self.parameters():
-            dtype = torch.promote_types(dtype, parameter.dtype)
+        for parameter in (self.transitions, self.start_transitions, self.end_transitions):
+            if parameter.dtype != dtype:
+                dtype = torch.promote_types(dtype, parameter.dtype)
         if not dtype.is_floating_point:
             raise TypeError(f"emissions must hold real numbers, got {emissions.dtype}")
         work = torch.float64 if dtype == torch.float64 else torch.float32
         first, second = emissions.shape[:2]
         steps, sequences = (second, first) if self.batch_first else (first, second)
-        present = None if mask is None else mask.detach().to("cpu", torch.bool).numpy()
+        present = None if mask is None else to_numpy(mask, torch.bool)
         layout = Layout(steps, sequences, present, self.batch_first)
-        unary = layout.gather(_array(emissions, work))
-        self._require_scores(layout, unary)
+        unary = layout.gather(to_numpy(emissions, work))
+        require_potentials("emissions", unary, lambda at: (*layout.place(at[0]), at[1]))
         may = None if allowed is None else layout.gather(self._allowed(emissions, allowed))
         chain = Chain._trusted(
             unary,
@@ -420,22 +420,11 @@ class CRF(torch.nn.Module):
         return Problem(chain, layout, gold, workers), dtype
 
     def _parameter(self, name: str, allowed: torch.Tensor | None, work: torch.dtype) -> Array:
-        values = _array(getattr(self, name), work)
+        values = to_numpy(getattr(self, name), work)
         require_potentials(name, values)
         if allowed is None:
             return values
         return np.where(allowed.cpu().numpy(), values, values.dtype.type(-math.inf))
-
-    def _require_scores(self, layout: Layout, unary: Array) -> None:
-        try:
-            require_potentials("emissions", unary)
-        except ValueError:
-            # Once more, slowly, to name the place in the tensor that the caller knows.
-            for row, values in enumerate(unary):
-                place = ", ".join(map(str, layout.place(row)))
-                for tag in range(values.size):
-                    require_potentials(f"emissions[{place}, {tag}]", values[tag : tag + 1])
-            raise
 
     def _allowed(self, emissions: torch.Tensor, allowed: torch.Tensor) -> Array:
         may = torch.as_tensor(allowed)
@@ -451,9 +440,7 @@ class CRF(torch.nn.Module):
     def _tags(self, layout: Layout, tags: torch.Tensor) -> npt.NDArray[np.int64]:
         if tags.dtype not in _INTEGERS:
             raise TypeError(f"tags must be integers, got {tags.dtype}")
-        y: npt.NDArray[np.int64] = layout.gather(
-            tags.detach().to(device="cpu", dtype=torch.int64).numpy()
-        )
+        y: npt.NDArray[np.int64] = layout.gather(to_numpy(tags, torch.int64))
         if y.size and (y.min() < 0 or y.max() >= self.num_tags):
             row = int(((y < 0) | (y >= self.num_tags)).argmax())
             raise ValueError(
@@ -511,11 +498,6 @@ class CRF(torch.nn.Module):
             raise ValueError(f"emissions must have at least one step, got shape {tuple(shape)}")
         if mask is not None and not (mask[:, 0] if self.batch_first else mask[0]).all():
             raise ValueError("mask of the first timestep must all be on")
-
-
-def _array(tensor: torch.Tensor, dtype: torch.dtype) -> Array:
-    """Return the numbers of a tensor, not copied where that can be helped."""
-    return np.asarray(tensor.detach().to(device="cpu", dtype=dtype).numpy())
 
 
 def _constraint(name: str, value: Any, shape: tuple[int, ...]) -> torch.Tensor | None:

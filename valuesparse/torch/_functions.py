@@ -21,17 +21,28 @@ from valuesparse.models import Chain
 from valuesparse.torch._curvature import Scores, curvature
 from valuesparse.torch._layout import Layout
 
-__all__ = ["Gradient", "LogScore", "Problem", "Undifferentiable"]
+__all__ = [
+    "Gold",
+    "Gradient",
+    "LogScore",
+    "Problem",
+    "Undifferentiable",
+    "infeasible",
+    "make_gold",
+    "to_numpy",
+]
 
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
 
 class Gold(NamedTuple):
     """The labels whose likelihood is asked for."""
 
-    tags: npt.NDArray[np.int64]  # (N,)
-    codes: npt.NDArray[np.int64]  # (edges,): l * K + k of each pair of neighbours
+    tags: Indices  # (N,)
+    at: Indices  # (N,): where their scores are in the flattened unary
+    codes: Indices  # (N - 1,): l * K + k of each row and the next, also across sequences
     score: Float64  # (B,)
 
 
@@ -75,7 +86,7 @@ class Problem:
         if marginals is not None:
             if self.gold is not None:
                 np.negative(marginals, out=marginals)
-                marginals[np.arange(marginals.shape[0]), self.gold.tags] += 1.0
+                marginals.ravel()[self.gold.at] += 1.0
             if sums is not None and self.gold is not None:
                 sums = self._gold_counts(None) - sums
             self.derivatives = Derivatives(self.layout.spread(marginals), sums)
@@ -99,8 +110,10 @@ class Problem:
         )
         if self.gold is None:
             return mean, product
-        rows = direction.unary[np.arange(self.layout.n_rows), self.gold.tags]
-        score = gold_score(self.layout, self.gold.tags, rows, direction)
+        score = gold_score(
+            self.layout, self.gold, direction.unary, direction.transition, direction.start,
+            direction.end,
+        )  # fmt: skip
         return score - mean, product
 
     def _run(
@@ -115,11 +128,16 @@ class Problem:
 
     def _gold_counts(self, weights: Float64 | None) -> Float64:
         assert self.gold is not None
-        k = self.chain.n_labels
-        if weights is not None:
-            weights = weights.repeat(self.layout.lengths - 1)
-        counts = np.bincount(self.gold.codes, weights=weights, minlength=k * k)
-        return counts.reshape(k, k).astype(np.float64, copy=False)
+        k, codes = self.chain.n_labels, self.gold.codes
+        across = codes[self.layout.offset[1:-1] - 1]  # from one sequence to the next
+        if weights is None:
+            counts = np.bincount(codes, minlength=k * k).astype(np.float64)
+            counts -= np.bincount(across, minlength=k * k)
+        else:
+            inner = np.delete(codes, self.layout.offset[1:-1] - 1)
+            each = weights.repeat(self.layout.lengths - 1)
+            counts = np.bincount(inner, weights=each, minlength=k * k)
+        return counts.reshape(k, k)
 
 
 def infeasible(error: InfeasibleError) -> InfeasibleError:
@@ -134,40 +152,49 @@ def infeasible(error: InfeasibleError) -> InfeasibleError:
 
 
 def gold_score(
-    layout: Layout, tags: npt.NDArray[np.int64], rows: Array, scores: Scores | Chain
+    layout: Layout, gold: Gold, unary: Array, transition: Array, start: Array, end: Array
 ) -> Float64:
-    """Return the score of every sequence's tags, (B,); `rows` (N,) are their unary scores."""
-    total = rows.astype(np.float64)
+    """Return the score of every sequence's tags, (B,)."""
+    total = unary.ravel()[gold.at].astype(np.float64)
     if not total.size:
         return np.zeros(layout.sequences)
-    begin = layout.offset[:-1]
-    steps = scores.transition[tags[:-1], tags[1:]].astype(np.float64)
-    steps[begin[1:] - 1] = 0.0  # from one sequence to the next
+    begin, last = layout.offset[:-1], layout.offset[1:] - 1
+    steps = transition.ravel()[gold.codes].astype(np.float64)
+    steps[last[:-1]] = 0.0  # from one sequence to the next
     total[1:] += steps
-    for vector, at in ((scores.start, begin), (scores.end, layout.offset[1:] - 1)):
-        if vector is not None:
-            total[at] += vector[tags[at]]
+    total[begin] += start[gold.tags[begin]]
+    total[last] += end[gold.tags[last]]
     return np.add.reduceat(total, begin)
 
 
-def make_gold(layout: Layout, tags: npt.NDArray[np.int64], chain: Chain) -> Gold:
+def make_gold(layout: Layout, tags: Indices, chain: Chain) -> Gold:
     """Return what the likelihood of tags (N,) needs."""
-    rows = chain.unary[np.arange(layout.n_rows), tags]
-    inner = np.ones(layout.n_rows, dtype=bool)
-    inner[layout.offset[:-1]] = False
-    to = np.flatnonzero(inner)
-    codes = tags[to - 1] * chain.n_labels + tags[to]
-    return Gold(tags, codes, gold_score(layout, tags, rows, chain))
+    k = chain.n_labels
+    at = np.arange(0, k * tags.size, k)
+    at += tags
+    gold = Gold(tags, at, tags[:-1] * k + tags[1:], np.empty(0))
+    assert chain.start is not None
+    assert chain.end is not None
+    score = gold_score(layout, gold, chain.unary, chain.transition, chain.start, chain.end)
+    return gold._replace(score=score)
+
+
+def to_numpy(tensor: torch.Tensor, dtype: torch.dtype) -> Array:
+    """Return the numbers of a tensor, not copied where that can be helped."""
+    if tensor.dtype != dtype or tensor.device.type != "cpu":
+        tensor = tensor.to(device="cpu", dtype=dtype)
+    return np.asarray(tensor.detach().numpy())
 
 
 def _tensor(array: Array, like: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(array).to(device=like.device, dtype=like.dtype)
+    tensor = torch.from_numpy(array)
+    if tensor.dtype == like.dtype and like.device.type == "cpu":
+        return tensor
+    return tensor.to(device=like.device, dtype=like.dtype)
 
 
 def _float64(tensor: torch.Tensor | None, shape: tuple[int, ...]) -> Float64:
-    if tensor is None:
-        return np.zeros(shape)
-    return np.asarray(tensor.detach().to(device="cpu", dtype=torch.float64).numpy())
+    return np.zeros(shape) if tensor is None else to_numpy(tensor, torch.float64)
 
 
 class LogScore(torch.autograd.Function):
@@ -226,7 +253,7 @@ class Gradient(torch.autograd.Function):
         if needs[0]:
             w = g.astype(padded.dtype)
             w = w[:, None, None] if layout.batch_first else w[:, None]
-            out[0] = _tensor(padded * w, emissions)
+            out[0] = _tensor(np.multiply(padded, w, order="C"), emissions)
         if needs[1]:
             out[1] = _tensor(problem.transition_derivative(g), transitions)
         if needs[2]:
