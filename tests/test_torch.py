@@ -11,6 +11,7 @@ from typing import Any
 import children
 import numpy as np
 import pytest
+from checks import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Arrays, enumerate_chain, sequences
@@ -490,7 +491,7 @@ def test_numbers_that_are_no_scores_are_refused(batch_first: bool) -> None:
     with pytest.raises(ValueError, match=r"transitions\[1, 2\] is NaN"):
         batch.crf.decode(batch.emissions)
     with pytest.raises(TypeError, match="emissions must hold real numbers"):
-        CRF(K, batch_first).to(torch.complex64).decode(batch.emissions.to(torch.complex64))
+        CRF(K, batch_first).decode(batch.emissions.to(torch.complex64))
 
 
 def test_tags_are_checked(batch_first: bool) -> None:
@@ -503,7 +504,7 @@ def test_tags_are_checked(batch_first: bool) -> None:
             ValueError, match=rf"tags\[{at[0]}, {at[1]}\] is {tag}; .* 0 to {K - 1}"
         ):
             batch.crf(batch.emissions, tags, batch.mask)
-    with pytest.raises(TypeError, match="tags must be integers, got torch.float32"):
+    with pytest.raises(TypeError, match=r"tags must be integers, got torch\.float32"):
         batch.crf(batch.emissions, batch.tags.float(), batch.mask)
     small = batch.crf(batch.emissions, batch.tags.to(torch.uint8), batch.mask)
     assert small == batch.crf(batch.emissions, batch.tags, batch.mask)
@@ -539,7 +540,7 @@ def test_a_batch_may_be_empty(batch_first: bool) -> None:
 def test_constraints_are_checked() -> None:
     batch = Batch(0, lengths=(3, 2))
     allowed = torch.ones_like(batch.emissions, dtype=torch.bool)
-    with pytest.raises(TypeError, match="allowed must be boolean, got torch.float64"):
+    with pytest.raises(TypeError, match=r"allowed must be boolean, got torch\.float64"):
         batch.crf.decode(batch.emissions, allowed=allowed.double())
     with pytest.raises(ValueError, match=r"allowed .*\(2, 2, 4\) and \(3, 2, 4\)"):
         batch.crf.decode(batch.emissions, allowed=allowed[:-1])
@@ -592,11 +593,9 @@ def test_a_sequence_without_any_tags_is_named() -> None:
         lambda: batch.crf.marginals(emissions, batch.mask, zeta=0.5),
         lambda: batch.crf.pairwise(emissions, batch.mask),
     ):
-        with pytest.raises(
-            vs.InfeasibleError, match="sequence 3 has no possible tags.* step 2;"
-        ) as e:
+        with refused(vs.InfeasibleError, "sequence 3", "no possible tags", "step 2") as info:
             call()
-        assert (e.value.sequence, e.value.position) == (3, 2)
+        assert (info.value.sequence, info.value.position) == (3, 2)
 
 
 @given(st.integers(0, 2**31), st.sampled_from([100.0, 10_000.0]))

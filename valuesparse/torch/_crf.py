@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -238,7 +239,7 @@ class CRF(torch.nn.Module):
             raise infeasible(error) from None
         best = states[0].tolist()
         ends = problem.layout.offset.tolist()
-        return [best[begin:end] for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+        return [best[begin:end] for begin, end in itertools.pairwise(ends)]
 
     def marginals(
         self,

@@ -131,13 +131,12 @@ class Problem:
         k, codes = self.chain.n_labels, self.gold.codes
         across = codes[self.layout.offset[1:-1] - 1]  # from one sequence to the next
         if weights is None:
-            counts = np.bincount(codes, minlength=k * k).astype(np.float64)
-            counts -= np.bincount(across, minlength=k * k)
-        else:
-            inner = np.delete(codes, self.layout.offset[1:-1] - 1)
-            each = weights.repeat(self.layout.lengths - 1)
-            counts = np.bincount(inner, weights=each, minlength=k * k)
-        return counts.reshape(k, k)
+            # Faster than to leave those pairs out before.
+            counts = np.bincount(codes, minlength=k * k) - np.bincount(across, minlength=k * k)
+            return counts.reshape(k, k).astype(np.float64)
+        inner = np.delete(codes, self.layout.offset[1:-1] - 1)
+        each = weights.repeat(self.layout.lengths - 1)
+        return np.bincount(inner, weights=each, minlength=k * k).reshape(k, k)
 
 
 def infeasible(error: InfeasibleError) -> InfeasibleError:
