@@ -133,10 +133,11 @@ class Problem:
         if weights is None:
             # Faster than to leave those pairs out before.
             counts = np.bincount(codes, minlength=k * k) - np.bincount(across, minlength=k * k)
-            return counts.reshape(k, k).astype(np.float64)
+            return np.asarray(counts.reshape(k, k), dtype=np.float64)
         inner = np.delete(codes, self.layout.offset[1:-1] - 1)
         each = weights.repeat(self.layout.lengths - 1)
-        return np.bincount(inner, weights=each, minlength=k * k).reshape(k, k)
+        weighed = np.bincount(inner, weights=each, minlength=k * k)
+        return np.asarray(weighed.reshape(k, k), dtype=np.float64)
 
 
 def infeasible(error: InfeasibleError) -> InfeasibleError:
