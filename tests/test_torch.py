@@ -459,6 +459,7 @@ def test_inputs_come_back_untouched(batch_first: bool) -> None:
     [
         (torch.float32, torch.float32, torch.float32),
         (torch.float64, torch.float32, torch.float64),
+        (torch.float32, torch.float64, torch.float64),
         (torch.float16, torch.float32, torch.float32),
         (torch.bfloat16, torch.bfloat16, torch.bfloat16),
     ],
@@ -472,7 +473,11 @@ def test_dtypes_are_promoted_as_pytorch_does(emissions: Any, parameters: Any, an
     llh.backward()
     assert x.grad.dtype == emissions
     assert batch.crf.transitions.grad.dtype == parameters
-    assert batch.crf.marginals(x, batch.mask).dtype == answer
+    marginals = batch.crf.marginals(x, batch.mask)
+    assert marginals.dtype == answer
+    wide = copy.deepcopy(batch.crf).double().marginals(x.double(), batch.mask)
+    tol = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 1e-2}[answer]
+    torch.testing.assert_close(marginals.double(), wide, rtol=tol, atol=tol)
     expected = Batch(0).crf(batch.emissions, batch.tags, batch.mask)
     assert llh.item() == pytest.approx(expected.item(), rel=0.02)
 

@@ -278,11 +278,10 @@ class CRF(torch.nn.Module):
         zeta = as_zeta(zeta)
         problem, dtype = self._problem(emissions, mask, allowed, threads)
         learns = torch.is_grad_enabled()
-        inputs = self._inputs(emissions)
+        inputs = self._inputs(emissions.to(dtype))  # so that marginals come in that dtype
         if zeta >= 1.0:
             ones = torch.ones(problem.layout.sequences, dtype=dtype)
-            answer = Gradient.apply(ones, *inputs, problem, (True, False, False, False))[0]
-            return answer.to(dtype)
+            return Gradient.apply(ones, *inputs, problem, (True, False, False, False))[0]
         try:
             r = _chains.infer(problem.chain, zeta, -1, problem.workers, "islands", None, None)
         except InfeasibleError as error:
