@@ -18,6 +18,7 @@ what is wrong with a file is said in a :class:`ModelFormatError`, with the byte 
 ``_tables``                      numbers to log-tables and back
 ``_crfsuite_format``             the bytes: header, chunks, name tables, references, features
 ``_attributes``                  python-crfsuite's item formats -> attribute numbers
+``_corpora``                     CRFsuite's attribute files and CoNLL-U -> labelled sequences
 ================================ ==========================================================
 """
 
