@@ -22,6 +22,28 @@ struct EdgeSink {
     }
 };
 
+// sums[q] += sum over m rows of a[r * stride] * g[r * Kp + q] for q < width <= W vectors.
+template <int W, class T>
+VS_INLINE void add_products(const T* a, int64_t stride, const T* g, int64_t Kp, int m, int width,
+                            double* sums) {
+    using V = Vec<T>;
+    V acc[W];
+    for (int w = 0; w < W; ++w) acc[w] = V::set1(T(0));
+    for (int r = 0; r < m; ++r) {
+        const V factor = V::set1(a[r * stride]);
+        for (int w = 0; w < W; ++w) {
+            acc[w] = V::fma(factor, V::load(g + r * Kp + w * V::N), acc[w]);
+        }
+    }
+    T part[W * V::N];
+    for (int w = 0; w < W; ++w) acc[w].store(part + w * V::N);
+    if (width == W * V::N) {  // of constant length, which compilers make vectors of
+        for (int q = 0; q < W * V::N; ++q) sums[q] += static_cast<double>(part[q]);
+    } else {
+        for (int q = 0; q < width; ++q) sums[q] += static_cast<double>(part[q]);
+    }
+}
+
 // xi(l, k) = alpha_i(l) E(l, k) g_{i+1}(k) / mass_i of every edge of a lane: written, or summed.
 // For shared linear transitions the sum leaves E out (the caller multiplies once):
 // sums += alpha^T (weight g / mass), a few edges at a time. False: cancelled.
@@ -43,7 +65,7 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
         }
     }
     if (sums && d.sums_without_transition()) {
-        constexpr int kBlock = 8;
+        constexpr int kBlock = 32;  // products added up in T before they are widened
         using V = Vec<T>;
         for (int64_t i0 = 0; i0 < s.n - 1; i0 += kBlock) {
             const int m = static_cast<int>(s.n - 1 - i0 < kBlock ? s.n - 1 - i0 : kBlock);
@@ -53,18 +75,17 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
                 row_scale_out(g, K, static_cast<T>(weight / mass[i0 + r]), g);
             }
             for (int l = 0; l < K; ++l) {
-                for (int k = 0; k < K; k += V::N) {
-                    V acc = V::set1(T(0));
-                    for (int r = 0; r < m; ++r) {
-                        acc = V::fma(V::set1(s.alpha[(i0 + r) * s.stride + l]),
-                                     V::load(outgoing + (i0 + r) * d.Kp + k), acc);
-                    }
-                    T part[V::N];
-                    acc.store(part);
-                    double* to = sums + static_cast<int64_t>(l) * K + k;
-                    const int width = K - k < V::N ? K - k : V::N;
-                    for (int q = 0; q < width; ++q) to[q] += static_cast<double>(part[q]);
+                const T* a = s.alpha + i0 * s.stride + l;
+                const T* g = outgoing + i0 * d.Kp;
+                double* to = sums + static_cast<int64_t>(l) * K;
+                int k = 0;
+                for (; k + 4 * V::N <= K; k += 4 * V::N) {
+                    add_products<4>(a, s.stride, g + k, d.Kp, m, 4 * V::N, to + k);
                 }
+                for (; k + V::N <= K; k += V::N) {
+                    add_products<1>(a, s.stride, g + k, d.Kp, m, V::N, to + k);
+                }
+                if (k < K) add_products<1>(a, s.stride, g + k, d.Kp, m, K - k, to + k);
             }
         }
         sums = nullptr;

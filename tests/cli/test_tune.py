@@ -165,6 +165,23 @@ def test_budgets(arrays: tuple[Path, Path], tmp_path: Path) -> None:
     assert rows_of(result.output)  # what was measured is shown all the same
 
 
+@pytest.mark.parametrize(("steady", "said"), [(True, False), (False, True)])
+def test_a_busy_machine_is_noticed(
+    arrays: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    steady: bool,
+    said: bool,
+) -> None:
+    def samples(functions: dict[str, object], **_: object) -> dict[str, list[float]]:
+        return {name: [1.0, 1.0, 1.0] + [1.1 if steady else 3.0] * 4 for name in functions}
+
+    monkeypatch.setattr("valuesparse.cli.tune.sample_seconds", samples)
+    result = run(*arrays, "-z", "0.5", "-o", tmp_path / "plot.png")
+    assert result.exit_code == 0, result.output
+    assert ("Times vary much" in result.output) == said
+
+
 def row(zeta: float | None, speed: float, error: float) -> Row:
     return Row(str(zeta), zeta, 1e6 * speed, 1 - error / 10, math.nan, error, 5 * error, 0.0, 1.0)
 

@@ -94,7 +94,23 @@ def median_seconds(
     rounds: int = ROUNDS,
     on_round: Callable[[], object] | None = None,
 ) -> dict[str, float]:
-    """Time functions in alternation: a warm-up of each, then the median of several rounds.
+    """Time functions in alternation and return medians; see `sample_seconds`.
+
+    Examples
+    --------
+    >>> sorted(median_seconds({"sum": lambda: sum(range(9)), "max": lambda: max(range(9))}))
+    ['max', 'sum']
+    """
+    samples = sample_seconds(functions, rounds, on_round)
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def sample_seconds(
+    functions: Mapping[str, Callable[[], object]],
+    rounds: int = ROUNDS,
+    on_round: Callable[[], object] | None = None,
+) -> dict[str, list[float]]:
+    """Time functions in alternation: a warm-up of each, then several rounds.
 
     Parameters
     ----------
@@ -107,13 +123,8 @@ def median_seconds(
 
     Returns
     -------
-    dict of str to float
-        Seconds per call.
-
-    Examples
-    --------
-    >>> sorted(median_seconds({"sum": lambda: sum(range(9)), "max": lambda: max(range(9))}))
-    ['max', 'sum']
+    dict of str to list of float
+        Seconds of each timed call.
     """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(rounds + 1):
@@ -124,7 +135,7 @@ def median_seconds(
                 seconds[name].append(time.perf_counter() - begin)
         if on_round is not None:
             on_round()
-    return {name: statistics.median(times) for name, times in seconds.items()}
+    return seconds
 
 
 def name_of(zeta: float) -> str:

@@ -125,7 +125,7 @@ def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None)
     axes.set_yticks([], minor=True)
     axes.set_xlim(-0.06, max(x for x, _ in path) * 1.12)
     # Where limits are known: what overlaps depends on them.
-    _label_points(axes, [(*point(row), row.name, row is best) for row in sparse])
+    _label_points(axes, [(*point(row), row.name, row is best) for row in sparse], (1, shelf))
     axes.set_xlabel("speed-up over our exact (×)", fontsize=11, color=_INK)
     axes.set_title("Tags that differ from exact inference's", fontsize=12, loc="left", color=_INK)
 
@@ -189,10 +189,17 @@ def _note(
     )  # fmt: skip
 
 
-def _label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]]) -> None:
+def _label_points(
+    axes: Axes,
+    points: Sequence[tuple[float, float, str, bool]],
+    exact: tuple[float, float],
+) -> None:
     """Name the points, each on the first of some sides on which it covers no other name."""
     per_point = _DPI / 72
-    taken: list[tuple[float, float, float, float]] = []
+    edge = axes.transAxes.transform((0, 0))[0] / per_point
+    # What the note on exact inference covers.
+    exact_x, exact_y = axes.transData.transform(exact) / per_point
+    taken = [(exact_x, exact_y + 14, exact_x + 95, exact_y + 40)]
     for x, y, name, chosen in points:
         size = 12.0 if chosen else 10.5
         at_x, at_y = axes.transData.transform((x, y)) / per_point
@@ -200,7 +207,7 @@ def _label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]]) 
         for right, dy in _SIDES:
             left = at_x + 11 if right else at_x - 11 - width
             box = (left, at_y + dy, left + width, at_y + dy + 1.2 * size)
-            if not any(_overlap(box, other) for other in taken):
+            if left > edge and not any(_overlap(box, other) for other in taken):
                 break
         taken.append(box)
         axes.annotate(

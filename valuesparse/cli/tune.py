@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from valuesparse.cli._choice import (
     microseconds,
     on_front,
 )
-from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, median_seconds
+from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, sample_seconds
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._sequences import (
     FORMATS,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 # Below this share of known attributes the model was hardly trained on such data.
 _FEW_KNOWN = 0.2
+# Quartiles of the times this far apart mean that the machine was busy.
+_UNSTEADY = 1.5
 
 
 def _parent_exists(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
@@ -178,14 +181,21 @@ def _run(
     with console.status("Measuring") as status, one_line_errors(data):
         turns = iter(range(1, ROUNDS + 2))
         ladder = Ladder(scored.chain, list(dict.fromkeys(zetas)), threads)
-        seconds = median_seconds(
+        samples = sample_seconds(
             ladder.functions,
             on_round=lambda: status.update(f"Measuring: round {next(turns)} of {ROUNDS + 1} done"),
         )
-    rows = ladder.rows(seconds, scored.gold)
+    rows = ladder.rows(
+        {name: statistics.median(times) for name, times in samples.items()}, scored.gold
+    )
     chosen = choose(rows, budget)
     _describe(console, data, scored)
     console.print(_table(rows, budget, chosen))
+    if max(map(_spread, samples.values())) > _UNSTEADY:
+        console.print(
+            "\n[yellow]Times vary much from run to run: something else uses this machine. Do not "
+            "trust the speed-ups; run it again when it is quiet.[/yellow]"
+        )
     chain = scored.chain
     cores = {None: "every core", 1: "1 thread"}.get(threads, f"{threads} threads")
     written = write_tradeoff(
@@ -203,6 +213,12 @@ def _run(
         raise click.ClickException(_refusal(rows, budget))
     console.print(_recommendation(rows, chosen, budget))
     console.print(f"[dim]Done in {time.perf_counter() - begin:.0f} s.[/dim]")
+
+
+def _spread(times: Sequence[float]) -> float:
+    """Return the third quartile over the first."""
+    low, _, high = statistics.quantiles(times, n=4)
+    return high / low
 
 
 def _load(
