@@ -192,7 +192,7 @@ extensions = [
             "ext/crf/scorer.cpp",
         ],
         define_macros=numpy_api,
-        **shared,
+        **depending_on("crf", "chain"),
     ),
     Extension(
         "valuesparse._graph",
@@ -216,7 +216,7 @@ extensions = [
             "ext/training/names.cpp",
         ],
         define_macros=numpy_api,
-        **shared,
+        **depending_on("training", "chain"),
     ),
     Extension(
         "valuesparse._tree",

@@ -32,6 +32,7 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
         void* pairwise
         int64_t pairwise_first, pairwise_last
         double* expectations
+        const double* weights
         double* log_forward
         double* log_outgoing
     cdef cppclass Report:
@@ -107,7 +108,8 @@ cdef tuple outcome(Report r, Call call):
 
 
 def infer(Batch batch, int threads, double zeta, int64_t revisit, marginals, log_z, islands,
-          pairwise, int64_t first, int64_t last, expectations, deadline, progress, late):
+          pairwise, int64_t first, int64_t last, expectations, deadline, progress, late,
+          weights=None):
     """Return (infeasible, counts): infeasible is None or (sequence, position)."""
     cdef Request q
     cdef Report r
@@ -123,6 +125,7 @@ def infer(Batch batch, int threads, double zeta, int64_t revisit, marginals, log
     q.pairwise_first = first
     q.pairwise_last = last
     q.expectations = <double*>data(expectations)
+    q.weights = <const double*>data(weights)
     with nogil:
         r = c_infer(q, call.control)
     bad = outcome(r, call)

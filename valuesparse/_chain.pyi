@@ -34,6 +34,7 @@ def infer(
     deadline: float | None,
     progress: Callable[[int, int], object] | None,
     late: BaseException | None,
+    weights: Array | None = None,
 ) -> tuple[tuple[int, int] | None, tuple[int, ...]]: ...
 def log_messages(
     batch: Batch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,13 +42,19 @@ def as_reals(name: str, value: npt.ArrayLike) -> Array:
         return array.astype(np.float64)
 
 
-def require_potentials(name: str, array: Array) -> None:
-    """Raise ValueError for NaN, +inf and what is too large (−inf is a value: it forbids)."""
+def require_potentials(
+    name: str, array: Array, place_of: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None
+) -> None:
+    """Raise ValueError for NaN, +inf and what is too large (−inf is a value: it forbids).
+
+    `place_of` turns an index of `array` into one that the caller knows.
+    """
     bad = _chain.find_bad(array)
     if bad >= 0:
         index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
         value = float(array[index])
-        place = f"{name}[{', '.join(map(str, index))}]"
+        shown = index if place_of is None else place_of(index)
+        place = f"{name}[{', '.join(map(str, shown))}]"
         if math.isfinite(value):
             largest = _chain.LARGEST[array.dtype.name]
             raise ValueError(

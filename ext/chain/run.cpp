@@ -161,6 +161,7 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     p.pairwise_first = r.pairwise_first;
     p.pairwise_last = r.pairwise_last;
     p.expectations = nullptr;
+    p.weights = r.weights;
     p.log_forward = r.log_forward;
     p.log_outgoing = r.log_outgoing;
     p.log_z = r.log_z;
@@ -206,7 +207,7 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
         for (size_t i = 0; i < kk; ++i) {
             double sum = 0.0;
             for (size_t t = 0; t < plan.kind.size(); ++t) sum += sums[t * kk + i];
-            if (bare && sum > 0.0) sum *= std::exp(transition_score(c, i) - packing.shift);
+            if (bare && sum != 0.0) sum *= std::exp(transition_score(c, i) - packing.shift);
             r.expectations[i] += sum;
         }
     }

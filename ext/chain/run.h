@@ -28,6 +28,7 @@ struct Request {
     int64_t pairwise_first = 0, pairwise_last = 0;
     double* expectations = nullptr;   // (K, K)
     int64_t expectation_chunks = 64;  // at most so many partial sums of them
+    const double* weights = nullptr;  // (B,) of each sequence in expectations; null: 1
     // xi_i(l, k) is proportional to exp(log_forward[i, l] + t(l, k) + log_outgoing[i, k]) on the
     // edge from i to i + 1; (N, K) each, rows of last positions unset.
     double *log_forward = nullptr, *log_outgoing = nullptr;

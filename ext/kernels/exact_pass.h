@@ -82,10 +82,10 @@ static void add_outer(const T* a, int64_t a_stride, const T* g, int64_t g_stride
 
 // xi(l, k) = alpha_i(l) E(l, k) g_{i+1}(k) / mass_i of every edge of a lane: written, or summed.
 // For shared linear transitions the sum leaves E out (the caller multiplies once):
-// sums += alpha^T (g / mass), a few edges at a time. False: cancelled.
+// sums += alpha^T (weight g / mass), a few edges at a time. False: cancelled.
 template <class D>
 bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
-                typename D::T* outgoing, const double* mass, double* sums) {
+                typename D::T* outgoing, const double* mass, double* sums, double weight) {
     constexpr int kSteps = 32;  // an edge written takes as long as so many messages
     using T = typename D::T;
     using In = typename D::In;
@@ -108,7 +108,7 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
             if (!ticker.go_on(kBlock)) return false;
             for (int r = 0; r < m; ++r) {
                 T* g = outgoing + (i0 + r) * d.Kp;
-                row_scale_out(g, K, static_cast<T>(1.0 / mass[i0 + r]), g);
+                row_scale_out(g, K, static_cast<T>(weight / mass[i0 + r]), g);
             }
             add_outer(s.alpha + i0 * s.stride, s.stride, outgoing + i0 * d.Kp, d.Kp, m, K, sums);
         }
@@ -128,7 +128,7 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
                             for (int k = 0; out && k < K; ++k)
                                 out[at + k] = static_cast<In>(row[k]);
                             for (int k = 0; sums && k < K; ++k) {
-                                sums[at + k] += static_cast<double>(row[k]);
+                                sums[at + k] += weight * static_cast<double>(row[k]);
                             }
                         });
     }
@@ -199,7 +199,9 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
             for (int r = 0; r < m && ok; ++r) {
                 vouch(lanes[r]);
                 if (lanes[r].status != vs::kOk) continue;
-                ok = emit_edges(pass, d, ticker, lanes[r], sink.outgoing[r], sink.mass[r], sums);
+                const double weight = pass->weights ? pass->weights[pass->order[first + r]] : 1.0;
+                ok = emit_edges(pass, d, ticker, lanes[r], sink.outgoing[r], sink.mass[r], sums,
+                                weight);
             }
         } else {
             NoSink sink;

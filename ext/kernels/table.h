@@ -22,6 +22,7 @@ struct ExactPass {
     void* pairwise;                                 // (edges, K, K) or null
     int64_t pairwise_first = 0, pairwise_last = 0;  // edges wanted
     double* expectations;                           // (chunks, K, K), one per task, or null
+    const double* weights;                          // (B,) of sequences in expectations, or null
     double *log_forward, *log_outgoing;             // see Request, or null
     double* log_z;                                  // (B,)
     int32_t* status;                                // (B,)

@@ -1,10 +1,11 @@
-"""The command line: ``valuesparse solve``, ``info`` and ``demo``.
+"""The command line: ``valuesparse solve``, ``info``, ``tune`` and ``demo``.
 
 Where things are:
 
 - ``_group``: the click group; a new command is registered there.
 - ``solve``, ``info``: questions to model files; ``_models``: what they share;
   ``_engine``: every call into inference on graphs.
+- ``tune``: which ζ suits a model and data; ``_sequences`` reads them, ``_choice`` recommends.
 - ``demo``: ``valuesparse demo``, which calls the modules below in order.
 - ``_corpus``: the Hong Kong Cantonese Corpus and its split; ``_features``: attributes of words.
 - ``_training``: a CRF trained by python-crfsuite; ``_measure``: speed, agreement and errors.

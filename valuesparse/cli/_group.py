@@ -7,6 +7,7 @@ import click
 from valuesparse.cli.demo import demo
 from valuesparse.cli.info import info
 from valuesparse.cli.solve import solve
+from valuesparse.cli.tune import tune
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -15,5 +16,5 @@ def valuesparse() -> None:
     """Marginals of discrete models: every core, and work only where it is still uncertain."""
 
 
-for command in (solve, info, demo):
+for command in (solve, info, tune, demo):
     valuesparse.add_command(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,8 @@ import valuesparse as vs
 ROUNDS = 7
 #: Sentences that python-crfsuite is timed on: it needs one Python call per position and label.
 RIVAL_SENTENCES = 200
+#: Thresholds that are tried unless others are asked for.
+ZETAS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -91,7 +94,23 @@ def median_seconds(
     rounds: int = ROUNDS,
     on_round: Callable[[], object] | None = None,
 ) -> dict[str, float]:
-    """Time functions in alternation: a warm-up of each, then the median of several rounds.
+    """Time functions in alternation and return medians; see `sample_seconds`.
+
+    Examples
+    --------
+    >>> sorted(median_seconds({"sum": lambda: sum(range(9)), "max": lambda: max(range(9))}))
+    ['max', 'sum']
+    """
+    samples = sample_seconds(functions, rounds, on_round)
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def sample_seconds(
+    functions: Mapping[str, Callable[[], object]],
+    rounds: int = ROUNDS,
+    on_round: Callable[[], object] | None = None,
+) -> dict[str, list[float]]:
+    """Time functions in alternation: a warm-up of each, then several rounds.
 
     Parameters
     ----------
@@ -104,13 +123,8 @@ def median_seconds(
 
     Returns
     -------
-    dict of str to float
-        Seconds per call.
-
-    Examples
-    --------
-    >>> sorted(median_seconds({"sum": lambda: sum(range(9)), "max": lambda: max(range(9))}))
-    ['max', 'sum']
+    dict of str to list of float
+        Seconds of each timed call.
     """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(rounds + 1):
@@ -121,7 +135,7 @@ def median_seconds(
                 seconds[name].append(time.perf_counter() - begin)
         if on_round is not None:
             on_round()
-    return {name: statistics.median(times) for name, times in seconds.items()}
+    return seconds
 
 
 def name_of(zeta: float) -> str:
@@ -180,6 +194,47 @@ def full_share(stats: Mapping[str, Any]) -> float:
     return float(stats["messages_full"] / messages) if messages else 1.0
 
 
+class Ladder:
+    """Exact inference and a ladder of ζ on the same chain: results, what to time, and rows.
+
+    Parameters
+    ----------
+    chain : Chain
+        Sequences, scored.
+    zetas : sequence of float
+        Thresholds of SMM11, in [0, 1].
+    threads : int or None
+        As for `valuesparse.infer`.
+    """
+
+    def __init__(self, chain: vs.Chain, zetas: Sequence[float], threads: int | None) -> None:
+        self.chain = chain
+        self.zetas = [None, *(float(zeta) for zeta in zetas)]
+        self.functions: dict[str, Callable[[], vs.Result]] = {
+            "exact": partial(vs.infer, chain, threads=threads)
+        }
+        for zeta in zetas:
+            self.functions[name_of(zeta)] = partial(vs.infer, chain, zeta=zeta, threads=threads)
+        self.results = {name: run() for name, run in self.functions.items()}
+
+    def rows(self, seconds: Mapping[str, float], gold: npt.NDArray[np.int64] | None) -> list[Row]:
+        """Return one row for exact and one per ζ; without `gold` the accuracy is NaN."""
+        exact = self.results["exact"].marginals
+        known = np.full(self.chain.n_positions, -1) if gold is None else gold
+        rows = [
+            Row(
+                name=name,
+                zeta=zeta,
+                speed=self.chain.n_positions / seconds[name],
+                islands=float((result.islands >= 0).mean()),
+                full=full_share(result.stats),
+                **compare(result.marginals, exact, known),
+            )
+            for (name, result), zeta in zip(self.results.items(), self.zetas, strict=True)
+        ]
+        return rows if gold is not None else [row._replace(accuracy=math.nan) for row in rows]
+
+
 def measure(
     model_path: Path,
     attributes: Sequence[Sequence[Sequence[str]]],
@@ -216,13 +271,9 @@ def measure(
     Measurements
         First row: exact. Then one per ζ, in the order given.
     """
-    results = {"exact": vs.infer(chain, threads=threads)}
-    functions: dict[str, Callable[[], object]] = {"exact": lambda: vs.infer(chain, threads=threads)}
-    for zeta in zetas:
-        run = partial(vs.infer, chain, zeta=zeta, threads=threads)
-        results[name_of(zeta)] = run()
-        functions[name_of(zeta)] = run
-    exact = results["exact"].marginals
+    ladder = Ladder(chain, zetas, threads)
+    functions: dict[str, Callable[[], object]] = dict(ladder.functions)
+    exact = ladder.results["exact"].marginals
 
     rival = _Rival(model_path, attributes, labels, chain.lengths)
     functions.update({"set": rival.set_only, "one": rival.set_and_one, "all": rival.set_and_all})
@@ -232,24 +283,13 @@ def measure(
     finally:
         rival.close()
 
-    rows = [
-        Row(
-            name=name,
-            zeta=None if name == "exact" else float(zeta),
-            speed=chain.n_positions / seconds[name],
-            islands=float((result.islands >= 0).mean()),
-            full=full_share(result.stats),
-            **compare(result.marginals, exact, gold),
-        )
-        for (name, result), zeta in zip(results.items(), [1.0, *zetas], strict=True)
-    ]
     tokens = len(rival.positions)
     # A timer's noise must not turn a tiny sample's difference into zero or less.
     per_core = max(seconds["one"] - seconds["set"], 1e-9)
     per_all = max(seconds["all"] - seconds["set"], per_core)
     return Measurements(
-        rows,
-        list(results.values()),
+        ladder.rows(seconds, gold),
+        list(ladder.results.values()),
         Rival(tokens / per_all, tokens / per_core, difference, rival.n_sentences),
     )
 

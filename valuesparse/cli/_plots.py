@@ -1,4 +1,4 @@
-"""The trade-off plot of the demo."""
+"""The trade-off plot of the demo and of tune."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from valuesparse.cli._measure import Measurements, Row
-from valuesparse.cli._report import ENOUGH, recommended
+from valuesparse.cli._measure import Rival, Row
+from valuesparse.cli._report import ENOUGH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,20 +17,34 @@ if TYPE_CHECKING:
 _INK = "#1f2933"
 _MUTED = "#6b7785"
 _RIVAL = "#c2410c"
-_EXACT = "#111827"
+_DPI = 150
+# Of a point, where its name may stand: whether to the right, and how far up in points.
+_SIDES = ((False, 3), (True, -14), (False, -16), (True, 6), (False, 20), (True, -30))
 
 
-def write_tradeoff(measurements: Measurements, path: Path, title: str, subtitle: str) -> Path:
+def write_tradeoff(
+    rows: Sequence[Row],
+    path: Path,
+    title: str,
+    subtitle: str,
+    *,
+    best: int,
+    rival: Rival | None = None,
+) -> Path:
     """Draw agreement against speed, and error and work against ζ, into a PNG.
 
     Parameters
     ----------
-    measurements : Measurements
-        What the demo measured.
+    rows : sequence of Row
+        What was measured, exact first.
     path : Path
         Where to; it is written under a temporary name and then renamed.
     title, subtitle : str
         Shown above the panels.
+    best : int
+        The row to point out.
+    rival : Rival, optional
+        python-crfsuite on the same sentences.
 
     Returns
     -------
@@ -41,7 +55,7 @@ def write_tradeoff(measurements: Measurements, path: Path, title: str, subtitle:
     from matplotlib.figure import Figure
 
     # No pyplot: it would keep global state and choose a backend for the whole process.
-    figure = Figure(figsize=(12, 6.2), dpi=150, facecolor="white")
+    figure = Figure(figsize=(12, 6.2), dpi=_DPI, facecolor="white")
     FigureCanvasAgg(figure)
     figure.text(0.045, 0.945, title, fontsize=17, fontweight="bold", color=_INK)
     figure.text(0.045, 0.902, subtitle, fontsize=11, color=_MUTED)
@@ -60,9 +74,9 @@ def write_tradeoff(measurements: Measurements, path: Path, title: str, subtitle:
         axes.tick_params(colors=_INK, labelsize=10)
         axes.grid(True, color="#e5e9ee", linewidth=0.8)
         axes.set_axisbelow(True)
-    _draw_speed(speed, measurements)
-    _draw_error(error, measurements.rows)
-    _draw_work(work, measurements.rows)
+    _draw_speed(speed, rows, rows[best], rival)
+    _draw_error(error, rows)
+    _draw_work(work, rows)
 
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -73,9 +87,8 @@ def write_tradeoff(measurements: Measurements, path: Path, title: str, subtitle:
     return path.resolve()
 
 
-def _draw_speed(axes: Axes, measurements: Measurements) -> None:
+def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None) -> None:
     """Share of tags changed, on a logarithmic scale, against speed-up over our exact."""
-    rows, rival = measurements.rows, measurements.rival
     exact, sparse = rows[0], [row for row in rows if row.zeta is not None]
     sparse.sort(key=lambda row: -float(row.zeta or 0))
     wrong = [1 - row.agreement for row in sparse if row.agreement < 1]
@@ -91,20 +104,19 @@ def _draw_speed(axes: Axes, measurements: Measurements) -> None:
     axes.axhspan(shelf / 10, 1 - ENOUGH, color="#16a34a", alpha=0.06, zorder=0)
     path = [point(row) for row in [exact, *sparse]]
     axes.plot(*zip(*path, strict=True), color="#94a3b8", linewidth=1.6, zorder=2)
-    best = rows[recommended(rows)]
     for row, colour in zip(sparse, _colours(len(sparse)), strict=True):
         chosen = row is best
         axes.scatter(
             *point(row), s=210 if chosen else 110, color=colour, zorder=4,
             edgecolor=_INK if chosen else "white", linewidth=2 if chosen else 1,
         )  # fmt: skip
-    _label_points(axes, [(*point(row), row.name, row is best) for row in sparse])
     axes.scatter(1, shelf, marker="*", s=340, color=_INK, zorder=5)
     _note(axes, "our exact\n" + _thousands(exact.speed), (1, shelf), (0, 14), _INK)
-    slow, core = rival.speed / exact.speed, rival.core_speed / exact.speed
-    axes.scatter([slow, core], [shelf] * 2, marker="s", s=80, color=_RIVAL, zorder=5)
-    _note(axes, "its C core\n" + _thousands(rival.core_speed), (core, shelf), (10, 14), _RIVAL)
-    _note(axes, "python-crfsuite\n" + _thousands(rival.speed), (slow, shelf), (0, 58), _RIVAL)
+    if rival is not None:
+        slow, core = rival.speed / exact.speed, rival.core_speed / exact.speed
+        axes.scatter([slow, core], [shelf] * 2, marker="s", s=80, color=_RIVAL, zorder=5)
+        _note(axes, "its C core\n" + _thousands(rival.core_speed), (core, shelf), (10, 14), _RIVAL)
+        _note(axes, "python-crfsuite\n" + _thousands(rival.speed), (slow, shelf), (0, 58), _RIVAL)
 
     axes.set_yscale("log")
     axes.set_ylim(10.0 ** (low - 0.75), 10.0**high)
@@ -112,6 +124,8 @@ def _draw_speed(axes: Axes, measurements: Measurements) -> None:
     axes.set_yticks([shelf, *ticks], ["none", *[f"{100 * share:g} %" for share in ticks]])
     axes.set_yticks([], minor=True)
     axes.set_xlim(-0.06, max(x for x, _ in path) * 1.12)
+    # Where limits are known: what overlaps depends on them.
+    _label_points(axes, [(*point(row), row.name, row is best) for row in sparse], (1, shelf))
     axes.set_xlabel("speed-up over our exact (×)", fontsize=11, color=_INK)
     axes.set_title("Tags that differ from exact inference's", fontsize=12, loc="left", color=_INK)
 
@@ -175,13 +189,37 @@ def _note(
     )  # fmt: skip
 
 
-def _label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]]) -> None:
+def _label_points(
+    axes: Axes,
+    points: Sequence[tuple[float, float, str, bool]],
+    exact: tuple[float, float],
+) -> None:
+    """Name the points, each on the first of some sides on which it covers no other name."""
+    per_point = _DPI / 72
+    edge = axes.transAxes.transform((0, 0))[0] / per_point
+    # What the note on exact inference covers.
+    exact_x, exact_y = axes.transData.transform(exact) / per_point
+    taken = [(exact_x, exact_y + 14, exact_x + 95, exact_y + 40)]
     for x, y, name, chosen in points:
+        size = 12.0 if chosen else 10.5
+        at_x, at_y = axes.transData.transform((x, y)) / per_point
+        width = 0.62 * size * len(name)
+        for right, dy in _SIDES:
+            left = at_x + 11 if right else at_x - 11 - width
+            box = (left, at_y + dy, left + width, at_y + dy + 1.2 * size)
+            if left > edge and not any(_overlap(box, other) for other in taken):
+                break
+        taken.append(box)
         axes.annotate(
-            name, (x, y), xytext=(-11, 3), textcoords="offset points", ha="right", va="bottom",
-            fontsize=12 if chosen else 10.5, fontweight="bold" if chosen else "normal",
-            color=_INK, zorder=6,
+            name, (x, y), xytext=(11 if right else -11, dy), textcoords="offset points",
+            ha="left" if right else "right", va="bottom",
+            fontsize=size, fontweight="bold" if chosen else "normal", color=_INK, zorder=6,
         )  # fmt: skip
+
+
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+    """Return whether two boxes (left, bottom, right, top) have anything in common."""
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def _thousands(speed: float) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from valuesparse._extras import MissingExtraError, require
+from valuesparse.cli._measure import ZETAS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from valuesparse.cli._corpus import Sentence, Size
     from valuesparse.cli._measure import Measurements
     from valuesparse.cli._report import TaggedSentence
-
-ZETAS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
 class _Tagging(NamedTuple):
@@ -152,12 +151,14 @@ def _run(
         chosen = _report.pick_sentences(tagging.sentences, show)
         console.print(_report.sentences_block(chosen, tagging.labels, tagging.zeta))
     written = write_tradeoff(
-        measurements,
+        measurements.rows,
         output,
         title="Marginals of a Cantonese part-of-speech CRF, exact and with islands",
         subtitle=f"{len(tagging.labels)} tags, {tagging.n_tokens:,} held-out words of the Hong "
         f"Kong Cantonese Corpus, {threads} thread{'s' if threads > 1 else ''}; "
         "log-potentials in, marginals out",
+        best=_report.recommended(measurements.rows),
+        rival=measurements.rival,
     )
     console.print("Plot written to", style="bold", end=" ")
     # One piece, however long: a wrapped path cannot be copied.

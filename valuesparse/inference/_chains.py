@@ -17,6 +17,8 @@ from valuesparse.models import Chain
 from valuesparse.results import ChainResult
 from valuesparse.threads import resolve
 
+Array = npt.NDArray[Any]
+
 METHODS = ("auto", "exact", "islands")
 
 
@@ -140,6 +142,32 @@ def edge_marginals(
     answer = pairwise if sums is None else sums
     assert answer is not None
     return answer
+
+
+def gradient(
+    model: Chain,
+    workers: int,
+    *,
+    marginals: bool = True,
+    sums: bool = True,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> tuple[Array | None, npt.NDArray[np.float64], npt.NDArray[np.float64] | None]:
+    """Return marginals (N, K), ``log_z`` (B,) and summed edge marginals (K, K), from one call.
+
+    They are the gradient of ``log_z``; what is not asked for is None. `weights` (B,) weigh the
+    sequences in the sum of edge marginals, and nothing else.
+    """
+    k = model.n_labels
+    nodes = np.empty((model.n_positions, k), dtype=model.dtype) if marginals else None
+    edges = np.zeros((k, k)) if sums else None
+    log_z = np.empty(model.n_sequences)
+    infeasible, _ = _chain.infer(
+        model._batch, workers, 1.0, 0, nodes, log_z, None,
+        None, 0, 0, edges, None, None, None, weights,
+    )  # fmt: skip
+    if infeasible is not None:
+        raise InfeasibleError(*infeasible)
+    return nodes, log_z, edges
 
 
 def iter_edge_marginals(

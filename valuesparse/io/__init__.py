@@ -17,6 +17,7 @@ what is wrong with a file is said in a :class:`ModelFormatError`, with the byte 
 ``_text``                        one tokenizer for all formats of words and numbers
 ``_tables``                      numbers to log-tables and back
 ``_crfsuite_format``             the bytes: header, chunks, name tables, references, features
+``_corpora``                     CRFsuite's attribute files and CoNLL-U -> labelled sequences
 ================================ ==========================================================
 """
 

@@ -162,7 +162,13 @@ class Chain:
 
     @classmethod
     def _trusted(
-        cls, unary: Array, transition: Array, lengths: Array, allowed: Array | None
+        cls,
+        unary: Array,
+        transition: Array,
+        lengths: Array,
+        allowed: Array | None,
+        start: Array | None = None,
+        end: Array | None = None,
     ) -> Chain:
         """Return the chain of arrays that have been checked, with one sequence or more."""
         self = object.__new__(cls)
@@ -174,8 +180,8 @@ class Chain:
             unary=_frozen(np.ascontiguousarray(unary)),
             transition=_frozen(np.ascontiguousarray(transition)),
             lengths=_frozen(lengths),
-            start=None,
-            end=None,
+            start=None if start is None else _frozen(np.ascontiguousarray(start)),
+            end=None if end is None else _frozen(np.ascontiguousarray(end)),
             allowed=None if allowed is None else _frozen(np.ascontiguousarray(allowed)),
             _offset=offset,
             _edge=edge,

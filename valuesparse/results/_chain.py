@@ -155,7 +155,7 @@ class ChainResult(Result):
             k = self._model.n_labels
             return np.empty((0, k, k), dtype=self._model.dtype)
         low, high = min(wanted), max(wanted) + 1
-        piece, first = _edges_of(self._conditioned(), low, high)
+        piece, first = edges_of(self._conditioned(), low, high)
         block = edge_marginals(piece, threads, (low - first, high - first))
         return block if wanted.step == 1 else np.ascontiguousarray(block[_within(wanted, low)])
 
@@ -289,7 +289,7 @@ def _within(wanted: range, low: int) -> slice:
     return slice(wanted[0] - low, stop if stop >= 0 else None, wanted.step)
 
 
-def _edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
+def edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
     """Return the sequences that hold edges [low, high), and the number of their first edge."""
     first = int(np.searchsorted(model._edge, low, side="right")) - 1
     last = int(np.searchsorted(model._edge, high, side="left"))

@@ -1,0 +1,292 @@
+"""`valuesparse tune` on small models, as a user would call it."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click", reason="the command line needs the cli extra")
+pytest.importorskip("rich", reason="the command line needs the cli extra")
+pytest.importorskip("matplotlib", reason="the command line needs the cli extra")
+
+from click.testing import CliRunner, Result
+
+import valuesparse as vs
+from valuesparse import _extras
+from valuesparse.cli._choice import Budget, choose, microseconds, on_front
+from valuesparse.cli._group import valuesparse
+from valuesparse.cli._measure import Ladder, Row
+from valuesparse.cli._sequences import format_of, sample
+
+LENGTHS = [12, 1, 30, 7, 22]
+WORDS = ["the", "dog", "saw", "a", "cat", "in", "Rome"]
+TAGS = ["DET", "NOUN", "VERB", "DET", "NOUN", "ADP", "PROPN"]
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(valuesparse, ["tune", *(str(a) for a in arguments)])
+
+
+@pytest.fixture
+def arrays(tmp_path: Path, rng: np.random.Generator) -> tuple[Path, Path]:
+    """Return a model and data of 72 tokens as .npz files."""
+    k, n = 6, sum(LENGTHS)
+    unary = rng.normal(size=(n, k))
+    unary[np.arange(n), rng.integers(0, k, n)] += 6.0 * (rng.random(n) < 0.8)
+    model, data = tmp_path / "model.npz", tmp_path / "data.npz"
+    np.savez(model, transition=rng.normal(size=(k, k)), start=rng.normal(size=k))
+    np.savez(data, unary=unary, lengths=LENGTHS, gold=unary.argmax(axis=1))
+    return model, data
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """Return a CRFsuite model, and its data as attributes and as CoNLL-U."""
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="has no wheel for this Python")
+    from valuesparse.cli._features import cantonese_attributes
+
+    folder = tmp_path_factory.mktemp("tune")
+    model, attributes, conllu = (folder / n for n in ("m.crfsuite", "d.txt", "d.conllu"))
+    trainer = pycrfsuite.Trainer(verbose=False)
+    items = cantonese_attributes(WORDS)
+    trainer.append(items, TAGS)
+    trainer.train(str(model))
+    rows = [
+        "\t".join([tag, *(name.replace("\\", "\\\\").replace(":", "\\:") for name in item)])
+        for tag, item in zip(TAGS, items, strict=True)
+    ]
+    attributes.write_text(("\n".join(rows) + "\n\n") * 5, encoding="utf-8")
+    nodes = [
+        f"{i}\t{word}\t_\t{tag}\tX{tag}\t_\t0\t_\t_\t_"
+        for i, (word, tag) in enumerate(zip(WORDS, TAGS, strict=True), 1)
+    ]
+    conllu.write_text(("\n".join(nodes) + "\n\n") * 5, encoding="utf-8")
+    return model, attributes, conllu
+
+
+def rows_of(output: str) -> dict[str, list[str]]:
+    """Return the cells of the table by the name of their setting."""
+    found = {}
+    for line in output.splitlines():
+        match = re.match(r" (exact|ζ = [\d.]+)( ◀)?((?: +[\d.e-]+)+) *$", line)
+        if match:
+            found[match[1]] = match[3].split()
+    return found
+
+
+def test_scores_of_any_model(arrays: tuple[Path, Path], tmp_path: Path) -> None:
+    plot = tmp_path / "plot.png"
+    result = run(*arrays, "--zeta", "0.9", "--zeta", "0", "--zeta", "0.9", "-t", "1", "-o", plot)
+    assert result.exit_code == 0, result.output
+    assert "5 sequences, 72 tokens, 6 labels, float64" in result.output
+    rows = rows_of(result.output)
+    assert list(rows) == ["exact", "ζ = 0.9", "ζ = 0"]
+    assert rows["exact"][1:3] + rows["exact"][4:6] == ["1.00", "100.00", "0", "0"]
+    with np.load(arrays[0]) as model, np.load(arrays[1]) as data:
+        chain = vs.Chain(data["unary"], model["transition"], LENGTHS, start=model["start"])
+        gold = data["gold"]
+    exact = vs.infer(chain).marginals
+    for zeta in (0.9, 0.0):
+        r = vs.infer(chain, zeta=zeta)
+        errors = np.abs(r.marginals - exact).max(axis=1)
+        cells = rows[f"ζ = {zeta:g}"]
+        best = r.marginals.argmax(axis=1)
+        assert float(cells[2]) == pytest.approx(
+            100 * (best == exact.argmax(axis=1)).mean(), abs=0.01
+        )
+        assert float(cells[3]) == pytest.approx(100 * (best == gold).mean(), abs=0.01)
+        assert float(cells[4]) == pytest.approx(errors.mean(), rel=0.06)
+        assert float(cells[5]) == pytest.approx(errors.max(), rel=0.06)
+        assert float(cells[6]) == pytest.approx(100 * (r.islands >= 0).mean(), abs=0.06)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert str(plot) in result.output
+    assert {p.name for p in tmp_path.iterdir()} == {"model.npz", "data.npz", "plot.png"}
+    assert max(map(len, result.output.splitlines())) <= max(80, len(str(plot)) + 16)
+
+
+@pytest.mark.parametrize("kind", ["attributes", "conllu"])
+def test_text(text: tuple[Path, Path, Path], tmp_path: Path, kind: str) -> None:
+    model, *data = text
+    result = run(model, data[kind == "conllu"], "-z", "0.9", "-o", tmp_path / "plot.png")
+    assert result.exit_code == 0, result.output
+    assert "5 sequences, 35 tokens, 5 labels" in result.output
+    assert rows_of(result.output)["exact"][2:4] == ["100.00", "100.00"]
+    assert "knows only" not in result.output
+
+
+def test_columns_features_and_samples(
+    text: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _, conllu = text
+    (tmp_path / "mine_for_tune.py").write_text(
+        "def few(words):\n    return [[f'w={w}', 'a', 'b', 'c', 'd', 'e'] for w in words]\n"
+        "number = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    result = run(
+        model, conllu, "--features", "mine_for_tune:few", "--tags", "upos", "-z", "0.5",
+        "--tokens", "14",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "2 of 5 sequences, 14 tokens" in result.output
+    assert "knows only 17% of the attributes" in " ".join(result.output.split())
+    assert Path("valuesparse-tune.png").exists()
+    # The model knows none of these tags: nothing to be right about.
+    result = run(model, conllu, "--tags", "xpos", "-z", "0.5")
+    assert "gold" not in result.output
+    for name, words in (
+        ("mine_for_tune", "does not name a function"),
+        ("mine_for_tune:none", "cannot be imported"),
+        ("no_such_module_here:f", "cannot be imported"),
+        ("mine_for_tune:number", "is a int, not a function"),
+    ):
+        result = run(model, conllu, "--features", name)
+        assert result.exit_code == 1
+        assert words in result.stderr
+        assert name in result.stderr
+
+
+def test_budgets(arrays: tuple[Path, Path], tmp_path: Path) -> None:
+    options = [*arrays, "-z", "0", "-o", tmp_path / "plot.png"]
+    result = run(*options, "--error-budget", "0")
+    assert "Recommended: zeta=1 (the fastest within the error budget)" in result.output
+    result = run(*options, "--error-budget", "1", "--error", "max", "--time-budget", "1e6")
+    assert "the fastest within both budgets" in result.output
+    result = run(*options, "--time-budget", "1e6")
+    assert "Recommended: zeta=1 (the smallest error within the time budget)" in result.output
+    result = run(*options, "--time-budget", "1e-6", "--error-budget", "0")
+    assert result.exit_code == 1
+    assert "no setting keeps within the budget: the fastest, " in result.stderr
+    assert "the fastest of error 0 or less, exact, takes" in result.stderr
+    assert rows_of(result.output)  # what was measured is shown all the same
+
+
+@pytest.mark.parametrize(("steady", "said"), [(True, False), (False, True)])
+def test_a_busy_machine_is_noticed(
+    arrays: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    steady: bool,
+    said: bool,
+) -> None:
+    def samples(functions: dict[str, object], **_: object) -> dict[str, list[float]]:
+        return {name: [1.0, 1.0, 1.0] + [1.1 if steady else 3.0] * 4 for name in functions}
+
+    monkeypatch.setattr("valuesparse.cli.tune.sample_seconds", samples)
+    result = run(*arrays, "-z", "0.5", "-o", tmp_path / "plot.png")
+    assert result.exit_code == 0, result.output
+    assert ("Times vary much" in result.output) == said
+
+
+def row(zeta: float | None, speed: float, error: float) -> Row:
+    return Row(str(zeta), zeta, 1e6 * speed, 1 - error / 10, math.nan, error, 5 * error, 0.0, 1.0)
+
+
+def test_what_is_chosen() -> None:
+    rows = [row(None, 1.0, 0.0), row(0.9, 2.0, 0.01), row(0.8, 1.5, 0.02), row(0.5, 4.0, 0.2)]
+    assert [microseconds(r) for r in rows] == pytest.approx([1, 0.5, 2 / 3, 0.25])
+    assert on_front(rows, "mean") == [True, True, False, True]
+    assert choose(rows, Budget()) == 1
+    assert choose(rows, Budget(error=0.2)) == 3
+    assert choose(rows, Budget(error=0.2, measure="max")) == 1
+    assert choose(rows, Budget(error=0.0011, measure="tags")) == 1
+    assert choose(rows, Budget(microseconds=0.5)) == 1
+    assert choose(rows, Budget(microseconds=0.4)) == 3
+    assert choose(rows, Budget(microseconds=0.4, error=0.01)) is None
+    assert choose(rows, Budget(microseconds=0.1)) is None
+
+
+def test_samples_are_whole_sequences() -> None:
+    assert sample([3] * 100, 30) == [10 * i for i in range(10)]
+    assert sample([3, 4], 7) == [0, 1]
+    assert sample([100, 100], 5) == [0]
+    assert sample([], 5) == []
+
+
+def test_formats_by_name() -> None:
+    names = {"a.npz": "npz", "a.conllu": "conllu", "a.CONLLU.GZ": "conllu", "a": "attributes"}
+    assert {name: format_of(Path(name)) for name in names} == names
+
+
+def test_a_ladder_times_what_it_reports(rng: np.random.Generator) -> None:
+    chain = vs.Chain(rng.normal(size=(9, 3)), np.zeros((3, 3)))
+    ladder = Ladder(chain, [0.5], 1)
+    assert list(ladder.functions) == ["exact", "ζ = 0.5"]
+    for name, function in ladder.functions.items():
+        np.testing.assert_array_equal(function().marginals, ladder.results[name].marginals)
+    exact, half = ladder.rows({"exact": 9e-6, "ζ = 0.5": 3e-6}, None)
+    assert (exact.zeta, half.zeta) == (None, 0.5)
+    assert half.speed == pytest.approx(3 * exact.speed)
+    assert microseconds(exact) == pytest.approx(1)
+    assert math.isnan(exact.accuracy)
+
+
+def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:
+    model, data = arrays
+    text = tmp_path / "d.txt"
+    text.write_text("N\ta:b\n")
+    wrong = tmp_path / "wrong.npz"
+    np.savez(wrong, scores=[1.0])
+    damaged = tmp_path / "damaged.npz"
+    damaged.write_bytes(data.read_bytes()[:100])
+    single = tmp_path / "single.npz"
+    with single.open("wb") as file:
+        np.save(file, np.zeros(3))
+    short = tmp_path / "short.npz"
+    np.savez(short, unary=np.zeros((2, 6)), gold=[0.5, 1.0])
+    empty = tmp_path / "empty.npz"
+    np.savez(empty, unary=np.zeros((0, 6)), lengths=np.zeros(0, dtype=int))
+    for arguments, words in (
+        ((model, wrong), "no array 'unary', only scores"),
+        ((wrong, data), "no array 'transition'"),
+        ((model, damaged), "damaged.npz cannot be used as .npz"),
+        ((model, single), "one array, not several"),
+        ((model, short), "gold must be integers of shape (2,)"),
+        ((model, empty), "there is no sequence in it"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1, result.output
+        assert words in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+    for arguments, words in (
+        ((model, text), "go together"),
+        ((text, data), "go together"),
+        ((model, data, "--tags", "upos"), "are for CoNLL-U"),
+        ((model, data, "--zeta", "2"), "zeta"),
+        ((model, data, "--time-budget", "0"), "time-budget"),
+        ((model, data, "-o", "no/such/folder/x.png"), "folder"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2, result.output
+        assert words in result.stderr
+
+
+def test_text_that_does_not_fit_the_model(text: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    model, _, conllu = text
+    data = tmp_path / "d.txt"
+    for content, words in (
+        ("N\ta:b\n", "line 1, attribute 'a'"),
+        ("N\tother\n", "knows none of its attributes"),
+        ("\n", "there is no sequence in it"),
+    ):
+        data.write_text(content)
+        result = run(model, data)
+        assert result.exit_code == 1
+        assert f"{data}: " in result.stderr
+        assert words in result.stderr
+    result = run(conllu, data)
+    assert result.exit_code == 1
+    assert f"{conllu}: " in result.stderr
+
+
+def test_missing_extra_names_the_command(
+    arrays: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_extras, "find_spec", lambda name: None)
+    result = run(*arrays)
+    assert result.exit_code == 1
+    assert 'pip install "valuesparse[cli]"' in result.stderr

@@ -1,0 +1,322 @@
+"""``valuesparse tune``: which ζ suits a model and data of one's own."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from valuesparse._extras import MissingExtraError, require
+from valuesparse.cli._choice import (
+    MEASURES,
+    Budget,
+    choose,
+    error_of,
+    microseconds,
+    on_front,
+)
+from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, sample_seconds
+from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._sequences import (
+    FORMATS,
+    Scored,
+    find_function,
+    format_of,
+    load_arrays,
+    load_text,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+# Below this share of known attributes the model was hardly trained on such data.
+_FEW_KNOWN = 0.2
+# Quartiles of the times this far apart mean that the machine was busy.
+_UNSTEADY = 1.5
+
+
+def _parent_exists(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
+    if not value.absolute().parent.is_dir():
+        raise click.BadParameter(f"the folder {value.absolute().parent} does not exist")
+    return value
+
+
+_EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("model", type=_EXISTING)
+@click.argument("data", type=_EXISTING)
+@click.option(
+    "--time-budget", type=click.FloatRange(min=0, min_open=True), metavar="US",
+    help="Microseconds per token: recommend the setting of least error within them.",
+)  # fmt: skip
+@click.option(
+    "--error-budget", type=click.FloatRange(min=0), metavar="E",
+    help="Recommend the fastest setting whose error is at most E.",
+)  # fmt: skip
+@click.option(
+    "--error", "measure", type=click.Choice(list(MEASURES)), default="mean", show_default=True,
+    help="Which error counts: of the marginals the mean over tokens or the largest, or the share "
+    "of tokens whose best tag changes.",
+)  # fmt: skip
+@click.option(
+    "--zeta", "-z", "zetas", type=click.FloatRange(0, 1), multiple=True, metavar="ζ",
+    help="Threshold to try, between 0 and 1; give it several times for several. "
+    f"[default: {', '.join(f'{zeta:g}' for zeta in ZETAS)}]",
+)  # fmt: skip
+@click.option(
+    "--threads", "-t", type=click.IntRange(min=1), metavar="N",
+    help="Threads to measure with. [default: every core]",
+)  # fmt: skip
+@click.option(
+    "--input-format", type=click.Choice(FORMATS), metavar="|".join(FORMATS),
+    help="Format of DATA, where its name does not tell.",
+)  # fmt: skip
+@click.option(
+    "--features", metavar="MODULE:FUNCTION",
+    help="For CoNLL-U: the function that turns the words of a sentence into a list of attributes "
+    "for each, as for training. [default: the built-in one]",
+)  # fmt: skip
+@click.option(
+    "--tags", "column", type=click.Choice(["upos", "xpos"]),
+    help="For CoNLL-U: which tags are the labels. [default: those that MODEL knows]",
+)  # fmt: skip
+@click.option(
+    "--tokens", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N",
+    help="Measure on about so many tokens: whole sequences, evenly spaced.",
+)  # fmt: skip
+@click.option(
+    "--output", "-o",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    default=Path("valuesparse-tune.png"), show_default=True, callback=_parent_exists,
+    help="Where the plot goes (PNG). An existing file is replaced.",
+)  # fmt: skip
+def tune(
+    model: Path,
+    data: Path,
+    time_budget: float | None,
+    error_budget: float | None,
+    measure: str,
+    zetas: tuple[float, ...],
+    threads: int | None,
+    input_format: str | None,
+    features: str | None,
+    column: str | None,
+    tokens: int,
+    output: Path,
+) -> None:
+    """Measure exact inference and a ladder of ζ on your own MODEL and DATA, and recommend one.
+
+    MODEL is a CRFsuite model and DATA its input, or both are .npz files with the scores of any
+    model.
+
+    \b
+    DATA may be
+      attributes  CRFsuite's text: label, TAB, attributes apart by TABs, a blank
+                  line after each sequence; name:value, and \\: in names
+      conllu      CoNLL-U; --features makes attributes of words
+      npz         unary (N, K), and if there are several sequences lengths (B,);
+                  gold (N,) is optional. MODEL.npz: transition (K, K), and if
+                  there are any start (K,) and end (K,)
+      .gz is fine for the first two.
+    \b
+    Measured, in a table and in a plot:
+      µs/token  log-potentials in, marginals out: a warm-up, then the median of 7
+                alternating runs. Turning attributes into log-potentials is not
+                counted.
+      speed-up  over our exact
+      agree     share of the tokens whose best tag is that of exact inference
+      gold      share of the tokens whose best tag is the one in DATA
+      error     a token's largest absolute error of a marginal: mean, max over tokens
+      islands   share of the tokens held deterministic
+      full msgs share of the messages that cost K² operations; the rest cost K
+    Settings beaten in both time and error are dim.
+
+    Errors are those of the tokens measured, not bounds for others. The exit code is 1 when no
+    setting keeps within the budgets.
+    """  # noqa: D301 - the backslash-b is a character that click looks for
+    budget = Budget(time_budget, error_budget, measure)
+    try:
+        require("cli", "rich", "matplotlib")
+    except MissingExtraError as error:
+        raise click.ClickException(str(error)) from error
+    kind = input_format or format_of(data)
+    if (kind == "npz") != (model.suffix.lower() == ".npz"):
+        raise click.UsageError(
+            "scores and a model go together: give both as .npz files, or a CRFsuite model and text"
+        )
+    if kind != "conllu" and (features is not None or column is not None):
+        raise click.UsageError("--features and --tags are for CoNLL-U data")
+    _run(model, data, kind, budget, zetas or ZETAS, threads, features, column, tokens, output)
+
+
+def _run(
+    model: Path,
+    data: Path,
+    kind: str,
+    budget: Budget,
+    zetas: Sequence[float],
+    threads: int | None,
+    features: str | None,
+    column: str | None,
+    tokens: int,
+    output: Path,
+) -> None:
+    """Do what the command says, step by step."""
+    from rich.console import Console
+
+    from valuesparse.cli._plots import write_tradeoff
+
+    console = Console(highlight=False, emoji=False)
+    begin = time.perf_counter()
+    with console.status("Reading"), one_line_errors(data):
+        scored = _load(model, data, kind, features, column, tokens)
+    with console.status("Measuring") as status, one_line_errors(data):
+        turns = iter(range(1, ROUNDS + 2))
+        ladder = Ladder(scored.chain, list(dict.fromkeys(zetas)), threads)
+        samples = sample_seconds(
+            ladder.functions,
+            on_round=lambda: status.update(f"Measuring: round {next(turns)} of {ROUNDS + 1} done"),
+        )
+    rows = ladder.rows(
+        {name: statistics.median(times) for name, times in samples.items()}, scored.gold
+    )
+    chosen = choose(rows, budget)
+    _describe(console, data, scored)
+    console.print(_table(rows, budget, chosen))
+    if max(map(_spread, samples.values())) > _UNSTEADY:
+        console.print(
+            "\n[yellow]Times vary much from run to run: something else uses this machine. Do not "
+            "trust the speed-ups; run it again when it is quiet.[/yellow]"
+        )
+    chain = scored.chain
+    cores = {None: "every core", 1: "1 thread"}.get(threads, f"{threads} threads")
+    written = write_tradeoff(
+        rows,
+        output,
+        title=f"Exact inference and islands: {model.name}",
+        subtitle=f"{chain.n_labels} labels, {chain.n_positions:,} tokens of {data.name}, {cores}; "
+        "log-potentials in, marginals out",
+        best=0 if chosen is None else chosen,
+    )
+    console.print("\nPlot written to", style="bold", end=" ")
+    # One piece, however long: a wrapped path cannot be copied.
+    console.print(str(written), soft_wrap=True)
+    if chosen is None:
+        raise click.ClickException(_refusal(rows, budget))
+    console.print(_recommendation(rows, chosen, budget))
+    console.print(f"[dim]Done in {time.perf_counter() - begin:.0f} s.[/dim]")
+
+
+def _spread(times: Sequence[float]) -> float:
+    """Return the third quartile over the first."""
+    low, _, high = statistics.quantiles(times, n=4)
+    return high / low
+
+
+def _load(
+    model: Path, data: Path, kind: str, features: str | None, column: str | None, tokens: int
+) -> Scored:
+    if kind == "npz":
+        return load_arrays(model, data, tokens)
+    function = None if features is None else find_function(features)
+    with one_line_errors(model):
+        from valuesparse.io.crfsuite import read_crfsuite
+
+        crfsuite = read_crfsuite(model)
+    scored = load_text(crfsuite, data, kind, function, column, tokens)
+    if scored.known == 0.0:
+        raise ValueError(
+            f"the model knows none of its attributes; was {model.name} trained on others? For "
+            "CoNLL-U, --features names the function that made them"
+        )
+    return scored
+
+
+def _describe(console: Console, data: Path, scored: Scored) -> None:
+    chain = scored.chain
+    sequences = f"{chain.n_sequences:,}"
+    if chain.n_sequences < scored.total:
+        sequences += f" of {scored.total:,}"
+    console.print(data.name, style="bold", markup=False, soft_wrap=True)
+    size = f"{chain.n_positions:,} tokens, {chain.n_labels} labels, {chain.dtype}"
+    console.print(f"{sequences} sequences, {size}")
+    if scored.known < _FEW_KNOWN:
+        console.print(
+            f"[yellow]The model knows only {scored.known:.0%} of the attributes: marginals, and "
+            "with them the best ζ, may be others on data like those it was trained on.[/yellow]"
+        )
+
+
+def _table(rows: Sequence[Row], budget: Budget, chosen: int | None) -> Table:
+    """Return the table of all settings; it fits into 80 columns."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False, header_style="bold")
+    table.add_column("setting", no_wrap=True, min_width=12)
+    with_gold = not math.isnan(rows[0].accuracy)
+    headings = ["µs per\ntoken", "speed-\nup", "agree\n%", "gold\n%", "mean\nerror", "max\nerror"]
+    headings += ["isl-\nands", "full\nmsgs"]
+    for heading in headings:
+        if with_gold or heading != "gold\n%":
+            table.add_column(heading, justify="right", no_wrap=True)
+    front = on_front(rows, budget.measure)
+    for i, row in enumerate(rows):
+        cells = [f"{microseconds(row):.3f}", f"{row.speed / rows[0].speed:.2f}"]
+        cells.append(f"{100 * row.agreement:.2f}")
+        if with_gold:
+            cells.append(f"{100 * row.accuracy:.2f}")
+        cells += [_number(row.mean_error), _number(row.max_error)]
+        cells += [f"{100 * row.islands:.1f}", f"{100 * row.full:.1f}"]
+        style = "bold green" if i == chosen else None if front[i] else "dim"
+        table.add_row(row.name + (" ◀" if i == chosen else ""), *cells, style=style)
+    return table
+
+
+def _recommendation(rows: Sequence[Row], chosen: int, budget: Budget) -> str:
+    row = rows[chosen]
+    zeta = 1.0 if row.zeta is None else row.zeta
+    why = {
+        (True, True): "the fastest within both budgets",
+        (True, False): "the smallest error within the time budget",
+        (False, True): "the fastest within the error budget",
+        (False, False): "the fastest that changes at most one best tag in a thousand",
+    }[budget.microseconds is not None, budget.error is not None]
+    cost = f"{microseconds(row):.3g} µs per token, {row.speed / rows[0].speed:.2f}x exact"
+    return (
+        f"[bold]Recommended: zeta={zeta:g}[/bold] ({why}): {cost}, "
+        f"{MEASURES[budget.measure]} {_number(error_of(row, budget.measure))} on these tokens"
+    )
+
+
+def _refusal(rows: Sequence[Row], budget: Budget) -> str:
+    """Say that nothing fits, and what comes nearest."""
+    fastest = min(rows, key=microseconds)
+    parts = []
+    if budget.microseconds is not None:
+        parts.append(
+            f"the fastest, {fastest.name}, takes {microseconds(fastest):.3g} µs per token "
+            f"of {budget.microseconds:g}"
+        )
+    if budget.error is not None:
+        within = [row for row in rows if error_of(row, budget.measure) <= budget.error]
+        best = min(within, key=microseconds)  # exact is always among them
+        parts.append(
+            f"the fastest of error {budget.error:g} or less, {best.name}, takes "
+            f"{microseconds(best):.3g} µs"
+        )
+    return f"no setting keeps within the budget: {'; '.join(parts)}"
+
+
+def _number(value: float) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:.1e}" if value < 0.001 else f"{value:.4f}"
