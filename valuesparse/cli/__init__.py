@@ -8,7 +8,7 @@ Where things are:
 - ``tune``: which ζ suits a model and data; ``_sequences`` reads them, ``_choice`` recommends.
 - ``demo``: ``valuesparse demo``, which calls the modules below in order.
 - ``_corpus``: the Hong Kong Cantonese Corpus and its split; ``_features``: attributes of words.
-- ``_training``: a CRF trained by python-crfsuite; ``_measure``: speed, agreement and errors.
+- ``_training``: a CRF trained on every core; ``_measure``: speed, agreement and errors.
 - ``_report``: what the terminal shows; ``_plots``: the PNG.
 
 Only ``_group`` and the command modules need click, so importing this package needs nothing

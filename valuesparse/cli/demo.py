@@ -78,9 +78,9 @@ def demo(
     """Tag Cantonese: exact, and with ever more words held deterministic (islands).
 
     Trains a part-of-speech CRF with 95 tags on 90 % of the Hong Kong Cantonese Corpus (shipped
-    by pycantonese; python-crfsuite trains), reads the model file with valuesparse and tags the
-    other 10 % exactly and at several thresholds ζ: a word whose best tag has probability ζ or
-    more becomes an island, and its messages cost K instead of K² operations.
+    by pycantonese), reads the model file and tags the other 10 % exactly and at several
+    thresholds ζ: a word whose best tag has probability ζ or more becomes an island, and its
+    messages cost K instead of K² operations.
 
     \b
     Measured, in a table and in a plot:
@@ -187,8 +187,6 @@ def _train(console: Console, train: Sequence[Sentence], path: Path) -> None:
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
         console=console,
-        # python-crfsuite holds the GIL while it trains: only its call-backs can draw.
-        auto_refresh=False,
         expand=console.width <= 100,
     ) as progress:
         task = progress.add_task("Training a CRF", total=epochs + 1, state="reading words")
