@@ -17,6 +17,8 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     text = page.read_text(encoding="utf-8")
     if "import pycrfsuite" in text:
         pytest.importorskip("pycrfsuite", reason="has no wheel for this Python")
+    if "import CRF, metrics" in text:
+        pytest.importorskip("sklearn", reason="needs scikit-learn: the extra sklearn")
     if "import torch" in text:
         pytest.importorskip("torch", reason="needs PyTorch: the extra torch")
     namespace: dict[str, object] = {}

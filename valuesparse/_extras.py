@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 # The name to give pip, where it differs from the name to import.
-_ON_PYPI = {"pycrfsuite": "python-crfsuite"}
+_ON_PYPI = {"pycrfsuite": "python-crfsuite", "sklearn": "scikit-learn"}
 
 
 class MissingExtraError(ImportError):

@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -216,11 +217,53 @@ class Trainer:
         OSError
             A file cannot be read or written.
         """
-        self._before_train()
         path = os.fspath(model)
         if path and not Path(path).resolve().parent.is_dir():
             # Said before the work, not after it.
             raise FileNotFoundError(f"{path}: there is no such folder")
+
+        store = partial(write_bytes, path) if path else None
+        self._train(store, holdout, callback, checkpoint, checkpoint_every)
+
+    def train_inmemory(
+        self,
+        holdout: int = -1,
+        *,
+        callback: Callable[[_algorithms.Progress], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 10,
+    ) -> bytes:
+        """Train, and return what :meth:`train` writes to a file.
+
+        Parameters
+        ----------
+        holdout, callback, checkpoint, checkpoint_every : optional
+            As in :meth:`train`.
+
+        Returns
+        -------
+        bytes
+            For ``Tagger.open_inmemory``.
+
+        Raises
+        ------
+        ValueError, OSError
+            As by :meth:`train`.
+        """
+        models: list[bytes] = []
+        self._train(models.append, holdout, callback, checkpoint, checkpoint_every)
+        return models[0]
+
+    def _train(
+        self,
+        store: Callable[[bytes], object] | None,
+        holdout: int,
+        callback: Callable[[_algorithms.Progress], object] | None,
+        checkpoint: str | os.PathLike[str] | None,
+        checkpoint_every: int,
+    ) -> None:
+        """Train, and hand the model to `store`."""
+        self._before_train()
         _algorithms.check(self._algorithm, self._values)
         threads = resolve(self._threads)
         corpus, held, features = self._prepare(holdout)
@@ -255,8 +298,8 @@ class Trainer:
             self.message(line)
         self.message(f"Total seconds required for training: {time.perf_counter() - started:.3f}\n")
         self.message("\n")
-        if path:
-            self._store(path, features, run.result())
+        if store is not None:
+            self._store(store, features, run.result())
 
     def message(self, message: str) -> None:
         """Take one line of the log; override it, or the ``on_`` methods, to do something else."""
@@ -352,7 +395,9 @@ class Trainer:
             self._data.attributes.names(), self._data.labels.names,
         )  # fmt: skip
 
-    def _store(self, path: str, features: Features, weights: Weights) -> None:
+    def _store(
+        self, store: Callable[[bytes], object], features: Features, weights: Weights
+    ) -> None:
         """Write the model, telling of it."""
         started = time.perf_counter()
         if not math.isfinite(float(np.abs(weights).sum())):
@@ -377,6 +422,6 @@ class Trainer:
             (features.attribute, features.label.astype(np.int64), weights[:split]),
             (features.source, features.target, weights[split:]),
         )
-        write_bytes(path, data)
+        store(data)
         self.message(f"Seconds required: {time.perf_counter() - started:.3f}\n")
         self.message("\n")

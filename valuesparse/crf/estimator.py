@@ -1,0 +1,567 @@
+"""sklearn-crfsuite's estimator: ``from valuesparse.crf import CRF``.
+
+Same parameters, methods and attributes as ``sklearn_crfsuite.CRF``. What is added: all cores,
+arrays of marginals, constraints, n-best through ``tagger_``, and models that live in memory:
+nothing is written to temporary files, and a pickle holds the model itself.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from valuesparse.crf.crfsuite import ParsedDump, Tagger
+from valuesparse.crf.training.trainer import Trainer
+from valuesparse.io._files import read_file, write_bytes
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from valuesparse.crf._constraints import Allowed
+
+__all__ = ["CRF"]
+
+Objects: TypeAlias = npt.NDArray[np.object_]
+
+# The estimator's name of a parameter -> the trainer's.
+_NAMES = {
+    "min_freq": "feature.minfreq",
+    "all_possible_states": "feature.possible_states",
+    "all_possible_transitions": "feature.possible_transitions",
+    "c1": "c1",
+    "c2": "c2",
+    "max_iterations": "max_iterations",
+    "num_memories": "num_memories",
+    "epsilon": "epsilon",
+    "period": "period",
+    "delta": "delta",
+    "linesearch": "linesearch",
+    "max_linesearch": "max_linesearch",
+    "calibration_eta": "calibration.eta",
+    "calibration_rate": "calibration.rate",
+    "calibration_samples": "calibration.samples",
+    "calibration_candidates": "calibration.candidates",
+    "calibration_max_trials": "calibration.max_trials",
+    "pa_type": "type",
+    "c": "c",
+    "error_sensitive": "error_sensitive",
+    "averaging": "averaging",
+    "variance": "variance",
+    "gamma": "gamma",
+    "beta": "beta",
+    "unsupported": "feature.unsupported",
+}
+
+
+class CRF(BaseEstimator):
+    """A linear-chain CRF with the surface of ``sklearn_crfsuite.CRF``, on every core.
+
+    Parameters that are None have the algorithm's own default; see :class:`valuesparse.crf.Trainer`.
+
+    Parameters
+    ----------
+    algorithm : {'lbfgs', 'l2sgd', 'ap', 'pa', 'arow', 'aggressive'}, optional
+        How to train, by default L-BFGS.
+    min_freq : float, optional
+        Features less frequent than this are left out.
+    all_possible_states, all_possible_transitions : bool, optional
+        Whether to pair every attribute, or every label, with every label, seen together or not.
+    c1, c2 : float, optional
+        Weights of the L1 norm (lbfgs) and of the squared L2 norm (lbfgs, l2sgd, aggressive).
+    max_iterations : int, optional
+        Iterations, or passes over the data, at most.
+    num_memories, linesearch, max_linesearch : int, str, int, optional
+        Of L-BFGS.
+    epsilon, period, delta : float, int, float, optional
+        When to stop.
+    calibration_eta, calibration_rate, calibration_samples, calibration_candidates, \
+calibration_max_trials : optional
+        How l2sgd finds its learning rate.
+    pa_type, c, error_sensitive, averaging : int, float, bool, bool, optional
+        Of passive aggressive.
+    variance, gamma : float, optional
+        Of AROW; gamma also of aggressive.
+    verbose : bool
+        Whether to print a line for each iteration.
+    model_filename : str or path, optional
+        A CRFsuite model to use; `fit` writes its model there.
+    keep_tempfiles : bool
+        Whether a file that ``modelfile.name`` made outlives the estimator. Nothing else makes one.
+    trainer_cls : type, optional
+        A class to train with in place of the package's: a subclass of its Trainer or of
+        ``pycrfsuite.Trainer``.
+    beta, unsupported : float, bool, optional
+        Of the algorithm ``aggressive`` (MSFXM10).
+    threads : int, optional
+        At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
+    random_state : int
+        Of the order in which online algorithms take the data.
+
+    Attributes
+    ----------
+    classes_ : list of str
+        The labels, in the order of all columns.
+    tagger_ : Tagger
+        The tagger that answers.
+    training_log_ : TrainLogParser or None
+        What the last `fit` told, as numbers.
+    state_features_ : dict
+        ``{(attribute, label): weight}``
+    transition_features_ : dict
+        ``{(label, next label): weight}``
+    attributes_ : list of str
+        The attributes that the model knows.
+    num_attributes_, size_ : int
+        How many those are, and the model's size in bytes.
+
+    Notes
+    -----
+    Before `fit`, and without `model_filename`, attributes are None, as in sklearn-crfsuite, and
+    predicting raises ``NotFittedError``.
+
+    Examples
+    --------
+    >>> X = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"], ["w=ran"]]]
+    >>> y = [["DET", "NOUN"], ["DET", "NOUN", "VERB"]]
+    >>> crf = CRF(c2=0.1).fit(X, y)
+    >>> crf.predict([[["w=the"], ["w=dog"]]]).tolist()
+    [['DET', 'NOUN']]
+    >>> crf.predict_proba([[["w=the"], ["w=dog"]]])[0].shape, crf.classes_
+    ((2, 3), ['DET', 'NOUN', 'VERB'])
+    """
+
+    # Class attributes, because __init__ of an estimator sets its parameters only.
+    training_log_: Any = None
+    _model: bytes | None = None
+    _tagger: Tagger | None = None
+    _parsed: ParsedDump | None = None
+    _file: _ModelFile | None = None
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        min_freq: float | None = None,
+        all_possible_states: bool | None = None,
+        all_possible_transitions: bool | None = None,
+        c1: float | None = None,
+        c2: float | None = None,
+        max_iterations: int | None = None,
+        num_memories: int | None = None,
+        epsilon: float | None = None,
+        period: int | None = None,
+        delta: float | None = None,
+        linesearch: str | None = None,
+        max_linesearch: int | None = None,
+        calibration_eta: float | None = None,
+        calibration_rate: float | None = None,
+        calibration_samples: float | None = None,
+        calibration_candidates: int | None = None,
+        calibration_max_trials: int | None = None,
+        pa_type: int | None = None,
+        c: float | None = None,
+        error_sensitive: bool | None = None,
+        averaging: bool | None = None,
+        variance: float | None = None,
+        gamma: float | None = None,
+        verbose: bool = False,
+        model_filename: str | os.PathLike[str] | None = None,
+        keep_tempfiles: bool = False,
+        trainer_cls: Callable[..., Any] | None = None,
+        *,
+        beta: float | None = None,
+        unsupported: bool | None = None,
+        threads: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.algorithm = algorithm
+        self.min_freq = min_freq
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.c1 = c1
+        self.c2 = c2
+        self.max_iterations = max_iterations
+        self.num_memories = num_memories
+        self.epsilon = epsilon
+        self.period = period
+        self.delta = delta
+        self.linesearch = linesearch
+        self.max_linesearch = max_linesearch
+        self.calibration_eta = calibration_eta
+        self.calibration_rate = calibration_rate
+        self.calibration_samples = calibration_samples
+        self.calibration_candidates = calibration_candidates
+        self.calibration_max_trials = calibration_max_trials
+        self.pa_type = pa_type
+        self.c = c
+        self.error_sensitive = error_sensitive
+        self.averaging = averaging
+        self.variance = variance
+        self.gamma = gamma
+        self.verbose = verbose
+        self.model_filename = model_filename
+        self.keep_tempfiles = keep_tempfiles
+        self.trainer_cls = trainer_cls
+        self.beta = beta
+        self.unsupported = unsupported
+        self.threads = threads
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Iterable[Iterable[Any]],
+        y: Iterable[Iterable[str]],
+        X_dev: Iterable[Iterable[Any]] | None = None,
+        y_dev: Iterable[Iterable[str]] | None = None,
+        *,
+        callback: Callable[[Any], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 10,
+    ) -> Self:
+        """Train a model.
+
+        Parameters
+        ----------
+        X : iterable of B sequences
+            Each an iterable of items, or an ``ItemSequence``; see
+            :class:`valuesparse.crf.crfsuite.ItemSequence`.
+        y : iterable of B sequences of str
+            The label of each item.
+        X_dev, y_dev : iterables, optional
+            Sequences that are labelled after each iteration, for ``training_log_``.
+        callback, checkpoint, checkpoint_every : optional
+            As in :meth:`valuesparse.crf.Trainer.train`.
+
+        Returns
+        -------
+        CRF
+            This estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As by :meth:`valuesparse.crf.Trainer.append`, naming the sequence; for a parameter that
+            the algorithm does not have. The model of an earlier `fit` is kept then.
+        """
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        if (X_dev is None) != (y_dev is None):
+            raise ValueError("Pass both X_dev and y_dev to use the holdout data")
+        trainer = self._trainer()
+        _append(trainer, "X", X, "y", y)
+        if X_dev is not None and y_dev is not None:
+            _append(trainer, "X_dev", X_dev, "y_dev", y_dev, 1)
+        more = {
+            "callback": callback, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every
+        } if callback is not None or checkpoint is not None else {}  # fmt: skip
+        model = _train(trainer, -1 if X_dev is None else 1, more)
+        tagger = Tagger()
+        tagger.open_inmemory(model)
+        if self.model_filename is not None:
+            write_bytes(self.model_filename, model)
+        self._model, self._tagger, self._parsed, self._file = model, tagger, None, None
+        self.training_log_ = trainer.logparser
+        return self
+
+    def predict(self, X: Iterable[Iterable[Any]], *, allowed: Any = None) -> Objects:
+        """Return the most probable labels of each sequence.
+
+        Parameters
+        ----------
+        X : iterable of B sequences
+            As in :meth:`fit`.
+        allowed : iterable of B entries, optional
+            Labels that items may take, as in :meth:`Tagger.tag_batch`.
+
+        Returns
+        -------
+        (B,) ndarray of lists of str
+            (B, n) of str where all sequences have n items, as in sklearn-crfsuite.
+        """
+        tags = self._fitted().tag_batch(X, allowed=allowed, threads=self.threads)
+        return np.array(tags, dtype=object)
+
+    def predict_single(self, xseq: Iterable[Any], *, allowed: Allowed | None = None) -> list[str]:
+        """Return the most probable labels of one sequence."""
+        tags: list[str] = self._fitted().tag(xseq, allowed=allowed)
+        return tags
+
+    def predict_marginals(
+        self, X: Iterable[Iterable[Any]], *, zeta: float = 1.0, allowed: Any = None
+    ) -> Objects:
+        """Return the probability of every label at every item, as dicts.
+
+        Parameters
+        ----------
+        X : iterable of B sequences
+            As in :meth:`fit`.
+        zeta : float, default 1.0
+            As in :meth:`Tagger.marginals_batch`.
+        allowed : iterable of B entries, optional
+            As there.
+
+        Returns
+        -------
+        (B,) ndarray of lists of dicts from str to float
+            (B, n) of dicts where all sequences have n items, as in sklearn-crfsuite.
+
+        See Also
+        --------
+        predict_proba : arrays, many times faster.
+        """
+        labels = self._fitted().labels()
+        arrays = self.predict_proba(X, zeta=zeta, allowed=allowed)
+        return np.array([_dicts(labels, array) for array in arrays], dtype=object)
+
+    def predict_marginals_single(
+        self, xseq: Iterable[Any], *, zeta: float = 1.0, allowed: Allowed | None = None
+    ) -> list[dict[str, float]]:
+        """Return the probability of every label at every item of one sequence, as dicts."""
+        tagger = self._fitted()
+        return _dicts(tagger.labels(), tagger.marginals(xseq, zeta=zeta, allowed=allowed))
+
+    def predict_proba(
+        self, X: Iterable[Iterable[Any]], *, zeta: float = 1.0, allowed: Any = None
+    ) -> list[npt.NDArray[np.float64]]:
+        """Return the probability of every label at every item, as arrays.
+
+        Parameters
+        ----------
+        X : iterable of B sequences
+            As in :meth:`fit`.
+        zeta : float, default 1.0
+            As in :meth:`Tagger.marginals_batch`.
+        allowed : iterable of B entries, optional
+            As there.
+
+        Returns
+        -------
+        list of B arrays (n, K) float64
+            Columns in the order of ``classes_``.
+        """
+        return self._fitted().marginals_batch(X, zeta=zeta, allowed=allowed, threads=self.threads)
+
+    def score(self, X: Iterable[Iterable[Any]], y: Iterable[Iterable[str]]) -> float:
+        """Return the share of items whose label is predicted.
+
+        Raises
+        ------
+        ValueError
+            `y` does not fit `X`, or there is no item.
+        """
+        from valuesparse.crf.metrics import flat_accuracy_score
+
+        predicted = self._fitted().tag_batch(X, threads=self.threads)
+        return flat_accuracy_score(map(list, y), predicted)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that CRFsuite, python-crfsuite and :class:`Tagger` open.
+
+        Parameters
+        ----------
+        path : str or path
+            It appears when it is complete.
+        """
+        self._fitted()
+        assert self._model is not None
+        write_bytes(path, self._model)
+
+    @property
+    def tagger_(self) -> Tagger | None:
+        """The tagger that answers; None before there is a model."""
+        if self._tagger is None:
+            if self._model is None and self.model_filename is not None:
+                path = Path(self.model_filename)
+                self._model = read_file(path) if path.exists() else None
+            if self._model is not None:
+                tagger = Tagger()
+                tagger.open_inmemory(self._model)
+                self._tagger = tagger
+        return self._tagger
+
+    @property
+    def modelfile(self) -> _ModelFile:
+        """What has the path of the model's file as ``name``; asked for it, it makes a file."""
+        if self._file is None:
+            self._file = _ModelFile(self)
+        return self._file
+
+    @property
+    def classes_(self) -> list[str] | None:
+        """The labels."""
+        tagger = self.tagger_
+        return None if tagger is None else tagger.labels()
+
+    @property
+    def size_(self) -> int | None:
+        """Size of the model in bytes."""
+        return None if self._info is None else int(self._info.header["size"])
+
+    @property
+    def num_attributes_(self) -> int | None:
+        """Number of attributes that the model knows."""
+        return None if self._info is None else int(self._info.header["num_attrs"])
+
+    @property
+    def attributes_(self) -> list[str] | None:
+        """The attributes that the model knows."""
+        tagger = self.tagger_
+        return None if tagger is None else list(tagger.model.attributes)
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float] | None:
+        """Weights of pairs of an attribute and a label."""
+        return None if self._info is None else self._info.state_features
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, str], float] | None:
+        """Weights of pairs of a label and the next."""
+        return None if self._info is None else self._info.transitions
+
+    @property
+    def _info(self) -> ParsedDump | None:
+        tagger = self.tagger_
+        if self._parsed is None and tagger is not None:
+            self._parsed = tagger.info()
+        return self._parsed
+
+    def _fitted(self) -> Tagger:
+        tagger = self.tagger_
+        if tagger is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit, or give "
+                "model_filename the path of a CRFsuite model"
+            )
+        return tagger
+
+    def _trainer(self) -> Any:
+        params = {
+            theirs: getattr(self, ours)
+            for ours, theirs in _NAMES.items()
+            if getattr(self, ours) is not None
+        }
+        arguments: dict[str, Any] = {
+            "algorithm": self.algorithm, "params": params, "verbose": self.verbose
+        }  # fmt: skip
+        kind = _LineTrainer if self.trainer_cls is None else self.trainer_cls
+        if (
+            isinstance(kind, type)
+            and issubclass(kind, Trainer)
+            and kind.__init__ is (Trainer.__init__)
+        ):  # a subclass with an __init__ of its own need not know these
+            arguments |= {"threads": self.threads, "seed": self.random_state}
+        return kind(**arguments)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.tagger_ is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.dict = True
+        tags.target_tags.required = True
+        tags.target_tags.two_d_labels = True
+        tags.no_validation = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        for name in ("_tagger", "_parsed", "_file"):  # made anew from _model
+            state.pop(name, None)
+        return state
+
+
+class _LineTrainer(Trainer):
+    """Prints one line an iteration when it is verbose."""
+
+    def on_iteration(self, log: str, info: dict[str, Any] | None) -> None:
+        """Print how an iteration went."""
+        if info is None:
+            return
+        parts = [f"Iter {info['num']:<3}"]
+        for key, text in (
+            ("time", "time={:<5.2f}"),
+            ("loss", "loss={:<8.2f}"),
+            ("active_features", "active={:<5}"),
+            ("avg_precision", "precision={:.3f}"),
+            ("avg_recall", "recall={:.3f}"),
+            ("avg_f1", "F1={:.3f}"),
+            ("item_accuracy_float", "item accuracy={:.3f}"),
+            ("instance_accuracy_float", "sequence accuracy={:.3f}"),
+            ("feature_norm", "feature_norm={:<8.2f}"),
+        ):
+            if key in info:
+                parts.append(text.format(info[key]))
+        print("  ".join(parts).rstrip())
+
+
+class _ModelFile:
+    """The model as a file, for those who want its path."""
+
+    def __init__(self, crf: CRF) -> None:
+        self._crf = weakref.ref(crf)
+        self._name: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The path of the model's file; None before there is a model."""
+        crf = self._crf()
+        if crf is None:
+            return self._name
+        if crf.model_filename is not None:
+            return os.fspath(crf.model_filename)
+        if self._name is None and crf.tagger_ is not None:
+            handle, self._name = tempfile.mkstemp(".crfsuite", "model")
+            os.close(handle)
+            crf.save(self._name)
+            if not crf.keep_tempfiles:
+                weakref.finalize(self, _remove, self._name)
+        return self._name
+
+
+def _remove(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+
+
+def _append(
+    trainer: Any, x_name: str, X: Iterable[Any], y_name: str, y: Iterable[Any], group: int = 0
+) -> None:
+    """Give sequences to a trainer; `X` and `y` must be equally long."""
+    end = object()
+    ys = iter(y)
+    count = 0
+    for xseq in X:
+        yseq = next(ys, end)
+        if yseq is end:
+            raise ValueError(f"{y_name} has {count} sequences, {x_name} has more")
+        try:
+            trainer.append(xseq, yseq, group)
+        except (TypeError, ValueError) as error:
+            if type(error) not in (TypeError, ValueError):  # such as UnicodeEncodeError
+                raise
+            raise type(error)(f"{x_name}[{count}], {y_name}[{count}]: {error}") from error
+        count += 1
+    if next(ys, end) is not end:
+        raise ValueError(f"{x_name} has {count} sequences, {y_name} has more")
+
+
+def _train(trainer: Any, holdout: int, more: dict[str, Any]) -> bytes:
+    """Train, and return the model's file."""
+    if isinstance(trainer, Trainer) and type(trainer).train is Trainer.train:
+        return trainer.train_inmemory(holdout, **more)
+    with tempfile.TemporaryDirectory() as folder:  # other trainers write files only
+        path = Path(folder, "model.crfsuite")
+        trainer.train(str(path), holdout=holdout, **more)
+        return path.read_bytes()
+
+
+def _dicts(labels: list[str], marginals: npt.NDArray[np.float64]) -> list[dict[str, float]]:
+    return [dict(zip(labels, row, strict=True)) for row in marginals.tolist()]
