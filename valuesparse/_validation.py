@@ -12,7 +12,15 @@ import numpy.typing as npt
 
 from valuesparse import _chain
 
-__all__ = ["as_array", "as_count", "as_indices", "as_lengths", "as_potentials", "as_reals", "require_potentials"]
+__all__ = [
+    "as_array",
+    "as_count",
+    "as_indices",
+    "as_lengths",
+    "as_potentials",
+    "as_reals",
+    "require_potentials",
+]
 
 Array = npt.NDArray[Any]
 
@@ -106,7 +114,7 @@ def as_count(name: str, value: Any, *, at_least: int) -> int:
 
 def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:
     """Return indices of factors, sorted, without repetition."""
-    if isinstance(value, range) or isinstance(value, np.ndarray):
+    if isinstance(value, (range, np.ndarray)):
         array = np.asarray(value)
     else:
         try:
@@ -135,7 +143,7 @@ def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:
 
 def as_threshold(name: str, value: Any) -> float:
     """Return a number >= 0, no NaN."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not float(value) >= 0.0:
+    if not isinstance(value, numbers.Real) or not float(value) >= 0.0:
         raise ValueError(f"{name} must be a number >= 0, got {value!r}")
     return float(value)
 

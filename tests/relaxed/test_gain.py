@@ -33,7 +33,9 @@ def test_features_against_many_digits(mu: float, theta: float) -> None:
 
 def test_ends() -> None:
     inf = np.inf
-    got = feature_gain([0.0, 1.0, 0.0, 1.0, 0.0, 1e-9, 1.0], [9e3, 9e3, -9e3, -9e3, -inf, -inf, -inf])
+    got = feature_gain(
+        [0.0, 1.0, 0.0, 1.0, 0.0, 1e-9, 1.0], [9e3, 9e3, -9e3, -9e3, -inf, -inf, -inf]
+    )
     assert got.tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, inf, inf]
     assert feature_gain([], []).shape == (0,)
     assert feature_gain([[0.5]], 0.0).tolist() == [[0.0]]
@@ -85,7 +87,9 @@ def test_candidates_of_any_form() -> None:
     # Order is the caller's, and one may be asked about twice.
     graph.add(feature)
     graph.add(table)
-    assert vs.gain(graph, [2, 0, 1, 2], r).tolist() == pytest.approx([want, vs.gain(graph, [0], r)[0], want, want])
+    assert vs.gain(graph, [2, 0, 1, 2], r).tolist() == pytest.approx(
+        [want, vs.gain(graph, [0], r)[0], want, want]
+    )
 
 
 def test_refusals() -> None:

@@ -127,7 +127,7 @@ def test_refusals(arguments, words: str) -> None:
 
 
 def test_wrong_types() -> None:
-    with pytest.raises(TypeError, match="graph must be a valuesparse.FactorGraph"):
+    with pytest.raises(TypeError, match=r"graph must be a valuesparse\.FactorGraph"):
         vs.select(3, min_joint=1.0)
     with pytest.raises(TypeError, match=r"solver must return what valuesparse\.infer does"):
         vs.select(pairs_of_six(), min_joint=1.0, solver=lambda graph, previous: 3)

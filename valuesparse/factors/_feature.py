@@ -140,7 +140,11 @@ class Features:
 
     def __getitem__(self, index: int) -> Feature:
         """Return one of them as an object."""
-        fires = self.fires if self.assignments is None else self.assignments[index].tolist()
+        fires = self.fires
+        if fires is None:
+            assert self.assignments is not None
+            states = self.assignments[index].tolist()
+            return Feature(self.scopes[index].tolist(), states, float(self.weights[index]))
         return Feature(self.scopes[index].tolist(), fires, float(self.weights[index]))
 
     def take(self, index: npt.NDArray[Any] | slice) -> Features:

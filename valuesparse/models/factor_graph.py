@@ -355,7 +355,7 @@ class FactorGraph:
                     )
 
     def _feature_indices(self, n_factors: int) -> list[int]:
-        """Indices, below `n_factors`, of the factors that are features."""
+        """Return the indices, below `n_factors`, of the factors that are features."""
         return [
             i
             for i, f in enumerate(itertools.islice(self._factors, n_factors))

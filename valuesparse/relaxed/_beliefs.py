@@ -61,6 +61,9 @@ class Beliefs:
         self.cards = graph._cards
         self.flat = np.concatenate([*result.marginals, np.empty(0)])
         self.offset = np.concatenate([[0], np.cumsum(self.cards)])[:-1].astype(np.int64)
+        # Where all are alike an address is a product, which is faster than a look.
+        same = self.cards.size > 0 and bool((self.cards == self.cards[0]).all())
+        self._card: np.int64 | None = self.cards[0] if same else None
         #: Clique entries of the largest tree that was needed: what rounding is bounded with.
         self.entries = int(result.stats.get("table_entries", 0))
         self._part: FactorGraph | None = None
@@ -78,10 +81,9 @@ class Beliefs:
         edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
         #: Variables with different labels are independent: no factor that was used links them.
         self.label = csgraph.connected_components(edges, directed=False)[1] if n else a
+        self._loose = not links
 
-    def walk(
-        self, graph: FactorGraph, indices: Array
-    ) -> Iterator[FeaturePart | TablePart]:
+    def walk(self, graph: FactorGraph, indices: Array) -> Iterator[FeaturePart | TablePart]:
         """Yield what is known about these factors of `graph`, piece by piece."""
         single: list[tuple[int, Factor]] = []
         left = np.ones(indices.size, dtype=np.bool_) if graph._blocks else None
@@ -147,7 +149,7 @@ class Beliefs:
     def of_features(self, block: Features) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return P(φ = 1) of each feature of a block, and whether exactly."""
         scopes = block.scopes
-        base = [self.offset[scopes[:, a]] for a in range(scopes.shape[1])]
+        base = [self._starts(scopes[:, a]) for a in range(scopes.shape[1])]
         if block.assignments is not None:
             mu = np.ones(len(block))
             for a, start in enumerate(base):
@@ -181,6 +183,10 @@ class Beliefs:
                     exact[row] = True
         return mu, exact
 
+    def _starts(self, variables: Array) -> Array:
+        """Return where the beliefs of variables start in `flat`."""
+        return self.offset[variables] if self._card is None else variables * self._card
+
     def of_scopes(self, scopes: Sequence[tuple[int, ...]]) -> list[tuple[Floats, bool]]:
         """Return the joint of each set of variables, and whether exactly."""
         found: list[tuple[Floats, bool]] = []
@@ -205,6 +211,8 @@ class Beliefs:
     def _linked(self, scopes: Array) -> npt.NDArray[np.bool_]:
         """Whether two variables of each row may depend on each other."""
         linked = np.zeros(len(scopes), dtype=np.bool_)
+        if self._loose:
+            return linked
         labels = [self.label[scopes[:, a]] for a in range(scopes.shape[1])]
         for a, b in itertools.combinations(labels, 2):
             linked |= a == b
@@ -303,11 +311,13 @@ def check_factors(graph: FactorGraph, factors: Sequence[Factor]) -> list[Factor]
             fires = np.asarray(factor.fires)
             shape = tuple(graph.cardinalities[v] for v in factor.scope)
             fits = (
-                fires.shape == (len(shape),) and all(0 <= s < c for s, c in zip(fires, shape))
+                fires.shape == (len(shape),) and bool(((fires >= 0) & (fires < shape)).all())
                 if isinstance(factor.fires, tuple)
                 else fires.shape == shape
             )
             if not fits or not factor.weight < np.inf:
-                raise ValueError(f"factor {i}, {factor!r}, does not fit variables of {shape} states")
+                raise ValueError(
+                    f"factor {i}, {factor!r}, does not fit variables of {shape} states"
+                )
         checked.append(factor)
     return checked

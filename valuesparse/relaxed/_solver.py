@@ -46,9 +46,7 @@ class Solver:
         self.evidence = evidence
         self.known = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
 
-    def __call__(
-        self, kept: npt.NDArray[np.int64], previous: GraphResult | None
-    ) -> GraphResult:
+    def __call__(self, kept: npt.NDArray[np.int64], previous: GraphResult | None) -> GraphResult:
         """Return the result with these factors of the graph."""
         part = self.graph._part(kept)
         part.evidence = dict(self.known)

@@ -251,9 +251,7 @@ def _furthest(p: Floats, d: float) -> Floats:
     return outside
 
 
-def proxy_divergence(
-    graph: FactorGraph, seed: Iterable[int], factors: Iterable[int]
-) -> ProxyTerms:
+def proxy_divergence(graph: FactorGraph, seed: Iterable[int], factors: Iterable[int]) -> ProxyTerms:
     r"""Take the divergence of a choice of factors apart (RSM10, Proposition 1), by enumeration.
 
     A diagnostic for small graphs: where `correlation` and `interaction` are small beside
@@ -347,4 +345,3 @@ def proxy_divergence(
     correlation = log_nr - log_n - log_r - (mean(h, omitted) - mean(p, omitted))
     interaction = log_r - sum(log_each)
     return ProxyTerms(divergence, float(isolated), correlation, interaction)
-

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_indices
 from valuesparse.factors import Factor, Features
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart, as_parts
@@ -73,11 +73,26 @@ def gain(
         raise ValueError("result must be of a graph with the same variables")
 
     def indices(items: Any) -> npt.NDArray[np.int64]:
-        array = np.asarray(items if isinstance(items, (range, np.ndarray)) else list(items))
-        if array.size == 0:
+        if isinstance(items, range):
+            found = np.arange(items.start, items.stop, items.step)
+        elif isinstance(items, np.ndarray):
+            found = items
+        else:
+            found = np.array([operator.index(i) for i in items], dtype=np.int64)
+        if found.size == 0:
             return np.empty(0, dtype=np.int64)
-        as_indices("factors", np.unique(array) if array.ndim == 1 else array, graph.n_factors)
-        return array.astype(np.int64)
+        if found.ndim != 1 or found.dtype.kind not in "iu":
+            raise ValueError(
+                f"factors must be indices, got an array of {found.dtype} of shape {found.shape}"
+            )
+        bad = (found < 0) | (found >= graph.n_factors)
+        if bad.any():
+            at = int(bad.argmax())
+            raise ValueError(
+                f"factors[{at}] is {found[at]}: there are {graph.n_factors} factors, numbered "
+                "from 0"
+            )
+        return found.astype(np.int64, copy=False)
 
     count, parts = as_parts(Beliefs(result), graph, factors, indices)
     return gains_of(count, parts)

@@ -180,4 +180,3 @@ def smallest_within(gains: npt.NDArray[np.float64], total: float) -> int:
         else:
             rest = rest[:half]
     return count + int(np.searchsorted(spent + np.cumsum(np.sort(rest)), total, side="right"))
-
