@@ -5,7 +5,7 @@ Models hold arrays (`Chain`, `Tree`), `infer` plans and computes, results are re
 
 from importlib.metadata import PackageNotFoundError, version
 
-from valuesparse import factors
+from valuesparse import factors, relaxed
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference import Decoding, JunctionTree, decode, infer, log_prob, sample
 from valuesparse.io import (
@@ -19,6 +19,7 @@ from valuesparse.io import (
     write_uai,
 )
 from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.relaxed import gain, relax, select
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
 
@@ -41,13 +42,17 @@ __all__ = [
     "factors",
     "from_pgmpy",
     "from_pyagrum",
+    "gain",
     "get_num_threads",
     "infer",
     "log_prob",
     "read_bif",
     "read_fg",
     "read_uai",
+    "relax",
+    "relaxed",
     "sample",
+    "select",
     "set_num_threads",
     "simd_level",
     "to_pgmpy",

@@ -13,7 +13,15 @@ import numpy.typing as npt
 
 from valuesparse import _chain
 
-__all__ = ["as_array", "as_count", "as_lengths", "as_potentials", "as_reals", "require_potentials"]
+__all__ = [
+    "as_array",
+    "as_count",
+    "as_indices",
+    "as_lengths",
+    "as_potentials",
+    "as_reals",
+    "require_potentials",
+]
 
 Array = npt.NDArray[Any]
 
@@ -109,6 +117,42 @@ def as_count(name: str, value: Any, *, at_least: int) -> int:
     if isinstance(value, (bool, np.bool_)) or count < at_least:
         raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}")
     return count
+
+
+def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:
+    """Return indices of factors, sorted, without repetition."""
+    if isinstance(value, (range, np.ndarray)):
+        array = np.asarray(value)
+    else:
+        try:
+            array = np.array([operator.index(i) for i in value], dtype=np.int64)
+        except TypeError:
+            raise ValueError(f"{name} must be indices of factors, got {value!r}") from None
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name} must be a sequence of integers, got an array of {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    bad = (array < 0) | (array >= n_factors)
+    if bad.any():
+        at = int(bad.argmax())
+        raise ValueError(
+            f"{name}[{at}] is {array[at]}: there are {n_factors} factors, numbered from 0"
+        )
+    array = array.astype(np.int64)
+    if array.size > 1 and not (np.diff(array) > 0).all():
+        array = np.sort(array)
+        twice = np.flatnonzero(array[1:] == array[:-1])
+        if twice.size:
+            raise ValueError(f"{name} names factor {array[twice[0]]} twice")
+    return array
+
+
+def as_threshold(name: str, value: Any) -> float:
+    """Return a number >= 0, no NaN."""
+    if not isinstance(value, numbers.Real) or not float(value) >= 0.0:
+        raise ValueError(f"{name} must be a number >= 0, got {value!r}")
+    return float(value)
 
 
 def as_zeta(value: Any) -> float:

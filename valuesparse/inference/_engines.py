@@ -28,11 +28,13 @@ def engine_of(model: Any) -> ModuleType:
 _NOTHING: dict[str, Any] = {}
 
 
-def for_graphs(engine: ModuleType, evidence: Any, memory_limit: Any) -> dict[str, Any]:
+def for_graphs(
+    engine: ModuleType, evidence: Any, memory_limit: Any, factors: Any = None
+) -> dict[str, Any]:
     """Return those arguments that were given; ValueError when the model is no graph."""
-    if evidence is None and memory_limit is None:
+    if evidence is None and memory_limit is None and factors is None:
         return _NOTHING
-    given = {"evidence": evidence, "memory_limit": memory_limit}
+    given = {"evidence": evidence, "memory_limit": memory_limit, "factors": factors}
     given = {name: value for name, value in given.items() if value is not None}
     if engine is not _graphs:
         raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")

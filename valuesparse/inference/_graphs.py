@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_indices
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit
@@ -30,8 +31,16 @@ def infer(
     progress: Callable[[int, int], object] | None,
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
+    factors: Iterable[int] | None = None,
 ) -> GraphResult:
     """See :func:`valuesparse.infer`."""
+    if factors is not None:
+        kept = as_indices("factors", factors, model.n_factors)
+        result = infer(
+            model._part(kept), zeta, rounds, workers, method, deadline, progress,
+            evidence, memory_limit,
+        )  # fmt: skip
+        return result._of(model, kept)
     choice = choose(model, zeta, method, evidence, memory_limit)
     if choice.method is None:
         raise MemoryLimitError(choice.reason)

@@ -338,13 +338,7 @@ class JunctionTree:
         dead, _ = tree.infer(soft, resolve(threads), flat, None, None, None)
         if dead:
             raise impossible(graph, bool(given))
-        table, order = tree.joint(0)
-        full = np.zeros([graph.cardinalities[v] for v in wanted])
-        alive = [tree.alive(v) for v in wanted]
-        axes = [order.index(v) for v in wanted if v in order]
-        block = table.transpose(axes).reshape([len(a) for a in alive])
-        full[np.ix_(*alive)] = block
-        return full
+        return full_joint(tree, 0, wanted, graph)
 
     def decode(
         self,
@@ -506,6 +500,19 @@ class JunctionTree:
             f"JunctionTree(cliques={self._tree.n_cliques()}, width={self.width}, "
             f"table_size={self.table_size:.3g}, memory={self.memory:.3g})"
         )
+
+
+def full_joint(
+    tree: _graph.Tree, q: int, wanted: tuple[int, ...], graph: FactorGraph
+) -> npt.NDArray[np.float64]:
+    """Return the joint of set q of a tree that was asked for it, zeros where states are gone."""
+    table, order = tree.joint(q)
+    full = np.zeros([graph.cardinalities[v] for v in wanted])
+    alive = [tree.alive(v) for v in wanted]
+    axes = [order.index(v) for v in wanted if v in order]
+    block = table.transpose(axes).reshape([len(a) for a in alive])
+    full[np.ix_(*alive)] = block
+    return full
 
 
 def check_memory(tree: _graph.Tree, graph: FactorGraph, limit: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from valuesparse._validation import as_count, as_seconds, as_zeta
@@ -25,6 +25,7 @@ def infer(
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
+    factors: Iterable[int] | None = None,
 ) -> Result:
     r"""Return the marginals and the log partition function of a model.
 
@@ -52,6 +53,9 @@ def infer(
         Graphs only: hard or soft evidence instead of the graph's own (`FactorGraph.set_evidence`).
     memory_limit : int, optional
         Graphs only: bytes that exact tables may take; by default half of what the machine has.
+    factors : iterable of int, optional
+        Graphs only: indices of the factors to use; the others are ignored, and
+        ``r.divergence_bound`` says how far that leads away from the whole graph.
 
     Returns
     -------
@@ -135,5 +139,5 @@ def infer(
         deadline = as_seconds("deadline", deadline)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-    more = for_graphs(engine, evidence, memory_limit)
+    more = for_graphs(engine, evidence, memory_limit, factors)
     return engine.infer(model, zeta, rounds, workers, method, deadline, progress, **more)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _graph
 from valuesparse._validation import as_potentials
-from valuesparse.factors import Factor, Table
+from valuesparse.factors import Factor, Feature, Features, Table
 
 __all__ = ["FactorGraph"]
 
@@ -80,6 +81,7 @@ class FactorGraph:
     """
 
     __slots__ = (
+        "_blocks",
         "_cards",
         "_conditional",
         "_factors",
@@ -113,7 +115,10 @@ class FactorGraph:
         self._number = None if names is None else {v: i for i, v in enumerate(self.names)}
         self.states = (None,) * n if states is None else _states(states, cards, self.names)
         self._state_number: dict[int, dict[Any, int]] = {}
-        self._factors: list[Factor] = []
+        #: None where the factor stands in a block and nobody has asked for it as an object.
+        self._factors: list[Factor | None] = []
+        #: First index, and the features from there on.
+        self._blocks: list[tuple[int, Features]] = []
         self._snapshot: _graph.Snapshot | None = None
         #: Factor: the variable, its last one, that it is a distribution of given the others.
         self._conditional: dict[int, int] = {}
@@ -134,7 +139,19 @@ class FactorGraph:
     @property
     def factors(self) -> tuple[Factor, ...]:
         """The factors, in the order they were added."""
-        return tuple(self._factors)
+        if self._blocks:
+            for i, factor in enumerate(self._factors):
+                if factor is None:
+                    self._factor(i)
+        return tuple(cast("list[Factor]", self._factors))
+
+    def _factor(self, index: int) -> Factor:
+        """Return a factor as an object, made now if it stands in a block."""
+        factor = self._factors[index]
+        if factor is None:
+            start, block = next(b for b in reversed(self._blocks) if b[0] <= index)
+            factor = self._factors[index] = block[index - start]
+        return factor
 
     @overload
     def add(self, scope: Factor) -> int: ...
@@ -191,6 +208,183 @@ class FactorGraph:
         self._factors.append(factor)
         self._snapshot = None
         return index
+
+    def add_feature(
+        self,
+        scope: Iterable[Any],
+        fires: Sequence[Any] | Callable[..., Any],
+        weight: float,
+    ) -> int:
+        r"""Add the factor :math:`\exp(\theta \varphi(y))`, φ in {0, 1}, and return its index.
+
+        Parameters
+        ----------
+        scope : sequence of variables
+            Names (or numbers).
+        fires : sequence of states, or callable
+            Where φ is 1: one assignment, a state (name or number) for each variable of `scope`,
+            or a predicate that is called once for every assignment with a state for each.
+        weight : float
+            θ; −inf forbids that φ is 1.
+
+        Returns
+        -------
+        int
+            Index of the factor. ``r.expectations()`` has one number for each feature.
+
+        Raises
+        ------
+        ValueError
+            For an unknown or repeated variable, an unknown state, a weight that is NaN or +inf.
+        TypeError
+            For a weight that is no real number.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2])
+        >>> graph.add_feature((0, 1), lambda a, b: a == b, np.log(3))
+        0
+        >>> graph.add_feature([0], [1], 0.0)
+        1
+        >>> vs.infer(graph).expectations().tolist()
+        [0.75, 0.5]
+        """
+        index = len(self._factors)
+        if isinstance(scope, str) or not isinstance(scope, Iterable):
+            raise ValueError(
+                f"scope must be a sequence of variables, got {scope!r}; write [{scope!r}]"
+            )
+        variables = tuple(self.variable(v) for v in scope)
+        self._check_scope(variables, index)
+        if np.ndim(weight) != 0 or isinstance(weight, (str, bytes, complex)) or weight is None:
+            raise TypeError(f"weight of factor {index} must be a real number, got {weight!r}")
+        theta = float(weight)
+        if not theta < np.inf:
+            raise ValueError(f"weight of factor {index} is {theta}; it must be finite or -inf")
+        where: npt.NDArray[np.bool_] | list[int]
+        if callable(fires):
+            cards = [self.cardinalities[v] for v in variables]
+            values = [
+                range(self.cardinalities[v]) if (named := self.states[v]) is None else named
+                for v in variables
+            ]
+            truth = [bool(fires(*states)) for states in itertools.product(*values)]
+            where = np.array(truth, dtype=np.bool_).reshape(cards)
+        else:
+            if isinstance(fires, str) or not isinstance(fires, (Sequence, np.ndarray)):
+                raise ValueError(
+                    f"fires of factor {index} must be a sequence of states or a callable, got "
+                    f"{fires!r}"
+                )
+            if len(fires) != len(variables):
+                raise ValueError(
+                    f"fires of factor {index} must have one state for each of {len(variables)} "
+                    f"variables, got {len(fires)}"
+                )
+            where = [self.state(v, s) for v, s in zip(variables, fires, strict=True)]
+        self._factors.append(Feature(variables, where, theta))
+        self._snapshot = None
+        return index
+
+    def add_features(self, features: Features) -> range:
+        """Add many features at once, by numbers, and return their indices.
+
+        They stay in columns: millions are fine as long as inference runs on few of them
+        (:func:`valuesparse.select`, :func:`valuesparse.relax`, ``infer(graph, factors=...)``).
+
+        Raises
+        ------
+        ValueError
+            For a variable or state that does not exist, or a variable twice in a scope.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2, 2])
+        >>> graph.add_features(vs.factors.Features([[0, 1], [1, 2]], [0.5, -1.0]))
+        range(0, 2)
+        """
+        self._check_features(features)
+        first = len(self._factors)
+        self._blocks.append((first, features))
+        self._factors.extend([None] * len(features))
+        self._snapshot = None
+        return range(first, len(self._factors))
+
+    def _check_features(self, features: Features) -> None:
+        if not isinstance(features, Features):
+            raise TypeError(
+                "features must be a valuesparse.factors.Features, got "
+                f"{type(features).__name__}; add_feature adds one"
+            )
+        scopes, n = features.scopes, self.n_variables
+        k = scopes.shape[1]
+        for a in range(k):
+            column = scopes[:, a]
+            bad = (column < 0) | (column >= n)
+            if bad.any():
+                at = int(bad.argmax())
+                raise ValueError(
+                    f"scopes[{at}, {a}] is {column[at]}: there are {n} variables, numbered from 0"
+                )
+            for b in range(a):
+                bad = column == scopes[:, b]
+                if bad.any():
+                    at = int(bad.argmax())
+                    raise ValueError(f"scopes[{at}] has variable {column[at]} twice")
+            cards = self._cards[column]
+            if features.assignments is None:
+                assert features.fires is not None
+                bad = cards != features.fires.shape[a]
+                if bad.any():
+                    at = int(bad.argmax())
+                    raise ValueError(
+                        f"fires has {features.fires.shape[a]} states on axis {a}, but variable "
+                        f"{column[at]} of scopes[{at}] has {cards[at]}"
+                    )
+            else:
+                state = features.assignments[:, a]
+                bad = (state < 0) | (state >= cards)
+                if bad.any():
+                    at = int(bad.argmax())
+                    raise ValueError(
+                        f"assignments[{at}, {a}] is {state[at]}: variable {column[at]} has "
+                        f"{cards[at]} states, numbered from 0"
+                    )
+
+    def _feature_indices(self, n_factors: int) -> list[int]:
+        """Return the indices, below `n_factors`, of the factors that are features."""
+        return [
+            i
+            for i, f in enumerate(itertools.islice(self._factors, n_factors))
+            if f is None or isinstance(f, Feature)
+        ]
+
+    def _part(self, factors: npt.NDArray[np.int64]) -> FactorGraph:
+        """Return the same variables with some of the factors only."""
+        other = FactorGraph.__new__(FactorGraph)
+        for name in ("cardinalities", "_cards", "names", "_number", "states", "_state_number"):
+            setattr(other, name, getattr(self, name))
+        other.evidence = dict(self.evidence)
+        other._factors = [self._factor(i) for i in factors.tolist()]
+        other._blocks = []
+        other._snapshot = None
+        known = self._conditional
+        other._conditional = (
+            {new: known[old] for new, old in enumerate(factors.tolist()) if old in known}
+            if known
+            else {}
+        )
+        return other
+
+    def _copy(self) -> FactorGraph:
+        """Return a graph that can grow on its own; factors in blocks stay there."""
+        other = self._part(np.empty(0, dtype=np.int64))
+        other._factors, other._blocks = list(self._factors), list(self._blocks)
+        other._conditional = dict(self._conditional)
+        return other
 
     def _extend(self, tables: Iterable[Table]) -> None:
         """Add tables that a reader has checked already: one call for all of a file."""
@@ -339,10 +533,10 @@ class FactorGraph:
                     f.table([self.cardinalities[v] for v in f.scope]),
                     np.dtype(np.float64),
                 )
-                for i, f in enumerate(self._factors)
+                for i, f in enumerate(self.factors)
             ]
             self._snapshot = _graph.Snapshot(
-                self._cards, [f.scope for f in self._factors], tables, self._conditional
+                self._cards, [f.scope for f in self.factors], tables, self._conditional
             )
         return self._snapshot
 
@@ -352,6 +546,7 @@ class FactorGraph:
             "names": None if self._number is None else self.names,
             "states": self.states,
             "factors": self._factors,
+            "blocks": self._blocks,
             "conditional": self._conditional,
             "evidence": self.evidence,
         }
@@ -361,6 +556,7 @@ class FactorGraph:
             self, state["cardinalities"], names=state["names"], states=state["states"]
         )
         self._factors = list(state["factors"])
+        self._blocks = list(state.get("blocks", ()))
         self._conditional = dict(state["conditional"])
         self.evidence = dict(state["evidence"])
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse.models import FactorGraph
 from valuesparse.results._base import Result
+
+if TYPE_CHECKING:
+    from valuesparse.relaxed.bounds import Bounds
 
 __all__ = ["GraphResult"]
 
@@ -36,6 +39,11 @@ class GraphResult(Result):
         False when `revisit` stopped the rounds of ``zeta`` before nothing changed.
     evidence : dict
         What was known: variable number to state number or log-likelihoods.
+    factors : ndarray of int64
+        Indices of the factors that were used: all, unless ``factors=`` or one of
+        :func:`valuesparse.select` and :func:`valuesparse.relax` left some out.
+    graph : FactorGraph
+        The model: what was asked about, together with the factors that were left out.
     stats : dict
         ``cliques``, ``table_entries``, ``width``, ``orders_tried``, ``widened`` (1 when the
         numbers needed a wider range than float64's); under ``zeta`` ``islands``, ``segments``
@@ -53,11 +61,15 @@ class GraphResult(Result):
     ([0.2, 0.8], 'exact')
     """
 
-    __slots__ = ("evidence",)
+    __slots__ = ("_bounds", "_n_factors", "evidence", "factors")
 
     marginals: list[FloatArray]
     log_z: float
     evidence: dict[int, Any]
+    factors: npt.NDArray[np.int64]
+    #: Of the model when this was made: it may have grown since.
+    _n_factors: int
+    _bounds: Bounds | None
     _model: FactorGraph
 
     def __init__(
@@ -83,7 +95,104 @@ class GraphResult(Result):
             reason=reason,
             converged=converged,
             stats=stats,
+            factors=np.arange(model.n_factors),
+            _n_factors=model.n_factors,
+            _bounds=None,
         )
+
+    def _of(self, model: FactorGraph, factors: npt.NDArray[np.int64]) -> GraphResult:
+        """Return this result of a part as one of the whole `model`."""
+        other = type(self).__new__(type(self))
+        state = self.__getstate__()
+        state.update(_model=model, factors=factors, _n_factors=model.n_factors, _bounds=None)
+        other.__setstate__(state)
+        return other
+
+    def _with(self, **fields: Any) -> GraphResult:
+        """Return a copy with other fields."""
+        other = type(self).__new__(type(self))
+        other.__setstate__({**self.__getstate__(), **fields})
+        return other
+
+    @property
+    def graph(self) -> FactorGraph:
+        """The model, with the factors that were left out."""
+        return self._model
+
+    def _part(self) -> FactorGraph:
+        """Return the graph that was solved."""
+        model = self._model
+        used = self.factors.size
+        return model if used == model.n_factors else model._part(self.factors)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the marginals are those of the factors that were used, up to rounding."""
+        return self.method in ("exact", "junction_tree") and not (self.islands >= 0).any()
+
+    def expectations(self) -> FloatArray:
+        """Return the probability that each feature of the graph fires, in order of addition.
+
+        Returns
+        -------
+        ndarray of float64
+            One number for each factor of `FactorGraph.add_feature` (and `add_features`), also for
+            those that were left out. Of the joint where the engine has it: when a factor that was
+            used has its variables, or when they are independent; else of the product of beliefs.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2])
+        >>> edge = graph.add_feature([0, 1], lambda a, b: a == b, np.log(4))
+        >>> vs.infer(graph).expectations().tolist()
+        [0.8]
+        """
+        from valuesparse.relaxed._beliefs import Beliefs
+
+        wanted = self._model._feature_indices(self._n_factors)
+        return Beliefs(self).expectations(self._model, np.array(wanted, dtype=np.int64))
+
+    def bounds(self) -> Bounds:
+        """Return what is known of the distance to the whole graph; computed once.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2])
+        >>> edge = graph.add_feature([0, 1], [1, 1], 0.1)
+        >>> b = vs.infer(graph, factors=[]).bounds()
+        >>> round(b.divergence, 4), round(b.eta, 4), b.rigorous
+        (0.001, 0.075, True)
+        """
+        if self._bounds is None:
+            from valuesparse.relaxed.bounds import bounds_of
+
+            self._fill(_bounds=bounds_of(self))
+        found = self._bounds
+        assert found is not None
+        return found
+
+    @property
+    def divergence_bound(self) -> float:
+        """At least the KL divergence from these factors' distribution to the whole graph's."""
+        return self.bounds().divergence
+
+    @property
+    def marginal_lower(self) -> list[FloatArray]:
+        """At most the marginals of the whole graph, in the shape of `marginals`."""
+        return self.bounds().lower
+
+    @property
+    def marginal_upper(self) -> list[FloatArray]:
+        """At least the marginals of the whole graph, in the shape of `marginals`."""
+        return self.bounds().upper
+
+    @property
+    def rigorous(self) -> bool:
+        """Whether these bounds are a proof: the solver was exact."""
+        return self.bounds().rigorous
 
     def __getitem__(self, variable: Any) -> FloatArray:
         """Return the marginal of a variable, by name (or number)."""
@@ -104,7 +213,7 @@ class GraphResult(Result):
         from valuesparse.inference.junction_tree import JunctionTree
 
         named = {self._model.names[v]: value for v, value in self.evidence.items()}
-        jt = JunctionTree(self._model, evidence=_by_name(self._model, named))
+        jt = JunctionTree(self._part(), evidence=_by_name(self._model, named))
         return jt.joint(variables, threads=threads)
 
     def __repr__(self) -> str:

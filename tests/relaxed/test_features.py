@@ -1,0 +1,165 @@
+"""Features: what goes in, expectations, inference with some of the factors."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from graph_oracle import log_sum, marginal, probabilities
+from hypothesis import given
+from hypothesis import strategies as st
+from relaxed_oracle import marginals, random_graph, scores
+
+import valuesparse as vs
+from valuesparse.factors import Feature, Features
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def fires(feature: Feature, full: np.ndarray) -> float:
+    """P(φ = 1), from the definition."""
+    p = marginal(probabilities(full), list(feature.scope))
+    where = np.zeros(p.shape, dtype=bool)
+    if isinstance(feature.fires, tuple):
+        where[feature.fires] = True
+    else:
+        where = feature.fires
+    return float(p[where].sum())
+
+
+@given(seeds)
+def test_expectations_equal_enumeration(seed: int) -> None:
+    graph, _ = random_graph(np.random.default_rng(seed))
+    r = vs.infer(graph)
+    want = [fires(f, scores(graph)) for f in graph.factors if isinstance(f, Feature)]
+    np.testing.assert_allclose(r.expectations(), want, atol=1e-10)
+    assert r.expectations().dtype == np.float64
+
+
+@given(seeds)
+def test_some_of_the_factors(seed: int) -> None:
+    graph, kept = random_graph(np.random.default_rng(seed))
+    r = vs.infer(graph, factors=kept)
+    full = scores(graph, kept)
+    assert r.log_z == pytest.approx(log_sum(full), abs=1e-9)
+    for got, want in zip(r.marginals, marginals(full), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-10)
+    assert r.factors.tolist() == kept.tolist()
+    assert r.graph is graph
+    pair = list(range(2))
+    np.testing.assert_allclose(r.joint(pair), marginal(probabilities(full), pair), atol=1e-10)
+    assert r.expectations().size == sum(isinstance(f, Feature) for f in graph.factors)
+
+
+def test_expectations_of_what_was_left_out_are_joint_where_the_engine_has_it() -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    graph.add([0, 1], np.log([[4.0, 1.0], [1.0, 4.0]]))
+    graph.add([1, 2], np.log([[4.0, 1.0], [1.0, 4.0]]))
+    graph.add_feature([1, 0], [1, 1], 5.0)  # held by factor 0
+    graph.add_feature([0, 2], [1, 1], 5.0)  # dependent, held by none: a product
+    e = vs.infer(graph, factors=[0, 1]).expectations()
+    np.testing.assert_allclose(e, [0.4, 0.25], atol=1e-12)
+
+
+def test_predicates_are_told_state_names() -> None:
+    graph = vs.FactorGraph([2, 2], names=["a", "b"], states=[["no", "yes"], None])
+    graph.add_feature(["a", "b"], lambda a, b: a == "yes" and b == 0, np.log(3))
+    graph.add_feature(["a"], ["yes"], 0.0)
+    assert graph.factors[0].table([2, 2]).tolist() == [[0.0, 0.0], [np.log(3), 0.0]]
+    np.testing.assert_allclose(vs.infer(graph).expectations(), [0.5, 4 / 6])
+
+
+def test_a_weight_of_minus_infinity_forbids() -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add_feature([0, 1], [1, 1], -np.inf)
+    r = vs.infer(graph)
+    assert r.log_z == pytest.approx(np.log(3))
+    assert r.expectations().tolist() == [0.0]
+    assert vs.log_prob(graph, [1, 1]) == -np.inf
+    assert vs.log_prob(graph, [1, 0]) == pytest.approx(-np.log(3))
+
+
+def test_blocks_are_the_same_as_single_features() -> None:
+    rng = np.random.default_rng(0)
+    scopes = np.array([rng.permutation(5)[:2] for _ in range(12)])
+    states, weights = rng.integers(0, 2, (12, 2)), rng.normal(size=12)
+    one, many = vs.FactorGraph([2] * 5), vs.FactorGraph([2] * 5)
+    for v in range(5):
+        one.add([v], [0.0, 0.3 * v])
+        many.add([v], [0.0, 0.3 * v])
+    for s, a, w in zip(scopes, states, weights, strict=True):
+        one.add_feature(s.tolist(), a.tolist(), w)
+    assert many.add_features(Features(scopes, weights, assignments=states)) == range(5, 17)
+    for kept in (range(17), [0, 1, 5, 9, 16], []):
+        a, b = vs.infer(one, factors=kept), vs.infer(many, factors=kept)
+        assert a.expectations().tolist() == b.expectations().tolist()
+        assert vs.gain(one, range(17), a).tolist() == vs.gain(many, range(17), b).tolist()
+        assert a.divergence_bound == pytest.approx(b.divergence_bound, abs=1e-12)
+    again = pickle.loads(pickle.dumps(many))
+    assert vs.infer(again).log_z == vs.infer(one).log_z
+    assert again.n_factors == 17
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda g: g.add_feature([0, 9], [1, 1], 1.0), "variable 9 is out of range"),
+        (lambda g: g.add_feature([0, 0], [1, 1], 1.0), "factor 0 has variable 0 twice"),
+        (lambda g: g.add_feature([0, 1], [1], 1.0), "one state for each of 2 variables, got 1"),
+        (lambda g: g.add_feature([0], [2], 1.0), "variable 0 has no state 2"),
+        (lambda g: g.add_feature([0], "x", 1.0), "fires of factor 0 must be a sequence of states"),
+        (lambda g: g.add_feature("a", [1], 1.0), "scope must be a sequence"),
+        (lambda g: g.add_feature([0], [1], np.nan), "weight of factor 0 is nan"),
+        (lambda g: g.add_feature([0], [1], np.inf), "weight of factor 0 is inf"),
+        (lambda g: g.add_features(Features([[0, 9]], 1.0)), r"scopes\[0, 1\] is 9"),
+        (lambda g: g.add_features(Features([[0, 1], [2, 2]], 1.0)), r"scopes\[1\] has variable 2"),
+        (
+            lambda g: g.add_features(Features([[0, 1]], 1.0, assignments=[[0, 3]])),
+            r"assignments\[0, 1\] is 3: variable 1 has 3 states",
+        ),
+        (
+            lambda g: g.add_features(Features([[0, 1]], 1.0, fires=np.eye(2, dtype=bool))),
+            "fires has 2 states on axis 1, but variable 1",
+        ),
+        (lambda g: Features([0, 1], 1.0), r"scopes must have shape \(m, k\)"),
+        (lambda g: Features([[0, 1]], [1.0, 2.0]), r"weights must have shape \(1,\)"),
+        (lambda g: Features([[0, 1]], [np.nan]), r"weights\[0\] is nan"),
+        (lambda g: Features([[0.5, 1]], [1.0]), "scopes must be integers"),
+        (lambda g: Features([[0, 1]], 1.0, assignments=[[1]]), "assignments must have shape"),
+        (lambda g: Features([[0, 1]], 1.0, fires=[[1, 0], [0, 1]]), "array of bool with 2 axes"),
+    ],
+)
+def test_refusals(call, words: str) -> None:
+    graph = vs.FactorGraph([2, 3, 2])
+    with pytest.raises(ValueError, match=words):
+        call(graph)
+    assert graph.n_factors == 0
+
+
+def test_wrong_types() -> None:
+    graph = vs.FactorGraph([2, 3])
+    with pytest.raises(TypeError, match="weight of factor 0 must be a real number"):
+        graph.add_feature([0], [1], 1j)
+    with pytest.raises(TypeError, match=r"features must be a valuesparse\.factors\.Features"):
+        graph.add_features([([0], [1], 1.0)])
+
+
+@pytest.mark.parametrize(
+    ("factors", "words"),
+    [
+        ([0, 5], r"factors\[1\] is 5: there are 2 factors"),
+        ([-1], r"factors\[0\] is -1"),
+        ([1, 1], "names factor 1 twice"),
+        ([0.5], "must be indices of factors"),
+        (3, "must be indices of factors"),
+    ],
+)
+def test_bad_factors(factors, words: str) -> None:
+    graph = vs.FactorGraph([2])
+    graph.add([0], [0.0, 1.0])
+    graph.add([0], [0.0, 1.0])
+    with pytest.raises(ValueError, match=words):
+        vs.infer(graph, factors=factors)
+    with pytest.raises(ValueError, match="with a FactorGraph only"):
+        vs.infer(vs.Chain(np.zeros((2, 2)), np.zeros((2, 2))), factors=[0])

@@ -1,0 +1,105 @@
+"""The gain of a factor: against enumeration and arbitrary precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from relaxed_oracle import divergence, exact_gain, random_graph, scores
+
+import valuesparse as vs
+from valuesparse.factors import Feature, Features, Table
+from valuesparse.relaxed import feature_gain
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(st.floats(0, 1), st.floats(-10_000, 10_000))
+@example(0.0, 10_000.0)
+@example(1.0, -10_000.0)
+@example(1e-300, 10_000.0)
+@example(0.5, 1e-4)
+@example(0.5, 0.99e-4)
+@example(1 - 1e-16, 40.0)
+@example(1e-12, 30.0001)
+@example(1e-13, 29.9999)
+def test_features_against_many_digits(mu: float, theta: float) -> None:
+    got, want = float(feature_gain(mu, theta)), exact_gain(mu, theta)
+    assert got >= 0.0
+    # What a rounding of log(1 + x) leaves; below 1e-4 the series is good to the last digits.
+    assert got == pytest.approx(want, rel=1e-11, abs=1e-15 * min(mu, 1 - mu) * abs(theta) + 1e-300)
+
+
+def test_ends() -> None:
+    inf = np.inf
+    got = feature_gain(
+        [0.0, 1.0, 0.0, 1.0, 0.0, 1e-9, 1.0], [9e3, 9e3, -9e3, -9e3, -inf, -inf, -inf]
+    )
+    assert got.tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, inf, inf]
+    assert feature_gain([], []).shape == (0,)
+    assert feature_gain([[0.5]], 0.0).tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize(
+    ("mu", "theta", "words"),
+    [(1.5, 0.0, "mu must lie"), (np.nan, 0.0, "mu must lie"), (0.5, np.nan, "theta must be"),
+     (0.5, np.inf, "theta must be")],
+)  # fmt: skip
+def test_bad_numbers(mu: float, theta: float, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        feature_gain(mu, theta)
+
+
+@given(seeds)
+def test_gain_is_the_divergence_that_adding_brings(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph, kept = random_graph(rng, zeros=True)
+    try:
+        r = vs.infer(graph, factors=kept)
+    except vs.InfeasibleError:
+        return
+    rest = [i for i in range(graph.n_factors) if i not in kept]
+    held = [set(graph.factors[i].scope) for i in kept]
+    got = vs.gain(graph, rest, r)
+    base = scores(graph, kept)
+    for i, g in zip(rest, got.tolist(), strict=True):
+        scope = set(graph.factors[i].scope)
+        if len(scope) > 1 and not any(scope <= s for s in held):
+            continue  # may be a product of beliefs
+        both = scores(graph, [*kept, i])
+        want = divergence(base, both) if both.max() > -np.inf else np.inf
+        assert g == pytest.approx(want, rel=1e-8, abs=1e-10)
+
+
+def test_candidates_of_any_form() -> None:
+    graph = vs.FactorGraph([2, 3])
+    graph.add([0], [0.0, 1.0])
+    r = vs.infer(graph)
+    feature = Feature((0, 1), (1, 2), 2.0)
+    table = Table((0, 1), feature.table([2, 3]))
+    want = exact_gain(np.e / (1 + np.e) / 3, 2.0)
+    assert vs.gain(graph, feature, r).tolist() == pytest.approx([want])
+    assert vs.gain(graph, [table, feature], r).tolist() == pytest.approx([want, want])
+    block = Features([[0, 1]], 2.0, assignments=[[1, 2]])
+    assert vs.gain(graph, block, r).tolist() == pytest.approx([want])
+    assert vs.gain(graph, [], r).shape == (0,)
+    # Order is the caller's, and one may be asked about twice.
+    graph.add(feature)
+    graph.add(table)
+    assert vs.gain(graph, [2, 0, 1, 2], r).tolist() == pytest.approx(
+        [want, vs.gain(graph, [0], r)[0], want, want]
+    )
+
+
+def test_refusals() -> None:
+    graph = vs.FactorGraph([2, 2])
+    r = vs.infer(graph)
+    with pytest.raises(ValueError, match="factors"):
+        vs.gain(graph, [0], r)
+    with pytest.raises(ValueError, match="same variables"):
+        vs.gain(vs.FactorGraph([2, 3]), [], r)
+    with pytest.raises(TypeError, match="result must be that of a FactorGraph"):
+        vs.gain(graph, [], 3)
+    with pytest.raises(ValueError, match="does not fit variables"):
+        vs.gain(graph, Feature((0,), (2,), 1.0), r)

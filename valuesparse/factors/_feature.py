@@ -1,0 +1,185 @@
+"""Binary log-linear factors exp(θ φ(y)), φ in {0, 1}: one, and millions in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.factors._base import Factor
+
+__all__ = ["Feature", "Features"]
+
+
+class Feature(Factor):
+    r"""The factor :math:`\exp(\theta \varphi(y))` with φ in {0, 1} (RS10, section 2.1).
+
+    Parameters
+    ----------
+    scope : sequence of int
+        Its variables.
+    fires : ndarray of bool, or sequence of int
+        Where φ is 1: a table with one axis per variable, or the one assignment (state numbers).
+    weight : float
+        θ; −inf forbids that φ is 1.
+
+    Attributes
+    ----------
+    fires : ndarray of bool, or tuple of int
+    weight : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from valuesparse.factors import Feature
+    >>> Feature((0, 1), (1, 0), 0.5).table([2, 2]).tolist()
+    [[0.0, 0.0], [0.5, 0.0]]
+    """
+
+    __slots__ = ("fires", "weight")
+
+    fires: npt.NDArray[np.bool_] | tuple[int, ...]
+    weight: float
+
+    def __init__(
+        self, scope: Sequence[int], fires: npt.NDArray[np.bool_] | Sequence[int], weight: float
+    ) -> None:
+        self.scope = tuple(scope)
+        masked = isinstance(fires, np.ndarray) and fires.dtype == np.bool_
+        self.fires = np.asarray(fires) if masked else tuple(int(s) for s in fires)
+        self.weight = float(weight)
+
+    def phi(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return whether the feature fires for each row of `states`, (m, len(scope)) -> (m,)."""
+        if isinstance(self.fires, tuple):
+            return np.asarray((states == np.array(self.fires, dtype=np.int64)).all(axis=1))
+        return np.asarray(np.broadcast_to(self.fires[tuple(states.T)], len(states)))
+
+    def log_potential(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return θ where the feature fires, else 0, (m, len(scope)) -> (m,)."""
+        return np.where(self.phi(states), self.weight, 0.0)
+
+
+class Features:
+    """Many features of the same number of variables, in columns: no object for each.
+
+    Parameters
+    ----------
+    scopes : array_like of int, shape (m, k)
+        Variable numbers of each feature.
+    weights : array_like, shape (m,) or ()
+        θ of each feature, or of all; −inf forbids.
+    assignments : array_like of int, shape (m, k) or (k,), optional
+        State numbers for which each feature (or every one) fires; by default state 1 of every
+        variable.
+    fires : array_like of bool, optional
+        Instead of `assignments`: where every one of them fires, one axis per variable.
+
+    Attributes
+    ----------
+    scopes, weights, assignments, fires : ndarray
+        As given; one of the last two is None.
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not agree, NaN or +inf.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from valuesparse.factors import Features
+    >>> edges = Features([[0, 1], [1, 2]], 1.0, fires=np.eye(2, dtype=bool))
+    >>> len(edges), edges[1].table([2, 2]).tolist()
+    (2, [[1.0, 0.0], [0.0, 1.0]])
+    """
+
+    __slots__ = ("assignments", "fires", "scopes", "weights")
+
+    scopes: npt.NDArray[np.integer[Any]]
+    weights: npt.NDArray[np.float64]
+    assignments: npt.NDArray[np.integer[Any]] | None
+    fires: npt.NDArray[np.bool_] | None
+
+    def __init__(
+        self,
+        scopes: npt.ArrayLike,
+        weights: npt.ArrayLike,
+        *,
+        assignments: npt.ArrayLike | None = None,
+        fires: npt.ArrayLike | None = None,
+    ) -> None:
+        self.scopes = _integers("scopes", scopes)
+        if self.scopes.ndim != 2:
+            raise ValueError(
+                f"scopes must have shape (m, k), a row for each feature, got {self.scopes.shape}"
+            )
+        m, k = self.scopes.shape
+        self.weights = as_weights("weights", weights, m)
+        self.assignments = self.fires = None
+        if fires is not None:
+            if assignments is not None:
+                raise ValueError("assignments and fires cannot both be given")
+            self.fires = np.asarray(fires)
+            if self.fires.dtype != np.bool_ or self.fires.ndim != k:
+                raise ValueError(
+                    f"fires must be an array of bool with {k} axes, one per variable of a scope, "
+                    f"got {self.fires.ndim} of {self.fires.dtype}"
+                )
+            return
+        states = np.ones(k, dtype=np.int8) if assignments is None else assignments
+        found = _integers("assignments", states)
+        if found.shape not in ((m, k), (k,)):
+            raise ValueError(f"assignments must have shape {(m, k)} or {(k,)}, got {found.shape}")
+        self.assignments = np.broadcast_to(found, (m, k))
+
+    def __len__(self) -> int:
+        return len(self.scopes)
+
+    def __getitem__(self, index: int) -> Feature:
+        """Return one of them as an object."""
+        fires = self.fires
+        if fires is None:
+            assert self.assignments is not None
+            states = self.assignments[index].tolist()
+            return Feature(self.scopes[index].tolist(), states, float(self.weights[index]))
+        return Feature(self.scopes[index].tolist(), fires, float(self.weights[index]))
+
+    def take(self, index: npt.NDArray[Any] | slice) -> Features:
+        """Return some of them: `index` is a slice, a mask or an array of positions."""
+        other = Features.__new__(Features)
+        other.scopes, other.weights = self.scopes[index], self.weights[index]
+        other.assignments = None if self.assignments is None else self.assignments[index]
+        other.fires = self.fires
+        return other
+
+    def __repr__(self) -> str:
+        return f"Features({len(self)} of {self.scopes.shape[1]} variables)"
+
+
+def as_weights(name: str, value: npt.ArrayLike, m: int) -> npt.NDArray[np.float64]:
+    """Return m weights: real, below +inf, no NaN."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
+    if array.shape not in ((), (m,)):
+        raise ValueError(f"{name} must have shape {(m,)}, got {array.shape}")
+    array = np.broadcast_to(array.astype(np.float64), m)
+    bad = ~(array < np.inf)
+    if bad.any():
+        at = int(bad.argmax())
+        raise ValueError(
+            f"{name}[{at}] is {array[at]}; weights must be finite or -inf (which forbids)"
+        )
+    return array
+
+
+def _integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
+    array = np.asarray(value)
+    if array.size == 0 and array.dtype.kind == "f":
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers, got dtype {array.dtype}")
+    return array

@@ -1,0 +1,18 @@
+"""Ignoring factors that do not matter (RS10, RSM10), and how far that leads away."""
+
+from valuesparse.relaxed.bounds import Bounds, ProxyTerms, proxy_divergence
+from valuesparse.relaxed.gain import feature_gain, gain
+from valuesparse.relaxed.relax import relax
+from valuesparse.relaxed.select import largest, select, smallest_within
+
+__all__ = [
+    "Bounds",
+    "ProxyTerms",
+    "feature_gain",
+    "gain",
+    "largest",
+    "proxy_divergence",
+    "relax",
+    "select",
+    "smallest_within",
+]

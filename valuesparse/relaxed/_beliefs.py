@@ -1,0 +1,323 @@
+"""What a result says about factors, whether they were part of it or not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from valuesparse import _graph
+from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.inference._memory import as_limit
+from valuesparse.inference.junction_tree import full_joint
+from valuesparse.models import FactorGraph
+from valuesparse.results import GraphResult
+from valuesparse.threads import resolve
+
+Floats = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+
+#: Rows of a block at a time: what is made of them stays in the cache.
+_CHUNK = 1 << 15
+#: Bytes that a tree for the joints of many factors may take, in any case.
+_SMALL = 1 << 24
+
+
+class FeaturePart(NamedTuple):
+    """Features among some factors: where they stand there, θ, P(φ = 1), and whether exactly."""
+
+    at: slice | Array
+    theta: Floats
+    mu: Floats
+    exact: npt.NDArray[np.bool_]
+
+
+class TablePart(NamedTuple):
+    """One general factor among some: where it stands there, its table, the joint, if exact."""
+
+    at: int
+    table: Floats
+    joint: Floats
+    exact: bool
+
+
+class Beliefs:
+    """The marginals of a result, ready to be asked about factors.
+
+    A set of variables has the product of their beliefs where they are independent. Where a factor
+    that was used holds them all the engine has their joint. Everything else is a product, and an
+    approximation, unless `thorough` asks for trees of its own.
+    """
+
+    def __init__(self, result: GraphResult, *, thorough: bool = False) -> None:
+        graph = result._model
+        self.result, self.graph, self.thorough = result, graph, thorough
+        self.exact = result.exact
+        self.cards = graph._cards
+        self.flat = np.concatenate([*result.marginals, np.empty(0)])
+        self.offset = np.concatenate([[0], np.cumsum(self.cards)])[:-1].astype(np.int64)
+        # Where all are alike an address is a product, which is faster than a look.
+        same = self.cards.size > 0 and bool((self.cards == self.cards[0]).all())
+        self._card: np.int64 | None = self.cards[0] if same else None
+        #: Clique entries of the largest tree that was needed: what rounding is bounded with.
+        self.entries = int(result.stats.get("table_entries", 0))
+        self._part: FactorGraph | None = None
+        self._pairs: Array | None = None
+        self._sets: set[frozenset[int]] | None = None
+        n = graph.n_variables
+        self._scopes = [graph._factor(i).scope for i in result.factors.tolist()]
+        known = {v for v, x in result.evidence.items() if isinstance(x, int)}
+        links = [
+            (scope[0], v)
+            for scope in (tuple(v for v in s if v not in known) for s in self._scopes)
+            for v in scope[1:]
+        ]
+        a, b = np.array(links, dtype=np.int64).reshape(-1, 2).T
+        edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
+        #: Variables with different labels are independent: no factor that was used links them.
+        self.label = csgraph.connected_components(edges, directed=False)[1] if n else a
+        self._loose = not links
+
+    def walk(self, graph: FactorGraph, indices: Array) -> Iterator[FeaturePart | TablePart]:
+        """Yield what is known about these factors of `graph`, piece by piece."""
+        single: list[tuple[int, Factor]] = []
+        left = np.ones(indices.size, dtype=np.bool_) if graph._blocks else None
+        for start, block in graph._blocks:
+            assert left is not None
+            inside = (indices >= start) & (indices < start + len(block))
+            if not inside.any():
+                continue
+            left &= ~inside
+            where: Array | None = None if inside.all() else np.flatnonzero(inside)
+            count = indices.size if where is None else where.size
+            for first in range(0, count, _CHUNK):
+                at = slice(first, min(first + _CHUNK, count))
+                rows = (indices[at] if where is None else indices[where[at]]) - start
+                span = rows[-1] - rows[0] + 1
+                run = span == rows.size and bool((np.diff(rows) == 1).all())
+                some = block.take(slice(int(rows[0]), int(rows[-1]) + 1) if run else rows)
+                mu, exact = self.of_features(some)
+                yield FeaturePart(at if where is None else where[at], some.weights, mu, exact)
+        at_single = np.arange(indices.size) if left is None else np.flatnonzero(left)
+        single = [(i, graph._factor(int(indices[i]))) for i in at_single.tolist()]
+        yield from self.of_factors(single)
+
+    def of_factors(
+        self, factors: Sequence[tuple[int, Factor]]
+    ) -> Iterator[FeaturePart | TablePart]:
+        """Yield what is known about factors that are objects."""
+        groups: dict[Any, list[tuple[int, Feature]]] = {}
+        tables: list[tuple[int, Factor]] = []
+        for at, factor in factors:
+            if isinstance(factor, Feature):
+                fires = factor.fires
+                kind = len(fires) if isinstance(fires, tuple) else (fires.shape, fires.tobytes())
+                groups.setdefault(kind, []).append((at, factor))
+            else:
+                tables.append((at, factor))
+        for group in groups.values():
+            first = group[0][1]
+            k = len(first.scope)
+            block = Features(
+                np.array([f.scope for _, f in group], dtype=np.int64).reshape(-1, k),
+                np.array([f.weight for _, f in group]),
+                assignments=np.array([f.fires for _, f in group], dtype=np.int64).reshape(-1, k)
+                if isinstance(first.fires, tuple)
+                else None,
+                fires=None if isinstance(first.fires, tuple) else first.fires,
+            )
+            mu, exact = self.of_features(block)
+            yield FeaturePart(np.array([at for at, _ in group]), block.weights, mu, exact)
+        joints = self.of_scopes([f.scope for _, f in tables])
+        for (at, factor), (joint, exact_one) in zip(tables, joints, strict=True):
+            table = factor.table([self.graph.cardinalities[v] for v in factor.scope])
+            yield TablePart(at, table, joint, exact_one)
+
+    def expectations(self, graph: FactorGraph, indices: Array) -> Floats:
+        """Return P(φ = 1) of features of `graph`."""
+        out = np.empty(indices.size)
+        for part in self.walk(graph, indices):
+            assert isinstance(part, FeaturePart)
+            out[part.at] = part.mu
+        return out
+
+    def of_features(self, block: Features) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return P(φ = 1) of each feature of a block, and whether exactly."""
+        scopes = block.scopes
+        base = [self._starts(scopes[:, a]) for a in range(scopes.shape[1])]
+        if block.assignments is not None:
+            mu = np.ones(len(block))
+            for a, start in enumerate(base):
+                mu *= self.flat[start + block.assignments[:, a]]
+        else:
+            assert block.fires is not None
+            mu = np.zeros(len(block))
+            for states in np.argwhere(block.fires).tolist():
+                term = np.ones(len(block))
+                for start, state in zip(base, states, strict=True):
+                    term *= self.flat[start + state]
+                mu += term
+            np.minimum(mu, 1.0, out=mu)
+        if not self.exact:
+            return mu, np.zeros(len(block), dtype=np.bool_)
+        linked = self._linked(scopes)
+        exact = ~linked
+        if linked.any():
+            rows = np.flatnonzero(linked)
+            if not self.thorough:
+                rows = rows[self._held(scopes[rows])]
+            wanted, which = np.unique(scopes[rows], axis=0, return_inverse=True)
+            joints = self._joints([tuple(s) for s in wanted.tolist()])
+            for row, q in zip(rows.tolist(), which.reshape(-1).tolist(), strict=True):
+                joint = joints[q]
+                if joint is not None:
+                    if block.assignments is not None:
+                        mu[row] = joint[tuple(block.assignments[row].tolist())]
+                    else:
+                        mu[row] = min(1.0, float(joint[block.fires].sum()))
+                    exact[row] = True
+        return mu, exact
+
+    def _starts(self, variables: Array) -> Array:
+        """Return where the beliefs of variables start in `flat`."""
+        return self.offset[variables] if self._card is None else variables * self._card
+
+    def of_scopes(self, scopes: Sequence[tuple[int, ...]]) -> list[tuple[Floats, bool]]:
+        """Return the joint of each set of variables, and whether exactly."""
+        found: list[tuple[Floats, bool]] = []
+        ask: list[int] = []
+        for i, scope in enumerate(scopes):
+            row = np.array([scope], dtype=np.int64).reshape(1, -1)
+            linked = self.exact and bool(self._linked(row)[0])
+            if linked and (self.thorough or self._held(row)[0]):
+                ask.append(i)
+            product = np.ones(())
+            for v in scope:
+                product = np.multiply.outer(product, self.result.marginals[v])
+            found.append((product, self.exact and not linked))
+        wanted = sorted({scopes[i] for i in ask})
+        joints = dict(zip(wanted, self._joints(wanted), strict=True))
+        for i in ask:
+            joint = joints[scopes[i]]
+            if joint is not None:
+                found[i] = joint, True
+        return found
+
+    def _linked(self, scopes: Array) -> npt.NDArray[np.bool_]:
+        """Whether two variables of each row may depend on each other."""
+        linked = np.zeros(len(scopes), dtype=np.bool_)
+        if self._loose:
+            return linked
+        labels = [self.label[scopes[:, a]] for a in range(scopes.shape[1])]
+        for a, b in itertools.combinations(labels, 2):
+            linked |= a == b
+        return linked
+
+    def _held(self, scopes: Array) -> npt.NDArray[np.bool_]:
+        """Whether a factor that was used holds all variables of each row."""
+        if scopes.shape[1] != 2:
+            if self._sets is None:
+                self._sets = {frozenset(s) for s in self._scopes}
+            sets = self._sets
+            rows = (frozenset(s) for s in scopes.tolist())
+            return np.array([r in sets or any(r < s for s in sets) for r in rows], dtype=np.bool_)
+        n = self.graph.n_variables
+        if self._pairs is None:
+            pairs = {
+                min(a, b) * n + max(a, b)
+                for s in self._scopes
+                for a, b in itertools.combinations(s, 2)
+            }
+            self._pairs = np.array(sorted(pairs), dtype=np.int64)
+        keys = scopes.min(axis=1).astype(np.int64) * n + scopes.max(axis=1)
+        return np.isin(keys, self._pairs)
+
+    def _joints(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
+        """Return exact joints; None where even a tree for one alone does not fit in memory.
+
+        One tree for all if that stays near the size of the tree that was solved; else the sets
+        are halved until it does.
+        """
+        found: list[Floats | None] = [None] * len(scopes)
+        if not scopes:
+            return found
+        if self._part is None:
+            self._part = self.result._part()
+        snapshot, graph = self._part._compiled(), self._part
+        held = np.full(graph.n_variables, -1, dtype=np.int64)
+        pairs = []
+        for v, x in sorted(self.result.evidence.items()):
+            if isinstance(x, int):
+                held[v] = x
+            else:
+                pairs.append((v, x))
+        soft = _graph.Soft(graph.n_variables, pairs) if pairs else None
+        flat = np.empty(snapshot.entries)
+        own = _graph.Tree(snapshot, [])
+        own.prepare(held, soft, 0.0, 0)
+        most = as_limit(None)
+        limit = min(most, max(_SMALL, 4.0 * own.cost()[2]))
+        stack = [range(len(scopes))]
+        while stack:
+            these = stack.pop()
+            tree = _graph.Tree(snapshot, [scopes[i] for i in these])
+            tree.prepare(held, soft, 0.0, 0)
+            cost = tree.cost()
+            if cost[2] > (limit if len(these) > 1 else most):
+                if len(these) > 1:
+                    half = len(these) // 2
+                    stack += [these[half:], these[:half]]
+                continue
+            self.entries = max(self.entries, int(cost[1]))
+            tree.infer(soft, resolve(None), flat, None, None, None)
+            for q, i in enumerate(these):
+                found[i] = full_joint(tree, q, scopes[i], graph)
+        return found
+
+
+def as_parts(
+    beliefs: Beliefs, graph: FactorGraph, items: Any, indices: Callable[[Any], Array]
+) -> tuple[int, Iterator[FeaturePart | TablePart]]:
+    """Return how many factors `items` stands for, and what is known about them."""
+    if isinstance(items, Factor):
+        items = [items]
+    if isinstance(items, Features):
+        graph._check_features(items)
+        other = graph._part(np.empty(0, dtype=np.int64))
+        other.add_features(items)
+        return len(items), beliefs.walk(other, np.arange(len(items)))
+    if not isinstance(items, (range, np.ndarray)):
+        items = list(items)
+        if items and all(isinstance(f, Factor) for f in items):
+            checked = check_factors(graph, items)
+            return len(items), beliefs.of_factors(list(enumerate(checked)))
+    found = indices(items)
+    return found.size, beliefs.walk(graph, found)
+
+
+def check_factors(graph: FactorGraph, factors: Sequence[Factor]) -> list[Factor]:
+    """Return factors whose scopes and tables fit the variables of `graph`."""
+    checked: list[Factor] = []
+    for i, factor in enumerate(factors):
+        graph._check_scope(factor.scope, i)
+        if isinstance(factor, Table):
+            factor = Table(factor.scope, graph._check_table(factor.scope, factor.log_table, i))
+        elif isinstance(factor, Feature):
+            fires = np.asarray(factor.fires)
+            shape = tuple(graph.cardinalities[v] for v in factor.scope)
+            fits = (
+                fires.shape == (len(shape),) and bool(((fires >= 0) & (fires < shape)).all())
+                if isinstance(factor.fires, tuple)
+                else fires.shape == shape
+            )
+            if not fits or not factor.weight < np.inf:
+                raise ValueError(
+                    f"factor {i}, {factor!r}, does not fit variables of {shape} states"
+                )
+        checked.append(factor)
+    return checked

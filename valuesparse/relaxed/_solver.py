@@ -1,0 +1,75 @@
+"""The solver in the inner loop: a method of ours, or anybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.inference import _graphs
+from valuesparse.inference.marginals import infer
+from valuesparse.models import FactorGraph
+from valuesparse.models.factor_graph import Evidence
+from valuesparse.results import GraphResult
+
+Solve = Callable[[FactorGraph, GraphResult | None], GraphResult]
+
+
+def solver_of(solver: Any) -> str | Solve:
+    """Return a solver; ValueError when it is neither a method of ours nor callable."""
+    if callable(solver):
+        return solver
+    if not isinstance(solver, str) or solver not in _graphs.METHODS:
+        raise ValueError(
+            f"solver must be one of {', '.join(_graphs.METHODS)}, or a callable, got {solver!r}"
+        )
+    return solver
+
+
+class Solver:
+    """Marginals of parts of one graph."""
+
+    def __init__(
+        self,
+        graph: FactorGraph,
+        solve: str | Solve,
+        evidence: Evidence | None,
+        threads: int | None,
+        memory_limit: int | None,
+    ) -> None:
+        if not isinstance(graph, FactorGraph):
+            raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
+        self.graph, self.solve = graph, solve
+        self.threads, self.memory_limit = threads, memory_limit
+        self.evidence = evidence
+        self.known = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
+
+    def __call__(self, kept: npt.NDArray[np.int64], previous: GraphResult | None) -> GraphResult:
+        """Return the result with these factors of the graph."""
+        part = self.graph._part(kept)
+        part.evidence = dict(self.known)
+        if isinstance(self.solve, str):
+            result = infer(
+                part, method=self.solve, threads=self.threads, memory_limit=self.memory_limit
+            )
+        else:
+            result = self.solve(part, previous)
+        if not isinstance(result, GraphResult):
+            raise TypeError(
+                f"solver must return what valuesparse.infer does, got {type(result).__name__}"
+            )
+        return result._of(self.graph, kept)
+
+
+def default_seed(graph: FactorGraph) -> npt.NDArray[np.int64]:
+    """Return the factors of at most one variable."""
+    in_block = np.zeros(graph.n_factors, dtype=np.bool_)
+    local = np.zeros(graph.n_factors, dtype=np.bool_)
+    for start, block in graph._blocks:
+        in_block[start : start + len(block)] = True
+        local[start : start + len(block)] = block.scopes.shape[1] <= 1
+    for i in np.flatnonzero(~in_block).tolist():
+        local[i] = len(graph._factor(i).scope) <= 1
+    return np.flatnonzero(local)

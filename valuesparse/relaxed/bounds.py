@@ -1,0 +1,347 @@
+"""How far the whole graph can be from a part of it (RS10, RSM10: Proposition 2 of each)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._validation import as_indices
+from valuesparse.factors import Feature
+from valuesparse.models import FactorGraph
+from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
+from valuesparse.results import GraphResult
+
+__all__ = ["Bounds", "ProxyTerms", "proxy_divergence"]
+
+Floats = npt.NDArray[np.float64]
+
+_EPS = float(np.finfo(np.float64).eps)
+#: Where log-weights lie closer together than this, no zero of a marginal is an underflow.
+_NARROW = 60.0
+#: What an underflow can hide: plain doubles are trusted up to 2^-100 of the whole.
+_HIDDEN = 2.0**-100
+_ROUNDS = 60  # of bisection
+_CONFIGURATIONS = 1 << 20
+
+
+class Bounds(NamedTuple):
+    """What is known of the whole graph from inference in a part of it.
+
+    With H the factors that were used and F all of them:
+
+    Attributes
+    ----------
+    divergence : float
+        D(p_H ‖ p_F) is at most this: RSM10, Proposition 2, the best bound that the expectations
+        of the factors left out allow.
+    eta : float
+        D is at most this: RS10, Proposition 2. Never below `divergence`.
+    lower, upper : list of ndarray of float64
+        The marginals under F lie between them. One array for each variable.
+    rigorous : bool
+        Whether all this is a proof: the solver was exact, and so were the joints of the factors
+        left out. Otherwise the numbers are what the formulas give on approximate marginals.
+
+    Notes
+    -----
+    The ratio p_F / p_H is at most e^η everywhere, for each state and for its complement (RS10).
+    Besides, D(p_H ‖ p_F) bounds the divergence between what the two say about any one state, and
+    the ratio is bounded below; `lower` and `upper` are the best of all three. For general tables
+    the bound of RSM10 becomes that of the comonotone coupling of the factors' values. All of it is
+    rounded outward, and includes what rounding may have done to the marginals.
+    """
+
+    divergence: float
+    eta: float
+    lower: list[Floats]
+    upper: list[Floats]
+    rigorous: bool
+
+
+class ProxyTerms(NamedTuple):
+    """RSM10, Proposition 1: divergence = isolated + correlation + interaction.
+
+    Attributes
+    ----------
+    divergence : float
+        D(p_H ‖ p_F), by enumeration.
+    isolated : float
+        Sum of the gains, under the seed, of the factors left out: what selection minimises.
+    correlation : float
+        S: between the product of the factors added and that of the factors left out.
+    interaction : float
+        I: among the factors left out.
+    """
+
+    divergence: float
+    isolated: float
+    correlation: float
+    interaction: float
+
+
+class Remaining:
+    """The factors left out, one piece after the other: what the bounds are made of."""
+
+    def __init__(self) -> None:
+        self.at: list[Floats] = []  # where, in (0, 1], the comonotone sum drops
+        self.drop: list[Floats] = []  # by how much
+        self.fall = 0.0  # E[X] − min X, summed over the factors
+        self.count = 0
+        self.exact = True
+        self.forbidding = False
+
+    def add(self, part: FeaturePart | TablePart) -> None:
+        """Take in one piece."""
+        if isinstance(part, FeaturePart):
+            self.count += part.theta.size
+            self.exact &= bool(part.exact.all())
+            best = np.where(part.theta > 0.0, part.mu, 1.0 - part.mu)
+            size = np.abs(part.theta)
+            forbids = size == np.inf
+            self.forbidding |= bool(forbids.any())
+            # A state that cannot be anyway may be forbidden for nothing.
+            best = np.where(forbids & (part.mu == 0.0), 2.0, best)
+            self.at.append(best)
+            self.drop.append(size)
+            live = best < 2.0
+            some = size[live]
+            possible = some.size == 0 or float(some.max()) < np.inf
+            self.fall += float((some * best[live]).sum()) if possible else np.inf
+            return
+        self.count += 1
+        self.exact &= part.exact
+        x, p = part.table.ravel(), part.joint.ravel()
+        p = p / p.sum()
+        self.forbidding |= bool((x == -np.inf).any())
+        live = (p > 0.0) | (x > -np.inf)
+        x, p = x[live], p[live]
+        order = np.argsort(-x, kind="stable")
+        x, p = x[order], p[order]
+        with np.errstate(invalid="ignore"):
+            drop = x[:-1] - x[1:]
+        reach = np.cumsum(p)[:-1]
+        steps = drop > 0.0
+        self.at.append(np.minimum(reach[steps], 1.0))
+        self.drop.append(drop[steps])
+        self.fall += float(((x - x[-1])[p > 0.0] * p[p > 0.0]).sum()) if x[-1] > -np.inf else np.inf
+
+    def bounds(self, slack: float) -> tuple[float, float, float]:
+        """Return upper bounds on η, on RSM10's bound, and on E[X] − min X.
+
+        `slack`: how wrong each probability may be.
+        """
+        if not self.count:
+            return 0.0, 0.0, 0.0
+        at = np.concatenate([*self.at, np.empty(0)])
+        drop = np.concatenate([*self.drop, np.empty(0)])
+        drop, at = drop[at < 2.0], at[at < 2.0]
+        n = at.size
+        grow = 1.0 + (n + 8.0) * _EPS
+        with np.errstate(invalid="ignore"):
+            missing = np.where(drop == np.inf, np.inf, drop * np.minimum(1.0, 1.0 - at + slack))
+        eta = float(missing.sum()) * grow
+        fall = (self.fall + slack * float(drop.sum())) * grow if n else 0.0
+        if n == 0 or eta == np.inf:
+            return eta, eta, fall
+        order = np.argsort(at, kind="stable")
+        # A step further right only raises the integral.
+        right = np.minimum(at[order] + slack, 1.0)
+        gone = np.concatenate([[0.0], np.cumsum(drop[order])]) * (1.0 - (n + 8.0) * _EPS)
+        widths = np.diff(np.concatenate([[0.0], right, [1.0]]))
+        total = float((widths * np.exp(-gone)).sum()) * grow
+        c = min(0.0, math.log(total) + 8.0 * _EPS * (1.0 + abs(math.log(total))))
+        return eta, min(eta, max(0.0, eta + c) + 4.0 * _EPS * eta), fall
+
+
+def bounds_of(result: GraphResult) -> Bounds:
+    """Return the bounds of a result, against the factors of its graph that it left out."""
+    model = result._model
+    left = np.ones(result._n_factors, dtype=np.bool_)
+    left[result.factors] = False
+    rest = np.flatnonzero(left)
+    beliefs = Beliefs(result, thorough=True)
+    remaining = Remaining()
+    for part in beliefs.walk(model, rest):
+        remaining.add(part)
+    return finish(beliefs, remaining)
+
+
+def finish(beliefs: Beliefs, remaining: Remaining) -> Bounds:
+    """Return the bounds that follow from the factors left out."""
+    spread, size = _spread(beliefs)
+    slack = _EPS * (64.0 + 8.0 * size + 4.0 * beliefs.entries)
+    eta, divergence, fall = remaining.bounds(slack)
+    rigorous = beliefs.exact and remaining.exact
+    if remaining.forbidding and spread > _NARROW and divergence < np.inf:
+        rigorous = False  # what has probability 0 may only have underflowed
+    hidden = 0.0 if spread <= _NARROW else _HIDDEN
+    low, high = _intervals(beliefs.flat, eta, divergence, fall, slack, hidden)
+    for v, x in beliefs.result.evidence.items():
+        if isinstance(x, int):
+            start = int(beliefs.offset[v])
+            row = slice(start, start + int(beliefs.cards[v]))
+            low[row] = high[row] = 0.0
+            low[start + x] = high[start + x] = 1.0
+    ends = np.cumsum(beliefs.cards)[:-1]
+    n = len(beliefs.cards)
+    lower, upper = (np.split(low, ends), np.split(high, ends)) if n else ([], [])
+    return Bounds(divergence, eta, lower, upper, rigorous)
+
+
+def _spread(beliefs: Beliefs) -> tuple[float, float]:
+    """Return how far log-weights can lie apart under what was used, and the sum of their sizes."""
+    spread = float(np.log(beliefs.cards).sum()) if beliefs.cards.size else 0.0
+    total = 0.0
+    graph, result = beliefs.graph, beliefs.result
+    tables = []
+    for i in result.factors.tolist():
+        factor = graph._factor(i)
+        if isinstance(factor, Feature):
+            tables.append(np.array([0.0, factor.weight]))
+        else:
+            tables.append(factor.table([graph.cardinalities[v] for v in factor.scope]))
+    tables += [x for x in result.evidence.values() if isinstance(x, np.ndarray)]
+    for table in tables:
+        finite = table[table > -np.inf]
+        if finite.size:
+            spread += float(finite.max() - finite.min())
+            total += 1.0 + float(np.abs(finite).max())
+    return spread, total
+
+
+def _intervals(
+    mu: Floats, eta: float, divergence: float, fall: float, slack: float, hidden: float
+) -> tuple[Floats, Floats]:
+    """Return bounds on marginals of the whole graph, given those of a part."""
+    high = np.minimum(1.0, mu * (1.0 + slack) + np.where(mu > 0.0, slack, hidden))
+    low = np.maximum(0.0, mu * (1.0 - slack) - slack)
+    above = np.minimum(1.0, 1.0 - low + _EPS)  # of the complement
+    below = np.maximum(0.0, 1.0 - high)
+    most = math.exp(min(eta, 700.0)) * (1.0 + 8.0 * _EPS * (1.0 + eta)) if eta < 700.0 else np.inf
+    least = math.exp(-(divergence + fall)) * (1.0 - 1e-12) if divergence + fall < 700.0 else 0.0
+    with np.errstate(invalid="ignore"):
+        upper = np.where(high > 0.0, np.minimum(1.0, most * high), 0.0)
+        lower = np.maximum(0.0, 1.0 - most * above * (1.0 + _EPS))
+    lower = np.maximum(lower, least * low)
+    upper = np.minimum(upper, (1.0 - least * below) * (1.0 + _EPS))
+    if divergence < np.inf:
+        d = divergence * (1.0 + 1e-12) + 1e-13
+        upper = np.minimum(upper, _furthest(high, d))
+        lower = np.maximum(lower, 1.0 - _furthest(1.0 - low, d))
+    lower = np.maximum(0.0, lower - 2.0 * _EPS)
+    upper = np.where(high > 0.0, np.minimum(1.0, upper + 2.0 * _EPS), 0.0)
+    return lower, upper
+
+
+def _furthest(p: Floats, d: float) -> Floats:
+    """Return at least the largest q >= p with kl(p ‖ q) <= d, by bisection."""
+    inside, outside = p.copy(), np.ones_like(p)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for _ in range(_ROUNDS):
+            q = 0.5 * (inside + outside)
+            first = np.where(p > 0.0, p * np.log(p / q), 0.0)
+            second = np.where(p < 1.0, (1.0 - p) * (np.log1p(-p) - np.log1p(-q)), 0.0)
+            near = first + second <= d
+            inside = np.where(near, q, inside)
+            outside = np.where(near, outside, q)
+    return outside
+
+
+def proxy_divergence(graph: FactorGraph, seed: Iterable[int], factors: Iterable[int]) -> ProxyTerms:
+    r"""Take the divergence of a choice of factors apart (RSM10, Proposition 1), by enumeration.
+
+    A diagnostic for small graphs: where `correlation` and `interaction` are small beside
+    `isolated`, gains in the seed say what leaving factors out will cost.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The full model F; at most 2**20 configurations.
+    seed : iterable of int
+        The factors G under which gains are computed.
+    factors : iterable of int
+        The factors H that are kept, those of the seed included.
+
+    Returns
+    -------
+    ProxyTerms
+
+    Raises
+    ------
+    ValueError
+        When the seed is not part of `factors`, or the graph is too large.
+
+    Notes
+    -----
+    With N = H \\ G, R = F \\ H and expectations under p_G,
+
+    .. math::
+
+        D = \sum_{i \in R} g_i
+          + \log \frac{E[\Psi_N \Psi_R]}{E[\Psi_N] E[\Psi_R]}
+          - \frac{\mathrm{Cov}(\log \Psi_R, \Psi_N)}{E[\Psi_N]}
+          + \log \frac{E[\Psi_R]}{\prod_{i \in R} E[\Psi_i]}.
+
+    The third term stands as it must be; the paper misprints its denominator.
+
+    Examples
+    --------
+    >>> import valuesparse as vs
+    >>> graph = vs.FactorGraph([2, 2])
+    >>> for scope in ([0, 1], [0], [1]):
+    ...     _ = graph.add_feature(scope, [1] * len(scope), 1.0)
+    >>> terms = vs.relaxed.proxy_divergence(graph, [], [0])
+    >>> [round(t, 4) for t in terms]
+    [0.2338, 0.2402, -0.0064, 0.0]
+    """
+    if not isinstance(graph, FactorGraph):
+        raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
+    start = as_indices("seed", seed, graph.n_factors)
+    kept = as_indices("factors", factors, graph.n_factors)
+    if not np.isin(start, kept).all():
+        raise ValueError("factors must contain the seed")
+    if math.prod(graph.cardinalities) > _CONFIGURATIONS:
+        raise ValueError(
+            f"graph has {math.prod(graph.cardinalities):.3g} configurations; enumeration is for "
+            f"at most {_CONFIGURATIONS}"
+        )
+    shape = graph.cardinalities
+    states = np.indices(shape, dtype=np.int64).reshape(len(shape), -1).T
+    scores = [
+        graph._factor(i).log_potential(states[:, list(graph._factor(i).scope)])
+        for i in range(graph.n_factors)
+    ]
+    zero = np.zeros(len(states))
+    left = np.ones(graph.n_factors, dtype=np.bool_)
+    left[kept] = False
+    rest = np.flatnonzero(left).tolist()
+    base = sum((scores[i] for i in start.tolist()), zero)
+    for v, x in graph.evidence.items():
+        base = base + (np.where(states[:, v] == x, 0.0, -np.inf) if isinstance(x, int)
+                       else x[states[:, v]])  # fmt: skip
+    added = sum((scores[i] for i in kept.tolist() if i not in set(start.tolist())), zero)
+    omitted = sum((scores[i] for i in rest), zero)
+    live = base > -np.inf
+    base, added, omitted = base[live], added[live], omitted[live]
+    p = np.exp(base - base.max())
+    p /= p.sum()
+
+    def log_mean(x: Floats) -> float:
+        top = float(x.max())
+        return top + float(np.log((p * np.exp(x - top)).sum())) if top > -np.inf else -np.inf
+
+    def mean(q: Floats, x: Floats) -> float:
+        return float((q[q > 0.0] * x[q > 0.0]).sum())
+
+    log_n, log_r, log_nr = log_mean(added), log_mean(omitted), log_mean(added + omitted)
+    h = p * np.exp(added - log_n)
+    log_each = [log_mean(scores[i][live]) for i in rest]
+    isolated = sum(e - mean(p, scores[i][live]) for i, e in zip(rest, log_each, strict=True))
+    divergence = log_nr - log_n - mean(h, omitted)
+    correlation = log_nr - log_n - log_r - (mean(h, omitted) - mean(p, omitted))
+    interaction = log_r - sum(log_each)
+    return ProxyTerms(divergence, float(isolated), correlation, interaction)

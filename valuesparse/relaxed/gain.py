@@ -1,0 +1,186 @@
+"""What adding one factor would change: the KL divergence of RS10, section 4.1."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.factors import Factor, Features
+from valuesparse.models import FactorGraph
+from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart, as_parts
+from valuesparse.results import GraphResult
+
+__all__ = ["feature_gain", "gain"]
+
+Floats = npt.NDArray[np.float64]
+
+_SMALL = 1e-4  # |θ| below which the series is exact to the last digits
+_LARGE = 30.0  # |θ| from which 1 is nothing beside e^θ
+
+
+def gain(
+    graph: FactorGraph,
+    factors: Iterable[int] | Factor | Iterable[Factor] | Features,
+    result: GraphResult,
+) -> Floats:
+    r"""Return the gain of each factor: the KL divergence that adding it alone would bring.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The full model.
+    factors : iterable of int, Factor, iterable of Factor, or Features
+        Candidates: factors of the graph by index, or others over its variables.
+    result : GraphResult
+        Of inference in a part of the graph (``infer(graph, factors=...)``).
+
+    Returns
+    -------
+    ndarray of float64
+        One number >= 0 for each candidate; ∞ for one that forbids what `result` allows.
+
+    Raises
+    ------
+    ValueError
+        For an index or variable that does not exist.
+
+    Notes
+    -----
+    For a feature (RS10, Proposition 1):
+    :math:`g = \log(1 - \mu + \mu e^\theta) - \mu \theta`; for a general table Ψ
+    :math:`g = \log E[\Psi] - E[\log \Psi]`. μ comes from the joint where the engine has it (the
+    variables are independent, or a factor that was used holds them), else from the product of
+    beliefs, and the gain is an approximation.
+
+    Examples
+    --------
+    >>> import valuesparse as vs
+    >>> graph = vs.FactorGraph([2, 2])
+    >>> edge = graph.add_feature([0, 1], [1, 1], 2.0)
+    >>> seed = vs.infer(graph, factors=[])
+    >>> vs.gain(graph, [edge], seed).round(4).tolist()
+    [0.4545]
+    """
+    if not isinstance(graph, FactorGraph):
+        raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
+    if not isinstance(result, GraphResult):
+        raise TypeError(f"result must be that of a FactorGraph, got {type(result).__name__}")
+    if result._model._cards.tobytes() != graph._cards.tobytes():
+        raise ValueError("result must be of a graph with the same variables")
+
+    def indices(items: Any) -> npt.NDArray[np.int64]:
+        if isinstance(items, range):
+            found = np.arange(items.start, items.stop, items.step)
+        elif isinstance(items, np.ndarray):
+            found = items
+        else:
+            found = np.array([operator.index(i) for i in items], dtype=np.int64)
+        if found.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if found.ndim != 1 or found.dtype.kind not in "iu":
+            raise ValueError(
+                f"factors must be indices, got an array of {found.dtype} of shape {found.shape}"
+            )
+        bad = (found < 0) | (found >= graph.n_factors)
+        if bad.any():
+            at = int(bad.argmax())
+            raise ValueError(
+                f"factors[{at}] is {found[at]}: there are {graph.n_factors} factors, numbered "
+                "from 0"
+            )
+        return found.astype(np.int64, copy=False)
+
+    count, parts = as_parts(Beliefs(result), graph, factors, indices)
+    return gains_of(count, parts)
+
+
+def gains_of(count: int, parts: Iterable[FeaturePart | TablePart]) -> Floats:
+    """Return the gains of `count` factors, told piece by piece."""
+    out = np.empty(count)
+    for part in parts:
+        if isinstance(part, FeaturePart):
+            out[part.at] = feature_gain(part.mu, part.theta)
+        else:
+            out[part.at] = table_gain(part.table, part.joint)
+    return out
+
+
+def feature_gain(mu: npt.ArrayLike, theta: npt.ArrayLike) -> Floats:
+    r"""Return :math:`\log(1 - \mu + \mu e^\theta) - \mu \theta`, elementwise.
+
+    Parameters
+    ----------
+    mu : array_like
+        Probabilities that the features fire, in [0, 1].
+    theta : array_like
+        Weights; −inf gives ∞ where μ > 0, else 0.
+
+    Returns
+    -------
+    ndarray of float64
+        Never negative, never NaN.
+
+    Notes
+    -----
+    g(μ, θ) = g(1 − μ, −θ), so that μ <= 1/2 without loss of generality; for small θ a series
+    replaces the difference, for large ones the logarithm of a sum of exponentials.
+
+    Examples
+    --------
+    >>> from valuesparse.relaxed import feature_gain
+    >>> feature_gain([0.0, 0.5, 0.5], [10_000.0, 10_000.0, 1e-9]).tolist()
+    [0.0, 4999.306852819441, 1.25e-19]
+    """
+    p, t = np.broadcast_arrays(
+        np.asarray(mu, dtype=np.float64), np.asarray(theta, dtype=np.float64)
+    )
+    if not ((p >= 0.0) & (p <= 1.0)).all():
+        raise ValueError("mu must lie in [0, 1]")
+    if not (t < np.inf).all():
+        raise ValueError("theta must be finite or -inf")
+    shape = p.shape
+    p, t = p.ravel(), t.ravel()
+    flip = p > 0.5
+    m = np.where(flip, 1.0 - p, p)
+    t = np.where(flip, -t, t)
+    size = np.abs(t)
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = np.expm1(t)
+        out *= m
+        np.log1p(out, out=out)
+        out -= m * t
+    if size.size and size.max() > _LARGE:
+        far = np.flatnonzero(t > _LARGE)
+        a, b = m[far], t[far]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            out[far] = np.logaddexp(np.log1p(-a), np.log(a) + b) - a * b
+        out[far[a == 0.0]] = 0.0
+        forbids = np.flatnonzero(size == np.inf)
+        out[forbids] = np.where(p[forbids] > 0.0, np.inf, 0.0)
+    if size.size and size.min() < _SMALL:
+        near = np.flatnonzero(size < _SMALL)
+        a, b = m[near], t[near]
+        third = (1.0 - 2.0 * a) * b / 3.0
+        fourth = (1.0 - 6.0 * a * (1.0 - a)) * b * b / 12.0
+        out[near] = 0.5 * a * (1.0 - a) * b * b * (1.0 + third + fourth)
+    np.maximum(out, 0.0, out=out)
+    return out.reshape(shape)
+
+
+def table_gain(table: Floats, joint: Floats) -> float:
+    """Return log E[Ψ] − E[log Ψ] for a log-table under the joint of its variables."""
+    live = joint > 0.0
+    x, p = table[live], joint[live]
+    if (x == -np.inf).any():
+        return np.inf
+    p = p / p.sum()
+    x = x - float((p * x).sum())
+    x = x - float((p * x).sum())  # once more: what rounding left of the mean
+    top = float(x.max(initial=0.0))
+    if top > 1.0:
+        return max(0.0, top + float(np.log((p * np.exp(x - top)).sum())))
+    return max(0.0, float(np.log1p((p * np.expm1(x)).sum())))

@@ -1,0 +1,247 @@
+"""Relaxed marginal inference: RS10, Algorithm 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._validation import as_count, as_indices, as_threshold
+from valuesparse.factors import Factor, Feature, Features
+from valuesparse.models import FactorGraph
+from valuesparse.models.factor_graph import Evidence
+from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart, check_factors
+from valuesparse.relaxed._solver import Solver, default_seed, solver_of
+from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
+from valuesparse.relaxed.gain import gains_of
+from valuesparse.relaxed.select import without
+from valuesparse.results import GraphResult
+
+__all__ = ["relax"]
+
+Candidates = Callable[[GraphResult], Iterable[Factor | Features]]
+
+
+def relax(
+    graph: FactorGraph,
+    *,
+    seed: Iterable[int] | None = None,
+    threshold: float = 1e-4,
+    max_rounds: int | None = None,
+    max_divergence: float | None = None,
+    candidates: Candidates | None = None,
+    exhaustive: bool = False,
+    solver: str | Callable[[FactorGraph, GraphResult | None], GraphResult] = "auto",
+    evidence: Evidence | None = None,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+) -> GraphResult:
+    r"""Infer in a part of a graph that grows by the factors that would matter (RS10).
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The full model, or with `candidates` as much of it as is to be written down.
+    seed : iterable of int, optional
+        Factors to start with; by default those of at most one variable.
+    threshold : float, default 1e-4
+        ε: a factor is added when its gain is larger (:func:`valuesparse.gain`).
+    max_rounds : int, optional
+        How often factors are added at most; each time is one more inference.
+    max_divergence : float, optional
+        Stop as soon as the divergence to the full model is proved to be at most this.
+    candidates : callable, optional
+        Called with every result; yields factors of the full model beyond those in `graph`, one by
+        one or as `Features`, all of them or those worth a look. Only what is added is kept.
+        A factor that equals one that it yielded and that was added before is passed over.
+    exhaustive : bool, default False
+        Promise that every call of `candidates` yields all factors of the full model that are not
+        in `graph`. Without it nothing can be said about the distance to the full model.
+    solver : str or callable, default "auto"
+        A `method` of :func:`valuesparse.infer`, or ``solver(graph, previous)`` that returns the
+        result for a graph; `previous` is the result of the round before (None at first), for a
+        solver that starts from it.
+    evidence, threads, memory_limit : optional
+        As for :func:`valuesparse.infer`.
+
+    Returns
+    -------
+    GraphResult
+        For the last part. ``r.factors`` are indices into ``r.graph``: a copy of `graph` with the
+        factors of `candidates` that were added behind its own. ``r.converged`` is False when
+        `max_rounds` stopped it. ``r.stats`` has ``rounds``, ``seed`` and ``added``;
+        ``r.divergence_bound``, ``r.marginal_lower`` and ``r.marginal_upper`` say how far the full
+        model can be.
+
+    Raises
+    ------
+    ValueError
+        For a negative threshold, an unknown index, ``exhaustive`` without `candidates`.
+
+    Notes
+    -----
+    The marginals returned are always those of the last part: with ``max_rounds=1`` the seed is
+    solved, factors are added and the result is solved again.
+
+    References
+    ----------
+    RS10: Riedel, Smith, "Relaxed Marginal Inference and its Application to Dependency Parsing".
+
+    Examples
+    --------
+    >>> import valuesparse as vs
+    >>> graph = vs.FactorGraph([2, 2, 2])
+    >>> for v in range(3):
+    ...     _ = graph.add([v], [0.0, 1.0])
+    >>> for i, j, weight in [(0, 1, 0.01), (1, 2, -3.0), (0, 2, 0.0)]:
+    ...     _ = graph.add_feature([i, j], [1, 1], weight)
+    >>> r = vs.relax(graph)
+    >>> r.factors.tolist(), r.stats["rounds"], r.divergence_bound < 0.005
+    ([0, 1, 2, 4], 1, True)
+    """
+    epsilon = as_threshold("threshold", threshold)
+    rounds = None if max_rounds is None else as_count("max_rounds", max_rounds, at_least=0)
+    enough = None if max_divergence is None else as_threshold("max_divergence", max_divergence)
+    if candidates is not None and not callable(candidates):
+        raise ValueError(f"candidates must be callable, got {candidates!r}")
+    if exhaustive and candidates is None:
+        raise ValueError("exhaustive is a promise about candidates, which are not given")
+    run = Solver(graph, solver_of(solver), evidence, threads, memory_limit)
+    kept = default_seed(graph) if seed is None else as_indices("seed", seed, graph.n_factors)
+    n_own, n_seed = graph.n_factors, kept.size
+    if candidates is not None:
+        run.graph = graph._copy()
+    lazy = _Lazy(candidates, run.graph)
+    result = run(kept, None)
+    done, why, converged = 0, "", True
+    while True:
+        bounds = None
+        if enough is not None:
+            bounds = lazy.bounds(result, n_own, exhaustive)
+            if bounds.divergence <= enough:
+                why = f"divergence is at most {bounds.divergence:.3g} <= max_divergence"
+                break
+        rest = without(n_own, kept[kept < n_own])
+        beliefs = Beliefs(result)
+        gains = gains_of(rest.size, beliefs.walk(run.graph, rest))
+        chosen = rest[gains > epsilon]
+        found = lazy.worth(beliefs, result, epsilon)
+        if not chosen.size and not found:
+            why = f"no factor left has a gain above {epsilon:g}"
+            break
+        if rounds is not None and done >= rounds:
+            why, converged = f"max_rounds={rounds} is reached", False
+            break
+        fresh = lazy.take(found)
+        kept = np.sort(np.concatenate([kept, chosen, fresh]))
+        result = run(kept, result)
+        done += 1
+    if bounds is None and candidates is not None:
+        bounds = lazy.bounds(result, n_own, exhaustive)
+    stats = {**result.stats, "rounds": done, "seed": n_seed, "added": kept.size - n_seed}
+    return result._with(
+        stats=stats,
+        _bounds=bounds,
+        converged=converged and result.converged,
+        reason=f"{why}; {result.reason}",
+    )
+
+
+class _Lazy:
+    """Factors that a callback yields: which were added, and where they stand in the graph."""
+
+    def __init__(self, candidates: Candidates | None, graph: FactorGraph) -> None:
+        self.candidates, self.graph = candidates, graph
+        self.known: set[object] = set()
+        self.added: list[Factor] = []
+
+    def _yielded(self, result: GraphResult) -> Iterator[Features | list[Factor]]:
+        """Yield blocks, and single factors in lists."""
+        if self.candidates is None:
+            return
+        single: list[Factor] = []
+        for item in self.candidates(result):
+            if isinstance(item, Features):
+                self.graph._check_features(item)
+                yield item
+            elif isinstance(item, Factor):
+                single.append(item)
+            else:
+                raise TypeError(
+                    "candidates must yield valuesparse.factors.Factor or Features, got "
+                    f"{type(item).__name__}"
+                )
+        if single:
+            yield check_factors(self.graph, single)
+
+    def _parts(
+        self, beliefs: Beliefs, item: Features | list[Factor]
+    ) -> Iterator[FeaturePart | TablePart]:
+        if isinstance(item, Features):
+            holder = self.graph._part(np.empty(0, dtype=np.int64))
+            holder.add_features(item)
+            return beliefs.walk(holder, np.arange(len(item)))
+        return beliefs.of_factors(list(enumerate(item)))
+
+    def worth(self, beliefs: Beliefs, result: GraphResult, epsilon: float) -> list[Factor]:
+        """Return the factors yielded, not yet added, whose gain is above ε."""
+        found: dict[object, Factor] = {}
+        for item in self._yielded(result):
+            gains = gains_of(len(item), self._parts(beliefs, item))
+            for i in np.flatnonzero(gains > epsilon).tolist():
+                factor = item[i]
+                key = self._key(factor)
+                if key not in self.known:
+                    found.setdefault(key, factor)
+        return list(found.values())
+
+    def take(self, found: list[Factor]) -> npt.NDArray[np.int64]:
+        """Add factors to the graph and return their indices."""
+        first = self.graph.n_factors
+        for factor in found:
+            self.known.add(self._key(factor))
+            self.added.append(factor)
+            self.graph.add(factor)
+        return np.arange(first, self.graph.n_factors)
+
+    def bounds(self, result: GraphResult, n_own: int, exhaustive: bool) -> Bounds:
+        """Return the bounds of a result against `graph` and all that is yielded."""
+        if self.candidates is None:
+            return bounds_of(result)
+        if not exhaustive:
+            # Anything may be missing: only what holds whatever else there is.
+            zeros = [np.zeros_like(m) for m in result.marginals]
+            ones = [np.ones_like(m) for m in result.marginals]
+            return Bounds(np.inf, np.inf, zeros, ones, True)
+        beliefs = Beliefs(result, thorough=True)
+        remaining = Remaining()
+        own = without(n_own, result.factors[result.factors < n_own])
+        for part in beliefs.walk(self.graph, own):
+            remaining.add(part)
+        for item in self._yielded(result):
+            for part in self._parts(beliefs, self._unknown(item)):
+                remaining.add(part)
+        return finish(beliefs, remaining)
+
+    def _unknown(self, item: Features | list[Factor]) -> Features | list[Factor]:
+        """Return those that have not been added."""
+        if isinstance(item, list):
+            return [f for f in item if self._key(f) not in self.known]
+        left = np.ones(len(item), dtype=np.bool_)
+        if item.scopes.shape[1]:
+            # Only features that start like one that was added are made into objects.
+            starts = {f.scope[0] for f in self.added if len(f.scope)}
+            alike = np.isin(item.scopes[:, 0], np.array(sorted(starts), dtype=np.int64))
+        else:
+            alike = left
+        for i in np.flatnonzero(alike).tolist():
+            left[i] = self._key(item[i]) not in self.known
+        return item.take(left)
+
+    def _key(self, factor: Factor) -> object:
+        if isinstance(factor, Feature):
+            fires = factor.fires if isinstance(factor.fires, tuple) else factor.fires.tobytes()
+            return factor.scope, fires, factor.weight
+        cards = [self.graph.cardinalities[v] for v in factor.scope]
+        return factor.scope, factor.table(cards).tobytes()
