@@ -198,14 +198,9 @@ def preconditioner(
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     width = as_count("width", width, at_least=1)
-    _require_pairwise(graph)
-    reduced = reduce_graph(graph, evidence)
     given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
-    if reduced.has_zeros:
-        raise ValueError(
-            "evidence of -inf is outside preconditioner bounds; leave the state out or use "
-            "valuesparse.bounds.log_z"
-        )
+    _require_pairwise(graph, given)
+    reduced = reduce_graph(graph, evidence)
     problem = _Problem(reduced)
     if kind == "support_tree":
         cards = set(reduced.cards)
@@ -464,17 +459,27 @@ def _width(q: Quadratic, which: Mask) -> int:
     return int(JunctionTree(graph, effort=0).width)
 
 
-def _require_pairwise(graph: FactorGraph) -> None:
+def _require_pairwise(graph: FactorGraph, given: Mapping[int, Any]) -> None:
+    """Refuse what evidence leaves of tables over three variables or more, or with zeros."""
+    held = {v: x for v, x in given.items() if isinstance(x, int)}
+    instead = "valuesparse.bounds.log_z has bounds for such models"
     for f, (factor, table) in enumerate(
         zip(graph.factors, graph._compiled().arrays(), strict=True)
     ):
-        if len(factor.scope) > 2:
+        free = sum(v not in held for v in factor.scope)
+        if free > 2:
             raise ValueError(
-                f"factor {f} has {len(factor.scope)} variables; preconditioner bounds take one or "
-                "two (valuesparse.bounds.log_z has bounds for any)"
+                f"factor {f} has {free} variables; preconditioner bounds take one or two: {instead}"
             )
-        if not np.isfinite(table).all():
+        part = table[tuple(held.get(v, slice(None)) for v in factor.scope)]
+        if not np.isfinite(part).all():
             raise ValueError(
-                f"factor {f} has an entry of -inf, which is outside preconditioner bounds; "
-                "valuesparse.bounds.log_z has bounds for such models"
+                f"factor {f} has an entry of -inf, which preconditioner bounds do not take: "
+                f"{instead}"
+            )
+    for v, known in given.items():
+        if not isinstance(known, int) and not np.isfinite(known).all():
+            raise ValueError(
+                f"evidence[{graph.names[v]!r}] has an entry of -inf, which preconditioner bounds "
+                f"do not take: {instead}"
             )

@@ -134,11 +134,19 @@ def shift(
     m *= s[:, None]
     m *= s[None, :]
     if n > DENSE:
-        diagonal = m.diagonal()
-        t = float((np.abs(m).sum(axis=1) - np.abs(diagonal) + diagonal).max())
+        t = _gershgorin(m)
     else:
-        t = float(linalg.eigvalsh(m, subset_by_index=[n - 1, n - 1], check_finite=False)[0])
+        try:
+            only = [n - 1, n - 1]
+            t = float(linalg.eigvalsh(m, subset_by_index=only, driver="evx")[0])
+        except linalg.LinAlgError:
+            t = _gershgorin(m)
     return t, (16.0 * n + 64.0 + relative) * EPS * size
+
+
+def _gershgorin(m: Floats) -> float:
+    diagonal = m.diagonal()
+    return float((np.abs(m).sum(axis=1) - np.abs(diagonal) + diagonal).max())
 
 
 def _moduli(block: Floats) -> tuple[Floats, Floats]:
