@@ -29,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 
 KINDS = ("spanning_tree", "support_tree", "sparsifier")
 
-_GRID = np.geomspace(1 / 256, 64.0, 13)
+_GRID = np.log([1 / 256, 1 / 32, 0.25, 0.7, 1.0, 1.4, 2.5, 5.0, 10.0, 20.0, 50.0])
 
 
 class _Model(NamedTuple):
@@ -350,15 +350,13 @@ def _search(
             best = value, model
         return sign * value
 
-    for s in signs:
-        grid = np.log(np.concatenate([_GRID, [1.0]]))
-        grid.sort()
-        values = [loss(x, s) for x in grid]
-        at = int(np.argmin(values))
-        window = grid[max(0, at - 1)], grid[min(len(grid) - 1, at + 1)]
-        optimize.minimize_scalar(
-            loss, args=(s,), bounds=window, method="bounded", options={"maxiter": 10}
-        )
+    losses = {s: [loss(x, s) for x in _GRID] for s in signs}
+    chosen = min(losses, key=lambda s: min(losses[s]))
+    at = int(np.argmin(losses[chosen]))
+    window = _GRID[max(0, at - 1)], _GRID[min(len(_GRID) - 1, at + 1)]
+    optimize.minimize_scalar(
+        loss, args=(chosen,), bounds=window, method="bounded", options={"maxiter": 8}
+    )
     assert best is not None
     return best
 

@@ -1,15 +1,16 @@
 r"""The dual of tree-reweighted belief propagation: valid wherever it stops.
 
-Spanning forests T that cover all edges share the model out, :math:`\frac1M \sum_T \theta_T =
-\theta`, and log Z is convex, so :math:`\log Z(\theta) \le \frac1M \sum_T \log Z(\theta_T)`. The
-shares are improved by L-BFGS; all forests are one model of the exact engine for trees.
+Spanning forests T that cover all edges share the model out,
+:math:`\sum_T \rho_T \theta_T = \theta` with :math:`\sum_T \rho_T = 1`, and log Z is convex, so
+:math:`\log Z(\theta) \le \sum_T \rho_T \log Z(\theta_T)`. Shares and weights are improved by
+L-BFGS; all forests are one model of the exact engine for trees.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, sparse
+from scipy import optimize, sparse, special
 from scipy.sparse import csgraph
 
 from valuesparse.bounds._reduced import Reduced
@@ -26,13 +27,13 @@ Ints = npt.NDArray[np.int64]
 
 # Numbers that all forests may take, and forests beyond those that cover the edges.
 _NUMBERS = 4_000_000
-_MORE = 4
+_MORE = 12
 
 
 def fits(reduced: Reduced) -> bool:
     """Whether `upper` takes this model."""
     k = max(reduced.cards, default=1)
-    return reduced.pairwise and len(reduced.unary) * k * k * (_MORE + 4) <= _NUMBERS
+    return reduced.pairwise and len(reduced.unary) * k * k * _MORE <= _NUMBERS
 
 
 def upper(reduced: Reduced, iterations: int = 100, seed: int = 0) -> float:
@@ -69,7 +70,9 @@ class _Dual:
         n, k = len(reduced.unary), max(reduced.cards)
         self.n, self.k = n, k
         edges = np.array([s for s, _ in reduced.tables], dtype=np.int64).reshape(-1, 2)
-        forests = _cover(n, edges, rng)
+        strength = np.array([np.ptp(t[np.isfinite(t)]) if np.isfinite(t).any() else 0.0
+                             for _, t in reduced.tables])  # fmt: skip
+        forests = _cover(n, edges, strength, rng)
         m = self.m = len(forests)
         self.parent = np.full((m, n), -1, dtype=np.int64)
         edge, tree, child, flip = [], [], [], []
@@ -94,51 +97,72 @@ class _Dual:
         self.tables = np.zeros((len(edges), k, k))
         for e, (_, table) in enumerate(reduced.tables):
             self.tables[e, : table.shape[0], : table.shape[1]] = table
-        self.size = m * n * k + len(self.edge) * k * k
+        self.finite = np.where(np.isfinite(self.tables), self.tables, 0.0)
+        self.of = self.row // n
+        self.size = m + m * n * k + len(self.edge) * k * k
 
     def value(self, x: Floats) -> tuple[float, float, Floats]:
         """Return the dual, the bound it proves, and the gradient."""
         m, n, k = self.m, self.n, self.k
-        cut = m * n * k
-        moves = self._centred(x[cut:].reshape(-1, k, k))
-        shift = x[:cut].reshape(m, n, k)
-        unary = (self.u[None] + shift - shift.mean(axis=0)).reshape(m * n, k)
-        share = (m / self.count)[self.edge][:, None, None]
-        tables = self.tables[self.edge] * share + moves
+        cut = m + m * n * k
+        # Weights bounded below: shares are divided by them.
+        rho = 0.02 / m + 0.98 * special.softmax(x[:m])
+        rho /= rho.sum()
+        cover: Floats = np.zeros(len(self.count))
+        np.add.at(cover, self.edge, rho[self.of])
+        own = rho[self.of][:, None, None]
+        shift = x[m:cut].reshape(m, n, k)
+        moves = x[cut:].reshape(-1, k, k)
+        shift = shift - np.tensordot(rho, shift, axes=1)
+        moves = moves - self._mean(own * moves, cover)
+        unary = (self.u[None] + shift).reshape(m * n, k)
+        tables = (self.tables / cover[:, None, None])[self.edge] + moves
         pairwise = np.zeros((m * n, k, k))
         pairwise[self.row] = np.where(self.flip[:, None, None], tables.transpose(0, 2, 1), tables)
         tree = Tree(self.parent.ravel(), unary, pairwise, allowed=np.tile(self.allowed, (m, 1)))
         r = infer(tree, threads=1)
         assert isinstance(r, TreeResult)
-        value = float(np.sum(r.log_z)) / m + self.reduced.constant
+        forest = tree.roots // n
+        of_forest = np.bincount(forest, r.log_z, m)
+        value = float(rho @ of_forest) + self.reduced.constant
         magnitude = _total(unary) + _total(tables) + self.reduced.magnitude
-        margin = sum(engine_margin(float(z), 0.0, 0.0) for z in r.log_z) / m
+        margin = sum(engine_margin(float(z), 0.0, 0.0) for z in r.log_z)
         margin += engine_margin(0.0, n * k * k, magnitude)
         single = np.asarray(r.marginals).reshape(m, n, k)
-        g_unary = (single - single.mean(axis=0)) / m
         pair = np.empty((m * n, k, k))
         pair[np.flatnonzero(self.parent.ravel() >= 0)] = r.pairwise()
         g = pair[self.row]
         g = np.where(self.flip[:, None, None], g.transpose(0, 2, 1), g)
-        g_edges = self._centred(g) / m
-        return value, up(value, margin), np.concatenate([g_unary.ravel(), g_edges.ravel()])
+        mean = np.tensordot(rho, single, axes=1)
+        g_unary = rho[:, None, None] * (single - mean)
+        together = self._mean(own * g, cover)
+        g_edges = own * (g - together)
+        # d / d rho: the forest itself, and what other forests' shares lose when it grows.
+        per_edge = (together * (self.finite / cover[:, None, None])[self.edge]).sum(axis=(1, 2))
+        per_edge += (together * moves).sum(axis=(1, 2))
+        g_rho = of_forest - (mean * shift).sum(axis=(1, 2)) - np.bincount(self.of, per_edge, m)
+        soft = (rho - 0.02 / m) / 0.98
+        g_eta = 0.98 * soft * (g_rho - soft @ g_rho)
+        return value, up(value, margin), np.concatenate([g_eta, g_unary.ravel(), g_edges.ravel()])
 
-    def _centred(self, a: Floats) -> Floats:
-        """Take off the mean over the forests that an edge is in."""
+    def _mean(self, a: Floats, cover: Floats) -> Floats:
+        """Return, for each edge of each forest, the mean of weighted `a` over the forests."""
         sums = np.zeros((len(self.count), self.k, self.k))
         np.add.at(sums, self.edge, a)
-        return a - (sums / np.maximum(self.count, 1)[:, None, None])[self.edge]
+        mean: Floats = (sums / cover[:, None, None])[self.edge]
+        return mean
 
 
-def _cover(n: int, edges: Ints, rng: np.random.Generator) -> list[Ints]:
-    """Return the parents of spanning forests: all edges are in some, each as often as can be."""
+def _cover(n: int, edges: Ints, strength: Floats, rng: np.random.Generator) -> list[Ints]:
+    """Return the parents of spanning forests that cover all edges, and of some of strong edges."""
     count = np.zeros(len(edges))
     forests: list[Ints] = []
-    more = _MORE
-    while more or not count.all():
-        more -= bool(more)
-        # Edges that few forests have come first; ties at random.
-        cost = 1.0 + count + 0.5 * rng.random(len(edges))
+    strong = strength / max(float(strength.max(initial=0.0)), 1e-300)
+    while len(forests) < _MORE or not count.all():
+        if len(forests) % 2 and len(forests) < _MORE:
+            cost = 2.0 - strong + 0.3 * rng.random(len(edges))
+        else:  # edges that few forests have come first; ties at random
+            cost = 1.0 + count + 0.5 * rng.random(len(edges))
         adjacency = sparse.csr_array((cost, (edges[:, 0], edges[:, 1])), shape=(n, n))
         tree = csgraph.minimum_spanning_tree(adjacency)
         parent = np.full(n, -1, dtype=np.int64)
