@@ -177,6 +177,20 @@ def test_moduli_make_edges_semidefinite() -> None:
     assert np.linalg.eigvalsh(g - w).min() > -1e-12
 
 
+@pytest.mark.parametrize("field", [600.0, 720.0, 2000.0, 1e6])
+def test_events_next_to_impossible(field: float) -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add((0,), [0.0, field])
+    graph.add((0, 1), [[0.0, 0.3], [0.1, 0.0]])
+    b = vs.bounds.preconditioner(graph)
+    # exp(-field), or 0 where even that is below the smallest number
+    truth = np.exp(-field) * (1.0 + np.exp(0.3)) / (1.0 + np.exp(0.1))
+    low, high = b.event({0: 0})
+    assert 0.0 <= low <= truth <= high < 1e-200
+    low, high = b.event({0: 1})
+    assert 1.0 - 1e-9 < low <= 1.0 == high
+
+
 def test_no_edges_no_variables() -> None:
     graph = vs.FactorGraph([2, 3])
     graph.add((1,), [0.0, 1.0, 2.0])

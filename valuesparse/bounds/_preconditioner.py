@@ -411,8 +411,10 @@ def _share(inside: float, outside: float, direction: int) -> float:
     """Return exp(inside) / (exp(inside) + exp(outside)), rounded away."""
     if inside == -np.inf:
         return 0.0
-    share = 1.0 / (1.0 + math.exp(min(700.0, outside - inside)))
-    return share * (1.0 + direction * 8.0 * EPS) + (5e-305 if direction > 0 else -5e-305)
+    odds = outside - inside
+    if odds > 700.0:  # where exp overflows
+        return 1e-304 if direction > 0 else 0.0
+    return (1.0 + direction * 16.0 * EPS) / (1.0 + math.exp(odds))
 
 
 def _spanning(q: Quadratic) -> Mask:
