@@ -6,6 +6,7 @@ Models hold arrays (`Chain`, `Tree`), `infer` plans and computes, results are re
 from importlib.metadata import PackageNotFoundError, version
 
 from valuesparse import factors, relaxed
+from valuesparse import bounds, factors
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference import Decoding, JunctionTree, decode, infer, log_prob, sample
 from valuesparse.io import (
@@ -38,6 +39,7 @@ __all__ = [
     "MemoryLimitError",
     "Result",
     "Tree",
+    "bounds",
     "decode",
     "factors",
     "from_pgmpy",

@@ -1,0 +1,189 @@
+"""The best bounds on log Z, and each method on its own, against enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bound_models import pairwise_model
+from graph_files import DATA
+from graph_oracle import graph_of, log_joint, log_sum, random_model
+from scipy.optimize import check_grad
+
+import valuesparse as vs
+from valuesparse.bounds import _mean_field, _trw
+from valuesparse.bounds._mini_bucket import Buckets
+from valuesparse.bounds._reduced import reduce_graph
+
+
+def hold(seed: int, most: int = 8) -> None:
+    """Check all methods on a random model, and that what no method can bound is said."""
+    rng = np.random.default_rng(seed)
+    if seed % 2:
+        k, factors, evidence = random_model(rng, most)
+    else:
+        zeros = 0.0 if seed % 4 else 0.15
+        (k, factors), evidence = pairwise_model(rng, most, zeros=zeros, cards="mixed"), {}
+    exact = log_sum(log_joint(k, factors, evidence))
+    graph = graph_of(k, factors)
+    options = {"evidence": evidence, "i_bound": 1 + seed % 3, "iterations": 15}
+    try:
+        b = vs.bounds.log_z(graph, exact=False, **options)
+    except vs.InfeasibleError:
+        assert exact == -np.inf
+        return
+    assert "exact" not in b.methods
+    for name, m in b.methods.items():
+        assert m.lower <= exact <= m.upper, name
+        assert m.seconds >= 0.0
+        if m.lower == -np.inf and m.upper == np.inf:
+            assert m.note, name
+    assert b.lower == max(m.lower for m in b.methods.values())
+    assert b.upper == min(m.upper for m in b.methods.values())
+    for side, name in ((b.lower, b.lower_method), (b.upper, b.upper_method)):
+        assert (name == "") == (not np.isfinite(side))
+    if np.isfinite(exact):
+        b = vs.bounds.log_z(graph, **options)
+        assert b.lower <= exact <= b.upper
+        assert b.lower_method == b.upper_method == "exact"
+        assert b.gap < 1e-8 * max(1.0, abs(exact))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_hold(seed: int) -> None:
+    hold(seed, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(100))
+def test_bounds_hold_10000(block: int) -> None:
+    for seed in range(1000 + 100 * block, 1000 + 100 * (block + 1)):
+        hold(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_structured_mean_field_never_falls_below_the_preconditioner(seed: int) -> None:
+    k, factors = pairwise_model(np.random.default_rng(seed), 9, cards="mixed")
+    graph = graph_of(k, factors)
+    names = ["spanning_tree", "structured_mean_field"]
+    for iterations in (0, 30):
+        b = vs.bounds.log_z(graph, exact=False, methods=names, iterations=iterations)
+        tree, field = (b.methods[name].lower for name in names)
+        # Both carry their own margins: the engine's alone is 1e-10.
+        assert field >= tree - 1e-8 * max(1.0, abs(tree))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_gradient_of_structured_mean_field(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    k, factors = pairwise_model(rng, 6, cards="mixed")
+    reduced = reduce_graph(graph_of(k, factors), {})
+    tables = [reduced.tables[e] for e in range(0, len(reduced.tables), 2)]
+    n = len(k)
+    kept = _mean_field._forest(n, [s for s, _ in tables], np.ones(len(tables)))
+    forest = _mean_field._Forest(reduced, reduced.unary, [tables[e] for e in kept])
+    x = rng.normal(size=n * forest.k**2)
+    size = 1.0 + np.linalg.norm(forest.value(x)[1])
+    assert check_grad(lambda y: forest.value(y)[0], lambda y: forest.value(y)[1], x) < 1e-5 * size
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_gradient_and_shares_of_the_dual(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    k, factors = pairwise_model(rng, 6, cards="mixed")
+    dual = _trw._Dual(reduce_graph(graph_of(k, factors), {}), rng)
+    assert dual.count.all()
+    x = rng.normal(size=dual.size)
+    _, _, gradient = dual.value(x)
+    way = rng.normal(size=dual.size)
+    step = 1e-5
+    ahead, behind = (dual.value(x + s * step * way)[0] for s in (1, -1))
+    slope = float(gradient @ way)
+    assert abs((ahead - behind) / (2 * step) - slope) < 1e-5 * (1.0 + abs(slope))
+
+
+def test_mini_buckets_are_exact_where_they_need_not_split() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        k, factors, _ = random_model(rng, 6)
+        exact = log_sum(log_joint(k, factors, {}))
+        try:
+            buckets = Buckets(reduce_graph(graph_of(k, factors), {}), 6)
+        except vs.InfeasibleError:
+            assert exact == -np.inf
+            continue
+        lower, upper = buckets.lower(), buckets.upper()
+        assert lower <= exact <= upper
+        assert exact == -np.inf or upper - lower < 1e-9
+
+
+def test_a_larger_i_bound_is_tighter_on_a_grid() -> None:
+    rng = np.random.default_rng(1)
+    graph = vs.FactorGraph([2] * 36)
+    for i in range(36):
+        for j in ([i + 1] if i % 6 < 5 else []) + ([i + 6] if i < 30 else []):
+            graph.add((i, j), rng.normal(size=(2, 2)))
+    gaps = []
+    for i_bound in (1, 3, 6):
+        buckets = Buckets(reduce_graph(graph, None), i_bound)
+        gaps.append(buckets.upper() - buckets.lower())
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e4, 1e8])
+def test_scores_of_any_size(scale: float) -> None:
+    rng = np.random.default_rng(2)
+    factors = [((i, j), rng.normal(0.0, scale, (2, 2))) for i in range(6) for j in range(i)]
+    exact = log_sum(log_joint([2] * 6, factors, {}))
+    b = vs.bounds.log_z(graph_of([2] * 6, factors), exact=False, i_bound=2, iterations=20)
+    for name, m in b.methods.items():
+        assert m.lower <= exact <= m.upper, name
+
+
+def test_zeros_are_said() -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    differ = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
+    graph.add((0, 1), differ)
+    graph.add((1, 2), differ)
+    b = vs.bounds.log_z(graph, exact=False, i_bound=1)
+    assert b.methods["spanning_tree"].note == "a table has zeros"
+    assert b.lower <= np.log(2) <= b.upper
+    graph.add((0, 2), differ)
+    with pytest.raises(vs.InfeasibleError, match="no configuration"):
+        vs.bounds.log_z(graph)
+    with pytest.raises(vs.InfeasibleError, match="no configuration"):
+        vs.bounds.log_z(graph, exact=False, i_bound=2)
+
+
+def test_exact_that_does_not_fit_is_said() -> None:
+    graph = graph_of(*pairwise_model(np.random.default_rng(3), 9))
+    b = vs.bounds.log_z(graph, memory_limit=0)
+    assert "memory_limit" in b.methods["exact"].note
+    assert b.upper_method not in ("", "exact")
+
+
+def test_refusals() -> None:
+    graph = vs.FactorGraph([2, 2])
+    with pytest.raises(ValueError, match=r"methods must be among exact, .* got 'best'"):
+        vs.bounds.log_z(graph, methods=["best"])
+    with pytest.raises(ValueError, match="i_bound must be an integer >= 1, got 0"):
+        vs.bounds.log_z(graph, i_bound=0)
+    with pytest.raises(TypeError, match=r"must be a valuesparse\.FactorGraph, got NoneType"):
+        vs.bounds.log_z(None)
+    b = vs.bounds.log_z(graph, methods=[])
+    assert (b.lower, b.upper, b.lower_method) == (-np.inf, np.inf, "")
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the project keeps these instances elsewhere")
+@pytest.mark.parametrize("name", ["Grids_11", "CSP_12", "Pedigree_11"])
+def test_instances_with_references(name: str) -> None:
+    path = DATA / f"{name}.uai"
+    graph = vs.read_uai(path, evidence=path.with_suffix(".uai.evid"))
+    words = path.with_suffix(".uai.PR").read_text().split()
+    reference = float(words[1]) * np.log(10)
+    digits = 10.0 ** -(len(words[1].partition(".")[2])) * np.log(10)
+    b = vs.bounds.log_z(
+        graph, exact=False, methods=["mini_bucket", "mean_field"], i_bound=6, iterations=10
+    )
+    assert b.lower <= reference + digits
+    assert b.upper >= reference - digits

@@ -1,0 +1,282 @@
+"""The best bounds on log Z that there are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from valuesparse._validation import as_count
+from valuesparse.bounds import _mean_field, _trw
+from valuesparse.bounds._mini_bucket import Buckets
+from valuesparse.bounds._preconditioner import PreconditionerBounds, preconditioner
+from valuesparse.bounds._reduced import Reduced, reduce_graph
+from valuesparse.bounds._rounding import down, engine_margin, up
+from valuesparse.errors import InfeasibleError, MemoryLimitError
+from valuesparse.inference import JunctionTree
+from valuesparse.inference.junction_tree import impossible
+from valuesparse.models import FactorGraph
+from valuesparse.models.factor_graph import Evidence
+
+__all__ = ["METHODS", "LogZBounds", "MethodBounds", "log_z"]
+
+METHODS = (
+    "exact",
+    "mini_bucket",
+    "mean_field",
+    "spanning_tree",
+    "sparsifier",
+    "structured_mean_field",
+    "trw",
+)
+
+# Variables above which preconditioners are not among the defaults: eigenvalues cost n ** 3.
+_DENSE = 1000
+
+
+@dataclass(frozen=True)
+class MethodBounds:
+    """What one method found.
+
+    Attributes
+    ----------
+    lower, upper : float
+        −inf and +inf where it has nothing to say.
+    seconds : float
+        How long it took.
+    note : str
+        Why it did not run, or why a side is infinite; empty otherwise.
+    """
+
+    lower: float
+    upper: float
+    seconds: float
+    note: str
+
+
+@dataclass(frozen=True)
+class LogZBounds:
+    """What :func:`log_z` returns: ``lower <= log Z <= upper``.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The best of all methods; infinite where zeros forbid better, and then `methods` says why.
+    lower_method, upper_method : str
+        Which method gave each side; empty for an infinite side.
+    methods : dict of str to MethodBounds
+        What each method found, in the order in which they ran.
+    """
+
+    lower: float
+    upper: float
+    lower_method: str
+    upper_method: str
+    methods: dict[str, MethodBounds]
+
+    @property
+    def gap(self) -> float:
+        """``upper - lower``."""
+        return self.upper - self.lower
+
+
+def log_z(
+    graph: FactorGraph,
+    exact: bool = True,
+    *,
+    evidence: Evidence | None = None,
+    methods: Sequence[str] | None = None,
+    i_bound: int = 10,
+    iterations: int = 100,
+    memory_limit: int | None = None,
+    seed: int = 0,
+) -> LogZBounds:
+    r"""Return the tightest lower and upper bounds on log Z that the methods here find.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Any tables, zeros (−inf) included.
+    exact : bool, default True
+        Whether exact inference may answer, where it fits in `memory_limit`; then nothing else runs.
+    evidence : mapping, optional
+        Instead of the graph's own.
+    methods : sequence of str, optional
+        Which to run: of "exact", "mini_bucket" (weighted mini-buckets, any tables), "mean_field"
+        (any tables), "spanning_tree", "sparsifier" (:func:`preconditioner`),
+        "structured_mean_field" (over a spanning forest, started where the spanning tree's lower
+        bound is, so never below it) and "trw" (the dual over explicit forests). By default all that
+        fit the model.
+    i_bound : int, default 10
+        Variables of the largest mini-bucket, minus one.
+    iterations : int, default 100
+        Of what is improved step by step; every step's bound is valid.
+    memory_limit : int, optional
+        Bytes that exact tables may take; by default half of what the machine has.
+    seed : int, default 0
+        Of random starts and forests.
+
+    Returns
+    -------
+    LogZBounds
+        The bounds, who gave them, and what every method found.
+
+    Raises
+    ------
+    InfeasibleError
+        When a method proves that no configuration agrees with the evidence.
+    ValueError
+        For an unknown method, `i_bound` < 1 or `iterations` < 0.
+
+    Notes
+    -----
+    All bounds are rounded outward: by the error of the sums and exponentials that they are made
+    of, and by the whole tolerance of the exact engines (1e-10, relative above 1).
+
+    Examples
+    --------
+    >>> import valuesparse as vs
+    >>> graph = vs.FactorGraph([2, 2, 2])
+    >>> for edge in [(0, 1), (1, 2), (0, 2)]:
+    ...     _ = graph.add(edge, [[1.0, 0.0], [0.0, 1.0]])
+    >>> b = vs.bounds.log_z(graph)
+    >>> b.upper_method, b.gap < 1e-6
+    ('exact', True)
+    >>> b = vs.bounds.log_z(graph, exact=False, i_bound=1)
+    >>> b.lower <= float(vs.infer(graph).log_z) <= b.upper
+    True
+    """
+    if not isinstance(graph, FactorGraph):
+        raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
+    i_bound = as_count("i_bound", i_bound, at_least=1)
+    iterations = as_count("iterations", iterations, at_least=0)
+    seed = as_count("seed", seed, at_least=0)
+    wanted = METHODS if methods is None else tuple(methods)
+    for name in wanted:
+        if name not in METHODS:
+            raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}")
+    reduced = reduce_graph(graph, evidence)
+    search = _Search(graph, reduced, evidence, i_bound, iterations, memory_limit, seed)
+    found: dict[str, MethodBounds] = {}
+    for name in METHODS:
+        if name not in wanted or (name == "exact" and not exact):
+            continue
+        start = time.perf_counter()
+        skipped = search.refusal(name, methods is not None)
+        lower, upper, note = (-np.inf, np.inf, skipped) if skipped else search.run(name)
+        found[name] = MethodBounds(lower, upper, time.perf_counter() - start, note)
+        if upper == -np.inf:
+            raise impossible(graph, bool(graph.evidence if evidence is None else evidence))
+        if name == "exact" and not note:
+            break
+    return _best(found)
+
+
+def _best(found: dict[str, MethodBounds]) -> LogZBounds:
+    lower = max(found, key=lambda m: found[m].lower, default="")
+    upper = min(found, key=lambda m: found[m].upper, default="")
+    low = found[lower].lower if lower else -np.inf
+    high = found[upper].upper if upper else np.inf
+    return LogZBounds(
+        low,
+        high,
+        lower if low > -np.inf else "",
+        upper if high < np.inf else "",
+        found,
+    )
+
+
+class _Search:
+    """The methods, each with what it needs of the others."""
+
+    def __init__(
+        self,
+        graph: FactorGraph,
+        reduced: Reduced,
+        evidence: Evidence | None,
+        i_bound: int,
+        iterations: int,
+        memory_limit: int | None,
+        seed: int,
+    ) -> None:
+        self.graph, self.reduced, self.evidence = graph, reduced, evidence
+        self.i_bound, self.iterations = i_bound, iterations
+        self.memory_limit, self.seed = memory_limit, seed
+        self.tree: PreconditionerBounds | None = None
+        self.runs: dict[str, Callable[[], tuple[float, float, str]]] = {
+            "exact": self._exact,
+            "mini_bucket": self._mini_bucket,
+            "mean_field": self._mean_field,
+            "spanning_tree": self._spanning_tree,
+            "sparsifier": self._sparsifier,
+            "structured_mean_field": self._structured,
+            "trw": self._trw,
+        }
+
+    def refusal(self, name: str, asked: bool) -> str:
+        """Return why a method does not run; empty when it does."""
+        reduced = self.reduced
+        if name in ("exact", "mini_bucket", "mean_field"):
+            return ""
+        if not reduced.pairwise:
+            return "a table has three variables or more"
+        if name == "trw":
+            return "" if _trw.fits(reduced) else "the tables of all forests would be too large"
+        if reduced.has_zeros:
+            return "a table has zeros"
+        if name == "structured_mean_field":
+            return "" if _mean_field.fits(reduced) else "the joints of all pairs would be too large"
+        rows = sum(reduced.cards) - len(reduced.cards)
+        if rows > _DENSE and not asked:
+            return f"eigenvalues of {rows} rows take long; name it in methods to have it run"
+        return ""
+
+    def run(self, name: str) -> tuple[float, float, str]:
+        """Return lower and upper bounds, and a note on what is infinite."""
+        return self.runs[name]()
+
+    def _exact(self) -> tuple[float, float, str]:
+        tree = JunctionTree(self.graph, evidence=self.evidence, memory_limit=self.memory_limit)
+        try:
+            value = tree.log_z()
+        except MemoryLimitError as error:
+            return -np.inf, np.inf, str(error)
+        entries = tree.table_size + self.reduced.entries
+        margin = engine_margin(value, entries, self.reduced.magnitude)
+        return down(value, margin), up(value, margin), ""
+
+    def _mini_bucket(self) -> tuple[float, float, str]:
+        try:
+            buckets = Buckets(self.reduced, self.i_bound)
+        except InfeasibleError:
+            return -np.inf, -np.inf, ""
+        lower = max(buckets.lower(negative) for negative in (0.02, 0.2))
+        note = "zeros: no lower bound" if lower == -np.inf else ""
+        return lower, buckets.upper(), note
+
+    def _mean_field(self) -> tuple[float, float, str]:
+        value = _mean_field.naive(self.reduced, self.iterations, self.seed)
+        note = "zeros: no product of marginals was found" if value == -np.inf else ""
+        return value, np.inf, note
+
+    def _spanning_tree(self) -> tuple[float, float, str]:
+        self.tree = preconditioner(self.graph, evidence=self.evidence)
+        return self.tree.lower, self.tree.upper, ""
+
+    def _sparsifier(self) -> tuple[float, float, str]:
+        b = preconditioner(self.graph, "sparsifier", evidence=self.evidence)
+        return b.lower, b.upper, ""
+
+    def _structured(self) -> tuple[float, float, str]:
+        start = None if self.tree is None else self.tree._sides[0]
+        value = _mean_field.structured(
+            self.reduced,
+            None if start is None else (start.unary, start.tables),
+            self.iterations,
+        )
+        return value, np.inf, ""
+
+    def _trw(self) -> tuple[float, float, str]:
+        return -np.inf, _trw.upper(self.reduced, self.iterations, self.seed), ""

@@ -1,0 +1,110 @@
+"""A factor graph with its evidence worked in: what every bound starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.inference.junction_tree import impossible
+from valuesparse.models import FactorGraph
+from valuesparse.models.factor_graph import Evidence
+
+__all__ = ["Reduced", "Tables", "graph_of", "reduce_graph"]
+
+Floats = npt.NDArray[np.float64]
+Tables = list[tuple[tuple[int, ...], Floats]]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The free variables, renumbered; tables of one scope are added up.
+
+    Attributes
+    ----------
+    variables : list of int
+        Number, in the graph, of each free variable.
+    constant : float
+        Log-potential of what the evidence decides.
+    unary : list of ndarray
+        Of every free variable.
+    tables : list of (scope, ndarray)
+        Of two or more free variables, each scope ascending and once.
+    magnitude : float
+        Sum of the largest finite absolute entries of everything: bounds every partial score.
+    entries : int
+        Of all tables.
+    """
+
+    variables: list[int]
+    constant: float
+    unary: list[Floats]
+    tables: Tables
+    magnitude: float
+    entries: int
+
+    @property
+    def cards(self) -> list[int]:
+        """Number of states of each free variable."""
+        return [len(u) for u in self.unary]
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether any table forbids anything."""
+        arrays = [*self.unary, *(t for _, t in self.tables)]
+        return not all(np.isfinite(a).all() for a in arrays)
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether no table has more than two free variables."""
+        return all(len(scope) == 2 for scope, _ in self.tables)
+
+
+def reduce_graph(graph: FactorGraph, evidence: Evidence | None) -> Reduced:
+    """Return the model of the variables that the evidence leaves open."""
+    given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
+    held: dict[int, int] = {v: x for v, x in given.items() if isinstance(x, int)}
+    free = [v for v in range(graph.n_variables) if v not in held]
+    number = {v: i for i, v in enumerate(free)}
+    unary = [np.zeros(graph.cardinalities[v]) for v in free]
+    constant, magnitude, entries = 0.0, 0.0, 0
+    merged: dict[tuple[int, ...], Floats] = {}
+    for factor, table in zip(graph.factors, graph._compiled().arrays(), strict=True):
+        part = np.asarray(table)[tuple(held.get(v, slice(None)) for v in factor.scope)]
+        scope = [number[v] for v in factor.scope if v not in held]
+        magnitude += _largest(part)
+        entries += part.size
+        if not scope:
+            constant += float(part)
+        elif len(scope) == 1:
+            unary[scope[0]] = unary[scope[0]] + part
+        else:
+            order = np.argsort(scope)
+            key = tuple(sorted(scope))
+            part = np.transpose(part, order)
+            merged[key] = merged[key] + part if key in merged else np.array(part)
+    for v, known in given.items():
+        if not isinstance(known, int):
+            unary[number[v]] = unary[number[v]] + known
+            magnitude += _largest(known)
+    magnitude += float(np.log([len(u) for u in unary]).sum()) if unary else 0.0
+    if constant == -np.inf or any(u.max() == -np.inf for u in unary):
+        raise impossible(graph, bool(given))
+    return Reduced(free, constant, unary, list(merged.items()), magnitude, entries)
+
+
+def graph_of(unary: list[Floats], tables: Tables) -> FactorGraph:
+    """Return these tables as a graph, for the exact engines."""
+    graph = FactorGraph([len(u) for u in unary])
+    for v, u in enumerate(unary):
+        graph.add((v,), u)
+    for scope, table in tables:
+        graph.add(scope, table)
+    return graph
+
+
+def _largest(table: Any) -> float:
+    finite = np.abs(table[np.isfinite(table)])
+    return float(finite.max(initial=0.0))

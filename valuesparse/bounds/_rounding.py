@@ -1,0 +1,45 @@
+"""Outward rounding: how far a computed log partition function may lie from the true one.
+
+Every bound here is a mathematical bound evaluated in float64, so its computed value is moved
+outward by a bound on its rounding error:
+
+* *sums of log-potentials*: each of m additions errs by at most eps times the largest partial sum,
+  which the sum of the largest absolute entries of all tables bounds (`magnitude`);
+* *log-sum-exp*: exp(x) of a score of size s errs by eps * s, a sum of k terms by k * eps, and all
+  terms are positive, so these errors add up over the entries of the tables that are summed;
+* *the exact engines*: their contract is 1e-10, relative to max(1, |log Z|), and this is charged in
+  full, whatever they achieve;
+* *eigenvalues* of a symmetric N x N matrix M: LAPACK's solvers are backward stable, each computed
+  eigenvalue errs by at most p(N) * eps * ||M||; 16 * N is used for p(N), and the Frobenius norm.
+"""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["EPS", "down", "engine_margin", "up"]
+
+EPS = 2.0**-52
+
+_CONTRACT = 1e-10
+
+
+def engine_margin(log_z: float, entries: float, magnitude: float) -> float:
+    """Return what a log partition function of an exact engine may be off by."""
+    if not math.isfinite(log_z):
+        return 0.0
+    return _CONTRACT * max(1.0, abs(log_z)) + EPS * (16.0 * entries + 64.0 * magnitude)
+
+
+def up(value: float, margin: float) -> float:
+    """Return a number that is surely at least `value` + `margin`."""
+    if not math.isfinite(value):
+        return value
+    return math.nextafter(value + margin + EPS * abs(value), math.inf)
+
+
+def down(value: float, margin: float) -> float:
+    """Return a number that is surely at most `value` - `margin`."""
+    if not math.isfinite(value):
+        return value
+    return math.nextafter(value - margin - EPS * abs(value), -math.inf)
