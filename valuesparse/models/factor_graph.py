@@ -83,6 +83,7 @@ class FactorGraph:
         "_cards",
         "_conditional",
         "_factors",
+        "_layout",
         "_number",
         "_snapshot",
         "_state_number",
@@ -115,6 +116,7 @@ class FactorGraph:
         self._state_number: dict[int, dict[Any, int]] = {}
         self._factors: list[Factor] = []
         self._snapshot: _graph.Snapshot | None = None
+        self._layout: Any = None  # of the last snapshot, for loopy inference
         #: Factor: the variable, its last one, that it is a distribution of given the others.
         self._conditional: dict[int, int] = {}
         self.evidence = {}
