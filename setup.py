@@ -25,6 +25,7 @@ EXT = Path("ext")
 LEVEL_SOURCES = {
     "valuesparse._chain": str(EXT / "kernels" / "level.cpp"),
     "valuesparse._graph": str(EXT / "graph" / "level.cpp"),
+    "valuesparse._loopy": str(EXT / "loopy" / "level.cpp"),
     "valuesparse._tree": str(EXT / "tree" / "level.cpp"),
 }
 MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
@@ -207,6 +208,12 @@ extensions = [
         ],
         define_macros=[*numpy_api, *architecture],
         **depending_on("graph"),
+    ),
+    Extension(
+        "valuesparse._loopy",
+        ["ext/loopy.pyx", "ext/loopy/engine.cpp"],
+        define_macros=[*numpy_api, *architecture],
+        **depending_on("loopy"),
     ),
     Extension(
         "valuesparse._training",

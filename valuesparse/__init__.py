@@ -5,8 +5,7 @@ Models hold arrays (`Chain`, `Tree`), `infer` plans and computes, results are re
 
 from importlib.metadata import PackageNotFoundError, version
 
-from valuesparse import factors, relaxed
-from valuesparse import bounds, factors
+from valuesparse import bounds, factors, relaxed
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference import Decoding, JunctionTree, decode, infer, log_prob, sample
 from valuesparse.io import (

@@ -274,11 +274,12 @@ def test_info_says_what_zeta_does(model: Path) -> None:
     assert "run junction_tree" in run("info", model, "--zeta", "1").stdout
 
 
-def test_info_refuses_in_the_words_of_infer(model: Path) -> None:
-    with pytest.raises(vs.MemoryLimitError) as caught:
-        vs.infer(vs.read_uai(model), memory_limit=1)
+def test_info_says_in_the_words_of_infer_what_runs_where_exact_does_not_fit(model: Path) -> None:
+    r = vs.infer(vs.read_uai(model), memory_limit=1)
+    assert r.method == "bp"
     text = "".join(run("info", model, "--memory-limit", "1").stdout.split())
-    assert "".join(str(caught.value).split()) in text
+    assert "runbp" in text
+    assert "".join(r.reason.partition("; the messages")[0].split()) in text
 
 
 @pytest.mark.parametrize("name", ["Alchemy_11", "Grids_11", "Promedus_24", "Segmentation_11"])
@@ -299,9 +300,9 @@ def test_predicted_time(name: str) -> None:
 
 def test_refusals_say_what_is_needed(model: Path) -> None:
     text = " ".join(run("info", model, "--memory-limit", "1").stdout.split())
-    assert "infer would refuse" in text
+    assert "infer would run bp" in text
     assert "bytes, above memory_limit=1:" in text
-    error = error_of(run("solve", model, "--memory-limit", "1"))
+    error = error_of(run("solve", model, "--task", "PR", "--memory-limit", "1"))
     assert f"{model}: the junction tree needs" in error
 
 

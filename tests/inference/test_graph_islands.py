@@ -70,7 +70,7 @@ def test_islands_split_a_graph_that_is_too_wide(rng: np.random.Generator) -> Non
         if v >= side:
             graph.add([v - side, v], [[0.2, 0.0], [0.0, 0.2]])
     with pytest.raises(vs.MemoryLimitError):
-        vs.infer(graph, memory_limit=10_000_000)
+        vs.infer(graph, method="exact", memory_limit=10_000_000)
     r = vs.infer(graph, zeta=0.9, memory_limit=10_000_000)
     assert r.method == "islands"
     assert r.stats["islands"] > 600

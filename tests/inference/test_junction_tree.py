@@ -300,7 +300,7 @@ def test_cost_is_known_before_anything_is_allocated(rng: np.random.Generator) ->
     assert time.perf_counter() - began < 1
     assert isinstance(caught.value, MemoryError)
     with pytest.raises(vs.MemoryLimitError, match="memory_limit=1e\\+03"):
-        vs.infer(_grid(rng, 5, 3), memory_limit=1000)
+        vs.infer(_grid(rng, 5, 3), method="junction_tree", memory_limit=1000)
 
 
 def test_memory_is_not_far_from_what_is_said(rng: np.random.Generator) -> None:

@@ -39,3 +39,13 @@ def for_graphs(
     if engine is not _graphs:
         raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
     return given
+
+
+def for_loops(engine: ModuleType, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of loopy inference that were given, for a graph; likewise."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given:
+        return _NOTHING
+    if engine is not _graphs:
+        raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
+    return {"options": given}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_indices
 from valuesparse.errors import MemoryLimitError
+from valuesparse.inference import _loopy
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit
 from valuesparse.inference._watch import Watch
@@ -18,7 +19,10 @@ from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
 
-METHODS = ("auto", "exact", "islands", "junction_tree")
+METHODS = ("auto", "exact", "islands", "junction_tree", *_loopy.METHODS)
+
+#: What each engine for loops does, and what stands in its ``log_z``.
+_WORDS = {"bp": "loopy belief propagation (log_z is the Bethe free energy)"}
 
 
 def infer(
@@ -32,20 +36,33 @@ def infer(
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
+    options: dict[str, Any] | None = None,
 ) -> GraphResult:
     """See :func:`valuesparse.infer`."""
     if factors is not None:
         kept = as_indices("factors", factors, model.n_factors)
         result = infer(
             model._part(kept), zeta, rounds, workers, method, deadline, progress,
-            evidence, memory_limit,
+            evidence, memory_limit, None, options,
         )  # fmt: skip
         return result._of(model, kept)
+    given = model.evidence if evidence is None else model.resolve_evidence(evidence)
+    passing = None
+    if options and method not in ("auto", *_loopy.METHODS):
+        raise ValueError(
+            f"{' and '.join(options)} cannot be given with method {method!r}: loopy inference "
+            f"({', '.join(_loopy.METHODS)}) takes such options"
+        )
+    if method == "auto" or method in _loopy.METHODS:
+        passing = _loopy.options_of("bp" if method == "auto" else method, options or {})
     choice = choose(model, zeta, method, evidence, memory_limit)
     if choice.method is None:
         raise MemoryLimitError(choice.reason)
+    if passing is not None and choice.method in _loopy.METHODS:
+        return _loopy.infer(
+            model, choice.method, choice.reason, passing, given, workers, deadline, progress
+        )
     if choice.tree is None:
-        given = model.evidence if evidence is None else model.resolve_evidence(evidence)
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, given, limit, deadline, progress)
     return choice.tree._infer(None, workers, deadline, progress, choice.method, choice.reason)
@@ -71,11 +88,15 @@ def choose(
         if method not in ("auto", "islands") or zeta >= 1.0:
             raise ValueError(f"method {method!r} does not go with zeta={zeta}")
         return Choice("islands", f"zeta={zeta:g} was asked for", None)
+    if method in _loopy.METHODS:
+        return Choice(method, f"{_WORDS[method]} was asked for", None)
     jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
     refusal = too_large(jt._tree, model, jt.memory_limit)
     if refusal is not None:
-        refusal += f"; no approximation for graphs of this width ({jt.width}) is built in yet"
-        return Choice(None, refusal, jt)
+        if method != "auto":
+            return Choice(None, f"{refusal} (method='bp' fits)", jt)
+        refusal = refusal.partition(";")[0]
+        return Choice("bp", f"{refusal}; so {_WORDS['bp']}, an approximation", jt)
     if method == "junction_tree":
         return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
     if jt.width <= 1:

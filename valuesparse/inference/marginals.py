@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from valuesparse._validation import as_count, as_seconds, as_zeta
-from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.inference._engines import engine_of, for_graphs, for_loops
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.results import Result
 from valuesparse.threads import resolve
@@ -26,6 +26,11 @@ def infer(
     evidence: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
+    schedule: str | None = None,
+    damping: float | None = None,
+    tolerance: float | None = None,
+    max_iterations: int | None = None,
+    start: Result | None = None,
 ) -> Result:
     r"""Return the marginals and the log partition function of a model.
 
@@ -41,9 +46,10 @@ def infer(
         nothing changes; 0 keeps the islands of the first 2n messages.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
-    method : {"auto", "exact", "islands", "junction_tree"}
+    method : {"auto", "exact", "islands", "junction_tree", "bp"}
         Forces an engine. "auto" takes the islands when ``zeta < 1``, and for a graph two passes
-        when it has no cycles, else a junction tree when that fits in `memory_limit`.
+        when it has no cycles, else a junction tree when that fits in `memory_limit`, else loopy
+        belief propagation.
     deadline : float, optional
         Seconds after which the call gives up with `DeadlineError`.
     progress : callable, optional
@@ -56,6 +62,19 @@ def infer(
     factors : iterable of int, optional
         Graphs only: indices of the factors to use; the others are ignored, and
         ``r.divergence_bound`` says how far that leads away from the whole graph.
+    schedule : {"flooding"}, optional
+        Loopy inference only, like all that follow: in which order messages are sent. By default
+        all at once.
+    damping : float, default 0
+        In [0, 1): the share of the old message (of its logarithm) that a new one keeps.
+    tolerance : float, default 1e-6
+        It has converged when no logarithm of a message (scaled to a largest entry of 1) changes
+        by more.
+    max_iterations : int, default 1000
+        Iterations after which it stops; ``r.converged`` says whether it had to.
+    start : GraphResult, optional
+        Begin from the messages of this result: of the same graph with other evidence, or before
+        factors were added.
 
     Returns
     -------
@@ -68,7 +87,7 @@ def infer(
         When a sequence or tree has no possible configuration (of the full model, never of the
         islands), or a graph has none that agrees with the evidence.
     MemoryLimitError
-        When a graph's exact tables exceed `memory_limit`; nothing was allocated.
+        When exact tables were asked for that exceed `memory_limit`; nothing was allocated.
     DeadlineError
         When `deadline` passed.
     ValueError
@@ -139,5 +158,13 @@ def infer(
         deadline = as_seconds("deadline", deadline)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-    more = for_graphs(engine, evidence, memory_limit, factors)
+    options = {
+        "schedule": schedule,
+        "damping": damping,
+        "tolerance": tolerance,
+        "max_iterations": max_iterations,
+        "start": start,
+    }
+    more = for_loops(engine, options)
+    more = for_graphs(engine, evidence, memory_limit, factors) | more
     return engine.infer(model, zeta, rounds, workers, method, deadline, progress, **more)

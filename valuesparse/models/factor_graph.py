@@ -85,6 +85,7 @@ class FactorGraph:
         "_cards",
         "_conditional",
         "_factors",
+        "_layout",
         "_number",
         "_snapshot",
         "_state_number",
@@ -120,6 +121,7 @@ class FactorGraph:
         #: First index, and the features from there on.
         self._blocks: list[tuple[int, Features]] = []
         self._snapshot: _graph.Snapshot | None = None
+        self._layout: Any = None  # of the last snapshot, for loopy inference
         #: Factor: the variable, its last one, that it is a distribution of given the others.
         self._conditional: dict[int, int] = {}
         self.evidence = {}

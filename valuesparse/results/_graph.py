@@ -44,6 +44,11 @@ class GraphResult(Result):
         :func:`valuesparse.select` and :func:`valuesparse.relax` left some out.
     graph : FactorGraph
         The model: what was asked about, together with the factors that were left out.
+    residuals : ndarray of float64
+        Of loopy inference: the largest change of the logarithm of a message, scaled to a largest
+        entry of 1, in each iteration; empty for other methods.
+    iterations : int
+        How many there were.
     stats : dict
         ``cliques``, ``table_entries``, ``width``, ``orders_tried``, ``widened`` (1 when the
         numbers needed a wider range than float64's); under ``zeta`` ``islands``, ``segments``
@@ -61,7 +66,7 @@ class GraphResult(Result):
     ([0.2, 0.8], 'exact')
     """
 
-    __slots__ = ("_bounds", "_n_factors", "evidence", "factors")
+    __slots__ = ("_bounds", "_n_factors", "_state", "evidence", "factors", "residuals")
 
     marginals: list[FloatArray]
     log_z: float
@@ -70,7 +75,9 @@ class GraphResult(Result):
     #: Of the model when this was made: it may have grown since.
     _n_factors: int
     _bounds: Bounds | None
+    residuals: FloatArray
     _model: FactorGraph
+    _state: Any
 
     def __init__(
         self,
@@ -84,6 +91,8 @@ class GraphResult(Result):
         *,
         islands: npt.NDArray[np.int32] | None = None,
         converged: bool = True,
+        residuals: FloatArray | None = None,
+        state: Any = None,
     ) -> None:
         self._fill(
             _model=model,
@@ -98,6 +107,8 @@ class GraphResult(Result):
             factors=np.arange(model.n_factors),
             _n_factors=model.n_factors,
             _bounds=None,
+            residuals=np.empty(0) if residuals is None else residuals,
+            _state=state,
         )
 
     def _of(self, model: FactorGraph, factors: npt.NDArray[np.int64]) -> GraphResult:
@@ -194,12 +205,20 @@ class GraphResult(Result):
         """Whether these bounds are a proof: the solver was exact."""
         return self.bounds().rigorous
 
+    @property
+    def iterations(self) -> int:
+        """Iterations of loopy inference; 0 for other methods."""
+        return self.stats.get("iterations", 0)
+
     def __getitem__(self, variable: Any) -> FloatArray:
         """Return the marginal of a variable, by name (or number)."""
         return self.marginals[self._model.variable(variable)]
 
     def joint(self, variables: Iterable[Any], *, threads: int | None = None) -> FloatArray:
         """Return the joint marginal of a set of variables, one axis each.
+
+        After loopy inference: the belief of the first factor that has them all in its scope;
+        ValueError where there is none.
 
         Examples
         --------
@@ -212,9 +231,61 @@ class GraphResult(Result):
         """
         from valuesparse.inference.junction_tree import JunctionTree
 
+        if self._state is not None:
+            return self._belief([self._model.variable(v) for v in variables])
         named = {self._model.names[v]: value for v, value in self.evidence.items()}
         jt = JunctionTree(self._part(), evidence=_by_name(self._model, named))
         return jt.joint(variables, threads=threads)
+
+    def factor_marginals(self) -> list[FloatArray]:
+        """Return the marginal of the scope of every factor that was used, in their order.
+
+        After loopy inference: the beliefs of the factors, which are the derivatives of the Bethe
+        free energy with respect to their tables. A factor without variables has a 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2])
+        >>> _ = graph.add((0, 1), np.log([[4.0, 1.0], [1.0, 4.0]]))
+        >>> vs.infer(graph, method="bp").factor_marginals()[0].round(12).tolist()
+        [[0.4, 0.1], [0.1, 0.4]]
+        """
+        part = self._part()
+        factors = part.factors
+        many: dict[int, FloatArray] = {}
+        if self._state is not None:
+            wide = [f for f, factor in enumerate(factors) if len(factor.scope) > 1]
+            many = dict(zip(wide, self._state.joints(part), strict=True))
+        found = []
+        for f, factor in enumerate(factors):
+            scope = factor.scope
+            if len(scope) < 2:
+                found.append(self.marginals[scope[0]].copy() if scope else np.ones(()))
+            elif f in many:
+                found.append(many[f])
+            else:
+                found.append(self.joint([self._model.names[v] for v in scope]))
+        return found
+
+    def _belief(self, wanted: list[int]) -> FloatArray:
+        if len(set(wanted)) != len(wanted):
+            raise ValueError("variables must not name one twice")
+        if len(wanted) == 1:
+            return self.marginals[wanted[0]].copy()
+        for f, factor in enumerate(self._part().factors):
+            if wanted and set(wanted) <= set(factor.scope):
+                table = self.factor_marginals()[f]
+                axes = [factor.scope.index(v) for v in wanted]
+                rest = tuple(a for a in range(table.ndim) if a not in axes)
+                kept = sorted(axes)
+                return np.transpose(table.sum(axis=rest), [kept.index(a) for a in axes])
+        names = [self._model.names[v] for v in wanted]
+        raise ValueError(
+            f"no factor has the variables {names} in its scope: method {self.method!r} knows the "
+            "joint of a factor's variables only"
+        )
 
     def __repr__(self) -> str:
         return (

@@ -1,0 +1,463 @@
+#include "loopy/engine.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vs {
+namespace {
+
+const PoolApi* g_pool = nullptr;
+const SimdApi* g_simd = nullptr;
+
+const LoopyLevel& level() {
+    switch (g_simd->level()) {
+#if defined(VS_HAVE_X86)
+        case VS_LEVEL_V4:
+            return *loopy_level_v4();
+        case VS_LEVEL_V3:
+            return *loopy_level_v3();
+        case VS_LEVEL_V2:
+            return *loopy_level_v2();
+#endif
+#if defined(VS_HAVE_NEON)
+        case VS_LEVEL_NEON:
+            return *loopy_level_neon();
+#endif
+        default:
+            return *loopy_level_scalar();
+    }
+}
+
+// A sum of products of numbers <= 1 that is larger has lost nothing that counts to underflow.
+constexpr double kTrust = 1e-250;
+constexpr int64_t kChunk = 1 << 14;         // entries of tables or messages that one task takes
+constexpr int64_t kWorthThreads = 1 << 14;  // entries that are slower on one thread
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+// Calls f(offset, state) for every entry of a table of this shape, in order.
+template <class F>
+void each(int64_t arity, const int64_t* card, int64_t size, F&& f) {
+    int64_t state[64] = {};
+    for (int64_t i = 0; i < size; ++i) {
+        f(i, state);
+        for (int64_t j = arity; j-- > 0;) {
+            if (++state[j] < card[j]) break;
+            state[j] = 0;
+        }
+    }
+}
+
+// Between two logarithms; a zero that appears counts as what is left of the number in a double.
+double change(double a, double b) {
+    if (a == b) return 0.0;
+    if (a > -INFINITY && b > -INFINITY) return std::fabs(a - b);
+    return std::max(1.0, 745.0 + std::max(a, b));
+}
+
+std::vector<int64_t> cut(int64_t n, const std::vector<int64_t>& upto) {
+    std::vector<int64_t> out{0};
+    for (int64_t i = 0; i < n; ++i) {
+        if (upto[at(i + 1)] - upto[at(out.back())] + i - out.back() >= kChunk) out.push_back(i + 1);
+    }
+    if (out.back() < n) out.push_back(n);
+    return out;
+}
+
+}  // namespace
+
+void use_loopy_modules(const PoolApi* pool, const SimdApi* simd) {
+    g_pool = pool;
+    g_simd = simd;
+}
+
+struct Loopy::Job {
+    Loopy* self;
+    Phase what;
+    double* out;
+};
+
+Loopy::Loopy(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* scope_ptr,
+             const int64_t* scope, const double* const* table)
+    : n_(n), n_factors_(n_factors), card_(card, card + n) {
+    var_at_.assign(at(n + 1), 0);
+    for (int64_t v = 0; v < n; ++v) {
+        var_at_[at(v + 1)] = var_at_[at(v)] + card[v];
+        most_values_ = std::max(most_values_, card[v]);
+    }
+    factor_ptr_.assign(scope_ptr, scope_ptr + n_factors + 1);
+    theta_.assign(table, table + n_factors);
+    edge_at_.push_back(0);
+    table_at_.push_back(0);
+    var_ptr_.assign(at(n + 1), 0);
+    top_.resize(at(n_factors));
+    for (int64_t f = 0; f < n_factors; ++f) {
+        int64_t size = 1;
+        for (int64_t e = scope_ptr[f]; e < scope_ptr[f + 1]; ++e) {
+            const int64_t v = scope[e];
+            size *= card[v];
+            edge_var_.push_back(v);
+            edge_card_.push_back(card[v]);
+            edge_factor_.push_back(f);
+            edge_at_.push_back(edge_at_.back() + card[v]);
+            ++var_ptr_[at(v + 1)];
+        }
+        widest_ = std::max(widest_, scope_ptr[f + 1] - scope_ptr[f]);
+        table_at_.push_back(table_at_.back() + size);
+        double top = -INFINITY;
+        for (int64_t i = 0; i < size; ++i) top = std::max(top, table[f][i]);
+        top_[at(f)] = top > -INFINITY ? top : 0.0;
+    }
+    for (int64_t v = 0; v < n; ++v) {
+        most_edges_ = std::max(most_edges_, var_ptr_[at(v + 1)]);
+        var_ptr_[at(v + 1)] += var_ptr_[at(v)];
+    }
+    var_edge_.resize(edge_var_.size());
+    std::vector<int64_t> fill(var_ptr_.begin(), var_ptr_.end());
+    for (int64_t e = 0; e < n_edges(); ++e) var_edge_[at(fill[at(edge_var_[at(e)])]++)] = e;
+    std::vector<int64_t> work{0};
+    for (int64_t v = 0; v < n; ++v) {
+        work.push_back(work.back() + 4 * (1 + var_ptr_[at(v + 1)] - var_ptr_[at(v)]) * card[v]);
+    }
+    variable_cut_ = cut(n, work);
+    factor_cut_ = cut(n_factors, table_at_);
+    weigh(nullptr);
+}
+
+void Loopy::weigh(const double* rho) {
+    if (rho) {
+        rho_.assign(rho, rho + n_factors_);
+    } else {
+        rho_.assign(at(n_factors_), 1.0);
+    }
+    weight_.resize(at(table_at_.back()));
+    for (int64_t f = 0; f < n_factors_; ++f) {
+        const double inverse = 1.0 / rho_[at(f)], top = top_[at(f)];
+        double* w = weight_.data() + table_at_[at(f)];
+        const int64_t size = table_at_[at(f + 1)] - table_at_[at(f)];
+        for (int64_t i = 0; i < size; ++i) w[i] = std::exp((theta_[at(f)][i] - top) * inverse);
+    }
+}
+
+LoopyTable Loopy::table_of(int64_t f) const {
+    const int64_t first = factor_ptr_[at(f)];
+    return {static_cast<int>(factor_ptr_[at(f + 1)] - first),
+            edge_card_.data() + first,
+            theta_[at(f)],
+            weight_.data() + table_at_[at(f)],
+            1.0 / rho_[at(f)],
+            top_[at(f)],
+            table_at_[at(f + 1)] - table_at_[at(f)]};
+}
+
+// What variable v says to its factors; false when it has no value left.
+bool Loopy::variable(int64_t v, Scratch* s) {
+    const int64_t k = card_[at(v)], e0 = var_ptr_[at(v)], e1 = var_ptr_[at(v + 1)];
+    double* before = s->x.data();  // (edges + 1, k): local and the messages of earlier edges
+    double* after = before + (e1 - e0 + 1) * k;
+    std::copy(local_ + var_at_[at(v)], local_ + var_at_[at(v + 1)], before);
+    for (int64_t i = e0; i < e1; ++i, before += k) {
+        const int64_t e = var_edge_[at(i)];
+        const double* m = m_.data() + edge_at_[at(e)];
+        const double rho = rho_[at(edge_factor_[at(e)])];
+        for (int64_t x = 0; x < k; ++x) before[k + x] = before[x] + rho * m[x];
+    }
+    double top = -INFINITY;
+    double* belief = belief_.data() + var_at_[at(v)];
+    for (int64_t x = 0; x < k; ++x) {
+        belief[x] = before[x];
+        top = std::max(top, before[x]);
+    }
+    if (!(top > -INFINITY)) return false;
+    std::fill(after, after + k, 0.0);
+    for (int64_t i = e1; i-- > e0;) {
+        before -= k;
+        const int64_t e = var_edge_[at(i)];
+        const double* m = m_.data() + edge_at_[at(e)];
+        double* n = to_.data() + edge_at_[at(e)];
+        double* plain = to_plain_.data() + edge_at_[at(e)];
+        const double rho = rho_[at(edge_factor_[at(e)])];
+        double most = -INFINITY;
+        for (int64_t x = 0; x < k; ++x) {
+            n[x] = before[x] + after[x];
+            // A value that is impossible stays so through the other messages, or the factor itself.
+            if (rho != 1.0 && m[x] > -INFINITY) n[x] += (rho - 1.0) * m[x];
+            most = std::max(most, n[x]);
+            after[x] += rho * m[x];
+        }
+        shift_[at(e)] = most;
+        for (int64_t x = 0; x < k; ++x) {
+            n[x] -= most;
+            plain[x] = std::exp(n[x]);
+        }
+    }
+    return true;
+}
+
+// A message's entry from logarithms: what sums() takes where plain numbers are too small.
+double Loopy::entry(int64_t f, int64_t axis, int64_t value) const {
+    const LoopyTable t = table_of(f);
+    const int64_t first = factor_ptr_[at(f)];
+    double top = -INFINITY, sum = 0.0;
+    each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
+        if (state[axis] != value || t.theta[i] == -INFINITY) return;
+        double score = (t.theta[i] - t.top) * t.inverse_rho;
+        for (int64_t j = 0; j < t.arity; ++j) {
+            if (j != axis) score += to_[at(edge_at_[at(first + j)] + state[j])];
+        }
+        if (score == -INFINITY) return;
+        if (score > top) {
+            sum = sum * std::exp(top - score) + 1.0;
+            top = score;
+        } else {
+            sum += std::exp(score - top);
+        }
+    });
+    return sum > 0.0 ? top + std::log(sum) : -INFINITY;
+}
+
+// Fills s->out with the log-messages of f, not scaled.
+void Loopy::sums(int64_t f, Scratch* s) {
+    const LoopyTable t = table_of(f);
+    const int64_t first = factor_ptr_[at(f)];
+    double* out = s->x.data() + 2 * widest_;
+    for (int64_t j = 0; j < t.arity; ++j) {
+        s->in[at(j)] = to_plain_.data() + edge_at_[at(first + j)];
+        s->out[at(j)] = out;
+        std::fill(out, out + t.card[j], 0.0);
+        out += t.card[j];
+    }
+    level().products(t, s->in.data(), s->out.data(), s->x.data());
+    for (int64_t j = 0; j < t.arity; ++j) {
+        double* m = s->out[at(j)];
+        for (int64_t x = 0; x < t.card[j]; ++x) {
+            m[x] = m[x] >= kTrust ? std::log(m[x]) : entry(f, j, x);
+        }
+    }
+}
+
+void Loopy::maxima(int64_t f, Scratch* s) {
+    const LoopyTable t = table_of(f);
+    const int64_t first = factor_ptr_[at(f)];
+    double* out = s->x.data() + 2 * widest_;
+    double* before = s->x.data();
+    for (int64_t j = 0; j < t.arity; ++j) {
+        s->in[at(j)] = to_.data() + edge_at_[at(first + j)];
+        s->out[at(j)] = out;
+        std::fill(out, out + t.card[j], -INFINITY);
+        out += t.card[j];
+    }
+    each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
+        double score = (t.theta[i] - t.top) * t.inverse_rho;
+        double sum = 0.0;
+        for (int64_t j = 0; j < t.arity; ++j) {
+            before[j] = sum;
+            sum += s->in[at(j)][state[j]];
+        }
+        for (int64_t j = t.arity; j-- > 0;) {
+            double& m = s->out[at(j)][state[j]];
+            m = std::max(m, score + before[j]);
+            score += s->in[at(j)][state[j]];
+        }
+    });
+}
+
+// The messages of factor f; false when it leaves a variable no value. Their change goes to s.
+bool Loopy::factor(int64_t f, Scratch* s) {
+    if (options_.best) {
+        maxima(f, s);
+    } else {
+        sums(f, s);
+    }
+    const int64_t first = factor_ptr_[at(f)], last = factor_ptr_[at(f + 1)];
+    const double keep = options_.damping;
+    for (int64_t e = first; e < last; ++e) {
+        const int64_t k = edge_card_[at(e)];
+        double* out = s->out[at(e - first)];
+        double* m = m_.data() + edge_at_[at(e)];
+        double top = *std::max_element(out, out + k);
+        if (!(top > -INFINITY)) {
+            s->dead = s->dead < 0 ? edge_var_[at(e)] : std::min(s->dead, edge_var_[at(e)]);
+            return false;
+        }
+        if (keep > 0.0) {
+            double most = -INFINITY;
+            for (int64_t x = 0; x < k; ++x) {
+                out[x] -= top;
+                if (out[x] > -INFINITY && m[x] > -INFINITY) {
+                    out[x] += keep * (m[x] - out[x]);
+                }
+                most = std::max(most, out[x]);
+            }
+            top = most;
+        }
+        for (int64_t x = 0; x < k; ++x) {
+            const double now = out[x] - top;
+            s->residual = std::max(s->residual, change(m[x], now));
+            m[x] = now;
+        }
+    }
+    return true;
+}
+
+// log of the sum of the factor times the messages to it.
+double Loopy::mass(int64_t f, Scratch* s) {
+    const LoopyTable t = table_of(f);
+    sums(f, s);
+    const double* n = to_.data() + edge_at_[at(factor_ptr_[at(f)])];
+    double top = -INFINITY, sum = 0.0;
+    for (int64_t x = 0; x < t.card[0]; ++x) top = std::max(top, n[x] + s->out[0][x]);
+    if (!(top > -INFINITY)) return top;
+    for (int64_t x = 0; x < t.card[0]; ++x) sum += std::exp(n[x] + s->out[0][x] - top);
+    return top + std::log(sum) + t.top * t.inverse_rho;
+}
+
+void Loopy::joint(int64_t f, double* out) const {
+    const LoopyTable t = table_of(f);
+    const int64_t first = factor_ptr_[at(f)];
+    double top = -INFINITY, sum = 0.0;
+    each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
+        double score = t.theta[i] * t.inverse_rho;
+        for (int64_t j = 0; j < t.arity; ++j) {
+            score += to_[at(edge_at_[at(first + j)] + state[j])];
+        }
+        out[i] = score;
+        top = std::max(top, score);
+    });
+    for (int64_t i = 0; i < t.size; ++i) {
+        out[i] = top > -INFINITY ? std::exp(out[i] - top) : 0.0;
+        sum += out[i];
+    }
+    for (int64_t i = 0; i < t.size; ++i) out[i] = sum > 0.0 ? out[i] / sum : 0.0;
+}
+
+void Loopy::step(void* job, int64_t task, int worker) {
+    const Job& j = *static_cast<Job*>(job);
+    Loopy* self = j.self;
+    Scratch* s = &self->scratch_[at(worker)];
+    s->residual = 0.0;
+    s->dead = -1;
+    const auto& cuts = j.what == kVariables ? self->variable_cut_ : self->factor_cut_;
+    for (int64_t i = cuts[at(task)]; i < cuts[at(task + 1)]; ++i) {
+        if (j.what == kVariables) {
+            if (!self->variable(i, s) && s->dead < 0) s->dead = i;
+        } else if (j.what == kFactors) {
+            self->factor(i, s);
+        } else if (j.what == kMasses) {
+            self->factor_mass_[at(i)] = self->mass(i, s);
+        } else {
+            self->joint(i, j.out + self->table_at_[at(i)]);
+        }
+    }
+    self->chunk_residual_[at(task)] = s->residual;
+    self->chunk_dead_[at(task)] = s->dead;
+}
+
+void Loopy::phase(Phase what, int threads, Control* control) {
+    Job job{this, what, nullptr};
+    Plan plan;
+    plan.n =
+        static_cast<int64_t>(what == kVariables ? variable_cut_.size() : factor_cut_.size()) - 1;
+    chunk_residual_.assign(at(plan.n), 0.0);
+    chunk_dead_.assign(at(plan.n), -1);
+    g_pool->run_plan(plan, step, &job, threads, control);
+}
+
+int64_t Loopy::dead() {
+    for (int64_t v : chunk_dead_) {
+        if (v >= 0) return v;
+    }
+    return -1;
+}
+
+void Loopy::start(const double* local, const double* messages) {
+    local_ = local;
+    const size_t n = at(n_entries());
+    m_.assign(messages, messages + n);
+    to_.resize(n);
+    to_plain_.resize(n);
+    shift_.resize(edge_var_.size());
+    belief_.resize(at(var_at_.back()));
+}
+
+Status Loopy::run(const double* local, const LoopyOptions& options, int threads, Control* control,
+                  double* messages, int64_t* dead_variable) {
+    options_ = options;
+    start(local, messages);
+    if (n_entries() + table_entries() < kWorthThreads) threads = 1;
+    Scratch empty;
+    empty.x.resize(
+        at((2 * most_edges_ + 4) * most_values_ + 2 * widest_ + (widest_ + 1) * most_values_));
+    empty.in.resize(at(widest_));
+    empty.out.resize(at(widest_));
+    scratch_.assign(at(std::max(threads, 1)), empty);
+    residuals_.clear();
+    converged_ = false;
+    updates_ = 0;
+    for (int64_t i = 0; i < options.max_iterations && !converged_; ++i) {
+        phase(kVariables, threads, control);
+        if (control->stop.load()) return kCancelled;
+        if ((*dead_variable = dead()) >= 0) return kInfeasible;
+        phase(kFactors, threads, control);
+        if (control->stop.load()) return kCancelled;
+        if ((*dead_variable = dead()) >= 0) return kInfeasible;
+        updates_ += n_edges();
+        double most = 0.0;
+        for (double r : chunk_residual_) most = std::max(most, r);
+        residuals_.push_back(most);
+        converged_ = most <= options.tolerance;
+        control->done.store(i + 1);
+    }
+    std::copy(m_.begin(), m_.end(), messages);
+    return kOk;
+}
+
+Status Loopy::beliefs(const double* local, const double* messages, int threads, Control* control,
+                      double* marginals, double* log_z, int64_t* dead_variable) {
+    if (n_entries() + table_entries() < kWorthThreads) threads = 1;
+    start(local, messages);
+    factor_mass_.resize(at(n_factors_));
+    phase(kVariables, threads, control);
+    if (control->stop.load()) return kCancelled;
+    if ((*dead_variable = dead()) >= 0) return kInfeasible;
+    phase(kMasses, threads, control);
+    if (control->stop.load()) return kCancelled;
+    log_mass_.resize(at(n_));
+    double total = 0.0;
+    for (int64_t v = 0; v < n_; ++v) {
+        const double* b = belief_.data() + var_at_[at(v)];
+        double* p = marginals + var_at_[at(v)];
+        const int64_t k = card_[at(v)];
+        const double top = *std::max_element(b, b + k);
+        double sum = 0.0;
+        for (int64_t x = 0; x < k; ++x) sum += p[x] = std::exp(b[x] - top);
+        for (int64_t x = 0; x < k; ++x) p[x] /= sum;
+        log_mass_[at(v)] = top + std::log(sum);
+        total += log_mass_[at(v)];
+    }
+    for (int64_t f = 0; f < n_factors_; ++f) {
+        double gap = factor_mass_[at(f)];
+        for (int64_t e = factor_ptr_[at(f)]; e < factor_ptr_[at(f + 1)]; ++e) {
+            gap += shift_[at(e)] - log_mass_[at(edge_var_[at(e)])];
+        }
+        total += rho_[at(f)] * gap;
+        if (gap == -INFINITY) {
+            *dead_variable = edge_var_[at(factor_ptr_[at(f)])];
+            return kInfeasible;
+        }
+    }
+    *log_z = total;
+    return kOk;
+}
+
+void Loopy::joints(int threads, double* out) {
+    Control control;
+    Job job{this, kJoints, out};
+    Plan plan;
+    plan.n = static_cast<int64_t>(factor_cut_.size()) - 1;
+    chunk_residual_.assign(at(plan.n), 0.0);
+    chunk_dead_.assign(at(plan.n), -1);
+    g_pool->run_plan(plan, step, &job, threads, &control);
+}
+
+}  // namespace vs

@@ -1,0 +1,108 @@
+// Message passing on graphs with cycles: sum or max product, each factor with a weight rho.
+//
+//   to a factor:     n(x) = local(x) + sum_g rho_g m_g(x) - m_f(x)
+//   to a variable:   m(x) = log sum over the others of exp(theta / rho + sum of their n)
+//
+// rho = 1 is belief propagation, spanning-tree probabilities make it tree-reweighted. Messages are
+// logarithms, scaled to have 0 as their largest entry. Sums are made of plain numbers; an entry
+// that comes out so small that underflow may have touched it is computed again from logarithms.
+//
+// A message that is -inf says that no configuration gives the variable that value: messages start
+// without zeros, and every update keeps that true.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/problem.h"
+#include "loopy/model.h"
+#include "pool/pool.h"
+
+namespace vs {
+
+void use_loopy_modules(const PoolApi* pool, const SimdApi* simd);
+
+// How long, and how carefully.
+struct LoopyOptions {
+    int schedule = 0;   // LoopySchedule
+    bool best = false;  // max product
+    double damping = 0.0, tolerance = 0.0;
+    int64_t max_iterations = 0;
+};
+enum LoopySchedule : int { kFlooding = 0, kResidual = 1, kTree = 2 };
+
+class Loopy {
+  public:
+    // Factors of two and more variables; the tables stay the caller's.
+    Loopy(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* scope_ptr,
+          const int64_t* scope, const double* const* table);
+
+    int64_t n_entries() const { return edge_at_.back(); }  // of all messages
+    int64_t n_edges() const { return static_cast<int64_t>(edge_var_.size()); }
+    int64_t table_entries() const { return table_at_.back(); }
+    const std::vector<int64_t>& edge_at() const { return edge_at_; }
+
+    // One weight in (0, 1] for each factor; null: all one.
+    void weigh(const double* rho);
+
+    // local (sum of card,), messages (n_entries,) in and out. kOk, kInfeasible with `dead` the
+    // variable that has no value left, kCancelled.
+    Status run(const double* local, const LoopyOptions& options, int threads, Control* control,
+               double* messages, int64_t* dead);
+    bool converged() const { return converged_; }
+    const std::vector<double>& residuals() const { return residuals_; }
+    int64_t updates() const { return updates_; }  // messages that were computed
+
+    // Of these messages: probabilities of each variable, and the (reweighted) Bethe log Z.
+    Status beliefs(const double* local, const double* messages, int threads, Control* control,
+                   double* marginals, double* log_z, int64_t* dead);
+    // After beliefs: those of every factor, tables one after the other.
+    void joints(int threads, double* out);
+
+  private:
+    struct Scratch {
+        std::vector<double> x;
+        std::vector<const double*> in;
+        std::vector<double*> out;
+        double residual = 0.0;
+        int64_t dead = -1;
+    };
+    struct Job;
+    enum Phase : int { kVariables, kFactors, kMasses, kJoints };
+
+    static void step(void* job, int64_t task, int worker);
+    void phase(Phase what, int threads, Control* control);
+    bool variable(int64_t v, Scratch* s);
+    bool factor(int64_t f, Scratch* s);
+    void sums(int64_t f, Scratch* s);
+    void maxima(int64_t f, Scratch* s);
+    double entry(int64_t f, int64_t axis, int64_t value) const;
+    double mass(int64_t f, Scratch* s);
+    void joint(int64_t f, double* out) const;
+    void start(const double* local, const double* messages);
+    LoopyTable table_of(int64_t f) const;
+    int64_t dead();
+
+    int64_t n_ = 0, n_factors_ = 0;
+    int64_t widest_ = 0, most_edges_ = 0, most_values_ = 0;
+    std::vector<int64_t> card_, var_at_, factor_ptr_, edge_var_, edge_at_, table_at_, edge_card_;
+    std::vector<int64_t> var_ptr_, var_edge_, edge_factor_;
+    std::vector<const double*> theta_;
+    std::vector<double> weight_, top_, rho_;
+    std::vector<int64_t> variable_cut_, factor_cut_;  // chunks of work
+
+    // The messages under way: m to variables, n to factors, those also as plain numbers.
+    std::vector<double> m_, to_, to_plain_, shift_;
+    std::vector<double> belief_, log_mass_, factor_mass_;
+    const double* local_ = nullptr;
+    LoopyOptions options_;
+    std::vector<Scratch> scratch_;
+    std::vector<double> chunk_residual_;
+    std::vector<int64_t> chunk_dead_;
+    std::vector<double> residuals_;
+    bool converged_ = false;
+    int64_t updates_ = 0;
+};
+
+}  // namespace vs

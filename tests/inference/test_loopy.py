@@ -1,0 +1,314 @@
+"""Loopy belief propagation against enumeration and an implementation that enumerates messages."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_oracle import Factors, graph_of, log_joint, log_sum, marginal, probabilities
+
+import valuesparse as vs
+
+pytestmark = pytest.mark.simd
+
+#: A fixed point to the last digit, and how many iterations one may take.
+SHARP = {"tolerance": 1e-13, "max_iterations": 5000}
+
+
+def random_tree(rng: np.random.Generator, zeros: bool = True) -> tuple[list[int], Factors]:
+    """A factor graph without cycles, scopes of 1 to 3, zeros, scores of very different size."""
+    n = int(rng.integers(1, 8))
+    cards = [int(c) for c in rng.integers(1, 5, n)]
+    scale = float(rng.choice([1.0, 3.0, 3000.0]))
+    factors: Factors = [((v,), rng.normal(0.0, scale, cards[v])) for v in range(n)]
+    v = 1
+    while v < n:
+        scope = [int(rng.integers(v)), v]
+        v += 1
+        if v < n and rng.random() < 0.4:
+            scope.append(v)
+            v += 1
+        scope = [int(u) for u in rng.permutation(scope)]
+        table = rng.normal(0.0, scale, [cards[u] for u in scope])
+        if zeros and rng.random() < 0.4:
+            table = np.where(rng.random(table.shape) < 0.3, -np.inf, table)
+        factors.append((tuple(scope), table))
+    return cards, factors
+
+
+def random_grid(
+    rng: np.random.Generator, side: int, states: int, strength: float = 0.7
+) -> tuple[list[int], Factors]:
+    factors: Factors = []
+    for v in range(side * side):
+        factors.append(((v,), rng.normal(0.0, 1.0, states)))
+        if v % side:
+            factors.append(((v - 1, v), rng.normal(0.0, strength, (states, states))))
+        if v >= side:
+            factors.append(((v, v - side), rng.normal(0.0, strength, (states, states))))
+    return [states] * (side * side), factors
+
+
+def enumerated_bp(
+    cards: list[int], factors: Factors, iterations: int = 1000
+) -> tuple[list[np.ndarray], float]:
+    """Beliefs and Bethe free energy; every message by a loop over all entries of a table."""
+    edges = [(f, i) for f, (scope, _) in enumerate(factors) for i in range(len(scope))]
+    down = {(f, i): np.ones(cards[factors[f][0][i]]) for f, i in edges}
+    at = [[(f, i) for f, i in edges if factors[f][0][i] == v] for v in range(len(cards))]
+    up = dict(down)
+    for _ in range(iterations):
+        for f, i in edges:
+            v = factors[f][0][i]
+            others = [down[e] for e in at[v] if e != (f, i)]
+            up[f, i] = np.prod(others, axis=0) * np.ones(cards[v])
+            up[f, i] /= up[f, i].sum()
+        change = 0.0
+        for f, i in edges:
+            scope, table = factors[f]
+            new = np.zeros(cards[scope[i]])
+            for state in itertools.product(*(range(cards[v]) for v in scope)):
+                w = np.exp(table[state])
+                for j, x in enumerate(state):
+                    if j != i:
+                        w *= up[f, j][x]
+                new[state[i]] += w
+            new /= new.sum()
+            change = max(change, abs(new - down[f, i]).max())
+            down[f, i] = new
+        if change < 1e-15:
+            break
+    beliefs = []
+    for v in range(len(cards)):
+        b = np.prod([down[e] for e in at[v]], axis=0) * np.ones(cards[v])
+        beliefs.append(b / b.sum())
+    energy = 0.0
+    for f, (scope, table) in enumerate(factors):
+        b = np.exp(table)
+        for i, v in enumerate(scope):
+            b = b * up[f, i].reshape([-1 if j == i else 1 for j in range(len(scope))])
+            assert v < len(cards)
+        b = b / b.sum()
+        live = b > 0
+        energy += float((b[live] * (table[live] - np.log(b[live]))).sum())
+    for v, b in enumerate(beliefs):
+        live = b > 0
+        energy += (len(at[v]) - 1) * float((b[live] * np.log(b[live])).sum())
+    return beliefs, energy
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_exact_without_cycles(seed: int) -> None:
+    cards, factors = random_tree(np.random.default_rng(seed))
+    full = log_joint(cards, factors, {})
+    graph = graph_of(cards, factors)
+    if full.max() == -np.inf:
+        with pytest.raises(vs.InfeasibleError):
+            vs.infer(graph, method="bp")
+        return
+    r = vs.infer(graph, method="bp")
+    assert r.converged
+    assert r.residuals[-1] == 0.0
+    expected = log_sum(full)
+    assert abs(r.log_z - expected) <= 1e-10 * max(1.0, abs(expected))
+    p = probabilities(full)
+    for v in range(len(cards)):
+        np.testing.assert_allclose(r.marginals[v], marginal(p, [v]), atol=1e-10)
+    for f, (scope, _) in enumerate(factors):
+        found = r.factor_marginals()[f]
+        np.testing.assert_allclose(found, marginal(p, list(scope)), atol=1e-10)
+
+
+@pytest.mark.parametrize(("side", "states", "seed"), [(4, 2, 0), (3, 3, 1), (4, 2, 2), (3, 4, 3)])
+def test_fixed_points_of_grids(side: int, states: int, seed: int) -> None:
+    cards, factors = random_grid(np.random.default_rng(seed), side, states)
+    beliefs, energy = enumerated_bp(cards, factors)
+    r = vs.infer(graph_of(cards, factors), method="bp", **SHARP)
+    assert r.converged
+    assert r.log_z == pytest.approx(energy, abs=1e-8)
+    for got, want in zip(r.marginals, beliefs, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_fixed_points_with_wide_scopes_and_zeros(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cards = [int(c) for c in rng.integers(2, 4, 6)]
+    factors: Factors = [((v,), rng.normal(0.0, 0.5, cards[v])) for v in range(6)]
+    for size in (2, 2, 3, 3, 4):
+        scope = tuple(int(v) for v in rng.permutation(6)[:size])
+        table = rng.normal(0.0, 0.5, [cards[v] for v in scope])
+        table[rng.random(table.shape) < 0.1] = -np.inf
+        factors.append((scope, table))
+    beliefs, energy = enumerated_bp(cards, factors)
+    r = vs.infer(graph_of(cards, factors), method="bp", **SHARP)
+    assert r.converged
+    assert r.log_z == pytest.approx(energy, abs=1e-8)
+    for got, want in zip(r.marginals, beliefs, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-8)
+
+
+def test_beliefs_are_derivatives_of_the_free_energy() -> None:
+    cards, factors = random_grid(np.random.default_rng(5), 3, 2)
+    r = vs.infer(graph_of(cards, factors), method="bp", **SHARP)
+    step = 1e-5
+    for f in (0, 3, 7, 12):
+        found = r.factor_marginals()[f]
+        for entry in np.ndindex(found.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [(s, t.copy()) for s, t in factors]
+                moved[f][1][entry] += sign * step
+                ends.append(vs.infer(graph_of(cards, moved), method="bp", **SHARP).log_z)
+            assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(found[entry], abs=1e-6)
+
+
+def test_damping_reaches_the_same_fixed_point() -> None:
+    cards, factors = random_grid(np.random.default_rng(6), 5, 3)
+    graph = graph_of(cards, factors)
+    plain = vs.infer(graph, method="bp", **SHARP)
+    damped = vs.infer(graph, method="bp", damping=0.5, **SHARP)
+    assert damped.iterations > plain.iterations
+    assert damped.log_z == pytest.approx(plain.log_z, abs=1e-9)
+
+
+def test_zeros_stay_exact_under_damping() -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    for edge in [(0, 1), (1, 2), (0, 2)]:
+        graph.add(edge, [[0.3, -np.inf], [-np.inf, 0.0]])
+    graph.add([0], [0.0, -np.inf])
+    r = vs.infer(graph, method="bp", damping=0.9)
+    assert [m.tolist() for m in r.marginals] == [[1.0, 0.0]] * 3
+
+
+@pytest.mark.parametrize("scale", [1.0, 10_000.0])
+def test_never_nan(scale: float) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        cards, factors = random_grid(rng, 4, 2, scale)
+        graph = graph_of(cards, factors)
+        r = vs.infer(graph, method="bp", damping=0.3, max_iterations=50)
+        assert np.isfinite(r.log_z)
+        assert all(np.isfinite(m).all() and abs(m.sum() - 1) < 1e-12 for m in r.marginals)
+        assert np.isfinite(r.residuals).all()
+
+
+def test_threads_never_show() -> None:
+    cards, factors = random_grid(np.random.default_rng(8), 70, 3)
+    graph = graph_of(cards, factors)
+    first = vs.infer(graph, method="bp", max_iterations=12, threads=1)
+    for threads in (2, 3, 8):
+        again = vs.infer(graph, method="bp", max_iterations=12, threads=threads)
+        assert again.log_z == first.log_z
+        np.testing.assert_array_equal(again.residuals, first.residuals)
+        for a, b in zip(first.marginals, again.marginals, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("known", [{0: 1}, {4: 0, 5: [0.3, -np.inf]}, {3: [-1.0, 2.0]}])
+def test_evidence(known: dict[int, Any]) -> None:
+    cards, factors = random_grid(np.random.default_rng(9), 3, 2)
+    r = vs.infer(graph_of(cards, factors), method="bp", evidence=known, **SHARP)
+    extra = []
+    for v, value in known.items():
+        row = np.where(np.arange(2) == value, 0.0, -np.inf) if isinstance(value, int) else value
+        extra.append(((v,), np.array(row)))
+    beliefs, energy = enumerated_bp(cards, factors + extra)
+    assert r.log_z == pytest.approx(energy, abs=1e-8)
+    for got, want in zip(r.marginals, beliefs, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-8)
+
+
+def test_warm_starts() -> None:
+    cards, factors = random_grid(np.random.default_rng(10), 6, 2)
+    graph = graph_of(cards, factors)
+    cold = vs.infer(graph, method="bp")
+    assert vs.infer(graph, method="bp", start=cold).iterations == 1
+    held = vs.infer(graph, method="bp", evidence={0: 1}, start=cold)
+    back = vs.infer(graph, method="bp", evidence={0: 0}, start=held, **SHARP)
+    fresh = vs.infer(graph, method="bp", evidence={0: 0}, **SHARP)
+    assert back.log_z == pytest.approx(fresh.log_z, abs=1e-9)
+    revived = pickle.loads(pickle.dumps(cold))
+    assert revived.log_z == cold.log_z
+    more = graph_of(cards, [*factors, ((0, 35), np.eye(2))])
+    warm = vs.infer(more, method="bp", start=revived, **SHARP)
+    assert warm.log_z == pytest.approx(vs.infer(more, method="bp", **SHARP).log_z, abs=1e-9)
+
+
+def test_a_stale_zero_is_forgotten() -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    for edge in [(0, 1), (1, 2), (0, 2)]:
+        graph.add(edge, [[0.0, -np.inf], [-np.inf, 0.0]])
+    held = vs.infer(graph, method="bp", evidence={0: 1})
+    r = vs.infer(graph, method="bp", evidence={0: 0}, start=held)
+    assert r.marginals[2].tolist() == [1.0, 0.0]
+
+
+def test_impossible_is_said() -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add((0, 1), [[0.0, -np.inf], [-np.inf, 0.0]])
+    with pytest.raises(vs.InfeasibleError, match="agrees with the evidence"):
+        vs.infer(graph, method="bp", evidence={0: 0, 1: 1})
+
+
+def test_joint_knows_scopes_only() -> None:
+    cards, factors = random_grid(np.random.default_rng(11), 3, 2)
+    r = vs.infer(graph_of(cards, factors), method="bp", **SHARP)
+    np.testing.assert_allclose(r.joint([1, 0]), r.joint([0, 1]).T, atol=1e-15)
+    np.testing.assert_allclose(r.joint([1, 0]).sum(axis=1), r.marginals[1], atol=1e-9)
+    with pytest.raises(ValueError, match=r"no factor has the variables \[0, 8\]"):
+        r.joint([0, 8])
+
+
+def test_auto_ends_in_bp() -> None:
+    cards, factors = random_grid(np.random.default_rng(12), 30, 3)
+    r = vs.infer(graph_of(cards, factors), memory_limit=1 << 20, damping=0.2)
+    assert r.method == "bp"
+    assert "needs" in r.reason
+    assert "Bethe" in r.reason
+    assert r.converged
+
+
+def test_what_did_not_converge_says_so() -> None:
+    cards, factors = random_grid(np.random.default_rng(13), 4, 2)
+    r = vs.infer(graph_of(cards, factors), method="bp", max_iterations=2)
+    assert not r.converged
+    assert r.iterations == len(r.residuals) == 2
+    assert "after 2 iterations" in r.reason
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"damping": 1.0}, "damping must lie in"),
+        ({"damping": float("nan")}, "damping must lie in"),
+        ({"tolerance": -1.0}, "tolerance must be"),
+        ({"max_iterations": 0}, "max_iterations must be"),
+        ({"schedule": "random"}, "schedule must be one of"),
+        ({"start": 3}, "start must be a result"),
+        ({"method": "exact", "damping": 0.1}, "damping cannot be given with method 'exact'"),
+    ],
+)
+def test_bad_options(given: dict[str, Any], words: str) -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add((0, 1), np.eye(2))
+    with pytest.raises(ValueError, match=words):
+        vs.infer(graph, **{"method": "bp", **given})
+
+
+def test_options_are_for_graphs() -> None:
+    with pytest.raises(ValueError, match="damping can be given with a FactorGraph only"):
+        vs.infer(vs.Chain([[0.0, 1.0]], np.eye(2)), damping=0.5)
+
+
+def test_deadline_and_progress() -> None:
+    cards, factors = random_grid(np.random.default_rng(14), 60, 3)
+    graph = graph_of(cards, factors)
+    with pytest.raises(vs.DeadlineError):
+        vs.infer(graph, method="bp", tolerance=0.0, max_iterations=10**9, deadline=0.05)
+    seen: list[tuple[int, int]] = []
+    vs.infer(graph, method="bp", max_iterations=9, progress=lambda a, b: seen.append((a, b)))
+    assert all(total == 9 for _, total in seen)
