@@ -297,9 +297,9 @@ void Engine::chunk_task(Run& run, int64_t task, int worker) {
         std::memset(q.expectations, 0, sizeof(double) * static_cast<size_t>(K * K));
     }
     try {  // an exception must not leave a worker of the pool
-        report = run.states ? chains->decode(q.chains, 1, 1, run.states + i0, log_z, control,
-                                                nullptr)
-                            : chains->infer(q, control);
+        report = run.states
+                     ? chains->decode(q.chains, 1, 1, run.states + i0, log_z, control, nullptr)
+                     : chains->infer(q, control);
     } catch (const std::bad_alloc&) {
         report.status = kNoMemory;
     }

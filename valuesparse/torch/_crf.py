@@ -13,6 +13,7 @@ import torch
 from valuesparse._validation import as_zeta, require_potentials
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import _chains
+from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain
 from valuesparse.threads import resolve
 from valuesparse.torch._functions import (
@@ -234,7 +235,7 @@ class CRF(torch.nn.Module):
         self._validate(emissions, mask=mask)
         problem, _ = self._problem(emissions, mask, allowed, threads)
         try:
-            states, _ = _chains.decode(problem.chain, 1, problem.workers)
+            states, _ = _chains.decode(problem.chain, 1, problem.workers, Watch(None, None))
         except InfeasibleError as error:
             raise infeasible(error) from None
         best = states[0].tolist()
