@@ -7,6 +7,8 @@ import click
 from valuesparse.cli.demo import demo
 from valuesparse.cli.info import info
 from valuesparse.cli.solve import solve
+from valuesparse.cli.tag import tag
+from valuesparse.cli.train import train
 from valuesparse.cli.tune import tune
 
 
@@ -16,5 +18,5 @@ def valuesparse() -> None:
     """Marginals of discrete models: every core, and work only where it is still uncertain."""
 
 
-for command in (solve, info, tune, demo):
+for command in (solve, info, train, tag, tune, demo):
     valuesparse.add_command(command)

@@ -5,6 +5,7 @@
 ``training``    the trainer, its algorithms and their engine
 ``estimator``   sklearn-crfsuite's estimator, `CRF`; needs the extra ``sklearn``
 ``metrics``     sklearn-crfsuite's measures of how well sequences are labelled
+``corpora``     whole files: `tag_corpus`, `train_corpus`
 =============== ============================================================================
 """
 
@@ -16,13 +17,14 @@ from valuesparse._extras import require
 from valuesparse.crf.training.trainer import Trainer
 
 if TYPE_CHECKING:
+    from valuesparse.crf.corpora import CorpusReport, tag_corpus, train_corpus
     from valuesparse.crf.estimator import CRF
 
-__all__ = ["CRF", "Trainer"]
+__all__ = ["CRF", "CorpusReport", "Trainer", "tag_corpus", "train_corpus"]
 
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn is optional, and takes a second to import.
+    # scikit-learn is optional, and takes a second to import; joblib takes a while, too.
     if name == "CRF":
         try:
             from valuesparse.crf.estimator import CRF
@@ -30,4 +32,8 @@ def __getattr__(name: str) -> Any:
             require("sklearn", "sklearn")  # says how to get it, if that is what is missing
             raise
         return CRF
+    if name in ("CorpusReport", "tag_corpus", "train_corpus"):
+        from valuesparse.crf import corpora
+
+        return getattr(corpora, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from valuesparse.io._files import Source, read_bytes
 from valuesparse.io.errors import TextFormatError
 
-__all__ = ["Items", "Words", "read_attribute_file", "read_conllu"]
+__all__ = ["Items", "Words", "parse_item", "read_attribute_file", "read_conllu"]
 
 # A name or a value: what is escaped, and anything else up to a colon.
 _FIELD = re.compile(r"(?:\\.|[^:\\]|\\$)*", re.DOTALL)
@@ -70,14 +70,9 @@ def read_attribute_file(source: Source) -> Iterator[Items]:
                 yield Items(items, labels)
                 items, labels = [], []
             continue
-        label, *fields = line.split("\t")
-        item: dict[str, float] = {}
-        for field in fields:
-            if field:
-                name, value = _attribute(field, number, offset)
-                item[name] = item.get(name, 0.0) + value
+        item, label = parse_item(line, number, offset)
         items.append(item)
-        labels.append(_plain(_name_of(label)))
+        labels.append(label)
     if items:
         yield Items(items, labels)
 
@@ -139,6 +134,17 @@ def _lines(source: Source) -> Iterator[tuple[int, int, str]]:
             raise TextFormatError("text", at, f"not UTF-8: {error.reason}", number, "") from None
         yield number, offset, text.removesuffix("\r")
         offset += len(raw) + 1
+
+
+def parse_item(line: str, number: int, offset: int) -> tuple[dict[str, float], str]:
+    """Return the attributes and the label of a line of an attribute file."""
+    label, *fields = line.split("\t")
+    item: dict[str, float] = {}
+    for field in fields:
+        if field:
+            name, value = _attribute(field, number, offset)
+            item[name] = item.get(name, 0.0) + value
+    return item, _plain(_name_of(label))
 
 
 def _attribute(field: str, number: int, offset: int) -> tuple[str, float]:

@@ -1,0 +1,51 @@
+"""`valuesparse train` and `valuesparse tag`, as a user would call them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("click", reason="the command line needs the cli extra")
+pytest.importorskip("rich", reason="the command line needs the cli extra")
+
+from click.testing import CliRunner, Result
+
+from valuesparse.cli._group import valuesparse
+
+TEXT = "the DET\ndog NOUN\nran VERB\n\na DET\ncat NOUN\n\n" * 20
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(valuesparse, [str(a) for a in arguments])
+
+
+def test_train_and_tag(tmp_path: Path) -> None:
+    source, model, out = tmp_path / "a.conll", tmp_path / "m.crfsuite", tmp_path / "out"
+    source.write_text(TEXT)
+    result = run("train", source, "-o", model, "-p", "c2=0.1", "-t", 1)
+    assert result.exit_code == 0, result.output
+    assert "iterations (" in result.output
+    assert (tmp_path / "m.crfsuite.json").exists()
+    result = run("tag", model, source, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "40 sentences, 100 tokens tagged into 1 files" in result.output
+    rows = [line.split(" ") for line in (out / "a.conll").read_text().split("\n") if line]
+    assert [row[1] for row in rows] == [row[2] for row in rows]
+    result = run("tag", model, source, "-o", out, "-q")
+    assert "0 tokens tagged into 1 files; 1 shards were there already" in result.output
+
+
+def test_errors_are_one_line(tmp_path: Path) -> None:
+    source, model = tmp_path / "a.conllu", tmp_path / "m.crfsuite"
+    source.write_text("1\tshort\n")
+    result = run("train", source, "-o", model)
+    assert result.exit_code == 1
+    assert "line 1, a.conllu: sentence: 2 columns apart by tabs, CoNLL-U has 10" in result.output
+    source.write_bytes(b"no model")
+    result = run("tag", source, source, "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "header at byte 0" in result.output
+    result = run("train", source, "-o", model, "-p", "c2")
+    assert result.exit_code == 2
+    assert "'c2' is not NAME=VALUE" in result.output

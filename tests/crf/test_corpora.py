@@ -1,0 +1,470 @@
+"""Corpora: formats, features, shards, interruptions."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from valuesparse.crf import tag_corpus, train_corpus
+from valuesparse.crf.corpora import tagging
+from valuesparse.crf.corpora._features import find_extractor, word_attributes
+from valuesparse.crf.corpora._templates import compile_template
+from valuesparse.crf.corpora._text import boundary
+from valuesparse.crf.crfsuite import Tagger
+from valuesparse.io.errors import ModelFormatError, TextFormatError
+
+LEXICON = {"the": "DET", "a": "DET", "dog": "NOUN", "cat": "NOUN", "Rome": "PROPN", "saw": "VERB",
+           "ran": "VERB", "in": "ADP"}  # fmt: skip
+
+
+def sentences(count: int, seed: int = 0) -> list[tuple[list[str], list[str]]]:
+    rng = random.Random(seed)
+    found = []
+    for _ in range(count):
+        words = rng.choices(list(LEXICON), k=rng.randint(1, 9))
+        found.append((words, [LEXICON[word] for word in words]))
+    return found
+
+
+def as_conll(data: list, apart: str = "\t") -> str:
+    return "".join(
+        "".join(f"{w}{apart}{t}\n" for w, t in zip(*s, strict=True)) + "\n" for s in data
+    )
+
+
+def as_conllu(data: list) -> str:
+    return "".join(
+        f"# sent_id = {n}\n"
+        + "1-2\tx\t_\t_\t_\t_\t_\t_\t_\t_\n"
+        + "".join(f"{i}\t{w}\t_\t{t}\tX{t}\t_\t0\t_\t_\t{'A=b' if i == 1 else '_'}\n"
+                  for i, (w, t) in enumerate(zip(*s, strict=True), 1))
+        + "\n"
+        for n, s in enumerate(data)
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "train.conll").write_text(as_conll(sentences(60)))
+    train_corpus([folder / "train.conll"], folder / "m.crfsuite", params={"c2": 0.1})
+    return folder / "m.crfsuite"
+
+
+@pytest.fixture(scope="module")
+def tagger(model: Path) -> Tagger:
+    tagger = Tagger()
+    tagger.open(model)
+    return tagger
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def parsed(text: str, apart: str | None = "\t") -> list[list[list[str]]]:
+    return [[line.split(apart) for line in block.split("\n")]
+            for block in text.strip("\n").split("\n\n")]  # fmt: skip
+
+
+@pytest.mark.parametrize("apart", ["\t", " "])
+@pytest.mark.parametrize("marginals", ["best", "all", "none"])
+def test_conll(model: Path, tagger: Tagger, tmp_path: Path, apart: str, marginals: str) -> None:
+    data = sentences(600, seed=1)
+    source = tmp_path / "a.conll"
+    source.write_text(as_conll(data, apart))
+    report = tag_corpus(model, [source], tmp_path / "out", marginals=marginals)
+    assert report == ((tmp_path / "out" / "a.conll",), 600, sum(len(w) for w, _ in data), 0)
+    blocks = parsed(report.outputs[0].read_text(), apart)
+    assert len(blocks) == 600
+    for (words, tags), rows in zip(data, blocks, strict=True):
+        xseq = word_attributes(words)
+        expected, table = tagger.tag(xseq), tagger.marginals(xseq)
+        assert [row[:3] for row in rows] == [list(r) for r in zip(words, tags, expected,
+                                                                  strict=True)]  # fmt: skip
+        numbers = np.array([[float(x) for x in row[3:]] for row in rows])
+        assert numbers.shape[1] == {"best": 1, "all": 6, "none": 0}[marginals]
+        if marginals != "none":
+            best = [table[i, tagger.labels().index(tag)] for i, tag in enumerate(expected)]
+            np.testing.assert_allclose(numbers[:, 0], best, atol=5.1e-7)
+        if marginals == "all":
+            np.testing.assert_allclose(numbers[:, 1:], table, atol=5.1e-7)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_conllu(model: Path, tagger: Tagger, tmp_path: Path, packed: bool) -> None:
+    data = sentences(30, seed=2)
+    source = tmp_path / ("a.conllu" + ".gz" * packed)
+    raw = as_conllu(data).encode()
+    source.write_bytes(gzip.compress(raw) if packed else raw)
+    [output] = tag_corpus(model, [source], tmp_path / "out", shard_bytes=10**9).outputs
+    assert output.name == source.name
+    text = (gzip.decompress(output.read_bytes()) if packed else output.read_bytes()).decode()
+    before = as_conllu(data).split("\n")
+    after = text.split("\n")
+    assert len(before) == len(after)
+    predicted = itertools.chain.from_iterable(tagger.tag(word_attributes(w)) for w, _ in data)
+    for one, other in zip(before, after, strict=True):
+        if not one[:1].isdigit() or one.startswith("1-2"):
+            assert one == other
+            continue
+        columns = other.split("\t")
+        assert columns[:9] == one.split("\t")[:9]
+        *kept, tag, probability = columns[9].split("|")
+        assert kept == (["A=b"] if one.startswith("1\t") else [])
+        assert tag == f"Predicted={next(predicted)}"
+        assert 0.2 < float(probability.removeprefix("Probability=")) <= 1
+
+
+def test_tsv(tmp_path: Path) -> None:
+    data = sentences(40, seed=3)
+    text = "id\tlabel\tword\n" + "".join(
+        "".join(f"{i}\t{t}\t{w}\n" for i, (w, t) in enumerate(zip(*s, strict=True))) + "\n"
+        for s in data
+    )
+    source = tmp_path / "a.tsv"
+    source.write_text(text)
+    model = tmp_path / "m.crfsuite"
+    train_corpus([source], model, params={"max_iterations": 10})
+    whole = tag_corpus(model, [source], tmp_path / "out", marginals="all")
+    parts = tag_corpus(model, [source], tmp_path / "parts", marginals="all", shard_bytes=100)
+    lines = whole.outputs[0].read_text().split("\n")
+    assert lines[0].split("\t")[:5] == ["id", "label", "word", "predicted", "probability"]
+    assert lines[0].split("\t")[5].startswith("p(")
+    rows = [line.split("\t") for line in lines[1:] if line]
+    assert [row[3] for row in rows] == [t for _, tags in data for t in tags]
+    assert len(parts.outputs) > 5
+    texts = [path.read_text().split("\n", 1) for path in parts.outputs]
+    assert {heading for heading, _ in texts} == {lines[0]}
+    assert "".join(body for _, body in texts) == "\n".join(lines[1:])
+    source.write_text("word\ttag\na\n")
+    with pytest.raises(TextFormatError, match=r"line 2, a\.tsv: sentence: 1 columns"):
+        tag_corpus(model, [source], tmp_path / "wrong")
+
+
+def test_attribute_files(tmp_path: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("N\tw=\\:\tlength:3\nV\tw=go\n\nV\tw=go\n")
+    model = tmp_path / "m.crfsuite"
+    train_corpus([source], model, params={"c2": 0.01})
+    assert json.loads((tmp_path / "m.crfsuite.json").read_text())["features"] == "attributes"
+    [output] = tag_corpus(model, [source], tmp_path / "out").outputs
+    rows = parsed(output.read_text())
+    assert [[row[:2] for row in s] for s in rows] == [[["N", "N"], ["V", "V"]], [["V", "V"]]]
+    words = tmp_path / "b.conll"
+    words.write_text("go\n")
+    with pytest.raises(ValueError, match="say with features="):
+        tag_corpus(model, [words], tmp_path / "wrong")
+
+
+def test_parquet(model: Path, tagger: Tagger, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
+    import pyarrow.parquet as pq
+
+    data = [*sentences(300, seed=4), ([], [])]
+    table = pyarrow.table({"id": range(301), "words": [w for w, _ in data],
+                           "tags": [t for _, t in data]})  # fmt: skip
+    source = tmp_path / "a.parquet"
+    pq.write_table(table, source, row_group_size=100)
+    report = tag_corpus(model, [source], tmp_path / "out", marginals="all")
+    assert [path.name for path in report.outputs] == [
+        f"a-{i:05d}-of-00004.parquet" for i in range(4)
+    ]
+    found = pyarrow.concat_tables([pq.read_table(path) for path in report.outputs])
+    assert found.select(["id", "words", "tags"]).equals(table)
+    for row, (words, _) in zip(found.to_pylist(), data, strict=True):
+        marginals = tagger.marginals(word_attributes(words))
+        assert row["predicted"] == tagger.tag()
+        np.testing.assert_allclose(np.reshape(row["marginals"], marginals.shape), marginals,
+                                   atol=1e-12)  # fmt: skip
+    train_corpus([source], tmp_path / "m", params={"max_iterations": 3})
+    with pytest.raises(ValueError, match="word: no column 'w' among id, words, tags"):
+        tag_corpus(model, [source], tmp_path / "wrong", word="w")
+
+
+@given(
+    st.lists(st.sampled_from(["\n", "\r\n", "a\tN\n", "bb\tV\r\n", "c\tN"]), max_size=30),
+    st.integers(1, 12),
+)
+def test_shards_are_the_file(parts: list[str], shard: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a")
+        raw = "".join(parts).encode()
+        path.write_bytes(raw)
+        ends = [boundary(path, at) for at in range(0, len(raw) + shard, shard)]
+        assert ends[0] == 0
+        assert ends == sorted(ends)
+        assert ends[-1] == len(raw)
+        for end in ends[1:]:  # nothing is cut inside a sentence
+            assert end == len(raw) or raw[:end].endswith((b"\n\n", b"\n\r\n"))
+
+
+def test_shards_do_not_show(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(as_conll(sentences(700, seed=5)))
+    whole = tag_corpus(model, [source], tmp_path / "whole").outputs[0].read_bytes()
+    runs = []
+    for name, more in {
+        "1": {"jobs": 1},
+        "3": {"jobs": 3},
+        "loky": {"jobs": 2, "backend": "loky"},
+    }.items():
+        report = tag_corpus(model, [source], tmp_path / name, shard_bytes=1000, **more)
+        assert len(report.outputs) > 10
+        assert b"".join(path.read_bytes() for path in report.outputs) == whole
+        runs.append(contents(tmp_path / name))
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_finished_shards_stay(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(as_conll(sentences(200, seed=6)))
+    out = tmp_path / "out"
+    first = tag_corpus(model, [source], out, shard_bytes=1000)
+    before = contents(out)
+    stamps = {path: path.stat().st_mtime_ns for path in first.outputs}
+    gone = first.outputs[3]
+    gone.unlink()
+    (out / ".a.conll-0123.part").write_bytes(b"half")
+    seen: list[tuple[int, int]] = []
+    again = tag_corpus(model, [source], out, shard_bytes=1000,
+                       progress=lambda *a: seen.append(a))  # fmt: skip
+    assert again.skipped == len(first.outputs) - 1
+    assert contents(out) == before
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items() if path != gone)
+    total = source.stat().st_size
+    assert seen == [(total - 1000, total), (total, total)]
+    for more in ({"marginals": "all"}, {"zeta": 0.9}, {"shard_bytes": 999}):
+        with pytest.raises(ValueError, match=f"other {next(iter(more))}.*choose another folder"):
+            tag_corpus(model, [source], out, **{"shard_bytes": 1000, **more})
+    source.write_text(as_conll(sentences(200, seed=7)))
+    with pytest.raises(ValueError, match="other inputs"):
+        tag_corpus(model, [source], out, shard_bytes=1000)
+
+
+def test_a_failure_leaves_no_half_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "a.conllu"
+    source.write_text(as_conllu(sentences(40)) + "1\tshort\n")
+    out = tmp_path / "out"
+    with pytest.raises(TextFormatError, match=r"line \d+, a.conllu: sentence: 2 columns") as info:
+        tag_corpus(model, [source], out, shard_bytes=500, jobs=1)
+    assert info.value.line == source.read_text().count("\n")
+    names = [path.name for path in out.iterdir()]
+    assert not [name for name in names if name.endswith(".part")]
+    assert len(names) > 3
+
+
+KILLED = """
+import sys
+from valuesparse.crf import tag_corpus
+tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3], shard_bytes=20000, jobs=2)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
+def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(as_conll(sentences(12_000, seed=8)))
+    expected = tmp_path / "expected"
+    tag_corpus(model, [source], expected, shard_bytes=20000)
+    out = tmp_path / "out"
+    rng = random.Random(seed)
+    interrupted = 0
+    for _ in range(3):
+        child = subprocess.Popen([sys.executable, "-c", KILLED, model, source, out])
+        deadline = time.monotonic() + 60
+        have = len(list(out.glob("a-*"))) if out.exists() else 0
+        while child.poll() is None and time.monotonic() < deadline:
+            if out.exists() and len(list(out.glob("a-*"))) > have + rng.randint(0, 4):
+                break
+            time.sleep(0.001)
+        child.send_signal(signal.SIGKILL)
+        interrupted += child.wait() == -signal.SIGKILL
+    assert interrupted
+    tag_corpus(model, [source], out, shard_bytes=20000, jobs=2)
+    assert contents(out) == contents(expected)
+
+
+def test_dask_loses_nothing_with_a_worker(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="needs the extra dask")
+    source = tmp_path / "a.conll"
+    source.write_text(as_conll(sentences(12_000, seed=9)))
+    expected = tmp_path / "expected"
+    tag_corpus(model, [source], expected, shard_bytes=20000)
+    script = tmp_path / "run.py"
+    script.write_text(DASK)
+    environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "3"}
+    child = subprocess.run(
+        [sys.executable, script, model, source, tmp_path / "out"],
+        capture_output=True, text=True, timeout=150, check=False, env=environment,
+    )  # fmt: skip
+    assert child.returncode == 0, child.stderr[-3000:]
+    assert "killed at" in child.stdout
+    assert contents(tmp_path / "out") == contents(expected)
+
+
+DASK = """
+import os, signal, sys
+from distributed import LocalCluster
+from valuesparse.crf import tag_corpus
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True,
+                      dashboard_address=None) as cluster:
+        victim = cluster.workers[0].process.process.pid
+        state = {"killed": False}
+        def progress(done, total):
+            if done > total / 8 and not state["killed"]:
+                assert done < total
+                state["killed"] = True
+                os.kill(victim, signal.SIGKILL)
+                print("killed at", done, "of", total)
+        report = tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3], shard_bytes=20000,
+                            backend="dask", scheduler=cluster.scheduler_address,
+                            progress=progress)
+        assert report.sentences >= 12_000, report
+"""
+
+
+def test_templates(tmp_path: Path) -> None:
+    rows = [("The", "D"), ("dog", "N"), ("ran", "V")]
+    text = (
+        "# CRF++\nU00:%x[-2,0]\nU01:%x[0,0]/%x[1,1]\nB\n"
+        '# Wapiti\nu:low=%X[0,0]\nu:cap=%t[0,0,"^[A-Z]"]\nu:pre=%m[0,0,"^.."]\nu:end=%x[@-1,0]\n'
+    )
+    found = compile_template(text)(rows)
+    assert found[0] == ["U00:_B-2", "U01:The/N", "u:low=the", "u:cap=true", "u:pre=Th",
+                        "u:end=ran"]  # fmt: skip
+    assert found[2][:2] == ["U00:The", "U01:ran/_B+1"]
+    for wrong, message in (
+        ("B01:%x[0,0]", "line 1: 'B01.*pairs of labels"),
+        ("*:%x[0,0]", "pairs of labels"),
+        ("\nU:%x[0]", r"line 2: '%x\[0\]' is no macro"),
+        ("X:%x[0,0]", "neither U nor B"),
+        ('U:%t[0,0,"("]', "unterminated"),
+        ("U:%t[0,0]", "need a regex"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compile_template(wrong)
+    with pytest.raises(ValueError, match="token 1 of the sentence has 2 columns"):
+        compile_template("U:%x[0,5]")(rows)
+    # Trained with a template, a model finds it again, and refuses another.
+    template, source = tmp_path / "t.template", tmp_path / "a.conll"
+    template.write_text("U00:%x[0,0]\nU01:%x[-1,0]\n")
+    source.write_text(as_conll(sentences(50)))
+    model = tmp_path / "m.crfsuite"
+    train_corpus([source], model, features=f"template:{template}")
+    assert json.loads((tmp_path / "m.crfsuite.json").read_text()) == {
+        "features": "template:t.template", "word": None,
+        "template_sha256": hashlib.sha256(template.read_bytes()).hexdigest(),
+    }  # fmt: skip
+    [output] = tag_corpus(model, [source], tmp_path / "out").outputs
+    assert all(row[1] == row[2] for s in parsed(output.read_text()) for row in s)
+    template.write_text("U00:%x[0,0]\n")
+    find_extractor.cache_clear()
+    with pytest.raises(ValueError, match="is not the template"):
+        tag_corpus(model, [source], tmp_path / "other")
+
+
+def test_functions_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine_for_test.py").write_text(
+        "def f(words):\n    return [{'w': w} for w in words]\ndef g(words):\n    return []\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    source, model = tmp_path / "a.conll", tmp_path / "m.crfsuite"
+    source.write_text(as_conll(sentences(50)))
+    train_corpus([source], model, features="mine_for_test:f", params={"c2": 0.01})
+    assert json.loads(model.with_name("m.crfsuite.json").read_text())["features"] == (
+        "mine_for_test:f"
+    )
+    tag_corpus(model, [source], tmp_path / "out")
+    for name, message in (
+        ("mine_for_test:g", "made 0 items of"),
+        ("mine_for_test:h", "cannot be imported"),
+        ("other", "there are words, cantonese"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tag_corpus(model, [source], tmp_path / "wrong", features=name)
+
+
+def test_bad_arguments(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text("a\n")
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"backend": "mpi"}, "backend must be one of threads"),
+        ({"marginals": "some"}, "marginals must be one of"),
+        ({"input_format": "csv"}, "input_format must be one of"),
+        ({"scheduler": "tcp://x"}, "scheduler is for"),
+        ({"shard_bytes": 0}, "shard_bytes"),
+        ({"jobs": 0}, "jobs"),
+        ({"word": "form"}, "word: 'form' must be the number of a column"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(ValueError, match=message):
+            tag_corpus(model, [source], tmp_path / "out", **arguments)
+    with pytest.raises(ValueError, match="there is no file"):
+        tag_corpus(model, [], tmp_path / "out")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "a.conll").write_text("b\n")
+    with pytest.raises(ValueError, match=r"two files would be written to a\.conll"):
+        tag_corpus(model, [source, tmp_path / "b" / "a.conll"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    packed = tmp_path / "c.conll.gz"
+    packed.write_bytes(gzip.compress(b"a\n" * 1000)[:-9])
+    with pytest.raises(ModelFormatError, match="damaged"):
+        tag_corpus(model, [packed], tmp_path / "damaged")
+    assert not list((tmp_path / "damaged").glob("*c.conll*"))
+    (tmp_path / "d.conll").write_text("\n")
+    with pytest.raises(ValueError, match="no sentence"):
+        train_corpus([tmp_path / "d.conll"], tmp_path / "m")
+
+
+def test_another_model_is_noticed(model: Path, tmp_path: Path) -> None:
+    tagging._tagger.cache_clear()
+    with pytest.raises(ValueError, match="is not the model that the run began with"):
+        tagging._tagger(str(model), "0" * 64)
+
+
+PEAK = """
+import resource, sys
+from valuesparse.crf import tag_corpus
+tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="resource")
+def test_memory_does_not_grow_with_the_corpus(model: Path, tmp_path: Path) -> None:
+    text = as_conll(sentences(1000, seed=10))
+    peaks = []
+    for thousands in (10, 1000):
+        source = tmp_path / f"{thousands}.conll"
+        with open(source, "w") as file:
+            for _ in range(thousands):
+                file.write(text)
+        out = tmp_path / f"out{thousands}"
+        child = subprocess.run(
+            [sys.executable, "-c", PEAK, model, source, out],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        peaks.append(int(child.stdout))
+    assert peaks[1] <= 1.1 * peaks[0], peaks

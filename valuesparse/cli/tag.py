@@ -1,0 +1,96 @@
+"""``valuesparse tag``: tag corpora of any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from valuesparse.cli._models import one_line_errors
+from valuesparse.crf.corpora._formats import FORMATS
+from valuesparse.crf.corpora.tagging import BACKENDS, MARGINALS
+
+_EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("model", type=_EXISTING)
+@click.argument("inputs", type=_EXISTING, nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "--output", "-o", type=click.Path(file_okay=False, path_type=Path), required=True,
+    metavar="OUTDIR", help="The folder of the output; it is made if need be.",
+)  # fmt: skip
+@click.option(
+    "--features", metavar="NAME",
+    help="How words become attributes: words, cantonese, template:FILE (CRF++, Wapiti) or "
+    "package.module:function. [default: what MODEL was trained with, else words]",
+)  # fmt: skip
+@click.option(
+    "--input-format", type=click.Choice(FORMATS), metavar="|".join(FORMATS),
+    help="Format of the input, where names do not tell.",
+)  # fmt: skip
+@click.option("--word", metavar="COLUMN", help="Name or number, from 1, of the column of words.")
+@click.option(
+    "--marginals", type=click.Choice(MARGINALS), default="best", show_default=True,
+    help="Write the probability of the tag, of every label, or none.",
+)  # fmt: skip
+@click.option(
+    "--zeta", "-z", type=click.FloatRange(0, 1), default=1.0, metavar="ζ",
+    help="Below 1, marginals are faster and approximate; valuesparse tune recommends.",
+)  # fmt: skip
+@click.option(
+    "--backend", type=click.Choice(BACKENDS), default="threads", show_default=True,
+    help="Who does the work: threads or processes (loky) of this machine, or a cluster.",
+)  # fmt: skip
+@click.option(
+    "--jobs", "-j", type=click.IntRange(min=1), metavar="N",
+    help="Shards at a time. [default: every core, or worker]",
+)  # fmt: skip
+@click.option("--scheduler", metavar="ADDRESS", help="Of Dask, such as tcp://10.0.0.1:8786.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+def tag(
+    model: Path,
+    inputs: tuple[Path, ...],
+    output: Path,
+    features: str | None,
+    input_format: str | None,
+    word: str | None,
+    marginals: str,
+    zeta: float,
+    backend: str,
+    jobs: int | None,
+    scheduler: str | None,
+    quiet: bool,
+) -> None:
+    """Tag every INPUT with MODEL: the same files, with tags and marginals, in OUTDIR.
+
+    CoNLL, TSV and attribute files get columns, CoNLL-U gets entries of MISC, Parquet (a row per
+    sentence, lists of words) gets columns of lists. Memory does not grow with the input. Large
+    files are cut into shards; run the same command again after an interruption, and it goes on
+    with the shards that are missing.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from valuesparse.crf.corpora import tag_corpus
+
+    console = Console(stderr=True, highlight=False)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    with (
+        one_line_errors(inputs[0] if len(inputs) == 1 else model),
+        Progress(*columns, console=console, disable=quiet, transient=True) as bar,
+    ):
+        task = bar.add_task("Tagging", total=None)
+        report = tag_corpus(
+            model, inputs, output, features=features, input_format=input_format, word=word,
+            marginals=marginals, zeta=zeta, backend=backend, jobs=jobs, scheduler=scheduler,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )  # fmt: skip
+    before = f"; {report.skipped:,} shards were there already" if report.skipped else ""
+    click.echo(
+        f"{report.sentences:,} sentences, {report.tokens:,} tokens tagged into "
+        f"{len(report.outputs):,} files{before}"
+    )

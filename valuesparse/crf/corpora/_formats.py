@@ -1,0 +1,226 @@
+"""What the lines of a corpus mean, and what is written for them once they are tagged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.crf.corpora._text import Line, first_line
+from valuesparse.io._corpora import parse_item
+from valuesparse.io.errors import TextFormatError
+
+__all__ = ["FORMATS", "Block", "LineFormat", "format_of", "line_format"]
+
+FORMATS = ("attributes", "conll", "conllu", "tsv", "parquet")
+_SUFFIXES = {
+    ".conllu": "conllu", ".conll": "conll", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet",
+    ".crfsuite.txt": "attributes", ".attributes": "attributes",
+}  # fmt: skip
+_WORDS = ("word", "form", "token", "words", "tokens")
+_TAGS = ("tag", "label", "tags", "labels", "upos", "pos")
+_CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+
+Marginals = npt.NDArray[np.float64]
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a file's name tells.
+
+    Examples
+    --------
+    >>> format_of(Path("en.conllu.gz")), format_of(Path("ner.conll")), format_of(Path("a.txt"))
+    ('conllu', 'conll', 'attributes')
+    """
+    name = path.name.lower().removesuffix(".gz")
+    return next((kind for end, kind in _SUFFIXES.items() if name.endswith(end)), "attributes")
+
+
+class Block(NamedTuple):
+    """The lines of one sentence.
+
+    Attributes
+    ----------
+    lines : list of str
+        All of them.
+    at : list of int
+        Which of them are tokens.
+    rows : list of list of str
+        The columns of those.
+    items : list or None
+        The attributes of tokens, where the file gives them.
+    """
+
+    lines: list[str]
+    at: list[int]
+    rows: list[list[str]]
+    items: list[dict[str, float]] | None
+
+
+class Columns(NamedTuple):
+    """Which columns hold words and labels, from 0; -1 is the last."""
+
+    word: int
+    tag: int
+
+
+class LineFormat:
+    """Reads and writes one format of lines.
+
+    Parameters
+    ----------
+    kind : {"attributes", "conll", "conllu", "tsv"}
+        Which.
+    word, tag : str, optional
+        Names of columns, or their numbers from 1; -1 is the last.
+    header : list of str, optional
+        The first line of a TSV file.
+    """
+
+    def __init__(
+        self, kind: str, word: str | None, tag: str | None, header: list[str] | None = None
+    ) -> None:
+        self.kind = kind
+        self.header = header
+        names: Sequence[str] = _CONLLU if kind == "conllu" else header or ()
+        self.columns = Columns(
+            self._column("word", word, names, 1 if kind == "conllu" else 0, _WORDS),
+            self._column("tags", tag, names, 3 if kind == "conllu" else -1, _TAGS),
+        )
+
+    def _column(
+        self, what: str, given: str | None, names: Sequence[str], default: int, usual: Iterable[str]
+    ) -> int:
+        lowered = [name.lower() for name in names]
+        if given is None:
+            if self.kind != "tsv":
+                return default
+            return next((lowered.index(name) for name in usual if name in lowered), default)
+        if given.lower() in lowered:
+            return lowered.index(given.lower())
+        try:
+            number = int(given)
+        except ValueError:
+            number = 0
+        if number == 0 or (names and not -len(names) <= number <= len(names)):
+            known = f" or the name of one: {', '.join(names)}" if names else ""
+            raise ValueError(f"{what}: {given!r} must be the number of a column, from 1{known}")
+        return number - 1 if number > 0 else number
+
+    def blocks(self, lines: Iterable[Line]) -> Iterator[Block]:
+        """Yield the sentences; the last may want its blank line."""
+        block = Block([], [], [], [] if self.kind == "attributes" else None)
+        for line in lines:
+            if not line.text.strip(" \t" if self.kind == "conll" else ""):
+                if block.lines:
+                    yield block
+                    block = Block([], [], [], [] if self.kind == "attributes" else None)
+                continue
+            row = self._row(line)
+            if row is not None:
+                block.at.append(len(block.lines))
+                block.rows.append(row)
+                if block.items is not None:
+                    item, row[0] = parse_item(line.text, 0, line.offset)
+                    block.items.append(item)
+            block.lines.append(line.text)
+        if block.lines:
+            yield block
+
+    def _row(self, line: Line) -> list[str] | None:
+        text = line.text
+        if self.kind == "conllu" and text.startswith("#"):
+            return None
+        row = text.split("\t") if self.kind != "conll" or "\t" in text else text.split()
+        if self.kind == "conllu":
+            if len(row) != len(_CONLLU):
+                raise TextFormatError(
+                    "sentence", line.offset,
+                    f"{len(row)} columns apart by tabs, CoNLL-U has {len(_CONLLU)}", 0, text[:40],
+                )  # fmt: skip
+            if not row[0].isdecimal():  # a range such as 3-4, or an empty node such as 5.1
+                return None
+        if self.header is not None and len(row) != len(self.header):
+            raise TextFormatError(
+                "sentence", line.offset,
+                f"{len(row)} columns apart by tabs, the first line names {len(self.header)}",
+                0, text[:40],
+            )  # fmt: skip
+        if self.kind == "attributes":
+            return row[:1]
+        word = self.columns.word
+        if not -len(row) <= word < len(row) or not row[word]:
+            problem = f"no column {word + 1}, the word, among {len(row)}"
+            raise TextFormatError("sentence", line.offset, problem, 0, text[:40])
+        return row
+
+    def labels(self, block: Block) -> list[str]:
+        """Return the labels that the file gives the tokens."""
+        found = []
+        tag = 0 if self.kind == "attributes" else self.columns.tag
+        for row in block.rows:
+            if not -len(row) <= tag < len(row):
+                raise ValueError(f"tags: no column {tag + 1} among the {len(row)} of {row[0]!r}")
+            found.append(row[tag])
+        return found
+
+    def heading(self, labels: Sequence[str], marginals: str) -> str:
+        """Return the first line of what is written, if there is one."""
+        if self.header is None:
+            return ""
+        more = ["predicted"]
+        if marginals != "none":
+            more.append("probability")
+        if marginals == "all":
+            more += [f"p({label})" for label in labels]
+        return "\t".join([*self.header, *more]) + "\n"
+
+    def written(
+        self,
+        block: Block,
+        tags: Sequence[str],
+        table: Marginals | None,
+        labels: Sequence[str],
+        every: bool,
+    ) -> str:
+        """Return the lines of a sentence with tags, and marginals (n, K) where there are any."""
+        lines = list(block.lines)
+        rows = [None] * len(tags) if table is None else table.tolist()
+        for at, tag, row, columns in zip(block.at, tags, rows, block.rows, strict=True):
+            numbers: list[tuple[str, str]] = []
+            if row is not None:
+                numbers.append(("", f"{row[labels.index(tag)]:.6f}"))
+                if every:
+                    numbers += [(label, f"{p:.6f}") for label, p in zip(labels, row, strict=True)]
+            if self.kind == "conllu":
+                misc = [] if columns[-1] == "_" else [columns[-1]]
+                misc.append("Predicted=" + tag.replace("|", "%7C"))
+                for label, number in numbers:
+                    name = f"P({label})".replace("|", "%7C") if label else "Probability"
+                    misc.append(f"{name}={number}")
+                lines[at] = "\t".join([*columns[:-1], "|".join(misc)])
+                continue
+            apart = "\t" if self.kind != "conll" or "\t" in lines[at] else " "
+            before = columns[0] if self.kind == "attributes" else lines[at].rstrip(" ")
+            lines[at] = apart.join([before, tag, *(number for _, number in numbers)])
+        return "\n".join(lines) + "\n\n"
+
+
+def line_format(path: Path, kind: str, word: str | None, tag: str | None) -> LineFormat:
+    """Return the format of a file; of TSV its first line names the columns."""
+    header = None
+    if kind == "tsv":
+        header = first_line(path)[0].split("\t")
+        if header == [""]:
+            raise ValueError("the first line of a TSV file must name its columns")
+    return LineFormat(kind, word, tag, header)
+
+
+def items_of(block: Block, extract: Any, word: int) -> Sequence[Any]:
+    """Return the attributes of a sentence's tokens."""
+    if block.items is not None:
+        return block.items
+    return extract(block.rows, word) if block.rows else []

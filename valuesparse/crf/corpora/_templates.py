@@ -1,0 +1,114 @@
+"""Templates of CRF++ and Wapiti: lines with macros that make attributes of columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+__all__ = ["compile_template"]
+
+Rows = Sequence[Sequence[str]]
+Part = Callable[[Rows, int], str]
+
+_MACRO = re.compile(
+    r"%([xXtTmM])\[\s*(@?)(-?\d+)\s*,\s*(\d+)\s*(?:,\s*\"((?:[^\"\\]|\\.)*)\"\s*)?\]"
+)
+
+
+def compile_template(text: str) -> Callable[[Rows], list[list[str]]]:
+    r"""Return a function from the columns of a sentence to the attributes of each token.
+
+    Parameters
+    ----------
+    text : str
+        ``U...`` lines make attributes. ``%x[row,column]`` stands for a column of the token so many
+        rows away; Wapiti's ``%t[row,column,"regex"]`` for true or false, and its
+        ``%m[row,column,"regex"]`` for what matches; capitals make lower case, ``@`` counts rows
+        from an end of the sentence. Beyond the ends stand ``_B-1``, ``_B+1`` and so on, as in
+        CRF++. A line ``B`` asks for what every model here has, weights of transitions.
+
+    Raises
+    ------
+    ValueError
+        Naming the line, when a macro cannot be read, or a ``B`` or ``*`` line asks for weights of
+        pairs of labels that depend on columns, which CRFsuite's models do not have.
+
+    Examples
+    --------
+    >>> compile_template("U00:%x[0,0]\nU01:%x[-1,0]/%x[0,1]\nB")([("a", "D"), ("b", "N")])
+    [['U00:a', 'U01:_B-1/D'], ['U00:b', 'U01:a/N']]
+    """
+    rules = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        kind = line[0].lower()
+        parts = _parts(line, number)
+        if kind in "b*" and (kind == "*" or any(not isinstance(p, str) for p in parts)):
+            raise ValueError(
+                f"template, line {number}: {line[:40]!r} asks for pairs of labels that depend on "
+                "columns; CRFsuite's models have none: begin the line with U"
+            )
+        if kind == "b":
+            continue
+        if kind != "u":
+            raise ValueError(f"template, line {number}: {line[:40]!r} begins with neither U nor B")
+        rules.append(parts)
+
+    def attributes(rows: Rows) -> list[list[str]]:
+        return [
+            ["".join(p if isinstance(p, str) else p(rows, i) for p in rule) for rule in rules]
+            for i in range(len(rows))
+        ]
+
+    return attributes
+
+
+def _parts(line: str, number: int) -> list[str | Part]:
+    """Return the texts and macros of a line."""
+    parts: list[str | Part] = []
+    end = 0
+    for match in _MACRO.finditer(line):
+        parts.append(line[end : match.start()])
+        parts.append(_macro(match, number))
+        end = match.end()
+    parts.append(line[end:])
+    for part in parts:
+        if isinstance(part, str) and (bad := re.search(r"%[a-zA-Z]\[.*", part)):
+            raise ValueError(f"template, line {number}: {bad[0][:40]!r} is no macro")
+    return [part for part in parts if part]
+
+
+def _macro(match: re.Match[str], number: int) -> Part:
+    kind, absolute, row_text, column_text, pattern = match.groups()
+    row, column = int(row_text), int(column_text)
+    if (kind in "xX") != (pattern is None):
+        raise ValueError(f"template, line {number}: {match[0]!r}: %t and %m need a regex, %x none")
+    try:
+        regex = None if pattern is None else re.compile(pattern.replace('\\"', '"'))
+    except re.error as error:
+        raise ValueError(f"template, line {number}: {match[0]!r}: {error}") from None
+
+    def value(rows: Rows, i: int) -> str:
+        at = i + row
+        if absolute:  # @1 is the first row, @-1 the last
+            at = len(rows) + row if row < 0 else row - 1
+        if at < 0:
+            return f"_B{at}"
+        if at >= len(rows):
+            return f"_B+{at - len(rows) + 1}"
+        if column >= len(rows[at]):
+            raise ValueError(
+                f"template, line {number}: {match[0]!r}: token {at + 1} of the sentence has "
+                f"{len(rows[at])} columns"
+            )
+        text = rows[at][column]
+        if regex is not None:
+            found = regex.search(text)
+            if kind in "tT":
+                return "true" if found else "false"
+            text = found[0] if found else ""
+        return text.lower() if kind.isupper() else text
+
+    return value

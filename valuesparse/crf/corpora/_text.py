@@ -1,0 +1,135 @@
+"""Line files as streams: shards that are cut at blank lines, and the blocks between those."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from valuesparse.io.errors import ModelFormatError, TextFormatError
+
+__all__ = ["Line", "boundary", "first_line", "is_gzip", "lines", "text_size"]
+
+# The longest line that is read.
+_LONGEST = 1 << 26
+_PIECE = 1 << 16
+
+
+class Line(NamedTuple):
+    """A line without its end; `offset` is where it begins in the file, in bytes."""
+
+    offset: int
+    text: str
+
+
+def is_gzip(path: Path) -> bool:
+    """Return whether a file is compressed."""
+    with open(path, "rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def text_size(path: Path) -> int:
+    """Return the size of a file in bytes, as it stands."""
+    return os.stat(path).st_size
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    if not is_gzip(path):
+        with open(path, "rb") as file:
+            yield file
+        return
+    try:
+        with gzip.open(path, "rb") as unpacked:
+            yield cast("IO[bytes]", unpacked)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ModelFormatError("gzip data", 0, f"damaged: {error}".rstrip(".")) from error
+
+
+def boundary(path: Path, at: int) -> int:
+    r"""Return where the first sentence begins whose blank line comes at byte `at` or later.
+
+    It depends on the file alone, so that whoever reads a shard finds where it begins and ends.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.conll")
+    ...     _ = path.write_bytes(b"a\n\nb\nc\n\nd\n")
+    ...     [boundary(path, at) for at in (0, 1, 2, 6, 7, 99)]
+    [0, 3, 8, 8, 10, 10]
+    """
+    if at <= 0:
+        return 0
+    size = text_size(path)
+    with open(path, "rb") as file:
+        file.seek(at)
+        held = b""
+        begin = at  # of what is held
+        while True:
+            piece = file.read(_PIECE)
+            held += piece
+            places = [
+                (place, len(blank))
+                for blank in (b"\n\n", b"\n\r\n")
+                if (place := held.find(blank)) >= 0
+            ]
+            if places:
+                place, length = min(places)
+                return begin + place + length
+            if not piece:
+                return size
+            begin += max(len(held) - 2, 0)
+            held = held[-2:]
+
+
+def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]:
+    """Yield the lines of a file from one byte up to another.
+
+    Raises
+    ------
+    TextFormatError
+        A line is not UTF-8, or longer than 64 MiB.
+    """
+    with _opened(path) as file:
+        if first:
+            file.seek(first)
+        offset = first
+        while last is None or offset < last:
+            raw = file.readline(_LONGEST)
+            if not raw:
+                return
+            if len(raw) == _LONGEST:
+                raise TextFormatError("line", offset, "longer than 64 MiB", 0, "")
+            try:
+                text = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                problem = f"not UTF-8: {error.reason}"
+                raise TextFormatError("text", offset, problem, 0, "") from None
+            yield Line(offset, text.removesuffix("\n").removesuffix("\r"))
+            offset += len(raw)
+
+
+def first_line(path: Path) -> tuple[str, int]:
+    """Return the first line of a file, and where the second begins."""
+    with _opened(path) as file:
+        raw = file.readline(_LONGEST)
+    return raw.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r"), len(raw)
+
+
+def line_number(path: Path, offset: int) -> int:
+    """Return the number, from 1, of the line that begins at a byte: for messages."""
+    count = 1
+    with _opened(path) as file:
+        while offset > 0:
+            piece = file.read(min(_PIECE, offset))
+            if not piece:
+                break
+            count += piece.count(b"\n")
+            offset -= len(piece)
+    return count

@@ -1,0 +1,423 @@
+"""Tag corpora of any size: in shards, as a stream, and from where it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import joblib
+
+from valuesparse._extras import require
+from valuesparse._validation import as_count, as_zeta
+from valuesparse.crf.corpora._features import describe, find_extractor, template_path
+from valuesparse.crf.corpora._files import (
+    UNFINISHED,
+    digest_of,
+    fingerprint,
+    publishing,
+    read_beside,
+)
+from valuesparse.crf.corpora._formats import (
+    FORMATS,
+    Marginals,
+    format_of,
+    items_of,
+    line_format,
+)
+from valuesparse.crf.corpora._parquet import Table
+from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, line_number, lines
+from valuesparse.crf.corpora._text import text_size as size_of
+from valuesparse.crf.crfsuite import Tagger
+from valuesparse.io._files import read_file, write_bytes
+from valuesparse.io.errors import TextFormatError
+from valuesparse.threads import resolve
+
+__all__ = ["BACKENDS", "MARGINALS", "CorpusReport", "tag_corpus"]
+
+BACKENDS = ("threads", "loky", "dask", "ray", "spark")
+MARGINALS = ("best", "all", "none")
+
+#: What the folder of outputs keeps about the run that filled it.
+_RUN = "valuesparse-run.json"
+_SHARD = 4 << 20
+# Sentences that are tagged together: enough for the threads, little memory.
+_BATCH = 256
+
+
+class CorpusReport(NamedTuple):
+    """What a run did.
+
+    Attributes
+    ----------
+    outputs : tuple of Path
+        The files of the whole output, in the order of the inputs.
+    sentences, tokens : int
+        How many this run tagged.
+    skipped : int
+        Shards that an earlier run had finished.
+    """
+
+    outputs: tuple[Path, ...]
+    sentences: int
+    tokens: int
+    skipped: int
+
+
+class _Settings(NamedTuple):
+    """What decides the output, beside the inputs."""
+
+    model: str  # its path
+    digest: str
+    features: str
+    template: str | None  # digest
+    word: str | None
+    zeta: float
+    marginals: str
+    threads: int
+
+
+class _Job(NamedTuple):
+    """One shard."""
+
+    source: str
+    kind: str
+    first: int  # nominal bytes; of Parquet the row group
+    last: int | None
+    target: str
+    size: int
+    settings: _Settings
+
+
+@lru_cache(maxsize=2)
+def _tagger(path: str, digest: str) -> Tagger:
+    data = read_file(path)
+    if digest_of(data) != digest:
+        raise ValueError(f"{path} is not the model that the run began with")
+    tagger = Tagger()
+    tagger.open_inmemory(data)
+    return tagger
+
+
+def tag_corpus(
+    model: str | os.PathLike[str],
+    inputs: Iterable[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    features: str | None = None,
+    input_format: str | None = None,
+    word: str | None = None,
+    marginals: str = "best",
+    zeta: float = 1.0,
+    backend: str = "threads",
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    shard_bytes: int = _SHARD,
+    progress: Callable[[int, int], object] | None = None,
+) -> CorpusReport:
+    """Tag files, and write the same files with tags and marginals.
+
+    A file is cut into shards, which the file alone decides. Each is read as a stream, written under
+    a temporary name, and gets its own name when it is complete and on disk. A run that finds shards
+    finished leaves them as they are; the output of an interrupted run and of the one that finished
+    it is the same, bit for bit, as that of one run, with any backend and number of jobs.
+
+    Parameters
+    ----------
+    model : path
+        A CRFsuite model; what ``valuesparse train`` keeps beside it says how it wants its input.
+    inputs : iterable of paths
+        Files of one or several formats. Their names must differ.
+    output : path
+        A folder; it is made when it is not there.
+    features : str, optional
+        How words become attributes: ``words``, ``cantonese``, ``template:PATH`` or
+        ``package.module:function``; by default what the model was trained with, else ``words``.
+    input_format : {"attributes", "conll", "conllu", "tsv", "parquet"}, optional
+        By default the file's name tells.
+    word : str, optional
+        Name or number (from 1) of the column of words.
+    marginals : {"best", "all", "none"}
+        Write the probability of the tag, of every label, or nothing.
+    zeta : float, default 1.0
+        As in :meth:`Tagger.marginals_batch`.
+    backend : {"threads", "loky", "dask", "ray", "spark"}
+        Who does the work; see docs/corpora.md. All but threads and loky need `inputs`, `output`
+        and `model` on a file system that all workers share.
+    jobs : int, optional
+        Shards at a time; by default as many as there are threads, or workers.
+    scheduler : str, optional
+        The address of the Dask scheduler.
+    shard_bytes : int
+        About how much of a text file makes a shard; compressed files are one shard each, and so is
+        each row group of a Parquet file.
+    progress : callable, optional
+        Called with the bytes done and all bytes, after each shard.
+
+    Returns
+    -------
+    CorpusReport
+
+    Raises
+    ------
+    ValueError
+        The folder holds the output of other settings or inputs; an argument or a file is wrong: the
+        message names the file and the line.
+    OSError
+        A file cannot be read or written.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    if marginals not in MARGINALS:
+        raise ValueError(f"marginals must be one of {', '.join(MARGINALS)}, not {marginals!r}")
+    if input_format is not None and input_format not in FORMATS:
+        raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
+    if scheduler is not None and backend != "dask":
+        raise ValueError("scheduler is for backend='dask'")
+    shard_bytes = as_count("shard_bytes", shard_bytes, at_least=1)
+    jobs = None if jobs is None else as_count("jobs", jobs, at_least=1)
+    path = Path(model).resolve()
+    folder = Path(output).resolve()
+    settings = _settings(path, features, word, as_zeta(zeta), marginals)
+    sources = [Path(source).resolve() for source in inputs]
+    if not sources:
+        raise ValueError("inputs: there is no file")
+    plan = [
+        job
+        for source in sources
+        for job in _shards(source, folder, input_format, settings, shard_bytes)
+    ]
+    targets = [job.target for job in plan]
+    if len(set(targets)) != len(targets):
+        twice = next(target for target in targets if targets.count(target) > 1)
+        raise ValueError(f"inputs: two files would be written to {Path(twice).name}; rename one")
+    folder.mkdir(parents=True, exist_ok=True)
+    _claim(folder, settings, sources, plan, shard_bytes)
+    todo = [job for job in plan if not Path(job.target).exists()]
+    total = sum(job.size for job in plan)
+    done = total - sum(job.size for job in todo)
+    sentences = tokens = 0
+    if progress is not None:
+        progress(done, total)
+    for size, some, more in _run(todo, backend, jobs, scheduler):
+        done, sentences, tokens = done + size, sentences + some, tokens + more
+        if progress is not None:
+            progress(done, total)
+    _tidy(folder)
+    outputs = tuple(map(Path, targets))
+    return CorpusReport(outputs, sentences, tokens, len(plan) - len(todo))
+
+
+def _settings(
+    path: Path, features: str | None, word: str | None, zeta: float, marginals: str
+) -> _Settings:
+    kept = read_beside(path)
+    name = features or kept.get("features") or "words"
+    template = template_path(name)
+    if template is not None and features is None and not template.is_absolute():
+        name = f"template:{path.parent / template}"  # beside the model
+    elif template is not None:
+        name = f"template:{template.resolve()}"
+    digest = kept.get("template_sha256") if features is None else None
+    if name != "attributes":
+        find_extractor(name, digest)  # says now what is wrong with it
+        digest = describe(name).get("template_sha256")
+    data = read_file(path)
+    return _Settings(
+        str(path), digest_of(data), name, digest, word or kept.get("word"), zeta, marginals, 1
+    )
+
+
+def _shards(
+    source: Path, folder: Path, input_format: str | None, settings: _Settings, shard: int
+) -> Iterator[_Job]:
+    """Yield the shards of a file."""
+    kind = input_format or format_of(source)
+    name = source.name
+    if kind == "parquet":
+        sizes = Table(source, settings.word, None).sizes
+        spans: list[tuple[int, int | None]] = [(i, i + 1) for i in range(len(sizes))]
+    else:
+        line_format(source, kind, settings.word, None)
+        size = size_of(source)
+        count = 1 if is_gzip(source) else max(1, math.ceil(size / shard))
+        spans = [(i * shard, (i + 1) * shard) for i in range(count)]
+        spans[-1] = (spans[-1][0], None)
+        sizes = [min(shard, size - i * shard) for i in range(count)] if count > 1 else [size]
+    stem, dot, end = name.partition(".")
+    for i, ((first, last), part) in enumerate(zip(spans, sizes, strict=True)):
+        target = name
+        if len(spans) > 1:
+            target = f"{stem}-{i:05d}-of-{len(spans):05d}{dot}{end}"
+        yield _Job(str(source), kind, first, last, str(folder / target), part, settings)
+
+
+def _claim(
+    folder: Path, settings: _Settings, sources: Sequence[Path], plan: Sequence[_Job], shard: int
+) -> None:
+    """Note whose output a folder holds; refuse one that holds another's."""
+    wanted = {
+        "model_sha256": settings.digest,
+        "features": settings.features,
+        "template_sha256": settings.template,
+        "word": settings.word,
+        "zeta": settings.zeta,
+        "marginals": settings.marginals,
+        "shard_bytes": shard,
+        "formats": sorted({job.kind for job in plan}),
+        "inputs": {source.name: fingerprint(source) for source in sources},
+    }
+    path = folder / _RUN
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        there = [Path(job.target).name for job in plan if Path(job.target).exists()]
+        if there:
+            raise ValueError(
+                f"{folder}: {there[0]} is there already, and not from such a run; choose another "
+                "folder"
+            ) from None
+        found = wanted
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged: {error}") from error
+    if found != wanted:
+        changed = sorted(key for key in wanted if found.get(key) != wanted[key])
+        raise ValueError(
+            f"{folder} holds the output of a run with other {', '.join(changed)}; choose another "
+            "folder, or remove this one"
+        )
+    write_bytes(path, (json.dumps(wanted, indent=2, ensure_ascii=False) + "\n").encode())
+    _tidy(folder)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what workers that were killed have left."""
+    for left in folder.glob(f".*{UNFINISHED}"):
+        left.unlink(missing_ok=True)
+
+
+def _run(
+    todo: Sequence[_Job], backend: str, jobs: int | None, scheduler: str | None
+) -> Iterator[tuple[int, int, int]]:
+    """Tag shards; yield bytes, sentences and tokens of each when it is done."""
+    if not todo:
+        return
+    with ExitStack() as stack:
+        if backend == "threads":
+            threads = resolve(jobs)
+            workers = min(threads, len(todo))
+            # What shards leave idle works inside of them.
+            each = max(1, threads // workers)
+            todo = [job._replace(settings=job.settings._replace(threads=each)) for job in todo]
+            _tagger(todo[0].settings.model, todo[0].settings.digest)
+            if workers == 1:
+                yield from map(_tag_shard, todo)
+                return
+            name, jobs = "threading", workers
+        else:
+            name = backend
+        if backend == "dask":
+            require("dask", "dask", "distributed")
+            import distributed
+
+            if scheduler is not None:
+                stack.enter_context(distributed.Client(scheduler, set_as_default=True))
+        stack.enter_context(joblib.parallel_config(backend=name, n_jobs=jobs or -1))
+        run = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
+        yield from run(joblib.delayed(_tag_shard)(job) for job in todo)
+
+
+def _tag_shard(job: _Job) -> tuple[int, int, int]:
+    """Tag one shard, wherever this runs."""
+    try:
+        sentences, tokens = (_tag_table if job.kind == "parquet" else _tag_lines)(job)
+    except TextFormatError as error:
+        line = line_number(Path(job.source), error.offset)
+        raise TextFormatError(
+            f"{Path(job.source).name}: {error.chunk}", error.offset, error.problem, line,
+            error.token,
+        ) from None  # fmt: skip
+    return job.size, sentences, tokens
+
+
+def _answers(
+    items: Sequence[Sequence[Any]], settings: _Settings
+) -> tuple[list[list[str]], Sequence[Marginals | None]]:
+    """Return the tags of sentences, and their marginals if those are wanted."""
+    tagger = _tagger(settings.model, settings.digest)
+    tags = tagger.tag_batch(items, threads=settings.threads)
+    if settings.marginals == "none":
+        return tags, [None] * len(tags)
+    return tags, tagger.marginals_batch(items, zeta=settings.zeta, threads=settings.threads)
+
+
+def _extractor(settings: _Settings) -> Any:
+    if settings.features == "attributes":
+        raise ValueError("the model takes attribute files; say with features= how words become "
+                         "attributes")  # fmt: skip
+    return find_extractor(settings.features, settings.template)
+
+
+def _tag_lines(job: _Job) -> tuple[int, int]:
+    settings, source = job.settings, Path(job.source)
+    form = line_format(source, job.kind, settings.word, None)
+    first = 0 if job.first == 0 else boundary(source, job.first)
+    if form.header is not None and job.first == 0:
+        first = first_line(source)[1]
+    last = None if job.last is None else boundary(source, job.last)
+    labels = _tagger(settings.model, settings.digest).labels()
+    extract = None if job.kind == "attributes" else _extractor(settings)
+    sentences = tokens = 0
+    with publishing(Path(job.target)) as file:
+        file.write(form.heading(labels, settings.marginals).encode())
+        blocks = form.blocks(_from(source, first, last))
+        while batch := list(islice(blocks, _BATCH)):
+            items = [items_of(block, extract, form.columns.word) for block in batch]
+            for block, tags, table in zip(batch, *_answers(items, settings), strict=True):
+                text = form.written(block, tags, table, labels, settings.marginals == "all")
+                file.write(text.encode())
+                sentences, tokens = sentences + bool(tags), tokens + len(tags)
+    return sentences, tokens
+
+
+def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
+    """Yield lines; of a compressed file the header is read over, as it cannot be sought."""
+    if first and is_gzip(source):
+        found = lines(source)
+        next(found, None)
+        return found
+    return lines(source, first, last)
+
+
+def _tag_table(job: _Job) -> tuple[int, int]:
+    settings = job.settings
+    table = Table(Path(job.source), settings.word, None)
+    extract = _extractor(settings)
+    labels = _tagger(settings.model, settings.digest).labels()
+    sentences = tokens = 0
+    with (
+        publishing(Path(job.target)) as file,
+        table.writer(file, settings.marginals) as writer,
+    ):
+        for batch in table.batches([job.first]):
+            rows = [[[w] for w in words or []] for words in batch.column(table.word).to_pylist()]
+            items = [extract(some, 0) if some else [] for some in rows]
+            tags, found = _answers(items, settings)
+            columns: list[Any] = [tags]
+            if settings.marginals != "none":
+                columns.append([
+                    [p[labels.index(tag)] for tag, p in zip(some, (t.tolist() if t is not None
+                                                                   else []), strict=True)]
+                    for some, t in zip(tags, found, strict=True)
+                ])  # fmt: skip
+            if settings.marginals == "all":
+                columns.append([[] if t is None else t.tolist() for t in found])
+            writer.write_batch(table.extended(batch, writer.schema, columns))
+            sentences, tokens = sentences + len(tags), tokens + sum(map(len, tags))
+    return sentences, tokens

@@ -1,0 +1,117 @@
+"""Train a tagger on files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from valuesparse.crf.corpora._features import describe, find_extractor, template_path
+from valuesparse.crf.corpora._files import write_beside
+from valuesparse.crf.corpora._formats import FORMATS, format_of, items_of, line_format
+from valuesparse.crf.corpora._parquet import Table
+from valuesparse.crf.corpora._text import line_number, lines
+from valuesparse.crf.training.trainer import Trainer
+from valuesparse.io.errors import TextFormatError
+
+__all__ = ["read_sentences", "train_corpus"]
+
+
+def read_sentences(
+    path: Path, kind: str, features: str | None, word: str | None, tags: str | None
+) -> Iterator[tuple[Any, list[str]]]:
+    """Yield items and labels of the sentences of a file."""
+    if kind == "parquet":
+        extract = find_extractor(features or "words")
+        for rows, labels in Table(path, word, tags).sentences():
+            if rows:
+                yield extract(rows, 0), labels
+        return
+    form = line_format(path, kind, word, tags)
+    found = None if kind == "attributes" else find_extractor(features or "words")
+    stream = lines(path)
+    if form.header is not None:
+        next(stream)
+    try:
+        for block in form.blocks(stream):
+            if block.rows:
+                yield items_of(block, found, form.columns.word), form.labels(block)
+    except TextFormatError as error:
+        line = line_number(path, error.offset)
+        raise TextFormatError(
+            f"{path.name}: {error.chunk}", error.offset, error.problem, line, error.token
+        ) from None
+
+
+def train_corpus(
+    inputs: Iterable[str | os.PathLike[str]],
+    model: str | os.PathLike[str],
+    *,
+    features: str | None = None,
+    input_format: str | None = None,
+    word: str | None = None,
+    tags: str | None = None,
+    algorithm: str = "lbfgs",
+    params: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    callback: Callable[[Any], object] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Trainer:
+    """Train a model on files, and keep beside it how they were read, in ``MODEL.json``.
+
+    Parameters
+    ----------
+    inputs : iterable of paths
+        Files with labels.
+    model : path
+        Where the model goes.
+    features, input_format, word : str, optional
+        As in :func:`tag_corpus`.
+    tags : str, optional
+        Name or number (from 1) of the column of labels; by default UPOS in CoNLL-U, the last column
+        in CoNLL, ``tag``, ``label`` or the last one in TSV, ``tags`` in Parquet.
+    algorithm, params, threads : optional
+        As in :class:`valuesparse.crf.Trainer`.
+    callback, checkpoint : optional
+        As in :meth:`valuesparse.crf.Trainer.train`.
+
+    Returns
+    -------
+    Trainer
+        What trained.
+
+    Raises
+    ------
+    ValueError
+        A file or an argument is wrong, or there is no sentence.
+    OSError
+        A file cannot be read or written.
+    """
+    if input_format is not None and input_format not in FORMATS:
+        raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
+    target = Path(model).resolve()
+    sources = [Path(source) for source in inputs]
+    if not sources:
+        raise ValueError("inputs: there is no file")
+    trainer = Trainer(algorithm, params, verbose=False, threads=threads)
+    kinds = {input_format or format_of(source) for source in sources}
+    name = features or ("attributes" if kinds == {"attributes"} else "words")
+    kept: dict[str, Any] = {"features": name, "word": word}
+    template = template_path(name)
+    if template is not None:
+        kept = describe(name) | {"word": word}
+        # Relative to the model, so that both can move together.
+        kept["features"] = "template:" + os.path.relpath(template.resolve(), target.parent)
+    count = 0
+    for source in sources:
+        for items, labels in read_sentences(
+            source, input_format or format_of(source), features, word, tags
+        ):
+            trainer.append(items, labels)
+            count += 1
+    if not count:
+        raise ValueError("inputs: there is no sentence in them")
+    trainer.train(target, callback=callback, checkpoint=checkpoint)
+    write_beside(target, kept)
+    return trainer
