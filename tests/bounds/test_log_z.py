@@ -140,6 +140,26 @@ def test_scores_of_any_size(scale: float) -> None:
         assert m.lower <= exact <= m.upper, name
 
 
+def test_configurations_are_found_among_zeros() -> None:
+    found = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        k, factors = pairwise_model(rng, 8, zeros=0.25, cards="equal")
+        full = log_joint(k, factors, {})
+        reduced = reduce_graph(graph_of(k, factors), {}) if full.max() > -np.inf else None
+        if reduced is None:
+            continue
+        buckets = Buckets(reduced, 1)
+        assert buckets.configuration() is None  # the upper bound comes first
+        buckets.upper()
+        states = buckets.configuration()
+        if states is not None:
+            found += 1
+            assert full[tuple(states)] > -np.inf
+            assert _mean_field.naive(reduced, states=states) >= full[tuple(states)] - 1e-9
+    assert found > 10
+
+
 def test_zeros_are_said() -> None:
     graph = vs.FactorGraph([2, 2, 2])
     differ = np.array([[-np.inf, 0.0], [0.0, -np.inf]])

@@ -205,6 +205,7 @@ class _Search:
         self.i_bound, self.iterations = i_bound, iterations
         self.memory_limit, self.seed = memory_limit, seed
         self.tree: PreconditionerBounds | None = None
+        self.states: list[int] | None = None
         self.runs: dict[str, Callable[[], tuple[float, float, str]]] = {
             "exact": self._exact,
             "mini_bucket": self._mini_bucket,
@@ -254,10 +255,13 @@ class _Search:
             return -np.inf, -np.inf, ""
         lower = max(buckets.lower(negative) for negative in (0.02, 0.2))
         note = "zeros: no lower bound" if lower == -np.inf else ""
-        return lower, buckets.upper(), note
+        upper = buckets.upper()
+        if self.reduced.has_zeros and upper > -np.inf:
+            self.states = buckets.configuration(seed=self.seed)
+        return lower, upper, note
 
     def _mean_field(self) -> tuple[float, float, str]:
-        value = _mean_field.naive(self.reduced, self.iterations, self.seed)
+        value = _mean_field.naive(self.reduced, self.iterations, self.seed, self.states)
         note = "zeros: no product of marginals was found" if value == -np.inf else ""
         return value, np.inf, note
 

@@ -25,15 +25,22 @@ _PAIRS = 40_000_000
 _PENALTY = 30.0
 
 
-def naive(reduced: Reduced, sweeps: int = 60, seed: int = 0) -> float:
-    """Return the best lower bound of coordinate ascent from a few starts; -inf if none is found."""
+def naive(
+    reduced: Reduced, sweeps: int = 60, seed: int = 0, states: Sequence[int] | None = None
+) -> float:
+    """Return the best lower bound of coordinate ascent from a few starts; -inf if none is found.
+
+    `states`, of positive weight, are one more start.
+    """
     field = _Field(reduced)
     rng = np.random.default_rng(seed)
     best = -np.inf
-    for attempt in range(3):
+    for attempt in range(3 if states is None else 4):
         # All alike is a saddle point of symmetric models, so the start is never quite that.
         q = [special.softmax(rng.normal(0.0, 0.1 + attempt, k)) for k in reduced.cards]
-        if reduced.has_zeros:
+        if attempt == 3 and states is not None:
+            q = [np.eye(len(p))[x] for p, x in zip(q, states, strict=True)]
+        elif reduced.has_zeros:
             for _ in range(10):
                 field.sweep(q, -_PENALTY)
             q = [np.eye(len(p))[int(p.argmax())] for p in q]

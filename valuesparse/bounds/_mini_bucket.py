@@ -60,13 +60,16 @@ class Buckets:
             order += [v for v in clique if v not in kept]
         seen = set(order)
         self.order = [v for v in range(len(alive)) if v not in seen] + order
+        self.alive = alive
         self.cards = [len(a) for a in alive]
+        self.seen: list[Tables] = []  # of each place: all tables that the upper bound had there
         self.tables: Tables = [((v,), u[alive[v]]) for v, u in enumerate(reduced.unary)]
         for scope, table in reduced.tables:
             self.tables.append((scope, table[np.ix_(*(alive[v] for v in scope))]))
 
     def upper(self) -> float:
         """Return an upper bound on log Z; -inf proves that there is no configuration."""
+        self.seen = []
         value, error = self._eliminate(None)
         return up(value, error)
 
@@ -75,6 +78,33 @@ class Buckets:
         value, error = self._eliminate(negative)
         return down(value, error)
 
+    def configuration(self, tries: int = 100, seed: int = 0) -> list[int] | None:
+        """Return states of positive weight, the best of some guesses; None if all fail.
+
+        Variables are given states in reverse order, by what :meth:`upper` left in their buckets.
+        """
+        rng = np.random.default_rng(seed)
+        best, found = -np.inf, None
+        for attempt in range(tries if len(self.seen) == len(self.order) else 0):
+            state: dict[int, int] = {}
+            total = 0.0
+            for v, tables in zip(reversed(self.order), reversed(self.seen), strict=True):
+                score = np.zeros(self.cards[v])
+                for scope, table in tables:
+                    score = score + table[tuple(state.get(u, slice(None)) for u in scope)]
+                noise = rng.gumbel(size=len(score)) if attempt else 0.0
+                state[v] = int(np.argmax(score + noise))
+                total += float(score[state[v]])
+                if total == -np.inf:
+                    break
+            else:
+                weight = sum(float(t[tuple(state[u] for u in s)]) for s, t in self.tables)
+                if weight > best:
+                    best, found = weight, state
+        if found is None:
+            return None
+        return [int(self.alive[v][found[v]]) for v in range(len(self.alive))]
+
     def _eliminate(self, negative: float | None) -> tuple[float, float]:
         position = {v: p for p, v in enumerate(self.order)}
         buckets: list[Tables] = [[] for _ in self.order]
@@ -82,6 +112,8 @@ class Buckets:
             buckets[min(position[v] for v in scope)].append((scope, table))
         total, error = self.reduced.constant, EPS * 8.0 * self.reduced.magnitude
         for p, v in enumerate(self.order):
+            if negative is None:
+                self.seen.append(buckets[p])
             bucket = [_product(group, self.cards) for group in self._split(buckets[p])]
             buckets[p] = []
             weights = _weights(len(bucket), negative)
