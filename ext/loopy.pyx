@@ -37,6 +37,10 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
         int beliefs(const double*, const double*, int, Control*, double*, double*,
                     int64_t*) except +
         void joints(int, double*) except +
+        int forests(const double*, const double*, int64_t, const int64_t*, const int64_t*, Control*,
+                    double*, double*, int64_t*) except +
+        int mean_field(const double*, int64_t, double, Control*, double*, double*,
+                       double*) except +
     void use_loopy_modules(const PoolApi*, const SimdApi*) noexcept
 
 
@@ -120,3 +124,37 @@ cdef class Engine:
                 self.loopy.joints(threads, q)
         call.end(status)
         return dead, log_z
+
+    def forests(self, local, messages, ptr, factors, deadline, late):
+        """Return (dead or -1, log Z of each forest, scale of partial sums)."""
+        cdef Call call = Call(1, deadline, None, late)
+        cdef int64_t count = ptr.shape[0] - 1
+        log_z = np.empty(count)
+        cdef const double* loc = doubles(local)
+        cdef const double* m = doubles(messages)
+        cdef const int64_t* p = <const int64_t*>data(ptr)
+        cdef const int64_t* f = <const int64_t*>data(factors)
+        cdef double* out = <double*>data(log_z)
+        cdef double scale = 0.0
+        cdef int64_t dead = -1
+        cdef int status
+        with nogil:
+            status = self.loopy.forests(loc, m, count, p, f, &call.control, out, &scale, &dead)
+        call.end(status)
+        return dead, log_z, scale
+
+    def mean_field(self, local, q, int64_t max_iterations, double tolerance, deadline, progress,
+                   late):
+        """Ascend from q in place; return (bound, its scale, converged, residuals, updates)."""
+        cdef Call call = Call(max_iterations, deadline, progress, late)
+        cdef const double* loc = doubles(local)
+        cdef double* x = <double*>data(q)
+        cdef double bound = 0.0
+        cdef double scale = 0.0
+        cdef int status
+        with nogil:
+            status = self.loopy.mean_field(loc, max_iterations, tolerance, &call.control, x, &bound,
+                                           &scale)
+        call.end(status)
+        return (bound, scale, self.loopy.converged(),
+                np.array(self.loopy.residuals(), dtype=np.float64), self.loopy.updates())

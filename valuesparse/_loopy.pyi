@@ -30,3 +30,22 @@ class Engine:
     def beliefs(
         self, local: Array, messages: Array, threads: int, marginals: Array, joints: Array | None
     ) -> tuple[int, float]: ...
+    def forests(
+        self,
+        local: Array,
+        messages: Array,
+        ptr: Array,
+        factors: Array,
+        deadline: float | None,
+        late: BaseException | None,
+    ) -> tuple[int, Array, float]: ...
+    def mean_field(
+        self,
+        local: Array,
+        q: Array,
+        max_iterations: int,
+        tolerance: float,
+        deadline: float | None,
+        progress: Callable[[int, int], object] | None,
+        late: BaseException | None,
+    ) -> tuple[float, float, bool, Array, int]: ...

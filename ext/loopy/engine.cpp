@@ -380,17 +380,21 @@ void Loopy::start(const double* local, const double* messages) {
     belief_.resize(at(var_at_.back()));
 }
 
-Status Loopy::run(const double* local, const LoopyOptions& options, int threads, Control* control,
-                  double* messages, int64_t* dead_variable) {
-    options_ = options;
-    start(local, messages);
-    if (n_entries() + table_entries() < kWorthThreads) threads = 1;
+void Loopy::make_scratch(int threads) {
     Scratch empty;
     empty.x.resize(
         at((2 * most_edges_ + 4) * most_values_ + 2 * widest_ + (widest_ + 1) * most_values_));
     empty.in.resize(at(widest_));
     empty.out.resize(at(widest_));
     scratch_.assign(at(std::max(threads, 1)), empty);
+}
+
+Status Loopy::run(const double* local, const LoopyOptions& options, int threads, Control* control,
+                  double* messages, int64_t* dead_variable) {
+    options_ = options;
+    start(local, messages);
+    if (n_entries() + table_entries() < kWorthThreads) threads = 1;
+    make_scratch(threads);
     residuals_.clear();
     converged_ = false;
     updates_ = 0;
@@ -415,7 +419,9 @@ Status Loopy::run(const double* local, const LoopyOptions& options, int threads,
 Status Loopy::beliefs(const double* local, const double* messages, int threads, Control* control,
                       double* marginals, double* log_z, int64_t* dead_variable) {
     if (n_entries() + table_entries() < kWorthThreads) threads = 1;
+    options_ = LoopyOptions();
     start(local, messages);
+    make_scratch(threads);
     factor_mass_.resize(at(n_factors_));
     phase(kVariables, threads, control);
     if (control->stop.load()) return kCancelled;
@@ -458,6 +464,181 @@ void Loopy::joints(int threads, double* out) {
     chunk_residual_.assign(at(plan.n), 0.0);
     chunk_dead_.assign(at(plan.n), -1);
     g_pool->run_plan(plan, step, &job, threads, &control);
+}
+
+// Which factors hang below which variable.
+struct Loopy::Forest {
+    std::vector<int64_t> order, parent_edge;  // factors from the roots on
+    std::vector<int64_t> roots;
+};
+
+Status Loopy::forests(const double* local, const double* messages, int64_t n_forests,
+                      const int64_t* ptr, const int64_t* factor, Control* control, double* log_z,
+                      double* scale, int64_t* dead_variable) {
+    start(local, messages);
+    make_scratch(1);
+    phase(kVariables, 1, control);
+    if (control->stop.load()) return kCancelled;
+    if ((*dead_variable = dead()) >= 0) return kInfeasible;
+    *scale = 0.0;
+    for (int64_t v = 0; v < n_; ++v) {
+        double most = 0.0;
+        for (int64_t i = var_at_[at(v)]; i < var_at_[at(v + 1)]; ++i) {
+            if (belief_[at(i)] > -INFINITY) most = std::max(most, std::fabs(belief_[at(i)]));
+        }
+        *scale += most;
+    }
+    std::vector<uint8_t> inside(at(n_factors_)), seen(at(n_));
+    std::vector<double> sum, scores, top, total;
+    double most_of_all = 0.0;
+    for (int64_t t = 0; t < n_forests; ++t) {
+        if (control->poll && control->poll(control->arg)) return kCancelled;
+        std::fill(inside.begin(), inside.end(), uint8_t{0});
+        std::fill(seen.begin(), seen.end(), uint8_t{0});
+        for (int64_t i = ptr[t]; i < ptr[t + 1]; ++i) inside[at(factor[i])] = 1;
+        Forest forest;
+        std::vector<int64_t> queue;
+        for (int64_t root = 0; root < n_; ++root) {
+            if (seen[at(root)]) continue;
+            seen[at(root)] = 1;
+            forest.roots.push_back(root);
+            queue.assign(1, root);
+            while (!queue.empty()) {
+                const int64_t v = queue.back();
+                queue.pop_back();
+                for (int64_t i = var_ptr_[at(v)]; i < var_ptr_[at(v + 1)]; ++i) {
+                    const int64_t e = var_edge_[at(i)], f = edge_factor_[at(e)];
+                    if (inside[at(f)] != 1) continue;
+                    inside[at(f)] = 2;
+                    forest.order.push_back(f);
+                    forest.parent_edge.push_back(e);
+                    for (int64_t d = factor_ptr_[at(f)]; d < factor_ptr_[at(f + 1)]; ++d) {
+                        const int64_t u = edge_var_[at(d)];
+                        if (!seen[at(u)]) {
+                            seen[at(u)] = 1;
+                            queue.push_back(u);
+                        }
+                    }
+                }
+            }
+        }
+        sum.assign(belief_.begin(), belief_.end());
+        double largest = 0.0;
+        for (size_t i = forest.order.size(); i-- > 0;) {
+            const int64_t f = forest.order[i], first = factor_ptr_[at(f)];
+            const int64_t p = forest.parent_edge[i] - first;
+            const LoopyTable table = table_of(f);
+            const int64_t k = table.card[p];
+            scores.resize(at(table.size));
+            top.assign(at(k), -INFINITY);
+            total.assign(at(k), 0.0);
+            double most = 0.0;
+            each(table.arity, table.card, table.size, [&](int64_t x, const int64_t* state) {
+                double own = table.theta[x] * table.inverse_rho, below = 0.0;
+                for (int64_t j = 0; j < table.arity; ++j) {
+                    const double m = m_[at(edge_at_[at(first + j)] + state[j])];
+                    // The variable's belief forbids the value already.
+                    if (m > -INFINITY) own -= m;
+                    if (j != p) {
+                        below += sum[at(var_at_[at(edge_var_[at(first + j)])] + state[j])];
+                    }
+                }
+                if (own > -INFINITY) most = std::max(most, std::fabs(own));
+                scores[at(x)] = own + below;
+                top[at(state[p])] = std::max(top[at(state[p])], scores[at(x)]);
+            });
+            largest += most;
+            each(table.arity, table.card, table.size, [&](int64_t x, const int64_t* state) {
+                const double m = top[at(state[p])];
+                if (m > -INFINITY) total[at(state[p])] += std::exp(scores[at(x)] - m);
+            });
+            double* up = sum.data() + var_at_[at(edge_var_[at(first + p)])];
+            for (int64_t x = 0; x < k; ++x) {
+                up[x] += total[at(x)] > 0.0 ? top[at(x)] + std::log(total[at(x)]) : -INFINITY;
+            }
+        }
+        double value = 0.0;
+        for (int64_t root : forest.roots) {
+            const double* b = sum.data() + var_at_[at(root)];
+            const double most = *std::max_element(b, b + card_[at(root)]);
+            double mass = 0.0;
+            for (int64_t x = 0; x < card_[at(root)] && most > -INFINITY; ++x) {
+                mass += std::exp(b[x] - most);
+            }
+            value += mass > 0.0 ? most + std::log(mass) : -INFINITY;
+        }
+        log_z[t] = value;
+        most_of_all = std::max(most_of_all, largest);
+    }
+    *scale += most_of_all;
+    return kOk;
+}
+
+Status Loopy::mean_field(const double* local, int64_t max_iterations, double tolerance,
+                         Control* control, double* q, double* bound, double* scale) {
+    residuals_.clear();
+    converged_ = false;
+    updates_ = 0;
+    std::vector<double> score;
+    // score[x] += expectation of the table of edge e's factor given its value x.
+    const auto expect = [&](int64_t e, double* out) {
+        const int64_t f = edge_factor_[at(e)], first = factor_ptr_[at(f)];
+        const LoopyTable t = table_of(f);
+        each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
+            double w = 1.0;
+            for (int64_t j = 0; j < t.arity; ++j) {
+                if (first + j != e) w *= q[var_at_[at(edge_var_[at(first + j)])] + state[j]];
+            }
+            if (w > 0.0) out[state[e - first]] += w * t.theta[i];
+        });
+    };
+    for (int64_t i = 0; i < max_iterations && !converged_; ++i) {
+        double most = 0.0;
+        for (int64_t v = 0; v < n_; ++v) {
+            if ((v & 255) == 0 && control->poll && control->poll(control->arg)) return kCancelled;
+            const int64_t k = card_[at(v)];
+            score.assign(local + var_at_[at(v)], local + var_at_[at(v + 1)]);
+            for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
+                expect(var_edge_[at(j)], score.data());
+            }
+            const double top = *std::max_element(score.begin(), score.end());
+            if (!(top > -INFINITY)) continue;  // the others leave it nothing: stay
+            double sum = 0.0;
+            for (double& x : score) sum += x = std::exp(x - top);
+            double* p = q + var_at_[at(v)];
+            for (int64_t x = 0; x < k; ++x) {
+                const double now = score[at(x)] / sum;
+                most = std::max(most, std::fabs(now - p[x]));
+                p[x] = now;
+            }
+        }
+        updates_ += n_;
+        residuals_.push_back(most);
+        converged_ = most <= tolerance;
+        control->done.store(i + 1);
+    }
+    double value = 0.0, size = 0.0;
+    const auto add = [&](double weight, double x) {
+        if (weight > 0.0) {
+            value += weight * x;
+            size += weight * std::fabs(x);
+        }
+    };
+    for (int64_t i = 0; i < var_at_.back(); ++i) {
+        add(q[i], local[i]);
+        add(q[i], q[i] > 0.0 ? -std::log(q[i]) : 0.0);
+    }
+    for (int64_t f = 0; f < n_factors_; ++f) {
+        const int64_t first = factor_ptr_[at(f)];
+        score.assign(at(edge_card_[at(first)]), 0.0);
+        expect(first, score.data());
+        for (int64_t x = 0; x < edge_card_[at(first)]; ++x) {
+            add(q[var_at_[at(edge_var_[at(first)])] + x], score[at(x)]);
+        }
+    }
+    *bound = value;
+    *scale = size;
+    return kOk;
 }
 
 }  // namespace vs

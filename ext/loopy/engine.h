@@ -60,7 +60,21 @@ class Loopy {
     // After beliefs: those of every factor, tables one after the other.
     void joints(int threads, double* out);
 
+    // Log Z of each forest of factors, forest t being factor[ptr[t]..ptr[t + 1]): with tables
+    // theta / rho - sum m, and beliefs for local factors. Weighted so that each factor is in
+    // forests of total weight rho, the forests' tables sum up to the model's, whatever the messages
+    // are. `scale`: a bound on what partial sums can come to.
+    Status forests(const double* local, const double* messages, int64_t n_forests,
+                   const int64_t* ptr, const int64_t* factor, Control* control, double* log_z,
+                   double* scale, int64_t* dead);
+
+    // Naive mean field by coordinate ascent from q (sum of card,), in and out; the bound on log Z
+    // that q gives, and the sum of its terms' magnitudes.
+    Status mean_field(const double* local, int64_t max_iterations, double tolerance,
+                      Control* control, double* q, double* bound, double* scale);
+
   private:
+    struct Forest;
     struct Scratch {
         std::vector<double> x;
         std::vector<const double*> in;
@@ -83,6 +97,7 @@ class Loopy {
     void start(const double* local, const double* messages);
     LoopyTable table_of(int64_t f) const;
     int64_t dead();
+    void make_scratch(int threads);
 
     int64_t n_ = 0, n_factors_ = 0;
     int64_t widest_ = 0, most_edges_ = 0, most_values_ = 0;

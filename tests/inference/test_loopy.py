@@ -11,6 +11,7 @@ import pytest
 from graph_oracle import Factors, graph_of, log_joint, log_sum, marginal, probabilities
 
 import valuesparse as vs
+from valuesparse.inference import _forests, trw_dual_bound
 
 pytestmark = pytest.mark.simd
 
@@ -312,3 +313,143 @@ def test_deadline_and_progress() -> None:
     seen: list[tuple[int, int]] = []
     vs.infer(graph, method="bp", max_iterations=9, progress=lambda a, b: seen.append((a, b)))
     assert all(total == 9 for _, total in seen)
+
+
+def random_graph(rng: np.random.Generator) -> tuple[list[int], Factors]:
+    """Attractive, repulsive, mixed; sometimes zeros, more states and scopes of three."""
+    n = int(rng.integers(2, 8))
+    cards = [int(c) for c in rng.integers(2, 4, n)]
+    scale = float(rng.choice([0.3, 1.0, 3.0]))
+    sign = int(rng.integers(3))
+    factors: Factors = [((v,), rng.normal(0.0, 1.0, cards[v])) for v in range(n)]
+    for _ in range(int(rng.integers(1, 2 * n + 1))):
+        size = min(n, 3 if rng.random() < 0.25 else 2)
+        scope = tuple(int(v) for v in rng.permutation(n)[:size])
+        table = rng.normal(0.0, scale, [cards[v] for v in scope])
+        if sign < 2 and size == 2:
+            table = (1 - 2 * sign) * abs(table[0, 0]) * np.eye(*table.shape)
+        if rng.random() < 0.2:
+            table = np.where(rng.random(table.shape) < 0.25, -np.inf, table)
+        factors.append((scope, table))
+    return cards, factors
+
+
+def check_bounds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cards, factors = random_graph(rng)
+    exact = log_sum(log_joint(cards, factors, {}))
+    graph = graph_of(cards, factors)
+    # Valid at any iterate: sometimes only one is made.
+    most = int(rng.choice([1, 3, 100]))
+    try:
+        bound = trw_dual_bound(
+            graph, trees=int(rng.integers(1, 6)), optimise=int(rng.integers(3)), seed=seed,
+            max_iterations=most,
+        )  # fmt: skip
+        lower = vs.infer(graph, method="mean_field", seed=seed, max_iterations=most, restarts=1)
+    except vs.InfeasibleError:
+        assert exact == -np.inf
+        return
+    assert bound.upper >= exact, seed
+    assert lower.log_z <= exact, seed
+    assert sum(weight for weight, _ in bound.trees) == pytest.approx(1.0)
+    held = {f for _, tree in bound.trees for f in tree}
+    assert held == {f for f, (scope, _) in enumerate(factors) if len(scope) > 1}
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_bounds_hold(block: int) -> None:
+    for seed in range(100 * block, 100 * block + 100):
+        check_bounds(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_bounds_hold_on_many(block: int) -> None:
+    for seed in range(1000 + 500 * block, 1500 + 500 * block):
+        check_bounds(seed)
+
+
+def test_bounds_are_tight_without_cycles() -> None:
+    cards, factors = random_tree(np.random.default_rng(3), zeros=False)
+    graph = graph_of(cards, factors)
+    exact = vs.infer(graph).log_z
+    assert trw_dual_bound(graph).upper == pytest.approx(exact, abs=1e-6)
+    assert vs.infer(graph, method="trw", **SHARP).log_z == pytest.approx(exact, abs=1e-9)
+
+
+def test_the_dual_meets_the_free_energy() -> None:
+    """At a fixed point, with the probabilities of the same forests."""
+    cards, factors = random_grid(np.random.default_rng(20), 4, 2)
+    graph = graph_of(cards, factors)
+    bound = trw_dual_bound(graph, tolerance=1e-12, max_iterations=5000)
+    rho = np.zeros(len(factors))
+    for weight, tree in bound.trees:
+        rho[tree] += weight
+    r = vs.infer(graph, method="trw", edge_probabilities=np.minimum(rho, 1.0) + (rho == 0), **SHARP)
+    assert r.converged
+    assert r.log_z == pytest.approx(bound.upper, abs=1e-7)
+    exact = vs.infer(graph).log_z
+    assert exact < r.log_z
+    better = trw_dual_bound(graph, optimise=10, tolerance=1e-9, max_iterations=1000)
+    assert exact <= better.upper < bound.upper
+
+
+def test_uniform_spanning_trees() -> None:
+    """Every edge of a cycle of n is in n - 1 of its n spanning trees; the sum is n - 1."""
+    cycle = [(i, (i + 1) % 5) for i in range(5)]
+    np.testing.assert_allclose(_forests.spanning_tree_probabilities(5, cycle), 0.8)
+    cards, factors = random_grid(np.random.default_rng(0), 5, 2)
+    scopes = [scope for scope, _ in factors if len(scope) == 2]
+    assert _forests.spanning_tree_probabilities(25, scopes).sum() == pytest.approx(24.0)
+    assert len(cards) == 25
+    assert not _forests.is_forest(5, cycle, range(5))
+    assert _forests.is_forest(5, cycle, range(4))
+
+
+def test_trw_on_a_grid_is_an_upper_bound_that_optimising_lowers() -> None:
+    cards, factors = random_grid(np.random.default_rng(21), 4, 2)
+    graph = graph_of(cards, factors)
+    r = vs.infer(graph, method="trw")
+    assert r.converged
+    assert "upper bound" in r.reason
+    better = vs.infer(graph, method="trw", optimise=10)
+    assert vs.infer(graph).log_z < better.log_z < r.log_z
+
+
+def test_mean_field_is_a_fixed_point() -> None:
+    cards, factors = random_grid(np.random.default_rng(22), 4, 3)
+    r = vs.infer(graph_of(cards, factors), method="mean_field", tolerance=1e-12)
+    assert r.converged
+    full = log_joint(cards[:0], [], {})
+    assert full.shape == ()
+    for v in range(len(cards)):
+        score = np.zeros(cards[v])
+        for scope, table in factors:
+            if v in scope:
+                for state in np.ndindex(table.shape):
+                    others = [
+                        r.marginals[u][x] for u, x in zip(scope, state, strict=True) if u != v
+                    ]
+                    score[state[scope.index(v)]] += np.prod(others) * table[state]
+        expected = np.exp(score - score.max())
+        np.testing.assert_allclose(r.marginals[v], expected / expected.sum(), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"method": "bp", "optimise": 1}, "optimise goes with method trw, not 'bp'"),
+        ({"method": "mean_field", "damping": 0.1}, "damping goes with method bp or trw"),
+        ({"method": "trw", "edge_probabilities": "even"}, "must be 'uniform' or an array"),
+        ({"method": "trw", "edge_probabilities": [0.5]}, r"must have shape \(2,\)"),
+        ({"method": "trw", "edge_probabilities": [1.0, 0.0]}, r"edge_probabilities\[1\] is 0"),
+        ({"method": "mean_field", "restarts": -1}, "restarts must be an integer"),
+    ],
+)
+def test_bad_options_of_trw_and_mean_field(given: dict[str, Any], words: str) -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0], [0.0, 1.0])
+    graph.add((0, 1), np.eye(2))
+    with pytest.raises(ValueError, match=words):
+        vs.infer(graph, **given)

@@ -22,7 +22,11 @@ from valuesparse.results import GraphResult
 METHODS = ("auto", "exact", "islands", "junction_tree", *_loopy.METHODS)
 
 #: What each engine for loops does, and what stands in its ``log_z``.
-_WORDS = {"bp": "loopy belief propagation (log_z is the Bethe free energy)"}
+_WORDS = {
+    "bp": "loopy belief propagation (log_z is the Bethe free energy)",
+    "trw": "tree-reweighted message passing (log_z is an upper bound once it has converged)",
+    "mean_field": "mean field (log_z is a lower bound)",
+}
 
 
 def infer(

@@ -14,21 +14,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import entr
 
 from valuesparse import _loopy
 from valuesparse._validation import as_count
 from valuesparse.errors import DeadlineError
+from valuesparse.inference import _forests
+from valuesparse.inference._watch import Watch
 from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
+from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
+from valuesparse.threads import resolve
 
-__all__ = ["METHODS", "OPTIONS", "Options", "infer", "options_of"]
+__all__ = ["METHODS", "OPTIONS", "DualBound", "Options", "infer", "options_of", "trw_dual_bound"]
 
 Array = npt.NDArray[Any]
 
+_PASSING = frozenset({"schedule", "damping", "tolerance", "max_iterations", "start"})
+
 #: Engines of this module, and the options that each takes.
 OPTIONS: dict[str, frozenset[str]] = {
-    "bp": frozenset({"schedule", "damping", "tolerance", "max_iterations", "start"}),
+    "bp": _PASSING,
+    "trw": _PASSING | {"edge_probabilities", "optimise", "seed"},
+    "mean_field": frozenset({"tolerance", "max_iterations", "restarts", "seed"}),
 }
 METHODS = tuple(OPTIONS)
 
@@ -45,7 +54,11 @@ class Options(NamedTuple):
     damping: float = 0.0
     tolerance: float = 1e-6
     max_iterations: int = 1000
-    start: GraphResult | None = None
+    start: Any = None
+    edge_probabilities: Any = "uniform"
+    optimise: int = 0
+    restarts: int = 3
+    seed: int = 0
 
 
 def options_of(method: str, given: dict[str, Any]) -> Options:
@@ -54,7 +67,8 @@ def options_of(method: str, given: dict[str, Any]) -> Options:
         if name not in OPTIONS[method]:
             taking = [m for m, names in OPTIONS.items() if name in names]
             raise ValueError(f"{name} goes with method {' or '.join(taking)}, not {method!r}")
-    o = Options(**given)
+    # Undamped, tree-reweighted messages swing to and fro.
+    o = Options(**({"damping": 0.5} if method == "trw" else {}) | given)
     if o.schedule not in _SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(_SCHEDULES)}, got {o.schedule!r}")
     if not _is_number(o.damping) or not 0.0 <= float(o.damping) < 1.0:
@@ -62,6 +76,9 @@ def options_of(method: str, given: dict[str, Any]) -> Options:
     if not _is_number(o.tolerance) or not 0.0 <= float(o.tolerance) < np.inf:
         raise ValueError(f"tolerance must be a number >= 0, got {o.tolerance!r}")
     as_count("max_iterations", o.max_iterations, at_least=1)
+    as_count("optimise", o.optimise, at_least=0)
+    as_count("restarts", o.restarts, at_least=0)
+    as_count("seed", o.seed, at_least=0)
     if o.start is not None and not (isinstance(o.start, GraphResult) and o.start._state):
         raise ValueError("start must be a result of loopy inference, with messages to begin from")
     return o._replace(damping=float(o.damping), tolerance=float(o.tolerance))
@@ -186,26 +203,39 @@ def infer(
     """Return beliefs and the free energy that `method` gives."""
     layout = layout_of(model)
     local = layout.with_evidence(evidence)
+    if method == "mean_field":
+        return _mean_field(model, layout, local, reason, options, evidence, deadline, progress)
     messages = _first_messages(layout, local, options.start)
+    rho = None if method == "bp" else _probabilities(layout, options)
     late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
     marginals = np.empty(local.shape)
+    watch = Watch(deadline, None)
     with _Engine(layout) as engine:
-        engine.weigh(None)
-        dead, converged, residuals, updates = engine.run(
-            local,
-            messages,
-            _SCHEDULES[options.schedule],
-            False,
-            options.damping,
-            options.tolerance,
-            options.max_iterations,
-            workers,
-            deadline,
-            progress,
-            late,
-        )
-        if dead < 0:
-            dead, log_z = engine.beliefs(local, messages, workers, marginals, None)
+        for step in range(options.optimise + 1 if rho is not None else 1):
+            engine.weigh(rho)
+            dead, converged, residuals, updates = engine.run(
+                local,
+                messages,
+                _SCHEDULES[options.schedule],
+                False,
+                options.damping,
+                options.tolerance,
+                options.max_iterations,
+                workers,
+                watch.left(),
+                progress,
+                late,
+            )
+            if dead >= 0:
+                break
+            last = rho is None or step == options.optimise
+            tables = None if last else np.empty(layout.engine.table_entries)
+            dead, log_z = engine.beliefs(local, messages, workers, marginals, tables)
+            if dead >= 0:
+                break
+            if rho is not None and tables is not None:
+                chosen = _best_forest(layout, marginals, tables)
+                rho += 2.0 / (step + 4.0) * (np.isin(np.arange(rho.size), chosen) - rho)
     if dead >= 0:
         raise impossible(model, bool(evidence))
     iterations = len(residuals)
@@ -224,7 +254,235 @@ def infer(
         {"iterations": iterations, "messages": updates},
         converged=converged,
         residuals=residuals,
-        state=State(layout, local, messages, None, False),
+        state=State(layout, local, messages, rho, False),
+    )
+
+
+def _probabilities(layout: Layout, options: Options) -> Array:
+    """Return the weight of each factor that sends messages."""
+    given = options.edge_probabilities
+    n, scopes = len(layout.cards), layout.scopes
+    if isinstance(given, str):
+        if given != "uniform":
+            raise ValueError(
+                "edge_probabilities must be 'uniform' or an array with a number for each factor, "
+                f"got {given!r}"
+            )
+        if n <= _forests.MOST_DENSE and all(len(scope) == 2 for scope in scopes):
+            return _forests.spanning_tree_probabilities(n, scopes)
+        return _shares(len(scopes), _forests.cover(n, scopes, 8, options.seed))
+    rho = np.asarray(given, dtype=np.float64)
+    count = len(layout.snapshot.scopes)
+    if rho.shape != (count,):
+        raise ValueError(
+            f"edge_probabilities must have shape {(count,)}, one for each factor of the graph, "
+            f"got {rho.shape}"
+        )
+    rho = rho[layout.factors]
+    bad = np.flatnonzero(~((rho > 0.0) & (rho <= 1.0)))
+    if bad.size:
+        f = layout.factors[int(bad[0])]
+        raise ValueError(f"edge_probabilities[{f}] is {rho[bad[0]]}; it must lie in (0, 1]")
+    return rho
+
+
+def _shares(count: int, forests: list[list[int]], weights: Array | None = None) -> Array:
+    """Return the total weight of the forests that hold each factor."""
+    rho = np.zeros(count)
+    for t, tree in enumerate(forests):
+        rho[tree] += 1.0 / len(forests) if weights is None else weights[t]
+    return np.minimum(rho, 1.0)
+
+
+def _best_forest(layout: Layout, marginals: Array, tables: Array) -> list[int]:
+    """Return the forest of the largest mutual information: where the bound falls fastest."""
+    entropies = [float(entr(p).sum()) for p in layout.snapshot.split(marginals)]
+    ends = np.cumsum([t.size for t in layout.tables])
+    owns = np.add.reduceat(entr(tables), np.r_[0, ends[:-1]]) if layout.tables else np.empty(0)
+    information = [
+        sum(entropies[v] for v in scope) - own
+        for scope, own in zip(layout.scopes, owns, strict=True)
+    ]
+    order = np.argsort(-np.array(information), kind="stable")
+    return _forests.forest(len(layout.cards), layout.scopes, order.tolist())
+
+
+class DualBound(NamedTuple):
+    """An upper bound on log Z, and the forests that prove it.
+
+    Attributes
+    ----------
+    upper : float
+        At least log Z, rounding included.
+    trees : list of (float, list of int)
+        Weight of each forest, and its factors of two and more variables.
+    """
+
+    upper: float
+    trees: list[tuple[float, list[int]]]
+
+
+def trw_dual_bound(
+    graph: FactorGraph,
+    *,
+    evidence: Evidence | None = None,
+    trees: int = 8,
+    optimise: int = 0,
+    seed: int = 0,
+    damping: float = 0.5,
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
+    threads: int | None = None,
+    deadline: float | None = None,
+) -> DualBound:
+    r"""Return an upper bound on log Z that holds however far messages have come.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Any tables, zeros included.
+    evidence : mapping, optional
+        Instead of the graph's own.
+    trees : int, default 8
+        Forests to begin with; more where it takes more to hold every factor.
+    optimise : int, default 0
+        Steps of the conditional gradient, each of which adds the forest of the largest mutual
+        information.
+    seed : int, default 0
+        Of the forests.
+    damping, tolerance, max_iterations, threads, deadline : optional
+        As for :func:`valuesparse.infer`.
+
+    Returns
+    -------
+    DualBound
+
+    Raises
+    ------
+    InfeasibleError
+        When messages prove that there is no configuration.
+
+    Notes
+    -----
+    With :math:`\sum_T w_T \theta_T = \theta`, the model's tables, Hölder's inequality gives
+    :math:`\log Z(\theta) \le \sum_T w_T \log Z(\theta_T)`. Tree-reweighted messages shift tables
+    between the forests; any messages give a bound, a fixed point the best one for these weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> from valuesparse.inference import trw_dual_bound
+    >>> graph = vs.FactorGraph([2, 2, 2])
+    >>> for edge in [(0, 1), (1, 2), (0, 2)]:
+    ...     _ = graph.add(edge, [[1.0, 0.0], [0.0, 1.0]])
+    >>> trw_dual_bound(graph).upper >= vs.infer(graph).log_z
+    True
+    """
+    as_count("trees", trees, at_least=1)
+    given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
+    options = options_of("trw", {"damping": damping, "tolerance": tolerance, "optimise": optimise,
+                                 "max_iterations": max_iterations, "seed": seed})  # fmt: skip
+    watch = Watch(deadline, None)
+    workers = resolve(threads)
+    layout = layout_of(graph)
+    local = layout.with_evidence(given)
+    n, scopes = len(layout.cards), layout.scopes
+    found = _forests.cover(n, scopes, trees, seed)
+    weights = np.full(len(found), 1.0 / len(found))
+    messages = np.zeros(layout.engine.entries)
+    marginals = np.empty(local.shape)
+    best = DualBound(np.inf, [])
+    with _Engine(layout) as engine:
+        for step in range(options.optimise + 1):
+            rho = _shares(len(scopes), found, weights)
+            engine.weigh(rho)
+            dead, *_ = engine.run(
+                local, messages, 0, False, options.damping, options.tolerance,
+                options.max_iterations, workers, watch.left(), None, watch.late,
+            )  # fmt: skip
+            if dead >= 0:
+                raise impossible(graph, bool(given))
+            ptr = np.cumsum([0] + [len(tree) for tree in found])
+            flat = np.array([f for tree in found for f in tree], dtype=np.int64)
+            dead, masses, scale = engine.forests(
+                local, messages, ptr, flat, watch.left(), watch.late
+            )
+            if dead >= 0 or np.isneginf(masses).any():
+                raise impossible(graph, bool(given))
+            # Each partial sum is at most `scale`, and each is rounded a few times.
+            steps = 16.0 * (len(scopes) + n + len(found) + 64) + 4.0 * engine.table_entries
+            slack = np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0)
+            upper = float(weights @ masses) + layout.constant + float(slack)
+            if upper < best.upper:
+                named = [[layout.factors[f] for f in tree] for tree in found]
+                best = DualBound(upper, list(zip(weights.tolist(), named, strict=True)))
+            if step < options.optimise:
+                tables = np.empty(layout.engine.table_entries)
+                dead, _ = engine.beliefs(local, messages, workers, marginals, tables)
+                if dead >= 0:
+                    raise impossible(graph, bool(given))
+                found.append(_best_forest(layout, marginals, tables))
+                share = 2.0 / (step + 4.0)
+                weights = np.append((1.0 - share) * weights, share)
+    return best
+
+
+def _mean_field(
+    model: FactorGraph,
+    layout: Layout,
+    local: Array,
+    reason: str,
+    options: Options,
+    evidence: dict[int, Any],
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+) -> GraphResult:
+    """Ascend from the local factors, from beliefs and from random points; keep the best bound."""
+    watch = Watch(deadline, None)
+    rng = np.random.default_rng(options.seed)
+    messages = np.zeros(layout.engine.entries)
+    beliefs = np.empty(local.shape)
+    best: tuple[Any, ...] | None = None
+    with _Engine(layout) as engine:
+        engine.weigh(None)
+        dead, *_ = engine.run(
+            local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late
+        )
+        if dead < 0:
+            dead, _ = engine.beliefs(local, messages, 1, beliefs, None)
+        if dead >= 0:
+            raise impossible(model, bool(evidence))
+        for i in range(2 + options.restarts):
+            q = beliefs.copy()
+            for v, p in enumerate(layout.snapshot.split(q)):
+                if i == 1:  # one configuration: it is worth something whatever is forbidden
+                    p[:] = np.arange(p.size) == p.argmax()
+                elif i > 1:
+                    p *= rng.exponential(size=p.size)
+                    p[:] = np.arange(p.size) == p.argmax() if v % 2 else p / p.sum()
+            bound, scale, converged, residuals, updates = engine.mean_field(
+                local, q, options.max_iterations, options.tolerance, watch.left(), progress,
+                watch.late,
+            )  # fmt: skip
+            if best is None or bound > best[0]:
+                best = bound, scale, converged, residuals, updates, q
+    assert best is not None
+    bound, scale, converged, residuals, updates, q = best
+    steps = 16.0 * (len(layout.scopes) + len(layout.cards) + 64) + 4.0 * layout.engine.table_entries
+    slack = np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0)
+    if bound == -np.inf:
+        reason += "; every point that was tried has mass where the graph forbids it: no bound"
+    return GraphResult(
+        model,
+        evidence,
+        layout.snapshot.split(q),
+        bound + layout.constant - slack if bound > -np.inf else -np.inf,
+        "mean_field",
+        reason,
+        {"iterations": len(residuals), "messages": updates},
+        converged=converged,
+        residuals=residuals,
     )
 
 

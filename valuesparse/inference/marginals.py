@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy.typing as npt
+
 from valuesparse._validation import as_count, as_seconds, as_zeta
 from valuesparse.inference._engines import engine_of, for_graphs, for_loops
 from valuesparse.models import Chain, FactorGraph, Tree
@@ -31,6 +33,10 @@ def infer(
     tolerance: float | None = None,
     max_iterations: int | None = None,
     start: Result | None = None,
+    edge_probabilities: str | npt.ArrayLike | None = None,
+    optimise: int | None = None,
+    restarts: int | None = None,
+    seed: int | None = None,
 ) -> Result:
     r"""Return the marginals and the log partition function of a model.
 
@@ -46,7 +52,7 @@ def infer(
         nothing changes; 0 keeps the islands of the first 2n messages.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
-    method : {"auto", "exact", "islands", "junction_tree", "bp"}
+    method : {"auto", "exact", "islands", "junction_tree", "bp", "trw", "mean_field"}
         Forces an engine. "auto" takes the islands when ``zeta < 1``, and for a graph two passes
         when it has no cycles, else a junction tree when that fits in `memory_limit`, else loopy
         belief propagation.
@@ -66,7 +72,8 @@ def infer(
         Loopy inference only, like all that follow: in which order messages are sent. By default
         all at once.
     damping : float, default 0
-        In [0, 1): the share of the old message (of its logarithm) that a new one keeps.
+        In [0, 1): the share of the old message (of its logarithm) that a new one keeps; 0.5 by
+        default for "trw".
     tolerance : float, default 1e-6
         It has converged when no logarithm of a message (scaled to a largest entry of 1) changes
         by more.
@@ -75,6 +82,17 @@ def infer(
     start : GraphResult, optional
         Begin from the messages of this result: of the same graph with other evidence, or before
         factors were added.
+    edge_probabilities : "uniform" or array_like of shape (factors,), optional
+        Of "trw": how often the forests hold each factor, in (0, 1]; those of one variable are not
+        looked at. "uniform", the default: as uniform spanning trees do (matrix-tree theorem); with
+        more than 1000 variables or scopes of three and more as 8 forests that hold every factor.
+    optimise : int, default 0
+        Of "trw": steps of the conditional gradient on these probabilities.
+    restarts : int, default 3
+        Of "mean_field": random points to ascend from, beside the beliefs of a few iterations of
+        belief propagation and their mode.
+    seed : int, default 0
+        Of forests and restarts.
 
     Returns
     -------
@@ -164,6 +182,10 @@ def infer(
         "tolerance": tolerance,
         "max_iterations": max_iterations,
         "start": start,
+        "edge_probabilities": edge_probabilities,
+        "optimise": optimise,
+        "restarts": restarts,
+        "seed": seed,
     }
     more = for_loops(engine, options)
     more = for_graphs(engine, evidence, memory_limit, factors) | more
