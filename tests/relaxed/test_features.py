@@ -163,3 +163,19 @@ def test_bad_factors(factors, words: str) -> None:
         vs.infer(graph, factors=factors)
     with pytest.raises(ValueError, match="with a FactorGraph only"):
         vs.infer(vs.Chain(np.zeros((2, 2)), np.zeros((2, 2))), factors=[0])
+
+
+@pytest.mark.parametrize("left_out", [[], [2]])
+def test_loopy_engines_give_what_they_believe_of_factors(left_out: list[int]) -> None:
+    rng = np.random.default_rng(3)
+    graph = vs.FactorGraph([2, 3, 2, 2, 3])
+    for i in range(4):  # a path: belief propagation is exact there
+        graph.add_feature([i, i + 1], rng.random((graph.cardinalities[i : i + 2])) < 0.5, 2.0)
+    graph.add_feature([3, 2], [1, 0], -1.5)
+    used = [i for i in range(graph.n_factors) if i not in left_out]
+    exact = vs.infer(graph, factors=used)
+    loopy = vs.infer(graph, factors=used, method="bp", tolerance=1e-14)
+    assert loopy.method == "bp"
+    np.testing.assert_allclose(loopy.expectations()[used], exact.expectations()[used], atol=1e-12)
+    assert len(loopy.factor_marginals()) == len(used)
+    assert not loopy.rigorous

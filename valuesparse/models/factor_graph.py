@@ -372,7 +372,7 @@ class FactorGraph:
         other.evidence = dict(self.evidence)
         other._factors = [self._factor(i) for i in factors.tolist()]
         other._blocks = []
-        other._snapshot = None
+        other._snapshot = other._layout = None
         known = self._conditional
         other._conditional = (
             {new: known[old] for new, old in enumerate(factors.tolist()) if old in known}

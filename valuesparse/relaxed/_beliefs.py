@@ -50,14 +50,15 @@ class Beliefs:
     """The marginals of a result, ready to be asked about factors.
 
     A set of variables has the product of their beliefs where they are independent. Where a factor
-    that was used holds them all the engine has their joint. Everything else is a product, and an
-    approximation, unless `thorough` asks for trees of its own.
+    that was used holds them all the engine has their joint (loopy engines: their belief of it).
+    Everything else is a product, and an approximation, unless `thorough` asks for trees of its own.
     """
 
     def __init__(self, result: GraphResult, *, thorough: bool = False) -> None:
         graph = result._model
         self.result, self.graph, self.thorough = result, graph, thorough
         self.exact = result.exact
+        self._loopy = result._state is not None
         self.cards = graph._cards
         self.flat = np.concatenate([*result.marginals, np.empty(0)])
         self.offset = np.concatenate([[0], np.cumsum(self.cards)])[:-1].astype(np.int64)
@@ -69,6 +70,7 @@ class Beliefs:
         self._part: FactorGraph | None = None
         self._pairs: Array | None = None
         self._sets: set[frozenset[int]] | None = None
+        self._tables: list[Floats] | None = None
         n = graph.n_variables
         self._scopes = [graph._factor(i).scope for i in result.factors.tolist()]
         known = {v for v, x in result.evidence.items() if isinstance(x, int)}
@@ -163,13 +165,13 @@ class Beliefs:
                     term *= self.flat[start + state]
                 mu += term
             np.minimum(mu, 1.0, out=mu)
-        if not self.exact:
+        if not (self.exact or self._loopy):
             return mu, np.zeros(len(block), dtype=np.bool_)
         linked = self._linked(scopes)
-        exact = ~linked
+        exact = ~linked & self.exact
         if linked.any():
             rows = np.flatnonzero(linked)
-            if not self.thorough:
+            if self._loopy or not self.thorough:
                 rows = rows[self._held(scopes[rows])]
             wanted, which = np.unique(scopes[rows], axis=0, return_inverse=True)
             joints = self._joints([tuple(s) for s in wanted.tolist()])
@@ -180,7 +182,7 @@ class Beliefs:
                         mu[row] = joint[tuple(block.assignments[row].tolist())]
                     else:
                         mu[row] = min(1.0, float(joint[block.fires].sum()))
-                    exact[row] = True
+                    exact[row] = self.exact
         return mu, exact
 
     def _starts(self, variables: Array) -> Array:
@@ -193,8 +195,8 @@ class Beliefs:
         ask: list[int] = []
         for i, scope in enumerate(scopes):
             row = np.array([scope], dtype=np.int64).reshape(1, -1)
-            linked = self.exact and bool(self._linked(row)[0])
-            if linked and (self.thorough or self._held(row)[0]):
+            linked = (self.exact or self._loopy) and bool(self._linked(row)[0])
+            if linked and ((self.thorough and self.exact) or self._held(row)[0]):
                 ask.append(i)
             product = np.ones(())
             for v in scope:
@@ -205,7 +207,7 @@ class Beliefs:
         for i in ask:
             joint = joints[scopes[i]]
             if joint is not None:
-                found[i] = joint, True
+                found[i] = joint, self.exact
         return found
 
     def _linked(self, scopes: Array) -> npt.NDArray[np.bool_]:
@@ -237,15 +239,35 @@ class Beliefs:
         keys = scopes.min(axis=1).astype(np.int64) * n + scopes.max(axis=1)
         return np.isin(keys, self._pairs)
 
+    def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
+        """Return what the first factor that holds these variables believes of them."""
+        if self._tables is None:
+            self._tables = self.result.factor_marginals()
+            self._holders: dict[int, list[int]] = {}
+            for f, other in enumerate(self._scopes):
+                for v in other:
+                    self._holders.setdefault(v, []).append(f)
+        wanted = set(scope)
+        for f in self._holders.get(scope[0], []):
+            axes = self._scopes[f]
+            if wanted <= set(axes):
+                rest = tuple(a for a, v in enumerate(axes) if v not in wanted)
+                table = self._tables[f].sum(axis=rest)
+                left = [v for v in axes if v in wanted]
+                return np.asarray(np.transpose(table, [left.index(v) for v in scope]))
+        return None
+
     def _joints(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
-        """Return exact joints; None where even a tree for one alone does not fit in memory.
+        """Return joints; None where even a tree for one alone does not fit in memory.
 
         One tree for all if that stays near the size of the tree that was solved; else the sets
-        are halved until it does.
+        are halved until it does. After loopy inference: beliefs of factors.
         """
         found: list[Floats | None] = [None] * len(scopes)
         if not scopes:
             return found
+        if self._loopy:
+            return [self._factor_belief(scope) for scope in scopes]
         if self._part is None:
             self._part = self.result._part()
         snapshot, graph = self._part._compiled(), self._part
