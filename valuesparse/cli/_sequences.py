@@ -73,7 +73,7 @@ def load_text(
     model: CrfsuiteModel,
     data_path: Path,
     kind: str,
-    features: Callable[[Sequence[str]], list[Any]] | None,
+    features: Callable[[Sequence[str]], Sequence[Any]] | None,
     column: str | None,
     tokens: int,
 ) -> Scored:
@@ -95,7 +95,7 @@ def load_text(
         About how many to take.
     """
     number = {label: k for k, label in enumerate(model.labels)}
-    xseqs: list[list[Any]] = []
+    xseqs: list[Sequence[Any]] = []
     if kind == "attributes":
         sequences = list(read_attribute_file(data_path))
         chosen = sample([len(s.labels) for s in sequences], tokens)
