@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +12,7 @@ import numpy.typing as npt
 
 import valuesparse as vs
 from valuesparse.cli._features import cantonese_attributes
+from valuesparse.crf.corpora._features import find_function
 from valuesparse.io._corpora import read_attribute_file, read_conllu
 from valuesparse.io.crfsuite import CrfsuiteModel
 
@@ -56,28 +54,6 @@ def format_of(path: Path) -> str:
     return {".conllu": "conllu", ".npz": "npz"}.get(suffixes[-1] if suffixes else "", "attributes")
 
 
-def find_function(name: str) -> Callable[[Sequence[str]], list[Any]]:
-    """Return the function that ``package.module:function`` names.
-
-    Examples
-    --------
-    >>> find_function("valuesparse.cli._features:cantonese_attributes")(["a"])[0][:2]
-    ['bias', 'w=a']
-    """
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise ValueError(f"{name!r} does not name a function as package.module:function does")
-    if os.getcwd() not in sys.path:  # as python -m does
-        sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{name!r} cannot be imported: {error}") from error
-    if not callable(found):
-        raise ValueError(f"{name!r} is a {type(found).__name__}, not a function")
-    return found
-
-
 def sample(lengths: Sequence[int], tokens: int) -> list[int]:
     """Return evenly spaced sequences that hold about `tokens` tokens, all if there are fewer.
 
@@ -97,7 +73,7 @@ def load_text(
     model: CrfsuiteModel,
     data_path: Path,
     kind: str,
-    features: Callable[[Sequence[str]], list[Any]] | None,
+    features: Callable[[Sequence[str]], Sequence[Any]] | None,
     column: str | None,
     tokens: int,
 ) -> Scored:
@@ -119,7 +95,7 @@ def load_text(
         About how many to take.
     """
     number = {label: k for k, label in enumerate(model.labels)}
-    xseqs: list[list[Any]] = []
+    xseqs: list[Sequence[Any]] = []
     if kind == "attributes":
         sequences = list(read_attribute_file(data_path))
         chosen = sample([len(s.labels) for s in sequences], tokens)
