@@ -48,12 +48,20 @@ void each(int64_t arity, const int64_t* card, int64_t size, F&& f) {
     }
 }
 
-// Between two logarithms; a zero that appears counts as what is left of the number in a double.
-double change(double a, double b) {
-    if (a == b) return 0.0;
-    if (a > -INFINITY && b > -INFINITY) return std::fabs(a - b);
-    return std::max(1.0, 745.0 + std::max(a, b));
-}
+// How far the ratio of two entries of a message moved, in logarithms.
+struct Change {
+    double high = -INFINITY, low = INFINITY, zeros = 0.0;
+
+    void add(double a, double b) {
+        if (a > -INFINITY && b > -INFINITY) {
+            high = std::max(high, b - a);
+            low = std::min(low, b - a);
+        } else if (a != b) {  // a zero that appears counts as what is left of a double's range
+            zeros = std::max(zeros, std::max(1.0, 745.0 + std::max(a, b)));
+        }
+    }
+    double get() const { return high > low ? std::max(high - low, zeros) : zeros; }
+};
 
 std::vector<int64_t> cut(int64_t n, const std::vector<int64_t>& upto) {
     std::vector<int64_t> out{0};
@@ -291,11 +299,13 @@ bool Loopy::factor(int64_t f, Scratch* s) {
             }
             top = most;
         }
+        Change change;
         for (int64_t x = 0; x < k; ++x) {
             const double now = out[x] - top;
-            s->residual = std::max(s->residual, change(m[x], now));
+            change.add(m[x], now);
             m[x] = now;
         }
+        s->residual = std::max(s->residual, change.get());
     }
     return true;
 }
