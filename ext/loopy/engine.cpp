@@ -48,12 +48,20 @@ void each(int64_t arity, const int64_t* card, int64_t size, F&& f) {
     }
 }
 
-// Between two logarithms; a zero that appears counts as what is left of the number in a double.
-double change(double a, double b) {
-    if (a == b) return 0.0;
-    if (a > -INFINITY && b > -INFINITY) return std::fabs(a - b);
-    return std::max(1.0, 745.0 + std::max(a, b));
-}
+// How far the ratio of two entries of a message moved, in logarithms.
+struct Change {
+    double high = -INFINITY, low = INFINITY, zeros = 0.0;
+
+    void add(double a, double b) {
+        if (a > -INFINITY && b > -INFINITY) {
+            high = std::max(high, b - a);
+            low = std::min(low, b - a);
+        } else if (a != b) {  // a zero that appears counts as what is left of a double's range
+            zeros = std::max(zeros, std::max(1.0, 745.0 + std::max(a, b)));
+        }
+    }
+    double get() const { return high > low ? std::max(high - low, zeros) : zeros; }
+};
 
 std::vector<int64_t> cut(int64_t n, const std::vector<int64_t>& upto) {
     std::vector<int64_t> out{0};
@@ -291,11 +299,13 @@ bool Loopy::factor(int64_t f, Scratch* s) {
             }
             top = most;
         }
+        Change change;
         for (int64_t x = 0; x < k; ++x) {
             const double now = out[x] - top;
-            s->residual = std::max(s->residual, change(m[x], now));
+            change.add(m[x], now);
             m[x] = now;
         }
+        s->residual = std::max(s->residual, change.get());
     }
     return true;
 }
@@ -337,9 +347,14 @@ void Loopy::step(void* job, int64_t task, int worker) {
     Scratch* s = &self->scratch_[at(worker)];
     s->residual = 0.0;
     s->dead = -1;
-    const auto& cuts = j.what == kVariables ? self->variable_cut_ : self->factor_cut_;
+    const bool by_variable = j.what == kVariables || j.what == kProducts;
+    const auto& cuts = by_variable ? self->variable_cut_ : self->factor_cut_;
+    if (j.what == kRatios) self->ratios(cuts[at(task)], cuts[at(task + 1)], s);
     for (int64_t i = cuts[at(task)]; i < cuts[at(task + 1)]; ++i) {
-        if (j.what == kVariables) {
+        if (j.what == kRatios) break;
+        if (j.what == kProducts) {
+            self->products(i);
+        } else if (j.what == kVariables) {
             if (!self->variable(i, s) && s->dead < 0) s->dead = i;
         } else if (j.what == kFactors) {
             self->factor(i, s);
@@ -356,8 +371,8 @@ void Loopy::step(void* job, int64_t task, int worker) {
 void Loopy::phase(Phase what, int threads, Control* control) {
     Job job{this, what, nullptr};
     Plan plan;
-    plan.n =
-        static_cast<int64_t>(what == kVariables ? variable_cut_.size() : factor_cut_.size()) - 1;
+    const bool by_variable = what == kVariables || what == kProducts;
+    plan.n = static_cast<int64_t>(by_variable ? variable_cut_.size() : factor_cut_.size()) - 1;
     chunk_residual_.assign(at(plan.n), 0.0);
     chunk_dead_.assign(at(plan.n), -1);
     g_pool->run_plan(plan, step, &job, threads, control);
@@ -389,6 +404,74 @@ void Loopy::make_scratch(int threads) {
     scratch_.assign(at(std::max(threads, 1)), empty);
 }
 
+// Pairs of binary variables without zeros: one number a message, p(1) / p(0), as long as none of
+// their products can leave the range of a double. Says whether that holds, and begins.
+bool Loopy::start_ratios() {
+    constexpr double kSafe = 300.0;  // of a logarithm; products of two of these are in range
+    if (options_.best || options_.damping > 0.0 || n_factors_ == 0) return false;
+    if (widest_ != 2 || most_values_ != 2 || var_at_.back() != 2 * n_) return false;
+    for (double rho : rho_) {
+        if (rho != 1.0) return false;
+    }
+    std::vector<double> range(at(n_), 0.0);
+    for (int64_t v = 0; v < n_; ++v) {
+        range[at(v)] = std::fabs(local_[2 * v + 1] - local_[2 * v]);
+        if (!(range[at(v)] <= kSafe)) return false;
+    }
+    for (int64_t f = 0; f < n_factors_; ++f) {
+        if (factor_ptr_[at(f + 1)] - factor_ptr_[at(f)] != 2) return false;
+        const double* t = theta_[at(f)];
+        const double low = std::min(std::min(t[0], t[1]), std::min(t[2], t[3]));
+        if (!(top_[at(f)] - low <= kSafe)) return false;
+        const double right = std::max(std::fabs(t[1] - t[0]), std::fabs(t[3] - t[2]));
+        const double left = std::max(std::fabs(t[2] - t[0]), std::fabs(t[3] - t[1]));
+        const double bound[2] = {left, right};
+        for (int64_t j = 0; j < 2; ++j) {
+            const int64_t e = 2 * f + j;
+            if (!(std::fabs(m_[at(2 * e + 1)] - m_[at(2 * e)]) <= bound[j] + 1.0)) return false;
+            range[at(edge_var_[at(e)])] += bound[j] + 1.0;
+        }
+    }
+    for (double r : range) {
+        if (!(r <= kSafe)) return false;
+    }
+    ratio_.resize(edge_var_.size());
+    for (size_t e = 0; e < ratio_.size(); ++e) ratio_[e] = std::exp(m_[2 * e + 1] - m_[2 * e]);
+    local_ratio_.resize(at(n_));
+    product_.resize(at(n_));
+    for (int64_t v = 0; v < n_; ++v) {
+        local_ratio_[at(v)] = std::exp(local_[2 * v + 1] - local_[2 * v]);
+    }
+    return true;
+}
+
+void Loopy::products(int64_t v) {
+    double p = local_ratio_[at(v)];
+    for (int64_t i = var_ptr_[at(v)]; i < var_ptr_[at(v + 1)]; ++i) {
+        p *= ratio_[at(var_edge_[at(i)])];
+    }
+    product_[at(v)] = p;
+}
+
+void Loopy::ratios(int64_t f0, int64_t f1, Scratch* s) {
+    double most = 1.0, least = 1.0;
+    for (int64_t f = f0; f < f1; ++f) {
+        const double* w = weight_.data() + 4 * f;
+        double* r = ratio_.data() + 2 * f;
+        const double left = 1.0 / r[0], right = 1.0 / r[1];
+        const double a = product_[at(edge_var_[at(2 * f)])] * left;
+        const double b = product_[at(edge_var_[at(2 * f + 1)])] * right;
+        const double x = (w[2] + w[3] * b) / (w[0] + w[1] * b);
+        const double y = (w[1] + w[3] * a) / (w[0] + w[2] * a);
+        const double p = x * left, q = y * right;
+        most = std::max(most, std::max(p, q));
+        least = std::min(least, std::min(p, q));
+        r[0] = x;
+        r[1] = y;
+    }
+    s->residual = std::max(std::log(most), -std::log(least));
+}
+
 Status Loopy::run(const double* local, const LoopyOptions& options, int threads, Control* control,
                   double* messages, int64_t* dead_variable) {
     options_ = options;
@@ -398,11 +481,12 @@ Status Loopy::run(const double* local, const LoopyOptions& options, int threads,
     residuals_.clear();
     converged_ = false;
     updates_ = 0;
+    const bool binary = start_ratios();
     for (int64_t i = 0; i < options.max_iterations && !converged_; ++i) {
-        phase(kVariables, threads, control);
+        phase(binary ? kProducts : kVariables, threads, control);
         if (control->stop.load()) return kCancelled;
         if ((*dead_variable = dead()) >= 0) return kInfeasible;
-        phase(kFactors, threads, control);
+        phase(binary ? kRatios : kFactors, threads, control);
         if (control->stop.load()) return kCancelled;
         if ((*dead_variable = dead()) >= 0) return kInfeasible;
         updates_ += n_edges();
@@ -411,6 +495,11 @@ Status Loopy::run(const double* local, const LoopyOptions& options, int threads,
         residuals_.push_back(most);
         converged_ = most <= options.tolerance;
         control->done.store(i + 1);
+    }
+    for (size_t e = 0; binary && e < ratio_.size(); ++e) {
+        const double x = std::log(ratio_[e]);
+        m_[2 * e] = std::min(0.0, -x);
+        m_[2 * e + 1] = std::min(0.0, x);
     }
     std::copy(m_.begin(), m_.end(), messages);
     return kOk;

@@ -83,7 +83,7 @@ class Loopy {
         int64_t dead = -1;
     };
     struct Job;
-    enum Phase : int { kVariables, kFactors, kMasses, kJoints };
+    enum Phase : int { kVariables, kFactors, kMasses, kJoints, kProducts, kRatios };
 
     static void step(void* job, int64_t task, int worker);
     void phase(Phase what, int threads, Control* control);
@@ -98,6 +98,9 @@ class Loopy {
     LoopyTable table_of(int64_t f) const;
     int64_t dead();
     void make_scratch(int threads);
+    bool start_ratios();
+    void products(int64_t v);
+    void ratios(int64_t f0, int64_t f1, Scratch* s);
 
     int64_t n_ = 0, n_factors_ = 0;
     int64_t widest_ = 0, most_edges_ = 0, most_values_ = 0;
@@ -109,6 +112,7 @@ class Loopy {
 
     // The messages under way: m to variables, n to factors, those also as plain numbers.
     std::vector<double> m_, to_, to_plain_, shift_;
+    std::vector<double> ratio_, local_ratio_, product_;  // of pairs of binary variables
     std::vector<double> belief_, log_mass_, factor_mass_;
     const double* local_ = nullptr;
     LoopyOptions options_;

@@ -75,8 +75,8 @@ def infer(
         In [0, 1): the share of the old message (of its logarithm) that a new one keeps; 0.5 by
         default for "trw".
     tolerance : float, default 1e-6
-        It has converged when no logarithm of a message (scaled to a largest entry of 1) changes
-        by more.
+        It has converged when no log-ratio of two entries of a message (mean field: no marginal)
+        changes by more.
     max_iterations : int, default 1000
         Iterations after which it stops; ``r.converged`` says whether it had to.
     start : GraphResult, optional

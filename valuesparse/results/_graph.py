@@ -45,8 +45,8 @@ class GraphResult(Result):
     graph : FactorGraph
         The model: what was asked about, together with the factors that were left out.
     residuals : ndarray of float64
-        Of loopy inference: the largest change of the logarithm of a message, scaled to a largest
-        entry of 1, in each iteration; empty for other methods.
+        Of loopy inference: the largest change of the log-ratio of two entries of a message in each
+        iteration (mean field: of a marginal); empty for other methods.
     iterations : int
         How many there were.
     stats : dict
