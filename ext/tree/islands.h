@@ -517,8 +517,10 @@ class TreeIslands {
                      !w_.d->held(w_.acc);
             heard = w_.acc;
         });
-        if (!heard) {
+        if (!heard) {  // a message of entries below the floor could lose one
             s_.scale[q] = 0.0;
+            double none = 0.0;
+            if (!island(q)) w_.d->absorb(row, plain, w_.ones, false, row, &none);
             return true;
         }
         double largest = 0.0;

@@ -415,15 +415,11 @@ class TreeBlock {
         while (hanging > t_.below_ptr[b_] && t_.above[t_.below[hanging - 1]] == s) --hanging;
         const int64_t others = below_ - hanging;
         const int64_t n = last - first + others;
-        if (n == 0) {
-            d_.local(seen, alpha(s));
-            return;
-        }
         const int64_t from = hanging;
         const int64_t until = below_;
         below_ = hanging;
         double scale = 0.0;
-        const T* heard = nullptr;
+        const T* heard = n == 0 ? w_.ones : nullptr;
         bool narrow = true;
         for (int64_t k = 0; k < n && narrow; ++k) {
             const T* more;

@@ -93,3 +93,16 @@ def test_zeta_one_is_exact(rng: np.random.Generator) -> None:
     assert b.method == "exact"
     with pytest.raises(ValueError, match="does not go with zeta"):
         vs.infer(graph, zeta=0.5, method="junction_tree")
+
+
+def test_hundreds_of_factors_between_two_variables() -> None:
+    tables = [vs.FactorGraph([2, 2, 2]) for _ in range(2)]
+    for graph, count in zip(tables, (1, 256), strict=True):
+        graph.add([0], [3.0, 0.0])
+        graph.add([0, 1], [[2.0, 0.0], [0.0, 2.0]])
+        graph.add([2], [0.0, 0.5])
+        for _ in range(count):
+            graph.add([1, 2], np.eye(2) / count)
+    one, many = (vs.infer(graph, zeta=0.9) for graph in tables)
+    assert one.stats["segments"] == many.stats["segments"]
+    np.testing.assert_allclose(np.concatenate(one.marginals), np.concatenate(many.marginals))

@@ -267,6 +267,52 @@ def test_many_children_whose_product_may_leave_the_range(
     assert_exact(model, vs.infer(tree(model)))
 
 
+@pytest.mark.parametrize("zeta", [1.0, 0.7])
+@pytest.mark.parametrize("spread", [50.0, 300.0, 1000.0, 10_000.0])
+def test_zeros_beside_scores_that_underflow(
+    spread: float, zeta: float, rng: np.random.Generator, dtype: type
+) -> None:
+    for _ in range(200):
+        n, k = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+        parent = random_parent(rng, n)
+        pairwise = spread * rng.normal(size=(n, k, k) if rng.random() < 0.3 else (k, k))
+        pairwise[rng.random(pairwise.shape) < 0.3] = -np.inf
+        unary = (spread * rng.normal(size=(n, k))).astype(dtype)
+        model = Forest(parent, unary, pairwise.astype(dtype))
+        if first_dead_node(model) is not None:
+            continue
+        r = vs.infer(tree(model), zeta=zeta)
+        if zeta < 1:
+            assert_islands(model, r, zeta, settled=True)
+            continue
+        marginals, log_z, _ = enumerate_forest(model)
+        tol = tolerance(model)
+        np.testing.assert_allclose(r.marginals, marginals, rtol=0, atol=tol)
+        np.testing.assert_allclose(r.log_z.sum(), log_z, rtol=tol, atol=tol)
+
+
+def test_underflow_in_a_leaf(rng: np.random.Generator) -> None:
+    forbidden = -np.inf
+    model = vs.Tree(
+        [-1, 0, 0], [[-1700.0, 1100], [0, -1040], [0, -480]], [[0, forbidden], [forbidden, -280]]
+    )
+    r = vs.infer(model)
+    np.testing.assert_allclose(r.log_z, -980.0)
+    np.testing.assert_array_equal(r.marginals.argmax(axis=1), 1)
+
+
+def test_rows_of_roots_are_ignored(rng: np.random.Generator) -> None:
+    pairwise = rng.normal(size=(3, 2, 2))
+    r = vs.infer(vs.Tree([-1, 0, 1], np.zeros((3, 2)), pairwise))
+    pairwise[0] = np.nan
+    assert_same_bits(
+        r.marginals, vs.infer(vs.Tree([-1, 0, 1], np.zeros((3, 2)), pairwise)).marginals
+    )
+    pairwise[1, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="pairwise"):
+        vs.Tree([-1, 0, 1], np.zeros((3, 2)), pairwise)
+
+
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize("zeta", [0.0, 0.6, 0.9, 0.99])
 @pytest.mark.parametrize("revisit", [None, 0, 2])

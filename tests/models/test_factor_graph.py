@@ -126,3 +126,29 @@ def test_a_new_kind_of_factor_supplies_one_method() -> None:
     score, states = factor.maximize(messages)
     assert score == pytest.approx(np.log(0.75))
     assert states.sum() % 2 == 1
+
+
+def test_what_factors_of_users_say_is_checked() -> None:
+    class Broken(vs.factors.Factor):
+        def __init__(self, scope, shape):
+            self._scope, self.shape = scope, shape
+
+        @property
+        def scope(self):
+            return self._scope
+
+        def table(self, cardinalities):
+            return np.zeros(self.shape)
+
+        def log_potential(self, states):
+            return np.zeros(len(states))
+
+    graph = vs.FactorGraph([2, 3])
+    graph.add(Broken((0, 1), (2, 2)))
+    with pytest.raises(ValueError, match=r"table of factor 0 must have shape \(2, 3\)"):
+        vs.infer(graph)
+    for scope in ([0, 1], ("a",), np.array([0, 1])):
+        other = vs.FactorGraph([2, 3])
+        with pytest.raises(TypeError, match="factor 0 must have a tuple of variable numbers"):
+            other.add(Broken(scope, (2, 3)))
+        assert other.n_factors == 0

@@ -69,7 +69,7 @@ class _Islands:
         members = [(f, v) for f, scope in enumerate(self.scopes) for v in scope]
         rows, columns = np.array(members, dtype=np.int64).reshape(-1, 2).T
         self.incidence = sparse.csr_array(
-            (np.ones(rows.size, dtype=np.int8), (rows, columns)), shape=(len(self.scopes), n)
+            (np.ones(rows.size, dtype=np.int64), (rows, columns)), shape=(len(self.scopes), n)
         )
         self.touching = self.incidence.T.tocsr()
 

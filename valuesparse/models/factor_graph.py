@@ -501,6 +501,10 @@ class FactorGraph:
         return found
 
     def _check_scope(self, scope: tuple[int, ...], index: int) -> None:
+        if not isinstance(scope, tuple) or not all(isinstance(v, (int, np.integer)) for v in scope):
+            raise TypeError(
+                f"factor {index} must have a tuple of variable numbers as its scope, got {scope!r}"
+            )
         if len(set(scope)) != len(scope):
             twice = next(v for i, v in enumerate(scope) if v in scope[:i])
             raise ValueError(
@@ -513,8 +517,10 @@ class FactorGraph:
                     f"{len(self.cardinalities)}, numbered from 0"
                 )
 
-    def _check_table(self, scope: tuple[int, ...], table: Any, index: int) -> Any:
-        name = f"log_table of factor {index}"
+    def _check_table(
+        self, scope: tuple[int, ...], table: Any, index: int, what: str = "log_table"
+    ) -> Any:
+        name = f"{what} of factor {index}"
         array = as_potentials(name, table, np.dtype(np.float64))
         shape = tuple(self.cardinalities[v] for v in scope)
         if array.shape != shape:
@@ -530,10 +536,8 @@ class FactorGraph:
             tables = [
                 f.log_table
                 if isinstance(f, Table)
-                else as_potentials(
-                    f"table of factor {i}",
-                    f.table([self.cardinalities[v] for v in f.scope]),
-                    np.dtype(np.float64),
+                else self._check_table(
+                    f.scope, f.table([self.cardinalities[v] for v in f.scope]), i, "table"
                 )
                 for i, f in enumerate(self.factors)
             ]

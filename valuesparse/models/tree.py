@@ -132,7 +132,10 @@ class Tree:
         up = _parents(parent, n)
         structure = _tree.Structure(up, max(16, min(4096, _BLOCK_BYTES // (8 * k))))
         _require_forest(structure, up)
-        t = as_potentials("pairwise", _tables(tables, n, k, edge_type is not None), dtype)
+        tables = _tables(tables, n, k, edge_type is not None)
+        if tables.ndim == 3 and edge_type is None:
+            tables = _without_roots(tables, up)
+        t = as_potentials("pairwise", tables, dtype)
         types = None if edge_type is None else _types(edge_type, up, t.shape[0])
         mask = None
         if allowed is not None:
@@ -283,6 +286,16 @@ def _require_forest(structure: _tree.Structure, parent: npt.NDArray[np.int64]) -
             f"parent has a cycle through node {at} (parent[{at}] is {parent[at]}); a forest has "
             "none"
         )
+
+
+def _without_roots(tables: Array, parent: npt.NDArray[np.int64]) -> Array:
+    """Return tables per edge in which what stands in the rows of roots is no error."""
+    roots = np.flatnonzero(parent < 0)
+    rows = tables[roots]
+    if np.issubdtype(rows.dtype, np.floating) and (np.isnan(rows) | (rows == np.inf)).any():
+        tables = tables.copy()
+        tables[roots] = 0
+    return tables
 
 
 def _tables(tables: Array, n: int, k: int, typed: bool) -> Array:
