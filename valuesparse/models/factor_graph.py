@@ -500,7 +500,7 @@ class FactorGraph:
                 found[v] = self.state(v, value)
         return found
 
-    def _check_scope(self, scope: tuple[int, ...], index: int) -> None:
+    def _check_scope(self, scope: Any, index: int) -> None:
         if not isinstance(scope, tuple) or not all(isinstance(v, (int, np.integer)) for v in scope):
             raise TypeError(
                 f"factor {index} must have a tuple of variable numbers as its scope, got {scope!r}"
