@@ -405,3 +405,35 @@ def test_empty_graph() -> None:
     r = vs.infer(vs.FactorGraph([1, 3]))
     assert [m.tolist() for m in r.marginals] == [[1.0], [pytest.approx(1 / 3)] * 3]
     assert r.log_z == pytest.approx(np.log(3))
+
+
+def test_answers_are_about_the_graph_that_was_asked() -> None:
+    graph = vs.FactorGraph([2, 2], names=["a", "b"])
+    graph.add(["a", "b"], np.log([[4.0, 1.0], [1.0, 4.0]]))
+    graph.add(["a"], np.log([4.0, 1.0]))
+    jt = vs.JunctionTree(graph)
+    r = vs.infer(graph)
+    before = r.joint(["a", "b"])
+    graph.add(["a"], [0.0, 5.0])
+    np.testing.assert_array_equal(r.joint(["a", "b"]), before)
+    np.testing.assert_allclose(jt.infer()["a"], before.sum(axis=1))
+    np.testing.assert_allclose(jt.infer().joint(["a", "b"]), before)
+    assert vs.infer(graph)["a"][1] > before.sum(axis=1)[1]
+
+
+def test_joints_keep_to_the_memory_limit() -> None:
+    graph = vs.FactorGraph([2] * 26)
+    for i in range(25):
+        graph.add([i, i + 1], [[1.0, 0.0], [0.0, 1.0]])
+    jt = vs.JunctionTree(graph, memory_limit=20_000_000)
+    with pytest.raises(vs.MemoryLimitError, match="joint of 26 variables needs"):
+        jt.joint(range(26))
+    assert jt.joint(range(8)).shape == (2,) * 8
+    wide = vs.JunctionTree(vs.FactorGraph([10_000, 10_000]), memory_limit=1_000_000)
+    with pytest.raises(vs.MemoryLimitError, match="joint of 2 variables"):
+        wide.joint([0, 1], {0: 1, 1: 2})
+    with pytest.raises(vs.MemoryLimitError):
+        vs.infer(vs.FactorGraph([10**6] * 3), method="junction_tree", memory_limit=10**6)
+    many = vs.JunctionTree(vs.FactorGraph([2] * 70))
+    with pytest.raises(ValueError, match="variables must be 64 at most"):
+        many.joint(range(70), dict.fromkeys(range(70), 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ __all__ = ["JunctionTree"]
 Array = npt.NDArray[Any]
 
 _UNIFORMS = 4_000_000  # of samples, drawn at once
+
+#: Of an array of numpy.
+_MOST_AXES = 64
 
 
 class JunctionTree:
@@ -122,11 +126,11 @@ class JunctionTree:
         if not 0.0 <= float(effort) < float("inf"):
             raise ValueError(f"effort must be a number >= 0, got {effort!r}")
         self.memory_limit = as_limit(memory_limit)
-        self._graph = graph
         self._given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
         self._effort = float(effort)
         self._seed = as_count("seed", seed, at_least=0)
         self._snapshot = graph._compiled()
+        self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
         self._lock = threading.RLock()
         self._busy = False
         self._small: tuple[Any, _graph.Tree, Array] | None = None
@@ -137,7 +141,7 @@ class JunctionTree:
         self._tree = _graph.Tree(self._snapshot, [])
         self._prepare(*self._with(None)[:2])
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
-        self.memory = int(bytes_)
+        self.memory = int(bytes_) + outputs(graph)
         self.seconds = self._tree.seconds()
 
     @property
@@ -325,6 +329,10 @@ class JunctionTree:
         wanted = tuple(graph.variable(v) for v in variables)
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
+        if len(wanted) > _MOST_AXES:
+            raise ValueError(
+                f"variables must be {_MOST_AXES} at most: arrays have no more axes; got {len(wanted)}"
+            )
         held, soft, given = self._with(evidence)
         some = [] if soft is None else soft.variables()
         snapshot, held = prune(self._snapshot, held, some, wanted)
@@ -333,6 +341,15 @@ class JunctionTree:
         other.__dict__.update(self.__dict__)
         other._tree = tree
         other._prepare(held, soft)
+        # The table as the tree has it, turned, and with the states that are impossible.
+        alive = math.prod(len(tree.alive(v)) for v in wanted)
+        size = 8 * (6 * alive + math.prod(graph.cardinalities[v] for v in wanted))
+        if size + tree.cost()[2] > self.memory_limit:
+            raise MemoryLimitError(
+                f"the joint of {len(wanted)} variables needs {size:.3g} bytes beside a junction tree "
+                f"of {tree.cost()[2]:.3g}, above memory_limit={self.memory_limit:.3g}; ask for fewer "
+                "variables, give evidence or raise memory_limit"
+            )
         other._check_memory()
         flat = np.empty(int(graph._cards.sum()))
         dead, _ = tree.infer(soft, resolve(threads), flat, None, None, None)
@@ -525,6 +542,7 @@ def check_memory(tree: _graph.Tree, graph: FactorGraph, limit: int) -> None:
 def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int) -> str | None:
     """Return why `tree` does not fit in `limit` bytes, or None when it does."""
     _, _, bytes_, _, clique, entries, _ = tree.cost()
+    bytes_ += outputs(graph)
     if bytes_ <= limit:
         return None
     names = [graph.names[v] for v in clique]
@@ -534,6 +552,11 @@ def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int) -> str | None:
         f"largest clique has {len(clique)} variables and {entries:.3g} entries ({shown}); "
         "give evidence, raise memory_limit or choose an approximation"
     )
+
+
+def outputs(graph: FactorGraph) -> int:
+    """Return the bytes of the marginals, and of what variables hear while they are made."""
+    return 16 * int(graph._cards.sum())
 
 
 def impossible(graph: FactorGraph, evidence: bool) -> InfeasibleError:

@@ -386,6 +386,7 @@ class FactorGraph:
         other = self._part(np.empty(0, dtype=np.int64))
         other._factors, other._blocks = list(self._factors), list(self._blocks)
         other._conditional = dict(self._conditional)
+        other._snapshot = self._snapshot
         return other
 
     def _extend(self, tables: Iterable[Table]) -> None:
