@@ -331,7 +331,7 @@ class JunctionTree:
             raise ValueError("variables must not name one twice")
         if len(wanted) > _MOST_AXES:
             raise ValueError(
-                f"variables must be {_MOST_AXES} at most: arrays have no more axes; got {len(wanted)}"
+                f"variables must be {_MOST_AXES} at most, the axes of an array; got {len(wanted)}"
             )
         held, soft, given = self._with(evidence)
         some = [] if soft is None else soft.variables()
@@ -344,10 +344,11 @@ class JunctionTree:
         # The table as the tree has it, turned, and with the states that are impossible.
         alive = math.prod(len(tree.alive(v)) for v in wanted)
         size = 8 * (6 * alive + math.prod(graph.cardinalities[v] for v in wanted))
-        if size + tree.cost()[2] > self.memory_limit:
+        rest = tree.cost()[2]
+        if size + rest > self.memory_limit:
             raise MemoryLimitError(
-                f"the joint of {len(wanted)} variables needs {size:.3g} bytes beside a junction tree "
-                f"of {tree.cost()[2]:.3g}, above memory_limit={self.memory_limit:.3g}; ask for fewer "
+                f"the joint of {len(wanted)} variables needs {size:.3g} bytes beside a junction "
+                f"tree of {rest:.3g}, above memory_limit={self.memory_limit:.3g}; ask for fewer "
                 "variables, give evidence or raise memory_limit"
             )
         other._check_memory()
