@@ -115,6 +115,12 @@ def test_json(model: Path) -> None:
     assert json.loads(run("solve", model, "-f", "json", "-k", "PR").stdout)["task"] == "PR"
 
 
+def test_evidence_that_says_a_thing_twice(model: Path, tmp_path: Path) -> None:
+    evidence = tmp_path / "E.JSON"
+    evidence.write_text('{"0": 1, "1": 0, "0": 0}')
+    assert "'0' stands there twice" in error_of(run("solve", model, "-e", evidence))
+
+
 def test_names_and_json_evidence(tmp_path: Path) -> None:
     pytest.importorskip("pgmpy", reason="pgmpy reads BIF")
     path, evidence = tmp_path / "model.bif.gz", tmp_path / "e.json"

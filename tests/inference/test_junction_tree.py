@@ -437,3 +437,28 @@ def test_joints_keep_to_the_memory_limit() -> None:
     many = vs.JunctionTree(vs.FactorGraph([2] * 70))
     with pytest.raises(ValueError, match="variables must be 64 at most"):
         many.joint(range(70), dict.fromkeys(range(70), 0))
+
+
+@pytest.mark.parametrize("call", ["infer", "log_z", "decode"])
+def test_arguments_of_questions_are_checked(call: str) -> None:
+    jt = vs.JunctionTree(vs.FactorGraph([2, 2]))
+    for bad in (-1, float("nan"), "x"):
+        with pytest.raises((TypeError, ValueError), match="deadline"):
+            getattr(jt, call)(deadline=bad)
+    with pytest.raises(ValueError, match="progress must be callable"):
+        getattr(jt, call)(progress=3)
+
+
+def test_log_prob_given_evidence() -> None:
+    graph = vs.FactorGraph([2, 2], names=["a", "b"], states=[["no", "yes"], None])
+    graph.add(["a", "b"], np.log([[4.0, 1.0], [1.0, 4.0]]))
+    assert np.exp(vs.log_prob(graph, [1, 1])) == pytest.approx(0.4)
+    assert np.exp(vs.log_prob(graph, [1, 1], evidence={"a": "yes"})) == pytest.approx(0.8)
+    assert vs.log_prob(graph, [0, 1], evidence={"a": "yes"}) == -np.inf
+    soft = {"b": np.log([0.5, 0.25])}
+    assert np.exp(vs.log_prob(graph, [1, 0], evidence=soft)) == pytest.approx(0.5 / 3.75)
+    assert graph.evidence == {}
+    with pytest.raises(vs.MemoryLimitError):
+        vs.log_prob(graph, [0, 1], memory_limit=1)
+    with pytest.raises(ValueError, match="FactorGraph only"):
+        vs.log_prob(vs.Chain(np.zeros((2, 2)), np.zeros((2, 2))), [0, 1], evidence={0: 1})

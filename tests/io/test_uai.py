@@ -442,3 +442,8 @@ def test_results_say_what_they_need() -> None:
     with pytest.raises(ValueError, match="holds 2 samples"):
         read_uai_result(b"PR\n2\n-1.5\n-2.5")
     assert read_uai_result(b"PR\n2\n-1.5\n-2.5", sample=1).log10_z == -2.5
+
+
+def test_a_byte_order_mark_is_no_word() -> None:
+    model = b"\xef\xbb\xbfMARKOV\n1\n2\n1\n1 0\n2\n1 3\n"
+    np.testing.assert_allclose(vs.infer(vs.read_uai(model)).marginals[0], [0.25, 0.75])

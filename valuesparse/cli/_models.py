@@ -105,7 +105,7 @@ def load(
     """Read a model and its evidence."""
     import valuesparse as vs
 
-    if sample is not None and (evidence is None or evidence.suffix == ".json"):
+    if sample is not None and (evidence is None or evidence.suffix.lower() == ".json"):
         raise click.UsageError(
             "--sample chooses from a UAI evidence file: give one with --evidence"
         )
@@ -139,7 +139,7 @@ def _evidence(graph: FactorGraph, path: Path, sample: int | None) -> dict[Any, A
     """Return evidence by the graph's names, from numbers or from JSON."""
     from valuesparse.io import read_uai_evidence
 
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json":
         return _json_evidence(graph, path)
     found: dict[Any, Any] = {}
     # The numbers of a file are libDAI's labels where those are the names.
@@ -156,9 +156,18 @@ def _evidence(graph: FactorGraph, path: Path, sample: int | None) -> dict[Any, A
     return found
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for i, key in enumerate(keys) if key in keys[:i])
+        raise ValueError(f"{twice!r} stands there twice")
+    return found
+
+
 def _json_evidence(graph: FactorGraph, path: Path) -> dict[Any, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(content, dict):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from valuesparse import _graph
 from valuesparse._validation import as_count
-from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
+from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._memory import as_limit
 from valuesparse.inference._watch import Progress, Watch
@@ -203,7 +203,7 @@ class JunctionTree:
     ) -> GraphResult:
         graph = self._graph
         workers = resolve(threads)
-        late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+        late = Watch(deadline, progress).late
         held, soft, given = self._with(evidence)
         snapshot = self._snapshot
         flat = np.empty(snapshot.entries)
@@ -272,7 +272,7 @@ class JunctionTree:
         True
         """
         workers = resolve(threads)
-        late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+        late = Watch(deadline, progress).late
         held, soft, given = self._with(evidence)
         with self._asking():
             tree, held = self._pruned(held, soft)

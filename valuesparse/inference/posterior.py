@@ -91,7 +91,12 @@ def sample(
 
 
 def log_prob(
-    model: Chain | Tree | FactorGraph, states: npt.ArrayLike, *, threads: int | None = None
+    model: Chain | Tree | FactorGraph,
+    states: npt.ArrayLike,
+    *,
+    threads: int | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    memory_limit: int | None = None,
 ) -> npt.NDArray[np.float64]:
     """Return the log-probability of given labels, per sequence.
 
@@ -103,6 +108,8 @@ def log_prob(
         One label per position.
     threads : int, optional
         At least 1.
+    evidence, memory_limit : optional
+        Graphs only, as for :func:`infer`: the probability is that given the evidence.
 
     Returns
     -------
@@ -123,6 +130,12 @@ def log_prob(
     0.125
     """
     engine = engine_of(model)
+    more = for_graphs(engine, evidence, memory_limit)
+    if isinstance(model, FactorGraph) and evidence is not None:
+        model = model._given(evidence)
     alone = getattr(engine, "log_z", None)  # where it costs less than the marginals
-    log_z = infer(model, threads=threads).log_z if alone is None else alone(model, resolve(threads))
+    if alone is None:
+        log_z = infer(model, threads=threads).log_z
+    else:
+        log_z = alone(model, resolve(threads), more.get("memory_limit"))
     return engine.score(model, states) - log_z

@@ -6,6 +6,7 @@ that whatever is found wrong later can be said with its line.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Sequence
 from typing import NoReturn
@@ -60,6 +61,7 @@ class Tokens:
     __slots__ = ("_ends", "_starts", "at", "data", "first", "values")
 
     def __init__(self, data: bytes, *, comments: bool = False) -> None:
+        data = data.removeprefix(codecs.BOM_UTF8)
         if comments:
             data = _COMMENT.sub(lambda match: b" " * len(match[0]), data)
         self.data = data

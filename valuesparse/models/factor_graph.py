@@ -381,6 +381,12 @@ class FactorGraph:
         )
         return other
 
+    def _given(self, evidence: Evidence) -> FactorGraph:
+        """Return the same graph with this evidence instead of its own."""
+        other = self._copy()
+        other.evidence = self.resolve_evidence(evidence)
+        return other
+
     def _copy(self) -> FactorGraph:
         """Return a graph that can grow on its own; factors in blocks stay there."""
         other = self._part(np.empty(0, dtype=np.int64))
