@@ -99,6 +99,7 @@ def test_most_probable_states(model: Path) -> None:
     assert states == tuple(np.unravel_index(joint.argmax(), joint.shape))
     answer = json.loads(run("solve", model, "-k", "MPE", "-f", "json").stdout)
     assert [row["state"] for row in answer["variables"]] == list(states)
+    assert answer["method"] == "junction_tree"
     weight = joint.max() * 10 ** expected(model)[1]
     assert answer["score"] == pytest.approx(np.log(weight), rel=1e-12)
 

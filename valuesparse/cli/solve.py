@@ -135,6 +135,7 @@ def _as_uai(task: str, found: Any) -> str:
 def _as_json(graph: FactorGraph, task: str, found: Any) -> str:
     answer: dict[str, Any] = {"task": task}
     if task == "MPE":
+        answer["method"], answer["reason"] = "junction_tree", "the best configuration, exactly"
         answer["score"] = float(found.score)
         answer["variables"] = [
             {"name": _plain(name), "state": _plain(states[int(k)]) if states else int(k)}
