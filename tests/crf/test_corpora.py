@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import children
 import numpy as np
 import pytest
 from hypothesis import given
@@ -289,7 +290,11 @@ def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) ->
     rng = random.Random(seed)
     interrupted = 0
     for _ in range(3):
-        child = subprocess.Popen([sys.executable, "-c", KILLED, model, source, out])
+        child = subprocess.Popen(
+            [sys.executable, "-c", KILLED, model, source, out],
+            env=children.environment(),
+            cwd=tmp_path,
+        )
         deadline = time.monotonic() + 60
         have = len(list(out.glob("a-*"))) if out.exists() else 0
         while child.poll() is None and time.monotonic() < deadline:
@@ -311,7 +316,7 @@ def test_dask_loses_nothing_with_a_worker(model: Path, tmp_path: Path) -> None:
     tag_corpus(model, [source], expected, shard_bytes=20000)
     script = tmp_path / "run.py"
     script.write_text(DASK)
-    environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "3"}
+    environment = children.environment(DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="3")
     child = subprocess.run(
         [sys.executable, script, model, source, tmp_path / "out"],
         capture_output=True, text=True, timeout=150, check=False, env=environment,
@@ -464,6 +469,8 @@ def test_memory_does_not_grow_with_the_corpus(model: Path, tmp_path: Path) -> No
         out = tmp_path / f"out{thousands}"
         child = subprocess.run(
             [sys.executable, "-c", PEAK, model, source, out],
+            env=children.environment(),
+            cwd=tmp_path,
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         peaks.append(int(child.stdout))

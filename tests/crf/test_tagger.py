@@ -10,11 +10,13 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import children
 import numpy as np
 import pytest
 from checks import assert_same_bits
@@ -555,8 +557,7 @@ except KeyboardInterrupt:
     sys.exit(0 if time.perf_counter() - began < 2.5 else 3)
 sys.exit(4)
 """
-    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=120)
-    assert done.returncode == 0
+    assert children.run(code, timeout=120).returncode == 0
 
 
 def test_error_codes() -> None:
@@ -627,6 +628,8 @@ def test_applications_run_on_it(package: str, rng: np.random.Generator) -> None:
     def run(which: str) -> Any:
         done = subprocess.run(
             [sys.executable, "-c", APPLICATION, package, which],
+            env=children.environment(),
+            cwd=tempfile.gettempdir(),
             input=json.dumps(texts),
             capture_output=True,
             text=True,
