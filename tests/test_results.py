@@ -75,7 +75,7 @@ def test_arrays_are_read_only(model, zeta: float) -> None:
         for array in (result.marginals, result.log_z, result.islands):
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = 0
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="makes data frames of results")
     frame = r.to_frame()
     assert isinstance(frame, pandas.DataFrame)
     frame.iloc[0, 0] = 7.0  # a copy
@@ -166,7 +166,7 @@ def test_queries_twice_and_after_another_call(model, zeta: float) -> None:
 
 
 def test_to_frame(model, zeta: float) -> None:
-    pd = pytest.importorskip("pandas")
+    pd = pytest.importorskip("pandas", reason="makes data frames of results")
     r = vs.infer(chain(model), zeta=zeta)
     frame = r.to_frame()
     assert isinstance(frame, pd.DataFrame)

@@ -189,7 +189,7 @@ def test_no_more_threads_than_tasks() -> None:
 
 
 def test_threadpoolctl() -> None:
-    threadpoolctl = pytest.importorskip("threadpoolctl")
+    threadpoolctl = pytest.importorskip("threadpoolctl", reason="limits threads from outside")
     vs.set_num_threads(4)
     with threadpoolctl.threadpool_limits(limits=1):
         assert vs.get_num_threads() == 1

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import io
+import subprocess
+import sys
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import children
@@ -21,7 +25,7 @@ import valuesparse as vs
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: the extra torch")
 
-CRF = pytest.importorskip("valuesparse.torch").CRF
+CRF = importlib.import_module("valuesparse.torch").CRF  # no skip: it has to be importable here
 
 REDUCTIONS = ("none", "sum", "mean", "token_mean")
 LENGTHS = (7, 1, 3, 6, 2)
@@ -685,3 +689,16 @@ def test_it_warns_of_nothing_and_loads_lazily() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Batch(0).crf(Batch(0).emissions, Batch(0).tags).backward()
+
+
+def test_examples() -> None:
+    options = "addopts=--pyargs --import-mode=importlib --doctest-modules"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-o", options, "valuesparse.torch"],
+        env=children.environment(),
+        cwd=Path(__file__).parents[1],  # where the options of doctests stand
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
