@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse import _chain
 from valuesparse._validation import as_array
-from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain
@@ -35,7 +35,7 @@ def infer(
     marginals = empty((model.n_positions, model.n_labels), model.dtype)
     log_z = np.empty(model.n_sequences)
     islands = np.full(model.n_positions, -1, dtype=np.int32)
-    late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+    late = Watch(deadline, progress).late
     infeasible, counts = _chain.infer(
         model._batch, workers, zeta, rounds, marginals, log_z, islands,
         None, 0, 0, None, deadline, progress, late,

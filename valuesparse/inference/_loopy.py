@@ -18,7 +18,6 @@ from scipy.special import entr
 
 from valuesparse import _loopy
 from valuesparse._validation import as_count
-from valuesparse.errors import DeadlineError
 from valuesparse.inference import _forests
 from valuesparse.inference._watch import Watch
 from valuesparse.inference.junction_tree import impossible
@@ -207,7 +206,7 @@ def infer(
         return _mean_field(model, layout, local, reason, options, evidence, deadline, progress)
     messages = _first_messages(layout, local, options.start)
     rho = None if method == "bp" else _probabilities(layout, options)
-    late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+    late = Watch(deadline, progress).late
     marginals = np.empty(local.shape)
     watch = Watch(deadline, None)
     with _Engine(layout) as engine:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain, _tree
-from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Tree
@@ -34,7 +34,7 @@ def infer(
     marginals = empty((model.n_nodes, model.n_labels), model.dtype)
     log_z = np.zeros(model.n_trees)
     islands = np.full(model.n_nodes, -1, dtype=np.int32)
-    late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+    late = Watch(deadline, progress).late
     if model._chain is not None:
         infeasible, counts = _chain.infer(
             model._chain._batch, workers, zeta, rounds, marginals, log_z, islands,
