@@ -12,7 +12,7 @@ from valuesparse import _chain
 from valuesparse._validation import as_array
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
-from valuesparse.inference._watch import Watch
+from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain
 from valuesparse.results import ChainResult
 from valuesparse.threads import resolve
@@ -35,7 +35,7 @@ def infer(
     marginals = empty((model.n_positions, model.n_labels), model.dtype)
     log_z = np.empty(model.n_sequences)
     islands = np.full(model.n_positions, -1, dtype=np.int32)
-    late = Watch(deadline, progress).late
+    late = too_late(deadline)
     infeasible, counts = _chain.infer(
         model._batch, workers, zeta, rounds, marginals, log_z, islands,
         None, 0, 0, None, deadline, progress, late,

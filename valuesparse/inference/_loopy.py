@@ -19,7 +19,7 @@ from scipy.special import entr
 from valuesparse import _loopy
 from valuesparse._validation import as_count
 from valuesparse.inference import _forests
-from valuesparse.inference._watch import Watch
+from valuesparse.inference._watch import Watch, too_late
 from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
@@ -206,7 +206,7 @@ def infer(
         return _mean_field(model, layout, local, reason, options, evidence, deadline, progress)
     messages = _first_messages(layout, local, options.start)
     rho = None if method == "bp" else _probabilities(layout, options)
-    late = Watch(deadline, progress).late
+    late = too_late(deadline)
     marginals = np.empty(local.shape)
     watch = Watch(deadline, None)
     with _Engine(layout) as engine:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from valuesparse import _chain, _tree
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
-from valuesparse.inference._watch import Watch
+from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Tree
 from valuesparse.results import TreeResult
 from valuesparse.threads import resolve
@@ -34,7 +34,7 @@ def infer(
     marginals = empty((model.n_nodes, model.n_labels), model.dtype)
     log_z = np.zeros(model.n_trees)
     islands = np.full(model.n_nodes, -1, dtype=np.int32)
-    late = Watch(deadline, progress).late
+    late = too_late(deadline)
     if model._chain is not None:
         infeasible, counts = _chain.infer(
             model._chain._batch, workers, zeta, rounds, marginals, log_z, islands,

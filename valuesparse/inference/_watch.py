@@ -9,9 +9,14 @@ from typing import Any
 from valuesparse._validation import as_seconds
 from valuesparse.errors import DeadlineError
 
-__all__ = ["Progress", "Watch"]
+__all__ = ["Progress", "Watch", "too_late"]
 
 Progress = Callable[[int, int], object]
+
+
+def too_late(deadline: float | None) -> DeadlineError | None:
+    """Return the error that a deadline raises when it is over; None without one."""
+    return None if deadline is None else DeadlineError(f"no answer within {deadline} s")
 
 
 class Watch:
@@ -23,7 +28,7 @@ class Watch:
         if progress is not None and not callable(progress):
             raise ValueError(f"progress must be callable, got {progress!r}")
         self.progress: Progress | None = progress
-        self.late = None if deadline is None else DeadlineError(f"no answer within {deadline} s")
+        self.late = too_late(deadline)
         self._end = None if deadline is None else time.monotonic() + deadline
 
     def left(self) -> float | None:
