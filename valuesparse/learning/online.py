@@ -196,6 +196,26 @@ class Aggressive(_Forgetful):
         return Update(loss, indices, -min(self.longest, loss / square) * values)
 
 
+class _Mistake(NamedTuple):
+    """The best structure, where it is not the right one."""
+
+    step: Array  #: Its parts less the right ones.
+    lead: float  #: By how much it scores higher.
+    wrong: float  #: Its cost.
+    constant: float  #: What does not depend on the structure in a cost.
+
+
+def _mistake(model: PartModel, i: int, weights: Array) -> _Mistake | None:
+    scores = model.scores(i, weights)
+    mu = model.best(i, scores)
+    p, q = model.cost(i)
+    wrong = float(p @ mu) + q
+    if wrong <= 0.0:
+        return None
+    step = mu - model.gold(i)
+    return _Mistake(step, float(scores @ step), wrong, q)
+
+
 class Perceptron(_Forgetful):
     """The structured perceptron: the right structure in, the best one out, step 1.
 
@@ -204,14 +224,11 @@ class Perceptron(_Forgetful):
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
         """Add the right structure and subtract the best, if they differ."""
-        z = model.gold(i)
-        mu = model.best(i, model.scores(i, weights))
-        p, q = model.cost(i)
-        wrong = float(p @ mu) + q
-        if wrong <= 0.0:
+        found = _mistake(model, i, weights)
+        if found is None:
             return Update(0.0)
-        indices, values = model.gradient(i, mu - z)
-        return Update(0.5 * wrong / q, indices, -values)
+        indices, values = model.gradient(i, found.step)
+        return Update(0.5 * found.wrong / found.constant, indices, -values)
 
 
 class PassiveAggressive(_Forgetful):
@@ -236,16 +253,12 @@ class PassiveAggressive(_Forgetful):
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
         """Step until the right structure beats the best by the margin."""
-        z = model.gold(i)
-        scores = model.scores(i, weights)
-        mu = model.best(i, scores)
-        p, q = model.cost(i)
-        wrong = float(p @ mu) + q
-        if wrong <= 0.0:
+        found = _mistake(model, i, weights)
+        if found is None:
             return Update(0.0)
-        margin = math.sqrt(wrong) if self.error_sensitive else 1.0
-        loss = float(scores @ (mu - z)) + margin
-        indices, values = model.gradient(i, mu - z)
+        margin = math.sqrt(found.wrong) if self.error_sensitive else 1.0
+        loss = found.lead + margin
+        indices, values = model.gradient(i, found.step)
         square = float(values @ values)
         if square == 0.0:
             return Update(loss)
@@ -280,15 +293,11 @@ class Arow:
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
         """Step towards the margin, further for weights that vary more."""
-        z = model.gold(i)
-        scores = model.scores(i, weights)
-        mu = model.best(i, scores)
-        p, q = model.cost(i)
-        wrong = float(p @ mu) + q
-        if wrong <= 0.0:
+        found = _mistake(model, i, weights)
+        if found is None:
             return Update(0.0)
-        loss = float(scores @ (mu - z)) + wrong
-        indices, values = model.gradient(i, mu - z)
+        loss = found.lead + found.wrong
+        indices, values = model.gradient(i, found.step)
         variance = self.variance[indices]
         step = loss / (self.gamma + float(variance @ (values * values)))
         self.variance[indices] = 1.0 / (1.0 / variance + values * values / self.gamma)

@@ -17,6 +17,7 @@ from valuesparse.inference._memory import as_limit
 from valuesparse.inference.junction_tree import full_joint
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
+from valuesparse.results._graph import marginal_of
 from valuesparse.threads import resolve
 
 Floats = npt.NDArray[np.float64]
@@ -249,12 +250,8 @@ class Beliefs:
                     self._holders.setdefault(v, []).append(f)
         wanted = set(scope)
         for f in self._holders.get(scope[0], []):
-            axes = self._scopes[f]
-            if wanted <= set(axes):
-                rest = tuple(a for a, v in enumerate(axes) if v not in wanted)
-                table = self._tables[f].sum(axis=rest)
-                left = [v for v in axes if v in wanted]
-                return np.asarray(np.transpose(table, [left.index(v) for v in scope]))
+            if wanted <= set(self._scopes[f]):
+                return marginal_of(self._tables[f], self._scopes[f], scope)
         return None
 
     def _joints(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -276,11 +276,7 @@ class GraphResult(Result):
             return self.marginals[wanted[0]].copy()
         for f, factor in enumerate(self._part().factors):
             if wanted and set(wanted) <= set(factor.scope):
-                table = self.factor_marginals()[f]
-                axes = [factor.scope.index(v) for v in wanted]
-                rest = tuple(a for a in range(table.ndim) if a not in axes)
-                kept = sorted(axes)
-                return np.transpose(table.sum(axis=rest), [kept.index(a) for a in axes])
+                return marginal_of(self.factor_marginals()[f], factor.scope, wanted)
         names = [self._model.names[v] for v in wanted]
         raise ValueError(
             f"no factor has the variables {names} in its scope: method {self.method!r} knows the "
@@ -292,6 +288,14 @@ class GraphResult(Result):
             f"GraphResult(method={self.method!r}, converged={self.converged}, "
             f"variables={len(self.marginals)}, log_z={self.log_z:.6g})"
         )
+
+
+def marginal_of(table: FloatArray, scope: Sequence[int], wanted: Sequence[int]) -> FloatArray:
+    """Return the marginal of some variables of a table over `scope`, axes in the order wanted."""
+    axes = [scope.index(v) for v in wanted]
+    kept = sorted(axes)
+    rest = tuple(a for a in range(table.ndim) if a not in axes)
+    return np.asarray(np.transpose(table.sum(axis=rest), [kept.index(a) for a in axes]))
 
 
 def _by_name(model: FactorGraph, evidence: dict[Any, Any]) -> dict[Any, Any]:
