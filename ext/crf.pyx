@@ -460,28 +460,23 @@ def _item_sequence(pairs):
     return made
 
 
-cdef object doubles(Buffer[double]& b):
-    cdef cnp.npy_intp n = b.size()
-    array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_FLOAT64, 0)
+cdef object array_of(const void* numbers, cnp.npy_intp n, int kind):
+    array = cnp.PyArray_EMPTY(1, &n, kind, 0)
     if n:
-        memcpy(cnp.PyArray_DATA(array), b.data(), n * sizeof(double))
+        memcpy(cnp.PyArray_DATA(array), numbers, cnp.PyArray_NBYTES(array))
     return array
+
+
+cdef object doubles(Buffer[double]& b):
+    return array_of(b.data(), b.size(), cnp.NPY_FLOAT64)
 
 
 cdef object int64s(Buffer[int64_t]& b):
-    cdef cnp.npy_intp n = b.size()
-    array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
-    if n:
-        memcpy(cnp.PyArray_DATA(array), b.data(), n * sizeof(int64_t))
-    return array
+    return array_of(b.data(), b.size(), cnp.NPY_INT64)
 
 
 cdef object int32s(Buffer[int32_t]& b):
-    cdef cnp.npy_intp n = b.size()
-    array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
-    if n:
-        memcpy(cnp.PyArray_DATA(array), b.data(), n * sizeof(int32_t))
-    return array
+    return array_of(b.data(), b.size(), cnp.NPY_INT32)
 
 
 cdef list names_of(Names& names):
