@@ -6,7 +6,7 @@ Where things are:
 - ``solve``, ``info``: questions to model files; ``_models``: what they share;
   ``_engine``: every call into inference on graphs.
 - ``tune``: which ζ suits a model and data; ``_sequences`` reads them, ``_choice`` recommends.
-- ``train``, ``tag``: whole files, by ``valuesparse.crf.corpora``.
+- ``train``, ``tag``: whole files, by ``valuesparse.crf.corpora``; ``_reading``: what they share.
 - ``demo``: ``valuesparse demo``, which calls the modules below in order.
 - ``_corpus``: the Hong Kong Cantonese Corpus and its split; ``_features``: attributes of words.
 - ``_training``: a CRF trained on every core; ``_measure``: speed, agreement and errors.

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.crf.corpora._formats import FORMATS
+from valuesparse.cli._reading import reading
 from valuesparse.crf.corpora.tagging import BACKENDS, MARGINALS
 
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -20,16 +20,7 @@ _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--output", "-o", type=click.Path(file_okay=False, path_type=Path), required=True,
     metavar="OUTDIR", help="The folder of the output; it is made if need be.",
 )  # fmt: skip
-@click.option(
-    "--features", metavar="NAME",
-    help="How words become attributes: words, cantonese, template:FILE (CRF++, Wapiti) or "
-    "package.module:function. [default: what MODEL was trained with, else words]",
-)  # fmt: skip
-@click.option(
-    "--input-format", type=click.Choice(FORMATS), metavar="|".join(FORMATS),
-    help="Format of the input, where names do not tell.",
-)  # fmt: skip
-@click.option("--word", metavar="COLUMN", help="Name or number, from 1, of the column of words.")
+@reading("the input", "what MODEL was trained with, else words")
 @click.option(
     "--marginals", type=click.Choice(MARGINALS), default="best", show_default=True,
     help="Write the probability of the tag, of every label, or none.",

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.crf.corpora._formats import FORMATS
+from valuesparse.cli._reading import reading
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow", "aggressive")
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -32,16 +32,7 @@ def _pairs(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), required=True,
     metavar="MODEL", help="Where the model goes; MODEL.json says how its data were read.",
 )  # fmt: skip
-@click.option(
-    "--features", metavar="NAME",
-    help="How words become attributes: words, cantonese, template:FILE (CRF++, Wapiti) or "
-    "package.module:function. [default: words; attribute files have theirs]",
-)  # fmt: skip
-@click.option(
-    "--input-format", type=click.Choice(FORMATS), metavar="|".join(FORMATS),
-    help="Format of DATA, where names do not tell.",
-)  # fmt: skip
-@click.option("--word", metavar="COLUMN", help="Name or number, from 1, of the column of words.")
+@reading("DATA", "words; attribute files have theirs")
 @click.option(
     "--tags", metavar="COLUMN",
     help="Name or number of the column of labels. [default: UPOS in CoNLL-U, else the last]",
