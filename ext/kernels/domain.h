@@ -144,17 +144,14 @@ struct Linear {
         *scale += ex;
         return ex > kLowest;
     }
-    // out = psi * out, in two steps as well: the first returns the largest entry, the second
-    // scales; false as absorb.
-    VS_INLINE T enter_in_place(const Seen& s, T* out) const {
-        if (s.plain) return row_exp_into<T, true>(s.x, K, s.top, out);
-        if (s.any) return row_exp_into<T, false>(s.x, K, s.top, out);
-        clear(out);
-        return T(0);
-    }
-    VS_INLINE bool settle(const Seen& s, T top, T* out, double* scale) const {
-        const int ex =
-            s.plain ? row_settle<T, true>(K, top, out) : row_settle<T, false>(K, top, out);
+    // out = psi * out, scaled; false as absorb.
+    VS_INLINE bool enter_in_place(const Seen& s, T* out, double* scale) const {
+        if (!s.any) {
+            clear(out);
+            return true;
+        }
+        const int ex = s.plain ? row_exp_into<T, true>(s.x, K, s.top, out)
+                               : row_exp_into<T, false>(s.x, K, s.top, out);
         *scale += ex;
         return ex > kLowest;
     }
@@ -457,8 +454,7 @@ struct Log {
                double* scale) const {
         return absorb(psi, false, y, normalise, out, scale);
     }
-    double enter_in_place(const Seen&, double*) const { return 0.0; }
-    bool settle(const Seen&, double, double*, double*) const { return false; }
+    bool enter_in_place(const Seen&, double*, double*) const { return false; }
     void multiply(double*, const double*) const {}
     void prefetch(int64_t) const {}
     void ones(double* y) const {

@@ -210,27 +210,22 @@ VS_INLINE int row_exp_absorb(const T* x, int K, T shift, const T* y, T* psi, T* 
     return SCALED ? row_absorb_by<T, PLAIN>(psi, y, K, top.hmax(), out) : 0;
 }
 
-// out = exp(x - shift) * out; returns the largest. A reachable entry is no zero.
+// out = exp(x - shift) * out, scaled as by row_absorb_scaled; returns the exponent taken out.
 template <class T, bool PLAIN>
-VS_INLINE T row_exp_into(const T* x, int K, T shift, T* out) {
+VS_INLINE int row_exp_into(const T* x, int K, T shift, T* out) {
     using V = Vec<T>;
     const V s = V::set1(shift), least = V::set1(std::numeric_limits<T>::min());
+    const V floor = V::set1(Floor<T>::kMessage);
     V top = V::set1(T(0));
     for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
         const V e = exp_scores<T, PLAIN, whole.value>(x + k, m, shift, s), b = V::load(out + k);
         V z = e * b;
-        if (!PLAIN) z = V::where_positive(e, b, V::max(z, least));
+        if (!PLAIN) z = V::where_positive(e, b, V::max(z, least));  // what is reachable is no zero
         top = V::max(top, z);
         z.store(out + k);
     });
-    return top.hmax();
-}
-// Scales that by a power of two, as row_absorb_scaled does; returns the exponent taken out.
-template <class T, bool PLAIN>
-VS_INLINE int row_settle(int K, T top, T* out) {
-    using V = Vec<T>;
-    const V floor = V::set1(Floor<T>::kMessage);
-    const int ex = top > T(0) ? exponent_of(top) : 0;
+    const T high = top.hmax();
+    const int ex = high > T(0) ? exponent_of(high) : 0;
     const V scale = V::set1(power_of_two(-ex, T(0)));
     for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
         const V z = V::load(out + k);

@@ -269,7 +269,6 @@ class TreeBlock {
     bool upward() {
         below_ = t_.below_ptr[b_ + 1];
         typename D::Seen seen[Bench::kBatch];
-        T top[Bench::kBatch];
         const bool root = t_.above[b_] < 0;
         const int64_t tops = begin_ + t_.tops[b_];
         const int64_t silent = root ? tops : begin_;  // say nothing
@@ -286,24 +285,15 @@ class TreeBlock {
                 T* room = together ? w_.x + r * Kp_ : alpha(lo + r);
                 seen[r] = d_.look(t_.node[lo + r], false, false, room);
             }
-            const auto multiplied = [&](int64_t q) {
-                return together && t_.kids_end[q] - t_.kids[q] <= w_.pass.together && !t_.hangs[q];
-            };
             for (int r = m; r-- > 0;) {
                 const int64_t q = lo + r;
                 // One row at a time: more than the core can wait for would stop it.
                 if (q - kAhead >= begin_) fetch(t_.node[q - kAhead]);
-                if (multiplied(q)) {
-                    top[r] = d_.enter_in_place(seen[r], alpha(q));
-                } else {
-                    know(q, seen[r]);
-                }
-            }
-            for (int r = m; r-- > 0;) {
-                const int64_t q = lo + r;
                 vs::Account& a = w_.account(b_, q);
                 add(a, seen[r].shift());
-                if (multiplied(q) && !d_.settle(seen[r], top[r], alpha(q), &a.scale)) {
+                if (!together || t_.kids_end[q] - t_.kids[q] > w_.pass.together || t_.hangs[q]) {
+                    know(q, seen[r], a);
+                } else if (!d_.enter_in_place(seen[r], alpha(q), &a.scale)) {
                     Bench::note(a, vs::kWiden);
                 }
             }
@@ -409,7 +399,7 @@ class TreeBlock {
         if (c > 0) w_.send(s, c, true, x, y);
     }
     // alpha of a node whose children have spoken; `below_`: where blocks that hang from it end.
-    void know(int64_t s, const typename D::Seen& seen) {
+    void know(int64_t s, const typename D::Seen& seen, vs::Account& a) {
         const int64_t first = t_.kids[s], last = t_.kids_end[s];
         int64_t hanging = below_;
         while (hanging > t_.below_ptr[b_] && t_.above[t_.below[hanging - 1]] == s) --hanging;
@@ -446,7 +436,7 @@ class TreeBlock {
             scale = 0.0;
             know_wide(s, seen, first, last, from, until, &scale);
         }
-        w_.account(b_, s).scale += scale;
+        a.scale += scale;
     }
     void know_wide(int64_t s, const typename D::Seen& seen, int64_t first, int64_t last,
                    int64_t from, int64_t until, double* scale) {
