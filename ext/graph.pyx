@@ -56,10 +56,19 @@ cdef extern from "graph/layout.h" namespace "vs" nogil:
         int width
 
 
+cdef extern from "graph/elimination.h" namespace "vs" nogil:
+    cdef cppclass Search:
+        double effort
+        uint64_t seed
+        double fits, hopeless
+
+
 cdef extern from "graph/solver.h" namespace "vs" nogil:
+    const int64_t kStopped "vs::Solver::kStopped"
+    const int64_t kTooLarge "vs::Solver::kTooLarge"
     cdef cppclass Solver:
         Solver(const Graph&, vector[int64_t], vector[int64_t]) except +
-        int64_t compile(const int64_t*, vector[int64_t], double, uint64_t) except +
+        int64_t compile(const int64_t*, vector[int64_t], const Search&, Control*) except +
         int64_t prepare(const int64_t*, vector[int64_t]) except +
         const Layout& layout()
         const CliqueTree& tree()
@@ -76,6 +85,9 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
         void forget()
     void use_graph_modules(const PoolApi*, const SimdApi*) noexcept
 
+
+#: What :meth:`Tree.prepare` returns for a graph whose tree is too large by far.
+HOPELESS = kTooLarge
 
 use_graph_modules(
     <const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"),
@@ -211,19 +223,29 @@ cdef class Tree:
     def __dealloc__(self):
         del self.solver
 
-    def prepare(self, held, Soft soft, double effort, uint64_t seed):
-        """Compile once, lay out for the evidence; return a variable without states, or -1."""
+    def prepare(self, held, Soft soft, search, deadline=None, late=None):
+        """Compile once, lay out for the evidence; return a variable without states, or -1.
+
+        `search`: effort, seed, and how many entries fit and are hopeless. HOPELESS is returned
+        for a tree that is; `deadline` (with `late`, its error) and signals end the search.
+        """
         cdef const int64_t* h = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>held)
         cdef vector[int64_t] which
         cdef int64_t empty
+        cdef Search wanted
+        cdef Call call
         if soft is not None:
             which = soft.which
-        with nogil:
-            if self.compiled:
+        if self.compiled:
+            with nogil:
                 empty = self.solver.prepare(h, which)
-            else:
-                empty = self.solver.compile(h, which, effort, seed)
-        self.ready = empty < 0
+        else:
+            wanted.effort, wanted.seed, wanted.fits, wanted.hopeless = search
+            call = Call(0, deadline, None, late)
+            with nogil:
+                empty = self.solver.compile(h, which, wanted, &call.control)
+            call.end(kCancelled if empty == kStopped else kOk)
+        self.ready = empty == -1
         if self.ready:
             self.compiled = True
         return empty

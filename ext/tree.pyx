@@ -69,6 +69,17 @@ cdef extern from * nogil:
     void set_tables(TreeModel&, int) noexcept
 
 
+cdef extern from "tree/plan.h" namespace "vs" nogil:
+    cdef cppclass TreePlan:
+        TreePlan(const Layout&) except +
+        vector[int32_t] waits
+        vector[int64_t] succ_ptr, succ
+        int64_t n_blocks
+        int64_t up(int64_t)
+        int64_t down(int64_t)
+    double exact_cost(const TreeModel&, int64_t)
+
+
 tree_use_pool(<const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"))
 tree_use_simd(<const SimdApi*>PyCapsule_GetPointer(_chain.simd, "valuesparse._chain.simd"))
 
@@ -101,11 +112,6 @@ cdef class Structure:
 
     def roots(self):
         return copied(self.layout.root)
-
-    def blocks(self):
-        """Nodes in order of work, where each block of them begins, and the blocks below each."""
-        return (np.asarray(self.layout.node), np.asarray(self.layout.begin),
-                np.asarray(self.layout.below_ptr), np.asarray(self.layout.below))
 
     def paths(self):
         """(nodes from end to end, lengths) when every tree is a path from its root, else None."""
@@ -172,6 +178,32 @@ def infer(Forest forest, int threads, double zeta, int64_t revisit, marginals, l
     c = r.counts
     return bad, (c.islands, c.segments, c.full, c.sparse, c.released, c.flipped, c.rounds,
                  c.unsettled, c.widened)
+
+
+def plan(Forest forest):
+    """Return what an exact call runs: nodes in order, and per task whether it goes up, first and
+    last position, nanoseconds, waits; succ_ptr, succ.
+    """
+    cdef const Layout* t = forest.m.layout
+    cdef TreePlan* p = new TreePlan(t[0])
+    cdef int64_t b, task, half
+    cdef double cost
+    try:
+        n = 2 * p.n_blocks
+        up = np.zeros(n, dtype=bool)
+        first, last = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        nanoseconds = np.empty(n)
+        for b in range(p.n_blocks):
+            cost = exact_cost(forest.m, t.begin[b + 1] - t.begin[b])
+            for half in range(2):
+                task = p.up(b) if half == 0 else p.down(b)
+                up[task] = half == 0
+                first[task], last[task] = t.begin[b], t.begin[b + 1]
+                nanoseconds[task] = 0.5 * cost
+        return (np.asarray(t.node), up, first, last, nanoseconds, np.asarray(p.waits),
+                np.asarray(p.succ_ptr), np.asarray(p.succ))
+    finally:
+        del p
 
 
 def dead(Forest forest):

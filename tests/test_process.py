@@ -114,13 +114,20 @@ elif what == "widened_islands":
 elif what == "widened_short":
     model = chain(600_000, 9, 40, 3000)
     call = lambda **limit: vs.infer(model, threads=threads, **limit)
+elif what == "elimination":
+    side = 200
+    grid = vs.FactorGraph([2] * side * side)
+    for v in range(side * side):
+        for u in [v - 1] * (v % side > 0) + [v - side] * (v >= side):
+            grid.add([u, v], np.zeros((2, 2)))
+    call = lambda **limit: vs.JunctionTree(grid, **limit)
 elif what == "n_best":
     model = chain(2000, 400)
     call = lambda: vs.decode(model, n_best=20, threads=threads)
 else:
     result = vs.infer(chain(800, 200, None, 3000, np.float32))
     call = lambda: getattr(result, what)(threads=threads)
-if what.startswith("widened"):
+if what.startswith(("widened", "elimination")):
     begin = time.monotonic()
     try:
         call(deadline=0.3)
@@ -254,6 +261,7 @@ def test_interrupt(zeta: float, threads: int, what: str) -> None:
         ("widened_islands", 1),
         ("widened_islands", 2),
         ("widened_short", 2),
+        ("elimination", 1),
         ("n_best", 1),
         ("pairwise", 1),
         ("entropy", 1),
@@ -277,7 +285,7 @@ def test_interrupt_and_deadline_where_steps_are_slow(what: str, threads: int) ->
     lines.update(line.split() for line in out.splitlines())
     # The promise is 100 ms; a busy machine is given some slack.
     assert float(lines["interrupted"]) - sent < 0.3, err
-    assert not what.startswith("widened") or float(lines["late"]) < 0.3
+    assert not what.startswith(("widened", "elimination")) or float(lines["late"]) < 0.3
 
 
 @pytest.mark.parametrize("scale", [1.0, 3000.0])

@@ -5,6 +5,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+HOPELESS: int
+
 class Snapshot:
     entries: int
     cards: Array
@@ -26,7 +28,14 @@ class Soft:
 
 class Tree:
     def __init__(self, snapshot: Snapshot, joints: list[tuple[int, ...]]) -> None: ...
-    def prepare(self, held: Array, soft: Soft | None, effort: float, seed: int) -> int: ...
+    def prepare(
+        self,
+        held: Array,
+        soft: Soft | None,
+        search: tuple[float, int, float, float],
+        deadline: float | None = ...,
+        late: BaseException | None = ...,
+    ) -> int: ...
     def cost(self) -> tuple[int, float, float, float, list[int], float, int]: ...
     def schedule(self, up: bool) -> tuple[list[Any], ...]: ...
     def seconds(self) -> float: ...

@@ -36,25 +36,28 @@ class Greedy {
         }
     }
 
-    bool run(double limit, Elimination* out) {
+    Found run(double limit, Control* control, Elimination* out) {
+        control_ = control;
         out->order.clear();
         out->order.reserve(static_cast<size_t>(n_));
         out->later.assign(static_cast<size_t>(n_), {});
         out->size = 0.0;
-        for (int32_t v = 0; v < n_; ++v) push(v);
+        for (int32_t v = 0; v < n_; ++v) {
+            push(v);
+            if (cancelled()) return Found::kCancelled;
+        }
         while (!heap_.empty()) {
             const Entry e = heap_.top();
             heap_.pop();
             if (gone_[e.v] || e.version != version_[e.v]) continue;
             out->size += std::exp2(bits_[e.v]);
-            if (out->size > limit) {
-                out->operations = operations_;
-                return false;
-            }
+            out->operations = operations_;
+            if (out->size > limit) return Found::kHopeless;
             remove(e.v, out);
+            if (cancelled()) return Found::kCancelled;
         }
         out->operations = operations_;
-        return true;
+        return Found::kOrder;
     }
 
   private:
@@ -70,6 +73,13 @@ class Greedy {
         }
     };
 
+    bool cancelled() {
+        constexpr int64_t kPoll = 1 << 18;  // operations: some milliseconds, at most
+        if (cancelled_ || operations_ < due_) return cancelled_;
+        due_ = operations_ + kPoll;
+        cancelled_ = control_->poll && control_->poll(control_->arg) != 0;
+        return cancelled_;
+    }
     double edge(int32_t a, int32_t b) const {
         return rule_ == Rule::kWeightedMinFill ? values_[a] * values_[b] : 1.0;
     }
@@ -146,7 +156,7 @@ class Greedy {
         // Its neighbours are joined.
         for (size_t i = 0; i < around.size(); ++i) {
             const int32_t a = around[i];
-            if (i + 1 == around.size()) break;
+            if (i + 1 == around.size() || cancelled()) break;
             mark(a);
             for (size_t j = i + 1; j < around.size(); ++j) {
                 if (stamp_[around[j]] != now_) join(a, around[j]);
@@ -196,7 +206,9 @@ class Greedy {
     std::vector<std::vector<int32_t>> near_;
     Rule rule_;
     int32_t n_, now_ = 0;
-    int64_t operations_ = 0;
+    int64_t operations_ = 0, due_ = 0;
+    Control* control_ = nullptr;
+    bool cancelled_ = false;
     std::vector<int32_t> stamp_, version_, degree_, list_, common_;
     std::vector<uint8_t> touched_, gone_, known_;
     std::vector<double> fill_, bits_;
@@ -206,33 +218,35 @@ class Greedy {
 
 }  // namespace
 
-bool eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Elimination* out) {
-    return Greedy(m, rule, seed).run(limit, out);
+Found eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Control* control,
+                Elimination* out) {
+    return Greedy(m, rule, seed).run(limit, control, out);
 }
 
-Elimination best_elimination(const Moral& m, double effort, uint64_t seed, int64_t* tried) {
+Found best_elimination(const Moral& m, const Search& search, Control* control, Elimination* best,
+                       int64_t* tried) {
     constexpr double kTrivial = 4096.0;  // tables below this are not worth a second look
-    Elimination best;
-    eliminate(m, Rule::kMinFill, 0, INFINITY, &best);
     *tried = 1;
-    if (best.size <= kTrivial * effort) return best;
-    double spent = static_cast<double>(best.operations);
+    Found found = eliminate(m, Rule::kMinFill, 0, search.hopeless, control, best);
+    if (found != Found::kOrder || search.effort == 0.0) return found;
+    if (best->size <= kTrivial * search.effort) return found;
+    double spent = static_cast<double>(best->operations);
     const auto consider = [&](Rule rule, uint64_t dice) {
         Elimination e;
         ++*tried;
-        if (eliminate(m, rule, dice, best.size, &e) && e.size < best.size) {
-            std::swap(best, e);
-        }
+        found = eliminate(m, rule, dice, best->size, control, &e);
+        if (found == Found::kOrder && e.size < best->size) std::swap(*best, e);
         spent += static_cast<double>(e.operations);
+        return found != Found::kCancelled;
     };
-    consider(Rule::kWeightedMinFill, 0);
-    consider(Rule::kMinWeight, 0);
     // An operation takes about as long as two table entries do in propagation.
-    for (uint64_t k = 1; k <= 1000 && spent < effort * 0.1 * best.size; ++k) {
+    const auto budget = [&] { return search.effort * 0.1 * std::min(best->size, search.fits); };
+    bool on = consider(Rule::kWeightedMinFill, 0) && consider(Rule::kMinWeight, 0);
+    for (uint64_t k = 1; on && k <= 1000 && spent < budget(); ++k) {
         const Rule rules[3] = {Rule::kMinFill, Rule::kWeightedMinFill, Rule::kMinWeight};
-        consider(rules[k % 3], mix(seed * 1000003u + k) | 1u);
+        on = consider(rules[k % 3], mix(search.seed * 1000003u + k) | 1u);
     }
-    return best;
+    return on ? Found::kOrder : Found::kCancelled;
 }
 
 }  // namespace vs

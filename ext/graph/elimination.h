@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/problem.h"
+
 namespace vs {
 
 // An undirected graph over 0..n-1 with a number of values each.
@@ -21,12 +23,24 @@ struct Elimination {
     int64_t operations = 0;
 };
 
+// How long to look for an order. Entries beyond `fits` cannot be stored: larger tables are not
+// worth a longer search. A first order beyond `hopeless` ends it.
+struct Search {
+    double effort = 1.0;
+    uint64_t seed = 0;
+    double fits = 0.0, hopeless = 0.0;
+};
+
+enum class Found { kOrder, kHopeless, kCancelled };
+
 // Greedy: each time the variable that the rule likes best. Ties go to the smaller table, then to
-// `seed`'s dice (0: the lowest number). Gives up (false) as soon as size exceeds `limit`.
-bool eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Elimination* out);
+// `seed`'s dice (0: the lowest number). Hopeless as soon as size exceeds `limit`.
+Found eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Control* control,
+                Elimination* out);
 
 // The best of the rules, then of restarts with dice until `effort` operations per table entry are
 // spent, restarts counted. `tried` says how many orders were looked at.
-Elimination best_elimination(const Moral& m, double effort, uint64_t seed, int64_t* tried);
+Found best_elimination(const Moral& m, const Search& search, Control* control, Elimination* best,
+                       int64_t* tried);
 
 }  // namespace vs

@@ -68,30 +68,32 @@ const GraphLevel& graph_level() {
     }
 }
 
-int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, double effort,
-                        uint64_t seed) {
+int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, const Search& search,
+                        Control* control) {
     const int64_t empty = find_domains(g_, held, &domains_);
     if (empty >= 0) return empty;
     held_.assign(held, held + g_.n);
     soft_ = std::move(soft);
     const Moral m = moral_graph(g_, domains_, joint_ptr_, joint_);
-    const Elimination e = best_elimination(m, effort, seed, &tried_);
+    Elimination e;
+    const Found found = best_elimination(m, search, control, &e, &tried_);
+    if (found != Found::kOrder) return found == Found::kHopeless ? kTooLarge : kStopped;
     constexpr double kMerge = 64.0;
     tree_ = build_cliques(e, m.values, kMerge);
     layout_ = measure(g_, domains_, tree_, soft_);
     complete_ = false;
     linear_.reset();
     wide_.reset();
-    return -1;
+    return kReady;
 }
 
 int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft) {
-    if (std::equal(held_.begin(), held_.end(), held) && soft == soft_) return -1;
+    if (std::equal(held_.begin(), held_.end(), held) && soft == soft_) return kReady;
     Domains d;
     const int64_t empty = find_domains(g_, held, &d);
     if (empty >= 0) return empty;
     held_.assign(held, held + g_.n);
-    if (d == domains_ && soft == soft_) return -1;
+    if (d == domains_ && soft == soft_) return kReady;
     const Domains before = std::move(domains_);
     const Layout old = std::move(layout_);
     domains_ = std::move(d);
@@ -100,7 +102,7 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft) {
     complete_ = false;
     wide_.reset();
     if (linear_) keep_what_holds(before, old);
-    return -1;
+    return kReady;
 }
 
 // Messages from cliques below which nothing has changed are still good.

@@ -14,9 +14,11 @@ class Solver {
     Solver(const Graph& g, std::vector<int64_t> joint_ptr, std::vector<int64_t> joint)
         : g_(g), joint_ptr_(std::move(joint_ptr)), joint_(std::move(joint)) {}
 
-    // Triangulates what `held` leaves; `soft`: variables with soft evidence. Returns -1, or a
-    // variable without any possible value.
-    int64_t compile(const int64_t* held, std::vector<int64_t> soft, double effort, uint64_t seed);
+    // Triangulates what `held` leaves; `soft`: variables with soft evidence. Returns kReady,
+    // kStopped, kTooLarge, or a variable without any possible value.
+    enum : int64_t { kReady = -1, kStopped = -2, kTooLarge = -3 };
+    int64_t compile(const int64_t* held, std::vector<int64_t> soft, const Search& search,
+                    Control* control);
     // Lays the tables out for `held`, a refinement of what was compiled; likewise.
     int64_t prepare(const int64_t* held, std::vector<int64_t> soft);
 

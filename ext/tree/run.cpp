@@ -6,6 +6,7 @@
 
 #include "chain/session.h"
 #include "kernels/pack_plan.h"
+#include "tree/plan.h"
 #include "tree/table.h"
 
 namespace vs {
@@ -42,46 +43,6 @@ const TreeLevel& tree_level() {
 }
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
-
-// Upward passes of all blocks, children first, then downward passes, parents first.
-struct TreePlan {
-    std::vector<int32_t> waits;
-    std::vector<int64_t> succ_ptr{0}, succ;
-    int64_t n_blocks = 0;
-
-    explicit TreePlan(const Layout& t) : n_blocks(t.n_blocks) {
-        waits.reserve(at(2 * n_blocks));
-        succ.reserve(at(2 * n_blocks));
-        std::vector<int32_t> parent(at(n_blocks), -1);
-        for (int64_t b = 0; b < n_blocks; ++b) {
-            for (int32_t k = t.below_ptr[at(b)]; k < t.below_ptr[at(b) + 1]; ++k) {
-                parent[at(t.below[at(k)])] = static_cast<int32_t>(b);
-            }
-        }
-        for (int64_t b = n_blocks; b-- > 0;) {
-            waits.push_back(t.below_ptr[at(b) + 1] - t.below_ptr[at(b)]);
-            succ.push_back(parent[at(b)] >= 0 ? up(parent[at(b)]) : down(b));
-            succ_ptr.push_back(static_cast<int64_t>(succ.size()));
-        }
-        for (int64_t b = 0; b < n_blocks; ++b) {
-            waits.push_back(1);
-            for (int32_t k = t.below_ptr[at(b)]; k < t.below_ptr[at(b) + 1]; ++k) {
-                succ.push_back(down(t.below[at(k)]));
-            }
-            succ_ptr.push_back(static_cast<int64_t>(succ.size()));
-        }
-    }
-    int64_t up(int64_t b) const { return n_blocks - 1 - b; }
-    int64_t down(int64_t b) const { return n_blocks + b; }
-    Plan view() const {
-        Plan p;
-        p.n = 2 * n_blocks;
-        p.waits = waits.data();
-        p.succ_ptr = succ_ptr.data();
-        p.succ = succ.data();
-        return p;
-    }
-};
 
 struct TreeJob {
     TreePass pass{};
@@ -125,7 +86,11 @@ void list_piece(void* context, int64_t task, int worker) {
 void decode_piece(void* context, int64_t task, int worker) {
     TreeJob& j = *static_cast<TreeJob*>(context);
     if (task < j.n_blocks) {
-        tree_level().decode_up(&j.pass, j.packed, j.turned, j.n_blocks - 1 - task, worker);
+        const int64_t block = j.n_blocks - 1 - task;
+        tree_level().decode_up(&j.pass, j.packed, j.turned, block, worker);
+        // Reading states off on the way down takes next to nothing.
+        j.pass.control->done.fetch_add(j.pass.t.begin[block + 1] - j.pass.t.begin[block],
+                                       std::memory_order_relaxed);
     } else {
         tree_level().decode_down(&j.pass, j.states, task - j.n_blocks, worker);
     }
@@ -239,11 +204,6 @@ void run(const TreePlan& plan, Task task, TreeJob& job, double nanoseconds, int 
          Control* control) {
     job.n_blocks = plan.n_blocks;
     g_pool->run_plan(plan.view(), task, &job, nanoseconds < 15e3 ? 1 : threads, control);
-}
-
-double cost(const TreeModel& m) {  // of an exact pass, in nanoseconds, roughly
-    const double k = static_cast<double>(m.arrays.n_labels);
-    return (0.1 * k * k + 1.5 * k + 30.0) * static_cast<double>(m.layout->n);
 }
 
 bool stopped(const Control& control, TreeReport& report) {
@@ -440,9 +400,9 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
                 report.status = kNoMemory;
                 break;
             }
-            island_rounds(plan, job, r.revisit, 0.35 * cost(m), r.threads, &control);
+            island_rounds(plan, job, r.revisit, 0.35 * exact_cost(m, t.n), r.threads, &control);
         } else {
-            run(plan, infer_piece, job, cost(m), r.threads, &control);
+            run(plan, infer_piece, job, exact_cost(m, t.n), r.threads, &control);
         }
         if (stopped(control, report)) break;
         std::vector<uint8_t> good(todo);
@@ -494,7 +454,7 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
             break;
         }
         job.arithmetic = arithmetic;
-        run(plan, infer_piece, job, cost(m), threads, &control);
+        run(plan, infer_piece, job, exact_cost(m, t.n), threads, &control);
         if (stopped(control, report)) break;
         std::vector<uint8_t> good(todo);
         if (!settle(call, nullptr, arithmetic, log_z.data(), todo, &again, report)) break;
@@ -555,7 +515,7 @@ TreeReport tree_decode(const TreeModel& m, int threads, int64_t* states, double*
         job.turned = turned.data();
     }
     job.states = states;
-    run(TreePlan(t), decode_piece, job, cost(m), threads, &control);
+    run(TreePlan(t), decode_piece, job, exact_cost(m, t.n), threads, &control);
     if (stopped(control, report)) return report;
     std::vector<uint8_t> todo(at(t.n_trees), 1);
     bool again;

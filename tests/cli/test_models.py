@@ -289,6 +289,18 @@ def test_info_says_in_the_words_of_infer_what_runs_where_exact_does_not_fit(mode
     assert "".join(r.reason.partition("; the messages")[0].split()) in text
 
 
+def test_info_says_when_the_search_for_a_tree_was_given_up(tmp_path: Path) -> None:
+    side = 40
+    graph = vs.FactorGraph([2] * side * side)
+    for v in range(side * side):
+        for u in [v - 1] * (v % side > 0) + [v - side] * (v >= side):
+            graph.add([u, v], np.zeros((2, 2)))
+    vs.write_uai(graph, tmp_path / "grid.uai")
+    text = " ".join(run("info", tmp_path / "grid.uai", "--memory-limit", "1MB").stdout.split())
+    assert "width unknown: the search was given up after" in text
+    assert "infer would run bp because a junction tree needs more than" in text
+
+
 @pytest.mark.parametrize("name", ["Alchemy_11", "Grids_11", "Promedus_24", "Segmentation_11"])
 def test_predicted_time(name: str) -> None:
     """Within a factor of two on a quiet machine (benchmarks/predicted_time.py); this one is not."""

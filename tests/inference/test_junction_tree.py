@@ -239,6 +239,25 @@ def _grid(rng: np.random.Generator, side: int, states: int) -> vs.FactorGraph:
     return graph
 
 
+def test_a_tree_that_cannot_run_is_not_searched_for_at_length(rng: np.random.Generator) -> None:
+    graph = _grid(rng, 30, 2)
+    long = vs.JunctionTree(graph, memory_limit=2**36)
+    short = vs.JunctionTree(graph, memory_limit=2**20)
+    assert short._tree.cost()[6] == 3
+    assert short.table_size > 2**17
+    assert long._tree.cost()[6] > 10
+    assert vs.JunctionTree(graph, effort=0)._tree.cost()[6] == 1
+
+
+def test_auto_gives_up_on_a_hopeless_tree_without_finishing_it(rng: np.random.Generator) -> None:
+    graph = _grid(rng, 40, 2)
+    r = vs.infer(graph, memory_limit=2**20, max_iterations=3)
+    assert r.method == "bp"
+    assert "a junction tree needs more than 1.05e+12 bytes, far above" in r.reason
+    with pytest.raises(vs.MemoryLimitError, match="largest clique has .* variables"):
+        vs.infer(graph, memory_limit=2**20, method="junction_tree")
+
+
 def test_same_bits_for_any_threads(rng: np.random.Generator) -> None:
     """Large enough for cliques that are cut into blocks, and for many tasks."""
     graph = _grid(rng, 9, 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -98,6 +99,32 @@ def test_what_progress_raises_comes_out() -> None:
     with pytest.raises(RuntimeError, match="enough"):
         jt.decode(progress=stop)
     assert jt.decode()[0].shape == (60,)  # and it can be asked again
+
+
+def test_decode_of_trees_says_how_far_it_is() -> None:
+    seen: list[int] = []
+    vs.decode(_tree(2_000_000), threads=1, progress=lambda done, total: seen.append(done))
+    assert any(0 < done < 2_000_000 for done in seen)
+
+
+def test_search_for_an_order_ends_with_the_deadline() -> None:
+    graph = _square(120)
+    for ask in (vs.JunctionTree, vs.decode, vs.infer):
+        more = {"method": "junction_tree"} if ask is vs.infer else {}
+        began = time.monotonic()
+        with pytest.raises(vs.DeadlineError, match=r"no answer within 0\.02 s"):
+            ask(graph, deadline=0.02, **more)
+        assert time.monotonic() - began < 0.5
+
+
+def _square(side: int) -> vs.FactorGraph:
+    graph = vs.FactorGraph([2] * side * side)
+    for v in range(side * side):
+        if v % side:
+            graph.add([v - 1, v], np.zeros((2, 2)))
+        if v >= side:
+            graph.add([v - side, v], np.zeros((2, 2)))
+    return graph
 
 
 def test_junction_tree_counts_cliques_and_samples() -> None:

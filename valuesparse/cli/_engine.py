@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from valuesparse import Decoding, FactorGraph, Result
+    from valuesparse import Decoding, FactorGraph, JunctionTree, Result
 
 __all__ = ["Mass", "Plan", "best_states", "marginals", "mass", "plan"]
 
@@ -15,10 +15,7 @@ __all__ = ["Mass", "Plan", "best_states", "marginals", "mass", "plan"]
 class Plan(NamedTuple):
     """What exact inference would cost, and what `infer` would do."""
 
-    width: int
-    table_size: float  # entries of all cliques
-    memory: int  # bytes
-    seconds: float  # of one thread, once compiled
+    tree: JunctionTree | None  # None: the search was given up
     compiling: float  # seconds that it took to find the tree
     method: str | None  # None: refused
     reason: str
@@ -26,22 +23,13 @@ class Plan(NamedTuple):
 
 def plan(graph: FactorGraph, memory_limit: int | None, zeta: float | None = None) -> Plan:
     """Return what `infer` would do, without doing it."""
-    import valuesparse as vs
     from valuesparse.inference._graphs import choose
 
     began = time.perf_counter()
-    choice = choose(graph, 1.0 if zeta is None else zeta, memory_limit=memory_limit)
-    tree = choice.tree or vs.JunctionTree(graph, memory_limit=memory_limit)
+    exact = choose(graph, memory_limit=memory_limit)
     compiling = time.perf_counter() - began
-    return Plan(
-        tree.width,
-        tree.table_size,
-        tree.memory,
-        tree.seconds,
-        compiling,
-        choice.method,
-        choice.reason,
-    )
+    choice = exact if zeta is None else choose(graph, zeta, memory_limit=memory_limit)
+    return Plan(exact.tree, compiling, choice.method, choice.reason)
 
 
 class Mass(NamedTuple):

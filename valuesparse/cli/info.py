@@ -37,7 +37,8 @@ def info(
 
     \b
     Shown:
-      width          variables of the largest clique, less one, after evidence
+      width          variables of the largest clique, less one, after evidence; the search for
+                     a junction tree is given up where its tables are beyond any memory
       clique tables  entries of all tables of the junction tree
       time           of one thread, estimated from the plan; finding the plan comes on top
       infer would    what runs with these options, and why; costs are those of the exact answer
@@ -79,10 +80,14 @@ def _table(graph: FactorGraph, plan: Plan) -> Table:
         row("table entries", f"{entries:,}, at most {max(sizes):,} in one{share}")
     row("evidence", f"{len(graph.evidence):,} variables" if graph.evidence else "none")
     table.add_row("", "")
-    row("width", f"{plan.width}")
-    row("clique tables", f"{_count(plan.table_size)} entries")
-    row("memory", show_bytes(plan.memory))
-    row("time", f"about {_seconds(plan.seconds)}, and {_seconds(plan.compiling)} for the plan")
+    tree = plan.tree
+    if tree is None:
+        row("width", f"unknown: the search was given up after {_seconds(plan.compiling)}")
+    else:
+        row("width", f"{tree.width}")
+        row("clique tables", f"{_count(tree.table_size)} entries")
+        row("memory", show_bytes(tree.memory))
+        row("time", f"about {_seconds(tree.seconds)}, and {_seconds(plan.compiling)} for the plan")
     table.add_row("", "")
     if plan.method is None:
         row("infer would", "refuse", "bold red")

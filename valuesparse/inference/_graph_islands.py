@@ -17,8 +17,7 @@ round but the last has one. Only what a change touches is solved again.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,10 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from valuesparse import _graph
-from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.errors import InfeasibleError
 from valuesparse.inference._barren import prune
+from valuesparse.inference._search import within
+from valuesparse.inference._watch import Watch
 from valuesparse.inference.junction_tree import check_memory, impossible
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
@@ -49,10 +50,10 @@ class _Islands:
         workers: int,
         evidence: dict[int, Any],
         memory_limit: int,
-        late: tuple[float, DeadlineError] | None,
+        watch: Watch,
     ) -> None:
         self.model, self.zeta, self.workers = model, zeta, workers
-        self.memory_limit, self.late = memory_limit, late
+        self.memory_limit, self.watch = memory_limit, watch
         n = model.n_variables
         self.scopes = [f.scope for f in model.factors]
         self.tables = model._compiled().arrays()
@@ -105,15 +106,13 @@ class _Islands:
 
     def solve(self, variables: Iterable[int], held: Array) -> Marginals:
         """Return the marginals of `variables`, which no other free variable meets, given `held`."""
-        if self.late is not None and time.monotonic() > self.late[0]:
-            raise self.late[1]
         free = sorted(variables)
         tree, soft = self.tree(free, held)
         if tree is None:
             raise impossible(self.model, True)
         cards = self.model._cards
         flat = np.empty(int(cards.sum()))
-        dead, _ = tree.infer(soft, self.workers, flat, None, None, None)
+        dead, _ = tree.infer(soft, self.workers, flat, self.watch.left(), None, self.watch.late)
         if dead:
             raise impossible(self.model, True)
         self.solved += tree.n_cliques()
@@ -131,10 +130,14 @@ class _Islands:
         outside[free] = -1
         pairs = [(v, self.soft[v]) for v in free if v in self.soft]
         soft = _graph.Soft(self.held.size, pairs) if pairs else None
-        if tree.prepare(outside, soft, 1.0, 0) >= 0:
+        if self.prepare(tree, outside, soft) >= 0:
             return None, None
         check_memory(tree, self.model, self.memory_limit)
         return tree, soft
+
+    def prepare(self, tree: _graph.Tree, held: Array, soft: _graph.Soft | None) -> int:
+        search = within(self.memory_limit)
+        return tree.prepare(held, soft, search, self.watch.left(), self.watch.late)
 
     def start(self) -> None:
         for v in range(self.held.size):
@@ -256,14 +259,10 @@ def infer_islands(
     workers: int,
     evidence: dict[int, Any],
     memory_limit: int,
-    deadline: float | None,
-    progress: Callable[[int, int], object] | None,
+    watch: Watch,
 ) -> GraphResult:
     """Return the marginals of `model` conditioned on its final islands."""
-    late = None
-    if deadline is not None:
-        late = (time.monotonic() + deadline, DeadlineError(f"no answer within {deadline} s"))
-    state = _Islands(model, zeta, workers, evidence, memory_limit, late)
+    state = _Islands(model, zeta, workers, evidence, memory_limit, watch)
     state.start()
     changed: set[int] | None = None
     done = 0
@@ -298,17 +297,17 @@ def infer_islands(
             converged = True
             break
         done += 1
-        if progress is not None:
-            progress(done, 3 * model.n_variables)
+        if watch.progress is not None:
+            watch.progress(done, 3 * model.n_variables)
 
     # The log mass of what agrees with the islands: everything else is summed out once more.
     snapshot, held = prune(model._compiled(), state.held, state.soft)
     tree = _graph.Tree(snapshot, [])
     soft = _graph.Soft(model.n_variables, sorted(state.soft.items())) if state.soft else None
-    lost = tree.prepare(held, soft, 1.0, 0) >= 0
+    lost = state.prepare(tree, held, soft) >= 0
     if not lost:
         check_memory(tree, model, memory_limit)
-        lost, log_z = tree.infer(soft, workers, None, None, None, None)
+        lost, log_z = tree.infer(soft, workers, None, watch.left(), None, watch.late)
     if lost:  # factors of evidence alone; islands have been looked at
         raise impossible(model, bool(evidence))
     marginals = [

@@ -13,7 +13,7 @@ from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _loopy
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit
-from valuesparse.inference._watch import Watch
+from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import JunctionTree, too_large
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
@@ -59,17 +59,18 @@ def infer(
         )
     if method == "auto" or method in _loopy.METHODS:
         passing = _loopy.options_of("bp" if method == "auto" else method, options or {})
-    choice = choose(model, zeta, method, evidence, memory_limit)
+    watch = Watch(deadline, progress)
+    choice = choose(model, zeta, method, evidence, memory_limit, watch)
     if choice.method is None:
         raise MemoryLimitError(choice.reason)
     if passing is not None and choice.method in _loopy.METHODS:
         return _loopy.infer(
-            model, choice.method, choice.reason, passing, given, workers, deadline, progress
+            model, choice.method, choice.reason, passing, given, workers, watch.left(), progress
         )
     if choice.tree is None:
         limit = as_limit(memory_limit)
-        return infer_islands(model, zeta, rounds, workers, given, limit, deadline, progress)
-    return choice.tree._infer(None, workers, deadline, progress, choice.method, choice.reason)
+        return infer_islands(model, zeta, rounds, workers, given, limit, watch)
+    return choice.tree._infer(None, workers, watch, choice.method, choice.reason)
 
 
 class Choice(NamedTuple):
@@ -86,6 +87,7 @@ def choose(
     method: str = "auto",
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
+    watch: Watch = NOBODY,
 ) -> Choice:
     """Decide what `infer` runs with these arguments; nothing is computed but the plan."""
     if method == "islands" or zeta < 1.0:
@@ -94,9 +96,14 @@ def choose(
         return Choice("islands", f"zeta={zeta:g} was asked for", None)
     if method in _loopy.METHODS:
         return Choice(method, f"{_WORDS[method]} was asked for", None)
-    jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
-    refusal = too_large(jt._tree, model, jt.memory_limit)
-    if refusal is not None:
+    quit = method == "auto"
+    jt = None
+    try:
+        jt = JunctionTree._of_call(model, evidence, memory_limit, watch, quit=quit)
+        refusal = too_large(jt._tree, model, jt.memory_limit)
+    except MemoryLimitError as error:
+        refusal = str(error)
+    if jt is None or refusal is not None:
         if method != "auto":
             return Choice(None, f"{refusal} (method='bp' fits)", jt)
         refusal = refusal.partition(";")[0]
@@ -119,7 +126,7 @@ def log_z(
     progress: Callable[[int, int], object] | None = None,
 ) -> float:
     """Return the log partition function alone."""
-    jt = JunctionTree._of_mass(model, None, memory_limit)
+    jt = JunctionTree._of_mass(model, None, memory_limit, NOBODY)
     return jt.log_z(threads=workers, progress=progress)
 
 
@@ -134,7 +141,7 @@ def decode(
     """Return states (1, n) and the score (1,)."""
     if k != 1:
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
-    jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
+    jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     states, score = jt._decode(None, workers, watch)
     return states[None], np.array([score])
 
@@ -149,7 +156,7 @@ def sample(
     memory_limit: int | None = None,
 ) -> npt.NDArray[np.int64]:
     """Return (count, n) samples."""
-    jt = JunctionTree(model, evidence=evidence, memory_limit=memory_limit)
+    jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     return jt._sample(count, generator, None, workers, watch)
 
 

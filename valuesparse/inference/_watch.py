@@ -9,7 +9,7 @@ from typing import Any
 from valuesparse._validation import as_seconds
 from valuesparse.errors import DeadlineError
 
-__all__ = ["Progress", "Watch", "too_late"]
+__all__ = ["NOBODY", "Progress", "Watch", "too_late"]
 
 Progress = Callable[[int, int], object]
 
@@ -53,3 +53,7 @@ class Watch:
         """Report that everything is done."""
         if self.progress is not None:
             self.progress(total, total)
+
+
+#: Of calls without a deadline or progress.
+NOBODY = Watch(None, None)

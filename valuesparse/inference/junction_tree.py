@@ -16,7 +16,8 @@ from valuesparse._validation import as_count
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._memory import as_limit
-from valuesparse.inference._watch import Progress, Watch
+from valuesparse.inference._search import within
+from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
@@ -47,9 +48,11 @@ class JunctionTree:
         Bytes that a question may use; by default half of what the machine has.
     effort : float, default 1.0
         How long to look for a good elimination order, relative to the time that one propagation
-        takes; 0 takes the first.
+        takes, or that one would take that just fits in `memory_limit`; 0 takes the first.
     seed : int, default 0
         Of the restarts of that search.
+    deadline : float, optional
+        Seconds after which the search gives up with `DeadlineError`.
 
     Attributes
     ----------
@@ -72,6 +75,8 @@ class JunctionTree:
     ------
     InfeasibleError
         When the evidence leaves a variable no state.
+    DeadlineError
+        When `deadline` passed.
 
     Notes
     -----
@@ -100,16 +105,32 @@ class JunctionTree:
         memory_limit: int | None = None,
         effort: float = 1.0,
         seed: int = 0,
+        deadline: float | None = None,
     ) -> None:
-        self._start(graph, evidence, memory_limit, effort, seed)
+        self._start(graph, evidence, memory_limit, effort, seed, Watch(deadline, None))
 
     @classmethod
     def _of_mass(
-        cls, graph: FactorGraph, evidence: Evidence | None, memory_limit: int | None
+        cls, graph: FactorGraph, evidence: Evidence | None, memory_limit: int | None, watch: Watch
     ) -> JunctionTree:
         """Return a tree for :meth:`log_z` with this evidence only: barren variables are gone."""
         self = cls.__new__(cls)
-        self._start(graph, evidence, memory_limit, 1.0, 0, barren=False)
+        self._start(graph, evidence, memory_limit, 1.0, 0, watch, barren=False)
+        return self
+
+    @classmethod
+    def _of_call(
+        cls,
+        graph: FactorGraph,
+        evidence: Evidence | None,
+        memory_limit: int | None,
+        watch: Watch,
+        *,
+        quit: bool = False,
+    ) -> JunctionTree:
+        """Return a tree for one call; `quit`: MemoryLimitError as soon as it is hopeless."""
+        self = cls.__new__(cls)
+        self._start(graph, evidence, memory_limit, 1.0, 0, watch, quit=quit)
         return self
 
     def _start(
@@ -119,7 +140,9 @@ class JunctionTree:
         memory_limit: int | None,
         effort: float,
         seed: int,
+        watch: Watch,
         barren: bool = True,
+        quit: bool = False,
     ) -> None:
         if not isinstance(graph, FactorGraph):
             raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
@@ -127,8 +150,8 @@ class JunctionTree:
             raise ValueError(f"effort must be a number >= 0, got {effort!r}")
         self.memory_limit = as_limit(memory_limit)
         self._given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
-        self._effort = float(effort)
-        self._seed = as_count("seed", seed, at_least=0)
+        seed = as_count("seed", seed, at_least=0)
+        self._search = within(self.memory_limit, effort=float(effort), seed=seed, quit=quit)
         self._snapshot = graph._compiled()
         self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
         self._lock = threading.RLock()
@@ -139,7 +162,7 @@ class JunctionTree:
             some = [v for v, _ in self._soft]
             self._snapshot, self._held = prune(self._snapshot, self._held, some)
         self._tree = _graph.Tree(self._snapshot, [])
-        self._prepare(*self._with(None)[:2])
+        self._prepare(*self._with(None)[:2], watch)
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
         self.memory = int(bytes_) + outputs(graph)
         self.seconds = self._tree.seconds()
@@ -190,27 +213,28 @@ class JunctionTree:
         MemoryLimitError
             When the tables need more than `memory_limit`.
         """
-        return self._infer(evidence, threads, deadline, progress, "junction_tree", "")
+        watch = Watch(deadline, progress)
+        return self._infer(evidence, threads, watch, "junction_tree", "")
 
     def _infer(
         self,
         evidence: Evidence | None,
         threads: int | None,
-        deadline: float | None,
-        progress: Callable[[int, int], object] | None,
+        watch: Watch,
         method: str,
         reason: str,
     ) -> GraphResult:
         graph = self._graph
         workers = resolve(threads)
-        late = Watch(deadline, progress).late
         held, soft, given = self._with(evidence)
         snapshot = self._snapshot
         flat = np.empty(snapshot.entries)
         with self._asking():
-            self._prepare(held, soft)
+            self._prepare(held, soft, watch)
             self._check_memory()
-            dead, log_z = self._tree.infer(soft, workers, flat, deadline, progress, late)
+            dead, log_z = self._tree.infer(
+                soft, workers, flat, watch.left(), watch.progress, watch.late
+            )
             cost = self._tree.cost()
             widened = self._tree.widened()
         if dead:
@@ -272,18 +296,20 @@ class JunctionTree:
         True
         """
         workers = resolve(threads)
-        late = Watch(deadline, progress).late
+        watch = Watch(deadline, progress)
         held, soft, given = self._with(evidence)
         with self._asking():
-            tree, held = self._pruned(held, soft)
-            self._prepare(held, soft, tree)
+            tree, held = self._pruned(held, soft, watch)
+            self._prepare(held, soft, watch, tree)
             check_memory(tree, self._graph, self.memory_limit)
-            dead, log_z = tree.infer(soft, workers, None, deadline, progress, late)
+            dead, log_z = tree.infer(soft, workers, None, watch.left(), progress, watch.late)
         if dead:
             raise impossible(self._graph, bool(given))
         return float(log_z)
 
-    def _pruned(self, held: Array, soft: _graph.Soft | None) -> tuple[_graph.Tree, Array]:
+    def _pruned(
+        self, held: Array, soft: _graph.Soft | None, watch: Watch
+    ) -> tuple[_graph.Tree, Array]:
         """Return the tree that gives log P(evidence), and what it is told about variables."""
         known = (held >= 0).tobytes(), () if soft is None else tuple(soft.variables())
         if self._small is None or self._small[0] != known:
@@ -292,7 +318,7 @@ class JunctionTree:
             if masked is not held:
                 tree = _graph.Tree(snapshot, [])
                 # Evidence comes later: a tree takes what refines what it was compiled for.
-                self._prepare(np.where(held == masked, self._held, masked), soft, tree)
+                self._prepare(np.where(held == masked, self._held, masked), soft, watch, tree)
             self._small = known, tree, masked
         _, tree, masked = self._small
         return tree, np.where(held >= 0, held, masked)
@@ -340,7 +366,7 @@ class JunctionTree:
         other = JunctionTree.__new__(JunctionTree)
         other.__dict__.update(self.__dict__)
         other._tree = tree
-        other._prepare(held, soft)
+        other._prepare(held, soft, NOBODY)
         # The table as the tree has it, turned, and with the states that are impossible.
         alive = math.prod(len(tree.alive(v)) for v in wanted)
         size = 8 * (6 * alive + math.prod(graph.cardinalities[v] for v in wanted))
@@ -379,7 +405,7 @@ class JunctionTree:
         held, soft, given = self._with(evidence)
         states = np.empty(graph.n_variables, dtype=np.int64)
         with self._asking():
-            self._prepare(held, soft)
+            self._prepare(held, soft, watch)
             self._check_memory()
             n = self._tree.n_cliques()
             dead, score = self._tree.decode(
@@ -422,7 +448,7 @@ class JunctionTree:
         held, soft, given = self._with(evidence)
         states = np.empty((count, graph.n_variables), dtype=np.int64)
         with self._asking():
-            self._prepare(held, soft)
+            self._prepare(held, soft, watch)
             self._check_memory()
             n = self._tree.n_cliques()
             total = n * (count + 1)
@@ -493,9 +519,19 @@ class JunctionTree:
         return held, _graph.Soft(graph.n_variables, pairs) if pairs else None, given
 
     def _prepare(
-        self, held: Array, soft: _graph.Soft | None, tree: _graph.Tree | None = None
+        self,
+        held: Array,
+        soft: _graph.Soft | None,
+        watch: Watch,
+        tree: _graph.Tree | None = None,
     ) -> None:
-        empty = (tree or self._tree).prepare(held, soft, self._effort, self._seed)
+        tree = tree or self._tree
+        empty = tree.prepare(held, soft, self._search, watch.left(), watch.late)
+        if empty == _graph.HOPELESS:
+            raise MemoryLimitError(
+                f"a junction tree needs more than {8 * self._search.hopeless:.3g} bytes, far above "
+                f"memory_limit={self.memory_limit:.3g}"
+            )
         if empty >= 0:
             raise InfeasibleError(
                 0,
@@ -507,7 +543,7 @@ class JunctionTree:
     def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
         """Return the way up and the way down with the evidence that the tree was built with."""
         with self._asking():
-            self._prepare(*self._with(None)[:2])
+            self._prepare(*self._with(None)[:2], NOBODY)
             return self._tree.schedule(True), self._tree.schedule(False)
 
     def _check_memory(self) -> None:

@@ -14,6 +14,7 @@ from scipy.sparse import csgraph
 from valuesparse import _graph
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.inference._memory import as_limit
+from valuesparse.inference._search import Search
 from valuesparse.inference.junction_tree import full_joint
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
@@ -278,14 +279,14 @@ class Beliefs:
         soft = _graph.Soft(graph.n_variables, pairs) if pairs else None
         flat = np.empty(snapshot.entries)
         own = _graph.Tree(snapshot, [])
-        own.prepare(held, soft, 0.0, 0)
+        own.prepare(held, soft, Search(effort=0.0))
         most = as_limit(None)
         limit = min(most, max(_SMALL, 4.0 * own.cost()[2]))
         stack = [range(len(scopes))]
         while stack:
             these = stack.pop()
             tree = _graph.Tree(snapshot, [scopes[i] for i in these])
-            tree.prepare(held, soft, 0.0, 0)
+            tree.prepare(held, soft, Search(effort=0.0))
             cost = tree.cost()
             if cost[2] > (limit if len(these) > 1 else most):
                 if len(these) > 1:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
+from valuesparse import _chain, _tree
 from valuesparse.inference import JunctionTree
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.schedule._graph import Kind, Schedule
@@ -112,22 +112,15 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
 
 def _of_tree(model: Tree) -> Plan:
     """Blocks of nodes: all upward passes, children first, then the downward ones."""
-    node, begin, below_ptr, below = model._structure.blocks()
-    n = begin.size - 1
-    k = model.n_labels
-    # Half of an exact pass each, as the engine estimates it.
-    cost = 0.5 * (0.1 * k * k + 1.5 * k + 30.0) * np.diff(begin)
-    up, down = n - 1 - np.arange(n), n + np.arange(n)
-    above = np.repeat(np.arange(n), np.diff(below_ptr))
-    top = np.setdiff1d(np.arange(n), below)
-    first, last = begin[:-1].astype(np.int64), begin[1:].astype(np.int64)
-    schedule = Schedule.from_edges(
-        kind=np.repeat([Kind.UPWARD, Kind.DOWNWARD], n),
-        begin=np.concatenate([first[::-1], first]),
-        end=np.concatenate([last[::-1], last]),
-        cost=np.concatenate([cost[::-1], cost]),
-        before=np.concatenate([up[below], up[top], down[above]]),
-        after=np.concatenate([up[above], down[top], down[below]]),
+    node, up, first, last, nanoseconds, waits, succ_ptr, succ = _tree.plan(model._forest)
+    schedule = Schedule(
+        kind=np.where(up, Kind.UPWARD, Kind.DOWNWARD).astype(np.int8),
+        begin=first,
+        end=last,
+        cost=nanoseconds,
+        waits=waits,
+        succ_ptr=succ_ptr,
+        succ=succ,
     )
     return Plan(schedule, node.astype(np.int64))
 

@@ -1,0 +1,27 @@
+"""How long to look for an elimination order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["Search", "within"]
+
+_ENTRY = 8  # bytes
+
+# A first order this many times too large: restarts hardly ever find a tenth of it.
+_HOPELESS = 1e6
+
+
+class Search(NamedTuple):
+    """What the engine is told; see :class:`valuesparse.JunctionTree`."""
+
+    effort: float = 1.0
+    seed: int = 0
+    fits: float = float("inf")  # entries: beyond them a longer search is no use
+    hopeless: float = float("inf")  # entries: a first order beyond them ends the search
+
+
+def within(memory_limit: int, *, effort: float = 1.0, seed: int = 0, quit: bool = False) -> Search:
+    """Return a search for tables of `memory_limit` bytes; `quit`: give up where it is hopeless."""
+    fits = memory_limit / _ENTRY
+    return Search(effort, seed, fits, _HOPELESS * max(1.0, fits) if quit else float("inf"))
