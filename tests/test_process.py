@@ -114,13 +114,15 @@ elif what == "widened_islands":
 elif what == "widened_short":
     model = chain(600_000, 9, 40, 3000)
     call = lambda **limit: vs.infer(model, threads=threads, **limit)
-elif what == "elimination":
-    side = 200
+elif what in ("elimination", "junction_tree"):
+    side = 200 if what == "elimination" else 20
     grid = vs.FactorGraph([2] * side * side)
     for v in range(side * side):
         for u in [v - 1] * (v % side > 0) + [v - side] * (v >= side):
             grid.add([u, v], np.zeros((2, 2)))
     call = lambda **limit: vs.JunctionTree(grid, **limit)
+    if what == "junction_tree":
+        call = lambda: vs.JunctionTree(grid).infer(threads=threads)
 elif what == "n_best":
     model = chain(2000, 400)
     call = lambda: vs.decode(model, n_best=20, threads=threads)
@@ -262,6 +264,8 @@ def test_interrupt(zeta: float, threads: int, what: str) -> None:
         ("widened_islands", 2),
         ("widened_short", 2),
         ("elimination", 1),
+        ("junction_tree", 1),
+        ("junction_tree", 2),
         ("n_best", 1),
         ("pairwise", 1),
         ("entropy", 1),

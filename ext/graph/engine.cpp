@@ -300,15 +300,23 @@ void Engine<A>::load(size_t c, const double* const* soft) {
 }
 
 template <class A>
-void Engine<A>::spread(const View& v, int64_t width, const std::vector<T>& table,
+void Engine<A>::spread(const Flight& f, const View& v, int64_t width, const std::vector<T>& table,
                        std::vector<T>* wide) const {
-    wide->resize(static_cast<size_t>(v.size));
-    const int64_t n = static_cast<int64_t>(v.base.size());
-    if constexpr (std::is_same<T, double>::value) {
-        graph_level().spread(table.data(), v.base.data(), n, v.inner.data(), width, wide->data());
-    } else {
-        level_scalar::spread_rows<T>(table.data(), v.base.data(), n, v.inner.data(), width,
-                                     wide->data());
+    wide->reserve(static_cast<size_t>(v.size));
+    if (wide->size() > static_cast<size_t>(v.size)) wide->resize(static_cast<size_t>(v.size));
+    const int64_t all = static_cast<int64_t>(v.base.size());
+    const int64_t part = std::max<int64_t>(1, 4 * kPoll / width);
+    for (int64_t i = 0; i < all && f.go_on(); i += part) {
+        const int64_t n = std::min(part, all - i);
+        const size_t end = static_cast<size_t>((i + n) * width);
+        if (wide->size() < end) wide->resize(end);
+        const int32_t* base = v.base.data() + i;
+        T* out = wide->data() + i * width;
+        if constexpr (std::is_same<T, double>::value) {
+            graph_level().spread(table.data(), base, n, v.inner.data(), width, out);
+        } else {
+            level_scalar::spread_rows<T>(table.data(), base, n, v.inner.data(), width, out);
+        }
     }
 }
 
@@ -365,6 +373,16 @@ void Engine<A>::divide(std::vector<T>* x, const std::vector<T>& by) const {
 }
 
 template <class A>
+void Engine<A>::Flight::clear(std::vector<T>* x, int64_t size) const {
+    const size_t all = static_cast<size_t>(size), part = static_cast<size_t>(4 * kPoll);
+    x->clear();
+    x->reserve(all);
+    while (x->size() < all && (x->empty() || go_on())) {
+        x->resize(std::min(all, x->size() + part), A::zero());
+    }
+}
+
+template <class A>
 void Engine<A>::Flight::take(const View& v, const std::vector<T>& table) {
     (v.scalar ? scalar : vec).push_back(table.data());
     (v.scalar ? scalar_at : vec_at).push_back(v.at.data());
@@ -378,12 +396,12 @@ void Engine<A>::Flight::give(Spare* spare, bool is_scalar, bool apart, const int
     s.at = at;
     s.into = into;
     if (into->capacity() < static_cast<size_t>(size)) *into = spare->take(size);
-    into->assign(static_cast<size_t>(size), A::zero());
+    clear(into, size);
     if (blocks > 1 && !apart) {
         s.own.resize(static_cast<size_t>(blocks) - 1);
         for (auto& o : s.own) {
             o = spare->take(size);
-            o.assign(static_cast<size_t>(size), A::zero());
+            clear(&o, size);
         }
     }
     sums.push_back(std::move(s));
@@ -440,6 +458,7 @@ template <class A>
 void Engine<A>::Flight::merge(Spare* spare) {
     for (Sum& s : sums) {
         for (auto& o : s.own) {
+            if (!go_on()) return;
             for (size_t e = 0; e < o.size(); ++e) (*s.into)[e] = A::add((*s.into)[e], o[e]);
             spare->put(std::move(o));
         }
@@ -506,8 +525,9 @@ Status Engine<A>::begin_up(size_t c, Flight* f) {
         Part& child = part_[k.clique];
         p.scale += child.scale;
         const std::vector<T>& mine = child.product.empty() ? child.message : child.product;
+        if (!f->go_on()) return kOk;
         if (k.host < 0) {
-            if (!k.view.scalar && !k.view.direct) spread(k.view, l.width, mine, &child.spread);
+            if (!k.view.scalar && !k.view.direct) spread(*f, k.view, l.width, mine, &child.spread);
             continue;
         }
         Part& host = part_[l.children[k.host].clique];
@@ -580,9 +600,11 @@ Status Engine<A>::end_up(size_t c, Flight* f) {
     const CliqueLayout& l = c_.l.clique[c];
     Part& p = part_[c];
     f->merge(&spare_);
+    if (!f->go_on()) return kOk;
     std::vector<T>& message = p.message;
     if (!f->wide_up.empty()) {
-        message.assign(static_cast<size_t>(l.message.size), A::zero());
+        f->clear(&message, l.message.size);
+        if (!f->go_on()) return kOk;
         gather(l.up, l.width, f->wide_up, &message);
     }
     double bits = 0.0;
@@ -618,7 +640,7 @@ Status Engine<A>::begin_down(size_t c, Flight* f) {
             f->take(l.up, p.belief);
         } else {
             f->wide_up = spare_.take(l.up.size);
-            spread(l.up, l.width, p.belief, &f->wide_up);
+            spread(*f, l.up, l.width, p.belief, &f->wide_up);
             f->take(l.up, f->wide_up);
         }
     }
@@ -629,7 +651,7 @@ Status Engine<A>::begin_down(size_t c, Flight* f) {
         Part& child = part_[k.clique];
         const int64_t size = c_.l.clique[k.clique].message.size;
         if (k.host >= 0) {
-            child.belief.assign(static_cast<size_t>(size), A::zero());
+            f->clear(&child.belief, size);
         } else if (k.view.scalar || k.view.direct) {
             f->give(&spare_, k.view.scalar, k.view.apart, k.view.at.data(), size, &child.belief);
         } else {
@@ -658,6 +680,7 @@ template <class A>
 Status Engine<A>::end_down(size_t c, Flight* f) {
     const CliqueLayout& l = c_.l.clique[c];
     f->merge(&spare_);
+    if (!f->go_on()) return kOk;
     for (size_t q = 0; q < f->asked.size(); ++q) {
         if (f->asked[q].empty()) continue;
         query_[q].assign(static_cast<size_t>(c_.queries[q].dims.size), A::zero());
@@ -687,9 +710,11 @@ Status Engine<A>::end_down(size_t c, Flight* f) {
                 child.belief[k.map[e]] = A::add(child.belief[k.map[e]], from[e]);
             }
         } else if (!f->wide[i].empty()) {
-            child.belief.assign(static_cast<size_t>(d.size), A::zero());
+            f->clear(&child.belief, d.size);
+            if (!f->go_on()) return kOk;
             gather(k.view, l.width, f->wide[i], &child.belief);
         }
+        if (!f->go_on()) return kOk;
         if (k.hosts) child.sum = child.belief;
         for (int32_t v : d.var) {
             if (c_.l.seen_in[v] == k.clique) read_marginal(v, d, child.belief.data());
@@ -804,6 +829,7 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
     if (w.status.load(std::memory_order_relaxed) != kOk) return;
     Temporary& tmp = w.tmp[static_cast<size_t>(worker)];
     Status status = kOk;
+    const auto hears = [&](size_t c) { return worker == 0 && e.c_.l.clique[c].size > kPoll; };
     try {
         const int64_t first = s.first[task], last = s.last[task];
         switch (s.kind[task]) {
@@ -811,8 +837,9 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
                 for (int64_t i = first; i < last && status == kOk; ++i) {
                     const size_t c = static_cast<size_t>(s.order[i]);
                     if (w.upward && e.part_[c].sent) continue;
-                    Flight f;
+                    Flight f(w.control, hears(c));
                     status = w.upward ? e.begin_up(c, &f) : e.begin_down(c, &f);
+                    if (w.control->stop.load(std::memory_order_relaxed)) return;
                     for (int k = 0; k < f.blocks && status == kOk; ++k) {
                         e.block(c, f, k, tmp, w.control, worker);
                         if (w.control->stop.load(std::memory_order_relaxed)) return;
@@ -824,7 +851,7 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
             case Schedule::kBegin: {
                 const size_t c = static_cast<size_t>(first);
                 if (w.upward && e.part_[c].sent) break;
-                w.flight[c].reset(new Flight);
+                w.flight[c].reset(new Flight(w.control, hears(c)));
                 status = w.upward ? e.begin_up(c, w.flight[c].get())
                                   : e.begin_down(c, w.flight[c].get());
                 break;
@@ -838,6 +865,7 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
             case Schedule::kEnd: {
                 const size_t c = static_cast<size_t>(first);
                 if (!w.flight[c]) break;
+                w.flight[c]->listens = hears(c);
                 status =
                     w.upward ? e.end_up(c, w.flight[c].get()) : e.end_down(c, w.flight[c].get());
                 w.flight[c].reset();

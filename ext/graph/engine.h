@@ -99,6 +99,17 @@ class Engine {
         std::vector<std::vector<T>> own;  // of the blocks after the first
     };
     struct Flight {  // the rows of a clique under way
+        Control* control;
+        bool listens;  // the worker that polls has it
+
+        Flight(Control* c, bool hears) : control(c), listens(hears) {}
+        // Asked between the parts of whatever takes long; false: leave everything as it is.
+        bool go_on() const {
+            if (listens && control->poll && control->poll(control->arg)) control->stop.store(1);
+            return !control->stop.load(std::memory_order_relaxed);
+        }
+        void clear(std::vector<T>* x, int64_t size) const;
+
         std::vector<const T*> vec, scalar;
         std::vector<const int32_t*> vec_at, scalar_at;
         std::vector<Sum> sums;
@@ -135,7 +146,7 @@ class Engine {
     void take_inputs(size_t c, Flight* f) const;
     void weigh(size_t c, double low, Flight* f) const;
     static void step(void* walk, int64_t task, int worker);
-    void spread(const View& v, int64_t width, const std::vector<T>& table,
+    void spread(const Flight& f, const View& v, int64_t width, const std::vector<T>& table,
                 std::vector<T>* wide) const;
     void gather(const View& v, int64_t width, const std::vector<T>& wide,
                 std::vector<T>* table) const;

@@ -1,7 +1,9 @@
 #include "graph/layout.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <new>
 
 namespace vs {
 namespace {
@@ -254,29 +256,78 @@ class Planner {
         }
     }
 
-    // Index arrays of everything measured.
-    void complete(std::vector<Query>* queries) {
+    // Index arrays of everything measured: cliques in runs that are worth a task each.
+    Status complete(std::vector<Query>* queries, const PoolApi& pool, int threads,
+                    Control* control) {
+        Fill work{this, {0}, control, {kOk}};
+        double rows = 0.0, all = 0.0;
         for (size_t c = 0; c < out_.clique.size(); ++c) {
-            CliqueLayout& l = out_.clique[c];
-            for (Static& s : l.statics) fill(l, s.dims, &s.view);
-            for (Child& k : l.children) {
-                const Dims& d = out_.clique[k.clique].message;
-                if (k.host < 0) {
-                    fill(l, d, &k.view);
-                } else {
-                    k.map = map(out_.clique[l.children[k.host].clique].message, d);
+            const double mine = static_cast<double>(out_.clique[c].rows);
+            all += mine;
+            rows += mine + 64.0;
+            if (rows < kRows && c + 1 < out_.clique.size()) continue;
+            work.begin.push_back(c + 1);
+            rows = 0.0;
+        }
+        Plan plan;
+        plan.n = static_cast<int64_t>(work.begin.size()) - 1;
+        pool.run_plan(plan, Fill::task, &work, all < kRows ? 1 : threads, control);
+        if (work.status.load() != kOk) return static_cast<Status>(work.status.load());
+        if (control->stop.load()) return kCancelled;
+        complete_queries(queries);
+        return kOk;
+    }
+
+  private:
+    struct Fill {
+        Planner* planner;
+        std::vector<size_t> begin;  // (runs + 1,) of cliques
+        Control* control;
+        std::atomic<int> status;
+
+        static void task(void* context, int64_t run, int worker) {
+            Fill& w = *static_cast<Fill*>(context);
+            try {
+                for (size_t c = w.begin[run]; c < w.begin[run + 1]; ++c) {
+                    w.planner->complete_clique(c, w.control, worker == 0);
                 }
-            }
-            if (t_.parent[c] >= 0) fill(l, l.message, &l.up);
-            l.alone_outer.clear();
-            for (int32_t v : l.alone) {
-                if (has(l.tile, v)) continue;
-                View own;
-                own.scalar = true;
-                fill(l, dims({v}), &own);
-                l.alone_outer.push_back({v, std::move(own.at)});
+            } catch (const std::bad_alloc&) {
+                w.status.store(kNoMemory);
             }
         }
+    };
+    static bool go_on(Control* control, bool listens) {
+        if (listens && control->poll && control->poll(control->arg)) control->stop.store(1);
+        return !control->stop.load(std::memory_order_relaxed);
+    }
+    void complete_clique(size_t c, Control* control, bool listens) {
+        CliqueLayout& l = out_.clique[c];
+        listens = listens && l.rows > kRowsHeard;
+        for (Static& s : l.statics) {
+            fill(l, s.dims, &s.view);
+            if (!go_on(control, listens)) return;
+        }
+        for (Child& k : l.children) {
+            const Dims& d = out_.clique[k.clique].message;
+            if (k.host < 0) {
+                fill(l, d, &k.view);
+            } else {
+                k.map = map(out_.clique[l.children[k.host].clique].message, d);
+            }
+            if (!go_on(control, listens)) return;
+        }
+        if (t_.parent[c] >= 0) fill(l, l.message, &l.up);
+        l.alone_outer.clear();
+        for (int32_t v : l.alone) {
+            if (has(l.tile, v)) continue;
+            if (!go_on(control, listens)) return;
+            View own;
+            own.scalar = true;
+            fill(l, dims({v}), &own);
+            l.alone_outer.push_back({v, std::move(own.at)});
+        }
+    }
+    void complete_queries(std::vector<Query>* queries) {
         for (Query& q : *queries) {
             // Known when it was compiled in: some clique holds them all.
             const Set vars = live(q.vars);
@@ -295,7 +346,6 @@ class Planner {
         }
     }
 
-  private:
     static constexpr double kTooLarge = 4e12;
     static constexpr double kRow = 64.0;  // entries that make a row worth its overhead
     static constexpr double kLeastRow = 16.0;
@@ -304,6 +354,8 @@ class Planner {
     static constexpr double kBlock = 524288.0;     // entries of a clique worth a task of their own
     static constexpr double kBlocks = 8.0;         // of one clique
     static constexpr double kTask = 40000.0;       // nanoseconds
+    static constexpr double kRows = 262144.0;      // rows of cliques whose indices are one task
+    static constexpr int64_t kRowsHeard = 65536;   // rows whose indices take long enough to poll
     static constexpr size_t kManyChildren = 512;   // not compared pair by pair
 
     void assign_factors() {
@@ -711,9 +763,9 @@ Layout measure(const Graph& g, const Domains& d, const CliqueTree& t,
     return out;
 }
 
-void complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
-              std::vector<Query>* queries) {
-    Planner(g, d, t, {}, layout).complete(queries);
+Status complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
+                std::vector<Query>* queries, const PoolApi& pool, int threads, Control* control) {
+    return Planner(g, d, t, {}, layout).complete(queries, pool, threads, control);
 }
 
 }  // namespace vs

@@ -127,8 +127,9 @@ struct Layout {
 // Cost only: nothing is allocated that grows with the tables. soft: variables with soft evidence.
 Layout measure(const Graph& g, const Domains& d, const CliqueTree& t,
                const std::vector<int64_t>& soft);
-// The same with all index arrays. `queries` are sets of variables that lie in one clique each.
-void complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
-              std::vector<Query>* queries);
+// Makes all index arrays. `queries` are sets of variables that lie in one clique each. kOk,
+// kCancelled or kNoMemory.
+Status complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
+                std::vector<Query>* queries, const PoolApi& pool, int threads, Control* control);
 
 }  // namespace vs

@@ -139,8 +139,8 @@ void Solver::forget() {
     if (linear_) linear_->keep(std::vector<uint8_t>(m, 1), std::vector<uint8_t>(m, 0));
 }
 
-void Solver::complete_once() {
-    if (complete_) return;
+Status Solver::complete_once(int threads, Control* control) {
+    if (complete_) return kOk;
     queries_.clear();
     for (size_t q = 0; q + 1 < joint_ptr_.size(); ++q) {
         Query query;
@@ -149,13 +149,16 @@ void Solver::complete_once() {
         }
         queries_.push_back(std::move(query));
     }
-    vs::complete(g_, domains_, tree_, &layout_, &queries_);
-    complete_ = true;
+    const Status s = vs::complete(g_, domains_, tree_, &layout_, &queries_, graph_pool(), threads,
+                                  control);
+    complete_ = s == kOk;
+    return s;
 }
 
 Status Solver::solve(const double* const* soft, int threads, Control* control, Want want) {
-    complete_once();
     wide_.reset();
+    Status s = complete_once(threads, control);
+    if (s != kOk) return s;
     if (!linear_) linear_.reset(new Engine<Linear64>(compiled()));
     if (soft) {  // their numbers may have changed
         std::vector<uint8_t> tables(tree_.clique.size(), 1);
@@ -170,7 +173,7 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
         linear_->keep(tables, messages);
     }
     reused_ = linear_->n_sent();
-    Status s = linear_->up(soft, threads, control);
+    s = linear_->up(soft, threads, control);
     if (s == kOk && want == kMarginals) s = linear_->down(threads, control);
     // Nothing has weighed what was lost against all the rest.
     if (s == kOk && want == kSamples && !linear_->lossless()) s = kWiden;
@@ -205,9 +208,10 @@ void Solver::joint(int64_t q, double* out) const {
 
 Status Solver::decode(const double* const* soft, int threads, Control* control, int64_t* states,
                       double* score) {
-    complete_once();
+    Status s = complete_once(threads, control);
+    if (s != kOk) return s;
     Engine<Best> best(compiled());
-    const Status s = best.up(soft, threads, control);
+    s = best.up(soft, threads, control);
     if (s != kOk) return s;
     best.pick(nullptr, states);
     *score = best.log_z();

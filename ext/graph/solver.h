@@ -47,7 +47,7 @@ class Solver {
 
   private:
     enum Want { kMass, kMarginals, kSamples };
-    void complete_once();
+    Status complete_once(int threads, Control* control);
     void keep_what_holds(const Domains& before, const Layout& old);
     Status solve(const double* const* soft, int threads, Control* control, Want want);
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
