@@ -295,11 +295,11 @@ def test_cost_is_known_before_anything_is_allocated(rng: np.random.Generator) ->
     assert jt.memory > 1e12
     assert jt.table_size > 3.0**40
     began = time.perf_counter()
-    with pytest.raises(vs.MemoryLimitError, match=r"largest clique has \d+ variables") as caught:
+    with pytest.raises(vs.MemoryLimitError, match=r"largest clique, of \d.*joins \d+, ") as caught:
         jt.infer()
     assert time.perf_counter() - began < 1
     assert isinstance(caught.value, MemoryError)
-    with pytest.raises(vs.MemoryLimitError, match="memory_limit=1e\\+03"):
+    with pytest.raises(vs.MemoryLimitError, match=r"memory_limit=1e\+03 bytes; .*: give evidence"):
         vs.infer(_grid(rng, 5, 3), method="junction_tree", memory_limit=1000)
 
 

@@ -16,7 +16,7 @@ from valuesparse._extras import MissingExtraError
 if TYPE_CHECKING:
     from valuesparse import FactorGraph
 
-__all__ = ["load", "model_options", "one_line_errors", "show_bytes"]
+__all__ = ["load", "model_options", "one_line_errors"]
 
 FORMATS = ("uai", "fg", "bif")
 
@@ -182,12 +182,3 @@ def _json_evidence(graph: FactorGraph, path: Path) -> dict[Any, Any]:
         known = {str(state): state for state in states or ()}
         found[names[key]] = value if isinstance(value, list) else known.get(str(value), value)
     return found
-
-
-def show_bytes(size: float) -> str:
-    """Return a size for people, in units of 1024 bytes."""
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"

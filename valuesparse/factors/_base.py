@@ -10,12 +10,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Factor"]
+from valuesparse.errors import MemoryLimitError
+
+__all__ = ["Factor", "require_small"]
 
 Array = npt.NDArray[Any]
 
 #: Entries of the largest table that a factor is turned into without being asked.
 _TABLE_LIMIT = 1 << 26
+
+
+def require_small(name: str, shape: Sequence[int]) -> None:
+    """Raise MemoryLimitError when a table of this shape is not to be made."""
+    entries = math.prod(shape)
+    if entries > _TABLE_LIMIT:
+        raise MemoryLimitError(
+            f"{name} over {len(shape)} variables would be a table of {entries:,} entries, "
+            f"{8 * entries:.3g} bytes: at most {_TABLE_LIMIT:,} are made; use factors of fewer "
+            "variables"
+        )
 
 
 class Factor(ABC):
@@ -44,15 +57,11 @@ class Factor(ABC):
 
         Raises
         ------
-        MemoryError
+        MemoryLimitError
             When it would have more than 2**26 entries.
         """
         shape = tuple(int(c) for c in cardinalities)
-        if math.prod(shape) > _TABLE_LIMIT:
-            raise MemoryError(
-                f"{type(self).__name__} over {len(shape)} variables would be a table of "
-                f"{math.prod(shape)} entries"
-            )
+        require_small(type(self).__name__, shape)
         states = np.indices(shape, dtype=np.int64).reshape(len(shape), -1).T
         return self.log_potential(np.ascontiguousarray(states)).reshape(shape)
 

@@ -29,7 +29,7 @@ from scipy.sparse import csgraph
 from valuesparse import _graph
 from valuesparse.errors import DeadlineError, InfeasibleError
 from valuesparse.inference._barren import prune
-from valuesparse.inference.junction_tree import check_memory, impossible
+from valuesparse.inference.junction_tree import check_memory, check_states, impossible
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
 
@@ -260,6 +260,7 @@ def infer_islands(
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
     """Return the marginals of `model` conditioned on its final islands."""
+    check_states(model, memory_limit)
     late = None
     if deadline is not None:
         late = (time.monotonic() + deadline, DeadlineError(f"no answer within {deadline} s"))
