@@ -175,6 +175,18 @@ def test_output_files(model: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_an_answer_that_cannot_be_written_names_its_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(source), None, str(target))
+
+    monkeypatch.setattr("os.replace", refuse)
+    target = tmp_path / "answer.MAR"
+    error = error_of(run("solve", model, "--output", target))
+    assert error == f"Error: {target}: Permission denied"
+
+
 @pytest.mark.parametrize("name", ["Pedigree_11", "Promedus_24", "CSP_12", "Grids_12"])
 def test_instances(name: str) -> None:
     path = DATA / f"{name}.uai"
@@ -330,7 +342,9 @@ def test_one_line_errors(model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert run("solve", model, "-e", several, "--sample", 1).exit_code == 0
     far = tmp_path / "far.evid"
     far.write_text("1 9 0")
-    assert f"{far}: variable 9 is out of range" in error_of(run("solve", model, "-e", far))
+    problem = "there is no variable '9': the model has 3, numbered from 0"
+    error = error_of(run("solve", model, "-e", far))
+    assert error == f"Error: {far}: line 1, evidence: {problem}"
     monkeypatch.setattr(_extras, "find_spec", lambda name: None)
     error = error_of(run("solve", model, "--input-format", "bif"))
     assert 'pgmpy is needed to read this; install it with: python -m pip install "valuesp' in error

@@ -291,7 +291,9 @@ def test_arguments_of_zeta_are_checked() -> None:
     with pytest.raises(ValueError, match="deadline must be"):
         jt.infer(zeta=0.5, deadline=-1)
     with pytest.raises(vs.InfeasibleError):
-        vs.JunctionTree(vs.FactorGraph([2, 2]), evidence={0: 1}).infer({0: [0.0, -np.inf]}, zeta=0.5)
+        vs.JunctionTree(vs.FactorGraph([2, 2]), evidence={0: 1}).infer(
+            {0: [0.0, -np.inf]}, zeta=0.5
+        )
 
 
 BIG = 2**30

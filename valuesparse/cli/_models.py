@@ -89,7 +89,8 @@ def one_line_errors(path: Path) -> Iterator[None]:
             f'python -m pip install "valuesparse[{error.extra}]"'
         ) from error
     except ModelFormatError as error:
-        raise click.ClickException(f"{path}: {error}") from error
+        text = str(error)  # with the file's name, if the reader knew it
+        raise click.ClickException(text if error.path else f"{path}: {text}") from error
     except OSError as error:
         # Python's own text begins with the number of the error.
         where = error.filename if error.filename is not None else path
@@ -142,17 +143,9 @@ def _evidence(graph: FactorGraph, path: Path, sample: int | None) -> dict[Any, A
     if path.suffix.lower() == ".json":
         return _json_evidence(graph, path)
     found: dict[Any, Any] = {}
-    # The numbers of a file are libDAI's labels where those are the names.
-    numbered = all(isinstance(name, int) for name in graph.names)
-    for v, state in read_uai_evidence(path, sample=sample).items():
-        if not numbered and v >= graph.n_variables:
-            raise ValueError(f"there is no variable {v}: they are 0 to "
-                             f"{graph.n_variables - 1}")  # fmt: skip
-        name = v if numbered else graph.names[v]
-        states = graph.states[graph.variable(name)]
-        if states is not None and state >= len(states):
-            raise ValueError(f"variable {name!r} has {len(states)} states, no {state}")
-        found[name] = state if states is None else states[state]
+    for v, state in read_uai_evidence(path, sample=sample, graph=graph).items():
+        states = graph.states[v]
+        found[graph.names[v]] = state if states is None else states[state]
     return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.factors import Table
-from valuesparse.io._files import Source, Target, read_bytes, write_text
+from valuesparse.io._files import Source, Target, naming, read_bytes, write_text
 from valuesparse.io._tables import factors_to_write, log_of, numbers_of
 from valuesparse.io._text import MAX_SCOPE, Tokens, check_cardinalities
 from valuesparse.io.errors import ModelFormatError, TextFormatError
@@ -68,7 +68,11 @@ def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
     >>> np.exp(graph.factors[0].log_table).tolist()  # [state of 7][state of 3]
     [[0.25, 0.0, 0.0], [0.0, 0.75, 0.0]]
     """
-    tokens = Tokens(read_bytes(source), comments=True)
+    with naming(source):
+        return _read(Tokens(read_bytes(source), comments=True), max_entries)
+
+
+def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
     room = max(_ENTRIES_FREE, _ENTRIES_PER_BYTE * len(tokens.data))
     room = room if max_entries is None else max_entries
     tokens.read_numbers()
