@@ -321,9 +321,20 @@ def test_predicted_time(name: str) -> None:
 def test_refusals_say_what_is_needed(model: Path) -> None:
     text = " ".join(run("info", model, "--memory-limit", "1").stdout.split())
     assert "infer would run bp" in text
-    assert re.search(r"needs \d+ bytes, above memory_limit=1 bytes; its largest clique", text)
+    assert re.search(r"needs \d+ bytes, above memory_limit=1 bytes; its largest clique, ", text)
     error = error_of(run("solve", model, "--task", "PR", "--memory-limit", "1"))
     assert f"{model}: the junction tree needs" in error
+    assert error.endswith(": give evidence or raise --memory-limit")
+
+
+def test_a_fallback_is_never_silent(model: Path) -> None:
+    """The UAI format cannot say that an answer is approximate: standard error does."""
+    result = run("solve", model, "--memory-limit", "1", "--quiet")
+    assert result.exit_code == 0
+    assert "an approximation" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    for options in ((), ("--zeta", "0.9", "--memory-limit", "1GB"), ("--task", "MPE")):
+        assert run("solve", model, "--quiet", *options).stderr == ""
 
 
 def test_one_line_errors(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def model_options(command: Command) -> Command:
             ),
             click.option(
                 "--memory-limit", "-m", type=Size(), metavar="SIZE",
-                help="Refuse to run if more memory is needed, e.g. 8GiB. [default: a share of "
+                help="Refuse to run if more memory is needed, e.g. 8GiB. [default: half of "
                 "what the machine has]",
             ),
         ]
@@ -96,7 +96,10 @@ def one_line_errors(path: Path) -> Iterator[None]:
         where = error.filename if error.filename is not None else path
         raise click.ClickException(f"{where}: {error.strerror or error}") from error
     except (ValueError, MemoryError) as error:
+        from valuesparse.inference.junction_tree import ADVICE
+
         text = " ".join(str(error).split()) or "not enough memory"
+        text = text.replace(ADVICE, "give evidence or raise --memory-limit")
         raise click.ClickException(f"{path}: {text}") from error
 
 

@@ -12,7 +12,7 @@ from valuesparse._validation import as_array, as_indices
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _loopy
 from valuesparse.inference._graph_islands import infer_islands
-from valuesparse.inference._memory import as_limit
+from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._watch import Watch
 from valuesparse.inference.junction_tree import ADVICE, JunctionTree, check_states, too_large
 from valuesparse.models import FactorGraph
@@ -109,8 +109,8 @@ def choose(
     if jt.width <= 1:
         return Choice("exact", "a graph without cycles is solved exactly by two passes", jt)
     reason = (
-        f"the junction tree has width {jt.width} and needs {jt.memory:.3g} bytes, within "
-        f"memory_limit={jt.memory_limit:.3g}: exact"
+        f"the junction tree has width {jt.width} and needs {show_bytes(jt.memory)}, within "
+        f"memory_limit={show_bytes(jt.memory_limit)}: exact"
     )
     return Choice("junction_tree", reason, jt)
 

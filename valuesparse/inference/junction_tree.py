@@ -555,12 +555,8 @@ class JunctionTree:
     ) -> None:
         empty = (tree or self._tree).prepare(held, soft, self._effort, self._seed)
         if empty >= 0:
-            raise InfeasibleError(
-                0,
-                int(empty),
-                message="no configuration agrees with the evidence: variable "
-                f"{self._graph.names[empty]!r} has no state left",
-            )
+            known = soft is not None or bool((held >= 0).any())
+            raise impossible(self._graph, known, int(empty))
 
     def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
         """Return the way up and the way down with the evidence that the tree was built with."""
@@ -661,12 +657,13 @@ def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0
     bytes_ += outputs(graph) + more
     if bytes_ <= limit:
         return None
-    # No number of variables: cliques are merged where that is fast, and width is from before.
     names = [str(graph.names[v]) for v in clique]
     shown = ", ".join(names[:_SHOWN])
     if len(names) > _SHOWN:
         shown += f" and {len(names) - _SHOWN} more"
-    blame = f"; its largest clique, of {entries:.3g} entries, joins {shown}" if names else ""
+    # Said, since `width` is that of the triangulation.
+    blame = f"; its largest clique, after merging, has {entries:.3g} entries, over {shown}"
+    blame = blame if names else ""
     return f"the junction tree needs {_bytes(bytes_)}, above memory_limit={_bytes(limit)}{blame}"
 
 
@@ -696,7 +693,8 @@ def _bytes(size: float) -> str:
     return f"{size:.3g} bytes" + (f" ({show_bytes(size)})" if 1024 <= size < 2**50 else "")
 
 
-def impossible(graph: FactorGraph, evidence: bool) -> InfeasibleError:
-    """Return the error that says no configuration is left."""
+def impossible(graph: FactorGraph, evidence: bool, variable: int = -1) -> InfeasibleError:
+    """Return the error that says no configuration is left, and for which variable no state."""
     what = "agrees with the evidence" if evidence else "has positive weight"
-    return InfeasibleError(0, -1, message=f"no configuration of the graph {what}")
+    blame = f": variable {graph.names[variable]!r} has no state left" if variable >= 0 else ""
+    return InfeasibleError(0, variable, message=f"no configuration of the graph {what}{blame}")

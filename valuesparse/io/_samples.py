@@ -61,5 +61,6 @@ def choose(samples: Sequence[T], sample: int | None, what: str) -> T:
             f"{len(samples) - 1}"
         )
     if not 0 <= sample < len(samples):
-        raise ValueError(f"sample is {sample!r}, but the {what} holds {len(samples)} samples")
+        number = f"{len(samples)} sample" + ("" if len(samples) == 1 else "s")
+        raise ValueError(f"sample is {sample!r}, but the {what} holds {number}, counted from 0")
     return samples[sample]
