@@ -7,6 +7,7 @@ import io
 import pickle
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -454,7 +455,7 @@ def test_errors_of_writing_name_the_file_that_was_asked_for(
     path = tmp_path / "none" / "model.uai"
     with pytest.raises(FileNotFoundError) as caught:
         vs.write_uai(graph, path)
-    assert (caught.value.filename, caught.value.filename2) == (str(path), None)
+    assert str(caught.value).endswith(f"No such file or directory: {str(path)!r}")
 
     def refuse(source: Path, target: Path) -> None:
         raise PermissionError(13, "Permission denied", str(source), None, str(target))
@@ -463,8 +464,33 @@ def test_errors_of_writing_name_the_file_that_was_asked_for(
     path = tmp_path / "model.uai"
     with pytest.raises(PermissionError) as denied:
         vs.write_uai(graph, path)
-    assert (denied.value.filename, denied.value.filename2) == (str(path), None)
+    assert str(denied.value) == f"[Errno 13] Permission denied: {str(path)!r}"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("model", [3, None, vs.Chain(np.zeros((2, 2)), np.zeros((2, 2)))])
+@pytest.mark.parametrize("write", [vs.write_uai, vs.write_fg, vs.to_pgmpy])
+def test_only_graphs_are_written(model: object, write: Any, tmp_path: Path) -> None:
+    arguments = (model,) if write is vs.to_pgmpy else (model, tmp_path / "model")
+    with pytest.raises(TypeError, match=r"graph must be a valuesparse\.FactorGraph, got \w+"):
+        write(*arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("bad", [{-1: 0}, {0: -1}, {True: 0}, {0: True}, {0: 1.0}, {"a": 0}])
+def test_evidence_files_hold_numbers(bad: Any) -> None:
+    with pytest.raises(ValueError, match=r"evidence\[.*only numbers of variables and of states"):
+        write_uai_evidence(bad, io.StringIO())
+
+
+def test_arguments_of_evidence() -> None:
+    for bad in ("0", 1.0, True, -1):
+        with pytest.raises(ValueError, match="sample must be an integer >= 0"):
+            read_uai_evidence(b"1 0 1", sample=bad)
+    with pytest.raises(TypeError, match=r"graph must be a valuesparse\.FactorGraph, got int"):
+        read_uai_evidence(b"1 0 1", graph=3)
+    with pytest.raises(ValueError, match="evidence must be a mapping"):
+        write_uai_evidence([1], io.StringIO())
 
 
 def test_names_of_files_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:

@@ -141,9 +141,7 @@ def write_bytes(target: str | os.PathLike[str], data: bytes) -> None:
         _write_file(Path(target), data)
     except OSError as error:
         # Of the name that was given: the temporary one says nothing to anybody.
-        if error.filename is not None:
-            error.filename, error.filename2 = os.fspath(target), None
-        raise
+        raise OSError(error.errno, error.strerror, os.fspath(target)) from error
 
 
 def _write_file(path: Path, data: bytes) -> None:

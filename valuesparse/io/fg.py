@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from valuesparse.factors import Table
 from valuesparse.io._files import Source, Target, naming, read_bytes, write_text
-from valuesparse.io._tables import factors_to_write, log_of, numbers_of
+from valuesparse.io._tables import factors_to_write, log_of, numbers_of, require_graph
 from valuesparse.io._text import MAX_SCOPE, Tokens, check_cardinalities
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 from valuesparse.models import FactorGraph
@@ -196,6 +196,7 @@ def write_fg(graph: FactorGraph, target: Target) -> None:
     >>> file.getvalue().split()  # the first variable changes fastest
     ['1', '2', '0', '1', '2', '2', '4', '0', '0.5', '1', '0.25', '2', '0.125', '3', '0.125']
     """
+    require_graph(graph)
     labels = graph.names
     if not all(type(name) is int and -(2**63) <= name < 2**63 for name in labels):
         labels = tuple(range(graph.n_variables))

@@ -23,7 +23,13 @@ import numpy as np
 from valuesparse.factors import Table
 from valuesparse.io._files import Source, Target, naming, read_bytes, write_text
 from valuesparse.io._samples import choose, find_samples
-from valuesparse.io._tables import factors_to_write, lines_of_numbers, log_of, numbers_of
+from valuesparse.io._tables import (
+    factors_to_write,
+    lines_of_numbers,
+    log_of,
+    numbers_of,
+    require_graph,
+)
 from valuesparse.io._text import MAX_SCOPE, Tokens, check_cardinalities
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 from valuesparse.models import FactorGraph
@@ -207,6 +213,7 @@ def write_uai(
     """
     if kind not in ("MARKOV", "BAYES"):
         raise ValueError(f"kind must be 'MARKOV' or 'BAYES', got {kind!r}")
+    require_graph(graph)
     factors = list(factors_to_write(graph, hard=evidence is None))
     tables = [numbers_of(logs, where) for _, logs, where in factors]
     if kind == "BAYES":
@@ -302,6 +309,8 @@ def read_uai_evidence(
     >>> read_uai_evidence(b"0")
     {}
     """
+    if graph is not None:
+        require_graph(graph)
     with naming(source):
         return _read_evidence(Tokens(read_bytes(source)), sample, graph)
 
@@ -387,6 +396,11 @@ def _no_layout(tokens: Tokens) -> TextFormatError:
     )
 
 
+def _is_number(value: Any) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and int(value) >= 0
+
+
 def write_uai_evidence(evidence: Mapping[Any, Any], target: Target) -> None:
     r"""Write evidence as the competitions since 2014 do: ``k v1 x1 v2 x2 ...``.
 
@@ -410,9 +424,11 @@ def write_uai_evidence(evidence: Mapping[Any, Any], target: Target) -> None:
     >>> file.getvalue()
     '2 0 1 7 0\n'
     """
+    if not isinstance(evidence, Mapping):
+        raise ValueError(f"evidence must be a mapping {{variable: state}}, got {evidence!r}")
     words = [len(evidence)]
     for v, state in evidence.items():
-        if not isinstance(v, (int, np.integer)) or not isinstance(state, (int, np.integer)):
+        if not (_is_number(v) and _is_number(state)):
             raise ValueError(
                 f"evidence[{v!r}] is {state!r}, but evidence files hold only numbers of variables "
                 "and of states"
