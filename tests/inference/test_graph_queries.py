@@ -128,6 +128,16 @@ def test_the_result_of_a_part_is_about_that_part() -> None:
     _agrees(r, probabilities(log_joint(cards, some, {})), some)
 
 
+def test_both_ways_to_the_entropy_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(20):
+        cards, factors = _model(seed, n=6)
+        r = vs.infer(graph_of(cards, factors), evidence={1: [0.0, 2.0, -1.0]})
+        value = r.entropy()
+        monkeypatch.setattr("valuesparse.inference.junction_tree._UNSEEN", 0.0)
+        assert r.entropy() == pytest.approx(value, rel=1e-12, abs=1e-13)
+        monkeypatch.undo()
+
+
 def test_entropy_of_large_scores_keeps_its_digits() -> None:
     """Not the difference of two numbers of the size of the scores."""
     graph = vs.FactorGraph([2, 2, 2, 2])

@@ -35,6 +35,9 @@ _MOST_AXES = 64
 #: Of a state: its marginal, what its variable hears, and whether it is possible at all.
 _STATE_BYTES = 32
 
+#: Error of an entropy that may come from rounding, relative where it is above one.
+_UNSEEN = 1e-12
+
 #: Variables of a clique that a message names.
 _SHOWN = 12
 
@@ -590,18 +593,43 @@ def iter_joints(
     graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None
 ) -> Iterator[npt.NDArray[np.float64]]:
     """Yield the joint of each set of variables given the graph's evidence, from one tree."""
-    tree = _asked(graph, sets, threads, 1.0)
+    tree, _, _ = _asked(graph, sets, threads, 1.0)
     return (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
 
 
 def entropy(graph: FactorGraph, threads: int | None) -> float:
     """Return the entropy of the graph's distribution given its evidence, in nats.
 
-    By the chain rule: of each clique given what it shares with its parent. Nothing cancels.
+    log Z less the expected score, unless so much of that cancels that it would be seen; then by the
+    chain rule, the entropy of each clique given what it shares with its parent.
     """
+    scopes, tables = graph._compiled().scopes, graph._compiled().arrays()
+    wide = [scope for scope in scopes if len(scope) > 1]
+    tree, log_z, marginals = _asked(graph, wide, threads, 1.0)
+    joints = (full_joint(tree, q, scope, graph) for q, scope in enumerate(wide))
+    known = [((v,), x) for v, x in graph.evidence.items() if not isinstance(x, int)]
+    expected, scale = 0.0, abs(log_z)
+    for scope, table in [*zip(scopes, tables, strict=True), *known]:
+        if len(scope) > 1:
+            p = next(joints)
+        elif scope:
+            p = marginals[scope[0]]
+        else:
+            p = np.ones(())
+        part = np.multiply(p, table, out=np.zeros(p.shape), where=p > 0.0)
+        expected += float(part.sum())
+        scale += float(np.abs(part).sum())
+    value = max(log_z - expected, 0.0)
+    if np.finfo(float).eps * scale <= _UNSEEN * max(1.0, value):
+        return value
+    return _by_cliques(graph, threads)
+
+
+def _by_cliques(graph: FactorGraph, threads: int | None) -> float:
+    """Return the entropy by the chain rule over the cliques: nothing cancels."""
     cliques, parent = JunctionTree(graph)._tree.cliques()
     # Filled in with these cliques, the graph has a perfect order, which is the first one found.
-    tree = _asked(graph, [tuple(clique) for clique in cliques], threads, 0.0)
+    tree, _, _ = _asked(graph, [tuple(clique) for clique in cliques], threads, 0.0)
     total = 0.0
     for q, above in enumerate(parent):
         table, order = tree.joint(q)
@@ -613,8 +641,8 @@ def entropy(graph: FactorGraph, threads: int | None) -> float:
 
 def _asked(
     graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, effort: float
-) -> _graph.Tree:
-    """Return a tree that knows the joint of each of these sets of variables."""
+) -> tuple[_graph.Tree, float, list[Array]]:
+    """Return a tree that knows the joint of each of these sets, log Z and all marginals."""
     limit = as_limit(None)
     held, pairs = _split(graph, graph.evidence)
     soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
@@ -625,10 +653,10 @@ def _asked(
     # Each is summed up once, and once more while it is.
     check_memory(tree, graph, limit, 16 * sum(math.prod(alive[v] for v in s) for s in sets))
     flat = np.empty(int(graph._cards.sum()))
-    dead, _ = tree.infer(soft, resolve(threads), flat, None, None, None)
+    dead, log_z = tree.infer(soft, resolve(threads), flat, None, None, None)
     if dead:
         raise impossible(graph, bool(graph.evidence))
-    return tree
+    return tree, log_z, graph._compiled().split(flat)
 
 
 def full_joint(

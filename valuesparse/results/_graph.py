@@ -328,8 +328,9 @@ class GraphResult(Result):
 
         Notes
         -----
-        Of an exact result (and of islands) by the chain rule over the cliques of a junction tree:
-        nothing cancels, but their tables have to fit in memory. After loopy inference it is the
+        Of an exact result (and of islands): log Z less the expected score. Where scores are so
+        large that rounding would be seen, by the chain rule over the cliques of a junction tree,
+        whose tables then have to fit in memory. After loopy inference it is the
         entropy that the free energy in ``log_z`` is made with: the Bethe entropy, or its
         reweighted form, both of which may be negative. Of mean field: that of the product.
 
