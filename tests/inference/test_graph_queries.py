@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -338,6 +339,38 @@ def test_too_many_samples_are_refused() -> None:
         vs.sample(vs.FactorGraph([2, 2]), 10**12)
 
 
+def test_tables_are_made_in_little_room() -> None:
+    """Configurations in blocks: all at once they take a number for each variable and entry."""
+
+    class Count(vs.factors.Factor):
+        def __init__(self, *scope: int) -> None:
+            self.scope = scope
+
+        def log_potential(self, states):
+            return (states[:, :3] * [1.0, 10.0, 100.0]).sum(axis=1)
+
+    cards = [41, 43, 67]
+    a, b, c = np.indices(cards)
+    np.testing.assert_array_equal(Count(0, 1, 2).table(cards), a + 10 * b + 100 * c)
+    tracemalloc.start()
+    try:
+        table = Count(*range(20)).table([2] * 20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert table.sum() == 111 * 2**19
+    assert peak < 5 * table.nbytes
+
+
+def test_tables_of_factors_that_do_not_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = vs.FactorGraph([2] * 10)
+    for _ in range(5):
+        graph.add_feature(range(10), [0] * 10, 1.0)
+    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 40_000)
+    with pytest.raises(vs.MemoryLimitError, match=r"made of 5 factors need 4.1e\+04 bytes, .*\(4e"):
+        vs.infer(graph)
+
+
 def test_tables_of_factors_have_a_limit() -> None:
     class Wide(vs.factors.Factor):
         def __init__(self, *scope: int) -> None:
@@ -351,5 +384,5 @@ def test_tables_of_factors_have_a_limit() -> None:
         graph.add_feature(range(40), lambda *states: True, 1.0)
     graph.add(Wide(*range(40)))
     for method in ("auto", "bp"):
-        with pytest.raises(vs.MemoryLimitError, match="Wide over 40 variables would be a table"):
+        with pytest.raises(vs.MemoryLimitError, match="that of a Wide over 40 variables"):
             vs.infer(graph, method=method)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, cast, overload
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from valuesparse import _graph
 from valuesparse._validation import as_array, as_potentials
+from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.factors._base import require_small
 
@@ -562,6 +564,7 @@ class FactorGraph:
     def _compiled(self) -> _graph.Snapshot:
         """Return the native snapshot of what has been added so far."""
         if self._snapshot is None:
+            self._require_room()
             tables = [
                 f.log_table
                 if isinstance(f, Table)
@@ -574,6 +577,23 @@ class FactorGraph:
                 self._cards, [f.scope for f in self.factors], tables, self._conditional
             )
         return self._snapshot
+
+    def _require_room(self) -> None:
+        """Refuse to make the tables of factors that have none, if they do not fit in memory."""
+        from valuesparse.inference._memory import default_memory_limit
+
+        made = [f for f in self.factors if not isinstance(f, Table)]
+        if not made:
+            return
+        sizes = [8 * math.prod(self.cardinalities[v] for v in f.scope) for f in made]
+        size, limit = sum(sizes), default_memory_limit()
+        if size > limit:
+            most = made[sizes.index(max(sizes))]
+            raise MemoryLimitError(
+                f"the tables to be made of {len(made)} factors need {size:.3g} bytes, above half "
+                f"of what the machine has ({limit:.3g}); the largest is that of a "
+                f"{type(most).__name__} over {len(most.scope)} variables"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         return {
