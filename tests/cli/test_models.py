@@ -25,7 +25,8 @@ import valuesparse as vs
 from valuesparse import _extras
 from valuesparse.cli import _engine
 from valuesparse.cli._group import valuesparse
-from valuesparse.cli._models import Size, show_bytes
+from valuesparse.cli._models import Size
+from valuesparse.inference._memory import show_bytes
 from valuesparse.io import read_uai_result
 
 MODEL = """MARKOV
@@ -174,6 +175,18 @@ def test_output_files(model: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_an_answer_that_cannot_be_written_names_its_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(source), None, str(target))
+
+    monkeypatch.setattr("os.replace", refuse)
+    target = tmp_path / "answer.MAR"
+    error = error_of(run("solve", model, "--output", target))
+    assert error == f"Error: {target}: Permission denied"
+
+
 @pytest.mark.parametrize("name", ["Pedigree_11", "Promedus_24", "CSP_12", "Grids_12"])
 def test_instances(name: str) -> None:
     path = DATA / f"{name}.uai"
@@ -320,9 +333,20 @@ def test_predicted_time(name: str) -> None:
 def test_refusals_say_what_is_needed(model: Path) -> None:
     text = " ".join(run("info", model, "--memory-limit", "1").stdout.split())
     assert "infer would run bp" in text
-    assert "bytes, above memory_limit=1:" in text
+    assert re.search(r"needs \d+ bytes, above memory_limit=1 bytes; its largest clique, ", text)
     error = error_of(run("solve", model, "--task", "PR", "--memory-limit", "1"))
     assert f"{model}: the junction tree needs" in error
+    assert error.endswith(": give evidence or raise --memory-limit")
+
+
+def test_a_fallback_is_never_silent(model: Path) -> None:
+    """The UAI format cannot say that an answer is approximate: standard error does."""
+    result = run("solve", model, "--memory-limit", "1", "--quiet")
+    assert result.exit_code == 0
+    assert "an approximation" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    for options in ((), ("--zeta", "0.9", "--memory-limit", "1GB"), ("--task", "MPE")):
+        assert run("solve", model, "--quiet", *options).stderr == ""
 
 
 def test_one_line_errors(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,7 +365,9 @@ def test_one_line_errors(model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert run("solve", model, "-e", several, "--sample", 1).exit_code == 0
     far = tmp_path / "far.evid"
     far.write_text("1 9 0")
-    assert f"{far}: variable 9 is out of range" in error_of(run("solve", model, "-e", far))
+    problem = "there is no variable '9': the model has 3, numbered from 0"
+    error = error_of(run("solve", model, "-e", far))
+    assert error == f"Error: {far}: line 1, evidence: {problem}"
     monkeypatch.setattr(_extras, "find_spec", lambda name: None)
     error = error_of(run("solve", model, "--input-format", "bif"))
     assert 'pgmpy is needed to read this; install it with: python -m pip install "valuesp' in error

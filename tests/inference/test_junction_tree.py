@@ -253,7 +253,7 @@ def test_auto_gives_up_on_a_hopeless_tree_without_finishing_it(rng: np.random.Ge
     graph = _grid(rng, 40, 2)
     r = vs.infer(graph, memory_limit=2**20, max_iterations=3)
     assert r.method == "bp"
-    assert "a junction tree needs more than 1.05e+12 bytes, far above" in r.reason
+    assert "a junction tree needs more than 1.05e+12 bytes (977 GiB), far above" in r.reason
     with pytest.raises(vs.MemoryLimitError, match="largest clique has .* variables"):
         vs.infer(graph, memory_limit=2**20, method="junction_tree")
 
@@ -314,11 +314,11 @@ def test_cost_is_known_before_anything_is_allocated(rng: np.random.Generator) ->
     assert jt.memory > 1e12
     assert jt.table_size > 3.0**40
     began = time.perf_counter()
-    with pytest.raises(vs.MemoryLimitError, match=r"largest clique has \d+ variables") as caught:
+    with pytest.raises(vs.MemoryLimitError, match=r"has \d\S+ entries, over \d+, ") as caught:
         jt.infer()
     assert time.perf_counter() - began < 1
     assert isinstance(caught.value, MemoryError)
-    with pytest.raises(vs.MemoryLimitError, match="memory_limit=1e\\+03"):
+    with pytest.raises(vs.MemoryLimitError, match=r"memory_limit=1e\+03 bytes; .*: give evidence"):
         vs.infer(_grid(rng, 5, 3), method="junction_tree", memory_limit=1000)
 
 

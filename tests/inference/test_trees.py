@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from typing import Any
 
 import hypothesis.extra.numpy as hnp
@@ -492,6 +493,18 @@ def test_more_refusals() -> None:
         vs.Tree([-1, 0, 0], U, T, allowed=np.ones((3, 2), dtype=np.int64))
     with refused(ValueError, "allowed", "(3, 2)"):
         vs.Tree([-1, 0, 0], U, T, allowed=np.ones((3, 1), dtype=bool))
+    with refused(ValueError, "allowed must be one array"):
+        vs.Tree([-1, 0, 0], U, T, allowed=[[True, False], [True], [True, True]])
+    with refused(ValueError, "parent must be one array"):
+        vs.Tree([-1, [0], 0], U, T)
+    with refused(ValueError, "edge_type must be one array"):
+        vs.Tree([-1, 0, 0], U, types, edge_type=[0, [0, 1], 0])
+    for call in (
+        vs.Tree([-1, 0, 0], U, T).conditioned,
+        partial(vs.log_prob, vs.Tree([-1, 0, 0], U, T)),
+    ):
+        with refused(ValueError, "states must be one array"):
+            call([0, [1, 0], 0])
     with refused(ValueError, "n_best", "chains"):
         vs.decode(vs.Tree([-1, 0, 0], U, T), n_best=2)
     with refused(ValueError, "states", "(3,)"):
@@ -521,9 +534,23 @@ def test_models_and_results_are_records(rng: np.random.Generator) -> None:
         model.unary = U
     with pytest.raises(ValueError, match="read-only"):
         model.unary[0, 0] = 1
+    for result in (r, pickle.loads(pickle.dumps(r))):
+        for array in (result.marginals, result.log_z, result.islands):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
     frame = r.to_frame(labels=list("abc"))
+    frame.iloc[0, 0] = 7.0  # a copy
+    assert r.marginals[0, 0] <= 1
     assert list(frame.index.names) == ["tree", "node"]
     np.testing.assert_array_equal(frame.index.get_level_values(0), trees_of(model.parent))
+
+
+def test_blocks_of_wide_edges_stay_small() -> None:
+    wide = vs.infer(vs.Tree([-1, 0, 0, 0], np.zeros((4, 1500)), np.zeros((1500, 1500))))
+    assert [part.shape[0] for part in wide.iter_pairwise()] == [1, 1, 1]
+    assert [part.shape[0] for part in wide.iter_pairwise(2)] == [2, 1]
+    with refused(ValueError, "block"):
+        next(wide.iter_pairwise(0))
 
 
 def test_progress_and_deadline(rng: np.random.Generator) -> None:

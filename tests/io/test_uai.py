@@ -7,6 +7,7 @@ import io
 import pickle
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -352,7 +353,7 @@ def test_evidence_of_all_years(text: bytes, expected: list[dict[int, int]]) -> N
             read_uai_evidence(text)
     for i, sample in enumerate(expected):
         assert read_uai_evidence(text, sample=i) == sample
-    with pytest.raises(ValueError, match=f"holds {len(expected)} samples"):
+    with pytest.raises(ValueError, match=f"holds {len(expected)} samples?, counted from 0"):
         read_uai_evidence(text, sample=len(expected))
 
 
@@ -378,14 +379,124 @@ def test_evidence_of_models() -> None:
     assert vs.read_uai(MODEL, evidence=b"1 2 2").evidence == {2: 2}
     assert vs.read_uai(MODEL, evidence={2: 2}).evidence == {2: 2}
     assert vs.read_uai(MODEL, evidence=b"2\n1 0 1\n1 1 0", sample=1).evidence == {1: 0}
-    with pytest.raises(ValueError, match="variable 3 is out of range"):
+    with pytest.raises(
+        TextFormatError, match="line 1, evidence: there is no variable '3': the mod"
+    ):
         vs.read_uai(MODEL, evidence=b"1 3 0")
-    with pytest.raises(ValueError, match="variable 2 has no state 3"):
+    with pytest.raises(TextFormatError, match="line 1, evidence: variable 2 has no state '3': it "):
         vs.read_uai(MODEL, evidence=b"1 2 3")
     with pytest.raises(ValueError, match="sample chooses from an evidence file"):
         vs.read_uai(MODEL, sample=0)
     with pytest.raises(ValueError, match=r"evidence\[0\] is array"):
         write_uai_evidence({0: np.zeros(2)}, io.StringIO())
+
+
+@pytest.mark.parametrize(
+    ("text", "sample", "line", "token", "words"),
+    [
+        ("2\n0 1\n\n3 0\n", None, 4, "3", "there is no variable '3': the model has 3, numbered"),
+        ("2\n0 1\n2 7\n", None, 3, "7", "variable 2 has no state '7': it has 3, numbered from 0"),
+        ("2\n0 1\n0 0\n", None, 3, "0", "variable '0' stands there twice: state 1 before, 0 here"),
+        ("2\n0 1\n0 1\n", None, 3, "0", "variable '0' stands there twice: both alike"),
+        ("2\n1 0 1\n1 1 2\n", 1, 3, "2", "variable 1 has no state '2': it has 2"),
+        ("1\n0 1.5", None, 2, "1.5", "'1.5' is not a whole number"),
+        ("2\n0 x", None, 2, "x", "'x' is not a number"),
+    ],
+)
+def test_evidence_that_does_not_fit_is_said_with_file_line_and_token(
+    text: str, sample: int | None, line: int, token: str, words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.uai.evid.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    for source, prefix in ((path, f"{path}: "), (text.encode(), "")):
+        with pytest.raises(TextFormatError) as caught:
+            vs.read_uai(MODEL, evidence=source, sample=sample)
+        error = caught.value
+        assert str(error).startswith(f"{prefix}line {line}, evidence: ")
+        assert words in str(error)
+        assert (error.line, error.token) == (line, token)
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), again.path) == (str(error), error.path)
+
+
+def test_evidence_of_labels_is_looked_up() -> None:
+    graph = vs.read_fg(b"1\n\n2\n7 3\n2 3\n2\n0 0.25\n3 0.75\n")
+    assert read_uai_evidence(b"2 7 1 3 2", graph=graph) == {1: 1, 0: 2}
+    with pytest.raises(TextFormatError, match="there is no variable '1': the model has 3, 7"):
+        read_uai_evidence(b"1 1 0", graph=graph)
+    named = vs.FactorGraph([2, 2], names=["a", "b"])
+    assert read_uai_evidence(b"1 1 0", graph=named) == {1: 0}
+    with pytest.raises(TextFormatError, match="there is no variable '2'"):
+        read_uai_evidence(b"1 2 0", graph=named)
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    for name, read in (("m.uai", vs.read_uai), ("m.fg", vs.read_fg), ("a.MAR", read_uai_result)):
+        path = tmp_path / name
+        path.write_text("what")
+        for source in (path, str(path)):
+            with pytest.raises(TextFormatError) as caught:
+                read(source)
+            assert caught.value.path == str(path)
+            assert str(caught.value).startswith(f"{path}: line 1, ")
+        with pytest.raises(TextFormatError) as caught:
+            read(io.BytesIO(b"what"))
+        assert caught.value.path is None
+        path.write_bytes(b"\x1f\x8b damaged")
+        with pytest.raises(ModelFormatError) as broken:
+            read(path)
+        assert str(broken.value).startswith(f"{path}: gzip data at byte 0: damaged")
+
+
+def test_errors_of_writing_name_the_file_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = vs.read_uai(MODEL)
+    path = tmp_path / "none" / "model.uai"
+    with pytest.raises(FileNotFoundError) as caught:
+        vs.write_uai(graph, path)
+    assert str(caught.value).endswith(f"No such file or directory: {str(path)!r}")
+
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(source), None, str(target))
+
+    monkeypatch.setattr("os.replace", refuse)
+    path = tmp_path / "model.uai"
+    with pytest.raises(PermissionError) as denied:
+        vs.write_uai(graph, path)
+    assert str(denied.value) == f"[Errno 13] Permission denied: {str(path)!r}"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("model", [3, None, vs.Chain(np.zeros((2, 2)), np.zeros((2, 2)))])
+@pytest.mark.parametrize("write", [vs.write_uai, vs.write_fg, vs.to_pgmpy])
+def test_only_graphs_are_written(model: object, write: Any, tmp_path: Path) -> None:
+    arguments = (model,) if write is vs.to_pgmpy else (model, tmp_path / "model")
+    with pytest.raises(TypeError, match=r"graph must be a valuesparse\.FactorGraph, got \w+"):
+        write(*arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("bad", [{-1: 0}, {0: -1}, {True: 0}, {0: True}, {0: 1.0}, {"a": 0}])
+def test_evidence_files_hold_numbers(bad: Any) -> None:
+    with pytest.raises(ValueError, match=r"evidence\[.*only numbers of variables and of states"):
+        write_uai_evidence(bad, io.StringIO())
+
+
+def test_arguments_of_evidence() -> None:
+    for bad in ("0", 1.0, True, -1):
+        with pytest.raises(ValueError, match="sample must be an integer >= 0"):
+            read_uai_evidence(b"1 0 1", sample=bad)
+    with pytest.raises(TypeError, match=r"graph must be a valuesparse\.FactorGraph, got int"):
+        read_uai_evidence(b"1 0 1", graph=3)
+    with pytest.raises(ValueError, match="evidence must be a mapping"):
+        write_uai_evidence([1], io.StringIO())
+
+
+def test_names_of_files_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
+    path = tmp_path / ("\N{GREEK SMALL LETTER ZETA}" * 120 + ".uai")
+    vs.write_uai(vs.read_uai(MODEL), path)
+    assert vs.read_uai(path).n_variables == 3
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,13 @@ def test_tables_of_the_right_kind_are_not_copied() -> None:
         (lambda g: g.set_evidence({1: [0.0, 0.0]}), r"evidence\[1\] must have shape \(3,\)"),
         (lambda g: g.set_evidence({1: [0.0, np.nan, 0.0]}), r"evidence\[1\]\[1\] is NaN"),
         (lambda g: g.set_evidence([0, 1]), "evidence must be a mapping"),
+        (lambda g: g.set_evidence({1: [[1], [2, 3]]}), r"evidence\[1\] must be one array"),
+        (lambda g: g.set_evidence({1: [[1.0, 2.0, 3.0]]}), r"evidence\[1\] must have shape \(3,\)"),
+        (lambda g: g.set_evidence({1: {}}), "variable 1 have no names: give a number, not {}"),
+        (lambda g: g.add([0], [[1], [2, 3]]), "log_table of factor 0 must be one array"),
+        (lambda g: g.add([[0], 1], np.zeros((2, 2))), r"give a number, not \[0\]"),
+        (lambda g: g.add_feature([0], [1], [[1], [2, 3]]), "weight of factor 0 must be one array"),
+        (lambda g: vs.log_prob(g, [0, [1, 2], 0]), "states must be one array"),
     ],
 )
 def test_refusals(call, words: str) -> None:
@@ -65,6 +72,13 @@ def test_refusals(call, words: str) -> None:
         ({"cardinalities": [2], "states": [["x"]]}, r"states\[0\] must have 2 entries"),
         ({"cardinalities": [2], "states": [["x", "x"]]}, "same name twice"),
         ({"cardinalities": [2], "states": []}, "states must have one entry"),
+        ({"cardinalities": [2**31]}, r"cardinalities\[0\] is 2147483648; .* fewer than 2\*\*31"),
+        ({"cardinalities": [2], "names": 5}, "names must be a sequence, got 5"),
+        ({"cardinalities": [2], "names": "a"}, "names must be a sequence, got 'a'"),
+        ({"cardinalities": [2], "states": 5}, "states must be a sequence, got 5"),
+        ({"cardinalities": [2], "states": [5]}, r"states\[0\] must be a sequence, got 5"),
+        ({"cardinalities": [2], "states": ["no"]}, r"states\[0\] must be a sequence, got 'no'"),
+        ({"cardinalities": [2, 2], "states": [None, "xx"]}, r"states\[1\] must be a sequence"),
     ],
 )
 def test_constructor_refusals(arguments, words: str) -> None:
@@ -87,6 +101,58 @@ def test_names_and_states() -> None:
         graph.set_evidence({"rain": "maybe"})
     with pytest.raises(ValueError, match="no variable named 'snow'"):
         graph.add(["snow"], [0.0, 0.0])
+
+
+def test_states_of_any_kind_that_has_a_hash() -> None:
+    """A tuple that is the name of a state is that state; any other is a likelihood."""
+    states = [[("a", 1), ("b", 2)], [(0.0, 1.0), (1.0, 0.0)], [frozenset("x"), None, 2.5]]
+    graph = vs.FactorGraph([2, 2, 3], names=[("x", 0), "y", frozenset("z")], states=states)
+    graph.add([("x", 0), "y"], np.log([[1.0, 2.0], [3.0, 4.0]]))
+    graph.set_evidence({("x", 0): ("b", 2), "y": (1.0, 0.0), frozenset("z"): None})
+    assert graph.evidence == {0: 1, 1: 1, 2: 1}
+    assert vs.infer(graph).log_z == pytest.approx(np.log(4))
+    graph.set_evidence({"y": (0.0, 0.5), frozenset("z"): frozenset("x")})
+    assert graph.evidence[1].tolist() == [0.0, 0.5]
+    assert graph.evidence[2] == 0
+    jt = vs.JunctionTree(graph, evidence={})
+    assert jt.infer({("x", 0): ("a", 1)}).evidence == {0: 0}
+    r = jt.infer({"y": [0.0, 1.0], ("x", 0): ("a", 1)})
+    assert r.joint([("x", 0), "y"])[0].sum() == pytest.approx(1.0)
+    assert graph.add_feature([("x", 0)], [("a", 1)], 1.0) == 1
+    for bad in (("a", 2), ["a", 1], [("a", 1)]):
+        with pytest.raises(ValueError, match=r"no state .*: its states are \('a', 1\), \('b', 2\)"):
+            graph.set_evidence({("x", 0): bad})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"names": ["a", ["b"]]}, r"names\[1\] is \['b'\], which has no hash"),
+        ({"states": [None, ["x", {}]]}, r"states\[1\]\[1\] is {}, which has no hash"),
+    ],
+)
+def test_names_need_a_hash(arguments, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        vs.FactorGraph([2, 2], **arguments)
+
+
+@pytest.mark.parametrize("weight", ["1", None, 1j, [1.0], np.ones(1)])
+def test_weights_are_numbers(weight) -> None:
+    with pytest.raises(TypeError, match="weight of factor 0 must be a real number"):
+        vs.FactorGraph([2]).add_feature([0], [1], weight)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: vs.factors.Features([[0, 1], [2]], 1.0), "scopes must be one array"),
+        (lambda: vs.factors.Features([[0]], [1, [2]]), "weights must be one array"),
+        (lambda: vs.factors.Features([[0]], 1.0, fires=[True, [False]]), "fires must be one array"),
+    ],
+)
+def test_ragged_columns(call, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        call()
 
 
 def test_pickle() -> None:

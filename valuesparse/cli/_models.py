@@ -16,7 +16,7 @@ from valuesparse._extras import MissingExtraError
 if TYPE_CHECKING:
     from valuesparse import FactorGraph
 
-__all__ = ["load", "model_options", "one_line_errors", "show_bytes"]
+__all__ = ["load", "model_options", "one_line_errors"]
 
 FORMATS = ("uai", "fg", "bif")
 
@@ -67,7 +67,7 @@ def model_options(command: Command) -> Command:
             ),
             click.option(
                 "--memory-limit", "-m", type=Size(), metavar="SIZE",
-                help="Refuse to run if more memory is needed, e.g. 8GiB. [default: a share of "
+                help="Refuse to run if more memory is needed, e.g. 8GiB. [default: half of "
                 "what the machine has]",
             ),
         ]
@@ -89,13 +89,17 @@ def one_line_errors(path: Path) -> Iterator[None]:
             f'python -m pip install "valuesparse[{error.extra}]"'
         ) from error
     except ModelFormatError as error:
-        raise click.ClickException(f"{path}: {error}") from error
+        text = str(error)  # with the file's name, if the reader knew it
+        raise click.ClickException(text if error.path else f"{path}: {text}") from error
     except OSError as error:
         # Python's own text begins with the number of the error.
         where = error.filename if error.filename is not None else path
         raise click.ClickException(f"{where}: {error.strerror or error}") from error
     except (ValueError, MemoryError) as error:
+        from valuesparse.inference.junction_tree import ADVICE
+
         text = " ".join(str(error).split()) or "not enough memory"
+        text = text.replace(ADVICE, "give evidence or raise --memory-limit")
         raise click.ClickException(f"{path}: {text}") from error
 
 
@@ -142,17 +146,9 @@ def _evidence(graph: FactorGraph, path: Path, sample: int | None) -> dict[Any, A
     if path.suffix.lower() == ".json":
         return _json_evidence(graph, path)
     found: dict[Any, Any] = {}
-    # The numbers of a file are libDAI's labels where those are the names.
-    numbered = all(isinstance(name, int) for name in graph.names)
-    for v, state in read_uai_evidence(path, sample=sample).items():
-        if not numbered and v >= graph.n_variables:
-            raise ValueError(f"there is no variable {v}: they are 0 to "
-                             f"{graph.n_variables - 1}")  # fmt: skip
-        name = v if numbered else graph.names[v]
-        states = graph.states[graph.variable(name)]
-        if states is not None and state >= len(states):
-            raise ValueError(f"variable {name!r} has {len(states)} states, no {state}")
-        found[name] = state if states is None else states[state]
+    for v, state in read_uai_evidence(path, sample=sample, graph=graph).items():
+        states = graph.states[v]
+        found[graph.names[v]] = state if states is None else states[state]
     return found
 
 
@@ -182,12 +178,3 @@ def _json_evidence(graph: FactorGraph, path: Path) -> dict[Any, Any]:
         known = {str(state): state for state in states or ()}
         found[names[key]] = value if isinstance(value, list) else known.get(str(value), value)
     return found
-
-
-def show_bytes(size: float) -> str:
-    """Return a size for people, in units of 1024 bytes."""
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from valuesparse.cli._models import load, model_options, one_line_errors, show_bytes
+from valuesparse.cli._models import load, model_options, one_line_errors
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,6 +58,8 @@ def info(
 def _table(graph: FactorGraph, plan: Plan) -> Table:
     from rich.table import Table
     from rich.text import Text
+
+    from valuesparse.inference._memory import show_bytes
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)

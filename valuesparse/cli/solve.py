@@ -44,7 +44,10 @@ if TYPE_CHECKING:
     help="Where the answer goes, instead of the terminal; .gz is compressed. It appears only "
     "once it is complete.",
 )  # fmt: skip
-@click.option("--quiet", "-q", is_flag=True, help="No progress and no summary on the terminal.")
+@click.option(
+    "--quiet", "-q", is_flag=True,
+    help="No progress on the terminal, and no summary unless a fallback that is not exact ran.",
+)  # fmt: skip
 def solve(
     model: Path,
     evidence: Path | None,
@@ -96,7 +99,9 @@ def solve(
     else:
         with one_line_errors(output):
             write_text(output, answer)
-    if not quiet:
+    # ζ was asked for, a fallback was not; and UAI's format cannot say that its answer is one.
+    fallback = zeta is None and task == "MAR" and found.method not in ("exact", "junction_tree")
+    if fallback or not quiet:
         click.echo(_summary(task, found, seconds, output), err=True)
 
 

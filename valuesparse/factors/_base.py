@@ -10,20 +10,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Factor"]
+from valuesparse.errors import MemoryLimitError
+
+__all__ = ["Factor", "require_small"]
 
 Array = npt.NDArray[Any]
 
 #: Entries of the largest table that a factor is turned into without being asked.
 _TABLE_LIMIT = 1 << 26
+#: Configurations that a factor is asked about at a time.
+_BLOCK = 1 << 16
+
+
+def require_small(name: str, shape: Sequence[int]) -> None:
+    """Raise MemoryLimitError when a table of this shape is not to be made."""
+    entries = math.prod(shape)
+    if entries > _TABLE_LIMIT:
+        raise MemoryLimitError(
+            f"{name} over {len(shape)} variables would be a table of {entries:,} entries, "
+            f"{8 * entries:.3g} bytes: at most {_TABLE_LIMIT:,} are made; use factors of fewer "
+            "variables"
+        )
 
 
 class Factor(ABC):
     """A function of a few variables that multiplies the weight of a configuration.
 
-    A new kind supplies :meth:`log_potential`; with nothing else, engines work on its
-    :meth:`table`. A factor over many variables also overrides :meth:`marginalize` and
-    :meth:`maximize`, so that its table is never made.
+    A new kind supplies :meth:`log_potential`: engines work on its :meth:`table`. A factor over many
+    variables also overrides :meth:`marginalize` and :meth:`maximize`, which answer without a table;
+    no engine of this version asks them, so scopes are limited by the table for now.
 
     Attributes
     ----------
@@ -44,17 +59,20 @@ class Factor(ABC):
 
         Raises
         ------
-        MemoryError
+        MemoryLimitError
             When it would have more than 2**26 entries.
         """
         shape = tuple(int(c) for c in cardinalities)
-        if math.prod(shape) > _TABLE_LIMIT:
-            raise MemoryError(
-                f"{type(self).__name__} over {len(shape)} variables would be a table of "
-                f"{math.prod(shape)} entries"
-            )
-        states = np.indices(shape, dtype=np.int64).reshape(len(shape), -1).T
-        return self.log_potential(np.ascontiguousarray(states)).reshape(shape)
+        require_small(type(self).__name__, shape)
+        size = math.prod(shape)
+        table = np.empty(size)
+        for first in range(0, size, _BLOCK):  # configurations take more room than the table
+            rows = np.arange(first, min(first + _BLOCK, size))
+            states = np.empty((rows.size, len(shape)), dtype=np.int64)
+            for axis, column in enumerate(np.unravel_index(rows, shape) if shape else ()):
+                states[:, axis] = column
+            table[rows] = self.log_potential(states)
+        return table.reshape(shape)
 
     def marginalize(
         self, messages: Sequence[npt.NDArray[np.float64]]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_array
 from valuesparse.factors._base import Factor
 
 __all__ = ["Feature", "Features"]
@@ -122,7 +123,7 @@ class Features:
         if fires is not None:
             if assignments is not None:
                 raise ValueError("assignments and fires cannot both be given")
-            self.fires = np.asarray(fires)
+            self.fires = as_array("fires", fires)
             if self.fires.dtype != np.bool_ or self.fires.ndim != k:
                 raise ValueError(
                     f"fires must be an array of bool with {k} axes, one per variable of a scope, "
@@ -161,7 +162,7 @@ class Features:
 
 def as_weights(name: str, value: npt.ArrayLike, m: int) -> npt.NDArray[np.float64]:
     """Return m weights: real, below +inf, no NaN."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
     if array.shape not in ((), (m,)):
@@ -177,7 +178,7 @@ def as_weights(name: str, value: npt.ArrayLike, m: int) -> npt.NDArray[np.float6
 
 
 def _integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":

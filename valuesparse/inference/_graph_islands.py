@@ -30,7 +30,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._search import within
 from valuesparse.inference._watch import Watch
-from valuesparse.inference.junction_tree import check_memory, impossible
+from valuesparse.inference.junction_tree import check_memory, check_states, impossible
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
 
@@ -262,6 +262,7 @@ def infer_islands(
     watch: Watch,
 ) -> GraphResult:
     """Return the marginals of `model` conditioned on its final islands."""
+    check_states(model, memory_limit)
     state = _Islands(model, zeta, workers, evidence, memory_limit, watch)
     state.start()
     changed: set[int] | None = None

@@ -8,18 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_indices
+from valuesparse._validation import as_array, as_indices
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _loopy
 from valuesparse.inference._graph_islands import infer_islands
-from valuesparse.inference._memory import as_limit
+from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._watch import NOBODY, Watch
-from valuesparse.inference.junction_tree import JunctionTree, too_large
+from valuesparse.inference.junction_tree import ADVICE, Hopeless, JunctionTree, check_states, too_large
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
 
 METHODS = ("auto", "exact", "islands", "junction_tree", *_loopy.METHODS)
+
+#: Of a state: messages, beliefs and marginals of an engine for loops.
+_LOOPY_BYTES = 96
 
 #: What each engine for loops does, and what stands in its ``log_z``.
 _WORDS = {
@@ -95,26 +98,26 @@ def choose(
             raise ValueError(f"method {method!r} does not go with zeta={zeta}")
         return Choice("islands", f"zeta={zeta:g} was asked for", None)
     if method in _loopy.METHODS:
+        check_states(model, as_limit(memory_limit), _LOOPY_BYTES)
         return Choice(method, f"{_WORDS[method]} was asked for", None)
     quit = method == "auto"
     jt = None
     try:
         jt = JunctionTree._of_call(model, evidence, memory_limit, watch, quit=quit)
         refusal = too_large(jt._tree, model, jt.memory_limit)
-    except MemoryLimitError as error:
+    except Hopeless as error:
         refusal = str(error)
     if jt is None or refusal is not None:
         if method != "auto":
-            return Choice(None, f"{refusal} (method='bp' fits)", jt)
-        refusal = refusal.partition(";")[0]
+            return Choice(None, f"{refusal}: {ADVICE}", jt)
         return Choice("bp", f"{refusal}; so {_WORDS['bp']}, an approximation", jt)
     if method == "junction_tree":
         return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
     if jt.width <= 1:
         return Choice("exact", "a graph without cycles is solved exactly by two passes", jt)
     reason = (
-        f"the junction tree has width {jt.width} and needs {jt.memory:.3g} bytes, within "
-        f"memory_limit={jt.memory_limit:.3g}: exact"
+        f"the junction tree has width {jt.width} and needs {show_bytes(jt.memory)}, within "
+        f"memory_limit={show_bytes(jt.memory_limit)}: exact"
     )
     return Choice("junction_tree", reason, jt)
 
@@ -162,7 +165,7 @@ def sample(
 
 def score(model: FactorGraph, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, soft evidence included; −inf forbids."""
-    y = np.asarray(states)
+    y = as_array("states", states)
     n = model.n_variables
     if y.shape != (n,):
         raise ValueError(f"states must have shape {(n,)}, got {y.shape}")

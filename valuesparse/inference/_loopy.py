@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import entr
 
 from valuesparse import _loopy
-from valuesparse._validation import as_count
+from valuesparse._validation import as_count, as_reals
 from valuesparse.inference import _forests
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.inference.junction_tree import impossible
@@ -270,7 +270,7 @@ def _probabilities(layout: Layout, options: Options) -> Array:
         if n <= _forests.MOST_DENSE and all(len(scope) == 2 for scope in scopes):
             return _forests.spanning_tree_probabilities(n, scopes)
         return _shares(len(scopes), _forests.cover(n, scopes, 8, options.seed))
-    rho = np.asarray(given, dtype=np.float64)
+    rho = as_reals("edge_probabilities", given).astype(np.float64)
     count = len(layout.snapshot.scopes)
     if rho.shape != (count,):
         raise ValueError(

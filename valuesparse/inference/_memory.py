@@ -14,7 +14,7 @@ import numpy.typing as npt
 from valuesparse._pool import Memory
 from valuesparse._validation import as_count
 
-__all__ = ["as_limit", "default_memory_limit", "empty"]
+__all__ = ["as_limit", "default_memory_limit", "empty", "show_bytes"]
 
 # Smaller arrays come from numpy, whose memory is as warm as it gets.
 _LARGE = 1 << 20
@@ -73,3 +73,12 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     if size < _LARGE:
         return np.empty(shape, kind)
     return np.frombuffer(memoryview(Memory(size)), np.uint8).view(kind).reshape(shape)
+
+
+def show_bytes(size: float) -> str:
+    """Return a size for people, in units of 1024 bytes."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"

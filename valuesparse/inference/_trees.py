@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain, _tree
+from valuesparse._validation import as_array
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch, too_late
@@ -119,7 +120,7 @@ def sample(
 
 def score(model: Tree, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, per tree (n_trees,)."""
-    y = np.asarray(states)
+    y = as_array("states", states)
     n = model.n_nodes
     if y.shape != (n,):
         raise ValueError(f"states must have shape {(n,)}, got {y.shape}")

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import rel_entr
 
 from valuesparse import _graph
-from valuesparse._validation import as_count
+from valuesparse._validation import as_count, as_zeta
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference._barren import prune
-from valuesparse.inference._memory import as_limit
+from valuesparse.inference._memory import as_limit, default_memory_limit, show_bytes
 from valuesparse.inference._search import within
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
@@ -31,6 +32,21 @@ _UNIFORMS = 4_000_000  # of samples, drawn at once
 
 #: Of an array of numpy.
 _MOST_AXES = 64
+
+#: Of a state: its marginal, what its variable hears, and whether it is possible at all.
+_STATE_BYTES = 32
+
+#: Error of an entropy that may come from rounding, relative where it is above one.
+_UNSEEN = 1e-12
+
+#: Variables of a clique that a message names.
+_SHOWN = 12
+
+ADVICE = "give evidence, raise memory_limit, or approximate with infer(method='bp')"
+
+
+class Hopeless(MemoryLimitError):
+    """The search for a tree was given up, its tables being beyond any memory."""
 
 
 class JunctionTree:
@@ -77,6 +93,9 @@ class JunctionTree:
         When the evidence leaves a variable no state.
     DeadlineError
         When `deadline` passed.
+    MemoryLimitError
+        When the marginals alone need more memory than there is. Large cliques are refused by the
+        questions, so that `width` and `memory` can be looked at.
 
     Notes
     -----
@@ -84,6 +103,9 @@ class JunctionTree:
     of the tables), and so are variables with one state left. Orders: min-fill, weighted min-fill
     and min-weight, then restarts with random ties under a budget of operations; the smallest
     tables win. Costs are known before anything is allocated.
+
+    Pickles hold the graph and these arguments; the tree is compiled again from them, with the same
+    result.
 
     Examples
     --------
@@ -149,15 +171,17 @@ class JunctionTree:
         if not 0.0 <= float(effort) < float("inf"):
             raise ValueError(f"effort must be a number >= 0, got {effort!r}")
         self.memory_limit = as_limit(memory_limit)
+        check_states(graph, self.memory_limit)  # compiling looks at every state
         self._given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
         seed = as_count("seed", seed, at_least=0)
         self._search = within(self.memory_limit, effort=float(effort), seed=seed, quit=quit)
+        self._barren = barren
         self._snapshot = graph._compiled()
         self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
         self._lock = threading.RLock()
         self._busy = False
         self._small: tuple[Any, _graph.Tree, Array] | None = None
-        self._held, self._soft = self._split(self._given)
+        self._held, self._soft = _split(graph, self._given)
         if not barren:
             some = [v for v, _ in self._soft]
             self._snapshot, self._held = prune(self._snapshot, self._held, some)
@@ -166,6 +190,24 @@ class JunctionTree:
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
         self.memory = int(bytes_) + outputs(graph)
         self.seconds = self._tree.seconds()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what it was built from: compiled again, it gives the same bits."""
+        graph = self._graph._copy()
+        graph.evidence = self._given
+        limit = self.memory_limit
+        return {
+            "graph": graph,
+            # The default depends on the machine.
+            "memory_limit": None if limit == default_memory_limit() else limit,
+            "effort": self._search.effort,
+            "seed": self._search.seed,
+            "barren": self._barren,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        graph, limit = state["graph"], state["memory_limit"]
+        self._start(graph, None, limit, state["effort"], state["seed"], NOBODY, state["barren"])
 
     @property
     def cliques(self) -> list[tuple[Any, ...]]:
@@ -182,6 +224,8 @@ class JunctionTree:
         self,
         evidence: Evidence | None = None,
         *,
+        zeta: float = 1.0,
+        revisit: int | None = None,
         threads: int | None = None,
         deadline: float | None = None,
         progress: Callable[[int, int], object] | None = None,
@@ -191,7 +235,11 @@ class JunctionTree:
         Parameters
         ----------
         evidence : mapping, optional
-            More evidence, hard or soft, beside what the tree was built with.
+            More evidence, hard or soft, beside what the tree was built with. Likelihoods of one
+            variable multiply.
+        zeta, revisit : optional
+            As for :func:`valuesparse.infer`: below 1, variables that are this certain are held.
+            They leave the graph and split it, so that smaller trees than this one are built.
         threads : int, optional
             At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
         deadline : float, optional
@@ -213,8 +261,21 @@ class JunctionTree:
         MemoryLimitError
             When the tables need more than `memory_limit`.
         """
+        from valuesparse.inference._graph_islands import infer_islands
+
+        zeta = as_zeta(zeta)
+        rounds = -1 if revisit is None else as_count("revisit", revisit, at_least=0)
         watch = Watch(deadline, progress)
-        return self._infer(evidence, threads, watch, "junction_tree", "")
+        if zeta == 1.0:
+            return self._infer(evidence, threads, watch, "junction_tree", "")
+        held, merged, given = self._merged(evidence)
+        # Of variables that are held by more than their likelihood.
+        rest = sum(float(x[held[v]]) for v, x in merged.items() if held[v] >= 0)
+        if rest == -np.inf:
+            raise impossible(self._graph, True)
+        workers, limit = resolve(threads), self.memory_limit
+        found = infer_islands(self._graph, zeta, rounds, workers, given, limit, watch)
+        return found._with(log_z=found.log_z + rest) if rest else found
 
     def _infer(
         self,
@@ -373,9 +434,9 @@ class JunctionTree:
         rest = tree.cost()[2]
         if size + rest > self.memory_limit:
             raise MemoryLimitError(
-                f"the joint of {len(wanted)} variables needs {size:.3g} bytes beside a junction "
-                f"tree of {rest:.3g}, above memory_limit={self.memory_limit:.3g}; ask for fewer "
-                "variables, give evidence or raise memory_limit"
+                f"the joint of {len(wanted)} variables needs {_bytes(size)} beside {_bytes(rest)} "
+                f"of a junction tree, above memory_limit={_bytes(self.memory_limit)}; ask for "
+                "fewer variables, give evidence or raise memory_limit"
             )
         other._check_memory()
         flat = np.empty(int(graph._cards.sum()))
@@ -446,6 +507,12 @@ class JunctionTree:
     ) -> npt.NDArray[np.int64]:
         graph = self._graph
         held, soft, given = self._with(evidence)
+        size = 8 * count * graph.n_variables
+        if size > self.memory_limit:
+            raise MemoryLimitError(
+                f"size={count} samples of {graph.n_variables} variables need {_bytes(size)}, above "
+                f"memory_limit={_bytes(self.memory_limit)}; draw them in several calls"
+            )
         states = np.empty((count, graph.n_variables), dtype=np.int64)
         with self._asking():
             self._prepare(held, soft, watch)
@@ -483,25 +550,21 @@ class JunctionTree:
             finally:
                 self._busy = False
 
-    def _split(self, given: dict[int, Any]) -> tuple[Array, list[tuple[int, Array]]]:
-        held = np.full(self._graph.n_variables, -1, dtype=np.int64)
-        soft = []
-        for v, value in given.items():
-            if isinstance(value, int):
-                held[v] = value
-            else:
-                soft.append((v, value))
-        return held, soft
-
     def _with(self, evidence: Evidence | None) -> tuple[Array, _graph.Soft | None, dict[int, Any]]:
         """Return what the engine wants for the tree's evidence and more."""
+        held, merged, given = self._merged(evidence)
+        pairs = sorted(merged.items(), key=lambda pair: pair[0])
+        return held, _graph.Soft(self._graph.n_variables, pairs) if pairs else None, given
+
+    def _merged(self, evidence: Evidence | None) -> tuple[Array, dict[int, Array], dict[int, Any]]:
+        """Return states that are known, likelihoods, and both as one question's evidence."""
         graph = self._graph
         if not evidence:
             held, soft = self._held, self._soft
             given = self._given
         else:
             more = graph.resolve_evidence(evidence)
-            held, soft = self._split(more)
+            held, soft = _split(graph, more)
             for v, state in enumerate(self._held):
                 if state >= 0:
                     if held[v] >= 0 and held[v] != state:
@@ -515,8 +578,9 @@ class JunctionTree:
         merged: dict[int, Array] = {}
         for v, value in soft:
             merged[v] = merged[v] + value if v in merged else value
-        pairs = sorted(merged.items(), key=lambda pair: pair[0])
-        return held, _graph.Soft(graph.n_variables, pairs) if pairs else None, given
+        # Likelihoods of the tree and of the question multiply; a state outweighs them.
+        given = {v: int(held[v]) if held[v] >= 0 else merged[v] for v in given}
+        return held, merged, given
 
     def _prepare(
         self,
@@ -528,17 +592,13 @@ class JunctionTree:
         tree = tree or self._tree
         empty = tree.prepare(held, soft, self._search, watch.left(), watch.late)
         if empty == _graph.HOPELESS:
-            raise MemoryLimitError(
-                f"a junction tree needs more than {8 * self._search.hopeless:.3g} bytes, far above "
-                f"memory_limit={self.memory_limit:.3g}"
+            raise Hopeless(
+                f"a junction tree needs more than {_bytes(8 * self._search.hopeless)}, far above "
+                f"memory_limit={_bytes(self.memory_limit)}"
             )
         if empty >= 0:
-            raise InfeasibleError(
-                0,
-                int(empty),
-                message="no configuration agrees with the evidence: variable "
-                f"{self._graph.names[empty]!r} has no state left",
-            )
+            known = soft is not None or bool((held >= 0).any())
+            raise impossible(self._graph, known, int(empty))
 
     def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
         """Return the way up and the way down with the evidence that the tree was built with."""
@@ -556,6 +616,88 @@ class JunctionTree:
         )
 
 
+def _split(graph: FactorGraph, given: dict[int, Any]) -> tuple[Array, list[tuple[int, Array]]]:
+    """Return the state of each variable that is known, −1 elsewhere; and soft evidence."""
+    held = np.full(graph.n_variables, -1, dtype=np.int64)
+    soft = []
+    for v, value in given.items():
+        if isinstance(value, int):
+            held[v] = value
+        else:
+            soft.append((v, value))
+    return held, soft
+
+
+def iter_joints(
+    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield the joint of each set of variables given the graph's evidence, from one tree."""
+    tree, _, _ = _asked(graph, sets, threads, 1.0)
+    return (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
+
+
+def entropy(graph: FactorGraph, threads: int | None) -> float:
+    """Return the entropy of the graph's distribution given its evidence, in nats.
+
+    log Z less the expected score, unless so much of that cancels that it would be seen; then by the
+    chain rule, the entropy of each clique given what it shares with its parent.
+    """
+    scopes, tables = graph._compiled().scopes, graph._compiled().arrays()
+    wide = [scope for scope in scopes if len(scope) > 1]
+    tree, log_z, marginals = _asked(graph, wide, threads, 1.0)
+    joints = (full_joint(tree, q, scope, graph) for q, scope in enumerate(wide))
+    known = [((v,), x) for v, x in graph.evidence.items() if not isinstance(x, int)]
+    expected, scale = 0.0, abs(log_z)
+    for scope, table in [*zip(scopes, tables, strict=True), *known]:
+        if len(scope) > 1:
+            p = next(joints)
+        elif scope:
+            p = marginals[scope[0]]
+        else:
+            p = np.ones(())
+        part = np.multiply(p, table, out=np.zeros(p.shape), where=p > 0.0)
+        expected += float(part.sum())
+        scale += float(np.abs(part).sum())
+    value = max(log_z - expected, 0.0)
+    if np.finfo(float).eps * scale <= _UNSEEN * max(1.0, value):
+        return value
+    return _by_cliques(graph, threads)
+
+
+def _by_cliques(graph: FactorGraph, threads: int | None) -> float:
+    """Return the entropy by the chain rule over the cliques: nothing cancels."""
+    cliques, parent = JunctionTree(graph)._tree.cliques()
+    # Filled in with these cliques, the graph has a perfect order, which is the first one found.
+    tree, _, _ = _asked(graph, [tuple(clique) for clique in cliques], threads, 0.0)
+    total = 0.0
+    for q, above in enumerate(parent):
+        table, order = tree.joint(q)
+        shared = set(cliques[above]) if above >= 0 else set()
+        own = tuple(axis for axis, v in enumerate(order) if v not in shared)
+        total -= float(rel_entr(table, table.sum(axis=own, keepdims=True)).sum())
+    return max(total, 0.0)
+
+
+def _asked(
+    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, effort: float
+) -> tuple[_graph.Tree, float, list[Array]]:
+    """Return a tree that knows the joint of each of these sets, log Z and all marginals."""
+    limit = as_limit(None)
+    held, pairs = _split(graph, graph.evidence)
+    soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
+    tree = _graph.Tree(graph._compiled(), sets)
+    if tree.prepare(held, soft, within(limit, effort=effort)) >= 0:
+        raise impossible(graph, bool(graph.evidence))
+    alive = [len(tree.alive(v)) for v in range(graph.n_variables)]
+    # Each is summed up once, and once more while it is.
+    check_memory(tree, graph, limit, 16 * sum(math.prod(alive[v] for v in s) for s in sets))
+    flat = np.empty(int(graph._cards.sum()))
+    dead, log_z = tree.infer(soft, resolve(threads), flat, None, None, None)
+    if dead:
+        raise impossible(graph, bool(graph.evidence))
+    return tree, log_z, graph._compiled().split(flat)
+
+
 def full_joint(
     tree: _graph.Tree, q: int, wanted: tuple[int, ...], graph: FactorGraph
 ) -> npt.NDArray[np.float64]:
@@ -569,34 +711,57 @@ def full_joint(
     return full
 
 
-def check_memory(tree: _graph.Tree, graph: FactorGraph, limit: int) -> None:
-    """Raise MemoryLimitError when the tables of `tree` need more than `limit` bytes."""
-    refusal = too_large(tree, graph, limit)
+def check_memory(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0) -> None:
+    """Raise MemoryLimitError when `tree`, and `more` bytes, need more than `limit` bytes."""
+    refusal = too_large(tree, graph, limit, more)
     if refusal is not None:
-        raise MemoryLimitError(refusal)
+        raise MemoryLimitError(f"{refusal}: {ADVICE}")
 
 
-def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int) -> str | None:
+def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0) -> str | None:
     """Return why `tree` does not fit in `limit` bytes, or None when it does."""
     _, _, bytes_, _, clique, entries, _ = tree.cost()
-    bytes_ += outputs(graph)
+    bytes_ += outputs(graph) + more
     if bytes_ <= limit:
         return None
-    names = [graph.names[v] for v in clique]
-    shown = ", ".join(map(str, names[:12])) + (", ..." if len(names) > 12 else "")
-    return (
-        f"the junction tree needs {bytes_:.3g} bytes, above memory_limit={limit:.3g}: its "
-        f"largest clique has {len(clique)} variables and {entries:.3g} entries ({shown}); "
-        "give evidence, raise memory_limit or choose an approximation"
-    )
+    names = [str(graph.names[v]) for v in clique]
+    shown = ", ".join(names[:_SHOWN])
+    if len(names) > _SHOWN:
+        shown += f" and {len(names) - _SHOWN} more"
+    # Said, since `width` is that of the triangulation.
+    blame = f"; its largest clique, after merging, has {entries:.3g} entries, over {shown}"
+    blame = blame if names else ""
+    return f"the junction tree needs {_bytes(bytes_)}, above memory_limit={_bytes(limit)}{blame}"
 
 
 def outputs(graph: FactorGraph) -> int:
     """Return the bytes of the marginals, and of what variables hear while they are made."""
-    return 16 * int(graph._cards.sum())
+    return _STATE_BYTES * int(graph._cards.sum())
 
 
-def impossible(graph: FactorGraph, evidence: bool) -> InfeasibleError:
-    """Return the error that says no configuration is left."""
+def check_states(graph: FactorGraph, limit: int, each: int = _STATE_BYTES) -> None:
+    """Raise MemoryLimitError when so many bytes for `each` state are more than there are.
+
+    A `limit` below the default is for tables: what exceeds it is refused with them.
+    """
+    limit = max(limit, default_memory_limit())
+    size = each * int(graph._cards.sum())
+    if size > limit:
+        v = int(graph._cards.argmax())
+        raise MemoryLimitError(
+            f"the marginals alone need {_bytes(size)}, above memory_limit={_bytes(limit)}: there "
+            f"are {int(graph._cards.sum()):,} states, {graph.cardinalities[v]:,} of them of "
+            f"variable {graph.names[v]!r}; give variables fewer states or raise memory_limit"
+        )
+
+
+def _bytes(size: float) -> str:
+    """Return a number of bytes for a message, and what that is in larger units."""
+    return f"{size:.3g} bytes" + (f" ({show_bytes(size)})" if 1024 <= size < 2**50 else "")
+
+
+def impossible(graph: FactorGraph, evidence: bool, variable: int = -1) -> InfeasibleError:
+    """Return the error that says no configuration is left, and for which variable no state."""
     what = "agrees with the evidence" if evidence else "has positive weight"
-    return InfeasibleError(0, -1, message=f"no configuration of the graph {what}")
+    blame = f": variable {graph.names[variable]!r} has no state left" if variable >= 0 else ""
+    return InfeasibleError(0, variable, message=f"no configuration of the graph {what}{blame}")

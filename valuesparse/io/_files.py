@@ -8,12 +8,23 @@ import os
 import secrets
 import stat
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from valuesparse.io.errors import ModelFormatError
 
-__all__ = ["Source", "Target", "is_path", "read_bytes", "read_file", "write_bytes", "write_text"]
+__all__ = [
+    "Source",
+    "Target",
+    "is_path",
+    "naming",
+    "read_bytes",
+    "read_file",
+    "write_bytes",
+    "write_text",
+]
 
 #: What readers take: a path, a file object, or the contents themselves.
 Source: TypeAlias = "str | os.PathLike[str] | IO[Any] | bytes | bytearray | memoryview"
@@ -32,6 +43,17 @@ _GZIP_PART = 1 << 20
 def is_path(value: Any) -> bool:
     """Return whether `value` names a file."""
     return isinstance(value, (str, os.PathLike))
+
+
+@contextmanager
+def naming(source: Source) -> Iterator[None]:
+    """Give errors of a format the name of the file, if `source` is one."""
+    try:
+        yield
+    except ModelFormatError as error:
+        if error.path is None and is_path(source):
+            error.path = os.fsdecode(source)  # type: ignore[arg-type]
+        raise
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
@@ -115,13 +137,21 @@ def write_text(target: Target, text: str) -> None:
 
 def write_bytes(target: str | os.PathLike[str], data: bytes) -> None:
     """Write a file in one piece: under a temporary name that is then renamed."""
-    path = Path(target)
+    try:
+        _write_file(Path(target), data)
+    except OSError as error:
+        # Of the name that was given: the temporary one says nothing to anybody.
+        raise OSError(error.errno, error.strerror, os.fspath(target)) from error
+
+
+def _write_file(path: Path, data: bytes) -> None:
     if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
         path.write_bytes(data)
         return
     # A link stays a link: what it leads to is replaced.
     path = path.resolve()
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    # Cut short: the name may be as long as names can be.
+    temporary = path.with_name(f".{path.name[:40]}-{secrets.token_hex(4)}")
     try:
         with open(temporary, "xb") as file:
             file.write(data)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._extras import require
-from valuesparse.io._tables import factors_to_write, graph_of, numbers_of
+from valuesparse.io._tables import factors_to_write, graph_of, numbers_of, require_graph
 from valuesparse.models import FactorGraph
 
 __all__ = ["from_pgmpy", "to_pgmpy"]
@@ -164,6 +164,7 @@ def to_pgmpy(graph: FactorGraph) -> Any:
     >>> vs.to_pgmpy(graph).get_factors()  # doctest: +SKIP
     [<DiscreteFactor representing phi(a:2, b:2) at 0x7f9c4d0a1c50>]
     """
+    require_graph(graph)
     require("bif", "pgmpy")
     from pgmpy import models
     from pgmpy.factors.discrete import DiscreteFactor

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from valuesparse._validation import as_count
 from valuesparse.io._text import Tokens
 
 __all__ = ["choose", "find_samples"]
@@ -60,6 +61,7 @@ def choose(samples: Sequence[T], sample: int | None, what: str) -> T:
             f"the {what} holds {len(samples)} samples: choose one with sample=0 to "
             f"{len(samples) - 1}"
         )
-    if not 0 <= sample < len(samples):
-        raise ValueError(f"sample is {sample!r}, but the {what} holds {len(samples)} samples")
+    if as_count("sample", sample, at_least=0) >= len(samples):
+        number = f"{len(samples)} sample" + ("" if len(samples) == 1 else "s")
+        raise ValueError(f"sample is {sample!r}, but the {what} holds {number}, counted from 0")
     return samples[sample]

@@ -11,7 +11,14 @@ import numpy.typing as npt
 from valuesparse.factors import Factor, Table
 from valuesparse.models import FactorGraph
 
-__all__ = ["factors_to_write", "graph_of", "lines_of_numbers", "log_of", "numbers_of"]
+__all__ = [
+    "factors_to_write",
+    "graph_of",
+    "lines_of_numbers",
+    "log_of",
+    "numbers_of",
+    "require_graph",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -72,6 +79,12 @@ def numbers_of(log_table: npt.ArrayLike, where: str) -> Array:
             "-708.4 to 709.8; add a constant to the table (which changes log_z)"
         )
     return numbers.reshape(logs.shape)
+
+
+def require_graph(graph: Any) -> None:
+    """Raise TypeError for what is no factor graph."""
+    if not isinstance(graph, FactorGraph):
+        raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
 
 
 def table_of(graph: FactorGraph, factor: Factor) -> Array:

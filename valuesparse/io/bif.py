@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._extras import require
-from valuesparse.io._files import Source, read_bytes
+from valuesparse.io._files import Source, naming, read_bytes
 from valuesparse.io._tables import graph_of
 from valuesparse.io._text import MAX_SCOPE
 from valuesparse.io.errors import ModelFormatError, TextFormatError
@@ -120,7 +120,11 @@ def read_bif(source: Source) -> FactorGraph:
     >>> vs.infer(graph, evidence={"xray": "yes"})["lung"]  # doctest: +SKIP
     """
     require("bif", "pgmpy")
-    text = _Text(read_bytes(source))
+    with naming(source):
+        return _read(_Text(read_bytes(source)))
+
+
+def _read(text: _Text) -> FactorGraph:
     variables, probabilities = _scan(text)
     tables = _with_pgmpy(text, variables, probabilities)
     for probability in probabilities:

@@ -25,6 +25,8 @@ class ModelFormatError(ValueError):
         As given.
     problem : str
         As given.
+    path : str or None
+        The file, where a reader was given its name.
 
     Examples
     --------
@@ -38,10 +40,14 @@ class ModelFormatError(ValueError):
         self.chunk = chunk
         self.offset = int(offset)
         self.problem = problem
+        self.path: str | None = None
 
     def __str__(self) -> str:
-        """Return the chunk, the byte offset and the problem in one line."""
-        return f"{self.chunk} at byte {self.offset}: {self.problem}"
+        """Return the file, the chunk, the byte offset and the problem in one line."""
+        return f"{self._file()}{self.chunk} at byte {self.offset}: {self.problem}"
+
+    def _file(self) -> str:
+        return "" if self.path is None else f"{self.path}: "
 
 
 class TextFormatError(ModelFormatError):
@@ -64,6 +70,8 @@ class TextFormatError(ModelFormatError):
     ----------
     chunk, offset, problem, line, token
         As given.
+    path : str or None
+        The file, where a reader was given its name.
 
     Examples
     --------
@@ -79,5 +87,5 @@ class TextFormatError(ModelFormatError):
         self.token = token
 
     def __str__(self) -> str:
-        """Return the line, the part of the file and the problem in one line."""
-        return f"line {self.line}, {self.chunk}: {self.problem}"
+        """Return the file, the line, the part of the file and the problem in one line."""
+        return f"{self._file()}line {self.line}, {self.chunk}: {self.problem}"

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.factors import Table
-from valuesparse.io._files import Source, Target, read_bytes, write_text
-from valuesparse.io._tables import factors_to_write, log_of, numbers_of
+from valuesparse.io._files import Source, Target, naming, read_bytes, write_text
+from valuesparse.io._tables import factors_to_write, log_of, numbers_of, require_graph
 from valuesparse.io._text import MAX_SCOPE, Tokens, check_cardinalities
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 from valuesparse.models import FactorGraph
@@ -68,7 +68,11 @@ def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
     >>> np.exp(graph.factors[0].log_table).tolist()  # [state of 7][state of 3]
     [[0.25, 0.0, 0.0], [0.0, 0.75, 0.0]]
     """
-    tokens = Tokens(read_bytes(source), comments=True)
+    with naming(source):
+        return _read(Tokens(read_bytes(source), comments=True), max_entries)
+
+
+def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
     room = max(_ENTRIES_FREE, _ENTRIES_PER_BYTE * len(tokens.data))
     room = room if max_entries is None else max_entries
     tokens.read_numbers()
@@ -192,6 +196,7 @@ def write_fg(graph: FactorGraph, target: Target) -> None:
     >>> file.getvalue().split()  # the first variable changes fastest
     ['1', '2', '0', '1', '2', '2', '4', '0', '0.5', '1', '0.25', '2', '0.125', '3', '0.125']
     """
+    require_graph(graph)
     labels = graph.names
     if not all(type(name) is int and -(2**63) <= name < 2**63 for name in labels):
         labels = tuple(range(graph.n_variables))

@@ -21,9 +21,15 @@ from typing import Any, Literal
 import numpy as np
 
 from valuesparse.factors import Table
-from valuesparse.io._files import Source, Target, read_bytes, write_text
+from valuesparse.io._files import Source, Target, naming, read_bytes, write_text
 from valuesparse.io._samples import choose, find_samples
-from valuesparse.io._tables import factors_to_write, lines_of_numbers, log_of, numbers_of
+from valuesparse.io._tables import (
+    factors_to_write,
+    lines_of_numbers,
+    log_of,
+    numbers_of,
+    require_graph,
+)
 from valuesparse.io._text import MAX_SCOPE, Tokens, check_cardinalities
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 from valuesparse.models import FactorGraph
@@ -72,7 +78,8 @@ def read_uai(
     ModelFormatError
         The file is too large, or its gzip data are damaged.
     ValueError
-        For evidence on a variable or state that the model does not have.
+        For evidence on a variable or state that the model does not have: in a file a
+        TextFormatError, too.
     OSError
         A file cannot be read.
 
@@ -92,7 +99,8 @@ def read_uai(
         ...
     valuesparse.io.errors.TextFormatError: line 1, table of factor 0: 'half' is not a number
     """
-    graph = _read_model(Tokens(read_bytes(source)))
+    with naming(source):
+        graph = _read_model(Tokens(read_bytes(source)))
     if evidence is None:
         if sample is not None:
             raise ValueError("sample chooses from an evidence file, but evidence is None")
@@ -101,7 +109,7 @@ def read_uai(
             raise ValueError("sample chooses from an evidence file, but evidence is a mapping")
         graph.set_evidence(evidence)
     else:
-        graph.set_evidence(read_uai_evidence(evidence, sample=sample))
+        graph.set_evidence(read_uai_evidence(evidence, sample=sample, graph=graph))
     return graph
 
 
@@ -205,6 +213,7 @@ def write_uai(
     """
     if kind not in ("MARKOV", "BAYES"):
         raise ValueError(f"kind must be 'MARKOV' or 'BAYES', got {kind!r}")
+    require_graph(graph)
     factors = list(factors_to_write(graph, hard=evidence is None))
     tables = [numbers_of(logs, where) for _, logs, where in factors]
     if kind == "BAYES":
@@ -257,7 +266,9 @@ def _check_bayes(
         raise ValueError(f"a cycle {cycle}: not a Bayesian network; use 'MARKOV'") from None
 
 
-def read_uai_evidence(source: Source, *, sample: int | None = None) -> dict[int, int]:
+def read_uai_evidence(
+    source: Source, *, sample: int | None = None, graph: FactorGraph | None = None
+) -> dict[int, int]:
     r"""Read an evidence file in any of the layouts of 2006 to 2022.
 
     Parameters
@@ -266,16 +277,20 @@ def read_uai_evidence(source: Source, *, sample: int | None = None) -> dict[int,
         The evidence, as text or gzip.
     sample : int, optional
         Which of several samples to take, from 0; needed when there are several.
+    graph : FactorGraph, optional
+        What it is evidence for. Variables of the file are then looked up there (by name where
+        all names are integers, such as labels of libDAI's files) and states are checked.
 
     Returns
     -------
     dict
-        Variable: state, both numbered from 0.
+        Variable: state, both numbered from 0 (as `FactorGraph.evidence`).
 
     Raises
     ------
     TextFormatError
-        The file has another layout, or is damaged; the message names the line and the word.
+        The file has another layout, or is damaged, or has a variable twice, or one or a state that
+        `graph` does not have; the message names the line and the word.
     ValueError
         There are several samples, and `sample` does not say which; or it is out of range.
 
@@ -294,7 +309,13 @@ def read_uai_evidence(source: Source, *, sample: int | None = None) -> dict[int,
     >>> read_uai_evidence(b"0")
     {}
     """
-    tokens = Tokens(read_bytes(source))
+    if graph is not None:
+        require_graph(graph)
+    with naming(source):
+        return _read_evidence(Tokens(read_bytes(source)), sample, graph)
+
+
+def _read_evidence(tokens: Tokens, sample: int | None, graph: FactorGraph | None) -> dict[int, int]:
     tokens.read_numbers()
     values = tokens.values
     if not len(tokens) or (len(tokens) == len(values) == 1 and values[0] == 0):
@@ -307,7 +328,11 @@ def read_uai_evidence(source: Source, *, sample: int | None = None) -> dict[int,
     samples = find_samples(tokens, measure)
     if samples is None:
         raise _no_layout(tokens)
-    return choose([_read_sample(tokens, *place) for place in samples], sample, "evidence file")
+    found = [_read_sample(tokens, *place) for place in samples]
+    chosen = choose(found, sample, "evidence file")
+    if graph is None:
+        return chosen
+    return _fitting(tokens, chosen, 1 + samples[sample or 0][0], graph)
 
 
 def _read_sample(tokens: Tokens, begin: int, end: int) -> dict[int, int]:
@@ -315,10 +340,47 @@ def _read_sample(tokens: Tokens, begin: int, end: int) -> dict[int, int]:
     numbers = tokens.integers(end - begin - 1, "evidence", "variable or state", 0, 2**31 - 1)
     found: dict[int, int] = {}
     for i in range(0, len(numbers), 2):
-        if numbers[i] in found:
-            raise tokens.error(begin + 1 + i, "evidence", "variable {} stands there twice")
-        found[numbers[i]] = numbers[i + 1]
+        v, state = numbers[i], numbers[i + 1]
+        if v in found:
+            what = f"state {found[v]} before, {state} here" if found[v] != state else "both alike"
+            raise tokens.error(
+                begin + 1 + i, "evidence", f"variable {{}} stands there twice: {what}"
+            )
+        found[v] = state
     return found
+
+
+def _fitting(
+    tokens: Tokens, sample: dict[int, int], first: int, graph: FactorGraph
+) -> dict[int, int]:
+    """Return evidence by the numbers of `graph`; its words begin at token `first`."""
+    labelled = all(isinstance(name, int) for name in graph.names)
+    found: dict[int, int] = {}
+    for i, (label, state) in enumerate(sample.items()):
+        at = first + 2 * i
+        try:
+            v = graph.variable(label) if labelled else range(graph.n_variables)[label]
+        except (ValueError, IndexError):
+            raise tokens.error(
+                at, "evidence", f"there is no variable {{}}: {_variables(graph, labelled)}"
+            ) from None
+        if state >= graph.cardinalities[v]:
+            raise tokens.error(
+                at + 1,
+                "evidence",
+                f"variable {label} has no state {{}}: it has {graph.cardinalities[v]}, numbered "
+                "from 0",
+            )
+        found[v] = state
+    return found
+
+
+def _variables(graph: FactorGraph, labelled: bool) -> str:
+    n = graph.n_variables
+    if labelled and graph.names != tuple(range(n)):
+        shown = ", ".join(map(str, graph.names[:10])) + (", ..." if n > 10 else "")
+        return f"the model has {shown}"
+    return f"the model has {n}, numbered from 0"
 
 
 def _no_layout(tokens: Tokens) -> TextFormatError:
@@ -332,6 +394,11 @@ def _no_layout(tokens: Tokens) -> TextFormatError:
         f"{k} observed variables take {2 * k} numbers, but {len(tokens) - 1} follow, and they are "
         f"not {k} samples either; stopped at {{}}",
     )
+
+
+def _is_number(value: Any) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and int(value) >= 0
 
 
 def write_uai_evidence(evidence: Mapping[Any, Any], target: Target) -> None:
@@ -357,9 +424,11 @@ def write_uai_evidence(evidence: Mapping[Any, Any], target: Target) -> None:
     >>> file.getvalue()
     '2 0 1 7 0\n'
     """
+    if not isinstance(evidence, Mapping):
+        raise ValueError(f"evidence must be a mapping {{variable: state}}, got {evidence!r}")
     words = [len(evidence)]
     for v, state in evidence.items():
-        if not isinstance(v, (int, np.integer)) or not isinstance(state, (int, np.integer)):
+        if not (_is_number(v) and _is_number(state)):
             raise ValueError(
                 f"evidence[{v!r}] is {state!r}, but evidence files hold only numbers of variables "
                 "and of states"

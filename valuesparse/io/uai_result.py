@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.io._files import Source, Target, read_bytes, write_text
+from valuesparse.io._files import Source, Target, naming, read_bytes, write_text
 from valuesparse.io._samples import choose, find_samples
 from valuesparse.io._text import Tokens
 
@@ -88,7 +88,11 @@ def read_uai_result(source: Source, *, sample: int | None = None) -> UaiResult:
     >>> [p.tolist() for p in read_uai_result(b"MAR 2  2 0.25 0.75  1 1.0").marginals]
     [[0.25, 0.75], [1.0]]
     """
-    data = read_bytes(source)
+    with naming(source):
+        return _read(read_bytes(source), sample)
+
+
+def _read(data: bytes, sample: int | None) -> UaiResult:
     tokens = Tokens(data)
     task = tokens.word("header", TASKS)
     begin = data.rfind(b"-BEGIN-")

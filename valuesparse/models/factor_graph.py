@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, cast, overload
@@ -11,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _graph
-from valuesparse._validation import as_potentials
+from valuesparse._validation import as_array, as_potentials
+from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.factors._base import require_small
 
 __all__ = ["FactorGraph"]
 
@@ -260,7 +263,8 @@ class FactorGraph:
             )
         variables = tuple(self.variable(v) for v in scope)
         self._check_scope(variables, index)
-        if np.ndim(weight) != 0 or isinstance(weight, (str, bytes, complex)) or weight is None:
+        number = as_array(f"weight of factor {index}", weight)
+        if number.ndim or number.dtype.kind not in "fiub":
             raise TypeError(f"weight of factor {index} must be a real number, got {weight!r}")
         theta = float(weight)
         if not theta < np.inf:
@@ -268,6 +272,7 @@ class FactorGraph:
         where: npt.NDArray[np.bool_] | list[int]
         if callable(fires):
             cards = [self.cardinalities[v] for v in variables]
+            require_small(f"the predicate of factor {index}", cards)
             values = [
                 range(self.cardinalities[v]) if (named := self.states[v]) is None else named
                 for v in variables
@@ -444,12 +449,8 @@ class FactorGraph:
         """
         named = self.states[variable]
         if named is not None:
-            table = self._state_number.get(variable)
-            if table is None:
-                table = {s: i for i, s in enumerate(named)}
-                self._state_number[variable] = table
             try:
-                return table[state]
+                return self._numbers_of(variable)[state]
             except (KeyError, TypeError):
                 raise ValueError(
                     f"variable {self.names[variable]!r} has no state {state!r}: its states are "
@@ -494,18 +495,41 @@ class FactorGraph:
             v = self.variable(name)
             if v in found:
                 raise ValueError(f"evidence names variable {name!r} twice")
-            if isinstance(value, (np.ndarray, list, tuple)) and np.ndim(value) == 1:
-                label = f"evidence[{name!r}]"
-                soft = as_potentials(label, value, np.dtype(np.float64))
-                if soft.shape != (self.cardinalities[v],):
-                    raise ValueError(
-                        f"{label} must have shape {(self.cardinalities[v],)}, a log-likelihood "
-                        f"for each state, got {soft.shape}"
-                    )
-                found[v] = soft
-            else:
-                found[v] = self.state(v, value)
+            found[v] = self._known(v, value, f"evidence[{name!r}]")
         return found
+
+    def _known(self, v: int, value: Any, label: str) -> int | npt.NDArray[np.float64]:
+        """Return the number of a state, or a vector of log-likelihoods, checked."""
+        several = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)
+        if not several or self._is_state(v, value):  # a tuple may be the name of a state
+            return self.state(v, value)
+        array = as_array(label, value)
+        if array.dtype.kind not in "fiub" and self.states[v] is not None:
+            return self.state(v, value)  # says which states there are
+        soft = as_potentials(label, array, np.dtype(np.float64))
+        if soft.shape != (self.cardinalities[v],):
+            raise ValueError(
+                f"{label} must have shape {(self.cardinalities[v],)}, a log-likelihood "
+                f"for each state, got {soft.shape}"
+            )
+        return soft
+
+    def _is_state(self, variable: int, value: Any) -> bool:
+        """Whether this is the name of a state."""
+        try:
+            return value in self._numbers_of(variable)
+        except TypeError:  # it has no hash
+            return False
+
+    def _numbers_of(self, variable: int) -> dict[Any, int]:
+        """Return the number of each state by its name; empty without names."""
+        named = self.states[variable]
+        if named is None:
+            return {}
+        table = self._state_number.get(variable)
+        if table is None:
+            table = self._state_number[variable] = {s: i for i, s in enumerate(named)}
+        return table
 
     def _check_scope(self, scope: Any, index: int) -> None:
         if not isinstance(scope, tuple) or not all(isinstance(v, (int, np.integer)) for v in scope):
@@ -540,6 +564,7 @@ class FactorGraph:
     def _compiled(self) -> _graph.Snapshot:
         """Return the native snapshot of what has been added so far."""
         if self._snapshot is None:
+            self._require_room()
             tables = [
                 f.log_table
                 if isinstance(f, Table)
@@ -552,6 +577,23 @@ class FactorGraph:
                 self._cards, [f.scope for f in self.factors], tables, self._conditional
             )
         return self._snapshot
+
+    def _require_room(self) -> None:
+        """Refuse to make the tables of factors that have none, if they do not fit in memory."""
+        from valuesparse.inference._memory import default_memory_limit
+
+        made = [f for f in self.factors if not isinstance(f, Table)]
+        if not made:
+            return
+        sizes = [8 * math.prod(self.cardinalities[v] for v in f.scope) for f in made]
+        size, limit = sum(sizes), default_memory_limit()
+        if size > limit:
+            most = made[sizes.index(max(sizes))]
+            raise MemoryLimitError(
+                f"the tables to be made of {len(made)} factors need {size:.3g} bytes, above half "
+                f"of what the machine has ({limit:.3g}); the largest is that of a "
+                f"{type(most).__name__} over {len(most.scope)} variables"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -592,17 +634,20 @@ def _cardinalities(value: Any) -> tuple[int, ...]:
     except TypeError:
         raise ValueError(f"cardinalities must be a sequence of integers, got {value!r}") from None
     for v, c in enumerate(cards):
-        if not 1 <= c < 2**31:
+        if c < 1:
             raise ValueError(f"cardinalities[{v}] is {c}; a variable needs at least one state")
+        if c >= 2**31:
+            raise ValueError(f"cardinalities[{v}] is {c}; a variable has fewer than 2**31 states")
     return cards
 
 
 def _names(value: Sequence[Name], n: int) -> tuple[Any, ...]:
-    names = tuple(value)
+    names = _tuple("names", value)
     if len(names) != n:
         raise ValueError(f"names must have one entry for each of {n} variables, got {len(names)}")
     seen = set()
     for v, name in enumerate(names):
+        _require_hash(f"names[{v}]", name)
         if name in seen:
             raise ValueError(f"names[{v}] is {name!r}, which another variable has already")
         seen.add(name)
@@ -612,7 +657,10 @@ def _names(value: Sequence[Name], n: int) -> tuple[Any, ...]:
 def _states(
     value: Sequence[Sequence[Any] | None], cards: tuple[int, ...], names: tuple[Any, ...]
 ) -> tuple[tuple[Any, ...] | None, ...]:
-    states = tuple(None if s is None else tuple(s) for s in value)
+    states = tuple(
+        None if s is None else _tuple(f"states[{v}]", s)
+        for v, s in enumerate(_tuple("states", value))
+    )
     if len(states) != len(cards):
         raise ValueError(
             f"states must have one entry for each of {len(cards)} variables, got {len(states)}"
@@ -622,6 +670,27 @@ def _states(
             continue
         if len(s) != cards[v]:
             raise ValueError(f"states[{v}] must have {cards[v]} entries, got {len(s)}")
-        if len(set(s)) != len(s):
-            raise ValueError(f"states[{v}] (variable {names[v]!r}) has the same name twice")
+        seen = set()
+        for i, name in enumerate(s):
+            _require_hash(f"states[{v}][{i}]", name)
+            if name in seen:
+                raise ValueError(
+                    f"states[{v}][{i}] (variable {names[v]!r}) is {name!r}: the same name twice"
+                )
+            seen.add(name)
     return states
+
+
+def _tuple(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError(f"{name} must be a sequence, got {value!r}")
+    return tuple(value)
+
+
+def _require_hash(place: str, name: Any) -> None:
+    try:
+        hash(name)
+    except TypeError:
+        raise TypeError(
+            f"{place} is {name!r}, which has no hash; names are text, numbers or tuples"
+        ) from None

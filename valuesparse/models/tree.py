@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _tree
-from valuesparse._validation import as_potentials, as_reals
+from valuesparse._validation import as_array, as_potentials, as_reals
 from valuesparse.models.chain import Chain
 
 __all__ = ["Tree"]
@@ -139,7 +139,7 @@ class Tree:
         types = None if edge_type is None else _types(edge_type, up, t.shape[0])
         mask = None
         if allowed is not None:
-            mask = np.asarray(allowed)
+            mask = as_array("allowed", allowed)
             if mask.dtype != np.bool_:
                 raise TypeError(f"allowed must be boolean, got dtype {mask.dtype}")
             if mask.shape != (n, k):
@@ -216,7 +216,7 @@ class Tree:
         array([[1.  , 0.  ],
                [0.75, 0.25]])
         """
-        held = np.asarray(states)
+        held = as_array("states", states)
         if held.shape != (self.n_nodes,) or held.dtype.kind not in "iu":
             raise ValueError(
                 f"states must be integers of shape {(self.n_nodes,)}, got {held.dtype} "
@@ -252,7 +252,7 @@ def _rebuild(parent: Array, unary: Array, pairwise: Array, edge_type: Any, allow
 
 
 def _integers(name: str, value: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.shape != (n,):
         raise ValueError(
             f"{name} must have shape {(n,)}, one entry per row of unary, got {array.shape}"

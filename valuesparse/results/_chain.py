@@ -188,11 +188,7 @@ class ChainResult(Result):
         """
         from valuesparse.inference._chains import iter_edge_marginals
 
-        k = self._model.n_labels
-        if block is None:
-            size = max(1, min(1024, _BLOCK_ENTRIES // k**2))
-        else:
-            size = as_count("block", block, at_least=1)
+        size = block_size(block, self._model.n_labels)
         for part in iter_edge_marginals(self._conditioned(), threads, size):
             yield part.astype(self._model.dtype, copy=False)
 
@@ -281,6 +277,13 @@ class ChainResult(Result):
 
 def _plogp(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return p * np.log(p, out=np.zeros_like(p), where=p > 0.0)
+
+
+def block_size(block: int | None, k: int) -> int:
+    """Return how many edges of k states each are yielded at a time."""
+    if block is None:
+        return max(1, min(1024, _BLOCK_ENTRIES // k**2))
+    return as_count("block", block, at_least=1)
 
 
 def _within(wanted: range, low: int) -> slice:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import entr
 
 from valuesparse.models import FactorGraph
 from valuesparse.results._base import Result
 
 if TYPE_CHECKING:
+    import pandas
+
     from valuesparse.relaxed.bounds import Bounds
 
 __all__ = ["GraphResult"]
 
 FloatArray = npt.NDArray[np.float64]
+
+#: The method whose distribution is the product of its marginals.
+_PRODUCT = "mean_field"
 
 
 class GraphResult(Result):
@@ -54,6 +61,13 @@ class GraphResult(Result):
         numbers needed a wider range than float64's); under ``zeta`` ``islands``, ``segments``
         (components between them), ``released``, ``flipped``, ``rounds``, ``cliques`` (solved in
         all rounds).
+
+    Notes
+    -----
+    Joints, pairwise and factor marginals, expectations and entropy are those of one distribution:
+    the posterior given all of `evidence`, or under ``zeta`` the model conditioned on its final
+    islands, too. There an island has its value for certain; only ``marginals`` say what it would
+    be given the other islands. They are computed when asked.
 
     Examples
     --------
@@ -163,7 +177,9 @@ class GraphResult(Result):
         from valuesparse.relaxed._beliefs import Beliefs
 
         wanted = self._model._feature_indices(self._n_factors)
-        return Beliefs(self).expectations(self._model, np.array(wanted, dtype=np.int64))
+        return Beliefs(self._conditioned()).expectations(
+            self._model, np.array(wanted, dtype=np.int64)
+        )
 
     def bounds(self) -> Bounds:
         """Return what is known of the distance to the whole graph; computed once.
@@ -217,8 +233,9 @@ class GraphResult(Result):
     def joint(self, variables: Iterable[Any], *, threads: int | None = None) -> FloatArray:
         """Return the joint marginal of a set of variables, one axis each.
 
-        After loopy inference: the belief of the first factor that has them all in its scope;
-        ValueError where there is none.
+        Of an exact result (and of islands) any set. After loopy inference: the belief of the first
+        factor that has them all in its scope; ValueError where there is none. Of mean field: the
+        product of the marginals, which is its distribution.
 
         Examples
         --------
@@ -231,13 +248,17 @@ class GraphResult(Result):
         """
         from valuesparse.inference.junction_tree import JunctionTree
 
+        wanted = [self._model.variable(v) for v in variables]
+        if len(set(wanted)) != len(wanted):
+            raise ValueError("variables must not name one twice")
         if self._state is not None:
-            return self._belief([self._model.variable(v) for v in variables])
-        named = {self._model.names[v]: value for v, value in self.evidence.items()}
-        jt = JunctionTree(self._part(), evidence=_by_name(self._model, named))
-        return jt.joint(variables, threads=threads)
+            return self._belief(wanted)
+        if self.method == _PRODUCT:
+            return self._product(wanted)
+        jt = JunctionTree(self._conditioned()._posterior())
+        return jt.joint([self._model.names[v] for v in wanted], threads=threads)
 
-    def factor_marginals(self) -> list[FloatArray]:
+    def factor_marginals(self, *, threads: int | None = None) -> list[FloatArray]:
         """Return the marginal of the scope of every factor that was used, in their order.
 
         After loopy inference: the beliefs of the factors, which are the derivatives of the Bethe
@@ -252,31 +273,168 @@ class GraphResult(Result):
         >>> vs.infer(graph, method="bp").factor_marginals()[0].round(12).tolist()
         [[0.4, 0.1], [0.1, 0.4]]
         """
-        part = self._part()
-        factors = part.factors
-        many: dict[int, FloatArray] = {}
+        return [table for _, table in self._iter_factors(threads)]
+
+    def pairwise(self, *, threads: int | None = None) -> dict[tuple[Any, Any], FloatArray]:
+        """Return the joint marginal of every two variables that some factor has in its scope.
+
+        Returns
+        -------
+        dict
+            ``{(a, b): table}`` with names (or numbers) of variables and an array of shape
+            (cardinality of a, cardinality of b); in the order of the factors that were used and
+            of their scopes, every pair once. Of beliefs, where these are all that there is.
+
+        See Also
+        --------
+        joint : Of any variables.
+        factor_marginals : One table for each factor.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2], names=["a", "b"])
+        >>> _ = graph.add(("b", "a"), np.log([[4.0, 1.0], [3.0, 2.0]]))
+        >>> {pair: table.round(3).tolist() for pair, table in vs.infer(graph).pairwise().items()}
+        {('b', 'a'): [[0.4, 0.1], [0.3, 0.2]]}
+        """
+        return dict(self.iter_pairwise(threads=threads))
+
+    def iter_pairwise(
+        self, *, threads: int | None = None
+    ) -> Iterator[tuple[tuple[Any, Any], FloatArray]]:
+        """Yield what `pairwise` returns one by one, to spare memory: ``((a, b), table)``.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2, 2])
+        >>> _ = graph.add_feature((0, 1, 2), [1, 1, 1], 1.0)
+        >>> [pair for pair, _ in vs.infer(graph).iter_pairwise()]
+        [(0, 1), (0, 2), (1, 2)]
+        """
+        names = self._model.names
+        seen: set[tuple[int, int]] = set()
+        for scope, table in self._iter_factors(threads):
+            for a, b in itertools.combinations(scope, 2):
+                pair = min(a, b), max(a, b)
+                if pair not in seen:
+                    seen.add(pair)
+                    yield (names[a], names[b]), marginal_of(table, scope, (a, b))
+
+    def entropy(self, *, threads: int | None = None) -> float:
+        """Return the entropy of the posterior in nats.
+
+        Notes
+        -----
+        Of an exact result (and of islands): log Z less the expected score. Where scores are so
+        large that rounding would be seen, by the chain rule over the cliques of a junction tree,
+        whose tables then have to fit in memory. After loopy inference it is the
+        entropy that the free energy in ``log_z`` is made with: the Bethe entropy, or its
+        reweighted form, both of which may be negative. Of mean field: that of the product.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2, 2])
+        >>> bool(np.isclose(vs.infer(graph).entropy(), 3 * np.log(2)))
+        True
+        """
+        from valuesparse.inference.junction_tree import entropy
+
+        if self._state is None and self.method != _PRODUCT:
+            return entropy(self._conditioned()._posterior(), threads)
+        single = np.array([entr(p).sum() for p in self.marginals])
+        total = float(single.sum())
         if self._state is not None:
-            wide = [f for f, factor in enumerate(factors) if len(factor.scope) > 1]
-            many = dict(zip(wide, self._state.joints(part), strict=True))
-        found = []
-        for f, factor in enumerate(factors):
-            scope = factor.scope
-            if len(scope) < 2:
-                found.append(self.marginals[scope[0]].copy() if scope else np.ones(()))
-            elif f in many:
-                found.append(many[f])
+            rho = self._state.rho
+            wide = [(s, t) for s, t in self._iter_factors(threads) if len(s) > 1]
+            for f, (scope, table) in enumerate(wide):
+                shared = float(single[list(scope)].sum() - entr(table).sum())
+                total -= shared if rho is None else float(rho[f]) * shared
+        return total
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the marginals as a pandas DataFrame indexed by (variable, state), by name.
+
+        Its one column is ``marginal``: variables may differ in their number of states.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        model = self._model
+        variable = np.empty(int(model._cards.sum()), dtype=object)
+        state = np.empty(variable.size, dtype=object)
+        at = 0
+        for name, named, k in zip(model.names, model.states, model.cardinalities, strict=True):
+            for value in range(k) if named is None else named:
+                # One by one: a name may be a tuple, which an array would take apart.
+                variable[at], state[at] = name, value
+                at += 1
+        levels = [pandas.Index(x, tupleize_cols=False).infer_objects() for x in (variable, state)]
+        index = pandas.MultiIndex.from_arrays(levels, names=["variable", "state"])
+        flat = np.concatenate([*self.marginals, np.empty(0)])
+        return pandas.DataFrame({"marginal": flat}, index=index)
+
+    def _conditioned(self) -> GraphResult:
+        """Return the result of one distribution: under `zeta` that given all final islands."""
+        held = np.flatnonzero(self.islands >= 0).tolist()
+        if not held:
+            return self
+        marginals, evidence = list(self.marginals), dict(self.evidence)
+        for v in held:
+            state = evidence[v] = int(self.islands[v])
+            marginals[v] = np.zeros(self._model.cardinalities[v])
+            marginals[v][state] = 1.0
+        none = np.full(len(marginals), -1, dtype=np.int32)
+        return self._with(
+            method="exact", marginals=marginals, evidence=evidence, islands=none, _bounds=None
+        )
+
+    def _posterior(self) -> FactorGraph:
+        """Return the graph that was solved, with what was known as its evidence."""
+        graph = self._part()._copy()
+        graph.evidence = dict(self.evidence)
+        return graph
+
+    def _iter_factors(self, threads: int | None) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
+        """Yield the scope of each factor that was used, and its marginal."""
+        from valuesparse.inference.junction_tree import iter_joints
+
+        if (held := self._conditioned()) is not self:
+            yield from held._iter_factors(threads)
+            return
+        part = self._posterior()
+        scopes: list[tuple[int, ...]] = part._compiled().scopes
+        wide = [scope for scope in scopes if len(scope) > 1]
+        tables: Iterator[FloatArray]
+        if self._state is not None:
+            tables = iter(self._state.joints(self._part()))
+        elif self.method == _PRODUCT:
+            tables = (self._product(scope) for scope in wide)
+        else:
+            tables = iter_joints(part, wide, threads) if wide else iter(())
+        for scope in scopes:
+            if len(scope) > 1:
+                yield scope, next(tables)
             else:
-                found.append(self.joint([self._model.names[v] for v in scope]))
-        return found
+                yield scope, self._product(scope)
+
+    def _product(self, variables: Sequence[int]) -> FloatArray:
+        product: FloatArray = np.ones(())
+        for v in variables:
+            product = np.multiply.outer(product, self.marginals[v])
+        return product
 
     def _belief(self, wanted: list[int]) -> FloatArray:
-        if len(set(wanted)) != len(wanted):
-            raise ValueError("variables must not name one twice")
-        if len(wanted) == 1:
-            return self.marginals[wanted[0]].copy()
-        for f, factor in enumerate(self._part().factors):
-            if wanted and set(wanted) <= set(factor.scope):
-                return marginal_of(self.factor_marginals()[f], factor.scope, wanted)
+        if len(wanted) < 2:
+            return self._product(wanted)
+        for scope, table in self._iter_factors(None):
+            if set(wanted) <= set(scope):
+                return marginal_of(table, scope, wanted)
         names = [self._model.names[v] for v in wanted]
         raise ValueError(
             f"no factor has the variables {names} in its scope: method {self.method!r} knows the "
@@ -296,12 +454,3 @@ def marginal_of(table: FloatArray, scope: Sequence[int], wanted: Sequence[int]) 
     kept = sorted(axes)
     rest = tuple(a for a in range(table.ndim) if a not in axes)
     return np.asarray(np.transpose(table.sum(axis=rest), [kept.index(a) for a in axes]))
-
-
-def _by_name(model: FactorGraph, evidence: dict[Any, Any]) -> dict[Any, Any]:
-    """Evidence in the words of the model."""
-    found = {}
-    for name, value in evidence.items():
-        states = model.states[model.variable(name)]
-        found[name] = states[value] if isinstance(value, int) and states is not None else value
-    return found

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count
+from valuesparse import _chain
 from valuesparse.models import Tree
 from valuesparse.results._base import Result
-from valuesparse.results._chain import _plogp
+from valuesparse.results._chain import _plogp, block_size
 
 if TYPE_CHECKING:
     import pandas
@@ -26,7 +26,7 @@ _BLOCK = 1 << 18
 
 
 class TreeResult(Result):
-    """Marginals of a forest, and how they came about.
+    """Marginals of a forest, and how they came about; its arrays are read-only.
 
     Attributes
     ----------
@@ -107,6 +107,11 @@ class TreeResult(Result):
             converged=unsettled == 0,
             stats=stats,
         )
+        _chain.freeze(marginals, log_z, islands)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        _chain.freeze(self.marginals, self.log_z, self.islands)
 
     def _conditioned(self) -> Tree:
         if self.method == "exact" or not np.any(self.islands >= 0):
@@ -172,15 +177,17 @@ class TreeResult(Result):
                 first += part.shape[0]
         return out
 
-    def iter_pairwise(self, block: int = 1024, *, threads: int | None = None) -> Iterator[Array]:
+    def iter_pairwise(
+        self, block: int | None = None, *, threads: int | None = None
+    ) -> Iterator[Array]:
         """Yield pairwise marginals, `block` edges at a time, to spare memory.
 
         One pass computes messages, (n, K) twice; edges are then made block by block.
 
         Parameters
         ----------
-        block : int, default 1024
-            Number of edges per array, at least 1.
+        block : int, optional
+            Number of edges per array, at least 1; by default 1024, or as many as have 2²² entries.
         threads : int, optional
             At least 1.
 
@@ -197,7 +204,7 @@ class TreeResult(Result):
         >>> [part.shape[0] for part in r.iter_pairwise(2)]
         [2, 1]
         """
-        size = as_count("block", block, at_least=1)
+        size = block_size(block, self._model.n_labels)
         for part in self._edges(self._children(), size, threads):
             yield part.astype(self._model.dtype, copy=False)
 
@@ -288,7 +295,7 @@ class TreeResult(Result):
             [tree, np.arange(self._model.n_nodes)], names=["tree", "node"]
         )
         columns = range(self._model.n_labels) if labels is None else list(labels)
-        return pandas.DataFrame(self.marginals, index=index, columns=columns)
+        return pandas.DataFrame(self.marginals, index=index, columns=columns, copy=True)
 
     def __repr__(self) -> str:
         n, k = self.marginals.shape
