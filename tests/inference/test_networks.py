@@ -18,6 +18,7 @@ QUICK = [
     "asia",
     "cancer",
     "sachs",
+    "child",
     "survey",
     "earthquake",
     "alarm",
@@ -26,15 +27,22 @@ QUICK = [
     "hepar2",
 ]
 SLOW = ["win95pts", "andes", "pigs", "pathfinder", "water", "mildew", "barley", "munin", "munin2"]
-SLOW += ["munin3", "munin4", "diabetes"]
-# child: pyAgrum cannot parse its states. link: it runs out of memory; munin1: most of a minute.
+SLOW += ["munin1", "munin3", "munin4", "diabetes"]  # with link, pyAgrum runs out of memory
+#: States of child that pyAgrum cannot parse.
+UNREADABLE = {
+    "<5": "below_5", "5-12": "from_5", "12+": "from_12", "<7.5": "below_7", ">=7.5": "from_7",
+    "0-3_": "a_", "4-10_": "b_", "11-30_": "c_", "Asy/": "Asy_", "Transp.": "Transp",
+}  # fmt: skip
 NAMES = [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_posteriors(name: str, tmp_path: Path, rng: np.random.Generator) -> None:
     path = tmp_path / f"{name}.bif"
-    path.write_bytes(gzip.decompress((FOLDER / f"{name}.bif.gz").read_bytes()))
+    text = gzip.decompress((FOLDER / f"{name}.bif.gz").read_bytes()).decode()
+    for theirs, plain in UNREADABLE.items() if name == "child" else ():
+        text = text.replace(theirs, plain)
+    path.write_text(text)
     network = gum.loadBN(str(path))
     for node in network.nodes():
         network.cpt(node).normalizeAsCPT()
