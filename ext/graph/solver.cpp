@@ -149,8 +149,8 @@ Status Solver::complete_once(int threads, Control* control) {
         }
         queries_.push_back(std::move(query));
     }
-    const Status s = vs::complete(g_, domains_, tree_, &layout_, &queries_, graph_pool(), threads,
-                                  control);
+    const Status s =
+        vs::complete(g_, domains_, tree_, &layout_, &queries_, graph_pool(), threads, control);
     complete_ = s == kOk;
     return s;
 }

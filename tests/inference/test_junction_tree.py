@@ -254,7 +254,7 @@ def test_auto_gives_up_on_a_hopeless_tree_without_finishing_it(rng: np.random.Ge
     r = vs.infer(graph, memory_limit=2**20, max_iterations=3)
     assert r.method == "bp"
     assert "a junction tree needs more than 1.05e+12 bytes (977 GiB), far above" in r.reason
-    with pytest.raises(vs.MemoryLimitError, match="largest clique, after merging, has .* entries"):
+    with pytest.raises(vs.MemoryLimitError, match=r"largest clique, after merging, has .* entries"):
         vs.infer(graph, memory_limit=2**20, method="junction_tree")
 
 

@@ -14,7 +14,13 @@ from valuesparse.inference import _loopy
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._watch import NOBODY, Watch
-from valuesparse.inference.junction_tree import ADVICE, Hopeless, JunctionTree, check_states, too_large
+from valuesparse.inference.junction_tree import (
+    ADVICE,
+    Hopeless,
+    JunctionTree,
+    check_states,
+    too_large,
+)
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
