@@ -378,7 +378,7 @@ def test_templates(tmp_path: Path) -> None:
     model = tmp_path / "m.crfsuite"
     train_corpus([source], model, features=f"template:{template}")
     assert json.loads((tmp_path / "m.crfsuite.json").read_text()) == {
-        "features": "template:t.template", "word": None,
+        "features": "template:t.template", "word": None, "tags": None,
         "template_sha256": hashlib.sha256(template.read_bytes()).hexdigest(),
     }  # fmt: skip
     [output] = tag_corpus(model, [source], tmp_path / "out").outputs
