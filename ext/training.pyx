@@ -156,7 +156,8 @@ cdef class Engine:
         return e.overflow
 
     def scores(self, int64_t sequence, weights, unary):
-        self.engine.get().score_sequence(sequence, <const double*>data(weights), <double*>data(unary))
+        cdef const double* w = <const double*>data(weights)
+        self.engine.get().score_sequence(sequence, w, <double*>data(unary))
 
     def transitions(self, weights, table):
         self.engine.get().transitions(<const double*>data(weights), <double*>data(table))
@@ -165,7 +166,7 @@ cdef class Engine:
               double gamma, double longest, int slack, double c, bint error_sensitive, variance):
         """Take the sequences `order` one by one; return (loss, updates, overflow).
 
-        `time` sequences came before. `weights`, `late`, `touched` and `variance` change in place.
+        `time` sequences came before. Weights, late, touched and variance change in place.
         """
         cdef Call call = Call(self.c.n_items, None, None, None)
         cdef Rule rule
@@ -191,7 +192,7 @@ cdef class Engine:
         call.end(p.status)
         return p.loss, p.updates, p.overflow
 
-    def descend(self, order, vector, double factor, int64_t time, double decay, double t0,
+    def descend(self, order, scaled, double factor, int64_t time, double decay, double t0,
                 double eta, bint step):
         """Take gradient steps, one for each of `order`; return (loss, factor, time, overflow)."""
         cdef Call call = Call(self.c.n_items, None, None, None)
@@ -199,7 +200,7 @@ cdef class Engine:
         cdef Pass p
         cdef const int64_t* o = <const int64_t*>data(order)
         cdef int64_t n = order.shape[0]
-        to.vector = <double*>data(vector)
+        to.vector = <double*>data(scaled)
         to.factor = factor
         to.time = time
         to.decay = decay

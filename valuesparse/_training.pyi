@@ -44,7 +44,7 @@ class Engine:
     def descend(
         self,
         order: Array,
-        vector: Array,
+        scaled: Array,
         factor: float,
         time: int,
         decay: float,

@@ -131,7 +131,8 @@ void Walk::fill(Chains& chains) {
 bool Walk::decode() {
     Chains chains;
     fill(chains);
-    const Report r = Engine::chains->decode(chains, 1, 1, states_.data(), &log_z_, control_, nullptr);
+    const Report r =
+        Engine::chains->decode(chains, 1, 1, states_.data(), &log_z_, control_, nullptr);
     pass.status = r.status;
     if (r.status != kOk) return false;
     wrong_ = 0;
@@ -294,8 +295,8 @@ bool Walk::change(const Rule& rule, double loss) {
         } else if (rule.slack == 0) {
             step = loss / square;
         } else {
-            step = rule.slack == 1 ? std::min(rule.c, loss / square)
-                                   : loss / (square + 0.5 / rule.c);
+            step =
+                rule.slack == 1 ? std::min(rule.c, loss / square) : loss / (square + 0.5 / rule.c);
         }
     }
     for (double& v : values_) v *= -step;

@@ -143,4 +143,3 @@ class Reader:
         if sentence.items is not None:
             return sentence.items
         return extractor_of(self.extraction)(sentence.rows, self._word)
-
