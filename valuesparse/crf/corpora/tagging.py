@@ -43,6 +43,8 @@ _RUN = "valuesparse-run.json"
 _SHARD = 4 << 20
 # Sentences that are tagged together: enough for the threads, little memory.
 _BATCH = 256
+# Shards per worker that are handed to backends which only say when all are done.
+_WAVE = 8
 
 
 class CorpusReport(NamedTuple):
@@ -309,8 +311,15 @@ def _run(
             if scheduler is not None:
                 stack.enter_context(distributed.Client(scheduler, set_as_default=True))
         stack.enter_context(joblib.parallel_config(backend=name, n_jobs=jobs or -1))
-        run = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
-        yield from run(joblib.delayed(_tag_shard)(job) for job in todo)
+        calls = [joblib.delayed(_tag_shard)(job) for job in todo]
+        if joblib.parallel.get_active_backend()[0].supports_return_generator:
+            run = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
+            yield from run(calls)
+            return
+        # Ray's and Spark's return lists only: in waves, so that progress can be told.
+        wave = _WAVE * joblib.effective_n_jobs(jobs or -1)
+        for at in range(0, len(calls), wave):
+            yield from joblib.Parallel()(calls[at : at + wave])
 
 
 def _tag_shard(job: _Job) -> tuple[int, int, int]:
