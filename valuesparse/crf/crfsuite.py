@@ -23,7 +23,7 @@ from valuesparse._crf import ItemSequence
 from valuesparse._validation import as_count, as_zeta, require_potentials
 from valuesparse.crf._constraints import Allowed, Masks, as_mask
 from valuesparse.crf._dump import ParsedDump, dump_lines, header_of, header_of_model, parse
-from valuesparse.crf.training.trainer import Trainer
+from valuesparse.crf.training.trainer import Trainer, whole_number
 from valuesparse.io._files import read_file
 from valuesparse.io.crfsuite import CrfsuiteModel, read_crfsuite
 from valuesparse.threads import resolve
@@ -31,7 +31,17 @@ from valuesparse.threads import resolve
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["CRFSUITE_VERSION", "CRFSuiteError", "ItemSequence", "ParsedDump", "Tagger", "Trainer"]
+__all__ = [
+    "CRFSUITE_VERSION",
+    "BaseTrainer",
+    "CRFSuiteError",
+    "ItemSequence",
+    "ParsedDump",
+    "Tagger",
+    "Trainer",
+]
+
+BaseTrainer = Trainer
 
 CRFSUITE_VERSION = "0.12.2"
 """The version of CRFsuite whose files and answers these are."""
@@ -393,7 +403,7 @@ class Tagger:
         n = len(sequence.unary)
         if n == 0:
             return 0.0
-        i = int(pos)
+        i = pos if type(pos) is int else whole_number("pos", pos)
         if not 0 <= i < n:
             raise ValueError(f"The position, {i}, is out of range of {n}")
         k = sequence.opened.numbers.get(y) if type(y) is str else None
