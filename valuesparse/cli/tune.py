@@ -22,6 +22,7 @@ from valuesparse.cli._choice import (
 )
 from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, sample_seconds
 from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._options import plot_option, tell_plot, zetas_option
 from valuesparse.cli._reading import reading
 from valuesparse.cli._sequences import NPZ, Scored, is_arrays, load_arrays, load_text
 
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
 _FEW_KNOWN = 0.2
 # Quartiles of the times this far apart mean that the machine was busy.
 _UNSTEADY = 1.5
-
-
-def _parent_exists(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
-    if not value.absolute().parent.is_dir():
-        raise click.BadParameter(f"the folder {value.absolute().parent} does not exist")
-    return value
 
 
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -60,11 +55,7 @@ _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Which error counts: of the marginals the mean over tokens or the largest, or the share "
     "of tokens whose best tag changes.",
 )  # fmt: skip
-@click.option(
-    "--zeta", "-z", "zetas", type=click.FloatRange(0, 1), multiple=True, metavar="ζ",
-    help="Threshold to try, between 0 and 1; give it several times for several. "
-    f"[default: {', '.join(f'{zeta:g}' for zeta in ZETAS)}]",
-)  # fmt: skip
+@zetas_option
 @click.option(
     "--threads", "-t", type=click.IntRange(min=1), metavar="N",
     help="Threads to measure with. [default: every core]",
@@ -77,12 +68,7 @@ _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--tokens", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N",
     help="Measure on about so many tokens: whole sequences, evenly spaced.",
 )  # fmt: skip
-@click.option(
-    "--output", "-o",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    default=Path("valuesparse-tune.png"), show_default=True, callback=_parent_exists,
-    help="Where the plot goes (PNG). An existing file is replaced.",
-)  # fmt: skip
+@plot_option("valuesparse-tune.png")
 def tune(
     model: Path,
     data: Path,
@@ -197,9 +183,8 @@ def _run(
         "log-potentials in, marginals out",
         best=0 if chosen is None else chosen,
     )
-    console.print("\nPlot written to", style="bold", end=" ")
-    # One piece, however long: a wrapped path cannot be copied.
-    console.print(str(written), soft_wrap=True)
+    console.print()
+    tell_plot(console, written)
     if chosen is None:
         raise click.ClickException(_refusal(rows, budget))
     console.print(_recommendation(rows, chosen, budget))

@@ -12,7 +12,8 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -516,11 +517,8 @@ class Tagger:
             As in :meth:`tag`; the message names the sequence too.
         """
         opened = self._require()
-        masks = None if allowed is None else Masks(allowed, opened.numbers)
-        answer = opened.model._scorer.tag_batch(xseqs, masks, opened.labels, resolve(threads))
-        if masks is not None:
-            masks.finish(len(answer))
-        return answer
+        ask = partial(opened.model._scorer.tag_batch, labels=opened.labels)
+        return _batch(opened, ask, xseqs, allowed, threads)
 
     def marginals_batch(
         self,
@@ -554,12 +552,8 @@ class Tagger:
             As in :meth:`marginals`; the message names the sequence too.
         """
         opened = self._require()
-        zeta = as_zeta(zeta)
-        masks = None if allowed is None else Masks(allowed, opened.numbers)
-        answer = opened.model._scorer.marginals_batch(xseqs, masks, zeta, resolve(threads))
-        if masks is not None:
-            masks.finish(len(answer))
-        return answer
+        ask = partial(opened.model._scorer.marginals_batch, zeta=as_zeta(zeta))
+        return _batch(opened, ask, xseqs, allowed, threads)
 
     def dump(self, filename: str | bytes | os.PathLike[str] | None = None) -> None:
         """Write the model as text, as CRFsuite does, weights with six decimals.
@@ -627,6 +621,21 @@ class Tagger:
             scorer = sequence.opened.model._scorer
             _, sequence.log_z = scorer.infer_scores(sequence.unary, sequence.allowed, 1.0)
         return sequence.log_z
+
+
+def _batch(
+    opened: _Opened,
+    ask: Callable[..., list[Any]],
+    xseqs: Iterable[Iterable[Any]],
+    allowed: Iterable[Allowed | None] | None,
+    threads: int | None,
+) -> list[Any]:
+    """Ask the same of many sequences, each with its constraints."""
+    masks = None if allowed is None else Masks(allowed, opened.numbers)
+    answer = ask(xseqs, masks=masks, threads=resolve(threads))
+    if masks is not None:
+        masks.finish(len(answer))
+    return answer
 
 
 def _number(opened: _Opened, name: Any) -> int:
