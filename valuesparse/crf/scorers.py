@@ -11,12 +11,13 @@ Examples
 from __future__ import annotations
 
 from valuesparse._extras import require
-
-require("sklearn", "sklearn")
-
-from sklearn.metrics import make_scorer
-
 from valuesparse.crf import metrics
+
+try:
+    from sklearn.metrics import make_scorer
+except ModuleNotFoundError:
+    require("sklearn", "sklearn")  # says how to get it, if that is what is missing
+    raise
 
 __all__ = ["flat_accuracy", "sequence_accuracy"]
 
