@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -303,6 +305,34 @@ def test_scores_too_large_to_learn_from_name_the_item() -> None:
     with pytest.raises(ValueError, match="item 1: scores too large for float64; scale the attr"):
         for _ in Online(model, Perceptron(), epochs=5, seed=0):
             pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs SIGALRM")
+@pytest.mark.parametrize("which", ["learn", "descend"])
+def test_a_pass_can_be_interrupted(which: str) -> None:
+    class Enough(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Enough
+
+    model = chains(26, 20)
+    objective, n = model.objective, model.n_weights
+    order = np.zeros(100_000_000, np.int64)  # minutes
+    before = signal.signal(signal.SIGALRM, stop)
+    began = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(Enough):
+            if which == "learn":
+                model.sweep(Perceptron(), order, np.zeros(n), np.zeros(n), np.zeros(n, bool), 0)
+            else:
+                objective.descend(order, np.zeros(n), eta=1e-6)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - began < 5.0
+    assert objective.descend(np.arange(3), np.zeros(n), step=False)[0] > 0  # nothing is locked
 
 
 @pytest.mark.simd
