@@ -319,15 +319,17 @@ def test_a_pass_can_be_interrupted(which: str) -> None:
     model = chains(26, 20)
     objective, n = model.objective, model.n_weights
     order = np.zeros(100_000_000, np.int64)  # minutes
+    state = np.zeros(n), np.zeros(n), np.zeros(n, bool)
+    passes = {
+        "learn": lambda: model.sweep(Perceptron(), order, *state, 0),
+        "descend": lambda: objective.descend(order, np.zeros(n), eta=1e-6),
+    }
     before = signal.signal(signal.SIGALRM, stop)
     began = time.monotonic()
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
         with pytest.raises(Enough):
-            if which == "learn":
-                model.sweep(Perceptron(), order, np.zeros(n), np.zeros(n), np.zeros(n, bool), 0)
-            else:
-                objective.descend(order, np.zeros(n), eta=1e-6)
+            passes[which]()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
