@@ -221,6 +221,7 @@ extensions = [
             "ext/training.pyx",
             "ext/training/engine.cpp",
             "ext/training/names.cpp",
+            "ext/training/online.cpp",
         ],
         define_macros=numpy_api,
         **depending_on("training", "chain"),

@@ -23,6 +23,34 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
         pass
 
 
+cdef extern from "training/online.h" namespace "vs" nogil:
+    cdef cppclass Rule:
+        Rule()
+        int kind
+        double beta, gamma, longest
+        int slack
+        double c
+        bint error_sensitive
+        double* variance
+    cdef cppclass Learnt:
+        Learnt()
+        double* weights
+        double* late
+        uint8_t* touched
+        int64_t time
+    cdef cppclass Descent:
+        Descent()
+        double* vector
+        double factor, decay, t0, eta
+        int64_t time
+        bint step
+    cdef cppclass Pass:
+        Pass()
+        int status
+        double loss
+        int64_t updates, overflow
+
+
 cdef extern from "training/engine.h" namespace "vs" nogil:
     cdef cppclass Corpus:
         int64_t n_labels, n_attributes, n_items, n_sequences, n_states
@@ -43,7 +71,9 @@ cdef extern from "training/engine.h" namespace "vs" nogil:
         CEngine(const Corpus&) except +
         Evaluation evaluate(const double*, int64_t, double*, int, Control&) except +
         Evaluation decode(const double*, int64_t*, int, Control&) except +
-        void scores(int64_t, const double*, double*) noexcept
+        Pass learn(const Rule&, Learnt&, const int64_t*, int64_t, int64_t, Control&) except +
+        Pass descend(Descent&, const int64_t*, int64_t, int64_t, Control&) except +
+        void score_sequence(int64_t, const double*, double*) noexcept
         void pull(int64_t, const double*, vector[int64_t]&, vector[double]&) except +
         void transitions(const double*, double*) noexcept
     const PoolApi* g_pool "vs::Engine::pool"
@@ -126,10 +156,62 @@ cdef class Engine:
         return e.overflow
 
     def scores(self, int64_t sequence, weights, unary):
-        self.engine.get().scores(sequence, <const double*>data(weights), <double*>data(unary))
+        cdef const double* w = <const double*>data(weights)
+        self.engine.get().score_sequence(sequence, w, <double*>data(unary))
 
     def transitions(self, weights, table):
         self.engine.get().transitions(<const double*>data(weights), <double*>data(table))
+
+    def learn(self, order, weights, late, touched, int64_t time, int kind, double beta,
+              double gamma, double longest, int slack, double c, bint error_sensitive, variance):
+        """Take the sequences `order` one by one; return (loss, updates, overflow).
+
+        `time` sequences came before. Weights, late, touched and variance change in place.
+        """
+        cdef Call call = Call(self.c.n_items, None, None, None)
+        cdef Rule rule
+        cdef Learnt to
+        cdef Pass p
+        cdef const int64_t* o = <const int64_t*>data(order)
+        cdef int64_t n = order.shape[0]
+        rule.kind = kind
+        rule.beta = beta
+        rule.gamma = gamma
+        rule.longest = longest
+        rule.slack = slack
+        rule.c = c
+        rule.error_sensitive = error_sensitive
+        rule.variance = <double*>data(variance)
+        to.weights = <double*>data(weights)
+        to.late = <double*>data(late)
+        to.touched = <uint8_t*>data(touched)
+        to.time = time
+        with self.lock:
+            with nogil:
+                p = self.engine.get().learn(rule, to, o, n, self.n_weights, call.control)
+        call.end(p.status)
+        return p.loss, p.updates, p.overflow
+
+    def descend(self, order, scaled, double factor, int64_t time, double decay, double t0,
+                double eta, bint step):
+        """Take gradient steps, one for each of `order`; return (loss, factor, time, overflow)."""
+        cdef Call call = Call(self.c.n_items, None, None, None)
+        cdef Descent to
+        cdef Pass p
+        cdef const int64_t* o = <const int64_t*>data(order)
+        cdef int64_t n = order.shape[0]
+        to.vector = <double*>data(scaled)
+        to.factor = factor
+        to.time = time
+        to.decay = decay
+        to.t0 = t0
+        to.eta = eta
+        to.step = step
+        with self.lock:
+            with nogil:
+                p = self.engine.get().descend(to, o, n, self.n_weights, call.control)
+        call.end(p.status)
+        return p.loss, to.factor, to.time, p.overflow
 
     def pull(self, int64_t sequence, residual):
         """Return (features, values): the sum of residual times attribute values, by feature."""

@@ -23,6 +23,8 @@ from strategies import bio_transitions, examples
 
 import valuesparse as vs
 
+# Not in the extra `test`: PyTorch takes 0.2 GB to load and 0.7 on disk for CPUs, and gigabytes from
+# PyPI on Linux. Where it is wanted: pip install torch (a build for CPUs will do) pytorch-crf.
 torch = pytest.importorskip("torch", reason="needs PyTorch: the extra torch")
 
 CRF = importlib.import_module("valuesparse.torch").CRF  # no skip: it has to be importable here

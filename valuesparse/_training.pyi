@@ -25,6 +25,33 @@ class Engine:
     def decode(self, weights: Array, states: Array, threads: int) -> int: ...
     def scores(self, sequence: int, weights: Array, unary: Array) -> None: ...
     def transitions(self, weights: Array, table: Array) -> None: ...
+    def learn(
+        self,
+        order: Array,
+        weights: Array,
+        late: Array,
+        touched: Array,
+        time: int,
+        kind: int,
+        beta: float,
+        gamma: float,
+        longest: float,
+        slack: int,
+        c: float,
+        error_sensitive: bool,
+        variance: Array | None,
+    ) -> tuple[float, int, int]: ...
+    def descend(
+        self,
+        order: Array,
+        scaled: Array,
+        factor: float,
+        time: int,
+        decay: float,
+        t0: float,
+        eta: float,
+        step: bool,
+    ) -> tuple[float, float, int, int]: ...
     def pull(self, sequence: int, residual: Array) -> tuple[Array, Array]: ...
 
 def dot(x: Array, y: Array, threads: int) -> float: ...

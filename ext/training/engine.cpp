@@ -200,6 +200,7 @@ void Engine::spread(const double* w) {
     transitions(w, table_.data());
 }
 
+template <bool kRows>
 void Engine::score_items(int64_t first, int64_t last, const double* w, double* unary) const {
     const int64_t K = c_.n_labels;
     constexpr int64_t kFar = 24, kNear = 10;  // attributes between a prefetch and its use
@@ -211,17 +212,16 @@ void Engine::score_items(int64_t first, int64_t last, const double* w, double* u
             if (m + kFar < end) {
                 prefetch(&place_[static_cast<size_t>(c_.id[m + kFar])]);
                 const Place& ahead = place_[static_cast<size_t>(c_.id[m + kNear])];
-                const double* to = ahead.row >= 0 ? rows + ahead.row * stride_ : w + ahead.first;
+                const bool row = kRows && ahead.row >= 0;
+                const double* to = row ? rows + ahead.row * stride_ : w + ahead.first;
                 prefetch(to);
-                if (ahead.row == kSparse) {
-                    prefetch(c_.label + ahead.first);
-                } else {
-                    for (int64_t k = 8; k < K; k += 8) prefetch(to + k);
-                }
+                if (ahead.row != kFull && !row) prefetch(c_.label + ahead.first);
+                const int64_t size = row ? K : ahead.count;
+                for (int64_t k = 8; k < size; k += 8) prefetch(to + k);
             }
             const Place& at = place_[static_cast<size_t>(c_.id[m])];
             const double v = c_.value ? c_.value[m] : 1.0;
-            if (at.row == kSparse) {
+            if (at.row == kSparse || (!kRows && at.row != kFull)) {
                 const double* x = w + at.first;
                 const int32_t* label = c_.label + at.first;
                 for (int32_t f = 0; f < at.count; ++f) unary[label[f]] += v * x[f];
@@ -250,7 +250,7 @@ void Engine::chunk_task(Run& run, int64_t task, int worker) {
     const int64_t s1 = b.chunk[static_cast<size_t>(task) + 1];
     const int64_t i0 = c_.offset[s0], n = c_.offset[s1] - i0;
     double* unary = unary_[static_cast<size_t>(worker)].data();
-    score_items(i0, i0 + n, run.w, unary);
+    score_items<true>(i0, i0 + n, run.w, unary);
     for (int64_t i = 0; i < n; ++i) {
         bool fine = true;
         for (int64_t k = 0; k < K; ++k) fine &= std::fabs(unary[i * K + k]) <= kLargest64;
@@ -479,19 +479,8 @@ Evaluation Engine::decode(const double* w, int64_t* states, int threads, Control
     return e;
 }
 
-void Engine::scores(int64_t sequence, const double* w, double* unary) {
-    const int64_t K = c_.n_labels;
-    const int64_t first = c_.offset[sequence], last = c_.offset[sequence + 1];
-    for (int64_t i = first; i < last; ++i, unary += K) {
-        std::memset(unary, 0, sizeof(double) * static_cast<size_t>(K));
-        for (int64_t m = c_.item[i]; m < c_.item[i + 1]; ++m) {
-            const size_t a = static_cast<size_t>(c_.id[m]);
-            const double v = c_.value ? c_.value[m] : 1.0;
-            for (int64_t f = c_.first[a]; f < c_.first[a + 1]; ++f) {
-                unary[c_.label[f]] += v * w[f];
-            }
-        }
-    }
+void Engine::score_sequence(int64_t sequence, const double* w, double* unary) const {
+    score_items<false>(c_.offset[sequence], c_.offset[sequence + 1], w, unary);
 }
 
 void Engine::pull(int64_t sequence, const double* residual, std::vector<int64_t>& features,

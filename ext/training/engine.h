@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "chain/run.h"
+#include "training/online.h"
 
 namespace vs {
 
@@ -48,11 +49,17 @@ class Engine {
     Evaluation decode(const double* w, int64_t* states, int threads, Control& control);
 
     // Scores of one sequence: (n, K) unary.
-    void scores(int64_t sequence, const double* w, double* unary);
+    void score_sequence(int64_t sequence, const double* w, double* unary) const;
     // Sum of residual (n, K) times attribute values, by feature; features are appended once each.
     void pull(int64_t sequence, const double* residual, std::vector<int64_t>& features,
               std::vector<double>& values);
     void transitions(const double* w, double* table) const;  // (K, K), 0 where there is none
+
+    // One pass of an online learner over the sequences `order`.
+    Pass learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count, int64_t n_weights,
+               Control& control);
+    Pass descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
+                 Control& control);
 
     static const PoolApi* pool;
     static const ChainApi* chains;
@@ -71,6 +78,8 @@ class Engine {
     void cut();
     void transpose(Block& block, std::vector<int64_t>& count);
     void spread(const double* w);
+    // kRows: weights of many labels are read from rows_, which `spread` has filled.
+    template <bool kRows>
     void score_items(int64_t first, int64_t last, const double* w, double* unary) const;
     void chunk_task(Run& run, int64_t task, int worker);
     void range_task(Run& run, int64_t task);
@@ -95,6 +104,7 @@ class Engine {
     std::vector<char> marked_;
     std::vector<double> pulled_;
     friend struct EngineTasks;
+    friend class Walk;
 };
 
 // Sums with a fixed order over long vectors, and the direction of L-BFGS.

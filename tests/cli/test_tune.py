@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import re
 from pathlib import Path
@@ -20,7 +21,8 @@ from valuesparse import _extras
 from valuesparse.cli._choice import Budget, choose, microseconds, on_front
 from valuesparse.cli._group import valuesparse
 from valuesparse.cli._measure import Ladder, Row
-from valuesparse.cli._sequences import format_of, sample
+from valuesparse.cli._sequences import is_arrays, sample
+from valuesparse.crf.corpora._features import find_extractor
 
 LENGTHS = [12, 1, 30, 7, 22]
 WORDS = ["the", "dog", "saw", "a", "cat", "in", "Rome"]
@@ -55,6 +57,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     items = cantonese_attributes(WORDS)
     trainer.append(items, TAGS)
     trainer.train(str(model))
+    model.with_name("m.crfsuite.json").write_text('{"features": "cantonese"}')
     rows = [
         "\t".join([tag, *(name.replace("\\", "\\\\").replace(":", "\\:") for name in item)])
         for tag, item in zip(TAGS, items, strict=True)
@@ -139,7 +142,7 @@ def test_columns_features_and_samples(
     result = run(model, conllu, "--tags", "xpos", "-z", "0.5")
     assert "gold" not in result.output
     for name, words in (
-        ("mine_for_tune", "does not name a function"),
+        ("mine_for_tune", "there are words, cantonese"),
         ("mine_for_tune:none", "cannot be imported"),
         ("no_such_module_here:f", "cannot be imported"),
         ("mine_for_tune:number", "is a int, not a function"),
@@ -148,6 +151,48 @@ def test_columns_features_and_samples(
         assert result.exit_code == 1
         assert words in result.stderr
         assert name in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["conll", "tsv", "parquet", "conllu.gz"])
+def test_what_train_reads_tune_reads(tmp_path: Path, kind: str) -> None:
+    """The same options, the same defaults, and what is kept beside the model."""
+    from valuesparse.crf import train_corpus
+
+    data, model = tmp_path / f"d.{kind}", tmp_path / "m.crfsuite"
+    rows = list(zip(WORDS, TAGS, strict=True))
+    options: dict[str, str] = {}
+    if kind == "conll":
+        data.write_text("".join(f"{t} {w}\n" for w, t in rows) + "\n")
+        options = {"word": "2", "tags": "1"}
+    elif kind == "tsv":
+        data.write_text("a\tb\n" + "".join(f"{t}\t{w}\n" for w, t in rows))
+        options = {"word": "b", "tags": "a"}
+    elif kind == "parquet":
+        pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
+        import pyarrow.parquet as pq
+
+        pq.write_table(pyarrow.table({"w": [WORDS], "t": [TAGS]}), data)
+        options = {"word": "w", "tags": "t"}
+    else:
+        lines = (f"{i}\t{w}\t_\t_\t{t}\t_\t0\t_\t_\t_\n" for i, (w, t) in enumerate(rows, 1))
+        data.write_bytes(gzip.compress("".join(lines).encode()))
+        options = {"tags": "xpos"}
+    template = tmp_path / "t.template"
+    template.write_text("U0:%x[0,0]\nU1:%x[-1,0]\n")
+    train_corpus([data], model, features=f"template:{template}", **options)
+    result = run(model, data, "-z", "0.9", "-o", tmp_path / "plot.png")
+    assert result.exit_code == 0, result.output
+    assert "1 sequences, 7 tokens, 5 labels" in result.output
+    assert "knows only" not in result.output
+    assert rows_of(result.output)["exact"][3] == "100.00"
+    said = [f"--{name}={value}" for name, value in options.items()]
+    again = run(model, data, *said, "-z", "0.9", "-o", tmp_path / "plot.png")
+    assert rows_of(again.output)["exact"][3] == "100.00"
+    template.write_text("U0:%x[0,0]\n")
+    find_extractor.cache_clear()
+    result = run(model, data)
+    assert result.exit_code == 1
+    assert "is not the template that the model was trained with" in result.stderr
 
 
 def test_budgets(arrays: tuple[Path, Path], tmp_path: Path) -> None:
@@ -207,9 +252,9 @@ def test_samples_are_whole_sequences() -> None:
     assert sample([], 5) == []
 
 
-def test_formats_by_name() -> None:
-    names = {"a.npz": "npz", "a.conllu": "conllu", "a.CONLLU.GZ": "conllu", "a": "attributes"}
-    assert {name: format_of(Path(name)) for name in names} == names
+def test_arrays_by_name() -> None:
+    names = {"a.npz": True, "a.NPZ": True, "a.conllu": False, "a": False}
+    assert {name: is_arrays(Path(name)) for name in names} == names
 
 
 def test_a_ladder_times_what_it_reports(rng: np.random.Generator) -> None:
@@ -255,7 +300,8 @@ def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:
     for arguments, words in (
         ((model, text), "go together"),
         ((text, data), "go together"),
-        ((model, data, "--tags", "upos"), "are for CoNLL-U"),
+        ((model, data, "--tags", "upos"), "are for words"),
+        ((model, data, "--features", "words"), "are for words"),
         ((model, data, "--zeta", "2"), "zeta"),
         ((model, data, "--time-budget", "0"), "time-budget"),
         ((model, data, "-o", "no/such/folder/x.png"), "folder"),
@@ -269,7 +315,7 @@ def test_text_that_does_not_fit_the_model(text: tuple[Path, Path, Path], tmp_pat
     model, _, conllu = text
     data = tmp_path / "d.txt"
     for content, words in (
-        ("N\ta:b\n", "line 1, attribute 'a'"),
+        ("N\ta:b\n", "line 1, d.txt: attribute 'a'"),
         ("N\tother\n", "knows none of its attributes"),
         ("\n", "there is no sequence in it"),
     ):

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import children
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joblib.parallel import ThreadingBackend
 
 from valuesparse.crf import tag_corpus, train_corpus
 from valuesparse.crf.corpora import tagging
@@ -378,7 +380,7 @@ def test_templates(tmp_path: Path) -> None:
     model = tmp_path / "m.crfsuite"
     train_corpus([source], model, features=f"template:{template}")
     assert json.loads((tmp_path / "m.crfsuite.json").read_text()) == {
-        "features": "template:t.template", "word": None,
+        "features": "template:t.template", "word": None, "tags": None,
         "template_sha256": hashlib.sha256(template.read_bytes()).hexdigest(),
     }  # fmt: skip
     [output] = tag_corpus(model, [source], tmp_path / "out").outputs
@@ -408,6 +410,29 @@ def test_functions_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ):
         with pytest.raises(ValueError, match=message):
             tag_corpus(model, [source], tmp_path / "wrong", features=name)
+
+
+def test_backends_that_return_lists_only(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as Ray's and Spark's: progress comes in waves."""
+
+    class ListsOnly(ThreadingBackend):
+        supports_return_generator = False
+
+    monkeypatch.setitem(joblib.parallel.BACKENDS, "ray", ListsOnly)
+    source = tmp_path / "a.conll"
+    source.write_text(as_conll(sentences(600)))
+    whole = tag_corpus(model, [source], tmp_path / "whole")
+    seen: list[int] = []
+    report = tag_corpus(
+        model, [source], tmp_path / "out", backend="ray", jobs=2, shard_bytes=500,
+        progress=lambda done, total: seen.append(done),
+    )  # fmt: skip
+    assert len(report.outputs) > 40
+    assert (report.sentences, report.tokens) == (whole.sentences, whole.tokens)
+    assert b"".join(p.read_bytes() for p in report.outputs) == whole.outputs[0].read_bytes()
+    assert len(set(seen)) == len(report.outputs) + 1
 
 
 def test_bad_arguments(model: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import pickle
 import re
@@ -218,6 +219,30 @@ def test_a_path_for_those_who_ask(fitted: CRF) -> None:
     assert tagger.labels() == fitted.classes_
     fitted._file = None
     assert not Path(name).exists()
+
+
+def test_the_path_of_an_estimator_that_is_gone(data: Data) -> None:
+    file = CRF(max_iterations=2).fit(*data).modelfile
+    gc.collect()
+    assert Path(file.name).read_bytes()[:4] == b"lCRF"
+
+
+@pytest.mark.parametrize("nothing", [[], [[]], [[], []]])
+def test_nothing_to_learn_from_is_said(nothing: list) -> None:
+    with pytest.raises(ValueError, match="X has no item to learn from"):
+        CRF().fit(nothing, nothing)
+
+
+def test_scorers(data: Data, fitted: CRF) -> None:
+    from valuesparse.crf import metrics, scorers
+
+    predicted = fitted.predict(data[0])
+    assert scorers.flat_accuracy(fitted, *data) == metrics.flat_accuracy_score(data[1], predicted)
+    assert scorers.sequence_accuracy(fitted, *data) == metrics.sequence_accuracy_score(
+        data[1], predicted
+    )
+    theirs = pytest.importorskip("sklearn_crfsuite.scorers", reason="the reference")
+    assert {n for n in scorers.__all__} <= set(dir(theirs))
 
 
 def test_other_trainers(data: Data) -> None:

@@ -247,6 +247,8 @@ def test_errors(ours: Tagger) -> None:
         (lambda: ours.marginal(3, 0), TypeError, "label must be str"),
         (lambda: ours.marginal("A", 2), ValueError, "position, 2, is out of range of 2"),
         (lambda: ours.marginal("A", -1), ValueError, "position, -1, "),
+        (lambda: ours.marginal("A", "1"), TypeError, "pos must be an integer, not str"),
+        (lambda: ours.marginal("A", None), TypeError, "pos must be an integer, not NoneType"),
         (lambda: ours.tag(3), TypeError, "xseq must be a sequence of items, not int"),
         (lambda: ours.tag([["a"], 3]), TypeError, r"xseq\[1\]: an item"),
         (lambda: ours.tag([{"a": None}]), TypeError, r"xseq\[0\]: attribute 'a': .*NoneType"),

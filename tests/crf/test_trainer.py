@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,8 @@ def test_bad_arguments_are_refused() -> None:
         trainer.append([["a"]], ["X", "Y"])
     with pytest.raises(TypeError, match=r"yseq\[1\]: a label must be str, not int"):
         trainer.append([["a"], ["b"]], ["X", 5])
+    with pytest.raises(TypeError, match="group must be an integer, not str"):
+        trainer.append([["a"]], ["X"], "1")
     with pytest.raises(TypeError, match=r"xseq\[0\]"):
         trainer.append([[5]], ["X"])
     with pytest.raises(ValueError, match=r"xseq\[0\].*nan"):
@@ -193,6 +196,15 @@ def test_parameters_out_of_range_are_refused(values: dict, words: str, tmp_path:
     with pytest.raises(ValueError, match=words):
         trainer.train(tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+def test_paths_may_be_bytes_as_in_pycrfsuite(tmp_path: Path) -> None:
+    for kind in (pycrfsuite.Trainer, Trainer):
+        trainer = kind(verbose=False)
+        trainer.append([["a"]], ["X"])
+        path = tmp_path / kind.__module__
+        trainer.train(os.fsencode(path))
+        assert path.exists()
 
 
 def test_a_folder_that_is_not_there_is_said_before_the_work(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -23,17 +25,19 @@ from valuesparse.learning.online import (
 )
 
 
-def chains(seed: int, count: int = 5, every: bool = False) -> ChainParts:
+def chains(
+    seed: int, count: int = 5, every: bool = False, labels: str = "ABC", shortest: int = 1
+) -> ChainParts:
     rng = np.random.default_rng(seed)
     data = Dataset()
-    for label in "ABC":
+    for label in labels:
         data.labels[label]
     for _ in range(count):
-        y = rng.choice(list("ABC"), size=rng.integers(1, 5)).tolist()
+        y = rng.choice(list(labels), size=rng.integers(shortest, 5)).tolist()
         x = [{"b": 1.0, f"x{rng.integers(4)}": 1.0, f"y{label}": 0.5} for label in y]
         data.append(x, y, 0)
     corpus = data.corpus()
-    features = generate(corpus, len(data.attributes), 3, 0.0, every, every)
+    features = generate(corpus, len(data.attributes), len(labels), 0.0, every, every)
     return ChainParts(Objective(corpus, features, 1))
 
 
@@ -217,6 +221,177 @@ def test_a_restored_learner_goes_on_as_if_never_interrupted(kind: str) -> None:
         pass
     np.testing.assert_array_equal(second.weights, whole.weights)
     np.testing.assert_array_equal(second.result(), whole.result())
+
+
+class Walked(ChainParts):
+    """The same chains, example by example in Python."""
+
+    sweep = None
+
+
+RULES = {
+    "perceptron": lambda n: Perceptron(),
+    **{
+        f"pa {kind} {sensitive}": lambda n, kind=kind, sensitive=sensitive: PassiveAggressive(
+            kind, 0.4, sensitive
+        )
+        for kind in range(3)
+        for sensitive in (False, True)
+    },
+    "arow": lambda n: Arow(n, 0.7, 2.0),
+    **{
+        f"aggressive {beta} {gamma} {longest}": lambda n, v=(beta, gamma, longest): Aggressive(*v)
+        for beta in (0.5, 1.0, math.inf)
+        for gamma in (0.0, 1.5)
+        for longest in (0.1, math.inf)
+    },
+}
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("labels", ["A", "ABC", "ABCDEFGHIJK"])
+def test_the_engine_learns_what_the_rules_say(rule: str, labels: str) -> None:
+    for every in (False, True):
+        native = chains(21, 30, every, labels, 0)
+        walked = Walked(native.objective)
+        learners = [
+            Online(model, RULES[rule](model.n_weights), epochs=3, seed=4)
+            for model in (native, walked)
+        ]
+        for ours, theirs in zip(*learners, strict=True):
+            assert ours.number == theirs.number
+            if "inf" not in rule:  # else a step ends where the loss is 0, up to rounding
+                assert ours.updates == theirs.updates
+            assert ours.active == theirs.active
+            assert ours.loss == pytest.approx(theirs.loss, rel=1e-9, abs=1e-9)
+        a, b = learners
+        np.testing.assert_allclose(a.weights, b.weights, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(a.result(), b.result(), rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(a.touched, b.touched)
+        if rule == "arow":
+            np.testing.assert_allclose(a.rule.variance, b.rule.variance, rtol=1e-9)
+
+
+def test_passes_are_taken_in_the_engine_unless_a_rule_is_of_ones_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Mine(Perceptron):
+        pass
+
+    taken: list[type] = []
+    update = Perceptron.update
+
+    def noted(self, model, i, weights):
+        taken.append(type(self))
+        return update(self, model, i, weights)
+
+    monkeypatch.setattr(Perceptron, "update", noted)
+    model = chains(22)
+    for _ in Online(model, Perceptron(), epochs=1):
+        pass
+    assert not taken
+    for _ in Online(model, Mine(), epochs=1):
+        pass
+    assert taken == [Mine] * len(model)
+
+
+def test_scores_too_large_to_learn_from_name_the_item() -> None:
+    data = Dataset()
+    data.append([{"a": 1.0}], ["A"], 0)
+    data.append([{"a": 1.0}, {"a": 1e200}], ["A", "B"], 0)
+    corpus = data.corpus()
+    model = ChainParts(Objective(corpus, generate(corpus, 1, 2, 0.0, True, True), 1))
+    with pytest.raises(ValueError, match="item 1: scores too large for float64; scale the attr"):
+        for _ in Online(model, Perceptron(), epochs=5, seed=0):
+            pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs SIGALRM")
+@pytest.mark.parametrize("which", ["learn", "descend"])
+def test_a_pass_can_be_interrupted(which: str) -> None:
+    class Enough(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Enough
+
+    model = chains(26, 20)
+    objective, n = model.objective, model.n_weights
+    order = np.zeros(100_000_000, np.int64)  # minutes
+    state = np.zeros(n), np.zeros(n), np.zeros(n, bool)
+    passes = {
+        "learn": lambda: model.sweep(Perceptron(), order, *state, 0),
+        "descend": lambda: objective.descend(order, np.zeros(n), eta=1e-6),
+    }
+    before = signal.signal(signal.SIGALRM, stop)
+    began = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(Enough):
+            passes[which]()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - began < 5.0
+    assert objective.descend(np.arange(3), np.zeros(n), step=False)[0] > 0  # nothing is locked
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("decay", [0.0, 0.01, 0.5])
+def test_descent_takes_gradient_steps(decay: float) -> None:
+    for labels in ("A", "ABC", "ABCDEFGHIJK"):
+        model = chains(23, 12, False, labels, 0)
+        order = np.random.default_rng(1).permutation(len(model))
+        start = np.random.default_rng(2).normal(size=model.n_weights)
+        theta, total, eta, t0 = start.copy(), 0.0, 0.3, 20.0
+        for t, i in enumerate(order.tolist()):
+            rate = 1 / (decay * (t0 + 3 + t)) if decay else eta
+            theta *= 1 - rate * decay
+            loss, indices, values = loss_and_gradient(model, i, theta, 1.0, 0.0)
+            total += loss
+            theta[indices] -= rate * values
+        vector = start / 0.25
+        found, factor, time = model.objective.descend(order, vector, 0.25, 3, decay, t0, eta)
+        assert time == 3 + len(order)
+        assert found == pytest.approx(total, rel=1e-10)
+        np.testing.assert_allclose(factor * vector, theta, rtol=1e-9, atol=1e-10)
+        before = vector.copy()
+        only, *unchanged = model.objective.descend(order, vector, step=False)
+        assert unchanged == [1.0, 0]
+        expected = sum(loss_and_gradient(model, i, vector, 1.0, 0.0)[0] for i in range(len(model)))
+        assert only == pytest.approx(expected, rel=1e-10)
+        np.testing.assert_array_equal(vector, before)
+
+
+def test_a_small_factor_is_multiplied_out() -> None:
+    model = chains(24, 3)
+    vector = np.full(model.n_weights, 2.0)
+    order = np.arange(3)
+    _, factor, _ = model.objective.descend(order, vector, 1e-12, 0, 0.0, 0.0, 0.1)
+    assert factor == 1.0
+    theta = np.full(model.n_weights, 2e-12)
+    for i in range(3):
+        _, indices, values = loss_and_gradient(model, i, theta, 1.0, 0.0)
+        theta[indices] -= 0.1 * values
+    np.testing.assert_allclose(vector, theta, rtol=1e-9)
+
+
+def test_a_restored_learner_is_not_changed_by_the_state_it_came_from() -> None:
+    """The engine writes into arrays: they must be the learner's own."""
+    model = chains(25, 6)
+    first = Online(model, Arow(model.n_weights), epochs=4)
+    for epoch in first:
+        if epoch.number == 2:
+            break
+    state = {key: np.array(value) for key, value in first.state().items()}
+    kept = {key: value.copy() for key, value in state.items()}
+    second = Online(model, Arow(model.n_weights), epochs=4)
+    second.restore(state)
+    for _ in second:
+        pass
+    for key, value in kept.items():
+        np.testing.assert_array_equal(state[key], value)
 
 
 @pytest.mark.parametrize(

@@ -14,22 +14,31 @@ __all__ = ["reading"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def reading(data: str, default: str) -> Callable[[Command], Command]:
-    """Add ``--features``, ``--input-format`` and ``--word``; `default` is said of the first."""
-    options = (
+def reading(
+    data: str, default: str, tags: str | None = None, more: tuple[str, ...] = ()
+) -> Callable[[Command], Command]:
+    """Add ``--features``, ``--input-format`` and ``--word``, with `tags` ``--tags``.
+
+    `default` and `tags` are the defaults that help texts tell; `more` are further formats.
+    """
+    formats = (*FORMATS, *more)
+    options = [
         click.option(
             "--features", metavar="NAME",
             help="How words become attributes: words, cantonese, template:FILE (CRF++, Wapiti) or "
             f"package.module:function. [default: {default}]",
         ),
         click.option(
-            "--input-format", type=click.Choice(FORMATS), metavar="|".join(FORMATS),
+            "--input-format", type=click.Choice(formats), metavar="|".join(formats),
             help=f"Format of {data}, where names do not tell.",
         ),
         click.option(
             "--word", metavar="COLUMN", help="Name or number, from 1, of the column of words."
         ),
-    )  # fmt: skip
+    ]  # fmt: skip
+    if tags is not None:
+        text = f"Name or number of the column of labels. [default: {tags}]"
+        options.append(click.option("--tags", metavar="COLUMN", help=text))
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 import valuesparse as vs
-from valuesparse.cli._features import cantonese_attributes
-from valuesparse.crf.corpora._features import find_function
-from valuesparse.io._corpora import read_attribute_file, read_conllu
+from valuesparse.crf.corpora._reader import Extraction, Reader
+from valuesparse.crf.crfsuite import ItemSequence
 from valuesparse.io.crfsuite import CrfsuiteModel
 
-__all__ = ["FORMATS", "Scored", "find_function", "format_of", "load_arrays", "load_text"]
+__all__ = ["NPZ", "Scored", "is_arrays", "load_arrays", "load_text"]
 
-FORMATS = ("attributes", "conllu", "npz")
+#: The format of files with arrays.
+NPZ = "npz"
 
 
 class Scored(NamedTuple):
@@ -42,16 +42,15 @@ class Scored(NamedTuple):
     total: int
 
 
-def format_of(path: Path) -> str:
-    """Return the format that a file's name tells.
+def is_arrays(path: Path) -> bool:
+    """Return whether a file's name says that it holds arrays.
 
     Examples
     --------
-    >>> format_of(Path("en.conllu.gz")), format_of(Path("scores.npz")), format_of(Path("x.txt"))
-    ('conllu', 'npz', 'attributes')
+    >>> is_arrays(Path("scores.NPZ")), is_arrays(Path("en.conllu.gz"))
+    (True, False)
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    return {".conllu": "conllu", ".npz": "npz"}.get(suffixes[-1] if suffixes else "", "attributes")
+    return path.suffix.lower() == f".{NPZ}"
 
 
 def sample(lengths: Sequence[int], tokens: int) -> list[int]:
@@ -70,59 +69,62 @@ def sample(lengths: Sequence[int], tokens: int) -> list[int]:
 
 
 def load_text(
-    model: CrfsuiteModel,
-    data_path: Path,
-    kind: str,
-    features: Callable[[Sequence[str]], Sequence[Any]] | None,
-    column: str | None,
-    tokens: int,
+    model: CrfsuiteModel, path: Path, kind: str | None, extraction: Extraction, tokens: int
 ) -> Scored:
-    """Score an attribute file or a CoNLL-U file with a CRFsuite model.
+    """Score a file of sentences with a CRFsuite model.
 
     Parameters
     ----------
     model : CrfsuiteModel
         The model.
-    data_path : Path
-        The text.
-    kind : {"attributes", "conllu"}
-        Format of the data.
-    features : callable or None
-        Words of a sentence to attributes of each; None: the built-in extractor.
-    column : {"upos", "xpos"} or None
-        Which tags of CoNLL-U are the labels; None: those of which the model knows more.
+    path : Path
+        The file; it is read several times, so that memory holds what is measured alone.
+    kind : str or None
+        Its format; None: its name tells.
+    extraction : Extraction
+        How it is read. Without a word on tags, CoNLL-U has two columns of them: the one is taken of
+        which the model knows more.
     tokens : int
         About how many to take.
     """
     number = {label: k for k, label in enumerate(model.labels)}
-    xseqs: list[Sequence[Any]] = []
-    if kind == "attributes":
-        sequences = list(read_attribute_file(data_path))
-        chosen = sample([len(s.labels) for s in sequences], tokens)
-        xseqs += [sequences[i].items for i in chosen]
-        tags = [tag for i in chosen for tag in sequences[i].labels]
-        total = len(sequences)
-    else:
-        sentences = list(read_conllu(data_path))
-        chosen = sample([len(s.words) for s in sentences], tokens)
-        extract = cantonese_attributes if features is None else features
-        xseqs += [extract(sentences[i].words) for i in chosen]
-        columns = {
-            name: [tag for i in chosen for tag in getattr(sentences[i], name)]
-            for name in ("upos", "xpos")
-        }
-        if column is None:
-            column = max(columns, key=lambda name: sum(tag in number for tag in columns[name]))
-        tags = columns[column]
-        total = len(sentences)
-    if not tags:
+    reader = Reader(path, kind, extraction, labelled=False)
+    if reader.kind == "conllu" and extraction.tags is None:
+        readers = [
+            Reader(path, kind, extraction._replace(tags=tags), labelled=False)
+            for tags in ("upos", "xpos")
+        ]
+        reader = max(readers, key=lambda some: _known(some, number))
+    lengths = [len(sentence.rows) for sentence in reader]
+    if not lengths:
         raise ValueError("there is no sequence in it")
+    chosen = set(sample(lengths, tokens))
+    xseqs: list[Sequence[Any]] = []
+    tags: list[str | None] = []
+    for i, sentence in enumerate(reader):
+        if i in chosen:
+            xseqs.append(reader.items(sentence))
+            tags += sentence.labels or [None] * len(sentence.rows)
     names = set(model.attributes)
-    given = sum(len(item) for xseq in xseqs for item in xseq)
-    known = sum(name in names for xseq in xseqs for item in xseq for name in item)
-    gold = np.array([number.get(tag, -1) for tag in tags])
-    share = known / given if given else 0.0
-    return Scored(model.chain(xseqs), gold if (gold >= 0).any() else None, share, total)
+    given = known = 0
+    for xseq in map(ItemSequence, xseqs):
+        for item in xseq.items():
+            given += len(item)
+            known += len(names & item.keys())
+    if not known:
+        raise ValueError(
+            "the model knows none of its attributes; was it trained on others? --features says how "
+            "words become attributes"
+        )
+    gold = np.array([-1 if tag is None else number.get(tag, -1) for tag in tags])
+    return Scored(
+        model.chain(xseqs), gold if (gold >= 0).any() else None, known / given, len(lengths)
+    )
+
+
+def _known(reader: Reader, labels: Container[str]) -> int:
+    """Return how many labels of a file are among some."""
+    return sum(label in labels for sentence in reader for label in sentence.labels or ())
 
 
 def load_arrays(model_path: Path, data_path: Path, tokens: int) -> Scored:

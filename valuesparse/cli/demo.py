@@ -12,6 +12,7 @@ import click
 
 from valuesparse._extras import MissingExtraError, require
 from valuesparse.cli._measure import ZETAS
+from valuesparse.cli._options import plot_option, tell_plot, zetas_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,25 +33,9 @@ class _Tagging(NamedTuple):
     scoring: float
 
 
-def _parent_exists(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
-    """Refuse a folder that is not there before the minute of work, not after it."""
-    if not value.absolute().parent.is_dir():
-        raise click.BadParameter(f"the folder {value.absolute().parent} does not exist")
-    return value
-
-
 @click.command()
-@click.option(
-    "--output", "-o",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    default=Path("valuesparse-demo.png"), show_default=True, callback=_parent_exists,
-    help="Where the plot goes (PNG). An existing file is replaced.",
-)  # fmt: skip
-@click.option(
-    "--zeta", "-z", "zetas", type=click.FloatRange(0, 1), multiple=True, metavar="ζ",
-    help="Threshold to try, between 0 and 1; give it several times for several. "
-    f"[default: {', '.join(f'{zeta:g}' for zeta in ZETAS)}]",
-)  # fmt: skip
+@plot_option("valuesparse-demo.png")
+@zetas_option
 @click.option(
     "--threads", "-t", type=click.IntRange(min=1), default=1, show_default=True,
     help="Threads of ours; CRFsuite always uses one, so 1 compares like with like.",
@@ -160,9 +145,7 @@ def _run(
         best=_report.recommended(measurements.rows),
         rival=measurements.rival,
     )
-    console.print("Plot written to", style="bold", end=" ")
-    # One piece, however long: a wrapped path cannot be copied.
-    console.print(str(written), soft_wrap=True)
+    tell_plot(console, written)
     console.print(f"[dim]Done in {time.perf_counter() - begin:.0f} s.[/dim]")
 
 

@@ -32,11 +32,7 @@ def _pairs(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), required=True,
     metavar="MODEL", help="Where the model goes; MODEL.json says how its data were read.",
 )  # fmt: skip
-@reading("DATA", "words; attribute files have theirs")
-@click.option(
-    "--tags", metavar="COLUMN",
-    help="Name or number of the column of labels. [default: UPOS in CoNLL-U, else the last]",
-)  # fmt: skip
+@reading("DATA", "words; attribute files have theirs", tags="UPOS in CoNLL-U, else the last")
 @click.option(
     "--algorithm", "-a", type=click.Choice(ALGORITHMS), default="lbfgs", show_default=True,
 )  # fmt: skip

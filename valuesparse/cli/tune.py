@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,14 +22,9 @@ from valuesparse.cli._choice import (
 )
 from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, sample_seconds
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._sequences import (
-    FORMATS,
-    Scored,
-    find_function,
-    format_of,
-    load_arrays,
-    load_text,
-)
+from valuesparse.cli._options import plot_option, tell_plot, zetas_option
+from valuesparse.cli._reading import reading
+from valuesparse.cli._sequences import NPZ, Scored, is_arrays, load_arrays, load_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,12 +34,6 @@ if TYPE_CHECKING:
 _FEW_KNOWN = 0.2
 # Quartiles of the times this far apart mean that the machine was busy.
 _UNSTEADY = 1.5
-
-
-def _parent_exists(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
-    if not value.absolute().parent.is_dir():
-        raise click.BadParameter(f"the folder {value.absolute().parent} does not exist")
-    return value
 
 
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -66,38 +55,20 @@ _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Which error counts: of the marginals the mean over tokens or the largest, or the share "
     "of tokens whose best tag changes.",
 )  # fmt: skip
-@click.option(
-    "--zeta", "-z", "zetas", type=click.FloatRange(0, 1), multiple=True, metavar="ζ",
-    help="Threshold to try, between 0 and 1; give it several times for several. "
-    f"[default: {', '.join(f'{zeta:g}' for zeta in ZETAS)}]",
-)  # fmt: skip
+@zetas_option
 @click.option(
     "--threads", "-t", type=click.IntRange(min=1), metavar="N",
     help="Threads to measure with. [default: every core]",
 )  # fmt: skip
-@click.option(
-    "--input-format", type=click.Choice(FORMATS), metavar="|".join(FORMATS),
-    help="Format of DATA, where its name does not tell.",
-)  # fmt: skip
-@click.option(
-    "--features", metavar="MODULE:FUNCTION",
-    help="For CoNLL-U: the function that turns the words of a sentence into a list of attributes "
-    "for each, as for training. [default: the built-in one]",
-)  # fmt: skip
-@click.option(
-    "--tags", "column", type=click.Choice(["upos", "xpos"]),
-    help="For CoNLL-U: which tags are the labels. [default: those that MODEL knows]",
+@reading(
+    "DATA", "what MODEL was trained with, else words", more=(NPZ,),
+    tags="as trained; in CoNLL-U UPOS or XPOS, whichever MODEL knows",
 )  # fmt: skip
 @click.option(
     "--tokens", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N",
     help="Measure on about so many tokens: whole sequences, evenly spaced.",
 )  # fmt: skip
-@click.option(
-    "--output", "-o",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    default=Path("valuesparse-tune.png"), show_default=True, callback=_parent_exists,
-    help="Where the plot goes (PNG). An existing file is replaced.",
-)  # fmt: skip
+@plot_option("valuesparse-tune.png")
 def tune(
     model: Path,
     data: Path,
@@ -106,26 +77,23 @@ def tune(
     measure: str,
     zetas: tuple[float, ...],
     threads: int | None,
-    input_format: str | None,
     features: str | None,
-    column: str | None,
+    input_format: str | None,
+    word: str | None,
+    tags: str | None,
     tokens: int,
     output: Path,
 ) -> None:
     """Measure exact inference and a ladder of ζ on your own MODEL and DATA, and recommend one.
 
-    MODEL is a CRFsuite model and DATA its input, or both are .npz files with the scores of any
-    model.
+    MODEL is a CRFsuite model and DATA what valuesparse tag and valuesparse train read: CoNLL,
+    CoNLL-U, TSV, Parquet or attribute files; how words become attributes is kept beside MODEL.
 
     \b
-    DATA may be
-      attributes  CRFsuite's text: label, TAB, attributes apart by TABs, a blank
-                  line after each sequence; name:value, and \\: in names
-      conllu      CoNLL-U; --features makes attributes of words
-      npz         unary (N, K), and if there are several sequences lengths (B,);
-                  gold (N,) is optional. MODEL.npz: transition (K, K), and if
-                  there are any start (K,) and end (K,)
-      .gz is fine for the first two.
+    Or both are .npz files with the scores of any model:
+      DATA   unary (N, K), and if there are several sequences lengths (B,);
+             gold (N,) is optional
+      MODEL  transition (K, K), and if there are any start (K,) and end (K,)
     \b
     Measured, in a table and in a plot:
       µs/token  log-potentials in, marginals out: a warm-up, then the median of 7
@@ -147,26 +115,35 @@ def tune(
         require("cli", "rich", "matplotlib")
     except MissingExtraError as error:
         raise click.ClickException(str(error)) from error
-    kind = input_format or format_of(data)
-    if (kind == "npz") != (model.suffix.lower() == ".npz"):
+    arrays = input_format == NPZ or (input_format is None and is_arrays(data))
+    if arrays != is_arrays(model):
         raise click.UsageError(
             "scores and a model go together: give both as .npz files, or a CRFsuite model and text"
         )
-    if kind != "conllu" and (features is not None or column is not None):
-        raise click.UsageError("--features and --tags are for CoNLL-U data")
-    _run(model, data, kind, budget, zetas or ZETAS, threads, features, column, tokens, output)
+    if arrays and not features is word is tags is None:
+        raise click.UsageError("--features, --word and --tags are for words, not for .npz files")
+
+    def load() -> Scored:
+        if arrays:
+            return load_arrays(model, data, tokens)
+        with one_line_errors(model):
+            from valuesparse.crf.corpora._reader import extraction_of
+            from valuesparse.io.crfsuite import read_crfsuite
+
+            crfsuite = read_crfsuite(model)
+            extraction = extraction_of(model, features, word, tags)
+        return load_text(crfsuite, data, input_format, extraction, tokens)
+
+    _run(model, data, load, budget, zetas or ZETAS, threads, output)
 
 
 def _run(
     model: Path,
     data: Path,
-    kind: str,
+    load: Callable[[], Scored],
     budget: Budget,
     zetas: Sequence[float],
     threads: int | None,
-    features: str | None,
-    column: str | None,
-    tokens: int,
     output: Path,
 ) -> None:
     """Do what the command says, step by step."""
@@ -177,7 +154,7 @@ def _run(
     console = Console(highlight=False, emoji=False)
     begin = time.perf_counter()
     with console.status("Reading"), one_line_errors(data):
-        scored = _load(model, data, kind, features, column, tokens)
+        scored = load()
     with console.status("Measuring") as status, one_line_errors(data):
         turns = iter(range(1, ROUNDS + 2))
         ladder = Ladder(scored.chain, list(dict.fromkeys(zetas)), threads)
@@ -206,9 +183,8 @@ def _run(
         "log-potentials in, marginals out",
         best=0 if chosen is None else chosen,
     )
-    console.print("\nPlot written to", style="bold", end=" ")
-    # One piece, however long: a wrapped path cannot be copied.
-    console.print(str(written), soft_wrap=True)
+    console.print()
+    tell_plot(console, written)
     if chosen is None:
         raise click.ClickException(_refusal(rows, budget))
     console.print(_recommendation(rows, chosen, budget))
@@ -219,25 +195,6 @@ def _spread(times: Sequence[float]) -> float:
     """Return the third quartile over the first."""
     low, _, high = statistics.quantiles(times, n=4)
     return high / low
-
-
-def _load(
-    model: Path, data: Path, kind: str, features: str | None, column: str | None, tokens: int
-) -> Scored:
-    if kind == "npz":
-        return load_arrays(model, data, tokens)
-    function = None if features is None else find_function(features)
-    with one_line_errors(model):
-        from valuesparse.io.crfsuite import read_crfsuite
-
-        crfsuite = read_crfsuite(model)
-    scored = load_text(crfsuite, data, kind, function, column, tokens)
-    if scored.known == 0.0:
-        raise ValueError(
-            f"the model knows none of its attributes; was {model.name} trained on others? For "
-            "CoNLL-U, --features names the function that made them"
-        )
-    return scored
 
 
 def _describe(console: Console, data: Path, scored: Scored) -> None:

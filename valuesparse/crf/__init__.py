@@ -5,6 +5,7 @@
 ``training``    the trainer, its algorithms and their engine
 ``estimator``   sklearn-crfsuite's estimator, `CRF`; needs the extra ``sklearn``
 ``metrics``     sklearn-crfsuite's measures of how well sequences are labelled
+``scorers``     two of those as scikit-learn's scorers; needs the extra ``sklearn``
 ``corpora``     whole files: `tag_corpus`, `train_corpus`
 =============== ============================================================================
 """

@@ -12,7 +12,8 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from valuesparse._crf import ItemSequence
 from valuesparse._validation import as_count, as_zeta, require_potentials
 from valuesparse.crf._constraints import Allowed, Masks, as_mask
 from valuesparse.crf._dump import ParsedDump, dump_lines, header_of, header_of_model, parse
-from valuesparse.crf.training.trainer import Trainer
+from valuesparse.crf.training.trainer import Trainer, whole_number
 from valuesparse.io._files import read_file
 from valuesparse.io.crfsuite import CrfsuiteModel, read_crfsuite
 from valuesparse.threads import resolve
@@ -31,7 +32,17 @@ from valuesparse.threads import resolve
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["CRFSUITE_VERSION", "CRFSuiteError", "ItemSequence", "ParsedDump", "Tagger", "Trainer"]
+__all__ = [
+    "CRFSUITE_VERSION",
+    "BaseTrainer",
+    "CRFSuiteError",
+    "ItemSequence",
+    "ParsedDump",
+    "Tagger",
+    "Trainer",
+]
+
+BaseTrainer = Trainer
 
 CRFSUITE_VERSION = "0.12.2"
 """The version of CRFsuite whose files and answers these are."""
@@ -393,7 +404,7 @@ class Tagger:
         n = len(sequence.unary)
         if n == 0:
             return 0.0
-        i = int(pos)
+        i = pos if type(pos) is int else whole_number("pos", pos)
         if not 0 <= i < n:
             raise ValueError(f"The position, {i}, is out of range of {n}")
         k = sequence.opened.numbers.get(y) if type(y) is str else None
@@ -506,11 +517,8 @@ class Tagger:
             As in :meth:`tag`; the message names the sequence too.
         """
         opened = self._require()
-        masks = None if allowed is None else Masks(allowed, opened.numbers)
-        answer = opened.model._scorer.tag_batch(xseqs, masks, opened.labels, resolve(threads))
-        if masks is not None:
-            masks.finish(len(answer))
-        return answer
+        ask = partial(opened.model._scorer.tag_batch, labels=opened.labels)
+        return _batch(opened, ask, xseqs, allowed, threads)
 
     def marginals_batch(
         self,
@@ -544,12 +552,8 @@ class Tagger:
             As in :meth:`marginals`; the message names the sequence too.
         """
         opened = self._require()
-        zeta = as_zeta(zeta)
-        masks = None if allowed is None else Masks(allowed, opened.numbers)
-        answer = opened.model._scorer.marginals_batch(xseqs, masks, zeta, resolve(threads))
-        if masks is not None:
-            masks.finish(len(answer))
-        return answer
+        ask = partial(opened.model._scorer.marginals_batch, zeta=as_zeta(zeta))
+        return _batch(opened, ask, xseqs, allowed, threads)
 
     def dump(self, filename: str | bytes | os.PathLike[str] | None = None) -> None:
         """Write the model as text, as CRFsuite does, weights with six decimals.
@@ -617,6 +621,21 @@ class Tagger:
             scorer = sequence.opened.model._scorer
             _, sequence.log_z = scorer.infer_scores(sequence.unary, sequence.allowed, 1.0)
         return sequence.log_z
+
+
+def _batch(
+    opened: _Opened,
+    ask: Callable[..., list[Any]],
+    xseqs: Iterable[Iterable[Any]],
+    allowed: Iterable[Allowed | None] | None,
+    threads: int | None,
+) -> list[Any]:
+    """Ask the same of many sequences, each with its constraints."""
+    masks = None if allowed is None else Masks(allowed, opened.numbers)
+    answer = ask(xseqs, masks=masks, threads=resolve(threads))
+    if masks is not None:
+        masks.finish(len(answer))
+    return answer
 
 
 def _number(opened: _Opened, name: Any) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -256,7 +256,8 @@ calibration_max_trials : optional
         if (X_dev is None) != (y_dev is None):
             raise ValueError("Pass both X_dev and y_dev to use the holdout data")
         trainer = self._trainer()
-        _append(trainer, "X", X, "y", y)
+        if not _append(trainer, "X", X, "y", y):
+            raise ValueError("X has no item to learn from")
         if X_dev is not None and y_dev is not None:
             _append(trainer, "X_dev", X_dev, "y_dev", y_dev, 1)
         more = {
@@ -390,8 +391,11 @@ calibration_max_trials : optional
     @property
     def modelfile(self) -> _ModelFile:
         """What has the path of the model's file as ``name``; asked for it, it makes a file."""
-        if self._file is None:
-            self._file = _ModelFile(self)
+        if self._file is None or self.tagger_ is None:
+            self._file = _ModelFile(
+                self.model_filename, None if self.tagger_ is None else self._model,
+                self.keep_tempfiles,
+            )  # fmt: skip
         return self._file
 
     @property
@@ -504,25 +508,22 @@ class _LineTrainer(Trainer):
 
 
 class _ModelFile:
-    """The model as a file, for those who want its path."""
+    """A model as a file, for those who want its path; it may outlive the estimator."""
 
-    def __init__(self, crf: CRF) -> None:
-        self._crf = weakref.ref(crf)
-        self._name: str | None = None
+    def __init__(
+        self, filename: str | os.PathLike[str] | None, model: bytes | None, keep: bool
+    ) -> None:
+        self._name = None if filename is None else os.fspath(filename)
+        self._model, self._keep = model, keep
 
     @property
     def name(self) -> str | None:
         """The path of the model's file; None before there is a model."""
-        crf = self._crf()
-        if crf is None:
-            return self._name
-        if crf.model_filename is not None:
-            return os.fspath(crf.model_filename)
-        if self._name is None and crf.tagger_ is not None:
+        if self._name is None and self._model is not None:
             handle, self._name = tempfile.mkstemp(".crfsuite", "model")
             os.close(handle)
-            crf.save(self._name)
-            if not crf.keep_tempfiles:
+            write_bytes(self._name, self._model)
+            if not self._keep:
                 weakref.finalize(self, _remove, self._name)
         return self._name
 
@@ -533,11 +534,11 @@ def _remove(path: str) -> None:
 
 def _append(
     trainer: Any, x_name: str, X: Iterable[Any], y_name: str, y: Iterable[Any], group: int = 0
-) -> None:
-    """Give sequences to a trainer; `X` and `y` must be equally long."""
+) -> int:
+    """Give sequences to a trainer; return how many hold items. `X` and `y` must be equally long."""
     end = object()
     ys = iter(y)
-    count = 0
+    count = items = 0
     for xseq in X:
         yseq = next(ys, end)
         if yseq is end:
@@ -549,8 +550,10 @@ def _append(
                 raise
             raise type(error)(f"{x_name}[{count}], {y_name}[{count}]: {error}") from error
         count += 1
+        items += bool(len(yseq)) if isinstance(yseq, Sized) else True
     if next(ys, end) is not end:
         raise ValueError(f"{x_name} has {count} sequences, {y_name} has more")
+    return items
 
 
 def _train(trainer: Any, holdout: int, more: dict[str, Any]) -> bytes:

@@ -22,6 +22,7 @@ __all__ = [
     "PartModel",
     "PassiveAggressive",
     "Perceptron",
+    "SweepingModel",
     "Update",
     "loss_and_gradient",
     "supported",
@@ -71,6 +72,25 @@ class PartModel(Protocol):
 
     def gradient(self, i: int, residual: Array) -> tuple[Indices, Array]:
         """Return F(x)ᵀ residual: weights, once each, and their values; others are 0."""
+
+
+class SweepingModel(PartModel, Protocol):
+    """A model that can take a whole pass by itself, faster than part by part."""
+
+    def sweep(
+        self,
+        rule: Any,
+        order: Indices,
+        weights: Array,
+        late: Array,
+        touched: npt.NDArray[np.bool_],
+        time: int,
+    ) -> tuple[float, int] | None:
+        """Do to the arrays what :class:`Online` does with the examples `order`; None: it cannot.
+
+        Return the summed loss and the number of updates. `late` gets time × change, where the
+        first example is at `time` + 1.
+        """
 
 
 def loss_and_gradient(
@@ -369,6 +389,7 @@ class Online:
     Notes
     -----
     Examples are taken one after another: each needs the weights that the one before has left.
+    A :class:`SweepingModel` may take a pass with a rule that it knows by itself.
     The mean is kept as Σ t δ_t beside Σ δ_t, so that an update costs what it changes.
     """
 
@@ -431,8 +452,25 @@ class Online:
         self.rule.restore(parts)
 
     def _pass(self) -> Epoch:
+        order = self._random.permutation(len(self.model))
+        loss, updates = self._sweep(order) or self._walk(order)
+        self.done += 1
+        return Epoch(self.done, loss, updates, int(np.count_nonzero(self.touched)))
+
+    def _sweep(self, order: Indices) -> tuple[float, int] | None:
+        """Let the model take the pass, if it can."""
+        sweep = getattr(self.model, "sweep", None)
+        if sweep is None:
+            return None
+        found = sweep(self.rule, order, self.weights, self._late, self.touched, self._time)
+        if found is not None:
+            self._time += len(order)
+        return found
+
+    def _walk(self, order: Indices) -> tuple[float, int]:
+        """Take the pass example by example, with any rule and any model."""
         loss, updates = 0.0, 0
-        for i in self._random.permutation(len(self.model)).tolist():
+        for i in order.tolist():
             self._time += 1
             said = self.rule.update(self.model, i, self.weights)
             loss += said.loss
@@ -440,8 +478,7 @@ class Online:
                 continue
             updates += 1
             self.weights[said.indices] += said.change
-            self.touched[said.indices] = True
+            self.touched[said.indices[said.change != 0.0]] = True
             # θ_t is the weights before update t: δ_t counts from t + 1 on.
             self._late[said.indices] += self._time * said.change
-        self.done += 1
-        return Epoch(self.done, loss, updates, int(np.count_nonzero(self.touched)))
+        return loss, updates

@@ -278,19 +278,16 @@ class CRF(torch.nn.Module):
         self._validate(emissions, mask=mask)
         zeta = as_zeta(zeta)
         problem, dtype = self._problem(emissions, mask, allowed, threads)
-        learns = torch.is_grad_enabled()
-        inputs = self._inputs(emissions.to(dtype))  # so that marginals come in that dtype
         if zeta >= 1.0:
+            inputs = self._inputs(emissions.to(dtype))  # so that marginals come in that dtype
             ones = torch.ones(problem.layout.sequences, dtype=dtype)
             return Gradient.apply(ones, *inputs, problem, (True, False, False, False))[0]
         try:
             r = _chains.infer(problem.chain, zeta, -1, problem.workers, "islands", None, None)
         except InfeasibleError as error:
             raise infeasible(error) from None
-        rows = torch.from_numpy(problem.layout.spread(r.marginals.copy()))
-        answer = rows.to(device=emissions.device, dtype=dtype)
         why = "marginals with zeta < 1 have no gradient: islands come and go; use zeta=1"
-        return Undifferentiable.apply(answer, why, *inputs) if learns else answer
+        return self._fixed(problem.layout.spread(r.marginals.copy()), emissions, dtype, why)
 
     def pairwise(
         self,
@@ -331,12 +328,9 @@ class CRF(torch.nn.Module):
         shape = (layout.sequences, layout.steps - 1, k, k)
         padded = np.zeros(shape, dtype=rows.dtype)
         padded[np.arange(layout.steps - 1) < layout.lengths[:, None] - 1] = rows
-        answer = torch.from_numpy(padded if self.batch_first else padded.swapaxes(0, 1))
-        answer = answer.to(device=emissions.device, dtype=dtype)
         why = "pairwise marginals have no gradient here; marginals and log_partition have one"
-        if not torch.is_grad_enabled():
-            return answer
-        return Undifferentiable.apply(answer, why, *self._inputs(emissions))
+        ordered = padded if self.batch_first else padded.swapaxes(0, 1)
+        return self._fixed(ordered, emissions, dtype, why)
 
     def log_partition(
         self,
@@ -376,6 +370,15 @@ class CRF(torch.nn.Module):
 
     def _inputs(self, emissions: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return emissions, self.transitions, self.start_transitions, self.end_transitions
+
+    def _fixed(
+        self, numbers: npt.NDArray[Any], emissions: torch.Tensor, dtype: torch.dtype, why: str
+    ) -> torch.Tensor:
+        """Return numbers as a tensor beside `emissions`; asked for its gradient, it says `why`."""
+        answer = torch.from_numpy(numbers).to(device=emissions.device, dtype=dtype)
+        if not torch.is_grad_enabled():
+            return answer
+        return Undifferentiable.apply(answer, why, *self._inputs(emissions))
 
     def _value(self, emissions: torch.Tensor, problem: Problem, dtype: torch.dtype) -> torch.Tensor:
         learns = torch.is_grad_enabled()

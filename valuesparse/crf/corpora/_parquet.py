@@ -11,6 +11,7 @@ from valuesparse._extras import require
 __all__ = ["Table"]
 
 _BATCH = 256  # sentences
+_TAGS = "tags"
 
 
 class Table:
@@ -29,7 +30,7 @@ class Table:
         import pyarrow.parquet
 
         self.path = path
-        self.word, self.tag = word or "words", tag or "tags"
+        self.word, self.tag = word or "words", tag or _TAGS
         with pyarrow.parquet.ParquetFile(path) as file:
             self.schema: Any = file.schema_arrow
             self.groups = int(file.num_row_groups)
@@ -45,15 +46,20 @@ class Table:
         with pyarrow.parquet.ParquetFile(self.path) as file:
             yield from file.iter_batches(_BATCH, row_groups=list(groups))
 
-    def sentences(self) -> Iterator[tuple[list[list[str]], list[str]]]:
-        """Yield words (as rows of one column) and labels of all sentences."""
-        if self.tag not in self.schema.names:
+    def sentences(self, labelled: bool) -> Iterator[tuple[list[list[str]], list[str] | None]]:
+        """Yield words (as rows of one column) and labels of all sentences.
+
+        Unless they must be `labelled`, labels are None where the usual column is not there.
+        """
+        found = self.tag in self.schema.names
+        if not found and (labelled or self.tag != _TAGS):
             names = ", ".join(self.schema.names)
             raise ValueError(f"tags: no column {self.tag!r} among {names}")
         for batch in self.batches(range(self.groups)):
-            columns = (batch.column(name).to_pylist() for name in (self.word, self.tag))
-            for words, tags in zip(*columns, strict=True):
-                yield [[word] for word in words or []], list(tags or [])
+            words = batch.column(self.word).to_pylist()
+            tags = batch.column(self.tag).to_pylist() if found else [None] * len(words)
+            for some, labels in zip(words, tags, strict=True):
+                yield [[word] for word in some or []], list(labels or []) if found else None
 
     def writer(self, file: IO[bytes], marginals: str) -> Any:
         """Return what writes batches with the columns that tagging adds."""

@@ -16,14 +16,7 @@ import joblib
 
 from valuesparse._extras import require
 from valuesparse._validation import as_count, as_zeta
-from valuesparse.crf.corpora._features import describe, find_extractor, template_path
-from valuesparse.crf.corpora._files import (
-    UNFINISHED,
-    digest_of,
-    fingerprint,
-    publishing,
-    read_beside,
-)
+from valuesparse.crf.corpora._files import UNFINISHED, digest_of, fingerprint, publishing
 from valuesparse.crf.corpora._formats import (
     FORMATS,
     Marginals,
@@ -32,6 +25,7 @@ from valuesparse.crf.corpora._formats import (
     line_format,
 )
 from valuesparse.crf.corpora._parquet import Table
+from valuesparse.crf.corpora._reader import Extraction, extraction_of, extractor_of
 from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, line_number, lines
 from valuesparse.crf.corpora._text import text_size as size_of
 from valuesparse.crf.crfsuite import Tagger
@@ -49,6 +43,8 @@ _RUN = "valuesparse-run.json"
 _SHARD = 4 << 20
 # Sentences that are tagged together: enough for the threads, little memory.
 _BATCH = 256
+# Shards per worker that are handed to backends which only say when all are done.
+_WAVE = 8
 
 
 class CorpusReport(NamedTuple):
@@ -75,9 +71,7 @@ class _Settings(NamedTuple):
 
     model: str  # its path
     digest: str
-    features: str
-    template: str | None  # digest
-    word: str | None
+    extraction: Extraction
     zeta: float
     marginals: str
     threads: int
@@ -217,21 +211,9 @@ def tag_corpus(
 def _settings(
     path: Path, features: str | None, word: str | None, zeta: float, marginals: str
 ) -> _Settings:
-    kept = read_beside(path)
-    name = features or kept.get("features") or "words"
-    template = template_path(name)
-    if template is not None and features is None and not template.is_absolute():
-        name = f"template:{path.parent / template}"  # beside the model
-    elif template is not None:
-        name = f"template:{template.resolve()}"
-    digest = kept.get("template_sha256") if features is None else None
-    if name != "attributes":
-        find_extractor(name, digest)  # says now what is wrong with it
-        digest = describe(name).get("template_sha256")
+    how = extraction_of(path, features, word)
     data = read_file(path)
-    return _Settings(
-        str(path), digest_of(data), name, digest, word or kept.get("word"), zeta, marginals, 1
-    )
+    return _Settings(str(path), digest_of(data), how, zeta, marginals, 1)
 
 
 def _shards(
@@ -241,10 +223,10 @@ def _shards(
     kind = input_format or format_of(source)
     name = source.name
     if kind == "parquet":
-        sizes = Table(source, settings.word, None).sizes
+        sizes = Table(source, settings.extraction.word, None).sizes
         spans: list[tuple[int, int | None]] = [(i, i + 1) for i in range(len(sizes))]
     else:
-        line_format(source, kind, settings.word, None)
+        line_format(source, kind, settings.extraction.word, None)
         size = size_of(source)
         count = 1 if is_gzip(source) else max(1, math.ceil(size / shard))
         spans = [(i * shard, (i + 1) * shard) for i in range(count)]
@@ -264,9 +246,9 @@ def _claim(
     """Note whose output a folder holds; refuse one that holds another's."""
     wanted = {
         "model_sha256": settings.digest,
-        "features": settings.features,
-        "template_sha256": settings.template,
-        "word": settings.word,
+        "features": settings.extraction.features,
+        "template_sha256": settings.extraction.digest,
+        "word": settings.extraction.word,
         "zeta": settings.zeta,
         "marginals": settings.marginals,
         "shard_bytes": shard,
@@ -329,8 +311,15 @@ def _run(
             if scheduler is not None:
                 stack.enter_context(distributed.Client(scheduler, set_as_default=True))
         stack.enter_context(joblib.parallel_config(backend=name, n_jobs=jobs or -1))
-        run = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
-        yield from run(joblib.delayed(_tag_shard)(job) for job in todo)
+        calls = [joblib.delayed(_tag_shard)(job) for job in todo]
+        if joblib.parallel.get_active_backend()[0].supports_return_generator:
+            run = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
+            yield from run(calls)
+            return
+        # Ray's and Spark's return lists only: in waves, so that progress can be told.
+        wave = _WAVE * joblib.effective_n_jobs(jobs or -1)
+        for at in range(0, len(calls), wave):
+            yield from joblib.Parallel()(calls[at : at + wave])
 
 
 def _tag_shard(job: _Job) -> tuple[int, int, int]:
@@ -357,22 +346,15 @@ def _answers(
     return tags, tagger.marginals_batch(items, zeta=settings.zeta, threads=settings.threads)
 
 
-def _extractor(settings: _Settings) -> Any:
-    if settings.features == "attributes":
-        raise ValueError("the model takes attribute files; say with features= how words become "
-                         "attributes")  # fmt: skip
-    return find_extractor(settings.features, settings.template)
-
-
 def _tag_lines(job: _Job) -> tuple[int, int]:
     settings, source = job.settings, Path(job.source)
-    form = line_format(source, job.kind, settings.word, None)
+    form = line_format(source, job.kind, settings.extraction.word, None)
     first = 0 if job.first == 0 else boundary(source, job.first)
     if form.header is not None and job.first == 0:
         first = first_line(source)[1]
     last = None if job.last is None else boundary(source, job.last)
     labels = _tagger(settings.model, settings.digest).labels()
-    extract = None if job.kind == "attributes" else _extractor(settings)
+    extract = None if job.kind == "attributes" else extractor_of(settings.extraction)
     sentences = tokens = 0
     with publishing(Path(job.target)) as file:
         file.write(form.heading(labels, settings.marginals).encode())
@@ -397,8 +379,8 @@ def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
 
 def _tag_table(job: _Job) -> tuple[int, int]:
     settings = job.settings
-    table = Table(Path(job.source), settings.word, None)
-    extract = _extractor(settings)
+    table = Table(Path(job.source), settings.extraction.word, None)
+    extract = extractor_of(settings.extraction)
     labels = _tagger(settings.model, settings.digest).labels()
     sentences = tokens = 0
     with (

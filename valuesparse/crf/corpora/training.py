@@ -3,45 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from valuesparse.crf.corpora._features import describe, find_extractor, template_path
+from valuesparse.crf.corpora._features import describe, template_path
 from valuesparse.crf.corpora._files import write_beside
-from valuesparse.crf.corpora._formats import FORMATS, format_of, items_of, line_format
-from valuesparse.crf.corpora._parquet import Table
-from valuesparse.crf.corpora._text import line_number, lines
+from valuesparse.crf.corpora._formats import FORMATS, format_of
+from valuesparse.crf.corpora._reader import Extraction, Reader
 from valuesparse.crf.training.trainer import Trainer
-from valuesparse.io.errors import TextFormatError
 
-__all__ = ["read_sentences", "train_corpus"]
-
-
-def read_sentences(
-    path: Path, kind: str, features: str | None, word: str | None, tags: str | None
-) -> Iterator[tuple[Any, list[str]]]:
-    """Yield items and labels of the sentences of a file."""
-    if kind == "parquet":
-        extract = find_extractor(features or "words")
-        for rows, labels in Table(path, word, tags).sentences():
-            if rows:
-                yield extract(rows, 0), labels
-        return
-    form = line_format(path, kind, word, tags)
-    found = None if kind == "attributes" else find_extractor(features or "words")
-    stream = lines(path)
-    if form.header is not None:
-        next(stream)
-    try:
-        for block in form.blocks(stream):
-            if block.rows:
-                yield items_of(block, found, form.columns.word), form.labels(block)
-    except TextFormatError as error:
-        line = line_number(path, error.offset)
-        raise TextFormatError(
-            f"{path.name}: {error.chunk}", error.offset, error.problem, line, error.token
-        ) from None
+__all__ = ["train_corpus"]
 
 
 def train_corpus(
@@ -97,18 +69,19 @@ def train_corpus(
     trainer = Trainer(algorithm, params, verbose=False, threads=threads)
     kinds = {input_format or format_of(source) for source in sources}
     name = features or ("attributes" if kinds == {"attributes"} else "words")
-    kept: dict[str, Any] = {"features": name, "word": word}
+    kept: dict[str, Any] = {**describe(name), "word": word, "tags": tags}
     template = template_path(name)
     if template is not None:
-        kept = describe(name) | {"word": word}
         # Relative to the model, so that both can move together.
         kept["features"] = "template:" + os.path.relpath(template.resolve(), target.parent)
+    # Without a word on features, attribute files among others have theirs, and the rest has words.
+    extraction = Extraction(features or "words", None, word, tags)
     count = 0
     for source in sources:
-        for items, labels in read_sentences(
-            source, input_format or format_of(source), features, word, tags
-        ):
-            trainer.append(items, labels)
+        reader = Reader(source, input_format, extraction)
+        for sentence in reader:
+            assert sentence.labels is not None
+            trainer.append(reader.items(sentence), sentence.labels)
             count += 1
     if not count:
         raise ValueError("inputs: there is no sentence in them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from valuesparse.crf.training._features import Features
 __all__ = ["Objective"]
 
 Weights = npt.NDArray[np.float64]
+
+_TOO_LARGE = "scores too large for float64; scale the attributes' values down"
 
 
 class Objective:
@@ -62,10 +65,7 @@ class Objective:
         states = np.empty(self.corpus.n_items, np.int64)
         overflow = self._engine.decode(weights, states, self.threads)
         if overflow >= 0:
-            raise ValueError(
-                f"item {overflow} of the held-out sequences has scores too large for float64; "
-                "scale the attributes' values down"
-            )
+            raise ValueError(f"item {overflow} of the held-out sequences: {_TOO_LARGE}")
         return states
 
     def scores(self, sequence: int, weights: Weights) -> npt.NDArray[np.float64]:
@@ -80,6 +80,47 @@ class Objective:
         table = np.empty((self.n_labels, self.n_labels))
         self._engine.transitions(weights, table)
         return table
+
+    def learn(
+        self,
+        rule: int,
+        values: Mapping[str, Any],
+        order: npt.NDArray[np.int64],
+        weights: Weights,
+        late: Weights,
+        touched: npt.NDArray[np.bool_],
+        time: int,
+    ) -> tuple[float, int]:
+        """Take one pass of an online learner; return its loss and the number of updates."""
+        loss, updates, overflow = self._engine.learn(
+            np.ascontiguousarray(order, np.int64), weights, late, touched, time, rule,
+            values.get("beta", 1.0), values.get("gamma", 0.0), values.get("longest", np.inf),
+            values.get("kind", 1), values.get("c", 1.0), values.get("error_sensitive", True),
+            values.get("variance"),
+        )  # fmt: skip
+        if overflow >= 0:
+            raise ValueError(f"item {overflow}: {_TOO_LARGE}")
+        return loss, updates
+
+    def descend(
+        self,
+        order: npt.NDArray[np.int64],
+        vector: Weights,
+        factor: float = 1.0,
+        time: int = 0,
+        decay: float = 0.0,
+        t0: float = 0.0,
+        eta: float = 0.0,
+        step: bool = True,
+    ) -> tuple[float, float, int]:
+        """Take one pass of gradient descent; return its loss, the factor and the time.
+
+        The loss is +inf where scores are too large.
+        """
+        loss, factor, time, overflow = self._engine.descend(
+            np.ascontiguousarray(order, np.int64), vector, factor, time, decay, t0, eta, step
+        )
+        return np.inf if overflow >= 0 else loss, factor, time
 
     def pull(self, sequence: int, residual: npt.NDArray[np.float64]) -> tuple[Any, Any]:
         """Return state features, once each, and Σ residual (n, K) × value of each."""

@@ -10,11 +10,15 @@ import numpy.typing as npt
 from valuesparse import _chain
 from valuesparse.crf.training._objective import Objective
 from valuesparse.inference.decoding import decode
+from valuesparse.learning.online import Aggressive, Arow, PassiveAggressive, Perceptron
 from valuesparse.models import Chain
 
 __all__ = ["ChainParts"]
 
 Array = npt.NDArray[np.float64]
+
+# The rules that the engine knows, by the numbers it has for them.
+_RULES = {Perceptron: 0, PassiveAggressive: 1, Arow: 2, Aggressive: 3}
 
 
 class ChainParts:
@@ -92,6 +96,21 @@ class ChainParts:
             np.concatenate([features, self._moves[alive]]),
             np.concatenate([values, moved[alive]]),
         )
+
+    def sweep(
+        self,
+        rule: Any,
+        order: npt.NDArray[np.int64],
+        weights: Array,
+        late: Array,
+        touched: npt.NDArray[np.bool_],
+        time: int,
+    ) -> tuple[float, int] | None:
+        """Take a pass in the engine, where the rule is one that it knows: not a subclass."""
+        kind = _RULES.get(type(rule))
+        if kind is None:
+            return None
+        return self.objective.learn(kind, vars(rule), order, weights, late, touched, time)
 
     def _split(self, potentials: Array) -> tuple[Array, Array]:
         n = len(potentials) // self._k - self._k

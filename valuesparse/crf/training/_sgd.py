@@ -13,15 +13,10 @@ import numpy.typing as npt
 from valuesparse.crf.training._algorithms import Progress, _line
 from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._objective import Objective
-from valuesparse.crf.training._parts import ChainParts
-from valuesparse.learning.online import loss_and_gradient
 
 __all__ = ["Sgd"]
 
 Weights = npt.NDArray[np.float64]
-
-# The factor in front of the weights is multiplied out before it gets smaller than this.
-_SMALL = 1e-9
 
 
 class Sgd:
@@ -39,8 +34,8 @@ class Sgd:
         tell: Callable[[str], None],
         checkpoint: Checkpoint | None,
     ) -> None:
-        self.parts, self.values, self.checkpoint = ChainParts(objective), values, checkpoint
-        self.count = len(self.parts)
+        self.objective, self.values, self.checkpoint = objective, values, checkpoint
+        self.count = objective.corpus.n_sequences if objective.n_labels else 0
         self.decay = 2.0 * values["c2"] / max(self.count, 1)
         self.random = np.random.default_rng(seed)
         self.reason: str | None = None
@@ -65,6 +60,11 @@ class Sgd:
                 self.reason = "max_iterations"
                 break
             loss = self._pass(self.random.permutation(self.count), self.eta)
+            if not math.isfinite(loss):
+                raise ValueError(
+                    f"pass {self.done + 1}: scores too large for float64; scale the attributes' "
+                    "values down, or try a smaller calibration.eta"
+                )
             weights = self._weights()
             self.done += 1
             square = float(weights @ weights)
@@ -110,19 +110,14 @@ class Sgd:
 
     def _pass(self, order: npt.NDArray[np.int64], eta: float) -> float:
         """Take the sequences of `order` one by one; return the sum of their losses."""
-        loss, t0 = 0.0, self._t0(eta)
-        for i in order.tolist():
-            rate = 1.0 / (self.decay * (t0 + self.time)) if self.decay else eta
-            self.factor *= 1.0 - rate * self.decay if self.decay else 1.0
-            if self.factor < _SMALL:
-                self.vector *= max(self.factor, 0.0)
-                self.factor = 1.0
-            self.time += 1
-            scaled = _Scaled(self.parts, self.factor)
-            value, indices, gradient = loss_and_gradient(scaled, i, self.vector, 1.0, 0.0)
-            loss += value
-            self.vector[indices] -= (rate / self.factor) * gradient
+        loss, self.factor, self.time = self.objective.descend(
+            order, self.vector, self.factor, self.time, self.decay, self._t0(eta), eta
+        )
         return loss
+
+    def _loss(self, order: npt.NDArray[np.int64], weights: Weights) -> float:
+        """Return the sum of the losses of sequences, without a step."""
+        return self.objective.descend(order, weights, step=False)[0]
 
     def _calibrate(self, tell: Callable[[str], None]) -> None:
         """Try rates on a sample, downwards and upwards; keep the one with the least loss."""
@@ -137,7 +132,7 @@ class Sgd:
             tell(_line(name, v[name]))
         whole, self.decay = self.decay, 2.0 * v["c2"] / size
         zero = np.zeros_like(self.vector)
-        first = sum(loss_and_gradient(self.parts, i, zero, 1.0, 0.0)[0] for i in sample.tolist())
+        first = self._loss(sample, zero)
         tell(f"Initial loss: {first:f}\n")
         eta, rate, falling = v["calibration.eta"], v["calibration.rate"], False
         best, least, good = eta, math.inf, 0
@@ -146,11 +141,8 @@ class Sgd:
             self.vector, self.factor, self.time = zero.copy(), 1.0, 0
             self._pass(sample, eta)
             w = self._weights()
-            loss = math.inf
-            if np.isfinite(w).all():
-                loss = sum(
-                    loss_and_gradient(self.parts, i, w, 1.0, 0.0)[0] for i in sample.tolist()
-                )
+            loss = self._loss(sample, w)
+            if math.isfinite(loss):
                 loss += v["c2"] * float(w @ w)
             better = loss < first
             tell(f"{loss:f}\n" if better else f"{loss:f} (worse)\n")
@@ -183,19 +175,3 @@ class Sgd:
         self.done, self.time = int(state["done"]), int(state["time"])
         self.eta = float(state["eta"])
         self.random.bit_generator.state = json.loads(str(state["random"]))
-
-
-class _Scaled:
-    """A model whose weights are a factor times those given."""
-
-    def __init__(self, parts: ChainParts, factor: float) -> None:
-        self.parts, self.factor = parts, factor
-        self.n_weights = parts.n_weights
-        self.gold, self.cost = parts.gold, parts.cost
-        self.marginals, self.best, self.gradient = parts.marginals, parts.best, parts.gradient
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def scores(self, i: int, weights: Weights) -> Weights:
-        return self.factor * self.parts.scores(i, weights)

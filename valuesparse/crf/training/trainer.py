@@ -29,6 +29,13 @@ __all__ = ["Trainer"]
 Weights: TypeAlias = npt.NDArray[np.float64]
 
 
+def whole_number(name: str, value: Any) -> int:
+    """Return a number as Cython's C integers take it: floats are cut, texts are refused."""
+    if isinstance(value, (str, bytes, bytearray)) or not hasattr(value, "__int__"):
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
+    return int(value)
+
+
 class Trainer:
     """Train a linear-chain CRF and write it to a file that CRFsuite opens.
 
@@ -138,7 +145,7 @@ class Trainer:
             An item, attribute, value or label cannot be used, or the lengths differ. Nothing of the
             sequence is kept then.
         """
-        self._data.append(xseq, yseq, int(group))
+        self._data.append(xseq, yseq, whole_number("group", group))
 
     def clear(self) -> None:
         """Forget all sequences."""
@@ -184,7 +191,7 @@ class Trainer:
 
     def train(
         self,
-        model: str | os.PathLike[str],
+        model: str | bytes | os.PathLike[str],
         holdout: int = -1,
         *,
         callback: Callable[[_algorithms.Progress], object] | None = None,
@@ -217,7 +224,7 @@ class Trainer:
         OSError
             A file cannot be read or written.
         """
-        path = os.fspath(model)
+        path = os.fsdecode(model)
         if path and not Path(path).resolve().parent.is_dir():
             # Said before the work, not after it.
             raise FileNotFoundError(f"{path}: there is no such folder")

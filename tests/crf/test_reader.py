@@ -1,9 +1,11 @@
-"""Attribute files and CoNLL-U: what is read, and what is refused."""
+"""The one reader of labelled sentences: what is read, and what is refused."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from valuesparse.crf.corpora._reader import Extraction, Reader, Sentence, extraction_of
 from valuesparse.io import ModelFormatError, TextFormatError
-from valuesparse.io._corpora import read_attribute_file, read_conllu
+
+WORDS = Extraction("words", None, None, None)
+
+
+def read(data: bytes, kind: str, how: Extraction = WORDS, labelled: bool = True) -> list[Sentence]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "data")
+        path.write_bytes(data)
+        return list(Reader(path, kind, how, labelled))
 
 
 def attributes(text: str) -> list[tuple[list[dict[str, float]], list[str]]]:
-    return [tuple(sequence) for sequence in read_attribute_file(text.encode())]
+    return [(s.items, s.labels) for s in read(text.encode(), "attributes")]
 
 
 def test_sequences_and_values() -> None:
@@ -68,21 +79,21 @@ def test_what_is_written_is_read(sequences: list[list[tuple[str, dict[str, float
 
 @given(st.binary(max_size=60) | st.text("\\:\t\n aN1", max_size=40).map(str.encode))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    for read in (read_attribute_file, read_conllu):
-        with contextlib.suppress(ModelFormatError):
-            list(read(data))
+    for kind in ("attributes", "conllu", "conll", "tsv"):
+        with contextlib.suppress(ModelFormatError, ValueError):
+            read(data, kind)
 
 
 @pytest.mark.parametrize("value", ["b", "2:", "nan", "inf", "1e999", "0x1"])
 def test_values_that_are_no_numbers(value: str) -> None:
-    with pytest.raises(TextFormatError, match=r"line 3, attribute 'a': .* is not a finite number"):
+    with pytest.raises(TextFormatError, match=r"line 3, data: attribute 'a': .* is not a finite"):
         attributes(f"N\tb\n\nN\ta:{value}\n")
 
 
 def test_text_that_is_not_utf8() -> None:
-    for read in (read_attribute_file, read_conllu):
-        with pytest.raises(TextFormatError, match="line 2, text: not UTF-8"):
-            list(read(b"\n\tb\xff\n"))
+    for kind in ("attributes", "conllu", "conll"):
+        with pytest.raises(TextFormatError, match="line 2, data: text: not UTF-8"):
+            read(b"\n\tb\xff\n", kind)
 
 
 CONLLU = """# sent_id = 1
@@ -99,19 +110,46 @@ CONLLU = """# sent_id = 1
 def test_conllu(tmp_path: Path) -> None:
     path = tmp_path / "it.conllu.gz"
     path.write_bytes(gzip.compress(CONLLU.encode()))
-    for source in (CONLLU.encode(), path):
-        first, second = read_conllu(source)
-        assert first == (["de", "il"], ["ADP", "DET"], ["E", "RD"])
-        assert second == (["no thing"], ["PRON"], ["P"])
+    for column, tags in ((None, [["ADP", "DET"], ["PRON"]]), ("xpos", [["E", "RD"], ["P"]])):
+        how = WORDS._replace(tags=column)
+        found = read(CONLLU.encode(), "conllu", how)
+        assert list(Reader(path, None, how)) == found
+        assert [[row[1] for row in s.rows] for s in found] == [["de", "il"], ["no thing"]]
+        assert [s.labels for s in found] == tags
+
+
+def test_sentences_without_labels(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "a.parquet"
+    pq.write_table(pyarrow.table({"words": [["a", "b"], [], ["c"]]}), path)
+    assert [(s.rows, s.labels) for s in Reader(path, None, WORDS, labelled=False)] == [
+        ([["a"], ["b"]], None), ([["c"]], None)
+    ]  # fmt: skip
+    for how, labelled in ((WORDS, True), (WORDS._replace(tags="upos"), False)):
+        with pytest.raises(ValueError, match=r"tags: no column '(tags|upos)' among words"):
+            list(Reader(path, None, how, labelled))
+
+
+def test_how_a_model_was_trained_is_found_beside_it(tmp_path: Path) -> None:
+    model = tmp_path / "m.crfsuite"
+    assert extraction_of(model, None, None) == WORDS
+    kept = {"features": "cantonese", "word": "2", "tags": "xpos"}
+    (tmp_path / "m.crfsuite.json").write_text(json.dumps(kept))
+    assert extraction_of(model, None, None) == Extraction("cantonese", None, "2", "xpos")
+    assert extraction_of(model, "words", "1", "4") == Extraction("words", None, "1", "4")
+    with pytest.raises(ValueError, match="there are words, cantonese"):
+        extraction_of(model, "other", None)
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [("1\ta\tb", "3 columns"), ("1\t\t_\t_\t_\t_\t_\t_\t_\t_", "the word, is empty")],
+    [("1\ta\tb", "3 columns"), ("1\t\t_\t_\t_\t_\t_\t_\t_\t_", "no column 2, the word")],
 )
 def test_lines_that_are_not_conllu(line: str, words: str) -> None:
-    with pytest.raises(TextFormatError, match=f"line 2, sentence: .*{words}"):
-        list(read_conllu(f"# a\n{line}\n".encode()))
+    with pytest.raises(TextFormatError, match=f"line 2, data: sentence: .*{words}"):
+        read(f"# a\n{line}\n".encode(), "conllu")
 
 
 def test_repeats_score_as_in_crfsuite(tmp_path: Path) -> None:
@@ -123,7 +161,7 @@ def test_repeats_score_as_in_crfsuite(tmp_path: Path) -> None:
     trainer.append([["a", "b"], ["b"]], ["N", "V"])
     trainer.train(str(path))
     model = read_crfsuite(path)
-    [sequence] = read_attribute_file(b"N\ta\tb\ta\nV\tb:0.5\n")
+    [sequence] = read(b"N\ta\tb\ta\nV\tb:0.5\n", "attributes")
     np.testing.assert_allclose(
         model.unary(sequence.items), model.unary([["a", "b", "a"], {"b": 0.5}]), rtol=1e-15
     )

@@ -1,0 +1,392 @@
+#include "training/online.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "training/engine.h"
+
+namespace vs {
+
+namespace {
+
+// The factor in front of the weights is multiplied out before it gets smaller than this.
+constexpr double kSmall = 1e-9;
+
+}  // namespace
+
+// The sequence that a learner has before it, and the features that it moves.
+class Walk {
+  public:
+    Walk(Engine& engine, int64_t n_weights, Control& control)
+        : e_(engine), c_(engine.c_), k_(engine.c_.n_labels), control_(control) {
+        slot_.assign(static_cast<size_t>(n_weights), -1);
+        table_.resize(static_cast<size_t>(k_ * k_));
+        moves_.resize(static_cast<size_t>(k_ * k_));
+    }
+
+    // Learning: the pass, and one sequence of it.
+    void learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count);
+    void descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights);
+
+    Pass pass;
+
+  private:
+    bool go_on();
+    bool score(int64_t sequence, const double* w, double factor);
+    void augment(double gamma);
+    bool decode();
+    bool marginals(double beta);
+    double gold_score() const;
+    double lead() const;
+    void collect_mistakes();
+    void collect_residual();
+    double loss_of(const Rule& rule);
+    bool change(const Rule& rule, double loss);
+    void pull(int64_t item, int64_t label, double x);
+    void add(int64_t feature, double x);
+    void fill(Chains& chains);
+
+    Engine& e_;
+    const Corpus& c_;
+    const int64_t k_;
+    Control& control_;
+    int64_t sequence_ = 0, first_ = 0, n_ = 0;  // and its items
+    const int32_t* gold_ = nullptr;
+    bool stale_ = true;  // whether weights of transitions have changed since the table was made
+    int64_t wrong_ = 0;
+    double log_z_ = 0.0;
+    int64_t offset_[2] = {0, 0}, edge_[2] = {0, 0};
+    std::vector<double> unary_, table_, residual_, moves_;
+    std::vector<int64_t> states_;
+    std::vector<int32_t> slot_;  // of each feature among `features_`, or -1
+    std::vector<int64_t> features_;
+    std::vector<double> values_;
+};
+
+bool Walk::go_on() {
+    if (control_.stop.load(std::memory_order_relaxed) == 0) {
+        if (!control_.poll || !control_.poll(control_.arg)) return true;
+        control_.stop.store(1);
+    }
+    pass.status = kCancelled;
+    return false;
+}
+
+// Scores of a sequence; false where they are too large.
+bool Walk::score(int64_t sequence, const double* w, double factor) {
+    sequence_ = sequence;
+    first_ = c_.offset[sequence];
+    n_ = c_.offset[sequence + 1] - first_;
+    gold_ = c_.gold + first_;
+    offset_[1] = n_;
+    edge_[1] = std::max<int64_t>(n_ - 1, 0);
+    const int64_t size = n_ * k_;
+    if (static_cast<int64_t>(unary_.size()) < size) {
+        unary_.resize(static_cast<size_t>(size));
+        residual_.resize(static_cast<size_t>(size));
+        states_.resize(static_cast<size_t>(n_));
+    }
+    e_.score_sequence(sequence, w, unary_.data());
+    if (stale_) e_.transitions(w, table_.data());
+    stale_ = false;
+    if (factor != 1.0) {
+        for (int64_t i = 0; i < size; ++i) unary_[static_cast<size_t>(i)] *= factor;
+        for (double& x : table_) x *= factor;
+        stale_ = true;
+    }
+    bool fine = true;
+    for (int64_t i = 0; i < size; ++i) {
+        fine &= std::fabs(unary_[static_cast<size_t>(i)]) <= kLargest64;
+    }
+    for (double x : table_) fine &= std::fabs(x) <= kLargest64;
+    if (!fine) pass.overflow = first_;
+    return fine;
+}
+
+// Adds gamma times the number of wrong labels, but for a constant.
+void Walk::augment(double gamma) {
+    const double half = 0.5 * gamma;
+    for (int64_t i = 0; i < n_; ++i) {
+        double* u = unary_.data() + i * k_;
+        const double right = u[gold_[i]] - half;
+        for (int64_t k = 0; k < k_; ++k) u[k] += half;
+        u[gold_[i]] = right;
+    }
+}
+
+void Walk::fill(Chains& chains) {
+    chains = Chains{};
+    chains.unary = unary_.data();
+    chains.transition = table_.data();
+    chains.offset = offset_;
+    chains.edge = edge_;
+    chains.n_positions = n_;
+    chains.n_labels = k_;
+    chains.n_sequences = 1;
+    chains.dtype = kFloat64;
+}
+
+// The best labels, and how many of them are wrong.
+bool Walk::decode() {
+    Chains chains;
+    fill(chains);
+    const Report r =
+        Engine::chains->decode(chains, 1, 1, states_.data(), &log_z_, control_, nullptr);
+    pass.status = r.status;
+    if (r.status != kOk) return false;
+    wrong_ = 0;
+    for (int64_t i = 0; i < n_; ++i) wrong_ += states_[static_cast<size_t>(i)] != gold_[i];
+    return true;
+}
+
+// Marginals and summed edge marginals of beta times the scores, less the right structure.
+bool Walk::marginals(double beta) {
+    if (beta != 1.0) {
+        for (int64_t i = 0; i < n_ * k_; ++i) unary_[static_cast<size_t>(i)] *= beta;
+        for (double& x : table_) x *= beta;
+        stale_ = true;
+    }
+    Request q;
+    fill(q.chains);
+    q.marginals = residual_.data();
+    q.log_z = &log_z_;
+    q.expectations = moves_.data();
+    q.expectation_chunks = 1;
+    std::fill(moves_.begin(), moves_.end(), 0.0);
+    const Report r = Engine::chains->infer(q, control_);
+    pass.status = r.status;
+    if (r.status != kOk) return false;
+    for (int64_t i = 0; i < n_; ++i) {
+        residual_[static_cast<size_t>(i * k_ + gold_[i])] -= 1.0;
+        if (i) moves_[static_cast<size_t>(gold_[i - 1] * k_ + gold_[i])] -= 1.0;
+    }
+    return true;
+}
+
+double Walk::gold_score() const {
+    double sum = 0.0;
+    for (int64_t i = 0; i < n_; ++i) {
+        sum += unary_[static_cast<size_t>(i * k_ + gold_[i])];
+        if (i) sum += table_[static_cast<size_t>(gold_[i - 1] * k_ + gold_[i])];
+    }
+    return sum;
+}
+
+// By how much the best labels score higher than the right ones; 0 exactly where they are the same.
+double Walk::lead() const {
+    double sum = 0.0;
+    for (int64_t i = 0; i < n_; ++i) {
+        const double* u = unary_.data() + i * k_;
+        const int64_t y = states_[static_cast<size_t>(i)];
+        sum += u[y] - u[gold_[i]];
+        if (i == 0) continue;
+        const int64_t x = states_[static_cast<size_t>(i - 1)];
+        sum += table_[static_cast<size_t>(x * k_ + y)] -
+               table_[static_cast<size_t>(gold_[i - 1] * k_ + gold_[i])];
+    }
+    return sum;
+}
+
+void Walk::add(int64_t feature, double x) {
+    int32_t& slot = slot_[static_cast<size_t>(feature)];
+    if (slot < 0) {
+        slot = static_cast<int32_t>(features_.size());
+        features_.push_back(feature);
+        values_.push_back(0.0);
+    }
+    values_[static_cast<size_t>(slot)] += x;
+}
+
+// Adds x to each feature of an item with a label.
+void Walk::pull(int64_t item, int64_t label, double x) {
+    for (int64_t m = c_.item[item]; m < c_.item[item + 1]; ++m) {
+        const int64_t a = c_.id[m], begin = c_.first[a], end = c_.first[a + 1];
+        int64_t f = begin + label;
+        if (end - begin != k_) {
+            f = std::lower_bound(c_.label + begin, c_.label + end, label) - c_.label;
+            if (f == end || c_.label[f] != label) continue;
+        }
+        add(f, c_.value ? x * c_.value[m] : x);
+    }
+}
+
+void Walk::collect_mistakes() {
+    for (int64_t i = 0; i < n_; ++i) {
+        const int64_t y = states_[static_cast<size_t>(i)], z = gold_[i];
+        if (y != z) {
+            pull(first_ + i, y, 1.0);
+            pull(first_ + i, z, -1.0);
+        }
+        if (i == 0) continue;
+        const int64_t from = states_[static_cast<size_t>(i - 1)] * k_ + y;
+        const int64_t right = gold_[i - 1] * k_ + z;
+        if (from == right) continue;
+        if (c_.move[from] >= 0) add(c_.move[from], 1.0);
+        if (c_.move[right] >= 0) add(c_.move[right], -1.0);
+    }
+}
+
+void Walk::collect_residual() {
+    e_.pull(sequence_, residual_.data(), features_, values_);
+    for (int64_t i = 0; i < k_ * k_; ++i) {
+        const double x = moves_[static_cast<size_t>(i)];
+        if (x == 0.0 || c_.move[i] < 0) continue;
+        features_.push_back(c_.move[i]);
+        values_.push_back(x);
+    }
+}
+
+// The loss of the sequence. Fills `features_` and `values_` with its gradient, or the difference
+// of the best structure and the right one; none: nothing is to be learnt.
+double Walk::loss_of(const Rule& rule) {
+    if (n_ == 0) return 0.0;
+    if (rule.kind == Rule::kAggressive) {
+        if (!std::isinf(rule.beta)) {
+            const double gold = gold_score();
+            if (rule.gamma > 0.0) augment(rule.gamma);
+            if (!marginals(rule.beta)) return 0.0;
+            const double constant = 0.5 * rule.gamma * static_cast<double>(n_);
+            const double loss = std::max(0.0, log_z_ / rule.beta + constant - gold);
+            if (loss > 0.0) collect_residual();
+            return loss;
+        }
+        if (rule.gamma > 0.0) augment(rule.gamma);
+    }
+    if (!decode() || wrong_ == 0) return 0.0;
+    const double wrong = static_cast<double>(wrong_);
+    double loss = wrong / static_cast<double>(n_);
+    if (rule.kind == Rule::kPassiveAggressive) {
+        loss = lead() + (rule.error_sensitive ? std::sqrt(wrong) : 1.0);
+    } else if (rule.kind == Rule::kArow) {
+        loss = lead() + wrong;
+    } else if (rule.kind == Rule::kAggressive) {
+        loss = std::max(0.0, lead());
+        if (loss == 0.0) return 0.0;
+    }
+    collect_mistakes();
+    return loss;
+}
+
+// Turns `values_` into what is to be added to the weights; false: nothing.
+bool Walk::change(const Rule& rule, double loss) {
+    if (features_.empty()) return false;
+    if (rule.kind == Rule::kArow) {
+        double spread = 0.0;
+        for (size_t j = 0; j < features_.size(); ++j) {
+            spread += rule.variance[features_[j]] * values_[j] * values_[j];
+        }
+        const double step = loss / (rule.gamma + spread);
+        for (size_t j = 0; j < features_.size(); ++j) {
+            double& variance = rule.variance[features_[j]];
+            const double v = values_[j];
+            values_[j] = -step * variance * v;
+            variance = 1.0 / (1.0 / variance + v * v / rule.gamma);
+        }
+        return true;
+    }
+    double step = 1.0;
+    if (rule.kind != Rule::kPerceptron) {
+        double square = 0.0;
+        for (double v : values_) square += v * v;
+        if (square == 0.0) return false;
+        if (rule.kind == Rule::kAggressive) {
+            step = std::min(rule.longest, loss / square);
+        } else if (rule.slack == 0) {
+            step = loss / square;
+        } else {
+            step =
+                rule.slack == 1 ? std::min(rule.c, loss / square) : loss / (square + 0.5 / rule.c);
+        }
+    }
+    for (double& v : values_) v *= -step;
+    return true;
+}
+
+void Walk::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count) {
+    for (int64_t t = 0; t < count; ++t) {
+        if (!go_on()) return;
+        ++to.time;
+        if (!score(order[t], to.weights, 1.0)) return;
+        features_.clear();
+        values_.clear();
+        const double loss = loss_of(rule);
+        if (pass.status != kOk) return;
+        pass.loss += loss;
+        for (int64_t f : features_) slot_[static_cast<size_t>(f)] = -1;
+        if (!change(rule, loss)) continue;
+        ++pass.updates;
+        const double time = static_cast<double>(to.time);
+        for (size_t j = 0; j < features_.size(); ++j) {
+            const int64_t f = features_[j];
+            if (values_[j] == 0.0) continue;
+            to.weights[f] += values_[j];
+            to.late[f] += time * values_[j];
+            to.touched[f] = 1;
+        }
+        stale_ = true;
+    }
+}
+
+void Walk::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights) {
+    for (int64_t t = 0; t < count; ++t) {
+        if (!go_on()) return;
+        double rate = to.eta;
+        if (to.step) {
+            if (to.decay != 0.0) {
+                rate = 1.0 / (to.decay * (to.t0 + static_cast<double>(to.time)));
+                to.factor *= 1.0 - rate * to.decay;
+            }
+            if (to.factor < kSmall) {
+                const double kept = std::max(to.factor, 0.0);
+                for (int64_t f = 0; f < n_weights; ++f) to.vector[f] *= kept;
+                to.factor = 1.0;
+                stale_ = true;
+            }
+            ++to.time;
+        }
+        if (!score(order[t], to.vector, to.factor)) return;
+        if (n_ == 0) continue;
+        const double gold = gold_score();
+        if (!marginals(1.0)) return;
+        pass.loss += std::max(0.0, log_z_ - gold);
+        if (!to.step) continue;
+        ++pass.updates;
+        const double by = -rate / to.factor;
+        for (int64_t i = 0; i < n_; ++i) {
+            const double* r = residual_.data() + i * k_;
+            for (int64_t m = c_.item[first_ + i]; m < c_.item[first_ + i + 1]; ++m) {
+                const int64_t a = c_.id[m], begin = c_.first[a], n = c_.first[a + 1] - begin;
+                const double x = c_.value ? by * c_.value[m] : by;
+                double* w = to.vector + begin;
+                if (n == k_) {
+                    for (int64_t k = 0; k < n; ++k) w[k] += x * r[k];
+                } else {
+                    const int32_t* label = c_.label + begin;
+                    for (int64_t f = 0; f < n; ++f) w[f] += x * r[label[f]];
+                }
+            }
+        }
+        if (n_ == 1) continue;
+        for (int64_t i = 0; i < k_ * k_; ++i) {
+            if (c_.move[i] >= 0) to.vector[c_.move[i]] += by * moves_[static_cast<size_t>(i)];
+        }
+        stale_ = true;
+    }
+}
+
+Pass Engine::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
+                   int64_t n_weights, Control& control) {
+    Walk walk(*this, n_weights, control);
+    walk.learn(rule, to, order, count);
+    return walk.pass;
+}
+
+Pass Engine::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
+                     Control& control) {
+    Walk walk(*this, n_weights, control);
+    walk.descend(to, order, count, n_weights);
+    return walk.pass;
+}
+
+}  // namespace vs

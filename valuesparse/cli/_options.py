@@ -1,0 +1,50 @@
+"""Options of the commands that measure a ladder of ζ and draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from valuesparse.cli._measure import ZETAS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["plot_option", "tell_plot", "zetas_option"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _parent_exists(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
+    """Refuse a folder that is not there before the minute of work, not after it."""
+    if not value.absolute().parent.is_dir():
+        raise click.BadParameter(f"the folder {value.absolute().parent} does not exist")
+    return value
+
+
+def plot_option(default: str) -> Callable[[Command], Command]:
+    """Add ``--output``, where the plot goes."""
+    return click.option(
+        "--output", "-o",
+        type=click.Path(dir_okay=False, writable=True, path_type=Path),
+        default=Path(default), show_default=True, callback=_parent_exists,
+        help="Where the plot goes (PNG). An existing file is replaced.",
+    )  # fmt: skip
+
+
+def zetas_option(command: Command) -> Command:
+    """Add ``--zeta``, as often as wanted."""
+    return click.option(
+        "--zeta", "-z", "zetas", type=click.FloatRange(0, 1), multiple=True, metavar="ζ",
+        help="Threshold to try, between 0 and 1; give it several times for several. "
+        f"[default: {', '.join(f'{zeta:g}' for zeta in ZETAS)}]",
+    )(command)  # fmt: skip
+
+
+def tell_plot(console: Console, path: Path) -> None:
+    """Say where the plot is, in one piece, however long: a wrapped path cannot be copied."""
+    console.print("Plot written to", style="bold", end=" ")
+    console.print(str(path), soft_wrap=True)

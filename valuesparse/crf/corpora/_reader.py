@@ -1,0 +1,145 @@
+"""Labelled sentences of files: what training, tagging and `valuesparse tune` read alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from valuesparse.crf.corpora._features import Extractor, describe, find_extractor, template_path
+from valuesparse.crf.corpora._files import read_beside
+from valuesparse.crf.corpora._formats import format_of, line_format
+from valuesparse.crf.corpora._parquet import Table
+from valuesparse.crf.corpora._text import line_number, lines
+from valuesparse.io.errors import TextFormatError
+
+__all__ = ["Extraction", "Reader", "Sentence", "extraction_of", "extractor_of"]
+
+
+class Extraction(NamedTuple):
+    """How words become attributes.
+
+    Attributes
+    ----------
+    features : str
+        The name of an extractor, or ``attributes``: files hold them.
+    digest : str or None
+        The SHA-256 of a template.
+    word : str or None
+        The column of words.
+    tags : str or None
+        The column of labels.
+    """
+
+    features: str
+    digest: str | None
+    word: str | None
+    tags: str | None
+
+
+def extraction_of(
+    model: Path, features: str | None, word: str | None, tags: str | None = None
+) -> Extraction:
+    """Return what is said, else what is kept beside a model, else the built-in extractor.
+
+    Raises
+    ------
+    ValueError
+        The extractor cannot be had, or a template is not the one that the model was trained with.
+    """
+    kept = read_beside(model)
+    name = features or kept.get("features") or "words"
+    digest = kept.get("template_sha256") if features is None else None
+    template = template_path(name)
+    if template is not None:
+        # What is kept is seen from the model.
+        name = f"template:{(template if features else model.parent / template).resolve()}"
+    if name != "attributes":
+        find_extractor(name, digest)  # says now what is wrong with it
+        digest = describe(name).get("template_sha256")
+    return Extraction(name, digest, word or kept.get("word"), tags or kept.get("tags"))
+
+
+def extractor_of(extraction: Extraction) -> Extractor:
+    """Return what makes attributes.
+
+    Raises
+    ------
+    ValueError
+        The model was trained on attribute files, and nothing is said of words.
+    """
+    if extraction.features == "attributes":
+        raise ValueError(
+            "the model takes attribute files; say with features= how words become attributes"
+        )
+    return find_extractor(extraction.features, extraction.digest)
+
+
+class Sentence(NamedTuple):
+    """A sentence as the file has it.
+
+    Attributes
+    ----------
+    rows : list of list of str
+        The columns of its tokens; of Parquet the words alone.
+    items : list or None
+        Their attributes, where the file gives them.
+    labels : list of str or None
+        Their labels; None where the file has no such column.
+    """
+
+    rows: list[list[str]]
+    items: list[dict[str, float]] | None
+    labels: list[str] | None
+
+
+class Reader:
+    """Reads one file, as often as wanted.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    kind : str or None
+        Its format; None: its name tells.
+    extraction : Extraction
+        How it is read.
+    labelled : bool
+        Whether there must be labels.
+    """
+
+    def __init__(
+        self, path: Path, kind: str | None, extraction: Extraction, labelled: bool = True
+    ) -> None:
+        self.path, self.kind, self.extraction = path, kind or format_of(path), extraction
+        self.labelled = labelled
+        self._word = 0
+
+    def __iter__(self) -> Iterator[Sentence]:
+        """Yield the sentences that have tokens."""
+        word, tags = self.extraction.word, self.extraction.tags
+        if self.kind == "parquet":
+            for rows, labels in Table(self.path, word, tags).sentences(self.labelled):
+                if rows:
+                    yield Sentence(rows, None, labels)
+            return
+        form = line_format(self.path, self.kind, word, tags)
+        self._word = form.columns.word
+        stream = lines(self.path)
+        if form.header is not None:
+            next(stream)
+        try:
+            for block in form.blocks(stream):
+                if block.rows:
+                    yield Sentence(block.rows, block.items, form.labels(block))
+        except TextFormatError as error:
+            line = line_number(self.path, error.offset)
+            raise TextFormatError(
+                f"{self.path.name}: {error.chunk}", error.offset, error.problem, line, error.token
+            ) from None
+
+    def items(self, sentence: Sentence) -> Sequence[Any]:
+        """Return the attributes of the tokens of a sentence of this file."""
+        if sentence.items is not None:
+            return sentence.items
+        return extractor_of(self.extraction)(sentence.rows, self._word)
