@@ -324,9 +324,9 @@ def test_predicted_time(name: str) -> None:
     measured = np.inf
     for _ in range(5):
         jt = vs.JunctionTree(graph)
-        began = time.perf_counter()
+        began = time.process_time()
         jt.infer(threads=1)
-        measured = min(measured, time.perf_counter() - began)
+        measured = min(measured, time.process_time() - began)
     assert 1 / 6 < jt.seconds / measured < 6
 
 
