@@ -61,6 +61,14 @@ class Feature(Factor):
         """Return θ where the feature fires, else 0, (m, len(scope)) -> (m,)."""
         return np.where(self.phi(states), self.weight, 0.0)
 
+    def table(self, cardinalities: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Return the log-table, of shape `cardinalities` (those of the scope)."""
+        if not isinstance(self.fires, tuple):
+            return np.where(self.fires, self.weight, 0.0)
+        table = np.zeros(tuple(cardinalities))
+        table[self.fires] = self.weight
+        return table
+
 
 class Features:
     """Many features of the same number of variables, in columns: no object for each.
@@ -154,6 +162,32 @@ class Features:
         other.assignments = None if self.assignments is None else self.assignments[index]
         other.fires = self.fires
         return other
+
+    def tables(self, cardinalities: npt.NDArray[np.int64]) -> list[npt.NDArray[np.float64]]:
+        """Return the log-table of each, given the cardinality of every variable of the graph."""
+        m, k = self.scopes.shape
+        if k == 0:
+            off = self.fires is not None and not self.fires
+            return [np.array(0.0 if off else w) for w in self.weights.tolist()]
+        if self.fires is not None:
+            weights = self.weights.reshape(m, *[1] * k)
+            return list(np.where(self.fires, weights, 0.0))
+        assert self.assignments is not None
+        shapes = cardinalities[self.scopes]
+        found: list[npt.NDArray[np.float64]] = [np.empty(0)] * m
+        # Features of one shape are made together.
+        if not m or (shapes == shapes[0]).all():
+            groups, which = shapes[:1], np.zeros(m, dtype=np.int64)
+        else:
+            groups, which = np.unique(shapes, axis=0, return_inverse=True)
+        for g, shape in enumerate(groups.tolist()):
+            rows = np.flatnonzero(which.reshape(-1) == g)
+            block = np.zeros((rows.size, *shape))
+            states = self.assignments[rows]
+            block[(np.arange(rows.size), *states.T)] = self.weights[rows]
+            for row, table in zip(rows.tolist(), block, strict=True):
+                found[row] = table
+        return found
 
     def __repr__(self) -> str:
         return f"Features({len(self)} of {self.scopes.shape[1]} variables)"

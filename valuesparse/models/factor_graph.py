@@ -370,8 +370,21 @@ class FactorGraph:
         for name in ("cardinalities", "_cards", "names", "_number", "states", "_state_number"):
             setattr(other, name, getattr(self, name))
         other.evidence = dict(self.evidence)
-        other._factors = [self._factor(i) for i in factors.tolist()]
         other._blocks = []
+        own = self._factors
+        ascending = not factors.size or bool((np.diff(factors) > 0).all())
+        if self._blocks and ascending:
+            # What stands in a block stays in one: no object for each.
+            other._factors = [own[i] for i in factors.tolist()]
+            for start, block in self._blocks:
+                first, end = np.searchsorted(factors, [start, start + len(block)])
+                if first < end:
+                    rows = factors[first:end] - start
+                    run = rows[-1] - rows[0] + 1 == rows.size
+                    which = slice(int(rows[0]), int(rows[-1]) + 1) if run else rows
+                    other._blocks.append((int(first), block.take(which)))
+        else:
+            other._factors = [self._factor(i) for i in factors.tolist()]
         other._snapshot = other._layout = None
         known = self._conditional
         other._conditional = (
@@ -380,6 +393,48 @@ class FactorGraph:
             else {}
         )
         return other
+
+    def _wide_scopes(self) -> list[tuple[int, ...]]:
+        """Return the scopes of two variables and more; features in blocks stay there."""
+        scopes = [f.scope for f in self._factors if f is not None and len(f.scope) > 1]
+        for start, block in self._blocks:
+            if block.scopes.shape[1] > 1:
+                made = self._factors[start : start + len(block)]
+                rows = block.scopes
+                if any(f is not None for f in made):
+                    rows = rows[[f is None for f in made]]
+                scopes += map(tuple, rows.tolist())
+        return scopes
+
+    def _local(self) -> tuple[npt.NDArray[np.float64], float]:
+        """Return the sum of all tables of one variable, flat, and of those of none."""
+        at = np.concatenate([[0], np.cumsum(self._cards)])
+        local, constant = np.zeros(int(at[-1])), 0.0
+        alone = np.ones(len(self._factors), dtype=np.bool_)
+        for start, block in self._blocks:
+            alone[start : start + len(block)] = False
+            k = block.scopes.shape[1]
+            if k == 0:
+                constant += sum(float(table) for table in block.tables(self._cards))
+            elif k == 1:
+                first = at[block.scopes[:, 0]]
+                if block.assignments is not None:
+                    np.add.at(local, first + block.assignments[:, 0], block.weights)
+                elif block.fires is not None:
+                    for state in np.flatnonzero(block.fires).tolist():
+                        np.add.at(local, first + state, block.weights)
+        for i in np.flatnonzero(alone).tolist():
+            f = self._factor(i)
+            if len(f.scope) > 1:
+                continue
+            cards = [self.cardinalities[v] for v in f.scope]
+            table = self._check_table(f.scope, f.table(cards), i, "table")
+            if f.scope:
+                v = f.scope[0]
+                local[at[v] : at[v + 1]] += table
+            else:
+                constant += float(table)
+        return local, constant
 
     def _given(self, evidence: Evidence) -> FactorGraph:
         """Return the same graph with this evidence instead of its own."""
@@ -540,17 +595,23 @@ class FactorGraph:
     def _compiled(self) -> _graph.Snapshot:
         """Return the native snapshot of what has been added so far."""
         if self._snapshot is None:
-            tables = [
-                f.log_table
-                if isinstance(f, Table)
-                else self._check_table(
-                    f.scope, f.table([self.cardinalities[v] for v in f.scope]), i, "table"
-                )
-                for i, f in enumerate(self.factors)
-            ]
-            self._snapshot = _graph.Snapshot(
-                self._cards, [f.scope for f in self.factors], tables, self._conditional
-            )
+            n = len(self._factors)
+            scopes: list[tuple[int, ...]] = [()] * n
+            tables: list[Any] = [None] * n
+            for start, block in self._blocks:
+                end = start + len(block)
+                scopes[start:end] = map(tuple, block.scopes.tolist())
+                tables[start:end] = block.tables(self._cards)
+            for i, f in enumerate(self._factors):
+                if f is None or tables[i] is not None:
+                    continue
+                scopes[i] = f.scope
+                if isinstance(f, Table):
+                    tables[i] = f.log_table
+                else:
+                    made = f.table([self.cardinalities[v] for v in f.scope])
+                    tables[i] = self._check_table(f.scope, made, i, "table")
+            self._snapshot = _graph.Snapshot(self._cards, scopes, tables, self._conditional)
         return self._snapshot
 
     def __getstate__(self) -> dict[str, Any]:

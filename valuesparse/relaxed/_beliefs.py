@@ -68,22 +68,26 @@ class Beliefs:
         self._card: np.int64 | None = self.cards[0] if same else None
         #: Clique entries of the largest tree that was needed: what rounding is bounded with.
         self.entries = int(result.stats.get("table_entries", 0))
-        self._part: FactorGraph | None = None
         self._pairs: Array | None = None
         self._sets: set[frozenset[int]] | None = None
-        self._tables: list[Floats] | None = None
+        self._tables: list[tuple[tuple[int, ...], Floats]] | None = None
         n = graph.n_variables
-        self._scopes = [graph._factor(i).scope for i in result.factors.tolist()]
+        #: Of the factors of two variables and more that were used.
+        self._scopes = result._part()._wide_scopes()
         known = {v for v, x in result.evidence.items() if isinstance(x, int)}
         links = [
             (scope[0], v)
-            for scope in (tuple(v for v in s if v not in known) for s in self._scopes)
+            for scope in (
+                tuple(v for v in s if v not in known) if known else s for s in self._scopes
+            )
             for v in scope[1:]
         ]
         a, b = np.array(links, dtype=np.int64).reshape(-1, 2).T
-        edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
         #: Variables with different labels are independent: no factor that was used links them.
-        self.label = csgraph.connected_components(edges, directed=False)[1] if n else a
+        self.label = np.arange(n)
+        if links:
+            edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
+            self.label = csgraph.connected_components(edges, directed=False)[1]
         self._loose = not links
 
     def walk(self, graph: FactorGraph, indices: Array) -> Iterator[FeaturePart | TablePart]:
@@ -243,15 +247,18 @@ class Beliefs:
     def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
         """Return what the first factor that holds these variables believes of them."""
         if self._tables is None:
-            self._tables = self.result.factor_marginals()
+            every = self.result._part()._compiled().scopes
+            beliefs = zip(every, self.result.factor_marginals(), strict=True)
+            self._tables = [(s, table) for s, table in beliefs if len(s) > 1]
             self._holders: dict[int, list[int]] = {}
-            for f, other in enumerate(self._scopes):
+            for f, (other, _) in enumerate(self._tables):
                 for v in other:
                     self._holders.setdefault(v, []).append(f)
         wanted = set(scope)
         for f in self._holders.get(scope[0], []):
-            if wanted <= set(self._scopes[f]):
-                return marginal_of(self._tables[f], self._scopes[f], scope)
+            other, table = self._tables[f]
+            if wanted <= set(other):
+                return marginal_of(table, other, scope)
         return None
 
     def _joints(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
@@ -265,9 +272,8 @@ class Beliefs:
             return found
         if self._loopy:
             return [self._factor_belief(scope) for scope in scopes]
-        if self._part is None:
-            self._part = self.result._part()
-        snapshot, graph = self._part._compiled(), self._part
+        graph = self.result._part()
+        snapshot = graph._compiled()
         held = np.full(graph.n_variables, -1, dtype=np.int64)
         pairs = []
         for v, x in sorted(self.result.evidence.items()):

@@ -66,7 +66,8 @@ class GraphResult(Result):
     ([0.2, 0.8], 'exact')
     """
 
-    __slots__ = ("_bounds", "_n_factors", "_state", "evidence", "factors", "residuals")
+    __slots__ = ("_bounds", "_n_factors", "_solved", "_state", "evidence", "factors", "residuals")
+    _derived = ("_solved",)
 
     marginals: list[FloatArray]
     log_z: float
@@ -77,6 +78,8 @@ class GraphResult(Result):
     _bounds: Bounds | None
     residuals: FloatArray
     _model: FactorGraph
+    #: The part of the model that was solved; None where it has to be made again.
+    _solved: FactorGraph | None
     _state: Any
 
     def __init__(
@@ -107,6 +110,7 @@ class GraphResult(Result):
             factors=np.arange(model.n_factors),
             _n_factors=model.n_factors,
             _bounds=None,
+            _solved=None,
             residuals=np.empty(0) if residuals is None else residuals,
             _state=state,
         )
@@ -117,12 +121,14 @@ class GraphResult(Result):
         state = self.__getstate__()
         state.update(_model=model, factors=factors, _n_factors=model.n_factors, _bounds=None)
         other.__setstate__(state)
+        other._fill(_solved=self._part())
         return other
 
     def _with(self, **fields: Any) -> GraphResult:
         """Return a copy with other fields."""
         other = type(self).__new__(type(self))
         other.__setstate__({**self.__getstate__(), **fields})
+        other._fill(_solved=self._solved)
         return other
 
     @property
@@ -133,8 +139,9 @@ class GraphResult(Result):
     def _part(self) -> FactorGraph:
         """Return the graph that was solved."""
         model = self._model
-        used = self.factors.size
-        return model if used == model.n_factors else model._part(self.factors)
+        if self._solved is None and self.factors.size < model.n_factors:
+            self._fill(_solved=model._part(self.factors))
+        return self._solved or model
 
     @property
     def exact(self) -> bool:
