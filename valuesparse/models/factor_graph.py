@@ -427,8 +427,11 @@ class FactorGraph:
             f = self._factor(i)
             if len(f.scope) > 1:
                 continue
-            cards = [self.cardinalities[v] for v in f.scope]
-            table = self._check_table(f.scope, f.table(cards), i, "table")
+            if isinstance(f, Table):
+                table = f.log_table
+            else:
+                made = f.table([self.cardinalities[v] for v in f.scope])
+                table = self._check_table(f.scope, made, i, "table")
             if f.scope:
                 v = f.scope[0]
                 local[at[v] : at[v + 1]] += table

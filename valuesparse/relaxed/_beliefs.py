@@ -25,6 +25,8 @@ Array = npt.NDArray[Any]
 
 #: Rows of a block at a time: what is made of them stays in the cache.
 _CHUNK = 1 << 15
+#: Remainders by which pairs are told apart at first: a prime.
+_FILTER = 999_983
 #: Bytes that a tree for the joints of many factors may take, in any case.
 _SMALL = 1 << 24
 
@@ -69,6 +71,7 @@ class Beliefs:
         #: Clique entries of the largest tree that was needed: what rounding is bounded with.
         self.entries = int(result.stats.get("table_entries", 0))
         self._pairs: Array | None = None
+        self._found: dict[tuple[int, ...], Floats | None] = {}
         self._sets: set[frozenset[int]] | None = None
         self._tables: list[tuple[tuple[int, ...], Floats]] | None = None
         n = graph.n_variables
@@ -241,8 +244,15 @@ class Beliefs:
                 for a, b in itertools.combinations(s, 2)
             }
             self._pairs = np.array(sorted(pairs), dtype=np.int64)
-        keys = scopes.min(axis=1).astype(np.int64) * n + scopes.max(axis=1)
-        return np.isin(keys, self._pairs)
+            self._maybe = np.zeros(_FILTER, dtype=np.bool_)
+            self._maybe[self._pairs % _FILTER] = True
+        a, b = scopes[:, 0].astype(np.int64), scopes[:, 1].astype(np.int64)
+        keys = np.minimum(a, b) * n + np.maximum(a, b)
+        # Most are not: few survive a look at their remainders.
+        held = self._maybe[keys % _FILTER]
+        some = np.flatnonzero(held)
+        held[some] = np.isin(keys[some], self._pairs)
+        return held
 
     def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
         """Return what the first factor that holds these variables believes of them."""
@@ -262,6 +272,12 @@ class Beliefs:
         return None
 
     def _joints(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
+        """Return joints, each computed once; see `_compute`."""
+        new = [scope for scope in scopes if scope not in self._found]
+        self._found.update(zip(new, self._compute(new), strict=True))
+        return [self._found[scope] for scope in scopes]
+
+    def _compute(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
         """Return joints; None where even a tree for one alone does not fit in memory.
 
         One tree for all if that stays near the size of the tree that was solved; else the sets
