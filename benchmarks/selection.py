@@ -21,7 +21,9 @@ from valuesparse.factors import Features
 EQUAL = np.eye(2, dtype=bool)
 
 
-def model(n: int, pairs: np.ndarray, weights: np.ndarray, chain: bool) -> tuple[vs.FactorGraph, int]:
+def model(
+    n: int, pairs: np.ndarray, weights: np.ndarray, chain: bool
+) -> tuple[vs.FactorGraph, int]:
     """Return the graph, candidates last, and the size of the seed."""
     rng = np.random.default_rng(1)
     graph = vs.FactorGraph([2] * n)

@@ -18,7 +18,7 @@ from valuesparse.results import GraphResult
 Solve = Callable[[FactorGraph, GraphResult | None], GraphResult]
 
 #: Engines that begin from the messages of an earlier result.
-_STARTING = tuple(m for m, names in _loopy.OPTIONS.items() if "start" in names)
+_STARTING = ("auto", *(m for m, names in _loopy.OPTIONS.items() if "start" in names))
 
 
 def solver_of(solver: Any) -> str | Solve:
