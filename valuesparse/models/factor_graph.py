@@ -427,11 +427,7 @@ class FactorGraph:
             f = self._factor(i)
             if len(f.scope) > 1:
                 continue
-            if isinstance(f, Table):
-                table = f.log_table
-            else:
-                made = f.table([self.cardinalities[v] for v in f.scope])
-                table = self._check_table(f.scope, made, i, "table")
+            table = self._table_of(f, i)
             if f.scope:
                 v = f.scope[0]
                 local[at[v] : at[v + 1]] += table
@@ -595,6 +591,13 @@ class FactorGraph:
             )
         return array
 
+    def _table_of(self, factor: Factor, index: int) -> Any:
+        """Return the log-table of a factor, checked unless it is one already."""
+        if isinstance(factor, Table):
+            return factor.log_table
+        table = factor.table([self.cardinalities[v] for v in factor.scope])
+        return self._check_table(factor.scope, table, index, "table")
+
     def _compiled(self) -> _graph.Snapshot:
         """Return the native snapshot of what has been added so far."""
         if self._snapshot is None:
@@ -608,12 +611,7 @@ class FactorGraph:
             for i, f in enumerate(self._factors):
                 if f is None or tables[i] is not None:
                     continue
-                scopes[i] = f.scope
-                if isinstance(f, Table):
-                    tables[i] = f.log_table
-                else:
-                    made = f.table([self.cardinalities[v] for v in f.scope])
-                    tables[i] = self._check_table(f.scope, made, i, "table")
+                scopes[i], tables[i] = f.scope, self._table_of(f, i)
             self._snapshot = _graph.Snapshot(self._cards, scopes, tables, self._conditional)
         return self._snapshot
 

@@ -63,7 +63,7 @@ class Solver:
                 method=self.solve,
                 threads=self.threads,
                 memory_limit=self.memory_limit,
-                start=carried(previous, part, kept) if self.solve in _STARTING else None,
+                start=self._start(previous),
             )
         else:
             result = self.solve(part, previous)
@@ -72,6 +72,13 @@ class Solver:
                 f"solver must return what valuesparse.infer does, got {type(result).__name__}"
             )
         return result._of(self.graph, kept)
+
+    def _start(self, previous: GraphResult | None) -> GraphResult | None:
+        """Return the round before where it has messages and the solver begins from such."""
+        if previous is None or previous._state is None or self.solve not in _STARTING:
+            return None
+        # As it was solved: messages belong to factors of that part.
+        return previous._with(_model=previous._part())
 
 
 def independent(graph: FactorGraph) -> GraphResult:
@@ -101,33 +108,6 @@ def independent(graph: FactorGraph) -> GraphResult:
         raise impossible(graph, bool(graph.evidence))
     reason = "no factor has two variables, so each variable is on its own: exact"
     return GraphResult(graph, dict(graph.evidence), parts, log_z, "exact", reason, {})
-
-
-def carried(
-    previous: GraphResult | None, part: FactorGraph, kept: npt.NDArray[np.int64]
-) -> GraphResult | None:
-    """Return a result to start from: messages of the factors that the part before had, too."""
-    if previous is None or previous._state is None:
-        return None
-    state, layout = previous._state, _loopy.layout_of(part)
-    old = state.layout or _loopy.layout_of(previous._part())
-    # Where the messages of a factor begin, and end, in either layout.
-    ours, theirs = kept[layout.factors], previous.factors[old.factors]
-    _, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    ends = [
-        x.engine.edge_at[np.concatenate([[0], np.cumsum([len(s) for s in x.scopes])])]
-        for x in (layout, old)
-    ]
-    messages = np.zeros(layout.engine.entries)
-    size = ends[0][i + 1] - ends[0][i]
-    step = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    messages[np.repeat(ends[0][i], size) + step] = state.messages[
-        np.repeat(ends[1][j], size) + step
-    ]
-    local = layout.with_evidence(part.evidence)
-    return previous._with(
-        _state=_loopy.State(layout, local, messages, None, state.best), _model=part, _bounds=None
-    )
 
 
 def default_seed(graph: FactorGraph) -> npt.NDArray[np.int64]:
