@@ -38,10 +38,12 @@ class Feature(Factor):
     [[0.0, 0.0], [0.5, 0.0]]
     """
 
-    __slots__ = ("fires", "weight")
+    __slots__ = ("_table", "fires", "weight")
 
     fires: npt.NDArray[np.bool_] | tuple[int, ...]
     weight: float
+    #: Its log-table where that was made together with others.
+    _table: npt.NDArray[np.float64] | None
 
     def __init__(
         self, scope: Sequence[int], fires: npt.NDArray[np.bool_] | Sequence[int], weight: float
@@ -50,6 +52,7 @@ class Feature(Factor):
         masked = isinstance(fires, np.ndarray) and fires.dtype == np.bool_
         self.fires = np.asarray(fires) if masked else tuple(int(s) for s in fires)
         self.weight = float(weight)
+        self._table = None
 
     def phi(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return whether the feature fires for each row of `states`, (m, len(scope)) -> (m,)."""
@@ -63,6 +66,8 @@ class Feature(Factor):
 
     def table(self, cardinalities: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return the log-table, of shape `cardinalities` (those of the scope)."""
+        if self._table is not None and self._table.shape == tuple(cardinalities):
+            return self._table
         if not isinstance(self.fires, tuple):
             return np.where(self.fires, self.weight, 0.0)
         table = np.zeros(tuple(cardinalities))
@@ -154,6 +159,25 @@ class Features:
             states = self.assignments[index].tolist()
             return Feature(self.scopes[index].tolist(), states, float(self.weights[index]))
         return Feature(self.scopes[index].tolist(), fires, float(self.weights[index]))
+
+    def objects(self, cardinalities: npt.NDArray[np.int64]) -> list[Feature]:
+        """Return all of them as objects, with their tables, at once."""
+        m = len(self)
+        if self.fires is not None:
+            fires: list[Any] = [self.fires] * m
+        else:
+            assert self.assignments is not None
+            fires = list(map(tuple, self.assignments.tolist()))
+        scopes = map(tuple, self.scopes.tolist())
+        found = []
+        for scope, where, weight, table in zip(
+            scopes, fires, self.weights.tolist(), self.tables(cardinalities), strict=True
+        ):
+            feature = Feature.__new__(Feature)
+            feature.scope, feature.fires = scope, where
+            feature.weight, feature._table = weight, table
+            found.append(feature)
+        return found
 
     def take(self, index: npt.NDArray[Any] | slice) -> Features:
         """Return some of them: `index` is a slice, a mask or an array of positions."""

@@ -141,10 +141,13 @@ class FactorGraph:
     @property
     def factors(self) -> tuple[Factor, ...]:
         """The factors, in the order they were added."""
-        if self._blocks:
-            for i, factor in enumerate(self._factors):
-                if factor is None:
-                    self._factor(i)
+        for start, block in self._blocks:
+            here = self._factors[start : start + len(block)]
+            if any(factor is None for factor in here):
+                made = block.objects(self._cards)
+                self._factors[start : start + len(block)] = [
+                    new if old is None else old for old, new in zip(here, made, strict=True)
+                ]
         return tuple(cast("list[Factor]", self._factors))
 
     def _factor(self, index: int) -> Factor:
@@ -195,6 +198,8 @@ class FactorGraph:
                 raise ValueError("log_table must not be given with a Factor, which has its own")
             self._check_scope(scope.scope, index)
             factor = scope
+            if isinstance(scope, Feature):
+                self._check_feature(scope, index)
             if isinstance(scope, Table):
                 factor = Table(scope.scope, self._check_table(scope.scope, scope.log_table, index))
         else:
@@ -578,6 +583,20 @@ class FactorGraph:
                     f"{len(self.cardinalities)}, numbered from 0"
                 )
 
+    def _check_feature(self, feature: Feature, index: int) -> None:
+        fires, shape = feature.fires, tuple(self._shape(feature.scope))
+        if isinstance(fires, tuple):
+            fits = len(fires) == len(shape) and all(
+                0 <= x < k for x, k in zip(fires, shape, strict=True)
+            )
+        else:
+            fits = fires.shape == shape
+        if not fits or not feature.weight < np.inf:
+            raise ValueError(
+                f"factor {index}, {feature!r}, does not fit variables of {shape} states, or its "
+                f"weight, {feature.weight}, is neither finite nor -inf"
+            )
+
     def _check_table(
         self, scope: tuple[int, ...], table: Any, index: int, what: str = "log_table"
     ) -> Any:
@@ -591,11 +610,16 @@ class FactorGraph:
             )
         return array
 
+    def _shape(self, scope: tuple[int, ...]) -> list[int]:
+        return [self.cardinalities[v] for v in scope]
+
     def _table_of(self, factor: Factor, index: int) -> Any:
         """Return the log-table of a factor, checked unless it is one already."""
         if isinstance(factor, Table):
             return factor.log_table
-        table = factor.table([self.cardinalities[v] for v in factor.scope])
+        table = factor.table(self._shape(factor.scope))
+        if isinstance(factor, Feature):
+            return table  # checked when it was added
         return self._check_table(factor.scope, table, index, "table")
 
     def _compiled(self) -> _graph.Snapshot:

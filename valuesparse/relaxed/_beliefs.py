@@ -349,16 +349,6 @@ def check_factors(graph: FactorGraph, factors: Sequence[Factor]) -> list[Factor]
         if isinstance(factor, Table):
             factor = Table(factor.scope, graph._check_table(factor.scope, factor.log_table, i))
         elif isinstance(factor, Feature):
-            fires = np.asarray(factor.fires)
-            shape = tuple(graph.cardinalities[v] for v in factor.scope)
-            fits = (
-                fires.shape == (len(shape),) and bool(((fires >= 0) & (fires < shape)).all())
-                if isinstance(factor.fires, tuple)
-                else fires.shape == shape
-            )
-            if not fits or not factor.weight < np.inf:
-                raise ValueError(
-                    f"factor {i}, {factor!r}, does not fit variables of {shape} states"
-                )
+            graph._check_feature(factor, i)
         checked.append(factor)
     return checked
