@@ -66,7 +66,7 @@ class Feature(Factor):
 
     def table(self, cardinalities: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return the log-table, of shape `cardinalities` (those of the scope)."""
-        if self._table is not None and self._table.shape == tuple(cardinalities):
+        if self._table is not None and self._table.shape == cardinalities:
             return self._table
         if not isinstance(self.fires, tuple):
             return np.where(self.fires, self.weight, 0.0)

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_indices
 from valuesparse.errors import MemoryLimitError
-from valuesparse.inference import _loopy
-from valuesparse.inference._affordable import bounded
+from valuesparse.inference import _auto, _loopy
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit
 from valuesparse.inference._watch import Watch
@@ -52,7 +51,7 @@ def infer(
         )  # fmt: skip
         return result._of(model, kept)
     given = model.evidence if evidence is None else model.resolve_evidence(evidence)
-    passing, watch = None, Watch(deadline, None)
+    passing = None
     if options and method not in ("auto", *_loopy.METHODS):
         raise ValueError(
             f"{' and '.join(options)} cannot be given with method {method!r}: loopy inference "
@@ -64,10 +63,13 @@ def infer(
     if choice.method is None:
         raise MemoryLimitError(choice.reason)
     if passing is not None and choice.method in _loopy.METHODS:
-        result = _loopy.infer(
+        if method == "auto":
+            return _auto.infer(
+                model, choice.reason, options or {}, given, workers, deadline, progress
+            )
+        return _loopy.infer(
             model, choice.method, choice.reason, passing, given, workers, deadline, progress
         )
-        return bounded(result, model, given, workers, watch) if method == "auto" else result
     if choice.tree is None:
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, given, limit, deadline, progress)

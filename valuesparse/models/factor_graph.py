@@ -399,6 +399,12 @@ class FactorGraph:
         )
         return other
 
+    def _is_wide(self) -> bool:
+        """Whether a factor has two variables or more."""
+        return any(block.scopes.shape[1] > 1 for _, block in self._blocks) or any(
+            f is not None and len(f.scope) > 1 for f in self._factors
+        )
+
     def _wide_scopes(self) -> list[tuple[int, ...]]:
         """Return the scopes of two variables and more; features in blocks stay there."""
         scopes = [f.scope for f in self._factors if f is not None and len(f.scope) > 1]
@@ -429,10 +435,10 @@ class FactorGraph:
                     for state in np.flatnonzero(block.fires).tolist():
                         np.add.at(local, first + state, block.weights)
         for i in np.flatnonzero(alone).tolist():
-            f = self._factor(i)
-            if len(f.scope) > 1:
+            f = self._factors[i]
+            if f is None or len(f.scope) > 1:
                 continue
-            table = self._table_of(f, i)
+            table = f.log_table if type(f) is Table else self._table_of(f, i)
             if f.scope:
                 v = f.scope[0]
                 local[at[v] : at[v + 1]] += table
@@ -584,7 +590,7 @@ class FactorGraph:
                 )
 
     def _check_feature(self, feature: Feature, index: int) -> None:
-        fires, shape = feature.fires, tuple(self._shape(feature.scope))
+        fires, shape = feature.fires, self._shape(feature.scope)
         if isinstance(fires, tuple):
             fits = len(fires) == len(shape) and all(
                 0 <= x < k for x, k in zip(fires, shape, strict=True)
@@ -610,17 +616,18 @@ class FactorGraph:
             )
         return array
 
-    def _shape(self, scope: tuple[int, ...]) -> list[int]:
-        return [self.cardinalities[v] for v in scope]
+    def _shape(self, scope: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(map(self.cardinalities.__getitem__, scope))
 
     def _table_of(self, factor: Factor, index: int) -> Any:
         """Return the log-table of a factor, checked unless it is one already."""
+        if type(factor) is Feature:  # checked when it was added
+            return factor.table(self._shape(factor.scope))
         if isinstance(factor, Table):
             return factor.log_table
-        table = factor.table(self._shape(factor.scope))
-        if isinstance(factor, Feature):
-            return table  # checked when it was added
-        return self._check_table(factor.scope, table, index, "table")
+        return self._check_table(
+            factor.scope, factor.table(self._shape(factor.scope)), index, "table"
+        )
 
     def _compiled(self) -> _graph.Snapshot:
         """Return the native snapshot of what has been added so far."""

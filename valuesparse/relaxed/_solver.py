@@ -55,7 +55,7 @@ class Solver:
         result: Any
         part = self.graph._part(kept)
         part.evidence = dict(self.known)
-        if isinstance(self.solve, str) and not part._wide_scopes():
+        if isinstance(self.solve, str) and not part._is_wide():
             result = independent(part)
         elif isinstance(self.solve, str):
             result = infer(
@@ -117,6 +117,11 @@ def default_seed(graph: FactorGraph) -> npt.NDArray[np.int64]:
     for start, block in graph._blocks:
         in_block[start : start + len(block)] = True
         local[start : start + len(block)] = block.scopes.shape[1] <= 1
-    for i in np.flatnonzero(~in_block).tolist():
-        local[i] = len(graph._factor(i).scope) <= 1
+    single = np.flatnonzero(~in_block)
+    factors = (
+        graph._factors
+        if single.size == len(in_block)
+        else [graph._factors[i] for i in single.tolist()]
+    )
+    local[single] = [f is not None and len(f.scope) <= 1 for f in factors]
     return np.flatnonzero(local)

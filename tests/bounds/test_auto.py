@@ -10,7 +10,8 @@ from bound_models import pairwise_model
 from graph_oracle import graph_of, log_joint, log_sum, random_model
 
 import valuesparse as vs
-from valuesparse.inference import _affordable, _loopy
+from valuesparse.inference import _auto, _loopy
+from valuesparse.inference.junction_tree import impossible
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -62,7 +63,7 @@ def test_other_methods_say_what_they_prove() -> None:
 def test_what_cannot_be_afforded_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = triangle()
     with monkeypatch.context() as m:
-        m.setattr(_affordable, "_MOST_FACTORS", 2)
+        m.setattr(_auto, "_MOST_FACTORS", 2)
         r = vs.infer(graph, memory_limit=0)
     assert (r.log_z_lower, r.log_z_upper) == (-np.inf, np.inf)
     assert "more than 2 factors of two and more variables" in r.reason
@@ -75,3 +76,49 @@ def test_what_cannot_be_afforded_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "the deadline left no time" in r.reason
     assert np.isfinite(r.log_z_lower)
     assert r.log_z_upper == np.inf
+
+
+def swinging() -> vs.FactorGraph:
+    """Return a graph on which undamped messages do not converge."""
+    rng = np.random.default_rng(3)
+    graph = vs.FactorGraph([2] * 8)
+    for i in range(8):
+        graph.add([i], rng.normal(0.0, 0.5, 2))
+        for j in range(i):
+            graph.add([i, j], 3.0 * rng.normal() * np.eye(2))
+    return graph
+
+
+def test_damping_is_tried_where_messages_do_not_converge() -> None:
+    graph = swinging()
+    plain = vs.infer(graph, method="bp")
+    assert not plain.converged
+    r = vs.infer(graph, memory_limit=0)
+    assert (r.method, r.converged) == ("bp", True)
+    assert "without damping it did not converge" in r.reason
+    # Who says how much damping gets that.
+    asked = vs.infer(graph, memory_limit=0, damping=0.0)
+    assert asked.residuals.tolist() == plain.residuals.tolist()
+
+
+def test_messages_that_vanish_are_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = swinging()
+    real = _loopy.infer
+
+    def vanishing(model, method, *rest):
+        if method == "bp":
+            raise impossible(graph, False)
+        return real(model, method, *rest)
+
+    monkeypatch.setattr(_loopy, "infer", vanishing)
+    r = vs.infer(graph, memory_limit=0)
+    assert r.method == "trw"
+    assert "belief propagation did not converge" in r.reason
+    assert r.log_z_lower <= float(vs.infer(graph).log_z) <= r.log_z_upper
+
+    def gone(*_):
+        raise impossible(graph, False)
+
+    monkeypatch.setattr(_loopy, "infer", gone)
+    with pytest.raises(vs.InfeasibleError, match="no configuration"):
+        vs.infer(graph, memory_limit=0)
