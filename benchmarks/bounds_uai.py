@@ -1,7 +1,9 @@
-"""Bounds on log Z of UAI instances that have a reference: do they hold, how far apart, how long.
+"""UAI instances that have a reference, without exact inference: answers, convergence and bounds.
 
-``python bounds_uai.py FOLDER... [--out FILE]`` reads every NAME.uai with its NAME.uai.evid and
-NAME.uai.PR (log10 of Z); exact inference is left out, so that what is shown is the bounds.
+``python bounds_uai.py FOLDER... [--out FILE]`` reads every NAME.uai with its NAME.uai.evid,
+NAME.uai.PR (log10 of Z) and, where there is one, NAME.uai.MAR (marginals). Of each it shows what
+`infer` answers when exact tables get no memory, and the bounds of `bounds.log_z(exact=False)`: do
+they hold, how far apart are they, how long do they take.
 """
 
 from __future__ import annotations
@@ -31,6 +33,24 @@ class Row:
     upper_method: str
     seconds: float
     holds: bool
+    answer: str
+    converged: bool
+    answer_seconds: float
+    mean_error: float
+    answer_lower: float
+    answer_upper: float
+
+
+def mean_error(r: vs.Result | None, path: Path) -> float:
+    """Return the mean over variables of the largest error of their marginals; NaN without any."""
+    if r is None or not path.exists():
+        return float("nan")
+    words = iter(path.read_text().split()[1:])
+    errors = []
+    for v in range(int(next(words))):
+        reference = np.array([float(next(words)) for _ in range(int(next(words)))])
+        errors.append(np.abs(r.marginals[v] - reference).max())
+    return float(np.mean(errors))
 
 
 def row(path: Path, i_bound: int, iterations: int) -> Row:
@@ -39,9 +59,19 @@ def row(path: Path, i_bound: int, iterations: int) -> Row:
     reference = float(word) * np.log(10.0)
     digits = 0.51 * 10.0 ** -len(word.partition(".")[2]) * np.log(10.0)
     start = time.perf_counter()
+    try:
+        r = vs.infer(graph, memory_limit=0)
+    except vs.InfeasibleError:  # messages left a variable no state: a wrong answer, and shown
+        r = None
+    answer_seconds = time.perf_counter() - start
+    start = time.perf_counter()
     b = vs.bounds.log_z(graph, exact=False, i_bound=i_bound, iterations=iterations)
     seconds = time.perf_counter() - start
-    holds = b.lower <= reference + digits and b.upper >= reference - digits
+    low, high = reference + digits, reference - digits
+    answer_lower, answer_upper = (
+        (r.log_z_lower, r.log_z_upper) if r is not None else (-np.inf, np.inf)
+    )
+    holds = max(b.lower, answer_lower) <= low and min(b.upper, answer_upper) >= high
     return Row(
         path.stem,
         graph.n_variables,
@@ -53,6 +83,12 @@ def row(path: Path, i_bound: int, iterations: int) -> Row:
         b.upper_method,
         seconds,
         bool(holds),
+        "InfeasibleError" if r is None else r.method,
+        r is not None and r.converged,
+        answer_seconds,
+        mean_error(r, path.with_name(path.name + ".MAR")),
+        answer_lower,
+        answer_upper,
     )
 
 
@@ -74,7 +110,10 @@ def main() -> None:
             print(
                 f"{r.instance:20} n={r.variables:5} ref={r.reference:11.4f} "
                 f"[{r.lower:11.4f} {r.lower_method:>21}, {r.upper:11.4f} {r.upper_method:>13}] "
-                f"{r.seconds:6.1f} s {'' if r.holds else 'VIOLATED'}",
+                f"{r.seconds:6.1f} s {'' if r.holds else 'VIOLATED'} {r.answer} "
+                f"{'converged' if r.converged else 'not converged'}, mean error "
+                f"{r.mean_error:.4f}, [{r.answer_lower:.4f}, {r.answer_upper:.4f}], "
+                f"{r.answer_seconds:.2f} s",
                 flush=True,
             )
     if args.out and rows:

@@ -10,7 +10,7 @@ from graph_oracle import graph_of, log_joint, log_sum, random_model
 from scipy.optimize import check_grad
 
 import valuesparse as vs
-from valuesparse.bounds import _mean_field, _trw
+from valuesparse.bounds import _conditioned, _structured
 from valuesparse.bounds._mini_bucket import Buckets
 from valuesparse.bounds._reduced import reduce_graph
 
@@ -79,26 +79,11 @@ def test_gradient_of_structured_mean_field(seed: int) -> None:
     reduced = reduce_graph(graph_of(k, factors), {})
     tables = [reduced.tables[e] for e in range(0, len(reduced.tables), 2)]
     n = len(k)
-    kept = _mean_field._forest(n, [s for s, _ in tables], np.ones(len(tables)))
-    forest = _mean_field._Forest(reduced, reduced.unary, [tables[e] for e in kept])
+    kept = _structured._forest(n, [s for s, _ in tables], np.ones(len(tables)))
+    forest = _structured._Forest(reduced, reduced.unary, [tables[e] for e in kept])
     x = rng.normal(size=n * forest.k**2)
     size = 1.0 + np.linalg.norm(forest.value(x)[1])
     assert check_grad(lambda y: forest.value(y)[0], lambda y: forest.value(y)[1], x) < 1e-5 * size
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_gradient_and_shares_of_the_dual(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    k, factors = pairwise_model(rng, 6, cards="mixed")
-    dual = _trw._Dual(reduce_graph(graph_of(k, factors), {}), rng)
-    assert dual.count.all()
-    x = rng.normal(size=dual.size)
-    _, _, gradient = dual.value(x)
-    way = rng.normal(size=dual.size)
-    step = 1e-5
-    ahead, behind = (dual.value(x + s * step * way)[0] for s in (1, -1))
-    slope = float(gradient @ way)
-    assert abs((ahead - behind) / (2 * step) - slope) < 1e-5 * (1.0 + abs(slope))
 
 
 def test_mini_buckets_are_exact_where_they_need_not_split() -> None:
@@ -156,7 +141,8 @@ def test_configurations_are_found_among_zeros() -> None:
         if states is not None:
             found += 1
             assert full[tuple(states)] > -np.inf
-            assert _mean_field.naive(reduced, states=states) >= full[tuple(states)] - 1e-9
+            lower = _conditioned.lower(reduced, states)
+            assert full[tuple(states)] - 1e-8 <= lower <= log_sum(full)
     assert found > 10
 
 
@@ -207,3 +193,34 @@ def test_instances_with_references(name: str) -> None:
     )
     assert b.lower <= reference + digits
     assert b.upper >= reference - digits
+
+
+def test_conditioning_with_room_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(8)
+    reduced = reduce_graph(graph_of(*pairwise_model(rng, 9, cards="mixed")), None)
+    exact = float(vs.infer(graph_of([len(u) for u in reduced.unary], _factors(reduced))).log_z)
+    states = [0] * len(reduced.unary)
+    assert exact - 1e-8 <= _conditioned.lower(reduced, states) <= exact
+    # Without any room every variable is held: the score of the best configuration that it tried.
+    monkeypatch.setattr(_conditioned, "_ENTRIES", 0)
+    own = sum(float(t[(0,) * t.ndim]) for _, t in _factors(reduced)) + reduced.constant
+    assert own - 1e-8 <= _conditioned.lower(reduced, states) <= exact
+
+
+def _factors(reduced):
+    return [((v,), u) for v, u in enumerate(reduced.unary)] + list(reduced.tables)
+
+
+def test_held_variables_take_states_from_others() -> None:
+    differ = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
+    domains = _conditioned.Domains([2, 2, 2, 3], [((0, 1), differ), ((1, 2), differ)])
+    start = domains.start()
+    assert start is not None
+    after = domains.hold(start, 0, 1)
+    assert after is not None
+    assert [a.tolist() for a in after] == [[False, True], [True, False], [False, True], [True] * 3]
+    assert domains.hold(after, 2, 0) is None
+    assert domains.hold(after, 2, 1) is after
+    assert start[2].all()
+    odd = _conditioned.Domains([2] * 3, [((i, j), differ) for i, j in ((0, 1), (1, 2), (0, 2))])
+    assert odd.hold(odd.start(), 0, 0) is None

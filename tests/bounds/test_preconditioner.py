@@ -74,17 +74,26 @@ def test_exact_where_the_graph_is_the_preconditioner() -> None:
     assert b.lower <= exact <= b.upper
 
 
-def test_a_sparsifier_tightens_both_bounds() -> None:
-    rng = np.random.default_rng(1)
-    graph = vs.FactorGraph([2] * 16)
-    for i in range(16):
-        for j in ([i + 1] if i % 4 < 3 else []) + ([i + 4] if i < 12 else []):
-            graph.add((i, j), rng.uniform(-1, 1) * np.eye(2))
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sparsifier_tightens_both_bounds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    side = 4 + seed % 3
+    low, high = [(-1, 1), (0, 1), (-1, 0)][seed % 3]
+    graph = vs.FactorGraph([2] * side * side)
+    for i in range(side * side):
+        if seed >= 3:
+            graph.add([i], [0.0, rng.normal()])
+        for j in [i + 1] * (i % side < side - 1) + [i + side] * (i + side < side * side):
+            graph.add((i, j), rng.uniform(low, high) * np.eye(2))
+    exact = float(vs.infer(graph).log_z)
     tree = vs.bounds.preconditioner(graph)
     more = vs.bounds.preconditioner(graph, "sparsifier", width=3)
-    assert more.upper < tree.upper
-    assert more.lower > tree.lower
-    assert len(more.edges) > len(tree.edges) == 15
+    assert tree.lower < more.lower <= exact <= more.upper < tree.upper
+    assert more.upper - more.lower < 0.9 * (tree.upper - tree.lower)
+    assert len(more.edges) > len(tree.edges) == side * side - 1
+    inside = vs.infer(graph).joint([0, 1])[1, 0]
+    assert tree.event({0: 1, 1: 0})[0] <= inside <= tree.event({0: 1, 1: 0})[1]
+    assert more.event({0: 1, 1: 0})[0] <= inside <= more.event({0: 1, 1: 0})[1]
 
 
 def test_marginals_and_evidence() -> None:

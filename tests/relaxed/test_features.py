@@ -179,3 +179,38 @@ def test_loopy_engines_give_what_they_believe_of_factors(left_out: list[int]) ->
     np.testing.assert_allclose(loopy.expectations()[used], exact.expectations()[used], atol=1e-12)
     assert len(loopy.factor_marginals()) == len(used)
     assert not loopy.rigorous
+
+
+@pytest.mark.parametrize(
+    ("scope", "fires", "weight"),
+    [
+        ((0, 1), (2, 0), 1.0),
+        ((0, 1), (-1, 0), 1.0),
+        ((0,), (1, 0), 1.0),
+        ((0, 1), np.ones((3, 2), dtype=bool), 1.0),
+        ((0,), (1,), np.nan),
+        ((0,), (1,), np.inf),
+    ],
+)
+def test_a_feature_that_does_not_fit_is_refused_when_added(scope, fires, weight: float) -> None:
+    graph = vs.FactorGraph([2, 2])
+    with pytest.raises(ValueError, match=r"factor 0, Feature\(.*\), does not fit variables of"):
+        graph.add(Feature(scope, fires, weight))
+    assert graph.n_factors == 0
+
+
+def test_objects_of_a_block() -> None:
+    graph = vs.FactorGraph([2, 3])
+    graph.add_features(Features([[0, 1], [1, 0]], [1.0, -np.inf], assignments=[[1, 2], [0, 1]]))
+    graph.add_features(Features([[0, 1]], 2.0, fires=np.eye(2, 3, dtype=bool)))
+    first = graph._factor(1)
+    factors = graph.factors
+    assert factors[1] is first
+    assert [f.scope for f in factors] == [(0, 1), (1, 0), (0, 1)]
+    for f in factors:
+        shape = [graph.cardinalities[v] for v in f.scope]
+        every = np.indices(shape).reshape(2, -1).T
+        np.testing.assert_array_equal(f.table(shape).ravel(), f.log_potential(every))
+    # The table that was made with others is for these cardinalities only.
+    assert factors[0].table([4, 5]).shape == (4, 5)
+    assert pickle.loads(pickle.dumps(factors[0])).table([2, 3]).tolist() == [[0] * 3, [0, 0, 1.0]]

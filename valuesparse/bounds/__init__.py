@@ -9,8 +9,8 @@ module             what is in it
 `_support_tree`    recursive partitions, Steiner nodes and how they are eliminated
 `_preconditioner`  RL05: spanning trees, support trees, sparsifiers
 `_mini_bucket`     weighted mini-buckets, both sides, any tables
-`_mean_field`      naive mean field, any tables; structured mean field over a spanning forest
-`_trw`             the dual of tree-reweighted belief propagation over explicit forests
+`_conditioned`     exact mass of the configurations that agree with a good one on some variables
+`_structured`      structured mean field over a spanning forest
 `_log_z`           the best of all
 ================== ==============================================================================
 """

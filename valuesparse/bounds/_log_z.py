@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from valuesparse._validation import as_count
-from valuesparse.bounds import _mean_field, _trw
+from valuesparse.bounds import _conditioned, _structured
 from valuesparse.bounds._mini_bucket import Buckets
 from valuesparse.bounds._preconditioner import PreconditionerBounds, preconditioner
 from valuesparse.bounds._reduced import Reduced, reduce_graph
 from valuesparse.bounds._rounding import down, engine_margin, up
 from valuesparse.errors import InfeasibleError, MemoryLimitError
-from valuesparse.inference import JunctionTree
+from valuesparse.inference import JunctionTree, infer, trw_dual_bound
 from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
@@ -25,6 +25,7 @@ __all__ = ["METHODS", "LogZBounds", "MethodBounds", "log_z"]
 METHODS = (
     "exact",
     "mini_bucket",
+    "conditioned",
     "mean_field",
     "spanning_tree",
     "sparsifier",
@@ -34,6 +35,9 @@ METHODS = (
 
 # Variables above which preconditioners are not among the defaults: eigenvalues cost n ** 3.
 _DENSE = 1000
+
+# Messages on loops may outgrow the range of a double, so this alone is not taken for a proof.
+_VANISHED = "messages round the loops left a variable no state"
 
 
 @dataclass(frozen=True)
@@ -104,11 +108,12 @@ def log_z(
     evidence : mapping, optional
         Instead of the graph's own.
     methods : sequence of str, optional
-        Which to run: of "exact", "mini_bucket" (weighted mini-buckets, any tables), "mean_field"
-        (any tables), "spanning_tree", "sparsifier" (:func:`preconditioner`),
-        "structured_mean_field" (over a spanning forest, started where the spanning tree's lower
-        bound is, so never below it) and "trw" (the dual over explicit forests). By default all that
-        fit the model.
+        Which to run: of "exact", "mini_bucket" (weighted mini-buckets), "conditioned" (exact mass
+        of the configurations that agree with a good one on as few variables as that takes),
+        "mean_field", "trw" (:func:`valuesparse.inference.trw_dual_bound`), all for any tables;
+        "spanning_tree", "sparsifier" (:func:`preconditioner`), "structured_mean_field" (over a
+        spanning forest; started, too, where the spanning tree's lower bound is when that runs, so
+        never below it). By default all that fit the model.
     i_bound : int, default 10
         Variables of the largest mini-bucket, minus one.
     iterations : int, default 100
@@ -205,10 +210,12 @@ class _Search:
         self.i_bound, self.iterations = i_bound, iterations
         self.memory_limit, self.seed = memory_limit, seed
         self.tree: PreconditionerBounds | None = None
-        self.states: list[int] | None = None
+        self.buckets: Buckets | None = None
+        self.upper = np.inf  # of the mini-buckets
         self.runs: dict[str, Callable[[], tuple[float, float, str]]] = {
             "exact": self._exact,
             "mini_bucket": self._mini_bucket,
+            "conditioned": self._conditioned,
             "mean_field": self._mean_field,
             "spanning_tree": self._spanning_tree,
             "sparsifier": self._sparsifier,
@@ -219,16 +226,14 @@ class _Search:
     def refusal(self, name: str, asked: bool) -> str:
         """Return why a method does not run; empty when it does."""
         reduced = self.reduced
-        if name in ("exact", "mini_bucket", "mean_field"):
+        if name in ("exact", "mini_bucket", "conditioned", "mean_field", "trw"):
             return ""
         if not reduced.pairwise:
             return "a table has three variables or more"
-        if name == "trw":
-            return "" if _trw.fits(reduced) else "the tables of all forests would be too large"
         if reduced.has_zeros:
             return "a table has zeros"
         if name == "structured_mean_field":
-            return "" if _mean_field.fits(reduced) else "the joints of all pairs would be too large"
+            return "" if _structured.fits(reduced) else "the joints of all pairs would be too large"
         rows = sum(reduced.cards) - len(reduced.cards)
         if rows > _DENSE and not asked:
             return f"eigenvalues of {rows} rows take long; name it in methods to have it run"
@@ -249,19 +254,44 @@ class _Search:
         return down(value, margin), up(value, margin), ""
 
     def _mini_bucket(self) -> tuple[float, float, str]:
-        try:
-            buckets = Buckets(self.reduced, self.i_bound)
-        except InfeasibleError:
+        buckets = self._bucketed()
+        if buckets is None:
             return -np.inf, -np.inf, ""
         lower = max(buckets.lower(negative) for negative in (0.02, 0.2))
         note = "zeros: no lower bound" if lower == -np.inf else ""
-        upper = buckets.upper()
-        if self.reduced.has_zeros and upper > -np.inf:
-            self.states = buckets.configuration(seed=self.seed)
-        return lower, upper, note
+        return lower, self.upper, note
+
+    def _bucketed(self) -> Buckets | None:
+        """Return mini-buckets, eliminated for the upper bound; None without a configuration."""
+        if self.buckets is None:
+            try:
+                self.buckets = Buckets(self.reduced, self.i_bound)
+            except InfeasibleError:
+                return None
+            self.upper = self.buckets.upper()
+        return self.buckets
+
+    def _conditioned(self) -> tuple[float, float, str]:
+        buckets = self._bucketed()
+        if buckets is None or self.upper == -np.inf:
+            return -np.inf, -np.inf, ""
+        states = buckets.configuration(seed=self.seed)
+        if states is None:
+            return -np.inf, np.inf, "zeros: no configuration of positive weight was found"
+        return _conditioned.lower(self.reduced, states, self.seed), np.inf, ""
 
     def _mean_field(self) -> tuple[float, float, str]:
-        value = _mean_field.naive(self.reduced, self.iterations, self.seed, self.states)
+        try:
+            r = infer(
+                self.graph,
+                method="mean_field",
+                evidence=self.evidence,
+                max_iterations=max(1, self.iterations),
+                seed=self.seed,
+            )
+        except InfeasibleError:
+            return -np.inf, np.inf, _VANISHED
+        value = float(r.log_z)
         note = "zeros: no product of marginals was found" if value == -np.inf else ""
         return value, np.inf, note
 
@@ -274,13 +304,24 @@ class _Search:
         return b.lower, b.upper, ""
 
     def _structured(self) -> tuple[float, float, str]:
-        start = None if self.tree is None else self.tree._sides[0]
-        value = _mean_field.structured(
-            self.reduced,
-            None if start is None else (start.unary, start.tables),
-            self.iterations,
-        )
+        # From the model's own tree it usually climbs higher; from the scaled one it provably
+        # never ends below the preconditioner.
+        value = _structured.structured(self.reduced, None, self.iterations)
+        if self.tree is not None:
+            start = self.tree._sides[0]
+            scaled = start.unary, start.tables
+            value = max(value, _structured.structured(self.reduced, scaled, self.iterations))
         return value, np.inf, ""
 
     def _trw(self) -> tuple[float, float, str]:
-        return -np.inf, _trw.upper(self.reduced, self.iterations, self.seed), ""
+        try:
+            bound = trw_dual_bound(
+                self.graph,
+                evidence=self.evidence,
+                optimise=self.iterations // 4,
+                max_iterations=max(1, 2 * self.iterations),
+                seed=self.seed,
+            )
+        except InfeasibleError:
+            return -np.inf, np.inf, _VANISHED
+        return -np.inf, bound.upper, ""

@@ -21,6 +21,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse.bounds._conditioned import Domains
 from valuesparse.bounds._reduced import Reduced, Tables, graph_of
 from valuesparse.bounds._rounding import EPS, down, up
 from valuesparse.inference import JunctionTree
@@ -28,6 +29,7 @@ from valuesparse.inference import JunctionTree
 __all__ = ["Buckets"]
 
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 Scope = tuple[int, ...]
 
 # Entries of the largest table that a mini-bucket may have, whatever the i-bound says.
@@ -78,32 +80,67 @@ class Buckets:
         value, error = self._eliminate(negative)
         return down(value, error)
 
-    def configuration(self, tries: int = 100, seed: int = 0) -> list[int] | None:
-        """Return states of positive weight, the best of some guesses; None if all fail.
+    def configuration(self, effort: int = 20, seed: int = 0) -> list[int] | None:
+        """Return states of positive weight, the best of a few guesses; None if all fail.
 
-        Variables are given states in reverse order, by what :meth:`upper` left in their buckets.
+        Variables are given states in reverse order, by what :meth:`upper` left in their buckets
+        and by what zeros leave them; a dead end is left by the way it came. `effort`: steps, in
+        units of the number of variables.
         """
+        n = len(self.order)
+        if len(self.seen) < n:
+            return None
+        domains = Domains(self.cards, self.tables)
+        start = domains.start()
         rng = np.random.default_rng(seed)
-        best, found = -np.inf, None
-        for attempt in range(tries if len(self.seen) == len(self.order) else 0):
-            state: dict[int, int] = {}
-            total = 0.0
-            for v, tables in zip(reversed(self.order), reversed(self.seen), strict=True):
-                score = np.zeros(self.cards[v])
-                for scope, table in tables:
-                    score = score + table[tuple(state.get(u, slice(None)) for u in scope)]
-                noise = rng.gumbel(size=len(score)) if attempt else 0.0
-                state[v] = int(np.argmax(score + noise))
-                total += float(score[state[v]])
-                if total == -np.inf:
-                    break
-            else:
+        noise: np.random.Generator | None = None  # the first guess is the best by these scores
+        best, found, steps = -np.inf, None, effort * n + 100
+        while start is not None and steps > 0:
+            # Few steps each: what was decided wrongly first is not undone for long.
+            state, spent = self._guess(domains, start, min(steps, 4 * n + 20), noise)
+            noise = rng
+            steps -= spent
+            if state is not None:
                 weight = sum(float(t[tuple(state[u] for u in s)]) for s, t in self.tables)
                 if weight > best:
                     best, found = weight, state
         if found is None:
             return None
         return [int(self.alive[v][found[v]]) for v in range(len(self.alive))]
+
+    def _guess(
+        self, domains: Domains, start: list[Mask], steps: int, rng: np.random.Generator | None
+    ) -> tuple[list[int] | None, int]:
+        """Search depth first; return the states, if found, and the steps that were taken."""
+        order = self.order[::-1]
+        state = [0] * len(order)
+        left = [start]  # domains at each depth
+        choices: list[list[int]] = []
+        for spent in range(1, steps + 1):
+            depth = len(left) - 1
+            if depth == len(order):
+                return state, spent
+            v = order[depth]
+            if len(choices) == depth:
+                score = np.where(left[-1][v], 0.0, -np.inf)
+                for scope, table in self.seen[len(order) - 1 - depth]:
+                    score = score + table[tuple(slice(None) if u == v else state[u] for u in scope)]
+                if rng is not None:
+                    score = score + rng.gumbel(size=len(score))
+                ranked = np.argsort(score, kind="stable")
+                choices.append([int(x) for x in ranked if score[x] > -np.inf])
+            while choices[-1]:
+                state[v] = choices[-1].pop()
+                after = domains.hold(left[-1], v, state[v])
+                if after is not None:
+                    left.append(after)
+                    break
+            else:
+                choices.pop()
+                left.pop()
+                if not left:
+                    return None, spent
+        return None, steps
 
     def _eliminate(self, negative: float | None) -> tuple[float, float]:
         position = {v: p for p, v in enumerate(self.order)}

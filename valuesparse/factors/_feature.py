@@ -39,10 +39,12 @@ class Feature(Factor):
     [[0.0, 0.0], [0.5, 0.0]]
     """
 
-    __slots__ = ("fires", "weight")
+    __slots__ = ("_table", "fires", "weight")
 
     fires: npt.NDArray[np.bool_] | tuple[int, ...]
     weight: float
+    #: Its log-table where that was made together with others.
+    _table: npt.NDArray[np.float64] | None
 
     def __init__(
         self, scope: Sequence[int], fires: npt.NDArray[np.bool_] | Sequence[int], weight: float
@@ -51,6 +53,7 @@ class Feature(Factor):
         masked = isinstance(fires, np.ndarray) and fires.dtype == np.bool_
         self.fires = np.asarray(fires) if masked else tuple(int(s) for s in fires)
         self.weight = float(weight)
+        self._table = None
 
     def phi(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return whether the feature fires for each row of `states`, (m, len(scope)) -> (m,)."""
@@ -61,6 +64,16 @@ class Feature(Factor):
     def log_potential(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return θ where the feature fires, else 0, (m, len(scope)) -> (m,)."""
         return np.where(self.phi(states), self.weight, 0.0)
+
+    def table(self, cardinalities: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Return the log-table, of shape `cardinalities` (those of the scope)."""
+        if self._table is not None and self._table.shape == cardinalities:
+            return self._table
+        if not isinstance(self.fires, tuple):
+            return np.where(self.fires, self.weight, 0.0)
+        table = np.zeros(tuple(cardinalities))
+        table[self.fires] = self.weight
+        return table
 
 
 class Features:
@@ -148,6 +161,25 @@ class Features:
             return Feature(self.scopes[index].tolist(), states, float(self.weights[index]))
         return Feature(self.scopes[index].tolist(), fires, float(self.weights[index]))
 
+    def objects(self, cardinalities: npt.NDArray[np.int64]) -> list[Feature]:
+        """Return all of them as objects, with their tables, at once."""
+        m = len(self)
+        if self.fires is not None:
+            fires: list[Any] = [self.fires] * m
+        else:
+            assert self.assignments is not None
+            fires = list(map(tuple, self.assignments.tolist()))
+        scopes = map(tuple, self.scopes.tolist())
+        found = []
+        for scope, where, weight, table in zip(
+            scopes, fires, self.weights.tolist(), self.tables(cardinalities), strict=True
+        ):
+            feature = Feature.__new__(Feature)
+            feature.scope, feature.fires = scope, where
+            feature.weight, feature._table = weight, table
+            found.append(feature)
+        return found
+
     def take(self, index: npt.NDArray[Any] | slice) -> Features:
         """Return some of them: `index` is a slice, a mask or an array of positions."""
         other = Features.__new__(Features)
@@ -155,6 +187,32 @@ class Features:
         other.assignments = None if self.assignments is None else self.assignments[index]
         other.fires = self.fires
         return other
+
+    def tables(self, cardinalities: npt.NDArray[np.int64]) -> list[npt.NDArray[np.float64]]:
+        """Return the log-table of each, given the cardinality of every variable of the graph."""
+        m, k = self.scopes.shape
+        if k == 0:
+            off = self.fires is not None and not self.fires
+            return [np.array(0.0 if off else w) for w in self.weights.tolist()]
+        if self.fires is not None:
+            weights = self.weights.reshape(m, *[1] * k)
+            return list(np.where(self.fires, weights, 0.0))
+        assert self.assignments is not None
+        shapes = cardinalities[self.scopes]
+        found: list[npt.NDArray[np.float64]] = [np.empty(0)] * m
+        # Features of one shape are made together.
+        if not m or (shapes == shapes[0]).all():
+            groups, which = shapes[:1], np.zeros(m, dtype=np.int64)
+        else:
+            groups, which = np.unique(shapes, axis=0, return_inverse=True)
+        for g, shape in enumerate(groups.tolist()):
+            rows = np.flatnonzero(which.reshape(-1) == g)
+            block = np.zeros((rows.size, *shape))
+            states = self.assignments[rows]
+            block[(np.arange(rows.size), *states.T)] = self.weights[rows]
+            for row, table in zip(rows.tolist(), block, strict=True):
+                found[row] = table
+        return found
 
     def __repr__(self) -> str:
         return f"Features({len(self)} of {self.scopes.shape[1]} variables)"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_array, as_indices
 from valuesparse.errors import MemoryLimitError
-from valuesparse.inference import _loopy
+from valuesparse.inference import _auto, _loopy
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._watch import NOBODY, Watch
@@ -73,6 +73,10 @@ def infer(
     if choice.method is None:
         raise MemoryLimitError(choice.reason)
     if passing is not None and choice.method in _loopy.METHODS:
+        if method == "auto":
+            return _auto.infer(
+                model, choice.reason, options or {}, given, workers, deadline, progress
+            )
         return _loopy.infer(
             model, choice.method, choice.reason, passing, given, workers, watch.left(), progress
         )

@@ -144,10 +144,13 @@ class FactorGraph:
     @property
     def factors(self) -> tuple[Factor, ...]:
         """The factors, in the order they were added."""
-        if self._blocks:
-            for i, factor in enumerate(self._factors):
-                if factor is None:
-                    self._factor(i)
+        for start, block in self._blocks:
+            here = self._factors[start : start + len(block)]
+            if any(factor is None for factor in here):
+                made = block.objects(self._cards)
+                self._factors[start : start + len(block)] = [
+                    new if old is None else old for old, new in zip(here, made, strict=True)
+                ]
         return tuple(cast("list[Factor]", self._factors))
 
     def _factor(self, index: int) -> Factor:
@@ -198,6 +201,8 @@ class FactorGraph:
                 raise ValueError("log_table must not be given with a Factor, which has its own")
             self._check_scope(scope.scope, index)
             factor = scope
+            if isinstance(scope, Feature):
+                self._check_feature(scope, index)
             if isinstance(scope, Table):
                 factor = Table(scope.scope, self._check_table(scope.scope, scope.log_table, index))
         else:
@@ -375,8 +380,21 @@ class FactorGraph:
         for name in ("cardinalities", "_cards", "names", "_number", "states", "_state_number"):
             setattr(other, name, getattr(self, name))
         other.evidence = dict(self.evidence)
-        other._factors = [self._factor(i) for i in factors.tolist()]
         other._blocks = []
+        own = self._factors
+        ascending = not factors.size or bool((np.diff(factors) > 0).all())
+        if self._blocks and ascending:
+            # What stands in a block stays in one: no object for each.
+            other._factors = [own[i] for i in factors.tolist()]
+            for start, block in self._blocks:
+                first, end = np.searchsorted(factors, [start, start + len(block)])
+                if first < end:
+                    rows = factors[first:end] - start
+                    run = rows[-1] - rows[0] + 1 == rows.size
+                    which = slice(int(rows[0]), int(rows[-1]) + 1) if run else rows
+                    other._blocks.append((int(first), block.take(which)))
+        else:
+            other._factors = [self._factor(i) for i in factors.tolist()]
         other._snapshot = other._layout = None
         known = self._conditional
         other._conditional = (
@@ -385,6 +403,53 @@ class FactorGraph:
             else {}
         )
         return other
+
+    def _is_wide(self) -> bool:
+        """Whether a factor has two variables or more."""
+        return any(block.scopes.shape[1] > 1 for _, block in self._blocks) or any(
+            f is not None and len(f.scope) > 1 for f in self._factors
+        )
+
+    def _wide_scopes(self) -> list[tuple[int, ...]]:
+        """Return the scopes of two variables and more; features in blocks stay there."""
+        scopes = [f.scope for f in self._factors if f is not None and len(f.scope) > 1]
+        for start, block in self._blocks:
+            if block.scopes.shape[1] > 1:
+                made = self._factors[start : start + len(block)]
+                rows = block.scopes
+                if any(f is not None for f in made):
+                    rows = rows[[f is None for f in made]]
+                scopes += map(tuple, rows.tolist())
+        return scopes
+
+    def _local(self) -> tuple[npt.NDArray[np.float64], float]:
+        """Return the sum of all tables of one variable, flat, and of those of none."""
+        at = np.concatenate([[0], np.cumsum(self._cards)])
+        local, constant = np.zeros(int(at[-1])), 0.0
+        alone = np.ones(len(self._factors), dtype=np.bool_)
+        for start, block in self._blocks:
+            alone[start : start + len(block)] = False
+            k = block.scopes.shape[1]
+            if k == 0:
+                constant += sum(float(table) for table in block.tables(self._cards))
+            elif k == 1:
+                first = at[block.scopes[:, 0]]
+                if block.assignments is not None:
+                    np.add.at(local, first + block.assignments[:, 0], block.weights)
+                elif block.fires is not None:
+                    for state in np.flatnonzero(block.fires).tolist():
+                        np.add.at(local, first + state, block.weights)
+        for i in np.flatnonzero(alone).tolist():
+            f = self._factors[i]
+            if f is None or len(f.scope) > 1:
+                continue
+            table = f.log_table if type(f) is Table else self._table_of(f, i)
+            if f.scope:
+                v = f.scope[0]
+                local[at[v] : at[v + 1]] += table
+            else:
+                constant += float(table)
+        return local, constant
 
     def _given(self, evidence: Evidence) -> FactorGraph:
         """Return the same graph with this evidence instead of its own."""
@@ -548,6 +613,20 @@ class FactorGraph:
                     f"{len(self.cardinalities)}, numbered from 0"
                 )
 
+    def _check_feature(self, feature: Feature, index: int) -> None:
+        fires, shape = feature.fires, self._shape(feature.scope)
+        if isinstance(fires, tuple):
+            fits = len(fires) == len(shape) and all(
+                0 <= x < k for x, k in zip(fires, shape, strict=True)
+            )
+        else:
+            fits = fires.shape == shape
+        if not fits or not feature.weight < np.inf:
+            raise ValueError(
+                f"factor {index}, {feature!r}, does not fit variables of {shape} states, or its "
+                f"weight, {feature.weight}, is neither finite nor -inf"
+            )
+
     def _check_table(
         self, scope: tuple[int, ...], table: Any, index: int, what: str = "log_table"
     ) -> Any:
@@ -561,38 +640,64 @@ class FactorGraph:
             )
         return array
 
+    def _shape(self, scope: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(map(self.cardinalities.__getitem__, scope))
+
+    def _table_of(self, factor: Factor, index: int) -> Any:
+        """Return the log-table of a factor, checked unless it is one already."""
+        if type(factor) is Feature:  # checked when it was added
+            return factor.table(self._shape(factor.scope))
+        if isinstance(factor, Table):
+            return factor.log_table
+        return self._check_table(
+            factor.scope, factor.table(self._shape(factor.scope)), index, "table"
+        )
+
     def _compiled(self) -> _graph.Snapshot:
         """Return the native snapshot of what has been added so far."""
         if self._snapshot is None:
             self._require_room()
-            tables = [
-                f.log_table
-                if isinstance(f, Table)
-                else self._check_table(
-                    f.scope, f.table([self.cardinalities[v] for v in f.scope]), i, "table"
-                )
-                for i, f in enumerate(self.factors)
-            ]
-            self._snapshot = _graph.Snapshot(
-                self._cards, [f.scope for f in self.factors], tables, self._conditional
-            )
+            n = len(self._factors)
+            scopes: list[tuple[int, ...]] = [()] * n
+            tables: list[Any] = [None] * n
+            for start, block in self._blocks:
+                end = start + len(block)
+                scopes[start:end] = map(tuple, block.scopes.tolist())
+                tables[start:end] = block.tables(self._cards)
+            for i, f in enumerate(self._factors):
+                if f is None or tables[i] is not None:
+                    continue
+                scopes[i], tables[i] = f.scope, self._table_of(f, i)
+            self._snapshot = _graph.Snapshot(self._cards, scopes, tables, self._conditional)
         return self._snapshot
 
     def _require_room(self) -> None:
         """Refuse to make the tables of factors that have none, if they do not fit in memory."""
         from valuesparse.inference._memory import default_memory_limit
 
-        made = [f for f in self.factors if not isinstance(f, Table)]
-        if not made:
-            return
-        sizes = [8 * math.prod(self.cardinalities[v] for v in f.scope) for f in made]
-        size, limit = sum(sizes), default_memory_limit()
+        count, size, largest, kind = 0, 0.0, 0.0, "Feature"
+        most: tuple[int, ...] = ()
+        in_blocks = np.zeros(len(self._factors), dtype=np.bool_)
+        for start, block in self._blocks:
+            in_blocks[start : start + len(block)] = True
+            sizes = 8.0 * self._cards[block.scopes].prod(axis=1, dtype=np.float64)
+            count, size = count + len(block), size + float(sizes.sum())
+            if sizes.size and sizes.max() > largest:
+                most, largest = tuple(block.scopes[sizes.argmax()]), float(sizes.max())
+        for i in np.flatnonzero(~in_blocks).tolist():
+            f = self._factors[i]
+            if f is None or isinstance(f, Table):
+                continue
+            own = 8.0 * math.prod(self.cardinalities[v] for v in f.scope)
+            count, size = count + 1, size + own
+            if own > largest:
+                most, largest, kind = f.scope, own, type(f).__name__
+        limit = default_memory_limit()
         if size > limit:
-            most = made[sizes.index(max(sizes))]
             raise MemoryLimitError(
-                f"the tables to be made of {len(made)} factors need {size:.3g} bytes, above half "
-                f"of what the machine has ({limit:.3g}); the largest is that of a "
-                f"{type(most).__name__} over {len(most.scope)} variables"
+                f"the tables to be made of {count} factors need {size:.3g} bytes, above half of what "
+                f"the machine has ({limit:.3g}); the largest is that of a {kind} over {len(most)} "
+                "variables"
             )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 
 #: Rows of a block at a time: what is made of them stays in the cache.
 _CHUNK = 1 << 15
+#: Remainders by which pairs are told apart at first: a prime.
+_FILTER = 999_983
 #: Bytes that a tree for the joints of many factors may take, in any case.
 _SMALL = 1 << 24
 
@@ -69,22 +71,27 @@ class Beliefs:
         self._card: np.int64 | None = self.cards[0] if same else None
         #: Clique entries of the largest tree that was needed: what rounding is bounded with.
         self.entries = int(result.stats.get("table_entries", 0))
-        self._part: FactorGraph | None = None
         self._pairs: Array | None = None
+        self._found: dict[tuple[int, ...], Floats | None] = {}
         self._sets: set[frozenset[int]] | None = None
-        self._tables: list[Floats] | None = None
+        self._tables: list[tuple[tuple[int, ...], Floats]] | None = None
         n = graph.n_variables
-        self._scopes = [graph._factor(i).scope for i in result.factors.tolist()]
+        #: Of the factors of two variables and more that were used.
+        self._scopes = result._part()._wide_scopes()
         known = {v for v, x in result.evidence.items() if isinstance(x, int)}
         links = [
             (scope[0], v)
-            for scope in (tuple(v for v in s if v not in known) for s in self._scopes)
+            for scope in (
+                tuple(v for v in s if v not in known) if known else s for s in self._scopes
+            )
             for v in scope[1:]
         ]
         a, b = np.array(links, dtype=np.int64).reshape(-1, 2).T
-        edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
         #: Variables with different labels are independent: no factor that was used links them.
-        self.label = csgraph.connected_components(edges, directed=False)[1] if n else a
+        self.label = np.arange(n)
+        if links:
+            edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
+            self.label = csgraph.connected_components(edges, directed=False)[1]
         self._loose = not links
 
     def walk(self, graph: FactorGraph, indices: Array) -> Iterator[FeaturePart | TablePart]:
@@ -238,24 +245,40 @@ class Beliefs:
                 for a, b in itertools.combinations(s, 2)
             }
             self._pairs = np.array(sorted(pairs), dtype=np.int64)
-        keys = scopes.min(axis=1).astype(np.int64) * n + scopes.max(axis=1)
-        return np.isin(keys, self._pairs)
+            self._maybe = np.zeros(_FILTER, dtype=np.bool_)
+            self._maybe[self._pairs % _FILTER] = True
+        a, b = scopes[:, 0].astype(np.int64), scopes[:, 1].astype(np.int64)
+        keys = np.minimum(a, b) * n + np.maximum(a, b)
+        # Most are not: few survive a look at their remainders.
+        held = self._maybe[keys % _FILTER]
+        some = np.flatnonzero(held)
+        held[some] = np.isin(keys[some], self._pairs)
+        return held
 
     def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
         """Return what the first factor that holds these variables believes of them."""
         if self._tables is None:
-            self._tables = self.result.factor_marginals()
+            every = self.result._part()._compiled().scopes
+            beliefs = zip(every, self.result.factor_marginals(), strict=True)
+            self._tables = [(s, table) for s, table in beliefs if len(s) > 1]
             self._holders: dict[int, list[int]] = {}
-            for f, other in enumerate(self._scopes):
+            for f, (other, _) in enumerate(self._tables):
                 for v in other:
                     self._holders.setdefault(v, []).append(f)
         wanted = set(scope)
         for f in self._holders.get(scope[0], []):
-            if wanted <= set(self._scopes[f]):
-                return marginal_of(self._tables[f], self._scopes[f], scope)
+            other, table = self._tables[f]
+            if wanted <= set(other):
+                return marginal_of(table, other, scope)
         return None
 
     def _joints(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
+        """Return joints, each computed once; see `_compute`."""
+        new = [scope for scope in scopes if scope not in self._found]
+        self._found.update(zip(new, self._compute(new), strict=True))
+        return [self._found[scope] for scope in scopes]
+
+    def _compute(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
         """Return joints; None where even a tree for one alone does not fit in memory.
 
         One tree for all if that stays near the size of the tree that was solved; else the sets
@@ -266,9 +289,8 @@ class Beliefs:
             return found
         if self._loopy:
             return [self._factor_belief(scope) for scope in scopes]
-        if self._part is None:
-            self._part = self.result._part()
-        snapshot, graph = self._part._compiled(), self._part
+        graph = self.result._part()
+        snapshot = graph._compiled()
         held = np.full(graph.n_variables, -1, dtype=np.int64)
         pairs = []
         for v, x in sorted(self.result.evidence.items()):
@@ -328,16 +350,6 @@ def check_factors(graph: FactorGraph, factors: Sequence[Factor]) -> list[Factor]
         if isinstance(factor, Table):
             factor = Table(factor.scope, graph._check_table(factor.scope, factor.log_table, i))
         elif isinstance(factor, Feature):
-            fires = np.asarray(factor.fires)
-            shape = tuple(graph.cardinalities[v] for v in factor.scope)
-            fits = (
-                fires.shape == (len(shape),) and bool(((fires >= 0) & (fires < shape)).all())
-                if isinstance(factor.fires, tuple)
-                else fires.shape == shape
-            )
-            if not fits or not factor.weight < np.inf:
-                raise ValueError(
-                    f"factor {i}, {factor!r}, does not fit variables of {shape} states"
-                )
+            graph._check_feature(factor, i)
         checked.append(factor)
     return checked

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.inference import _graphs
+from valuesparse.inference import _graphs, _loopy
+from valuesparse.inference.junction_tree import impossible
 from valuesparse.inference.marginals import infer
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
 
 Solve = Callable[[FactorGraph, GraphResult | None], GraphResult]
+
+#: Engines that begin from the messages of an earlier result.
+_STARTING = ("auto", *(m for m, names in _loopy.OPTIONS.items() if "start" in names))
 
 
 def solver_of(solver: Any) -> str | Solve:
@@ -48,11 +52,18 @@ class Solver:
 
     def __call__(self, kept: npt.NDArray[np.int64], previous: GraphResult | None) -> GraphResult:
         """Return the result with these factors of the graph."""
+        result: Any
         part = self.graph._part(kept)
         part.evidence = dict(self.known)
-        if isinstance(self.solve, str):
+        if isinstance(self.solve, str) and not part._is_wide():
+            result = independent(part)
+        elif isinstance(self.solve, str):
             result = infer(
-                part, method=self.solve, threads=self.threads, memory_limit=self.memory_limit
+                part,
+                method=self.solve,
+                threads=self.threads,
+                memory_limit=self.memory_limit,
+                start=self._start(previous),
             )
         else:
             result = self.solve(part, previous)
@@ -62,6 +73,42 @@ class Solver:
             )
         return result._of(self.graph, kept)
 
+    def _start(self, previous: GraphResult | None) -> GraphResult | None:
+        """Return the round before where it has messages and the solver begins from such."""
+        if previous is None or previous._state is None or self.solve not in _STARTING:
+            return None
+        # As it was solved: messages belong to factors of that part.
+        return previous._with(_model=previous._part())
+
+
+def independent(graph: FactorGraph) -> GraphResult:
+    """Return the result of a graph in which no factor has two variables: what any engine finds."""
+    local, log_z = graph._local()
+    cards = graph._cards
+    ends = np.cumsum(cards)
+    for v, known in graph.evidence.items():
+        row = local[ends[v] - cards[v] : ends[v]]
+        if isinstance(known, int):
+            row[np.arange(row.size) != known] = -np.inf
+        else:
+            row += known
+    parts: list[npt.NDArray[np.float64]] = []
+    if cards.size:
+        first = ends - cards
+        top = np.maximum.reduceat(local, first)
+        if top.min() == -np.inf:
+            raise impossible(graph, bool(graph.evidence))
+        p = np.exp(local - np.repeat(top, cards))
+        mass = np.add.reduceat(p, first)
+        p /= np.repeat(mass, cards)
+        log_z += float((top + np.log(mass)).sum())
+        same = bool((cards == cards[0]).all())
+        parts = list(p.reshape(-1, cards[0])) if same else np.split(p, ends[:-1])
+    if log_z == -np.inf:
+        raise impossible(graph, bool(graph.evidence))
+    reason = "no factor has two variables, so each variable is on its own: exact"
+    return GraphResult(graph, dict(graph.evidence), parts, log_z, "exact", reason, {})
+
 
 def default_seed(graph: FactorGraph) -> npt.NDArray[np.int64]:
     """Return the factors of at most one variable."""
@@ -70,6 +117,11 @@ def default_seed(graph: FactorGraph) -> npt.NDArray[np.int64]:
     for start, block in graph._blocks:
         in_block[start : start + len(block)] = True
         local[start : start + len(block)] = block.scopes.shape[1] <= 1
-    for i in np.flatnonzero(~in_block).tolist():
-        local[i] = len(graph._factor(i).scope) <= 1
+    single = np.flatnonzero(~in_block)
+    factors = (
+        graph._factors
+        if single.size == len(in_block)
+        else [graph._factors[i] for i in single.tolist()]
+    )
+    local[single] = [f is not None and len(f.scope) <= 1 for f in factors]
     return np.flatnonzero(local)

@@ -24,6 +24,8 @@ FloatArray = npt.NDArray[np.float64]
 
 #: The method whose distribution is the product of its marginals.
 _PRODUCT = "mean_field"
+#: What exact engines promise.
+_CONTRACT = 1e-10
 
 
 class GraphResult(Result):
@@ -80,7 +82,17 @@ class GraphResult(Result):
     ([0.2, 0.8], 'exact')
     """
 
-    __slots__ = ("_bounds", "_n_factors", "_state", "evidence", "factors", "residuals")
+    __slots__ = (
+        "_bounds",
+        "_log_z_bounds",
+        "_n_factors",
+        "_solved",
+        "_state",
+        "evidence",
+        "factors",
+        "residuals",
+    )
+    _derived = ("_solved",)
 
     marginals: list[FloatArray]
     log_z: float
@@ -89,8 +101,11 @@ class GraphResult(Result):
     #: Of the model when this was made: it may have grown since.
     _n_factors: int
     _bounds: Bounds | None
+    _log_z_bounds: tuple[float, float] | None
     residuals: FloatArray
     _model: FactorGraph
+    #: The part of the model that was solved; None where it has to be made again.
+    _solved: FactorGraph | None
     _state: Any
 
     def __init__(
@@ -121,6 +136,8 @@ class GraphResult(Result):
             factors=np.arange(model.n_factors),
             _n_factors=model.n_factors,
             _bounds=None,
+            _log_z_bounds=None,
+            _solved=None,
             residuals=np.empty(0) if residuals is None else residuals,
             _state=state,
         )
@@ -131,12 +148,14 @@ class GraphResult(Result):
         state = self.__getstate__()
         state.update(_model=model, factors=factors, _n_factors=model.n_factors, _bounds=None)
         other.__setstate__(state)
+        other._fill(_solved=self._part())
         return other
 
     def _with(self, **fields: Any) -> GraphResult:
         """Return a copy with other fields."""
         other = type(self).__new__(type(self))
         other.__setstate__({**self.__getstate__(), **fields})
+        other._fill(_solved=self._solved)
         return other
 
     @property
@@ -147,8 +166,9 @@ class GraphResult(Result):
     def _part(self) -> FactorGraph:
         """Return the graph that was solved."""
         model = self._model
-        used = self.factors.size
-        return model if used == model.n_factors else model._part(self.factors)
+        if self._solved is None and self.factors.size < model.n_factors:
+            self._fill(_solved=model._part(self.factors))
+        return self._solved or model
 
     @property
     def exact(self) -> bool:
@@ -220,6 +240,42 @@ class GraphResult(Result):
     def rigorous(self) -> bool:
         """Whether these bounds are a proof: the solver was exact."""
         return self.bounds().rigorous
+
+    @property
+    def log_z_lower(self) -> float:
+        """At most log Z of the factors that were used; −inf where nothing is proven.
+
+        Exact methods are within 1e-10, relative above 1. Islands and mean field bound log Z from
+        below. Loopy inference that "auto" chose has both sides where they are affordable;
+        :func:`valuesparse.bounds.log_z` has better ones.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2, 2])
+        >>> for edge in [(0, 1), (1, 2), (0, 2)]:
+        ...     _ = graph.add(edge, [[1.0, 0.0], [0.0, 1.0]])
+        >>> r = vs.infer(graph, memory_limit=0)
+        >>> r.method, r.log_z_lower <= vs.infer(graph).log_z <= r.log_z_upper
+        ('bp', True)
+        """
+        return self._between()[0]
+
+    @property
+    def log_z_upper(self) -> float:
+        """At least log Z of the factors that were used; ∞ where nothing is proven."""
+        return self._between()[1]
+
+    def _between(self) -> tuple[float, float]:
+        if self._log_z_bounds is not None:
+            return self._log_z_bounds
+        value = float(self.log_z)
+        slack = _CONTRACT * max(1.0, abs(value))
+        if self.method in ("exact", "junction_tree"):
+            return value - slack, value + slack
+        if self.method == "islands":
+            return value - slack, np.inf
+        return (value if self.method.endswith("mean_field") else -np.inf), np.inf
 
     @property
     def iterations(self) -> int:

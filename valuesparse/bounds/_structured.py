@@ -1,7 +1,6 @@
-r"""Mean field: :math:`E_q[\text{score}] + H(q) \le \log Z` for any distribution q.
+r"""Structured mean field: :math:`E_q[\text{score}] + H(q) \le \log Z` for q over a spanning forest.
 
-`naive` takes products of marginals and any table; `structured` takes the distributions of a
-spanning forest, exactly, edges outside it included. Both are valid wherever they stop.
+Expectations under q are exact, those of edges outside the forest included; valid at any q.
 """
 
 from __future__ import annotations
@@ -16,110 +15,12 @@ from scipy.sparse import csgraph
 from valuesparse.bounds._reduced import Reduced
 from valuesparse.bounds._rounding import EPS, down
 
-__all__ = ["fits", "naive", "structured"]
+__all__ = ["fits", "structured"]
 
 Floats = npt.NDArray[np.float64]
 
 # Numbers that the joint marginals of all pairs may take.
 _PAIRS = 40_000_000
-_PENALTY = 30.0
-
-
-def naive(
-    reduced: Reduced, sweeps: int = 60, seed: int = 0, states: Sequence[int] | None = None
-) -> float:
-    """Return the best lower bound of coordinate ascent from a few starts; -inf if none is found.
-
-    `states`, of positive weight, are one more start.
-    """
-    field = _Field(reduced)
-    rng = np.random.default_rng(seed)
-    best = -np.inf
-    for attempt in range(3 if states is None else 4):
-        # All alike is a saddle point of symmetric models, so the start is never quite that.
-        q = [special.softmax(rng.normal(0.0, 0.1 + attempt, k)) for k in reduced.cards]
-        if attempt == 3 and states is not None:
-            q = [np.eye(len(p))[x] for p, x in zip(q, states, strict=True)]
-        elif reduced.has_zeros:
-            for _ in range(10):
-                field.sweep(q, -_PENALTY)
-            q = [np.eye(len(p))[int(p.argmax())] for p in q]
-            for _ in range(10):
-                field.sweep(q, -1000.0, greedy=True)
-        last = -np.inf
-        for _ in range(sweeps):
-            field.sweep(q, -np.inf)
-            value = field.value(q)
-            if not value > last + 1e-7 * abs(last):
-                break
-            last = value
-        best = max(best, field.value(q))
-    return down(best, EPS * (64.0 + 8.0 * _degree(reduced)) * reduced.magnitude)
-
-
-class _Field:
-    """Expectations of log-tables under products of marginals."""
-
-    def __init__(self, reduced: Reduced) -> None:
-        self.reduced = reduced
-        self.unary = reduced.unary
-        self.parts = []
-        self.at: list[list[tuple[int, int]]] = [[] for _ in reduced.unary]
-        for f, (scope, table) in enumerate(reduced.tables):
-            forbidden = ~np.isfinite(table)
-            finite = np.where(forbidden, 0.0, table)
-            self.parts.append((scope, finite, forbidden.astype(float) if forbidden.any() else None))
-            for axis, v in enumerate(scope):
-                self.at[v].append((f, axis))
-
-    def expected(self, f: int, axis: int, q: list[Floats], zero: float) -> Floats:
-        """Return the expected log-table for each state on one axis; zeros count as `zero`."""
-        scope, finite, forbidden = self.parts[f]
-        result = _contract(finite, scope, axis, q)
-        if forbidden is not None:
-            mass = _contract(forbidden, scope, axis, q)
-            result = result + np.where(mass > 0.0, zero * np.where(mass > 0.0, mass, 1.0), 0.0)
-        return result
-
-    def sweep(self, q: list[Floats], zero: float, *, greedy: bool = False) -> None:
-        """Set every marginal to the best one given the others."""
-        for v, members in enumerate(self.at):
-            score = np.maximum(self.unary[v], zero) if zero > -np.inf else self.unary[v].copy()
-            for f, axis in members:
-                score = score + self.expected(f, axis, q, zero)
-            top = score.max()
-            if top == -np.inf:
-                continue
-            if greedy:
-                q[v] = np.eye(len(score))[int(score.argmax())]
-            else:
-                p = np.exp(score - top)
-                q[v] = p / p.sum()
-
-    def value(self, q: list[Floats]) -> float:
-        """Return the bound at q."""
-        total = self.reduced.constant
-        for p, u in zip(q, self.unary, strict=True):
-            if (p[~np.isfinite(u)] > 0.0).any():
-                return -np.inf
-            total += float(p @ np.where(np.isfinite(u), u, 0.0) + special.entr(p).sum())
-        for scope, finite, forbidden in self.parts:
-            # A product of positive numbers that underflows is still positive.
-            if forbidden is not None:
-                support = [(p > 0.0).astype(float) for p in q]
-                if _contract(forbidden, scope, 0, support) @ support[scope[0]] > 0.0:
-                    return -np.inf
-            total += float(_contract(finite, scope, 0, q) @ q[scope[0]])
-        return total
-
-
-def _contract(table: Floats, scope: tuple[int, ...], axis: int, q: Sequence[Floats]) -> Floats:
-    """Sum a table against the marginals of all its variables but one."""
-    for a in range(len(scope) - 1, axis, -1):
-        table = table @ q[scope[a]]
-    for a in range(axis):
-        table = np.tensordot(q[scope[a]], table, axes=1)
-    return table
 
 
 def structured(
@@ -295,7 +196,3 @@ def _forest(n: int, edges: Sequence[tuple[int, ...]], weights: Floats) -> list[i
             parent[a] = b
             kept.append(int(e))
     return kept
-
-
-def _degree(reduced: Reduced) -> int:
-    return max((t.size for _, t in reduced.tables), default=0)

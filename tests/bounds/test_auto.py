@@ -1,0 +1,124 @@
+"""What "auto" says about log Z when it ends in loopy inference."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from bound_models import pairwise_model
+from graph_oracle import graph_of, log_joint, log_sum, random_model
+
+import valuesparse as vs
+from valuesparse.inference import _auto, _loopy
+from valuesparse.inference.junction_tree import impossible
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bounds_hold(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    if seed % 2:
+        k, factors, evidence = random_model(rng, 7)
+    else:
+        (k, factors), evidence = pairwise_model(rng, 8, zeros=0.1 * (seed % 4), cards="mixed"), {}
+    exact = log_sum(log_joint(k, factors, evidence))
+    graph = graph_of(k, factors)
+    try:
+        r = vs.infer(graph, evidence=evidence, memory_limit=0)
+        whole = vs.infer(graph, evidence=evidence)
+    except vs.InfeasibleError:
+        assert exact == -np.inf
+        return
+    if r.method == "bp":
+        assert r.log_z_lower <= exact <= r.log_z_upper < np.inf
+        assert f"and {r.log_z_upper:.6g} (TRW dual)" in r.reason
+    assert whole.log_z_lower <= exact <= whole.log_z_upper
+    assert whole.log_z_upper - whole.log_z_lower < 1e-9 * max(1.0, abs(exact))
+    again = pickle.loads(pickle.dumps(r))
+    assert (again.log_z_lower, again.log_z_upper) == (r.log_z_lower, r.log_z_upper)
+
+
+def triangle() -> vs.FactorGraph:
+    graph = vs.FactorGraph([2, 2, 2])
+    for edge in [(0, 1), (1, 2), (0, 2)]:
+        graph.add(edge, [[1.0, 0.0], [0.0, 1.0]])
+    return graph
+
+
+def test_other_methods_say_what_they_prove() -> None:
+    graph = triangle()
+    exact = float(vs.infer(graph).log_z)
+    bp = vs.infer(graph, method="bp")
+    assert (bp.log_z_lower, bp.log_z_upper) == (-np.inf, np.inf)
+    field = vs.infer(graph, method="mean_field")
+    assert field.log_z_lower == field.log_z <= exact
+    assert field.log_z_upper == np.inf
+    islands = vs.infer(graph, zeta=0.5)
+    assert islands.log_z_lower <= exact
+    assert islands.log_z_upper == np.inf
+    part = vs.infer(graph, factors=[0, 1, 2], memory_limit=0)
+    assert part.log_z_lower <= exact <= part.log_z_upper
+
+
+def test_what_cannot_be_afforded_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = triangle()
+    with monkeypatch.context() as m:
+        m.setattr(_auto, "_MOST_FACTORS", 2)
+        r = vs.infer(graph, memory_limit=0)
+    assert (r.log_z_lower, r.log_z_upper) == (-np.inf, np.inf)
+    assert "more than 2 factors of two and more variables" in r.reason
+
+    def late(*_, **__):
+        raise vs.DeadlineError("late")
+
+    monkeypatch.setattr(_loopy, "trw_dual_bound", late)
+    r = vs.infer(graph, memory_limit=0, deadline=60.0)
+    assert "the deadline left no time" in r.reason
+    assert np.isfinite(r.log_z_lower)
+    assert r.log_z_upper == np.inf
+
+
+def swinging() -> vs.FactorGraph:
+    """Return a graph on which undamped messages do not converge."""
+    rng = np.random.default_rng(3)
+    graph = vs.FactorGraph([2] * 8)
+    for i in range(8):
+        graph.add([i], rng.normal(0.0, 0.5, 2))
+        for j in range(i):
+            graph.add([i, j], 3.0 * rng.normal() * np.eye(2))
+    return graph
+
+
+def test_damping_is_tried_where_messages_do_not_converge() -> None:
+    graph = swinging()
+    plain = vs.infer(graph, method="bp")
+    assert not plain.converged
+    r = vs.infer(graph, memory_limit=0)
+    assert (r.method, r.converged) == ("bp", True)
+    assert "without damping it did not converge" in r.reason
+    # Who says how much damping gets that.
+    asked = vs.infer(graph, memory_limit=0, damping=0.0)
+    assert asked.residuals.tolist() == plain.residuals.tolist()
+
+
+def test_messages_that_vanish_are_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = swinging()
+    real = _loopy.infer
+
+    def vanishing(model, method, *rest):
+        if method == "bp":
+            raise impossible(graph, False)
+        return real(model, method, *rest)
+
+    monkeypatch.setattr(_loopy, "infer", vanishing)
+    r = vs.infer(graph, memory_limit=0)
+    assert r.method == "trw"
+    assert "belief propagation did not converge" in r.reason
+    assert r.log_z_lower <= float(vs.infer(graph).log_z) <= r.log_z_upper
+
+    def gone(*_):
+        raise impossible(graph, False)
+
+    monkeypatch.setattr(_loopy, "infer", gone)
+    with pytest.raises(vs.InfeasibleError, match="no configuration"):
+        vs.infer(graph, memory_limit=0)

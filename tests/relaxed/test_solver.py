@@ -1,0 +1,166 @@
+"""Parts of a graph as the inner loop solves them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from relaxed_oracle import pairs_of_six
+
+import valuesparse as vs
+from valuesparse.factors import Feature, Features
+from valuesparse.relaxed import _solver
+from valuesparse.relaxed._solver import independent
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def mixed_graph(rng: np.random.Generator) -> vs.FactorGraph:
+    """Return factors of no and of one variable: tables, features, blocks of either kind."""
+    k = [int(c) for c in rng.integers(1, 4, int(rng.integers(1, 7)))]
+    if rng.random() < 0.3:
+        k = [k[0]] * len(k)
+    n = len(k)
+    graph = vs.FactorGraph(k)
+    graph.add([], 0.25)
+    for v in range(n):
+        graph.add([v], rng.normal(0, 3, k[v]))
+        graph.add_feature([v], [int(rng.integers(k[v]))], rng.normal())
+    graph.add_features(Features(np.empty((2, 0), dtype=int), [0.5, -1.0]))
+    some = rng.integers(0, n, 5)
+    states = np.array([[int(rng.integers(k[v]))] for v in some])
+    graph.add_features(Features(some[:, None], rng.normal(size=5), assignments=states))
+    alike = np.flatnonzero(np.array(k) == k[0])
+    fires = rng.random(k[0]) < 0.5
+    graph.add_features(Features(alike[:, None], rng.normal(size=alike.size), fires=fires))
+    return graph
+
+
+@given(seeds)
+def test_independent_variables_are_solved_as_by_the_exact_engine(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = mixed_graph(rng)
+    n = graph.n_variables
+    for v in rng.choice(n, int(rng.integers(0, n + 1)), replace=False).tolist():
+        cards = graph.cardinalities[v]
+        hard = rng.random() < 0.5
+        graph.evidence[v] = int(rng.integers(cards)) if hard else rng.normal(size=cards)
+    if rng.random() < 0.5:
+        assert len(graph.factors) == graph.n_factors  # objects made of blocks change nothing
+    want, got = vs.infer(graph, method="exact"), independent(graph)
+    assert float(got.log_z) == pytest.approx(float(want.log_z), rel=1e-12, abs=1e-12)
+    for p, q in zip(got.marginals, want.marginals, strict=True):
+        np.testing.assert_allclose(p, q, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("scope", [[0], []])
+def test_impossible_seeds(scope: list[int]) -> None:
+    graph = vs.FactorGraph([2])
+    graph.add(scope, np.full([2] * len(scope), -np.inf))
+    with pytest.raises(vs.InfeasibleError):
+        vs.select(graph, min_joint=1.0)
+
+
+def test_no_variables() -> None:
+    graph = vs.FactorGraph([])
+    graph.add([], 2.0)
+    assert (float(independent(graph).log_z), independent(graph).marginals) == (2.0, [])
+
+
+@given(seeds)
+def test_tables_of_a_block_are_those_of_its_features(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cards = rng.integers(1, 4, 6)
+    m, k = int(rng.integers(0, 6)), int(rng.integers(0, 4))
+    scopes = rng.permuted(np.tile(np.arange(6), (m, 1)), axis=1)[:, :k]
+    weights = rng.normal(size=m)
+    weights[rng.random(m) < 0.2] = -np.inf
+    states = (rng.random((m, k)) * cards[scopes]).astype(int)
+    blocks = [Features(scopes, weights, assignments=states)]
+    if k < 3:
+        cards[:] = 3
+        blocks.append(Features(scopes, weights, fires=rng.random((3,) * k) < 0.5))
+        blocks.append(Features(scopes, weights, assignments=states))
+    for block in blocks:
+        tables = block.tables(cards)
+        assert len(tables) == m
+        for i, table in enumerate(tables):
+            want = block[i].log_potential
+            every = np.indices(table.shape).reshape(k, table.size).T
+            np.testing.assert_array_equal(table.ravel(), want(every))
+            assert table.flags.c_contiguous
+            np.testing.assert_array_equal(block[i].table(cards[scopes[i]]), table)
+
+
+def test_a_part_keeps_blocks_and_makes_no_objects() -> None:
+    graph = vs.FactorGraph([2] * 5)
+    graph.add([0], [0.0, 1.0])
+    graph.add_features(Features([[0, 1], [1, 2], [2, 3], [3, 4]], [1.0, 2.0, 3.0, 4.0]))
+    graph.add_features(Features([[1], [2]], [-1.0, 1.0]))
+    for kept in ([0, 1, 2, 3], [2, 4, 5], [0, 6], [4], [], list(range(7))):
+        whole = vs.infer(graph, factors=kept)
+        part = whole._part()
+        assert sum(f is not None for f in graph._factors) == 1
+        assert part.n_factors == len(kept)
+        assert len(part._wide_scopes()) == sum(1 <= i <= 4 for i in kept)
+        by_hand = vs.FactorGraph([2] * 5)
+        for i in kept:
+            by_hand.add(graph._copy()._factor(i))
+        assert len(by_hand._wide_scopes()) == len(part._wide_scopes())
+        want = vs.infer(by_hand)
+        assert float(whole.log_z) == pytest.approx(float(want.log_z), rel=1e-13)
+        for p, q in zip(whole.marginals, want.marginals, strict=True):
+            np.testing.assert_allclose(p, q, atol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["bp", "trw", "mean_field", "exact", "junction_tree"])
+def test_solvers_by_name(method: str) -> None:
+    graph = pairs_of_six()
+    r = vs.relax(graph, solver=method, threshold=0.05)
+    assert r.method == ("junction_tree" if method == "exact" else method)
+    assert r.stats["rounds"] >= 1
+    used = vs.infer(graph, factors=r.factors, method=method)
+    for p, q in zip(r.marginals, used.marginals, strict=True):
+        np.testing.assert_allclose(p, q, atol=1e-4)
+    assert r.rigorous == (method in ("exact", "junction_tree"))
+
+
+def grid(side: int, rng: np.random.Generator) -> vs.FactorGraph:
+    graph = vs.FactorGraph([2] * side * side)
+    for v in range(side * side):
+        graph.add([v], [0.0, 2.0 * rng.normal()])
+        right, below = [v + 1] * (v % side < side - 1), [v + side] * (v + side < side * side)
+        for u in right + below:
+            graph.add(Feature((v, u), np.eye(2, dtype=bool), rng.laplace(0.0, 0.8)))
+    return graph
+
+
+@pytest.mark.parametrize("method", ["auto", "bp", "trw", "mean_field"])
+def test_rounds_begin_from_the_messages_of_the_round_before(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def infer(part: vs.FactorGraph, **options):
+        begun.append((part, options["start"]))
+        return vs.infer(part, **options)
+
+    monkeypatch.setattr(_solver, "infer", infer)
+    graph = grid(16, np.random.default_rng(2))
+    # With nothing for exact tables "auto" is belief propagation, too.
+    r = vs.relax(graph, solver=method, threshold=0.1, memory_limit=0)
+    assert len(begun) == r.stats["rounds"] >= 2
+    assert begun[0][1] is None
+    for (before, _), (_, start) in itertools.pairwise(begun):
+        if method == "mean_field":
+            assert start is None
+        else:
+            assert start._model is before
+            assert start._state is not None
+    cold = vs.infer(graph, factors=r.factors, method="bp" if method == "auto" else method)
+    assert r.iterations <= cold.iterations
+    for p, q in zip(r.marginals, cold.marginals, strict=True):
+        np.testing.assert_allclose(p, q, atol=1e-4)

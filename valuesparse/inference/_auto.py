@@ -1,0 +1,104 @@
+"""Loopy inference that nobody chose: what is tried, and bounds on log Z beside the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.inference import _loopy
+from valuesparse.inference._watch import Watch
+from valuesparse.models import FactorGraph
+from valuesparse.results import GraphResult
+
+__all__ = ["infer"]
+
+#: Factors of two and more variables above which spanning forests take longer than messages.
+_MOST_FACTORS = 50_000
+#: Change of a log-ratio from which messages are far from any fixed point.
+_WANDERING = 1.0
+
+
+def infer(
+    model: FactorGraph,
+    reason: str,
+    options: dict[str, Any],
+    given: dict[int, Any],
+    workers: int,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+) -> GraphResult:
+    """Return what belief propagation finds, damped where it has to be, and bounds on log Z."""
+    watch = Watch(deadline, progress)
+    tries = [("bp", options, "")]
+    if "damping" not in options:
+        shared = {k: v for k, v in options.items() if k != "start"}
+        tries += [
+            ("bp", {**shared, "damping": 0.5}, "without damping it did not converge"),
+            ("trw", shared, "belief propagation did not converge, tree-reweighted messages"),
+        ]
+    best: GraphResult | None = None
+    words, dead = "", None
+    for method, chosen, why in tries:
+        if method == "trw" and best is not None and best.residuals[-1] < _WANDERING:
+            break
+        try:
+            passing = _loopy.options_of(method, chosen)
+            found = _loopy.infer(
+                model, method, reason, passing, given, workers, watch.left(), progress
+            )
+        except InfeasibleError as error:  # no proof: see below
+            dead = dead or error
+            continue
+        except DeadlineError:
+            if best is None:
+                raise
+            break
+        if best is None or found.residuals[-1] < best.residuals[-1]:
+            best, words = found, why
+        if found.converged:
+            break
+    if best is None:
+        assert dead is not None
+        raise dead
+    if words:
+        best = best._with(reason=f"{best.reason}; {words}")
+    return _bounded(best, model, given, workers, watch)
+
+
+def _bounded(
+    result: GraphResult, model: FactorGraph, given: dict[int, Any], workers: int, watch: Watch
+) -> GraphResult:
+    """Return a result of loopy inference with the bounds of mean field and of the TRW dual.
+
+    What a deadline leaves no time for stays infinite: the answer is there.
+    """
+    lower, upper, why = -np.inf, np.inf, ""
+    if len(model._wide_scopes()) > _MOST_FACTORS:
+        why = f"the graph has more than {_MOST_FACTORS} factors of two and more variables"
+    else:
+        try:
+            options = _loopy.options_of("mean_field", {})
+            field = _loopy.infer(
+                model, "mean_field", "", options, given, workers, watch.left(), None
+            )
+            lower = float(field.log_z)
+            upper = _bound(model, given, workers, watch)
+        except DeadlineError:
+            why = "the deadline left no time"
+        except InfeasibleError:  # no proof: messages on loops may outgrow the range of a double
+            why = "messages left a variable no state"
+    if why:
+        words = f"; bounds on log Z were not computed: {why} (vs.bounds.log_z gives them)"
+    else:
+        words = f"; log Z lies between {lower:.6g} (mean field) and {upper:.6g} (TRW dual)"
+    return result._with(_log_z_bounds=(lower, upper), reason=result.reason + words)
+
+
+def _bound(model: FactorGraph, given: dict[int, Any], workers: int, watch: Watch) -> float:
+    graph = model._copy()
+    graph.evidence = dict(given)
+    bound = _loopy.trw_dual_bound(graph, threads=workers, deadline=watch.left())
+    return bound.upper
