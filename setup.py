@@ -211,7 +211,12 @@ extensions = [
     ),
     Extension(
         "valuesparse._loopy",
-        ["ext/loopy.pyx", "ext/loopy/engine.cpp"],
+        [
+            "ext/loopy.pyx",
+            "ext/loopy/engine.cpp",
+            "ext/loopy/pairs.cpp",
+            "ext/loopy/scopes.cpp",
+        ],
         define_macros=[*numpy_api, *architecture],
         **depending_on("loopy"),
     ),

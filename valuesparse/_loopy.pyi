@@ -5,13 +5,29 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+def forest(n: int, ptr: Array, scope: Array, order: Array) -> Array: ...
+def inverse_entries(ptr: Array, row: Array, factor: Array, pivot: Array) -> tuple[Array, Array]: ...
+
 class Engine:
     entries: int
     table_entries: int
+    at: Array
     edge_at: Array
+    wide: Array
+    group: Array
+    ptr: Array
+    scope: Array
+    table_at: Array
+    local: Array
+    constant: float
     def __init__(
-        self, cards: Array, scopes: list[tuple[int, ...]], tables: list[Array]
+        self,
+        cards: Array,
+        factors: tuple[Any, ...],
+        plain: Any,
+        make: Callable[[Any, int], Array],
     ) -> None: ...
+    def split(self, flat: Array) -> list[Array]: ...
     def weigh(self, rho: Array | None) -> None: ...
     def run(
         self,
@@ -26,7 +42,8 @@ class Engine:
         deadline: float | None,
         progress: Callable[[int, int], object] | None,
         late: BaseException | None,
-    ) -> tuple[int, bool, Array, int]: ...
+        marginals: Array | None,
+    ) -> tuple[int, bool, Array, int, float]: ...
     def beliefs(
         self, local: Array, messages: Array, threads: int, marginals: Array, joints: Array | None
     ) -> tuple[int, float]: ...

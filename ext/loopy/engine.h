@@ -13,24 +13,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/problem.h"
 #include "loopy/model.h"
+#include "loopy/pairs.h"
+#include "loopy/scopes.h"
 #include "pool/pool.h"
 
 namespace vs {
 
 void use_loopy_modules(const PoolApi* pool, const SimdApi* simd);
-
-// How long, and how carefully.
-struct LoopyOptions {
-    int schedule = 0;   // LoopySchedule
-    bool best = false;  // max product
-    double damping = 0.0, tolerance = 0.0;
-    int64_t max_iterations = 0;
-};
-enum LoopySchedule : int { kFlooding = 0, kResidual = 1, kTree = 2 };
 
 class Loopy {
   public:
@@ -50,9 +44,10 @@ class Loopy {
     // variable that has no value left, kCancelled.
     Status run(const double* local, const LoopyOptions& options, int threads, Control* control,
                double* messages, int64_t* dead);
-    bool converged() const { return converged_; }
-    const std::vector<double>& residuals() const { return residuals_; }
-    int64_t updates() const { return updates_; }  // messages that were computed
+    const LoopyRun& last() const { return run_; }
+    // What `beliefs` says of the messages of the last run.
+    Status answer(const double* local, const double* messages, int threads, Control* control,
+                  double* marginals, double* log_z, int64_t* dead);
 
     // Of these messages: probabilities of each variable, and the (reweighted) Bethe log Z.
     Status beliefs(const double* local, const double* messages, int threads, Control* control,
@@ -83,7 +78,7 @@ class Loopy {
         int64_t dead = -1;
     };
     struct Job;
-    enum Phase : int { kVariables, kFactors, kMasses, kJoints, kProducts, kRatios };
+    enum Phase : int { kVariables, kFactors, kMasses, kJoints };
 
     static void step(void* job, int64_t task, int worker);
     void phase(Phase what, int threads, Control* control);
@@ -98,9 +93,7 @@ class Loopy {
     LoopyTable table_of(int64_t f) const;
     int64_t dead();
     void make_scratch(int threads);
-    bool start_ratios();
-    void products(int64_t v);
-    void ratios(int64_t f0, int64_t f1, Scratch* s);
+    void scale_weights();
 
     int64_t n_ = 0, n_factors_ = 0;
     int64_t widest_ = 0, most_edges_ = 0, most_values_ = 0;
@@ -112,16 +105,16 @@ class Loopy {
 
     // The messages under way: m to variables, n to factors, those also as plain numbers.
     std::vector<double> m_, to_, to_plain_, shift_;
-    std::vector<double> ratio_, local_ratio_, product_;  // of pairs of binary variables
     std::vector<double> belief_, log_mass_, factor_mass_;
     const double* local_ = nullptr;
     LoopyOptions options_;
     std::vector<Scratch> scratch_;
     std::vector<double> chunk_residual_;
     std::vector<int64_t> chunk_dead_;
-    std::vector<double> residuals_;
-    bool converged_ = false;
-    int64_t updates_ = 0;
+    LoopyRun run_;
+    std::unique_ptr<Pairs> pairs_;
+    bool by_pairs_ = false;  // the last run
+    bool scaled_ = false;    // weight_ is that of rho_
 };
 
 }  // namespace vs

@@ -12,6 +12,7 @@ from graph_oracle import Factors, graph_of, log_joint, log_sum, marginal, probab
 
 import valuesparse as vs
 from valuesparse.inference import _forests, trw_dual_bound
+from valuesparse.inference._loopy import Layout
 
 pytestmark = pytest.mark.simd
 
@@ -101,6 +102,15 @@ def enumerated_bp(
     return beliefs, energy
 
 
+def merged(factors: Factors) -> Factors:
+    """Tables of the same variables summed up."""
+    found: dict[tuple[int, ...], np.ndarray] = {}
+    for scope, table in factors:
+        key = tuple(sorted(scope))
+        found[key] = found.get(key, 0.0) + table.transpose([scope.index(v) for v in key])
+    return list(found.items())
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_exact_without_cycles(seed: int) -> None:
     cards, factors = random_tree(np.random.default_rng(seed))
@@ -144,12 +154,37 @@ def test_fixed_points_with_wide_scopes_and_zeros(seed: int) -> None:
         table = rng.normal(0.0, 0.5, [cards[v] for v in scope])
         table[rng.random(table.shape) < 0.1] = -np.inf
         factors.append((scope, table))
-    beliefs, energy = enumerated_bp(cards, factors)
+    beliefs, energy = enumerated_bp(cards, merged(factors))
     r = vs.infer(graph_of(cards, factors), method="bp", **SHARP)
     assert r.converged
     assert r.log_z == pytest.approx(energy, abs=1e-8)
     for got, want in zip(r.marginals, beliefs, strict=True):
         np.testing.assert_allclose(got, want, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["bp", "trw"])
+def test_tables_of_one_set_of_variables_are_one(method: str) -> None:
+    """Without cycles but for those, the answer is exact."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        cards, factors = random_tree(rng, zeros=False)
+        for scope, table in list(factors):
+            if len(scope) > 1 and rng.random() < 0.7:
+                axes = rng.permutation(len(scope))
+                again = rng.normal(0.0, 1.0, table.shape)
+                factors.append((tuple(scope[a] for a in axes), again.transpose(axes)))
+        full = log_joint(cards, factors, {})
+        graph = graph_of(cards, factors)
+        r = vs.infer(graph, method=method, **SHARP)
+        expected = log_sum(full)
+        assert r.converged
+        assert abs(r.log_z - expected) <= 1e-9 * max(1.0, abs(expected))
+        p = probabilities(full)
+        for (scope, _), found in zip(factors, r.factor_marginals(), strict=True):
+            np.testing.assert_allclose(found, marginal(p, list(scope)), atol=1e-8)
+        again = vs.infer(graph_of(cards, factors[::-1]), method=method, start=r, **SHARP)
+        assert again.converged
+        assert again.log_z == pytest.approx(r.log_z, rel=1e-9)
 
 
 def test_beliefs_are_derivatives_of_the_free_energy() -> None:
@@ -396,16 +431,54 @@ def test_the_dual_meets_the_free_energy() -> None:
     assert exact <= better.upper < bound.upper
 
 
-def test_uniform_spanning_trees() -> None:
-    """Every edge of a cycle of n is in n - 1 of its n spanning trees; the sum is n - 1."""
-    cycle = [(i, (i + 1) % 5) for i in range(5)]
-    np.testing.assert_allclose(_forests.spanning_tree_probabilities(5, cycle), 0.8)
-    cards, factors = random_grid(np.random.default_rng(0), 5, 2)
-    scopes = [scope for scope, _ in factors if len(scope) == 2]
-    assert _forests.spanning_tree_probabilities(25, scopes).sum() == pytest.approx(24.0)
-    assert len(cards) == 25
-    assert not _forests.is_forest(5, cycle, range(5))
-    assert _forests.is_forest(5, cycle, range(4))
+def layout_of(cards: list[int], factors: Factors) -> Layout:
+    return Layout(graph_of(cards, factors))
+
+
+def enumerated_probabilities(n: int, edges: list[tuple[int, int]]) -> np.ndarray:
+    """How often each edge is in a spanning forest, by listing all of them."""
+    trees = []
+    for size in range(n, -1, -1):
+        for chosen in itertools.combinations(range(len(edges)), size):
+            root = list(range(n))
+            for e in chosen:
+                u, v = (root[x] for x in edges[e])
+                if u == v:
+                    break
+                root = [u if r == v else r for r in root]
+            else:
+                trees.append(np.isin(np.arange(len(edges)), chosen))
+        if trees:
+            break
+    return np.mean(trees, axis=0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_uniform_spanning_trees(seed: int) -> None:
+    """Components, bridges and variables of their own included."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 7))
+    every = list(itertools.combinations(range(n), 2))
+    edges = [e for e in every if rng.random() < 0.6] or every[:1]
+    layout = layout_of([2] * n, [(e, np.zeros((2, 2))) for e in edges])
+    found = _forests.spanning_tree_probabilities(layout)
+    np.testing.assert_allclose(found, enumerated_probabilities(n, edges), atol=1e-12)
+    for tree in _forests.cover(layout, 2, seed):
+        assert layout.forest(tree).tolist() == tree.tolist()
+        assert tree.size == round(found.sum())
+
+
+def test_spanning_trees_of_a_grid() -> None:
+    cards, factors = random_grid(np.random.default_rng(0), 30, 2)
+    layout = layout_of(cards, factors)
+    found = _forests.spanning_tree_probabilities(layout)
+    assert found.sum() == pytest.approx(899.0)
+    u, v = layout.engine.scope.reshape(-1, 2).T
+    laplacian = np.zeros((900, 900))
+    np.add.at(laplacian, (np.r_[u, v, u, v], np.r_[u, v, v, u]), np.repeat([1.0, -1.0], 2 * u.size))
+    inverse = np.linalg.pinv(laplacian, hermitian=True)
+    expected = np.diag(inverse)[u] + np.diag(inverse)[v] - 2.0 * inverse[u, v]
+    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_trw_on_a_grid_is_an_upper_bound_that_optimising_lowers() -> None:
@@ -456,17 +529,58 @@ def test_bad_options_of_trw_and_mean_field(given: dict[str, Any], words: str) ->
         vs.infer(graph, **given)
 
 
-def test_one_number_a_message_is_the_same_as_two() -> None:
-    """A constant over three variables keeps the general kernel."""
-    for seed in range(10):
-        cards, factors = random_grid(np.random.default_rng(seed), 5, 2)
-        fast = vs.infer(graph_of(cards, factors), method="bp", max_iterations=7)
-        wide = vs.infer(
-            graph_of(cards, [*factors, ((0, 1, 2), np.zeros((2, 2, 2)))]),
-            method="bp",
-            max_iterations=7,
-        )
-        assert fast.log_z == pytest.approx(wide.log_z, abs=1e-9)
-        np.testing.assert_allclose(fast.residuals, wide.residuals, rtol=1e-6)
-        for a, b in zip(fast.marginals, wide.marginals, strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-12)
+def wide_and_fast(
+    cards: list[int], factors: Factors, **options: Any
+) -> tuple[vs.GraphResult, vs.GraphResult]:
+    """Results of the general kernel and of that of binary pairs.
+
+    A constant over three variables keeps the general kernel; its weight is 1.
+    """
+    known = options.pop("edge_probabilities", None)
+    results = []
+    for more in ([((0, 1, 2), np.zeros((2, 2, 2)))], []):
+        if known is not None:
+            options["edge_probabilities"] = np.append(known, np.ones(len(more)))
+        results.append(vs.infer(graph_of(cards, [*factors, *more]), **options))
+    return results[0], results[1]
+
+
+def assert_same(a: vs.GraphResult, b: vs.GraphResult) -> None:
+    assert a.log_z == pytest.approx(b.log_z, rel=1e-10, abs=1e-9)
+    np.testing.assert_allclose(a.residuals, b.residuals, rtol=1e-6, atol=1e-9)
+    for x, y in zip(a.marginals, b.marginals, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-11)
+
+
+@pytest.mark.parametrize("strength", [0.7, 3.0, 60.0])
+@pytest.mark.parametrize("options", [{}, {"damping": 0.3}, {"evidence": {0: 1, 7: 0, 12: [0, -9]}}])
+@pytest.mark.parametrize("method", ["bp", "trw"])
+def test_one_number_a_message_is_the_same_as_two(
+    method: str, options: dict[str, Any], strength: float
+) -> None:
+    """Plain ratios, log-ratios where scores are large, and infinite fields."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        cards, factors = random_grid(rng, 5, 2, strength)
+        if method == "trw":
+            options = options | {"edge_probabilities": rng.uniform(0.3, 1.0, len(factors))}
+        assert_same(*wide_and_fast(cards, factors, method=method, max_iterations=7, **options))
+
+
+def test_pairs_in_many_chunks() -> None:
+    """More pairs than a chunk takes, in any order, with variables that have none."""
+    rng = np.random.default_rng(0)
+    cards, factors = random_grid(rng, 70, 2)
+    cards += [2, 2]
+    factors = [factors[i] for i in rng.permutation(len(factors))]
+    assert_same(*wide_and_fast(cards, factors, method="bp", max_iterations=5))
+
+
+def test_warm_starts_of_pairs_from_zeros() -> None:
+    """Messages of minus infinity begin anew."""
+    cards, factors = random_grid(np.random.default_rng(1), 4, 2)
+    zeros = [(scope, np.where(np.eye(2) > 0, 0.0, -np.inf)) for scope, t in factors if t.ndim == 2]
+    held = vs.infer(graph_of(cards, zeros), method="bp", evidence={0: 1})
+    graph = graph_of(cards, factors)
+    warm = vs.infer(graph, method="bp", start=held, **SHARP)
+    assert warm.log_z == pytest.approx(vs.infer(graph, method="bp", **SHARP).log_z, abs=1e-9)

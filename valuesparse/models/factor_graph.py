@@ -537,15 +537,18 @@ class FactorGraph:
             )
         return array
 
+    def _table_of(self, factor: Factor, index: int) -> Any:
+        """Return the log-table of a factor, checked unless it is one already."""
+        if isinstance(factor, Table):
+            return factor.log_table
+        table = factor.table([self.cardinalities[v] for v in factor.scope])
+        return self._check_table(factor.scope, table, index, "table")
+
     def _compiled(self) -> _graph.Snapshot:
         """Return the native snapshot of what has been added so far."""
         if self._snapshot is None:
             tables = [
-                f.log_table
-                if isinstance(f, Table)
-                else self._check_table(
-                    f.scope, f.table([self.cardinalities[v] for v in f.scope]), i, "table"
-                )
+                f.log_table if isinstance(f, Table) else self._table_of(f, i)
                 for i, f in enumerate(self.factors)
             ]
             self._snapshot = _graph.Snapshot(
