@@ -214,6 +214,7 @@ extensions = [
         [
             "ext/loopy.pyx",
             "ext/loopy/engine.cpp",
+            "ext/loopy/orders.cpp",
             "ext/loopy/pairs.cpp",
             "ext/loopy/scopes.cpp",
         ],

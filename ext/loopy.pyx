@@ -42,8 +42,10 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
         int beliefs(const double*, const double*, int, Control*, double*, double*,
                     int64_t*) except +
         void joints(int, double*) except +
-        int forests(const double*, const double*, int64_t, const int64_t*, const int64_t*, Control*,
-                    double*, double*, int64_t*) except +
+        int forests(const double*, const double*, int64_t, const int64_t*, const int64_t*, bool,
+                    Control*, double*, double*, int64_t*) except +
+        int assign(const double*, const double*, int, Control*, int64_t*, double*,
+                   int64_t*) except +
         int mean_field(const double*, int64_t, double, Control*, double*, double*,
                        double*) except +
     vector[int64_t] same_scopes(int64_t, const vector[int64_t]&, const vector[int64_t]&) except +
@@ -245,8 +247,26 @@ cdef class Engine:
         call.end(status)
         return dead, log_z
 
-    def forests(self, local, messages, ptr, factors, deadline, late):
-        """Return (dead or -1, log Z of each forest, scale of partial sums)."""
+    def assign(self, local, messages, int threads, deadline, late):
+        """Return (dead or -1, states, score) by max-product messages."""
+        cdef Call call = Call(1, deadline, None, late)
+        states = np.empty(self.at.shape[0] - 1, dtype=np.int64)
+        cdef const double* loc = doubles(local)
+        cdef const double* m = doubles(messages)
+        cdef int64_t* out = <int64_t*>data(states)
+        cdef double score = 0.0
+        cdef int64_t dead = -1
+        cdef int status
+        with nogil:
+            status = self.loopy.assign(loc, m, threads, &call.control, out, &score, &dead)
+        call.end(status)
+        return dead, states, score
+
+    def forests(self, local, messages, ptr, factors, bint best, deadline, late):
+        """Return (dead or -1, log Z of each forest, scale of partial sums).
+
+        `best`: the largest score of each instead.
+        """
         cdef Call call = Call(1, deadline, None, late)
         cdef int64_t count = ptr.shape[0] - 1
         log_z = np.empty(count)
@@ -259,7 +279,8 @@ cdef class Engine:
         cdef int64_t dead = -1
         cdef int status
         with nogil:
-            status = self.loopy.forests(loc, m, count, p, f, &call.control, out, &scale, &dead)
+            status = self.loopy.forests(loc, m, count, p, f, best, &call.control, out, &scale,
+                                        &dead)
         call.end(status)
         return dead, log_z, scale
 

@@ -47,12 +47,21 @@ class Engine:
     def beliefs(
         self, local: Array, messages: Array, threads: int, marginals: Array, joints: Array | None
     ) -> tuple[int, float]: ...
+    def assign(
+        self,
+        local: Array,
+        messages: Array,
+        threads: int,
+        deadline: float | None,
+        late: BaseException | None,
+    ) -> tuple[int, Array, float]: ...
     def forests(
         self,
         local: Array,
         messages: Array,
         ptr: Array,
         factors: Array,
+        best: bool,
         deadline: float | None,
         late: BaseException | None,
     ) -> tuple[int, Array, float]: ...

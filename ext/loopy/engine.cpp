@@ -6,7 +6,6 @@
 namespace vs {
 namespace {
 
-const PoolApi* g_pool = nullptr;
 const SimdApi* g_simd = nullptr;
 
 const LoopyLevel& level() {
@@ -73,6 +72,8 @@ std::vector<int64_t> cut(int64_t n, const std::vector<int64_t>& upto) {
 }
 
 }  // namespace
+
+const PoolApi* g_pool = nullptr;
 
 void use_loopy_modules(const PoolApi* pool, const SimdApi* simd) {
     g_pool = pool;
@@ -233,8 +234,8 @@ double Loopy::entry(int64_t f, int64_t axis, int64_t value) const {
     return sum > 0.0 ? top + std::log(sum) : -INFINITY;
 }
 
-// Fills s->out with the log-messages of f, not scaled.
-void Loopy::sums(int64_t f, Scratch* s) {
+// Fills s->out with the log-messages of f, not scaled; `only` one of them where that is >= 0.
+void Loopy::sums(int64_t f, Scratch* s, int64_t only) {
     const LoopyTable t = table_of(f);
     const int64_t first = factor_ptr_[at(f)];
     double* out = s->x.data() + 2 * widest_;
@@ -247,7 +248,7 @@ void Loopy::sums(int64_t f, Scratch* s) {
     level().products(t, s->in.data(), s->out.data(), s->x.data());
     for (int64_t j = 0; j < t.arity; ++j) {
         double* m = s->out[at(j)];
-        for (int64_t x = 0; x < t.card[j]; ++x) {
+        for (int64_t x = 0; x < t.card[j] && (only < 0 || only == j); ++x) {
             m[x] = m[x] >= kTrust ? std::log(m[x]) : entry(f, j, x);
         }
     }
@@ -279,6 +280,32 @@ void Loopy::maxima(int64_t f, Scratch* s) {
     });
 }
 
+// Turns the log-message `out` of edge e, not scaled, into the next one; how far it moved, -1 when
+// it leaves the variable no value. `whole`: the move is counted before damping, not after.
+double Loopy::settle(int64_t e, double* out, bool whole) {
+    const int64_t k = edge_card_[at(e)];
+    const double* m = m_.data() + edge_at_[at(e)];
+    const double keep = options_.damping;
+    double top = *std::max_element(out, out + k);
+    if (!(top > -INFINITY)) return -1.0;
+    Change change;
+    if (keep > 0.0) {
+        double most = -INFINITY;
+        for (int64_t x = 0; x < k; ++x) {
+            out[x] -= top;
+            if (whole) change.add(m[x], out[x]);
+            if (out[x] > -INFINITY && m[x] > -INFINITY) out[x] += keep * (m[x] - out[x]);
+            most = std::max(most, out[x]);
+        }
+        top = most;
+    }
+    for (int64_t x = 0; x < k; ++x) {
+        out[x] -= top;
+        if (!whole || keep == 0.0) change.add(m[x], out[x]);
+    }
+    return change.get();
+}
+
 // The messages of factor f; false when it leaves a variable no value. Their change goes to s.
 bool Loopy::factor(int64_t f, Scratch* s) {
     if (options_.best) {
@@ -287,36 +314,29 @@ bool Loopy::factor(int64_t f, Scratch* s) {
         sums(f, s);
     }
     const int64_t first = factor_ptr_[at(f)], last = factor_ptr_[at(f + 1)];
-    const double keep = options_.damping;
     for (int64_t e = first; e < last; ++e) {
-        const int64_t k = edge_card_[at(e)];
         double* out = s->out[at(e - first)];
-        double* m = m_.data() + edge_at_[at(e)];
-        double top = *std::max_element(out, out + k);
-        if (!(top > -INFINITY)) {
+        const double moved = settle(e, out, false);
+        if (moved < 0.0) {
             s->dead = s->dead < 0 ? edge_var_[at(e)] : std::min(s->dead, edge_var_[at(e)]);
             return false;
         }
-        if (keep > 0.0) {
-            double most = -INFINITY;
-            for (int64_t x = 0; x < k; ++x) {
-                out[x] -= top;
-                if (out[x] > -INFINITY && m[x] > -INFINITY) {
-                    out[x] += keep * (m[x] - out[x]);
-                }
-                most = std::max(most, out[x]);
-            }
-            top = most;
-        }
-        Change change;
-        for (int64_t x = 0; x < k; ++x) {
-            const double now = out[x] - top;
-            change.add(m[x], now);
-            m[x] = now;
-        }
-        s->residual = std::max(s->residual, change.get());
+        std::copy(out, out + edge_card_[at(e)], m_.data() + edge_at_[at(e)]);
+        s->residual = std::max(s->residual, moved);
     }
     return true;
+}
+
+// One message, from what its factor has heard.
+double Loopy::evaluate(int64_t e, double* out, Scratch* s) {
+    const int64_t f = edge_factor_[at(e)], axis = e - factor_ptr_[at(f)];
+    if (options_.best) {
+        maxima(f, s);
+    } else {
+        sums(f, s, axis);
+    }
+    std::copy(s->out[at(axis)], s->out[at(axis)] + edge_card_[at(e)], out);
+    return settle(e, out, true);
 }
 
 // log of the sum of the factor times the messages to it.
@@ -411,12 +431,15 @@ void Loopy::make_scratch(int threads) {
 
 Status Loopy::run(const double* local, const LoopyOptions& options, int threads, Control* control,
                   double* messages, int64_t* dead_variable) {
-    by_pairs_ = pairs_ && options.schedule == kFlooding;
+    by_pairs_ = pairs_ != nullptr;
+    if (by_pairs_) pairs_->use(g_pool, &level());
+    options_ = options;
+    if (options.schedule != kFlooding) {
+        return pass(options, threads, control, messages, local, dead_variable);
+    }
     if (by_pairs_) {
-        pairs_->use(g_pool, &level());
         return pairs_->run(local, options, threads, control, messages, &run_, dead_variable);
     }
-    options_ = options;
     start(local, messages);
     if (n_entries() + table_entries() < kWorthThreads) threads = 1;
     make_scratch(threads);
@@ -505,8 +528,8 @@ struct Loopy::Forest {
 };
 
 Status Loopy::forests(const double* local, const double* messages, int64_t n_forests,
-                      const int64_t* ptr, const int64_t* factor, Control* control, double* log_z,
-                      double* scale, int64_t* dead_variable) {
+                      const int64_t* ptr, const int64_t* factor, bool best, Control* control,
+                      double* log_z, double* scale, int64_t* dead_variable) {
     start(local, messages);
     make_scratch(1);
     phase(kVariables, 1, control);
@@ -582,7 +605,8 @@ Status Loopy::forests(const double* local, const double* messages, int64_t n_for
             largest += most;
             each(table.arity, table.card, table.size, [&](int64_t x, const int64_t* state) {
                 const double m = top[at(state[p])];
-                if (m > -INFINITY) total[at(state[p])] += std::exp(scores[at(x)] - m);
+                double& sum_of = total[at(state[p])];
+                if (m > -INFINITY) sum_of = best ? 1.0 : sum_of + std::exp(scores[at(x)] - m);
             });
             double* up = sum.data() + var_at_[at(edge_var_[at(first + p)])];
             for (int64_t x = 0; x < k; ++x) {
@@ -595,7 +619,7 @@ Status Loopy::forests(const double* local, const double* messages, int64_t n_for
             const double most = *std::max_element(b, b + card_[at(root)]);
             double mass = 0.0;
             for (int64_t x = 0; x < card_[at(root)] && most > -INFINITY; ++x) {
-                mass += std::exp(b[x] - most);
+                mass = best ? 1.0 : mass + std::exp(b[x] - most);
             }
             value += mass > 0.0 ? most + std::log(mass) : -INFINITY;
         }
@@ -603,6 +627,76 @@ Status Loopy::forests(const double* local, const double* messages, int64_t n_for
         most_of_all = std::max(most_of_all, largest);
     }
     *scale += most_of_all;
+    return kOk;
+}
+
+Status Loopy::assign(const double* local, const double* messages, int threads, Control* control,
+                     int64_t* states, double* score, int64_t* dead_variable) {
+    if (n_entries() + table_entries() < kWorthThreads) threads = 1;
+    options_ = LoopyOptions();
+    start(local, messages);
+    make_scratch(threads);
+    phase(kVariables, threads, control);
+    if (control->stop.load()) return kCancelled;
+    if ((*dead_variable = dead()) >= 0) return kInfeasible;
+    std::fill(states, states + n_, int64_t{-1});
+    std::vector<int64_t> open;
+    std::vector<uint8_t> seen(at(n_), 0);
+    std::vector<double> belief, best;
+    for (int64_t root = 0; root < n_; ++root) {
+        if (seen[at(root)]) continue;
+        seen[at(root)] = 1;
+        open.assign(1, root);
+        for (size_t i = 0; i < open.size(); ++i) {
+            const int64_t v = open[i], k = card_[at(v)];
+            if (i % 256 == 0 && control->poll && control->poll(control->arg)) return kCancelled;
+            belief.assign(local + var_at_[at(v)], local + var_at_[at(v + 1)]);
+            for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
+                const int64_t e = var_edge_[at(j)], f = edge_factor_[at(e)];
+                const int64_t first = factor_ptr_[at(f)];
+                const LoopyTable t = table_of(f);
+                best.assign(at(k), -INFINITY);
+                // Relative to the largest entry: a tie must not be decided by rounding it away.
+                each(t.arity, t.card, t.size, [&](int64_t x, const int64_t* state) {
+                    double own = (t.theta[x] - t.top) * t.inverse_rho;
+                    for (int64_t a = 0; a < t.arity; ++a) {
+                        const int64_t u = edge_var_[at(first + a)];
+                        if (u == v) continue;
+                        if (states[u] >= 0) {
+                            if (states[u] != state[a]) return;
+                        } else {
+                            own += to_[at(edge_at_[at(first + a)] + state[a])];
+                        }
+                    }
+                    double& most = best[at(state[e - first])];
+                    most = std::max(most, own);
+                });
+                for (int64_t x = 0; x < k; ++x) belief[at(x)] += rho_[at(f)] * best[at(x)];
+                for (int64_t c = first; c < factor_ptr_[at(f + 1)]; ++c) {
+                    const int64_t u = edge_var_[at(c)];
+                    if (seen[at(u)]) continue;
+                    seen[at(u)] = 1;
+                    open.push_back(u);
+                }
+            }
+            auto top = std::max_element(belief.begin(), belief.end());
+            if (*top > -INFINITY) {
+                states[v] = top - belief.begin();
+            } else {  // those before it leave it nothing: what it would take on its own
+                const double* b = belief_.data() + var_at_[at(v)];
+                states[v] = std::max_element(b, b + k) - b;
+            }
+        }
+    }
+    *score = 0.0;
+    for (int64_t v = 0; v < n_; ++v) *score += local[var_at_[at(v)] + states[v]];
+    for (int64_t f = 0; f < n_factors_; ++f) {
+        int64_t x = 0;
+        for (int64_t e = factor_ptr_[at(f)]; e < factor_ptr_[at(f + 1)]; ++e) {
+            x = x * edge_card_[at(e)] + states[edge_var_[at(e)]];
+        }
+        *score += theta_[at(f)][x];
+    }
     return kOk;
 }
 

@@ -24,6 +24,8 @@
 
 namespace vs {
 
+extern const PoolApi* g_pool;  // of this module
+
 void use_loopy_modules(const PoolApi* pool, const SimdApi* simd);
 
 class Loopy {
@@ -59,9 +61,15 @@ class Loopy {
     // theta / rho - sum m, and beliefs for local factors. Weighted so that each factor is in
     // forests of total weight rho, the forests' tables sum up to the model's, whatever the messages
     // are. `scale`: a bound on what partial sums can come to.
+    // `best`: the largest score of each instead.
     Status forests(const double* local, const double* messages, int64_t n_forests,
-                   const int64_t* ptr, const int64_t* factor, Control* control, double* log_z,
-                   double* scale, int64_t* dead);
+                   const int64_t* ptr, const int64_t* factor, bool best, Control* control,
+                   double* log_z, double* scale, int64_t* dead);
+
+    // A configuration by max-product messages, one variable after the other, each given those
+    // before it: what is tied is tied once. Its score; -inf where it is not possible.
+    Status assign(const double* local, const double* messages, int threads, Control* control,
+                  int64_t* states, double* score, int64_t* dead);
 
     // Naive mean field by coordinate ascent from q (sum of card,), in and out; the bound on log Z
     // that q gives, and the sum of its terms' magnitudes.
@@ -80,11 +88,21 @@ class Loopy {
     struct Job;
     enum Phase : int { kVariables, kFactors, kMasses, kJoints };
 
+    struct Order;
+    Status pass(const LoopyOptions& options, int threads, Control* control, double* messages,
+                const double* local, int64_t* dead);
+    Status by_queue(const Order& order, Control* control, int64_t* dead);
+    Status by_rounds(const Order& order, int threads, Control* control, int64_t* dead);
+    Status by_trees(const Order& order, Control* control, int64_t* dead);
+    bool say(int64_t e);
+    bool listen(int64_t e);
+    double evaluate(int64_t e, double* out, Scratch* s);
     static void step(void* job, int64_t task, int worker);
     void phase(Phase what, int threads, Control* control);
     bool variable(int64_t v, Scratch* s);
     bool factor(int64_t f, Scratch* s);
-    void sums(int64_t f, Scratch* s);
+    void sums(int64_t f, Scratch* s, int64_t only = -1);
+    double settle(int64_t e, double* out, bool whole);
     void maxima(int64_t f, Scratch* s);
     double entry(int64_t f, int64_t axis, int64_t value) const;
     double mass(int64_t f, Scratch* s);

@@ -255,13 +255,33 @@ Status Pairs::flood(const LoopyOptions& options, int threads, Control* control, 
 
 Status Pairs::run(const double* local, const LoopyOptions& options, int threads, Control* control,
                   double* messages, LoopyRun* out, int64_t* dead) {
-    options_ = options;
     *out = LoopyRun();
-    if (!start(local, messages)) {
-        for (*dead = 0; field_[at(*dead)] == field_[at(*dead)];) ++*dead;
-        return kInfeasible;
-    }
+    if (!start(local, messages)) return impossible(dead);
+    options_ = options;
     start_ratios(options);
+    const Status begun = scale(threads, control);
+    if (begun != kOk) return begun;
+    const Status status = flood(options, threads, control, out);
+    if (status != kOk) return status;
+    if (ratios_) {
+        for (double& x : message_) x = std::log(x);
+        for (int64_t v = 0; v < n_; ++v) {
+            start_[at(v)] = field_[at(v)] + sum_tilt_[at(v)];
+            total_[at(v)] = std::log(total_[at(v)]);
+        }
+        for (int64_t i = 0; i < n_factors_; ++i) scaled_[at(i)] = coupling_[at(i)];
+        ratios_ = false;
+    }
+    read_messages(messages);
+    return kOk;
+}
+
+Status Pairs::impossible(int64_t* dead) const {
+    for (*dead = 0; field_[at(*dead)] == field_[at(*dead)];) ++*dead;
+    return kInfeasible;
+}
+
+Status Pairs::scale(int threads, Control* control) {
     scaled_.assign(at(padded_), ratios_ ? 1.0 : 0.0);
     double last = 0.0, last_value = ratios_ ? 1.0 : 0.0;
     for (int64_t i = 0; i < n_factors_; ++i) {
@@ -277,18 +297,10 @@ Status Pairs::run(const double* local, const LoopyOptions& options, int threads,
         weighed_[at(s)] = message_[at(s)] * rho_[at(s < padded_ ? s : s - padded_)];
     }
     phase(kAllTotals, threads, control);
-    if (control->stop.load()) return kCancelled;
-    const Status status = flood(options, threads, control, out);
-    if (status != kOk) return status;
-    if (ratios_) {
-        for (double& x : message_) x = std::log(x);
-        for (int64_t v = 0; v < n_; ++v) {
-            start_[at(v)] = field_[at(v)] + sum_tilt_[at(v)];
-            total_[at(v)] = std::log(total_[at(v)]);
-        }
-        for (int64_t i = 0; i < n_factors_; ++i) scaled_[at(i)] = coupling_[at(i)];
-        ratios_ = false;
-    }
+    return control->stop.load() ? kCancelled : kOk;
+}
+
+void Pairs::read_messages(double* messages) {
     for (int64_t i = 0; i < n_factors_; ++i) {
         double* m = messages + 4 * factor_[at(i)];
         const double rho = weighted_ ? rho_[at(i)] : 1.0;
@@ -299,7 +311,50 @@ Status Pairs::run(const double* local, const LoopyOptions& options, int threads,
             m[2 * side + 1] = std::min(0.0, x);
         }
     }
-    return kOk;
+}
+
+Status Pairs::begin(const double* local, const LoopyOptions& options, int threads, Control* control,
+                    const double* messages, int64_t* dead) {
+    if (!start(local, messages)) return impossible(dead);
+    options_ = options;
+    ratios_ = false;
+    gain_.resize(at(n_factors_));
+    place_.resize(at(n_factors_));
+    const Status status = scale(threads, control);
+    for (int64_t i = 0; i < n_factors_; ++i) {
+        place_[at(factor_[at(i)])] = i;
+        const double j = std::fabs(scaled_[at(i)]);
+        gain_[at(i)] = options.best ? (j > 0.0 ? 1.0 : 0.0) : std::tanh(j);
+    }
+    return status;
+}
+
+void Pairs::add_up_all(int threads, Control* control) { phase(kAllTotals, threads, control); }
+
+// What the kernels' `message` computes, for one.
+double Pairs::evaluate(int64_t e, double* out) const {
+    const size_t from = sender(e);
+    const double j = scaled_[at(place_[at(e / 2)])], t = std::fabs(2.0 * j);
+    const double b = total_[at(var_[from])] - message_[from], c = std::fabs(b);
+    double m = std::min(c, t);
+    if (!options_.best) {
+        m += std::log1p(std::exp(-(c + t))) - std::log1p(std::exp(-std::fabs(c - t)));
+    }
+    if ((b < 0.0) != (j < 0.0)) m = -m;
+    const double old = message_[receiver(e)];
+    *out = m + options_.damping * (old - m);
+    return std::fabs(m - old);
+}
+
+void Pairs::commit(int64_t e, double value) {
+    const size_t s = receiver(e);
+    message_[s] = value;
+    if (weighted_) weighed_[s] = value * rho_[at(place_[at(e / 2)])];
+}
+
+void Pairs::finish(int threads, Control* control, double* messages) {
+    add_up_all(threads, control);
+    read_messages(messages);
 }
 
 // With B the total of a variable, s its better state, what is left of its mass relative to that

@@ -8,6 +8,7 @@
 // cache; the others after all chunks are done.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -45,9 +46,21 @@ class Pairs {
     }
     void weigh(const double* rho);  // null: all one
 
-    // local (2 n,); messages (4 n_factors,) logarithms, in and out.
+    // local (2 n,); messages (4 n_factors,) logarithms, in and out: all of flooding.
     Status run(const double* local, const LoopyOptions& options, int threads, Control* control,
                double* messages, LoopyRun* out, int64_t* dead);
+    // The same in pieces, for other orders. Message 2 f + i goes from factor f to its variable i.
+    Status begin(const double* local, const LoopyOptions& options, int threads, Control* control,
+                 const double* messages, int64_t* dead);
+    void add_up_sender(int64_t e) { add_up(var_[sender(e)]); }
+    void add_up_all(int threads, Control* control);
+    // The new message, by the totals as they are, in *out; how far it moved before damping.
+    double evaluate(int64_t e, double* out) const;
+    void commit(int64_t e, double value);
+    // What a change of what its sender believes is multiplied by, at most.
+    double gain(int64_t e) const { return gain_[static_cast<size_t>(place_[e / 2])]; }
+    void finish(int threads, Control* control, double* messages);
+
     // Of the last run: probabilities (2 n,) and the (reweighted) Bethe log Z.
     void beliefs(const double* local, int threads, double* marginals, double* log_z);
 
@@ -59,7 +72,14 @@ class Pairs {
     void lay_out(const int64_t* scope, const double* const* table);
     void add_up(int32_t v);
     bool start(const double* local, const double* messages);
+    void read_messages(double* messages);
+    size_t receiver(int64_t e) const {
+        return static_cast<size_t>((e & 1) * padded_ + place_[static_cast<size_t>(e / 2)]);
+    }
+    size_t sender(int64_t e) const { return receiver(e ^ 1); }
     void start_ratios(const LoopyOptions& options);
+    Status scale(int threads, Control* control);
+    Status impossible(int64_t* dead) const;
     PairBlock block(int64_t chunk);
     Status flood(const LoopyOptions& options, int threads, Control* control, LoopyRun* out);
 
@@ -68,6 +88,8 @@ class Pairs {
     int64_t n_ = 0, n_factors_ = 0, padded_ = 0;
     double constant_ = 0.0;                      // of all tables
     std::vector<int64_t> factor_;                // at each place
+    std::vector<int64_t> place_;                 // of each factor; its slots: receiver()
+    std::vector<double> gain_;                   // by place
     std::vector<int32_t> var_, var_ptr_, slot_;  // (2, padded): left, right; slots by variable
     std::vector<double> coupling_, tilt_;        // J by place; a and b by slot
     std::vector<double> sum_tilt_;               // of a variable

@@ -40,8 +40,13 @@ OPTIONS: dict[str, frozenset[str]] = {
     "mean_field": frozenset({"tolerance", "max_iterations", "restarts", "seed"}),
 }
 METHODS = tuple(OPTIONS)
+#: Those that `decode` takes.
+DECODERS = ("bp", "trw")
 
-_SCHEDULES = {"flooding": 0}
+_SCHEDULES = {"flooding": 0, "residual": 1, "rounds": 2, "tree": 3}
+
+# Of max-product "trw".
+_DECODING_FORESTS = 8
 
 # The log of a zero in messages that were computed for other evidence: it may not be one any more.
 _DOUBTED = -30.0
@@ -400,7 +405,7 @@ def trw_dual_bound(
     workers = resolve(threads)
     layout = layout_of(graph)
     local = layout.with_evidence(given)
-    n, groups = len(layout.cards), layout.n_groups
+    groups = layout.n_groups
     found = _forests.cover(layout, trees, seed)
     weights = np.full(len(found), 1.0 / len(found))
     messages = np.zeros(layout.engine.entries)
@@ -419,14 +424,12 @@ def trw_dual_bound(
             ptr = np.cumsum([0] + [len(tree) for tree in found])
             flat = np.concatenate(found)
             dead, masses, scale = engine.forests(
-                local, messages, ptr, flat, watch.left(), watch.late
+                local, messages, ptr, flat, False, watch.left(), watch.late
             )
             if dead >= 0 or np.isneginf(masses).any():
                 raise impossible(graph, bool(given))
-            # Each partial sum is at most `scale`, and each is rounded a few times.
-            steps = 16.0 * (groups + n + len(found) + 64) + 4.0 * engine.table_entries
-            slack = np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0)
-            upper = float(weights @ masses) + layout.constant + float(slack)
+            slack = _slack(layout, len(found), scale)
+            upper = float(weights @ masses) + layout.constant + slack
             if upper < best.upper:
                 named = [layout.members(tree) for tree in found]
                 best = DualBound(upper, list(zip(weights.tolist(), named, strict=True)))
@@ -439,6 +442,56 @@ def trw_dual_bound(
                 share = 2.0 / (step + 4.0)
                 weights = np.append((1.0 - share) * weights, share)
     return best
+
+
+class Best(NamedTuple):
+    """What max-product messages come to: a configuration, and what bounds its score."""
+
+    states: Array
+    score: float
+    converged: bool
+    upper: float | None
+
+
+def decode(
+    model: FactorGraph,
+    method: str,
+    options: Options,
+    evidence: dict[int, Any],
+    workers: int,
+    watch: Watch,
+) -> Best:
+    """Return a configuration of high score; with "trw" also a bound on the best one."""
+    layout = layout_of(model)
+    local = layout.with_evidence(evidence)
+    messages = np.zeros(layout.engine.entries)
+    found = _forests.cover(layout, _DECODING_FORESTS, 0) if method == "trw" else []
+    upper = None
+    with _Engine(layout) as engine:
+        engine.weigh(_shares(layout.n_groups, found) if found else None)
+        dead, converged, *_ = engine.run(
+            local, messages, _SCHEDULES[options.schedule], True, options.damping,
+            options.tolerance, options.max_iterations, workers, watch.left(), watch.progress,
+            watch.late, None,
+        )  # fmt: skip
+        if dead < 0:
+            dead, states, score = engine.assign(local, messages, workers, watch.left(), watch.late)
+        if dead < 0 and found:
+            ptr = np.cumsum([0] + [len(tree) for tree in found])
+            dead, tops, scale = engine.forests(
+                local, messages, ptr, np.concatenate(found), True, watch.left(), watch.late
+            )
+            upper = float(tops.mean()) + layout.constant + _slack(layout, len(found), scale)
+    if dead >= 0 or upper == -np.inf:
+        raise impossible(model, bool(evidence))
+    return Best(states, score + layout.constant, converged, upper)
+
+
+def _slack(layout: Layout, forests: int, scale: float) -> float:
+    """Return what rounding can add up to; `scale` bounds partial sums, each rounded a few times."""
+    steps = 16.0 * (layout.n_groups + len(layout.cards) + forests + 64)
+    steps += 4.0 * layout.engine.table_entries
+    return float(np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0))
 
 
 def _mean_field(
@@ -480,8 +533,7 @@ def _mean_field(
                 best = bound, scale, converged, residuals, updates, q
     assert best is not None
     bound, scale, converged, residuals, updates, q = best
-    steps = 16.0 * (layout.n_groups + len(layout.cards) + 64) + 4.0 * layout.engine.table_entries
-    slack = np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0)
+    slack = _slack(layout, 0, scale)
     if bound == -np.inf:
         reason += "; every point that was tried has mass where the graph forbids it: no bound"
     return GraphResult(
