@@ -217,6 +217,7 @@ extensions = [
             "ext/loopy/orders.cpp",
             "ext/loopy/pairs.cpp",
             "ext/loopy/scopes.cpp",
+            "ext/loopy/structured.cpp",
         ],
         define_macros=[*numpy_api, *architecture],
         **depending_on("loopy"),

@@ -48,6 +48,8 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
                    int64_t*) except +
         int mean_field(const double*, int64_t, double, Control*, double*, double*,
                        double*) except +
+        int structured(const double*, int64_t, const int64_t*, double*, double*, int64_t, double,
+                       Control*, double*, double*, uint8_t*, double*, double*) except +
     vector[int64_t] same_scopes(int64_t, const vector[int64_t]&, const vector[int64_t]&) except +
     vector[int64_t] greedy_forest(int64_t, const int64_t*, const int64_t*, const int64_t*,
                                   int64_t) except +
@@ -183,6 +185,10 @@ cdef class Engine:
         self.wide, self.group = longs(wide), longs(group)
         self.ptr, self.scope, self.table_at = longs(table_ptr), longs(table_scope), longs(table_at)
 
+    def table(self, int64_t group):
+        """Return the log-table of a group."""
+        return self.tables[group]
+
     def split(self, flat):
         """Return what `flat` holds for each variable: views, one per variable."""
         cdef const int64_t* starts = indices(self.at)
@@ -298,3 +304,32 @@ cdef class Engine:
                                            &scale)
         call.end(status)
         return (bound, scale, *self.last())
+
+    def structured(self, local, forest, node, table, int64_t max_iterations, double tolerance,
+                   deadline, progress, late):
+        """Ascend from node and table in place.
+
+        Return (marginals, joints, forest that is left, bound, its scale, converged, residuals,
+        updates), or None where what it begins from has no mass.
+        """
+        cdef Call call = Call(max_iterations, deadline, progress, late)
+        q, joints = np.empty(self.local.shape[0]), np.empty(self.table_entries)
+        held = np.zeros(self.ptr.shape[0] - 1, dtype=np.uint8)
+        cdef uint8_t* in_forest = <uint8_t*>data(held)
+        cdef int64_t count = forest.shape[0]
+        cdef const int64_t* f = indices(forest)
+        cdef const double* loc = doubles(local)
+        cdef double* a = <double*>data(node)
+        cdef double* b = <double*>data(table)
+        cdef double* p = <double*>data(q)
+        cdef double* j = <double*>data(joints)
+        cdef double bound = 0.0
+        cdef double scale = 0.0
+        cdef int status
+        with nogil:
+            status = self.loopy.structured(loc, count, f, a, b, max_iterations, tolerance,
+                                           &call.control, p, j, in_forest, &bound, &scale)
+        call.end(status)
+        if status == kInfeasible:
+            return None
+        return (q, joints, np.flatnonzero(held), bound, scale, *self.last())

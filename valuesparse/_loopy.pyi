@@ -27,6 +27,7 @@ class Engine:
         plain: Any,
         make: Callable[[Any, int], Array],
     ) -> None: ...
+    def table(self, group: int) -> Array: ...
     def split(self, flat: Array) -> list[Array]: ...
     def weigh(self, rho: Array | None) -> None: ...
     def run(
@@ -75,3 +76,15 @@ class Engine:
         progress: Callable[[int, int], object] | None,
         late: BaseException | None,
     ) -> tuple[float, float, bool, Array, int]: ...
+    def structured(
+        self,
+        local: Array,
+        forest: Array,
+        node: Array,
+        table: Array,
+        max_iterations: int,
+        tolerance: float,
+        deadline: float | None,
+        progress: Callable[[int, int], object] | None,
+        late: BaseException | None,
+    ) -> tuple[Array, Array, Array, float, float, bool, Array, int] | None: ...

@@ -76,8 +76,17 @@ class Loopy {
     Status mean_field(const double* local, int64_t max_iterations, double tolerance,
                       Control* control, double* q, double* bound, double* scale);
 
+    // Mean field with the structure of a forest of factors. node (sum of card,) and table (all
+    // tables; those of the forest count) are the logarithms of what q is proportional to, in and
+    // out; q, the joints of all factors (tables one after the other), and which of them the forest
+    // still holds, out.
+    Status structured(const double* local, int64_t count, const int64_t* forest, double* node,
+                      double* table, int64_t max_iterations, double tolerance, Control* control,
+                      double* q, double* joints, uint8_t* held, double* bound, double* scale);
+
   private:
     struct Forest;
+    struct Field;
     struct Scratch {
         std::vector<double> x;
         std::vector<const double*> in;

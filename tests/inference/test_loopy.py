@@ -775,3 +775,144 @@ def test_decoding_options() -> None:
     hard = graph_of(*random_grid(np.random.default_rng(14), 40, 3, 4.0))
     with pytest.raises(vs.DeadlineError):
         vs.decode(hard, method="bp", tolerance=0.0, max_iterations=10**9, deadline=0.05)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_structured_mean_field_bounds(seed: int) -> None:
+    """Exact without cycles, below log Z always, and never below naive mean field."""
+    rng = np.random.default_rng(seed)
+    without_cycles = seed % 3 == 0
+    cards, factors = random_tree(rng, zeros=False) if without_cycles else random_graph(rng)
+    exact = log_sum(log_joint(cards, factors, {}))
+    graph = graph_of(cards, factors)
+    try:
+        r = vs.infer(graph, method="structured_mean_field")
+    except vs.InfeasibleError:
+        assert exact == -np.inf
+        return
+    naive = vs.infer(graph, method="mean_field")
+    assert r.method == "structured_mean_field"
+    assert r.log_z <= exact
+    assert r.log_z >= naive.log_z - 1e-9 * max(1.0, abs(naive.log_z)) or naive.log_z == -np.inf
+    if without_cycles:
+        assert r.log_z == pytest.approx(exact, rel=1e-9, abs=1e-9)
+        p = probabilities(log_joint(cards, factors, {}))
+        for v in range(len(cards)):
+            np.testing.assert_allclose(r.marginals[v], marginal(p, [v]), atol=1e-8)
+    for (scope, _), found in zip(factors, r.factor_marginals(), strict=True):
+        for axis, v in enumerate(scope):
+            rest = tuple(a for a in range(len(scope)) if a != axis)
+            np.testing.assert_allclose(found.sum(axis=rest), r.marginals[v], atol=1e-12)
+
+
+def distribution(cards: list[int], r: vs.GraphResult) -> np.ndarray:
+    """The distribution of a result of structured mean field, by listing all configurations."""
+    field = r._state
+    nodes = np.split(field.node, np.cumsum(cards)[:-1])
+    own: Factors = [((v,), p) for v, p in enumerate(nodes)]
+    for scope, table in zip(field.forest, field.table, strict=True):
+        own.append((scope, table.reshape([cards[v] for v in scope])))
+    return probabilities(log_joint(cards, own, {}))
+
+
+def free_energy(cards: list[int], factors: Factors, q: np.ndarray) -> float:
+    full = log_joint(cards, factors, {})
+    live = q > 0
+    return float((q[live] * (full[live] - np.log(q[live]))).sum())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_structured_mean_field_is_worth_what_it_says(seed: int) -> None:
+    """And no step of its parameters is better: the derivative vanishes."""
+    rng = np.random.default_rng(seed)
+    cards, factors = random_grid(rng, 3, 2, 1.0)
+    if seed % 2:
+        factors += [((0, 4, 8), rng.normal(0.0, 0.5, (2, 2, 2)))]
+    r = vs.infer(
+        graph_of(cards, factors), method="structured_mean_field", tolerance=1e-9,
+        max_iterations=5000,
+    )  # fmt: skip
+    q = distribution(cards, r)
+    for v in range(len(cards)):
+        np.testing.assert_allclose(r.marginals[v], marginal(q, [v]), atol=1e-10)
+    for (scope, _), found in zip(factors, r.factor_marginals(), strict=True):
+        if len(scope) == 2:
+            np.testing.assert_allclose(found, marginal(q, list(scope)), atol=1e-10)
+    assert r.log_z == pytest.approx(free_energy(cards, factors, q), abs=1e-9)
+    step = 1e-4
+    for where in (r._state.node, *r._state.table):
+        for i, kept in enumerate(where.tolist()):
+            ends = []
+            for sign in (1, -1):
+                where[i] = kept + sign * step
+                ends.append(free_energy(cards, factors, distribution(cards, r)))
+            where[i] = kept
+            assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_structured_mean_field_climbs_from_its_start() -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        cards, factors = random_grid(rng, 4, 2, 1.5)
+        graph = graph_of(cards, factors)
+        pairs = [f for f in range(len(factors)) if len(factors[f][0]) == 2]
+        tree = vs.FactorGraph(cards)
+        layout = Layout(graph)
+        for g in layout.forest(rng.permutation(len(pairs))):
+            tree.add(layout.scope(int(g)), rng.normal(0.0, 1.0, (2, 2)))
+        for v in range(16):
+            tree.add([v], rng.normal(0.0, 1.0, 2))
+        exact = vs.infer(tree)
+        last = -np.inf
+        for steps in (1, 2, 5, 50):
+            r = vs.infer(graph, method="structured_mean_field", start=exact, max_iterations=steps)
+            assert r.log_z >= last - 1e-9
+            last = r.log_z
+        # What the start itself is worth: E_q[score] + H(q).
+        score = sum(
+            float((found * table).sum())
+            for (_, table), found in zip(
+                factors, [exact.joint(list(s)) for s, _ in factors], strict=True
+            )
+        )
+        entropy = exact.log_z - sum(
+            float((found * factor.log_table).sum())
+            for factor, found in zip(tree.factors, exact.factor_marginals(), strict=True)
+        )
+        own = vs.infer(graph, method="structured_mean_field", start=exact, max_iterations=1)
+        assert own.log_z >= score + entropy - 1e-9
+        more = vs.infer(graph, method="structured_mean_field", start=r)
+        assert more.log_z >= r.log_z - 1e-9
+        naive = vs.infer(graph, method="mean_field")
+        again = vs.infer(graph, method="structured_mean_field", start=naive)
+        assert again.log_z >= naive.log_z - 1e-9
+        revived = pickle.loads(pickle.dumps(more))
+        assert (
+            revived.factor_marginals()[pairs[0]].tolist()
+            == more.factor_marginals()[pairs[0]].tolist()
+        )
+
+
+def test_structured_mean_field_is_told_what_is_wrong() -> None:
+    cards, factors = random_grid(np.random.default_rng(0), 3, 2)
+    graph = graph_of(cards, factors)
+    cyclic = vs.infer(graph)
+    infer = {"method": "structured_mean_field"}
+    with pytest.raises(ValueError, match="without cycles"):
+        vs.infer(graph, start=cyclic, **infer)
+    with pytest.raises(ValueError, match="got one of method 'bp'"):
+        vs.infer(graph, start=vs.infer(graph, method="bp"), **infer)
+    with pytest.raises(ValueError, match="the same variables"):
+        vs.infer(graph, start=vs.infer(vs.FactorGraph([2, 3])), **infer)
+    with pytest.raises(ValueError, match="start must be a result of a graph, got int"):
+        vs.infer(graph, start=3, **infer)
+    other = vs.FactorGraph(cards)
+    other.add((0, 8), np.eye(2))
+    with pytest.raises(ValueError, match=r"variables \[0, 8\], and the graph has none"):
+        vs.infer(graph, start=vs.infer(other), **infer)
+    hard = graph_of(*random_grid(np.random.default_rng(14), 40, 3, 4.0))
+    with pytest.raises(vs.DeadlineError):
+        vs.infer(hard, deadline=0.05, restarts=0, **infer)
+    known = vs.infer(graph, evidence={0: 1}, **infer)
+    assert known.marginals[0].tolist() == [0.0, 1.0]
+    assert known.log_z <= vs.infer(graph, evidence={0: 1}).log_z

@@ -28,6 +28,7 @@ _WORDS = {
     "bp": "loopy belief propagation (log_z is the Bethe free energy)",
     "trw": "tree-reweighted message passing (log_z is an upper bound once it has converged)",
     "mean_field": "mean field (log_z is a lower bound)",
+    "structured_mean_field": "mean field with the structure of a forest (log_z is a lower bound)",
 }
 
 

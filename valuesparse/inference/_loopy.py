@@ -38,6 +38,9 @@ OPTIONS: dict[str, frozenset[str]] = {
     "bp": _PASSING,
     "trw": _PASSING | {"edge_probabilities", "optimise", "seed"},
     "mean_field": frozenset({"tolerance", "max_iterations", "restarts", "seed"}),
+    "structured_mean_field": frozenset(
+        {"tolerance", "max_iterations", "restarts", "seed", "start"}
+    ),
 }
 METHODS = tuple(OPTIONS)
 #: Those that `decode` takes.
@@ -84,7 +87,12 @@ def options_of(method: str, given: dict[str, Any]) -> Options:
     as_count("optimise", o.optimise, at_least=0)
     as_count("restarts", o.restarts, at_least=0)
     as_count("seed", o.seed, at_least=0)
-    if o.start is not None and not (isinstance(o.start, GraphResult) and o.start._state):
+    if o.start is not None and method == "structured_mean_field":
+        if not isinstance(o.start, GraphResult):
+            raise ValueError(f"start must be a result of a graph, got {type(o.start).__name__}")
+    elif o.start is not None and not (
+        isinstance(o.start, GraphResult) and isinstance(o.start._state, State)
+    ):
         raise ValueError("start must be a result of loopy inference, with messages to begin from")
     return o._replace(damping=float(o.damping), tolerance=float(o.tolerance))
 
@@ -178,14 +186,43 @@ class State:
         with _Engine(layout) as engine:
             engine.weigh(self.rho)
             engine.beliefs(self.local, self.messages, 1, np.empty(layout.local.shape), flat)
-        laid = layout.engine
-        found = []
-        for f, g in zip(laid.wide.tolist(), laid.group.tolist(), strict=True):
-            own, scope = model._factor(f).scope, layout.scope(g)
-            table = flat[laid.table_at[g] : laid.table_at[g + 1]]
-            table = table.reshape([layout.cards[v] for v in scope])
-            found.append(table if own == scope else table.transpose([scope.index(v) for v in own]))
-        return found
+        return _of_factors(model, layout, flat)
+
+
+def _of_factors(model: FactorGraph, layout: Layout, flat: Array) -> list[Array]:
+    """Return the tables of the groups in `flat` for each factor of two and more variables."""
+    laid = layout.engine
+    found = []
+    for f, g in zip(laid.wide.tolist(), laid.group.tolist(), strict=True):
+        own, scope = model._factor(f).scope, layout.scope(g)
+        table = flat[laid.table_at[g] : laid.table_at[g + 1]]
+        table = table.reshape([layout.cards[v] for v in scope])
+        found.append(table if own == scope else table.transpose([scope.index(v) for v in own]))
+    return found
+
+
+class Field:
+    """A distribution of structured mean field: what it is proportional to, and its joints."""
+
+    __slots__ = ("forest", "joint", "node", "table")
+
+    def __init__(
+        self, forest: list[tuple[int, ...]], node: Array, table: list[Array], joint: Array
+    ) -> None:
+        self.forest = forest
+        self.node = node
+        self.table = table
+        self.joint = joint
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.forest, self.node, self.table, self.joint
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.forest, self.node, self.table, self.joint = state
+
+    def joints(self, model: FactorGraph) -> list[Array]:
+        """Return the joint of every factor of two and more variables."""
+        return _of_factors(model, layout_of(model), self.joint)
 
 
 class _Engine:
@@ -222,6 +259,8 @@ def infer(
     local = layout.with_evidence(evidence)
     if method == "mean_field":
         return _mean_field(model, layout, local, reason, options, evidence, deadline, progress)
+    if method == "structured_mean_field":
+        return _structured(model, layout, local, reason, options, evidence, deadline, progress)
     messages = _first_messages(layout, local, options.start)
     rho = None if method == "bp" else _probabilities(layout, options)
     late = too_late(deadline)
@@ -547,6 +586,140 @@ def _mean_field(
         converged=converged,
         residuals=residuals,
     )
+
+
+def _structured(
+    model: FactorGraph,
+    layout: Layout,
+    local: Array,
+    reason: str,
+    options: Options,
+    evidence: dict[int, Any],
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+) -> GraphResult:
+    """Ascend among the distributions of a forest, from `start` or from naive mean field."""
+    watch = Watch(deadline, None)
+    if options.start is None:
+        naive = _mean_field(model, layout, local, reason, options, evidence, deadline, None)
+        forest = _strong_forest(model, layout, local, evidence, watch)
+        # The product of naive mean field, below which no step leads; and the forest's own tables.
+        first = np.zeros(layout.engine.table_entries)
+        second = _tables(layout, forest)
+        starts = [(_logs(np.concatenate([*naive.marginals, []])), first), (local.copy(), second)]
+    else:
+        forest, node, table = _first_field(layout, options.start)
+        starts = [(node, table)]
+    best: tuple[Any, ...] | None = None
+    with _Engine(layout) as engine:
+        for node, table in starts:
+            found = engine.structured(
+                local, forest, node, table, options.max_iterations, options.tolerance,
+                watch.left(), progress, watch.late,
+            )  # fmt: skip
+            if found is not None and (best is None or found[3] > best[0][3]):
+                best = found, node, table
+    if best is None:
+        raise impossible(model, bool(evidence))
+    (q, joints, forest, bound, scale, converged, residuals, updates), node, table = best
+    if bound == -np.inf:
+        reason += "; the distribution has mass where the graph forbids it: no bound"
+    ends = layout.engine.table_at
+    kept = [table[ends[g] : ends[g + 1]] for g in forest]
+    scopes = [layout.scope(g) for g in forest]
+    # Each factor outside the forest goes through a rounding for each table between its ends.
+    slack = _slack(layout, 0, scale) * (1 if len(forest) == layout.n_groups else len(layout.cards))
+    return GraphResult(
+        model,
+        evidence,
+        layout.engine.split(q),
+        bound + layout.constant - slack,
+        "structured_mean_field",
+        reason,
+        {"iterations": len(residuals), "messages": updates},
+        converged=converged,
+        residuals=residuals,
+        state=Field(scopes, node, kept, joints),
+    )
+
+
+def _logs(p: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
+
+def _tables(layout: Layout, groups: Array) -> Array:
+    """Return the log-tables of some groups, one after the other with zeros for the others."""
+    flat = np.zeros(layout.engine.table_entries)
+    ends = layout.engine.table_at
+    for g in groups:
+        flat[ends[g] : ends[g + 1]] = layout.engine.table(g).ravel()
+    return flat
+
+
+def _strong_forest(
+    model: FactorGraph, layout: Layout, local: Array, evidence: dict[int, Any], watch: Watch
+) -> Array:
+    """Return the forest of the largest mutual information that messages believe in."""
+    marginals, tables = np.empty(local.shape), np.empty(layout.engine.table_entries)
+    messages = np.zeros(layout.engine.entries)
+    with _Engine(layout) as engine:
+        engine.weigh(None)
+        dead, *_ = engine.run(
+            local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, None
+        )
+        if dead < 0:
+            dead, _ = engine.beliefs(local, messages, 1, marginals, tables)
+    if dead >= 0:
+        raise impossible(model, bool(evidence))
+    return _best_forest(layout, marginals, tables)
+
+
+def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Array]:
+    """Return a forest and what the distribution of `start` is proportional to."""
+    if len(start.marginals) != len(layout.cards) or any(
+        p.size != k for p, k in zip(start.marginals, layout.cards.tolist(), strict=True)
+    ):
+        raise ValueError("start must be a result of a graph with the same variables")
+    state = start._state
+    if isinstance(state, Field):
+        scopes, node, tables = state.forest, state.node.copy(), state.table
+    elif start.method == "mean_field":
+        return (
+            np.empty(0, dtype=np.int64),
+            _logs(np.concatenate([*start.marginals, []])),
+            np.zeros(layout.engine.table_entries),
+        )
+    elif start.exact:
+        other = layout_of(start._part())
+        scopes = [other.scope(g) for g in range(other.n_groups)]
+        tables = [other.engine.table(g).ravel() for g in range(other.n_groups)]
+        node = other.with_evidence(start.evidence)
+    else:
+        raise ValueError(
+            "start must be a result of structured or naive mean field, or an exact one of a graph "
+            f"without cycles, got one of method {start.method!r}"
+        )
+    place = {tuple(sorted(layout.scope(g))): g for g in range(layout.n_groups)}
+    flat = np.zeros(layout.engine.table_entries)
+    ends = layout.engine.table_at
+    forest = []
+    for scope, table in zip(scopes, tables, strict=True):
+        group = place.get(tuple(sorted(scope)))
+        if group is None:
+            raise ValueError(
+                f"start has a factor of the variables {list(scope)}, and the graph has none"
+            )
+        own = layout.scope(group)
+        shaped = table.reshape([layout.cards[v] for v in scope])
+        flat[ends[group] : ends[group + 1]] = shaped.transpose(
+            [scope.index(v) for v in own]
+        ).ravel()
+        forest.append(group)
+    chosen = np.array(forest, dtype=np.int64)
+    if layout.forest(chosen).size != chosen.size:
+        raise ValueError("start must be a result of a graph without cycles")
+    return chosen, node, flat
 
 
 def _first_messages(layout: Layout, local: Array, start: GraphResult | None) -> Array:

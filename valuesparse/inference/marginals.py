@@ -52,7 +52,8 @@ def infer(
         nothing changes; 0 keeps the islands of the first 2n messages.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
-    method : {"auto", "exact", "islands", "junction_tree", "bp", "trw", "mean_field"}
+    method : {"auto", "exact", "islands", "junction_tree", "bp", "trw", "mean_field", \
+            "structured_mean_field"}
         Forces an engine. "auto" takes the islands when ``zeta < 1``, and for a graph two passes
         when it has no cycles, else a junction tree when that fits in `memory_limit`, else loopy
         belief propagation.
@@ -85,7 +86,10 @@ def infer(
         "rounds" one iteration is as many messages as there are.
     start : GraphResult, optional
         Begin from the messages of this result: of the same graph with other evidence, or before
-        factors were added.
+        factors were added. "structured_mean_field" begins from the distribution of a result of its
+        own, of "mean_field", or of a graph without cycles (whose factors then are the forest), and
+        never falls below what that is worth; by default it takes the forest of the largest mutual
+        information that a few iterations of "bp" believe in, and begins from naive mean field too.
     edge_probabilities : "uniform" or array_like of shape (factors,), optional
         Of "trw": how often the forests hold each factor, in (0, 1]; those of one variable are not
         looked at, and of those of the same variables the largest counts. "uniform", the default:
@@ -94,7 +98,7 @@ def infer(
     optimise : int, default 0
         Of "trw": steps of the conditional gradient on these probabilities.
     restarts : int, default 3
-        Of "mean_field": random points to ascend from, beside the beliefs of a few iterations of
+        Of mean field: random points to ascend from, beside the beliefs of a few iterations of
         belief propagation and their mode.
     seed : int, default 0
         Of forests and restarts.
