@@ -211,7 +211,14 @@ extensions = [
     ),
     Extension(
         "valuesparse._loopy",
-        ["ext/loopy.pyx", "ext/loopy/engine.cpp"],
+        [
+            "ext/loopy.pyx",
+            "ext/loopy/engine.cpp",
+            "ext/loopy/orders.cpp",
+            "ext/loopy/pairs.cpp",
+            "ext/loopy/scopes.cpp",
+            "ext/loopy/structured.cpp",
+        ],
         define_macros=[*numpy_api, *architecture],
         **depending_on("loopy"),
     ),

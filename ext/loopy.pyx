@@ -2,7 +2,8 @@
 """Loopy inference: hands arrays to the C++ engine without the GIL."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
@@ -24,6 +25,10 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
         bool best
         double damping, tolerance
         int64_t max_iterations
+    cdef cppclass LoopyRun:
+        bool converged
+        int64_t updates
+        vector[double] residuals
     cdef cppclass Loopy:
         Loopy(int64_t, const int64_t*, int64_t, const int64_t*, const int64_t*,
               const double* const*) except +
@@ -31,16 +36,25 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
         const vector[int64_t]& edge_at()
         void weigh(const double*) except +
         int run(const double*, const LoopyOptions&, int, Control*, double*, int64_t*) except +
-        bool converged()
-        const vector[double]& residuals()
-        int64_t updates()
+        const LoopyRun& last()
+        int answer(const double*, const double*, int, Control*, double*, double*,
+                   int64_t*) except +
         int beliefs(const double*, const double*, int, Control*, double*, double*,
                     int64_t*) except +
         void joints(int, double*) except +
-        int forests(const double*, const double*, int64_t, const int64_t*, const int64_t*, Control*,
-                    double*, double*, int64_t*) except +
+        int forests(const double*, const double*, int64_t, const int64_t*, const int64_t*, bool,
+                    Control*, double*, double*, int64_t*) except +
+        int assign(const double*, const double*, int, Control*, int64_t*, double*,
+                   int64_t*) except +
         int mean_field(const double*, int64_t, double, Control*, double*, double*,
                        double*) except +
+        int structured(const double*, int64_t, const int64_t*, double*, double*, int64_t, double,
+                       Control*, double*, double*, uint8_t*, double*, double*) except +
+    vector[int64_t] same_scopes(int64_t, const vector[int64_t]&, const vector[int64_t]&) except +
+    vector[int64_t] greedy_forest(int64_t, const int64_t*, const int64_t*, const int64_t*,
+                                  int64_t) except +
+    void selected_inverse(int64_t, const int32_t*, const int32_t*, const double*, const double*,
+                          double*, double*) except +
     void use_loopy_modules(const PoolApi*, const SimdApi*) noexcept
 
 
@@ -54,32 +68,136 @@ cdef const double* doubles(object array) noexcept:
     return <const double*>data(array)
 
 
+cdef object longs(const vector[int64_t]& values):
+    """Return a copy as an array."""
+    cdef cnp.npy_intp size = <cnp.npy_intp>values.size()
+    array = cnp.PyArray_SimpleNew(1, &size, cnp.NPY_INT64)
+    if size:
+        memcpy(data(array), values.data(), size * sizeof(int64_t))
+    return array
+
+
+cdef const int64_t* indices(object array) noexcept:
+    return <const int64_t*>data(array)
+
+
+def forest(int64_t n, ptr, scope, order):
+    """Return a maximal forest: factors taken greedily in this order."""
+    return longs(greedy_forest(n, indices(ptr), indices(scope), indices(order), order.shape[0]))
+
+
+def inverse_entries(ptr, row, factor, pivot):
+    """Return the entries of the inverse of L D L' where L has some, and its diagonal."""
+    cdef int64_t n = pivot.shape[0]
+    value, diagonal = np.empty(factor.shape[0]), np.empty(n)
+    selected_inverse(n, <const int32_t*>data(ptr), <const int32_t*>data(row), doubles(factor),
+                     doubles(pivot), <double*>data(value), <double*>data(diagonal))
+    return value, diagonal
+
+
 cdef class Engine:
-    """Messages of one graph. Not for two threads at once: the caller holds a lock."""
+    """Messages of one graph. Not for two threads at once: the caller holds a lock.
+
+    Tables of one set of variables are one here: a group.
+    """
 
     cdef Loopy* loopy
     cdef list tables
     cdef readonly int64_t entries  # of all messages
     cdef readonly int64_t table_entries
+    cdef readonly object at  # (n + 1,) where the entries of each variable begin
     cdef readonly object edge_at  # (edges + 1,) where each message begins
+    cdef readonly object wide  # indices of the factors of two and more variables
+    cdef readonly object group  # of each of these
+    cdef readonly object ptr, scope  # (groups + 1,) and variables of each group
+    cdef readonly object table_at  # (groups + 1,) where the entries of each table begin
+    cdef readonly object local  # (n entries,) sum of all tables of one variable
+    cdef readonly double constant  # of factors without variables
 
-    def __cinit__(self, cards, list scopes, list tables):
-        cdef vector[int64_t] ptr, scope
+    def __cinit__(self, cards, tuple factors, object plain, make):
+        """Lay out factors; `make(factor, index)` is the table of one that is not `plain`."""
+        cdef vector[int64_t] ptr, scope, wide, table_ptr, table_scope, table_at
         cdef vector[const double*] at
         cdef int64_t n = cards.shape[0]
-        cdef int64_t m = len(scopes)
+        cdef int64_t f, i, v, k, size, count
+        cdef tuple variables
         cdef const int64_t* card = <const int64_t*>data(cards)
-        self.tables = tables
+        cdef list tables = [], merged
+        cdef const double* entry
+        cdef vector[int64_t] first, group
+        self.at = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(cards, out=self.at[1:])
+        self.local = np.zeros(self.at[n])
+        self.constant = 0.0
+        cdef const int64_t* starts = indices(self.at)
+        cdef double* local = <double*>data(self.local)
         ptr.push_back(0)
-        for variables, table in zip(scopes, tables):
-            for v in variables:
-                scope.push_back(v)
+        for f in range(len(factors)):
+            factor = factors[f]
+            variables = factor.scope
+            table = factor.log_table if type(factor) is plain else make(factor, f)
+            k = len(variables)
+            if k == 0:
+                self.constant += float(table)
+                continue
+            entry = doubles(table)
+            if k == 1:
+                v = variables[0]
+                for i in range(card[v]):
+                    local[starts[v] + i] += entry[i]
+                continue
+            for i in range(k):
+                scope.push_back(<int64_t>variables[i])
             ptr.push_back(<int64_t>scope.size())
+            wide.push_back(f)
+            tables.append(table)
+        first = same_scopes(n, ptr, scope)
+        count = wide.size()
+        group.resize(count)
+        merged = []
+        table_ptr.push_back(0)
+        table_at.push_back(0)
+        for f in range(count):
+            if first[f] == f:
+                group[f] = <int64_t>len(merged)
+                merged.append(tables[f])
+                size = 1
+                for i in range(ptr[f], ptr[f + 1]):
+                    table_scope.push_back(scope[i])
+                    size *= card[scope[i]]
+                table_ptr.push_back(<int64_t>table_scope.size())
+                table_at.push_back(table_at.back() + size)
+                continue
+            group[f] = group[first[f]]
+            mine = [scope[i] for i in range(ptr[f], ptr[f + 1])]
+            axes = [mine.index(scope[i]) for i in range(ptr[first[f]], ptr[first[f] + 1])]
+            merged[group[f]] = np.ascontiguousarray(
+                merged[group[f]] + tables[f].transpose(axes)
+            )
+        for table in merged:
             at.push_back(doubles(table))
-        self.loopy = new Loopy(n, card, m, ptr.data(), scope.data(), at.data())
+        self.tables = merged
+        self.loopy = new Loopy(n, card, len(merged), table_ptr.data(), table_scope.data(),
+                               at.data())
         self.entries = self.loopy.n_entries()
         self.table_entries = self.loopy.table_entries()
-        self.edge_at = np.array(self.loopy.edge_at(), dtype=np.int64)
+        self.edge_at = longs(self.loopy.edge_at())
+        self.wide, self.group = longs(wide), longs(group)
+        self.ptr, self.scope, self.table_at = longs(table_ptr), longs(table_scope), longs(table_at)
+
+    def table(self, int64_t group):
+        """Return the log-table of a group."""
+        return self.tables[group]
+
+    def split(self, flat):
+        """Return what `flat` holds for each variable: views, one per variable."""
+        cdef const int64_t* starts = indices(self.at)
+        cdef int64_t n = self.at.shape[0] - 1
+        cdef int64_t v
+        for v in range(n):
+            if starts[v + 1] - starts[v] != starts[1]:
+                return [flat[starts[v]:starts[v + 1]] for v in range(n)]
+        return list(flat.reshape(n, -1)) if n else []
 
     def __dealloc__(self):
         del self.loopy
@@ -89,13 +207,18 @@ cdef class Engine:
         self.loopy.weigh(doubles(rho))
 
     def run(self, local, messages, int schedule, bint best, double damping, double tolerance,
-            int64_t max_iterations, int threads, deadline, progress, late):
-        """Pass messages in place; return (dead variable or -1, converged, residuals, updates)."""
+            int64_t max_iterations, int threads, deadline, progress, late, marginals):
+        """Pass messages in place and fill marginals (flat) with what they come to.
+
+        Return (dead variable or -1, converged, residuals, updates, log_z).
+        """
         cdef LoopyOptions options
         cdef Call call = Call(max_iterations, deadline, progress, late)
         cdef const double* loc = doubles(local)
         cdef double* m = <double*>data(messages)
+        cdef double* p = <double*>data(marginals)
         cdef int64_t dead = -1
+        cdef double log_z = 0.0
         cdef int status
         options.schedule = schedule
         options.best = best
@@ -104,9 +227,14 @@ cdef class Engine:
         options.max_iterations = max_iterations
         with nogil:
             status = self.loopy.run(loc, options, threads, &call.control, m, &dead)
+            if status == kOk and p != NULL:
+                status = self.loopy.answer(loc, m, threads, &call.control, p, &log_z, &dead)
         call.end(status)
-        return (dead, self.loopy.converged(), np.array(self.loopy.residuals(), dtype=np.float64),
-                self.loopy.updates())
+        return (dead, *self.last(), log_z)
+
+    cdef tuple last(self):
+        cdef const LoopyRun* run = &self.loopy.last()
+        return run.converged, np.array(run.residuals, dtype=np.float64), run.updates
 
     def beliefs(self, local, messages, int threads, marginals, joints):
         """Fill marginals (flat) and joints (flat, or None); return (dead or -1, log_z)."""
@@ -125,8 +253,26 @@ cdef class Engine:
         call.end(status)
         return dead, log_z
 
-    def forests(self, local, messages, ptr, factors, deadline, late):
-        """Return (dead or -1, log Z of each forest, scale of partial sums)."""
+    def assign(self, local, messages, int threads, deadline, late):
+        """Return (dead or -1, states, score) by max-product messages."""
+        cdef Call call = Call(1, deadline, None, late)
+        states = np.empty(self.at.shape[0] - 1, dtype=np.int64)
+        cdef const double* loc = doubles(local)
+        cdef const double* m = doubles(messages)
+        cdef int64_t* out = <int64_t*>data(states)
+        cdef double score = 0.0
+        cdef int64_t dead = -1
+        cdef int status
+        with nogil:
+            status = self.loopy.assign(loc, m, threads, &call.control, out, &score, &dead)
+        call.end(status)
+        return dead, states, score
+
+    def forests(self, local, messages, ptr, factors, bint best, deadline, late):
+        """Return (dead or -1, log Z of each forest, scale of partial sums).
+
+        `best`: the largest score of each instead.
+        """
         cdef Call call = Call(1, deadline, None, late)
         cdef int64_t count = ptr.shape[0] - 1
         log_z = np.empty(count)
@@ -139,7 +285,8 @@ cdef class Engine:
         cdef int64_t dead = -1
         cdef int status
         with nogil:
-            status = self.loopy.forests(loc, m, count, p, f, &call.control, out, &scale, &dead)
+            status = self.loopy.forests(loc, m, count, p, f, best, &call.control, out, &scale,
+                                        &dead)
         call.end(status)
         return dead, log_z, scale
 
@@ -156,5 +303,33 @@ cdef class Engine:
             status = self.loopy.mean_field(loc, max_iterations, tolerance, &call.control, x, &bound,
                                            &scale)
         call.end(status)
-        return (bound, scale, self.loopy.converged(),
-                np.array(self.loopy.residuals(), dtype=np.float64), self.loopy.updates())
+        return (bound, scale, *self.last())
+
+    def structured(self, local, forest, node, table, int64_t max_iterations, double tolerance,
+                   deadline, progress, late):
+        """Ascend from node and table in place.
+
+        Return (marginals, joints, forest that is left, bound, its scale, converged, residuals,
+        updates), or None where what it begins from has no mass.
+        """
+        cdef Call call = Call(max_iterations, deadline, progress, late)
+        q, joints = np.empty(self.local.shape[0]), np.empty(self.table_entries)
+        held = np.zeros(self.ptr.shape[0] - 1, dtype=np.uint8)
+        cdef uint8_t* in_forest = <uint8_t*>data(held)
+        cdef int64_t count = forest.shape[0]
+        cdef const int64_t* f = indices(forest)
+        cdef const double* loc = doubles(local)
+        cdef double* a = <double*>data(node)
+        cdef double* b = <double*>data(table)
+        cdef double* p = <double*>data(q)
+        cdef double* j = <double*>data(joints)
+        cdef double bound = 0.0
+        cdef double scale = 0.0
+        cdef int status
+        with nogil:
+            status = self.loopy.structured(loc, count, f, a, b, max_iterations, tolerance,
+                                           &call.control, p, j, in_forest, &bound, &scale)
+        call.end(status)
+        if status == kInfeasible:
+            return None
+        return (q, joints, np.flatnonzero(held), bound, scale, *self.last())

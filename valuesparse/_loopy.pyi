@@ -5,13 +5,30 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+def forest(n: int, ptr: Array, scope: Array, order: Array) -> Array: ...
+def inverse_entries(ptr: Array, row: Array, factor: Array, pivot: Array) -> tuple[Array, Array]: ...
+
 class Engine:
     entries: int
     table_entries: int
+    at: Array
     edge_at: Array
+    wide: Array
+    group: Array
+    ptr: Array
+    scope: Array
+    table_at: Array
+    local: Array
+    constant: float
     def __init__(
-        self, cards: Array, scopes: list[tuple[int, ...]], tables: list[Array]
+        self,
+        cards: Array,
+        factors: tuple[Any, ...],
+        plain: Any,
+        make: Callable[[Any, int], Array],
     ) -> None: ...
+    def table(self, group: int) -> Array: ...
+    def split(self, flat: Array) -> list[Array]: ...
     def weigh(self, rho: Array | None) -> None: ...
     def run(
         self,
@@ -26,16 +43,26 @@ class Engine:
         deadline: float | None,
         progress: Callable[[int, int], object] | None,
         late: BaseException | None,
-    ) -> tuple[int, bool, Array, int]: ...
+        marginals: Array | None,
+    ) -> tuple[int, bool, Array, int, float]: ...
     def beliefs(
         self, local: Array, messages: Array, threads: int, marginals: Array, joints: Array | None
     ) -> tuple[int, float]: ...
+    def assign(
+        self,
+        local: Array,
+        messages: Array,
+        threads: int,
+        deadline: float | None,
+        late: BaseException | None,
+    ) -> tuple[int, Array, float]: ...
     def forests(
         self,
         local: Array,
         messages: Array,
         ptr: Array,
         factors: Array,
+        best: bool,
         deadline: float | None,
         late: BaseException | None,
     ) -> tuple[int, Array, float]: ...
@@ -49,3 +76,15 @@ class Engine:
         progress: Callable[[int, int], object] | None,
         late: BaseException | None,
     ) -> tuple[float, float, bool, Array, int]: ...
+    def structured(
+        self,
+        local: Array,
+        forest: Array,
+        node: Array,
+        table: Array,
+        max_iterations: int,
+        tolerance: float,
+        deadline: float | None,
+        progress: Callable[[int, int], object] | None,
+        late: BaseException | None,
+    ) -> tuple[Array, Array, Array, float, float, bool, Array, int] | None: ...

@@ -6,7 +6,6 @@
 namespace vs {
 namespace {
 
-const PoolApi* g_pool = nullptr;
 const SimdApi* g_simd = nullptr;
 
 const LoopyLevel& level() {
@@ -74,6 +73,8 @@ std::vector<int64_t> cut(int64_t n, const std::vector<int64_t>& upto) {
 
 }  // namespace
 
+const PoolApi* g_pool = nullptr;
+
 void use_loopy_modules(const PoolApi* pool, const SimdApi* simd) {
     g_pool = pool;
     g_simd = simd;
@@ -129,6 +130,9 @@ Loopy::Loopy(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* s
     }
     variable_cut_ = cut(n, work);
     factor_cut_ = cut(n_factors, table_at_);
+    const bool binary = n_factors > 0 && widest_ == 2 && most_values_ == 2 &&
+                        var_at_.back() == 2 * n && n_edges() == 2 * n_factors;
+    if (binary) pairs_.reset(Pairs::make(n, n_factors, scope, table));
     weigh(nullptr);
 }
 
@@ -138,6 +142,12 @@ void Loopy::weigh(const double* rho) {
     } else {
         rho_.assign(at(n_factors_), 1.0);
     }
+    if (pairs_) pairs_->weigh(rho);
+    scaled_ = false;
+}
+
+void Loopy::scale_weights() {
+    scaled_ = true;
     weight_.resize(at(table_at_.back()));
     for (int64_t f = 0; f < n_factors_; ++f) {
         const double inverse = 1.0 / rho_[at(f)], top = top_[at(f)];
@@ -224,8 +234,8 @@ double Loopy::entry(int64_t f, int64_t axis, int64_t value) const {
     return sum > 0.0 ? top + std::log(sum) : -INFINITY;
 }
 
-// Fills s->out with the log-messages of f, not scaled.
-void Loopy::sums(int64_t f, Scratch* s) {
+// Fills s->out with the log-messages of f, not scaled; `only` one of them where that is >= 0.
+void Loopy::sums(int64_t f, Scratch* s, int64_t only) {
     const LoopyTable t = table_of(f);
     const int64_t first = factor_ptr_[at(f)];
     double* out = s->x.data() + 2 * widest_;
@@ -238,7 +248,7 @@ void Loopy::sums(int64_t f, Scratch* s) {
     level().products(t, s->in.data(), s->out.data(), s->x.data());
     for (int64_t j = 0; j < t.arity; ++j) {
         double* m = s->out[at(j)];
-        for (int64_t x = 0; x < t.card[j]; ++x) {
+        for (int64_t x = 0; x < t.card[j] && (only < 0 || only == j); ++x) {
             m[x] = m[x] >= kTrust ? std::log(m[x]) : entry(f, j, x);
         }
     }
@@ -270,6 +280,32 @@ void Loopy::maxima(int64_t f, Scratch* s) {
     });
 }
 
+// Turns the log-message `out` of edge e, not scaled, into the next one; how far it moved, -1 when
+// it leaves the variable no value. `whole`: the move is counted before damping, not after.
+double Loopy::settle(int64_t e, double* out, bool whole) {
+    const int64_t k = edge_card_[at(e)];
+    const double* m = m_.data() + edge_at_[at(e)];
+    const double keep = options_.damping;
+    double top = *std::max_element(out, out + k);
+    if (!(top > -INFINITY)) return -1.0;
+    Change change;
+    if (keep > 0.0) {
+        double most = -INFINITY;
+        for (int64_t x = 0; x < k; ++x) {
+            out[x] -= top;
+            if (whole) change.add(m[x], out[x]);
+            if (out[x] > -INFINITY && m[x] > -INFINITY) out[x] += keep * (m[x] - out[x]);
+            most = std::max(most, out[x]);
+        }
+        top = most;
+    }
+    for (int64_t x = 0; x < k; ++x) {
+        out[x] -= top;
+        if (!whole || keep == 0.0) change.add(m[x], out[x]);
+    }
+    return change.get();
+}
+
 // The messages of factor f; false when it leaves a variable no value. Their change goes to s.
 bool Loopy::factor(int64_t f, Scratch* s) {
     if (options_.best) {
@@ -278,36 +314,29 @@ bool Loopy::factor(int64_t f, Scratch* s) {
         sums(f, s);
     }
     const int64_t first = factor_ptr_[at(f)], last = factor_ptr_[at(f + 1)];
-    const double keep = options_.damping;
     for (int64_t e = first; e < last; ++e) {
-        const int64_t k = edge_card_[at(e)];
         double* out = s->out[at(e - first)];
-        double* m = m_.data() + edge_at_[at(e)];
-        double top = *std::max_element(out, out + k);
-        if (!(top > -INFINITY)) {
+        const double moved = settle(e, out, false);
+        if (moved < 0.0) {
             s->dead = s->dead < 0 ? edge_var_[at(e)] : std::min(s->dead, edge_var_[at(e)]);
             return false;
         }
-        if (keep > 0.0) {
-            double most = -INFINITY;
-            for (int64_t x = 0; x < k; ++x) {
-                out[x] -= top;
-                if (out[x] > -INFINITY && m[x] > -INFINITY) {
-                    out[x] += keep * (m[x] - out[x]);
-                }
-                most = std::max(most, out[x]);
-            }
-            top = most;
-        }
-        Change change;
-        for (int64_t x = 0; x < k; ++x) {
-            const double now = out[x] - top;
-            change.add(m[x], now);
-            m[x] = now;
-        }
-        s->residual = std::max(s->residual, change.get());
+        std::copy(out, out + edge_card_[at(e)], m_.data() + edge_at_[at(e)]);
+        s->residual = std::max(s->residual, moved);
     }
     return true;
+}
+
+// One message, from what its factor has heard.
+double Loopy::evaluate(int64_t e, double* out, Scratch* s) {
+    const int64_t f = edge_factor_[at(e)], axis = e - factor_ptr_[at(f)];
+    if (options_.best) {
+        maxima(f, s);
+    } else {
+        sums(f, s, axis);
+    }
+    std::copy(s->out[at(axis)], s->out[at(axis)] + edge_card_[at(e)], out);
+    return settle(e, out, true);
 }
 
 // log of the sum of the factor times the messages to it.
@@ -347,14 +376,9 @@ void Loopy::step(void* job, int64_t task, int worker) {
     Scratch* s = &self->scratch_[at(worker)];
     s->residual = 0.0;
     s->dead = -1;
-    const bool by_variable = j.what == kVariables || j.what == kProducts;
-    const auto& cuts = by_variable ? self->variable_cut_ : self->factor_cut_;
-    if (j.what == kRatios) self->ratios(cuts[at(task)], cuts[at(task + 1)], s);
+    const auto& cuts = j.what == kVariables ? self->variable_cut_ : self->factor_cut_;
     for (int64_t i = cuts[at(task)]; i < cuts[at(task + 1)]; ++i) {
-        if (j.what == kRatios) break;
-        if (j.what == kProducts) {
-            self->products(i);
-        } else if (j.what == kVariables) {
+        if (j.what == kVariables) {
             if (!self->variable(i, s) && s->dead < 0) s->dead = i;
         } else if (j.what == kFactors) {
             self->factor(i, s);
@@ -371,8 +395,8 @@ void Loopy::step(void* job, int64_t task, int worker) {
 void Loopy::phase(Phase what, int threads, Control* control) {
     Job job{this, what, nullptr};
     Plan plan;
-    const bool by_variable = what == kVariables || what == kProducts;
-    plan.n = static_cast<int64_t>(by_variable ? variable_cut_.size() : factor_cut_.size()) - 1;
+    const auto& cuts = what == kVariables ? variable_cut_ : factor_cut_;
+    plan.n = static_cast<int64_t>(cuts.size()) - 1;
     chunk_residual_.assign(at(plan.n), 0.0);
     chunk_dead_.assign(at(plan.n), -1);
     g_pool->run_plan(plan, step, &job, threads, control);
@@ -387,6 +411,7 @@ int64_t Loopy::dead() {
 
 void Loopy::start(const double* local, const double* messages) {
     local_ = local;
+    if (!scaled_) scale_weights();
     const size_t n = at(n_entries());
     m_.assign(messages, messages + n);
     to_.resize(n);
@@ -404,104 +429,45 @@ void Loopy::make_scratch(int threads) {
     scratch_.assign(at(std::max(threads, 1)), empty);
 }
 
-// Pairs of binary variables without zeros: one number a message, p(1) / p(0), as long as none of
-// their products can leave the range of a double. Says whether that holds, and begins.
-bool Loopy::start_ratios() {
-    constexpr double kSafe = 300.0;  // of a logarithm; products of two of these are in range
-    if (options_.best || options_.damping > 0.0 || n_factors_ == 0) return false;
-    if (widest_ != 2 || most_values_ != 2 || var_at_.back() != 2 * n_) return false;
-    for (double rho : rho_) {
-        if (rho != 1.0) return false;
-    }
-    std::vector<double> range(at(n_), 0.0);
-    for (int64_t v = 0; v < n_; ++v) {
-        range[at(v)] = std::fabs(local_[2 * v + 1] - local_[2 * v]);
-        if (!(range[at(v)] <= kSafe)) return false;
-    }
-    for (int64_t f = 0; f < n_factors_; ++f) {
-        if (factor_ptr_[at(f + 1)] - factor_ptr_[at(f)] != 2) return false;
-        const double* t = theta_[at(f)];
-        const double low = std::min(std::min(t[0], t[1]), std::min(t[2], t[3]));
-        if (!(top_[at(f)] - low <= kSafe)) return false;
-        const double right = std::max(std::fabs(t[1] - t[0]), std::fabs(t[3] - t[2]));
-        const double left = std::max(std::fabs(t[2] - t[0]), std::fabs(t[3] - t[1]));
-        const double bound[2] = {left, right};
-        for (int64_t j = 0; j < 2; ++j) {
-            const int64_t e = 2 * f + j;
-            if (!(std::fabs(m_[at(2 * e + 1)] - m_[at(2 * e)]) <= bound[j] + 1.0)) return false;
-            range[at(edge_var_[at(e)])] += bound[j] + 1.0;
-        }
-    }
-    for (double r : range) {
-        if (!(r <= kSafe)) return false;
-    }
-    ratio_.resize(edge_var_.size());
-    for (size_t e = 0; e < ratio_.size(); ++e) ratio_[e] = std::exp(m_[2 * e + 1] - m_[2 * e]);
-    local_ratio_.resize(at(n_));
-    product_.resize(at(n_));
-    for (int64_t v = 0; v < n_; ++v) {
-        local_ratio_[at(v)] = std::exp(local_[2 * v + 1] - local_[2 * v]);
-    }
-    return true;
-}
-
-void Loopy::products(int64_t v) {
-    double p = local_ratio_[at(v)];
-    for (int64_t i = var_ptr_[at(v)]; i < var_ptr_[at(v + 1)]; ++i) {
-        p *= ratio_[at(var_edge_[at(i)])];
-    }
-    product_[at(v)] = p;
-}
-
-void Loopy::ratios(int64_t f0, int64_t f1, Scratch* s) {
-    double most = 1.0, least = 1.0;
-    for (int64_t f = f0; f < f1; ++f) {
-        const double* w = weight_.data() + 4 * f;
-        double* r = ratio_.data() + 2 * f;
-        const double left = 1.0 / r[0], right = 1.0 / r[1];
-        const double a = product_[at(edge_var_[at(2 * f)])] * left;
-        const double b = product_[at(edge_var_[at(2 * f + 1)])] * right;
-        const double x = (w[2] + w[3] * b) / (w[0] + w[1] * b);
-        const double y = (w[1] + w[3] * a) / (w[0] + w[2] * a);
-        const double p = x * left, q = y * right;
-        most = std::max(most, std::max(p, q));
-        least = std::min(least, std::min(p, q));
-        r[0] = x;
-        r[1] = y;
-    }
-    s->residual = std::max(std::log(most), -std::log(least));
-}
-
 Status Loopy::run(const double* local, const LoopyOptions& options, int threads, Control* control,
                   double* messages, int64_t* dead_variable) {
+    by_pairs_ = pairs_ != nullptr;
+    if (by_pairs_) pairs_->use(g_pool, &level());
     options_ = options;
+    if (options.schedule != kFlooding) {
+        return pass(options, threads, control, messages, local, dead_variable);
+    }
+    if (by_pairs_) {
+        return pairs_->run(local, options, threads, control, messages, &run_, dead_variable);
+    }
     start(local, messages);
     if (n_entries() + table_entries() < kWorthThreads) threads = 1;
     make_scratch(threads);
-    residuals_.clear();
-    converged_ = false;
-    updates_ = 0;
-    const bool binary = start_ratios();
-    for (int64_t i = 0; i < options.max_iterations && !converged_; ++i) {
-        phase(binary ? kProducts : kVariables, threads, control);
+    run_ = LoopyRun();
+    for (int64_t i = 0; i < options.max_iterations && !run_.converged; ++i) {
+        phase(kVariables, threads, control);
         if (control->stop.load()) return kCancelled;
         if ((*dead_variable = dead()) >= 0) return kInfeasible;
-        phase(binary ? kRatios : kFactors, threads, control);
+        phase(kFactors, threads, control);
         if (control->stop.load()) return kCancelled;
         if ((*dead_variable = dead()) >= 0) return kInfeasible;
-        updates_ += n_edges();
+        run_.updates += n_edges();
         double most = 0.0;
         for (double r : chunk_residual_) most = std::max(most, r);
-        residuals_.push_back(most);
-        converged_ = most <= options.tolerance;
+        run_.residuals.push_back(most);
+        run_.converged = most <= options.tolerance;
         control->done.store(i + 1);
     }
-    for (size_t e = 0; binary && e < ratio_.size(); ++e) {
-        const double x = std::log(ratio_[e]);
-        m_[2 * e] = std::min(0.0, -x);
-        m_[2 * e + 1] = std::min(0.0, x);
-    }
     std::copy(m_.begin(), m_.end(), messages);
+    return kOk;
+}
+
+Status Loopy::answer(const double* local, const double* messages, int threads, Control* control,
+                     double* marginals, double* log_z, int64_t* dead_variable) {
+    if (!by_pairs_) {
+        return beliefs(local, messages, threads, control, marginals, log_z, dead_variable);
+    }
+    pairs_->beliefs(local, threads, marginals, log_z);
     return kOk;
 }
 
@@ -562,8 +528,8 @@ struct Loopy::Forest {
 };
 
 Status Loopy::forests(const double* local, const double* messages, int64_t n_forests,
-                      const int64_t* ptr, const int64_t* factor, Control* control, double* log_z,
-                      double* scale, int64_t* dead_variable) {
+                      const int64_t* ptr, const int64_t* factor, bool best, Control* control,
+                      double* log_z, double* scale, int64_t* dead_variable) {
     start(local, messages);
     make_scratch(1);
     phase(kVariables, 1, control);
@@ -639,7 +605,8 @@ Status Loopy::forests(const double* local, const double* messages, int64_t n_for
             largest += most;
             each(table.arity, table.card, table.size, [&](int64_t x, const int64_t* state) {
                 const double m = top[at(state[p])];
-                if (m > -INFINITY) total[at(state[p])] += std::exp(scores[at(x)] - m);
+                double& sum_of = total[at(state[p])];
+                if (m > -INFINITY) sum_of = best ? 1.0 : sum_of + std::exp(scores[at(x)] - m);
             });
             double* up = sum.data() + var_at_[at(edge_var_[at(first + p)])];
             for (int64_t x = 0; x < k; ++x) {
@@ -652,7 +619,7 @@ Status Loopy::forests(const double* local, const double* messages, int64_t n_for
             const double most = *std::max_element(b, b + card_[at(root)]);
             double mass = 0.0;
             for (int64_t x = 0; x < card_[at(root)] && most > -INFINITY; ++x) {
-                mass += std::exp(b[x] - most);
+                mass = best ? 1.0 : mass + std::exp(b[x] - most);
             }
             value += mass > 0.0 ? most + std::log(mass) : -INFINITY;
         }
@@ -663,11 +630,79 @@ Status Loopy::forests(const double* local, const double* messages, int64_t n_for
     return kOk;
 }
 
+Status Loopy::assign(const double* local, const double* messages, int threads, Control* control,
+                     int64_t* states, double* score, int64_t* dead_variable) {
+    if (n_entries() + table_entries() < kWorthThreads) threads = 1;
+    options_ = LoopyOptions();
+    start(local, messages);
+    make_scratch(threads);
+    phase(kVariables, threads, control);
+    if (control->stop.load()) return kCancelled;
+    if ((*dead_variable = dead()) >= 0) return kInfeasible;
+    std::fill(states, states + n_, int64_t{-1});
+    std::vector<int64_t> open;
+    std::vector<uint8_t> seen(at(n_), 0);
+    std::vector<double> belief, best;
+    for (int64_t root = 0; root < n_; ++root) {
+        if (seen[at(root)]) continue;
+        seen[at(root)] = 1;
+        open.assign(1, root);
+        for (size_t i = 0; i < open.size(); ++i) {
+            const int64_t v = open[i], k = card_[at(v)];
+            if (i % 256 == 0 && control->poll && control->poll(control->arg)) return kCancelled;
+            belief.assign(local + var_at_[at(v)], local + var_at_[at(v + 1)]);
+            for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
+                const int64_t e = var_edge_[at(j)], f = edge_factor_[at(e)];
+                const int64_t first = factor_ptr_[at(f)];
+                const LoopyTable t = table_of(f);
+                best.assign(at(k), -INFINITY);
+                // Relative to the largest entry: a tie must not be decided by rounding it away.
+                each(t.arity, t.card, t.size, [&](int64_t x, const int64_t* state) {
+                    double own = (t.theta[x] - t.top) * t.inverse_rho;
+                    for (int64_t a = 0; a < t.arity; ++a) {
+                        const int64_t u = edge_var_[at(first + a)];
+                        if (u == v) continue;
+                        if (states[u] >= 0) {
+                            if (states[u] != state[a]) return;
+                        } else {
+                            own += to_[at(edge_at_[at(first + a)] + state[a])];
+                        }
+                    }
+                    double& most = best[at(state[e - first])];
+                    most = std::max(most, own);
+                });
+                for (int64_t x = 0; x < k; ++x) belief[at(x)] += rho_[at(f)] * best[at(x)];
+                for (int64_t c = first; c < factor_ptr_[at(f + 1)]; ++c) {
+                    const int64_t u = edge_var_[at(c)];
+                    if (seen[at(u)]) continue;
+                    seen[at(u)] = 1;
+                    open.push_back(u);
+                }
+            }
+            auto top = std::max_element(belief.begin(), belief.end());
+            if (*top > -INFINITY) {
+                states[v] = top - belief.begin();
+            } else {  // those before it leave it nothing: what it would take on its own
+                const double* b = belief_.data() + var_at_[at(v)];
+                states[v] = std::max_element(b, b + k) - b;
+            }
+        }
+    }
+    *score = 0.0;
+    for (int64_t v = 0; v < n_; ++v) *score += local[var_at_[at(v)] + states[v]];
+    for (int64_t f = 0; f < n_factors_; ++f) {
+        int64_t x = 0;
+        for (int64_t e = factor_ptr_[at(f)]; e < factor_ptr_[at(f + 1)]; ++e) {
+            x = x * edge_card_[at(e)] + states[edge_var_[at(e)]];
+        }
+        *score += theta_[at(f)][x];
+    }
+    return kOk;
+}
+
 Status Loopy::mean_field(const double* local, int64_t max_iterations, double tolerance,
                          Control* control, double* q, double* bound, double* scale) {
-    residuals_.clear();
-    converged_ = false;
-    updates_ = 0;
+    run_ = LoopyRun();
     std::vector<double> score;
     // score[x] += expectation of the table of edge e's factor given its value x.
     const auto expect = [&](int64_t e, double* out) {
@@ -681,7 +716,7 @@ Status Loopy::mean_field(const double* local, int64_t max_iterations, double tol
             if (w > 0.0) out[state[e - first]] += w * t.theta[i];
         });
     };
-    for (int64_t i = 0; i < max_iterations && !converged_; ++i) {
+    for (int64_t i = 0; i < max_iterations && !run_.converged; ++i) {
         double most = 0.0;
         for (int64_t v = 0; v < n_; ++v) {
             if ((v & 255) == 0 && control->poll && control->poll(control->arg)) return kCancelled;
@@ -701,9 +736,9 @@ Status Loopy::mean_field(const double* local, int64_t max_iterations, double tol
                 p[x] = now;
             }
         }
-        updates_ += n_;
-        residuals_.push_back(most);
-        converged_ = most <= tolerance;
+        run_.updates += n_;
+        run_.residuals.push_back(most);
+        run_.converged = most <= tolerance;
         control->done.store(i + 1);
     }
     double value = 0.0, size = 0.0;

@@ -13,24 +13,20 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/problem.h"
 #include "loopy/model.h"
+#include "loopy/pairs.h"
+#include "loopy/scopes.h"
 #include "pool/pool.h"
 
 namespace vs {
 
-void use_loopy_modules(const PoolApi* pool, const SimdApi* simd);
+extern const PoolApi* g_pool;  // of this module
 
-// How long, and how carefully.
-struct LoopyOptions {
-    int schedule = 0;   // LoopySchedule
-    bool best = false;  // max product
-    double damping = 0.0, tolerance = 0.0;
-    int64_t max_iterations = 0;
-};
-enum LoopySchedule : int { kFlooding = 0, kResidual = 1, kTree = 2 };
+void use_loopy_modules(const PoolApi* pool, const SimdApi* simd);
 
 class Loopy {
   public:
@@ -50,9 +46,10 @@ class Loopy {
     // variable that has no value left, kCancelled.
     Status run(const double* local, const LoopyOptions& options, int threads, Control* control,
                double* messages, int64_t* dead);
-    bool converged() const { return converged_; }
-    const std::vector<double>& residuals() const { return residuals_; }
-    int64_t updates() const { return updates_; }  // messages that were computed
+    const LoopyRun& last() const { return run_; }
+    // What `beliefs` says of the messages of the last run.
+    Status answer(const double* local, const double* messages, int threads, Control* control,
+                  double* marginals, double* log_z, int64_t* dead);
 
     // Of these messages: probabilities of each variable, and the (reweighted) Bethe log Z.
     Status beliefs(const double* local, const double* messages, int threads, Control* control,
@@ -64,17 +61,32 @@ class Loopy {
     // theta / rho - sum m, and beliefs for local factors. Weighted so that each factor is in
     // forests of total weight rho, the forests' tables sum up to the model's, whatever the messages
     // are. `scale`: a bound on what partial sums can come to.
+    // `best`: the largest score of each instead.
     Status forests(const double* local, const double* messages, int64_t n_forests,
-                   const int64_t* ptr, const int64_t* factor, Control* control, double* log_z,
-                   double* scale, int64_t* dead);
+                   const int64_t* ptr, const int64_t* factor, bool best, Control* control,
+                   double* log_z, double* scale, int64_t* dead);
+
+    // A configuration by max-product messages, one variable after the other, each given those
+    // before it: what is tied is tied once. Its score; -inf where it is not possible.
+    Status assign(const double* local, const double* messages, int threads, Control* control,
+                  int64_t* states, double* score, int64_t* dead);
 
     // Naive mean field by coordinate ascent from q (sum of card,), in and out; the bound on log Z
     // that q gives, and the sum of its terms' magnitudes.
     Status mean_field(const double* local, int64_t max_iterations, double tolerance,
                       Control* control, double* q, double* bound, double* scale);
 
+    // Mean field with the structure of a forest of factors. node (sum of card,) and table (all
+    // tables; those of the forest count) are the logarithms of what q is proportional to, in and
+    // out; q, the joints of all factors (tables one after the other), and which of them the forest
+    // still holds, out.
+    Status structured(const double* local, int64_t count, const int64_t* forest, double* node,
+                      double* table, int64_t max_iterations, double tolerance, Control* control,
+                      double* q, double* joints, uint8_t* held, double* bound, double* scale);
+
   private:
     struct Forest;
+    struct Field;
     struct Scratch {
         std::vector<double> x;
         std::vector<const double*> in;
@@ -83,13 +95,23 @@ class Loopy {
         int64_t dead = -1;
     };
     struct Job;
-    enum Phase : int { kVariables, kFactors, kMasses, kJoints, kProducts, kRatios };
+    enum Phase : int { kVariables, kFactors, kMasses, kJoints };
 
+    struct Order;
+    Status pass(const LoopyOptions& options, int threads, Control* control, double* messages,
+                const double* local, int64_t* dead);
+    Status by_queue(const Order& order, Control* control, int64_t* dead);
+    Status by_rounds(const Order& order, int threads, Control* control, int64_t* dead);
+    Status by_trees(const Order& order, Control* control, int64_t* dead);
+    bool say(int64_t e);
+    bool listen(int64_t e);
+    double evaluate(int64_t e, double* out, Scratch* s);
     static void step(void* job, int64_t task, int worker);
     void phase(Phase what, int threads, Control* control);
     bool variable(int64_t v, Scratch* s);
     bool factor(int64_t f, Scratch* s);
-    void sums(int64_t f, Scratch* s);
+    void sums(int64_t f, Scratch* s, int64_t only = -1);
+    double settle(int64_t e, double* out, bool whole);
     void maxima(int64_t f, Scratch* s);
     double entry(int64_t f, int64_t axis, int64_t value) const;
     double mass(int64_t f, Scratch* s);
@@ -98,9 +120,7 @@ class Loopy {
     LoopyTable table_of(int64_t f) const;
     int64_t dead();
     void make_scratch(int threads);
-    bool start_ratios();
-    void products(int64_t v);
-    void ratios(int64_t f0, int64_t f1, Scratch* s);
+    void scale_weights();
 
     int64_t n_ = 0, n_factors_ = 0;
     int64_t widest_ = 0, most_edges_ = 0, most_values_ = 0;
@@ -112,16 +132,16 @@ class Loopy {
 
     // The messages under way: m to variables, n to factors, those also as plain numbers.
     std::vector<double> m_, to_, to_plain_, shift_;
-    std::vector<double> ratio_, local_ratio_, product_;  // of pairs of binary variables
     std::vector<double> belief_, log_mass_, factor_mass_;
     const double* local_ = nullptr;
     LoopyOptions options_;
     std::vector<Scratch> scratch_;
     std::vector<double> chunk_residual_;
     std::vector<int64_t> chunk_dead_;
-    std::vector<double> residuals_;
-    bool converged_ = false;
-    int64_t updates_ = 0;
+    LoopyRun run_;
+    std::unique_ptr<Pairs> pairs_;
+    bool by_pairs_ = false;  // the last run
+    bool scaled_ = false;    // weight_ is that of rho_
 };
 
 }  // namespace vs

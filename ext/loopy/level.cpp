@@ -1,5 +1,6 @@
 // Compiled once per SIMD level: see setup.py.
 #include "loopy/model.h"
+#include "simd/math.h"
 #include "simd/vec.h"
 
 namespace VS_NS {
@@ -59,7 +60,131 @@ void products(const vs::LoopyTable& f, const double* const* in, double* const* o
     }
 }
 
-const vs::LoopyLevel kLevel = {products};
+VS_INLINE V magnitude(V x) { return V::max(x, V::set1(0.0) - x); }
+
+// 1 or -1; 1 for 0.
+VS_INLINE V sign(V x) { return V::where_ge(x, V::set1(0.0), V::set1(2.0)) - V::set1(1.0); }
+
+// log((s + d) / (s - d)) for |d| <= s / 3: 2u + u^3 p(u^2), u = d / s; error of p 2.5e-18.
+VS_INLINE V log_ratio(V d, V s) {
+    const V u = d / s, w = u * u;
+    V p = V::set1(0.15630577800922850446);
+    p = V::fma(p, w, V::set1(0.074921437955507673008));
+    p = V::fma(p, w, V::set1(0.10845178394880014822));
+    p = V::fma(p, w, V::set1(0.1173427906130319746));
+    p = V::fma(p, w, V::set1(0.13335178631449255837));
+    p = V::fma(p, w, V::set1(0.15384543964860549287));
+    p = V::fma(p, w, V::set1(0.18181819897962714383));
+    p = V::fma(p, w, V::set1(0.22222222198236770557));
+    p = V::fma(p, w, V::set1(0.28571428571600099292));
+    p = V::fma(p, w, V::set1(0.39999999999999522505));
+    p = V::fma(p, w, V::set1(0.66666666666666666886));
+    return V::fma(u * w, p, u + u);
+}
+
+// What a pair of coupling J sends from a variable whose log-ratio is b: for c = |b|, t = |2 J| it
+// is min(c, t) + log((1 + exp(-(c + t))) / (1 + exp(-|c - t|))), with the sign of J b. Infinite b
+// is fine.
+template <bool BEST>
+VS_INLINE V message(V t, V signs, V b) {
+    b = b * signs;
+    const V c = magnitude(b);
+    V m = V::min(c, t);
+    if (!BEST) {
+        const V e = exp_floor<double>(V::set1(0.0) - (c + t));
+        const V f = exp_floor<double>(V::set1(0.0) - magnitude(c - t));
+        m = m + log_ratio(e - f, V::set1(2.0) + e + f);
+    }
+    return m * sign(b);
+}
+
+template <bool BEST>
+double logs(const vs::PairBlock& b) {
+    const V keep = V::set1(b.keep);
+    V most = V::set1(0.0);
+    for (int64_t i = 0; i < b.n; i += V::N) {
+        const V j = V::load(b.coupling + i);
+        const V signs = sign(j), t = magnitude(j + j);
+        const V x = V::load(b.to_left + i), y = V::load(b.to_right + i);
+        V p = message<BEST>(t, signs, V::gather(b.total, b.right + i) - y);
+        V q = message<BEST>(t, signs, V::gather(b.total, b.left + i) - x);
+        p = V::fma(keep, x - p, p);
+        q = V::fma(keep, y - q, q);
+        most = V::max(most, V::max(magnitude(p - x), magnitude(q - y)));
+        p.store(b.to_left + i);
+        q.store(b.to_right + i);
+        if (b.rho) {
+            const V rho = V::load(b.rho + i);
+            (p * rho).store(b.weighed_left + i);
+            (q * rho).store(b.weighed_right + i);
+        }
+    }
+    return most.hmax();
+}
+
+// In plain numbers a message is (1 + Q b) / (Q + b), b = P / r the other side's total without its
+// own message, Q = exp(2 J): (r + Q P) / (Q r + P). One division gives it and its change.
+double ratios(const vs::PairBlock& b) {
+    const V one = V::set1(1.0);
+    V most = one, least = one;
+    for (int64_t i = 0; i < b.n; i += V::N) {
+        const V q = V::load(b.coupling + i);
+        const V x = V::load(b.to_left + i), y = V::load(b.to_right + i);
+        const V from_right = V::gather(b.total, b.right + i);
+        const V from_left = V::gather(b.total, b.left + i);
+        const V a = V::fma(q, from_right, y), c = V::fma(q, from_left, x);
+        const V d = one / (V::fma(q, y, from_right) * x), e = one / (V::fma(q, x, from_left) * y);
+        const V p = a * d, s = c * e;
+        most = V::max(most, V::max(p, s));
+        least = V::min(least, V::min(p, s));
+        (p * x).store(b.to_left + i);
+        (s * y).store(b.to_right + i);
+    }
+    const double high = most.hmax(), low = (one / least).hmax();
+    return high > low ? high : low;
+}
+
+void masses(const vs::PairBlock& b, double* out) {
+    const V half = V::set1(0.5), zero = V::set1(0.0);
+    for (int64_t i = 0; i < b.n; i += V::N) {
+        const V j = V::load(b.coupling + i);
+        const V x = half * V::load(b.to_left + i), y = half * V::load(b.to_right + i);
+        const V left = V::gather(b.total, b.left + i), right = V::gather(b.total, b.right + i);
+        // What the worse of two states lacks.
+        const V up_left = V::min(left, zero), down_left = V::min(zero - left, zero);
+        const V up_right = V::min(right, zero), down_right = V::min(zero - right, zero);
+        const V pp = j - x - y + (up_left + up_right);
+        const V mm = j + x + y + (down_left + down_right);
+        const V pm = y - x - j + (up_left + down_right);
+        const V mp = x - y - j + (down_left + up_right);
+        const V top = V::max(V::max(pp, mm), V::max(pm, mp));
+        const V sum = exp_floor<double>(pp - top) + exp_floor<double>(mm - top) +
+                      exp_floor<double>(pm - top) + exp_floor<double>(mp - top);
+        const V two = V::set1(2.0), ln2 = V::set1(0.693147180559945309417);
+        (top + ln2 + log_ratio(sum - two, sum + two)).store(out + i);
+    }
+}
+
+void marginals(const double* total, int64_t n, double* p, double* log_mass) {
+    const V one = V::set1(1.0), zero = V::set1(0.0), low = V::set1(ExpConst<double>::kLow);
+    for (int64_t i = 0; i < n; i += V::N) {
+        const V b = V::load(total + i);
+        const V m = zero - magnitude(b);
+        const V e = V::where_ge(m, low, exp_floor<double>(m));
+        const V worse = e / (one + e), better = one / (one + e);
+        log_ratio(e, e + V::set1(2.0)).store(log_mass + i);
+        double lo[V::N], hi[V::N];
+        worse.store(lo);
+        better.store(hi);
+        for (int64_t k = 0; k < V::N && i + k < n; ++k) {
+            const bool up = total[i + k] >= 0.0;
+            p[2 * (i + k)] = up ? lo[k] : hi[k];
+            p[2 * (i + k) + 1] = up ? hi[k] : lo[k];
+        }
+    }
+}
+
+const vs::LoopyLevel kLevel = {products, ratios, logs<false>, logs<true>, masses, marginals};
 
 }  // namespace
 }  // namespace VS_NS

@@ -1,4 +1,4 @@
-// A loopy graph laid out for message passing: what the engine computes on.
+// A loopy graph laid out for message passing: what kernels compute on.
 //
 // Factors of two and more variables send messages; tables of one variable, and evidence, are summed
 // into `local` by the caller. An edge is a (factor, variable) pair, numbered in the order of the
@@ -22,11 +22,35 @@ struct LoopyTable {
     int64_t size;
 };
 
+// Pairs of binary variables in spins s = -1, 1: a pair's table is J s s', and its message one
+// number a side. A multiple of kPairLanes of them; arrays are indexed by pair, `total` by variable.
+constexpr int64_t kPairLanes = 8;
+struct PairBlock {
+    int64_t n;
+    const int32_t *left, *right;           // the variables
+    const double* coupling;                // J / rho; for ratios exp(2 J)
+    const double* rho;                     // null: all one
+    const double* total;                   // field and (weighted) messages of a variable together
+    double *to_left, *to_right;            // messages: log-ratios, or ratios, of s = 1 to s = -1
+    double *weighed_left, *weighed_right;  // rho times the messages; not written without rho
+    double keep;                           // share of a message that stays: damping
+};
+
 struct LoopyLevel {
     // out[i] (card[i],) += what the factor sends to its variable i in plain numbers, given
     // in[j] = exp of the log-messages to it; scratch (2 arity,).
     void (*products)(const LoopyTable& f, const double* const* in, double* const* out,
                      double* scratch);
+    // New messages in place of the old; the largest change of a logarithm. `ratios`: messages and
+    // totals are plain numbers; sums; no rho, nothing kept.
+    double (*ratios)(const PairBlock& b);
+    double (*sums)(const PairBlock& b);
+    double (*maxima)(const PairBlock& b);
+    // out[i]: log of the sum over both variables' states of exp(J s s') times what they believe
+    // apart from this pair, relative to their totals' masses; see pairs.cpp.
+    void (*masses)(const PairBlock& b, double* out);
+    // Of n totals (n + 7 may be touched): p(s = -1), p(s = 1) and log(1 + exp(-|total|)).
+    void (*marginals)(const double* total, int64_t n, double* p, double* log_mass);
 };
 
 const LoopyLevel* loopy_level_scalar();

@@ -30,6 +30,9 @@ struct Vec<double> {
         return {_mm256_blendv_pd(_mm256_set1_pd(fill), _mm256_maskload_pd(p, k),
                                  _mm256_castsi256_pd(k))};
     }
+    static VS_INLINE Vec gather(const double* p, const int32_t* at) {
+        return {_mm256_setr_pd(p[at[0]], p[at[1]], p[at[2]], p[at[3]])};
+    }
     VS_INLINE void store(double* p) const { _mm256_storeu_pd(p, v); }
     // Past the caches; p on a vector's boundary.
     VS_INLINE void stream(double* p) const { _mm256_stream_pd(p, v); }

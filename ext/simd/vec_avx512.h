@@ -27,6 +27,10 @@ struct Vec<double> {
     static VS_INLINE Vec load_part(const double* p, int m, double fill) {
         return {_mm512_mask_loadu_pd(_mm512_set1_pd(fill), mask(m), p)};
     }
+    static VS_INLINE Vec gather(const double* p, const int32_t* at) {
+        return {
+            _mm512_i32gather_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)), p, 8)};
+    }
     VS_INLINE void store(double* p) const { _mm512_storeu_pd(p, v); }
     // Past the caches; p on a vector's boundary.
     VS_INLINE void stream(double* p) const { _mm512_stream_pd(p, v); }

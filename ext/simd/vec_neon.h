@@ -25,6 +25,9 @@ struct Vec<double> {
     static VS_INLINE Vec load_part(const double* p, int m, double fill) {
         return m >= 2 ? load(p) : Vec{vsetq_lane_f64(p[0], vdupq_n_f64(fill), 0)};
     }
+    static VS_INLINE Vec gather(const double* p, const int32_t* at) {
+        return {vsetq_lane_f64(p[at[1]], vdupq_n_f64(p[at[0]]), 1)};
+    }
     VS_INLINE void store(double* p) const { vst1q_f64(p, v); }
     VS_INLINE void stream(double* p) const { store(p); }
     VS_INLINE void store_part(double* p, int m) const {

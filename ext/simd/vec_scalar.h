@@ -20,6 +20,7 @@ struct Vec {
     static VS_INLINE Vec low(Vec x) { return x; }
     static VS_INLINE Vec load(const T* p) { return {*p}; }
     static VS_INLINE Vec load_part(const T* p, int, T) { return {*p}; }
+    static VS_INLINE Vec gather(const T* p, const int32_t* at) { return {p[*at]}; }
     VS_INLINE void store(T* p) const { *p = v; }
     VS_INLINE void stream(T* p) const { store(p); }
     VS_INLINE void store_part(T* p, int) const { *p = v; }

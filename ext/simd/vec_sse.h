@@ -25,6 +25,9 @@ struct Vec<double> {
     static VS_INLINE Vec load_part(const double* p, int m, double fill) {
         return m >= 2 ? load(p) : Vec{_mm_set_pd(fill, p[0])};
     }
+    static VS_INLINE Vec gather(const double* p, const int32_t* at) {
+        return {_mm_setr_pd(p[at[0]], p[at[1]])};
+    }
     VS_INLINE void store(double* p) const { _mm_storeu_pd(p, v); }
     // Past the caches; p on a vector's boundary.
     VS_INLINE void stream(double* p) const { _mm_stream_pd(p, v); }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import time
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from graph_oracle import Factors, graph_of, log_joint, log_sum, marginal, probab
 
 import valuesparse as vs
 from valuesparse.inference import _forests, trw_dual_bound
+from valuesparse.inference._loopy import Layout
 
 pytestmark = pytest.mark.simd
 
@@ -101,6 +103,15 @@ def enumerated_bp(
     return beliefs, energy
 
 
+def merged(factors: Factors) -> Factors:
+    """Tables of the same variables summed up."""
+    found: dict[tuple[int, ...], np.ndarray] = {}
+    for scope, table in factors:
+        key = tuple(sorted(scope))
+        found[key] = found.get(key, 0.0) + table.transpose([scope.index(v) for v in key])
+    return list(found.items())
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_exact_without_cycles(seed: int) -> None:
     cards, factors = random_tree(np.random.default_rng(seed))
@@ -144,12 +155,37 @@ def test_fixed_points_with_wide_scopes_and_zeros(seed: int) -> None:
         table = rng.normal(0.0, 0.5, [cards[v] for v in scope])
         table[rng.random(table.shape) < 0.1] = -np.inf
         factors.append((scope, table))
-    beliefs, energy = enumerated_bp(cards, factors)
+    beliefs, energy = enumerated_bp(cards, merged(factors))
     r = vs.infer(graph_of(cards, factors), method="bp", **SHARP)
     assert r.converged
     assert r.log_z == pytest.approx(energy, abs=1e-8)
     for got, want in zip(r.marginals, beliefs, strict=True):
         np.testing.assert_allclose(got, want, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["bp", "trw"])
+def test_tables_of_one_set_of_variables_are_one(method: str) -> None:
+    """Without cycles but for those, the answer is exact."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        cards, factors = random_tree(rng, zeros=False)
+        for scope, table in list(factors):
+            if len(scope) > 1 and rng.random() < 0.7:
+                axes = rng.permutation(len(scope))
+                again = rng.normal(0.0, 1.0, table.shape)
+                factors.append((tuple(scope[a] for a in axes), again.transpose(axes)))
+        full = log_joint(cards, factors, {})
+        graph = graph_of(cards, factors)
+        r = vs.infer(graph, method=method, **SHARP)
+        expected = log_sum(full)
+        assert r.converged
+        assert abs(r.log_z - expected) <= 1e-9 * max(1.0, abs(expected))
+        p = probabilities(full)
+        for (scope, _), found in zip(factors, r.factor_marginals(), strict=True):
+            np.testing.assert_allclose(found, marginal(p, list(scope)), atol=1e-8)
+        again = vs.infer(graph_of(cards, factors[::-1]), method=method, start=r, **SHARP)
+        assert again.converged
+        assert again.log_z == pytest.approx(r.log_z, rel=1e-9)
 
 
 def test_beliefs_are_derivatives_of_the_free_energy() -> None:
@@ -396,16 +432,54 @@ def test_the_dual_meets_the_free_energy() -> None:
     assert exact <= better.upper < bound.upper
 
 
-def test_uniform_spanning_trees() -> None:
-    """Every edge of a cycle of n is in n - 1 of its n spanning trees; the sum is n - 1."""
-    cycle = [(i, (i + 1) % 5) for i in range(5)]
-    np.testing.assert_allclose(_forests.spanning_tree_probabilities(5, cycle), 0.8)
-    cards, factors = random_grid(np.random.default_rng(0), 5, 2)
-    scopes = [scope for scope, _ in factors if len(scope) == 2]
-    assert _forests.spanning_tree_probabilities(25, scopes).sum() == pytest.approx(24.0)
-    assert len(cards) == 25
-    assert not _forests.is_forest(5, cycle, range(5))
-    assert _forests.is_forest(5, cycle, range(4))
+def layout_of(cards: list[int], factors: Factors) -> Layout:
+    return Layout(graph_of(cards, factors))
+
+
+def enumerated_probabilities(n: int, edges: list[tuple[int, int]]) -> np.ndarray:
+    """How often each edge is in a spanning forest, by listing all of them."""
+    trees = []
+    for size in range(n, -1, -1):
+        for chosen in itertools.combinations(range(len(edges)), size):
+            root = list(range(n))
+            for e in chosen:
+                u, v = (root[x] for x in edges[e])
+                if u == v:
+                    break
+                root = [u if r == v else r for r in root]
+            else:
+                trees.append(np.isin(np.arange(len(edges)), chosen))
+        if trees:
+            break
+    return np.mean(trees, axis=0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_uniform_spanning_trees(seed: int) -> None:
+    """Components, bridges and variables of their own included."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 7))
+    every = list(itertools.combinations(range(n), 2))
+    edges = [e for e in every if rng.random() < 0.6] or every[:1]
+    layout = layout_of([2] * n, [(e, np.zeros((2, 2))) for e in edges])
+    found = _forests.spanning_tree_probabilities(layout)
+    np.testing.assert_allclose(found, enumerated_probabilities(n, edges), atol=1e-12)
+    for tree in _forests.cover(layout, 2, seed):
+        assert layout.forest(tree).tolist() == tree.tolist()
+        assert tree.size == round(found.sum())
+
+
+def test_spanning_trees_of_a_grid() -> None:
+    cards, factors = random_grid(np.random.default_rng(0), 30, 2)
+    layout = layout_of(cards, factors)
+    found = _forests.spanning_tree_probabilities(layout)
+    assert found.sum() == pytest.approx(899.0)
+    u, v = layout.engine.scope.reshape(-1, 2).T
+    laplacian = np.zeros((900, 900))
+    np.add.at(laplacian, (np.r_[u, v, u, v], np.r_[u, v, v, u]), np.repeat([1.0, -1.0], 2 * u.size))
+    inverse = np.linalg.pinv(laplacian, hermitian=True)
+    expected = np.diag(inverse)[u] + np.diag(inverse)[v] - 2.0 * inverse[u, v]
+    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_trw_on_a_grid_is_an_upper_bound_that_optimising_lowers() -> None:
@@ -456,17 +530,389 @@ def test_bad_options_of_trw_and_mean_field(given: dict[str, Any], words: str) ->
         vs.infer(graph, **given)
 
 
-def test_one_number_a_message_is_the_same_as_two() -> None:
-    """A constant over three variables keeps the general kernel."""
+def wide_and_fast(
+    cards: list[int], factors: Factors, **options: Any
+) -> tuple[vs.GraphResult, vs.GraphResult]:
+    """Results of the general kernel and of that of binary pairs.
+
+    A constant over three variables keeps the general kernel; its weight is 1.
+    """
+    known = options.pop("edge_probabilities", None)
+    results = []
+    for more in ([((0, 1, 2), np.zeros((2, 2, 2)))], []):
+        if known is not None:
+            options["edge_probabilities"] = np.append(known, np.ones(len(more)))
+        results.append(vs.infer(graph_of(cards, [*factors, *more]), **options))
+    return results[0], results[1]
+
+
+def assert_same(a: vs.GraphResult, b: vs.GraphResult) -> None:
+    assert a.log_z == pytest.approx(b.log_z, rel=1e-10, abs=1e-9)
+    np.testing.assert_allclose(a.residuals, b.residuals, rtol=1e-6, atol=1e-9)
+    for x, y in zip(a.marginals, b.marginals, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-11)
+
+
+@pytest.mark.parametrize("strength", [0.7, 3.0, 60.0])
+@pytest.mark.parametrize("options", [{}, {"damping": 0.3}, {"evidence": {0: 1, 7: 0, 12: [0, -9]}}])
+@pytest.mark.parametrize("method", ["bp", "trw"])
+def test_one_number_a_message_is_the_same_as_two(
+    method: str, options: dict[str, Any], strength: float
+) -> None:
+    """Plain ratios, log-ratios where scores are large, and infinite fields."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        cards, factors = random_grid(rng, 5, 2, strength)
+        if method == "trw":
+            options = options | {"edge_probabilities": rng.uniform(0.3, 1.0, len(factors))}
+        assert_same(*wide_and_fast(cards, factors, method=method, max_iterations=7, **options))
+
+
+def test_pairs_in_many_chunks() -> None:
+    """More pairs than a chunk takes, in any order, with variables that have none."""
+    rng = np.random.default_rng(0)
+    cards, factors = random_grid(rng, 70, 2)
+    cards += [2, 2]
+    factors = [factors[i] for i in rng.permutation(len(factors))]
+    assert_same(*wide_and_fast(cards, factors, method="bp", max_iterations=5))
+
+
+def test_warm_starts_of_pairs_from_zeros() -> None:
+    """Messages of minus infinity begin anew."""
+    cards, factors = random_grid(np.random.default_rng(1), 4, 2)
+    zeros = [(scope, np.where(np.eye(2) > 0, 0.0, -np.inf)) for scope, t in factors if t.ndim == 2]
+    held = vs.infer(graph_of(cards, zeros), method="bp", evidence={0: 1})
+    graph = graph_of(cards, factors)
+    warm = vs.infer(graph, method="bp", start=held, **SHARP)
+    assert warm.log_z == pytest.approx(vs.infer(graph, method="bp", **SHARP).log_z, abs=1e-9)
+
+
+SCHEDULES = ["flooding", "residual", "rounds", "tree"]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("side", "states"), [(4, 2), (3, 3)])
+def test_fixed_points_of_every_schedule(schedule: str, side: int, states: int) -> None:
+    cards, factors = random_grid(np.random.default_rng(side), side, states)
+    beliefs, energy = enumerated_bp(cards, factors)
+    r = vs.infer(graph_of(cards, factors), method="bp", schedule=schedule, **SHARP)
+    assert r.converged
+    assert r.residuals[-1] <= 1e-13
+    assert r.log_z == pytest.approx(energy, abs=1e-8)
+    for got, want in zip(r.marginals, beliefs, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-8)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[1:])
+@pytest.mark.parametrize("damping", [0.0, 0.4])
+def test_schedules_of_reweighted_messages(schedule: str, damping: float) -> None:
+    for states in (2, 3):
+        cards, factors = random_grid(np.random.default_rng(states), 4, states)
+        graph = graph_of(cards, factors)
+        want = vs.infer(graph, method="trw", **SHARP)
+        got = vs.infer(graph, method="trw", schedule=schedule, damping=damping, **SHARP)
+        assert got.converged
+        assert got.log_z == pytest.approx(want.log_z, abs=1e-9)
+        for a, b in zip(got.marginals, want.marginals, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[1:])
+def test_schedules_are_exact_without_cycles(schedule: str) -> None:
+    for seed in range(60):
+        cards, factors = random_tree(np.random.default_rng(seed))
+        full = log_joint(cards, factors, {})
+        graph = graph_of(cards, factors)
+        if full.max() == -np.inf:
+            with pytest.raises(vs.InfeasibleError):
+                vs.infer(graph, method="bp", schedule=schedule)
+            continue
+        once = {"max_iterations": 1} if schedule == "tree" else {}
+        r = vs.infer(graph, method="bp", schedule=schedule, **once)
+        expected = log_sum(full)
+        assert abs(r.log_z - expected) <= 1e-9 * max(1.0, abs(expected))
+        p = probabilities(full)
+        for v in range(len(cards)):
+            np.testing.assert_allclose(r.marginals[v], marginal(p, [v]), atol=1e-9)
+
+
+def hard_grid(seed: int) -> vs.FactorGraph:
+    """Mixed couplings of 30 x 30 binary variables, about as strong as flooding can bear."""
+    rng = np.random.default_rng(seed)
+    graph = vs.FactorGraph([2] * 900)
+    for v in range(900):
+        graph.add([v], rng.normal(0.0, 1.0, 2))
+        for u in ([v - 1] if v % 30 else []) + ([v - 30] if v >= 30 else []):
+            j = rng.uniform(-1.0, 1.0)
+            graph.add([u, v], [[j, -j], [-j, j]])
+    return graph
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_urgent_messages_first_take_fewer(seed: int) -> None:
+    """Each message that is computed counts; the same fixed point comes out."""
+    graph = hard_grid(seed)
+    flooding = vs.infer(graph, method="bp")
+    assert flooding.converged
+    for schedule, share in (("residual", 0.5), ("rounds", 0.5)):
+        r = vs.infer(graph, method="bp", schedule=schedule)
+        assert r.converged
+        assert r.stats["messages"] <= share * flooding.stats["messages"]
+        assert r.log_z == pytest.approx(flooding.log_z, abs=1e-6)
+        # No message would move further than the tolerance.
+        once = vs.infer(graph, method="bp", start=r, max_iterations=1)
+        assert once.residuals[0] <= 1e-6
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("states", [2, 3])
+def test_threads_never_show_in_schedules(schedule: str, states: int) -> None:
+    cards, factors = random_grid(np.random.default_rng(8), 30, states)
+    graph = graph_of(cards, factors)
+    options = {"method": "trw", "schedule": schedule, "max_iterations": 5}
+    first = vs.infer(graph, threads=1, **options)
+    for threads in (1, 2, 3, 8):
+        again = vs.infer(graph, threads=threads, **options)
+        assert again.log_z == first.log_z
+        assert again.stats == first.stats
+        np.testing.assert_array_equal(again.residuals, first.residuals)
+        for a, b in zip(first.marginals, again.marginals, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("states", [2, 3])
+def test_schedules_keep_deadlines(schedule: str, states: int) -> None:
+    cards, factors = random_grid(np.random.default_rng(14), 40, states, 4.0)
+    graph = graph_of(cards, factors)
+    began = time.monotonic()
+    with pytest.raises(vs.DeadlineError):
+        vs.infer(
+            graph, method="bp", schedule=schedule, tolerance=0.0, max_iterations=10**6,
+            deadline=0.05,
+        )  # fmt: skip
+    assert time.monotonic() - began < 2.0
+    seen: list[tuple[int, int]] = []
+    vs.infer(
+        graph, method="bp", schedule=schedule, tolerance=0.0, max_iterations=9,
+        progress=lambda a, b: seen.append((a, b)),
+    )  # fmt: skip
+    assert seen
+    assert all(0 <= done <= total == 9 for done, total in seen)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedules_without_factors(schedule: str) -> None:
+    graph = vs.FactorGraph([2, 3])
+    graph.add([0], [0.0, 1.0])
+    r = vs.infer(graph, method="bp", schedule=schedule)
+    assert r.converged
+    assert r.log_z == pytest.approx(np.log(3 * (1 + np.e)))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("method", ["bp", "trw"])
+def test_decoding_is_exact_without_cycles(schedule: str, method: str) -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        cards, factors = random_tree(rng)
+        if seed % 3 == 0:  # ties everywhere
+            factors = [(s, np.where(np.isinf(t), t, np.sign(np.round(t)))) for s, t in factors]
+        full = log_joint(cards, factors, {})
+        graph = graph_of(cards, factors)
+        if full.max() == -np.inf:
+            with pytest.raises(vs.InfeasibleError):
+                vs.decode(graph, method=method, schedule=schedule)
+            continue
+        d = vs.decode(graph, method=method, schedule=schedule, tolerance=1e-9)
+        best = float(full.max())
+        assert d.converged
+        assert d.score == pytest.approx(best, rel=1e-9, abs=1e-9)
+        assert d.score == pytest.approx(full[tuple(d.states)], rel=1e-12, abs=1e-12)
+        assert (d.upper is None) == (method == "bp")
+        if method == "trw":
+            assert best <= d.upper <= best + 1e-5 * max(1.0, abs(best))
+
+
+def test_decoding_with_cycles() -> None:
+    for seed in range(40):
+        cards, factors = random_graph(np.random.default_rng(seed))
+        full = log_joint(cards, factors, {})
+        graph = graph_of(cards, factors)
+        for method in ("bp", "trw"):
+            try:
+                d = vs.decode(graph, method=method, max_iterations=200, damping=0.3)
+            except vs.InfeasibleError:
+                assert full.max() == -np.inf
+                continue
+            score = full[tuple(d.states)]
+            assert d.score == score or d.score == pytest.approx(score, abs=1e-9)
+            if d.upper is not None:
+                assert d.upper >= full.max()
+
+
+def test_decoding_options() -> None:
+    cards, factors = random_grid(np.random.default_rng(3), 4, 2)
+    graph = graph_of(cards, factors)
+    best = vs.decode(graph)
+    assert vs.decode(graph, method="exact").score == best.score
+    assert best.converged
+    assert best.upper is None
+    known = {0: 1 - int(best.states[0])}
+    assert vs.decode(graph, method="bp", evidence=known).states[0] == known[0]
+    first = vs.decode(graph, method="trw", max_iterations=3)
+    assert not first.converged
+    for threads in (2, 8):
+        again = vs.decode(graph, method="trw", max_iterations=3, threads=threads)
+        assert again.upper == first.upper
+        assert again.states.tolist() == first.states.tolist()
+    with pytest.raises(ValueError, match="method must be one of auto, exact, bp, trw"):
+        vs.decode(graph, method="mean_field")
+    with pytest.raises(ValueError, match="damping cannot be given with method 'auto'"):
+        vs.decode(graph, damping=0.5)
+    with pytest.raises(ValueError, match="method can be given with a FactorGraph only"):
+        vs.decode(vs.Chain([[0.0, 1.0]], np.eye(2)), method="bp")
+    hard = graph_of(*random_grid(np.random.default_rng(14), 40, 3, 4.0))
+    with pytest.raises(vs.DeadlineError):
+        vs.decode(hard, method="bp", tolerance=0.0, max_iterations=10**9, deadline=0.05)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_structured_mean_field_bounds(seed: int) -> None:
+    """Exact without cycles, below log Z always, and never below naive mean field."""
+    rng = np.random.default_rng(seed)
+    without_cycles = seed % 3 == 0
+    cards, factors = random_tree(rng, zeros=False) if without_cycles else random_graph(rng)
+    exact = log_sum(log_joint(cards, factors, {}))
+    graph = graph_of(cards, factors)
+    try:
+        r = vs.infer(graph, method="structured_mean_field")
+    except vs.InfeasibleError:
+        assert exact == -np.inf
+        return
+    naive = vs.infer(graph, method="mean_field")
+    assert r.method == "structured_mean_field"
+    assert r.log_z <= exact
+    assert r.log_z >= naive.log_z - 1e-9 * max(1.0, abs(naive.log_z)) or naive.log_z == -np.inf
+    if without_cycles:
+        assert r.log_z == pytest.approx(exact, rel=1e-9, abs=1e-9)
+        p = probabilities(log_joint(cards, factors, {}))
+        for v in range(len(cards)):
+            np.testing.assert_allclose(r.marginals[v], marginal(p, [v]), atol=1e-8)
+    for (scope, _), found in zip(factors, r.factor_marginals(), strict=True):
+        for axis, v in enumerate(scope):
+            rest = tuple(a for a in range(len(scope)) if a != axis)
+            np.testing.assert_allclose(found.sum(axis=rest), r.marginals[v], atol=1e-12)
+
+
+def distribution(cards: list[int], r: vs.GraphResult) -> np.ndarray:
+    """The distribution of a result of structured mean field, by listing all configurations."""
+    field = r._state
+    nodes = np.split(field.node, np.cumsum(cards)[:-1])
+    own: Factors = [((v,), p) for v, p in enumerate(nodes)]
+    for scope, table in zip(field.forest, field.table, strict=True):
+        own.append((scope, table.reshape([cards[v] for v in scope])))
+    return probabilities(log_joint(cards, own, {}))
+
+
+def free_energy(cards: list[int], factors: Factors, q: np.ndarray) -> float:
+    full = log_joint(cards, factors, {})
+    live = q > 0
+    return float((q[live] * (full[live] - np.log(q[live]))).sum())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_structured_mean_field_is_worth_what_it_says(seed: int) -> None:
+    """And no step of its parameters is better: the derivative vanishes."""
+    rng = np.random.default_rng(seed)
+    cards, factors = random_grid(rng, 3, 2, 1.0)
+    if seed % 2:
+        factors += [((0, 4, 8), rng.normal(0.0, 0.5, (2, 2, 2)))]
+    r = vs.infer(
+        graph_of(cards, factors), method="structured_mean_field", tolerance=1e-9,
+        max_iterations=5000,
+    )  # fmt: skip
+    q = distribution(cards, r)
+    for v in range(len(cards)):
+        np.testing.assert_allclose(r.marginals[v], marginal(q, [v]), atol=1e-10)
+    for (scope, _), found in zip(factors, r.factor_marginals(), strict=True):
+        if len(scope) == 2:
+            np.testing.assert_allclose(found, marginal(q, list(scope)), atol=1e-10)
+    assert r.log_z == pytest.approx(free_energy(cards, factors, q), abs=1e-9)
+    step = 1e-4
+    for where in (r._state.node, *r._state.table):
+        for i, kept in enumerate(where.tolist()):
+            ends = []
+            for sign in (1, -1):
+                where[i] = kept + sign * step
+                ends.append(free_energy(cards, factors, distribution(cards, r)))
+            where[i] = kept
+            assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_structured_mean_field_climbs_from_its_start() -> None:
     for seed in range(10):
-        cards, factors = random_grid(np.random.default_rng(seed), 5, 2)
-        fast = vs.infer(graph_of(cards, factors), method="bp", max_iterations=7)
-        wide = vs.infer(
-            graph_of(cards, [*factors, ((0, 1, 2), np.zeros((2, 2, 2)))]),
-            method="bp",
-            max_iterations=7,
+        rng = np.random.default_rng(seed)
+        cards, factors = random_grid(rng, 4, 2, 1.5)
+        graph = graph_of(cards, factors)
+        pairs = [f for f in range(len(factors)) if len(factors[f][0]) == 2]
+        tree = vs.FactorGraph(cards)
+        layout = Layout(graph)
+        for g in layout.forest(rng.permutation(len(pairs))):
+            tree.add(layout.scope(int(g)), rng.normal(0.0, 1.0, (2, 2)))
+        for v in range(16):
+            tree.add([v], rng.normal(0.0, 1.0, 2))
+        exact = vs.infer(tree)
+        last = -np.inf
+        for steps in (1, 2, 5, 50):
+            r = vs.infer(graph, method="structured_mean_field", start=exact, max_iterations=steps)
+            assert r.log_z >= last - 1e-9
+            last = r.log_z
+        # What the start itself is worth: E_q[score] + H(q).
+        score = sum(
+            float((found * table).sum())
+            for (_, table), found in zip(
+                factors, [exact.joint(list(s)) for s, _ in factors], strict=True
+            )
         )
-        assert fast.log_z == pytest.approx(wide.log_z, abs=1e-9)
-        np.testing.assert_allclose(fast.residuals, wide.residuals, rtol=1e-6)
-        for a, b in zip(fast.marginals, wide.marginals, strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-12)
+        entropy = exact.log_z - sum(
+            float((found * factor.log_table).sum())
+            for factor, found in zip(tree.factors, exact.factor_marginals(), strict=True)
+        )
+        own = vs.infer(graph, method="structured_mean_field", start=exact, max_iterations=1)
+        assert own.log_z >= score + entropy - 1e-9
+        more = vs.infer(graph, method="structured_mean_field", start=r)
+        assert more.log_z >= r.log_z - 1e-9
+        naive = vs.infer(graph, method="mean_field")
+        again = vs.infer(graph, method="structured_mean_field", start=naive)
+        assert again.log_z >= naive.log_z - 1e-9
+        revived = pickle.loads(pickle.dumps(more))
+        assert (
+            revived.factor_marginals()[pairs[0]].tolist()
+            == more.factor_marginals()[pairs[0]].tolist()
+        )
+
+
+def test_structured_mean_field_is_told_what_is_wrong() -> None:
+    cards, factors = random_grid(np.random.default_rng(0), 3, 2)
+    graph = graph_of(cards, factors)
+    cyclic = vs.infer(graph)
+    infer = {"method": "structured_mean_field"}
+    with pytest.raises(ValueError, match="without cycles"):
+        vs.infer(graph, start=cyclic, **infer)
+    with pytest.raises(ValueError, match="got one of method 'bp'"):
+        vs.infer(graph, start=vs.infer(graph, method="bp"), **infer)
+    with pytest.raises(ValueError, match="the same variables"):
+        vs.infer(graph, start=vs.infer(vs.FactorGraph([2, 3])), **infer)
+    with pytest.raises(ValueError, match="start must be a result of a graph, got int"):
+        vs.infer(graph, start=3, **infer)
+    other = vs.FactorGraph(cards)
+    other.add((0, 8), np.eye(2))
+    with pytest.raises(ValueError, match=r"variables \[0, 8\], and the graph has none"):
+        vs.infer(graph, start=vs.infer(other), **infer)
+    hard = graph_of(*random_grid(np.random.default_rng(14), 40, 3, 4.0))
+    with pytest.raises(vs.DeadlineError):
+        vs.infer(hard, deadline=0.05, restarts=0, **infer)
+    known = vs.infer(graph, evidence={0: 1}, **infer)
+    assert known.marginals[0].tolist() == [0.0, 1.0]
+    assert known.log_z <= vs.infer(graph, evidence={0: 1}).log_z

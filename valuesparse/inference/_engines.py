@@ -41,11 +41,13 @@ def for_graphs(
     return given
 
 
-def for_loops(engine: ModuleType, options: dict[str, Any]) -> dict[str, Any]:
+def for_loops(
+    engine: ModuleType, options: dict[str, Any], within: str | None = "options"
+) -> dict[str, Any]:
     """Return the options of loopy inference that were given, for a graph; likewise."""
     given = {name: value for name, value in options.items() if value is not None}
     if not given:
         return _NOTHING
     if engine is not _graphs:
         raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
-    return {"options": given}
+    return given if within is None else {within: given}

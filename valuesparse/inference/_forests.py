@@ -1,75 +1,96 @@
 """Forests inside a factor graph, and how often a random one holds each factor.
 
 A forest is a set of factors without a cycle: in the order they are added, the variables of each lie
-in distinct components. Factors of any scope may be in one.
+in distinct components. Factors of any scope may be in one. Factors of the same variables are one, a
+group of the layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.sparse.linalg import splu
 
-__all__ = ["cover", "forest", "is_forest", "spanning_tree_probabilities"]
+from valuesparse import _loopy
+
+if TYPE_CHECKING:
+    from valuesparse.inference._loopy import Layout
+
+__all__ = ["cover", "in_reach", "spanning_tree_probabilities"]
 
 Array = npt.NDArray[Any]
-Scopes = Sequence[tuple[int, ...]]
 
-#: Variables up to which the Laplacian is inverted densely.
+#: Variables up to which the Laplacian is factorised.
+MOST = 1 << 16
+#: Edges a variable up to which that is sparse; up to `MOST_DENSE` variables any number will do.
+MOST_EDGES = 4
 MOST_DENSE = 1000
 
 
-def forest(n: int, scopes: Scopes, order: Iterable[int]) -> list[int]:
-    """Return a maximal forest: factors taken greedily in this order."""
-    root = list(range(n))
-    taken = []
-    for f in order:
-        tops = []
-        for v in scopes[f]:
-            while root[v] != v:
-                root[v] = root[root[v]]
-                v = root[v]
-            tops.append(v)
-        if len(set(tops)) == len(tops):
-            taken.append(f)
-            for v in tops[1:]:
-                root[v] = tops[0]
-    return taken
-
-
-def is_forest(n: int, scopes: Scopes, factors: Sequence[int]) -> bool:
-    """Say whether `factors` have no cycle."""
-    return len(forest(n, scopes, factors)) == len(factors)
-
-
-def cover(n: int, scopes: Scopes, least: int, seed: int) -> list[list[int]]:
-    """Return `least` forests or more that hold every factor, the least used ones first."""
+def cover(layout: Layout, least: int, seed: int) -> list[Array]:
+    """Return `least` forests or more that hold every group, the least used ones first."""
     rng = np.random.default_rng(seed)
-    used = np.zeros(len(scopes), dtype=np.int64)
-    found: list[list[int]] = []
+    count = layout.n_groups
+    used = np.zeros(count, dtype=np.int64)
+    found: list[Array] = []
     while len(found) < least or (used.size and used.min() == 0):
-        order = np.lexsort((rng.random(len(scopes)), used))
-        tree = forest(n, scopes, order.tolist())
+        tree = layout.forest(np.lexsort((rng.random(count), used)))
         used[tree] += 1
         found.append(tree)
     return found
 
 
-def spanning_tree_probabilities(n: int, scopes: Scopes) -> Array:
-    """Return how likely a uniform spanning tree is to hold each edge, by the matrix-tree theorem.
+def in_reach(layout: Layout) -> bool:
+    """Say whether `spanning_tree_probabilities` can be had, in reasonable time."""
+    n, groups = len(layout.cards), layout.n_groups
+    pairs = len(layout.engine.scope) == 2 * groups and bool((np.diff(layout.engine.ptr) == 2).all())
+    return pairs and (n <= MOST_DENSE or (n <= MOST and groups <= MOST_EDGES * n))
 
-    The probability of an edge is its effective resistance. All scopes have two variables.
+
+def spanning_tree_probabilities(layout: Layout) -> Array:
+    """Return how likely a uniform spanning tree is to hold each group, all of two variables.
+
+    By the matrix-tree theorem that is an edge's effective resistance: entries of the inverse of the
+    Laplacian with one variable of each component grounded, and only those at edges are needed.
     """
-    if not scopes:
+    n, groups = len(layout.cards), layout.n_groups
+    if not groups:
         return np.ones(0)
-    ends = np.array(scopes)
-    laplacian = np.zeros((n, n))
-    np.add.at(laplacian, (ends[:, 0], ends[:, 1]), -1.0)
-    np.add.at(laplacian, (ends[:, 1], ends[:, 0]), -1.0)
-    laplacian[np.arange(n), np.arange(n)] = -laplacian.sum(axis=1)
-    inverse = np.linalg.pinv(laplacian, hermitian=True)
-    diagonal = np.diag(inverse)
-    u, v = ends.T
-    return np.clip(diagonal[u] + diagonal[v] - 2.0 * inverse[u, v], 1e-12, 1.0)
+    u, v = layout.engine.scope.reshape(-1, 2).T
+    ones = np.ones(groups)
+    _, component = csgraph.connected_components(
+        sparse.coo_matrix((ones, (u, v)), shape=(n, n)), directed=False
+    )
+    free = np.ones(n, dtype=np.bool_)
+    free[np.unique(component, return_index=True)[1]] = False
+    place = np.cumsum(free) - 1
+    degree = np.bincount(np.r_[u, v], minlength=n)[free].astype(np.float64)
+    both = free[u] & free[v]
+    a, b = place[u[both]], place[v[both]]
+    m = degree.size
+    own = np.arange(m)
+    laplacian = sparse.csc_matrix(
+        (np.r_[-ones[both], -ones[both], degree], (np.r_[a, b, own], np.r_[b, a, own])), (m, m)
+    )
+    lu = splu(
+        laplacian, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )  # fmt: skip
+    lower = sparse.tril(lu.L, -1, format="csc")
+    lower.sort_indices()
+    value, diagonal = _loopy.inverse_entries(
+        lower.indptr, lower.indices, lower.data, lu.U.diagonal()
+    )
+    order = lu.perm_c
+    inverse = sparse.csc_matrix((value, lower.indices, lower.indptr), (m, m))
+    grounded = np.zeros(n)
+    grounded[free] = diagonal[order]
+    resistance = grounded[u] + grounded[v]
+    if a.size:
+        i, j = order[a], order[b]
+        resistance[both] -= 2.0 * np.asarray(inverse[np.maximum(i, j), np.minimum(i, j)]).ravel()
+    return np.clip(resistance, 1e-12, 1.0)

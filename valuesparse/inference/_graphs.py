@@ -25,6 +25,8 @@ from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
 
+#: Of `decode`.
+DECODERS = ("auto", "exact", *_loopy.DECODERS)
 METHODS = ("auto", "exact", "islands", "junction_tree", *_loopy.METHODS)
 
 #: Of a state: messages, beliefs and marginals of an engine for loops.
@@ -35,6 +37,7 @@ _WORDS = {
     "bp": "loopy belief propagation (log_z is the Bethe free energy)",
     "trw": "tree-reweighted message passing (log_z is an upper bound once it has converged)",
     "mean_field": "mean field (log_z is a lower bound)",
+    "structured_mean_field": "mean field with the structure of a forest (log_z is a lower bound)",
 }
 
 
@@ -150,10 +153,24 @@ def decode(
     watch: Watch,
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return states (1, n) and the score (1,)."""
+    method: str = "auto",
+    options: dict[str, Any] | None = None,
+) -> tuple[Any, ...]:
+    """Return states (1, n) and the score (1,); after messages, what `Decoding` has beside them."""
     if k != 1:
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
+    if method not in DECODERS:
+        raise ValueError(f"method must be one of {', '.join(DECODERS)}, got {method!r}")
+    if method in _loopy.DECODERS:
+        given = model.evidence if evidence is None else model.resolve_evidence(evidence)
+        passing = _loopy.options_of(method, options or {})
+        best = _loopy.decode(model, method, passing, given, workers, watch)
+        return best.states[None], np.array([best.score]), best.converged, best.upper
+    if options:
+        raise ValueError(
+            f"{' and '.join(options)} cannot be given with method {method!r}: messages "
+            f"({', '.join(_loopy.DECODERS)}) take such options"
+        )
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     states, score = jt._decode(None, workers, watch)
     return states[None], np.array([score])

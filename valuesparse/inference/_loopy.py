@@ -18,6 +18,7 @@ from scipy.special import entr
 
 from valuesparse import _loopy
 from valuesparse._validation import as_count, as_reals
+from valuesparse.factors import Table
 from valuesparse.inference import _forests
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.inference.junction_tree import impossible
@@ -37,10 +38,18 @@ OPTIONS: dict[str, frozenset[str]] = {
     "bp": _PASSING,
     "trw": _PASSING | {"edge_probabilities", "optimise", "seed"},
     "mean_field": frozenset({"tolerance", "max_iterations", "restarts", "seed"}),
+    "structured_mean_field": frozenset(
+        {"tolerance", "max_iterations", "restarts", "seed", "start"}
+    ),
 }
 METHODS = tuple(OPTIONS)
+#: Those that `decode` takes.
+DECODERS = ("bp", "trw")
 
-_SCHEDULES = {"flooding": 0}
+_SCHEDULES = {"flooding": 0, "residual": 1, "rounds": 2, "tree": 3}
+
+# Of max-product "trw".
+_DECODING_FORESTS = 8
 
 # The log of a zero in messages that were computed for other evidence: it may not be one any more.
 _DOUBTED = -30.0
@@ -78,7 +87,12 @@ def options_of(method: str, given: dict[str, Any]) -> Options:
     as_count("optimise", o.optimise, at_least=0)
     as_count("restarts", o.restarts, at_least=0)
     as_count("seed", o.seed, at_least=0)
-    if o.start is not None and not (isinstance(o.start, GraphResult) and o.start._state):
+    if o.start is not None and method == "structured_mean_field":
+        if not isinstance(o.start, GraphResult):
+            raise ValueError(f"start must be a result of a graph, got {type(o.start).__name__}")
+    elif o.start is not None and not (
+        isinstance(o.start, GraphResult) and isinstance(o.start._state, State)
+    ):
         raise ValueError("start must be a result of loopy inference, with messages to begin from")
     return o._replace(damping=float(o.damping), tolerance=float(o.tolerance))
 
@@ -90,30 +104,37 @@ def _is_number(value: Any) -> bool:
 class Layout:
     """Numbers and native engine of one graph; made once, used by every call."""
 
-    __slots__ = ("at", "cards", "constant", "engine", "factors", "local", "lock", "scopes",
-                 "snapshot", "tables")  # fmt: skip
+    __slots__ = ("at", "cards", "constant", "engine", "local", "lock", "n_factors", "parts")
 
     def __init__(self, graph: FactorGraph) -> None:
-        self.snapshot = graph._compiled()
         self.cards = graph._cards
-        self.at = np.concatenate([[0], np.cumsum(self.cards)])
-        scopes, tables = self.snapshot.scopes, self.snapshot.arrays()
-        arity = [len(scope) for scope in scopes]
-        #: Indices of the factors that send messages.
-        self.factors = [f for f, k in enumerate(arity) if k > 1]
-        self.scopes = [scopes[f] for f in self.factors]
-        self.tables = [tables[f] for f in self.factors]
-        self.constant = float(sum(float(tables[f]) for f, k in enumerate(arity) if k == 0))
-        self.local = np.zeros(int(self.at[-1]))
-        single = [f for f, k in enumerate(arity) if k == 1]
-        if single:
-            sizes = np.array([tables[f].size for f in single])
-            first = self.at[[scopes[f][0] for f in single]]
-            offset = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            where = np.repeat(first, sizes) + offset
-            np.add.at(self.local, where, np.concatenate([tables[f] for f in single]))
-        self.engine = _loopy.Engine(self.cards, self.scopes, self.tables)
+        graph._require_room()
+        self.n_factors = graph.n_factors
+        self.parts = (self.cards, graph.factors, Table, graph._table_of)
+        self.engine = _loopy.Engine(*self.parts)
+        self.at = self.engine.at
+        self.local = self.engine.local
+        self.constant = self.engine.constant
         self.lock = threading.Lock()
+
+    @property
+    def n_groups(self) -> int:
+        """Number of tables that send messages: those of one set of variables are one."""
+        return len(self.engine.ptr) - 1
+
+    def scope(self, group: int) -> tuple[int, ...]:
+        """Return the variables of a group, in the order of its axes."""
+        engine = self.engine
+        return tuple(engine.scope[engine.ptr[group] : engine.ptr[group + 1]].tolist())
+
+    def forest(self, order: Array) -> Array:
+        """Return a maximal forest: groups taken greedily in this order."""
+        engine = self.engine
+        return _loopy.forest(len(self.cards), engine.ptr, engine.scope, order)
+
+    def members(self, groups: Array) -> list[int]:
+        """Return the factors of some groups."""
+        return self.engine.wide[np.isin(self.engine.group, groups)].tolist()
 
     def with_evidence(self, evidence: dict[int, Any]) -> Array:
         """Return the log-vectors of all variables, evidence included."""
@@ -131,8 +152,9 @@ class Layout:
 
 def layout_of(graph: FactorGraph) -> Layout:
     """Return the layout of `graph`, which keeps it until a factor is added."""
-    layout = graph._layout
-    if layout is None or layout.snapshot is not graph._compiled():
+    layout: Layout | None = graph._layout
+    # Factors come, and never go.
+    if layout is None or layout.n_factors != graph.n_factors:
         layout = graph._layout = Layout(graph)
     return layout
 
@@ -165,9 +187,43 @@ class State:
         with _Engine(layout) as engine:
             engine.weigh(self.rho)
             engine.beliefs(self.local, self.messages, 1, np.empty(layout.local.shape), flat)
-        ends = np.cumsum([t.size for t in layout.tables])
-        parts = np.split(flat, ends[:-1]) if layout.tables else []
-        return [p.reshape(t.shape) for p, t in zip(parts, layout.tables, strict=True)]
+        return _of_factors(model, layout, flat)
+
+
+def _of_factors(model: FactorGraph, layout: Layout, flat: Array) -> list[Array]:
+    """Return the tables of the groups in `flat` for each factor of two and more variables."""
+    laid = layout.engine
+    found = []
+    for f, g in zip(laid.wide.tolist(), laid.group.tolist(), strict=True):
+        own, scope = model._factor(f).scope, layout.scope(g)
+        table = flat[laid.table_at[g] : laid.table_at[g + 1]]
+        table = table.reshape([layout.cards[v] for v in scope])
+        found.append(table if own == scope else table.transpose([scope.index(v) for v in own]))
+    return found
+
+
+class Field:
+    """A distribution of structured mean field: what it is proportional to, and its joints."""
+
+    __slots__ = ("forest", "joint", "node", "table")
+
+    def __init__(
+        self, forest: list[tuple[int, ...]], node: Array, table: list[Array], joint: Array
+    ) -> None:
+        self.forest = forest
+        self.node = node
+        self.table = table
+        self.joint = joint
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.forest, self.node, self.table, self.joint
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.forest, self.node, self.table, self.joint = state
+
+    def joints(self, model: FactorGraph) -> list[Array]:
+        """Return the joint of every factor of two and more variables."""
+        return _of_factors(model, layout_of(model), self.joint)
 
 
 class _Engine:
@@ -182,7 +238,7 @@ class _Engine:
         self._held = layout.lock.acquire(blocking=False)
         if self._held:
             return layout.engine
-        return _loopy.Engine(layout.cards, layout.scopes, layout.tables)
+        return _loopy.Engine(*layout.parts)
 
     def __exit__(self, *_: object) -> None:
         if self._held:
@@ -204,6 +260,8 @@ def infer(
     local = layout.with_evidence(evidence)
     if method == "mean_field":
         return _mean_field(model, layout, local, reason, options, evidence, deadline, progress)
+    if method == "structured_mean_field":
+        return _structured(model, layout, local, reason, options, evidence, deadline, progress)
     messages = _first_messages(layout, local, options.start)
     rho = None if method == "bp" else _probabilities(layout, options)
     late = too_late(deadline)
@@ -212,7 +270,7 @@ def infer(
     with _Engine(layout) as engine:
         for step in range(options.optimise + 1 if rho is not None else 1):
             engine.weigh(rho)
-            dead, converged, residuals, updates = engine.run(
+            dead, converged, residuals, updates, log_z = engine.run(
                 local,
                 messages,
                 _SCHEDULES[options.schedule],
@@ -224,15 +282,15 @@ def infer(
                 watch.left(),
                 progress,
                 late,
+                marginals,
             )
             if dead >= 0:
                 break
-            last = rho is None or step == options.optimise
-            tables = None if last else np.empty(layout.engine.table_entries)
-            dead, log_z = engine.beliefs(local, messages, workers, marginals, tables)
-            if dead >= 0:
-                break
-            if rho is not None and tables is not None:
+            if rho is not None and step < options.optimise:
+                tables = np.empty(layout.engine.table_entries)
+                dead, log_z = engine.beliefs(local, messages, workers, marginals, tables)
+                if dead >= 0:
+                    break
                 chosen = _best_forest(layout, marginals, tables)
                 rho += 2.0 / (step + 4.0) * (np.isin(np.arange(rho.size), chosen) - rho)
     if dead >= 0:
@@ -246,7 +304,7 @@ def infer(
     return GraphResult(
         model,
         evidence,
-        layout.snapshot.split(marginals),
+        layout.engine.split(marginals),
         log_z + layout.constant,
         method,
         reason,
@@ -258,52 +316,53 @@ def infer(
 
 
 def _probabilities(layout: Layout, options: Options) -> Array:
-    """Return the weight of each factor that sends messages."""
+    """Return the weight of each group."""
     given = options.edge_probabilities
-    n, scopes = len(layout.cards), layout.scopes
+    engine = layout.engine
     if isinstance(given, str):
         if given != "uniform":
             raise ValueError(
                 "edge_probabilities must be 'uniform' or an array with a number for each factor, "
                 f"got {given!r}"
             )
-        if n <= _forests.MOST_DENSE and all(len(scope) == 2 for scope in scopes):
-            return _forests.spanning_tree_probabilities(n, scopes)
-        return _shares(len(scopes), _forests.cover(n, scopes, 8, options.seed))
+        if _forests.in_reach(layout):
+            return _forests.spanning_tree_probabilities(layout)
+        return _shares(layout.n_groups, _forests.cover(layout, 8, options.seed))
     rho = as_reals("edge_probabilities", given).astype(np.float64)
-    count = len(layout.snapshot.scopes)
-    if rho.shape != (count,):
+    if rho.shape != (layout.n_factors,):
         raise ValueError(
-            f"edge_probabilities must have shape {(count,)}, one for each factor of the graph, "
-            f"got {rho.shape}"
+            f"edge_probabilities must have shape {(layout.n_factors,)}, one for each factor of "
+            f"the graph, got {rho.shape}"
         )
-    rho = rho[layout.factors]
+    rho = rho[engine.wide]
     bad = np.flatnonzero(~((rho > 0.0) & (rho <= 1.0)))
     if bad.size:
-        f = layout.factors[int(bad[0])]
+        f = engine.wide[bad[0]]
         raise ValueError(f"edge_probabilities[{f}] is {rho[bad[0]]}; it must lie in (0, 1]")
-    return rho
+    # Of factors that are one here the largest: forests that hold one of them at a time hold their
+    # group at least that often, and a smaller weight keeps the bound.
+    weights = np.zeros(layout.n_groups)
+    np.maximum.at(weights, engine.group, rho)
+    return weights
 
 
-def _shares(count: int, forests: list[list[int]], weights: Array | None = None) -> Array:
-    """Return the total weight of the forests that hold each factor."""
+def _shares(count: int, forests: list[Array], weights: Array | None = None) -> Array:
+    """Return the total weight of the forests that hold each group."""
     rho = np.zeros(count)
     for t, tree in enumerate(forests):
         rho[tree] += 1.0 / len(forests) if weights is None else weights[t]
     return np.minimum(rho, 1.0)
 
 
-def _best_forest(layout: Layout, marginals: Array, tables: Array) -> list[int]:
+def _best_forest(layout: Layout, marginals: Array, tables: Array) -> Array:
     """Return the forest of the largest mutual information: where the bound falls fastest."""
-    entropies = [float(entr(p).sum()) for p in layout.snapshot.split(marginals)]
-    ends = np.cumsum([t.size for t in layout.tables])
-    owns = np.add.reduceat(entr(tables), np.r_[0, ends[:-1]]) if layout.tables else np.empty(0)
-    information = [
-        sum(entropies[v] for v in scope) - own
-        for scope, own in zip(layout.scopes, owns, strict=True)
-    ]
-    order = np.argsort(-np.array(information), kind="stable")
-    return _forests.forest(len(layout.cards), layout.scopes, order.tolist())
+    engine = layout.engine
+    if not layout.n_groups:
+        return np.empty(0, dtype=np.int64)
+    entropies = np.add.reduceat(entr(marginals), layout.at[:-1])
+    own = np.add.reduceat(entr(tables), engine.table_at[:-1])
+    information = np.add.reduceat(entropies[engine.scope], engine.ptr[:-1]) - own
+    return layout.forest(np.argsort(-information, kind="stable"))
 
 
 class DualBound(NamedTuple):
@@ -386,35 +445,33 @@ def trw_dual_bound(
     workers = resolve(threads)
     layout = layout_of(graph)
     local = layout.with_evidence(given)
-    n, scopes = len(layout.cards), layout.scopes
-    found = _forests.cover(n, scopes, trees, seed)
+    groups = layout.n_groups
+    found = _forests.cover(layout, trees, seed)
     weights = np.full(len(found), 1.0 / len(found))
     messages = np.zeros(layout.engine.entries)
     marginals = np.empty(local.shape)
     best = DualBound(np.inf, [])
     with _Engine(layout) as engine:
         for step in range(options.optimise + 1):
-            rho = _shares(len(scopes), found, weights)
+            rho = _shares(groups, found, weights)
             engine.weigh(rho)
             dead, *_ = engine.run(
                 local, messages, 0, False, options.damping, options.tolerance,
-                options.max_iterations, workers, watch.left(), None, watch.late,
+                options.max_iterations, workers, watch.left(), None, watch.late, None,
             )  # fmt: skip
             if dead >= 0:
                 raise impossible(graph, bool(given))
             ptr = np.cumsum([0] + [len(tree) for tree in found])
-            flat = np.array([f for tree in found for f in tree], dtype=np.int64)
+            flat = np.concatenate(found)
             dead, masses, scale = engine.forests(
-                local, messages, ptr, flat, watch.left(), watch.late
+                local, messages, ptr, flat, False, watch.left(), watch.late
             )
             if dead >= 0 or np.isneginf(masses).any():
                 raise impossible(graph, bool(given))
-            # Each partial sum is at most `scale`, and each is rounded a few times.
-            steps = 16.0 * (len(scopes) + n + len(found) + 64) + 4.0 * engine.table_entries
-            slack = np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0)
-            upper = float(weights @ masses) + layout.constant + float(slack)
+            slack = _slack(layout, len(found), scale)
+            upper = float(weights @ masses) + layout.constant + slack
             if upper < best.upper:
-                named = [[layout.factors[f] for f in tree] for tree in found]
+                named = [layout.members(tree) for tree in found]
                 best = DualBound(upper, list(zip(weights.tolist(), named, strict=True)))
             if step < options.optimise:
                 tables = np.empty(layout.engine.table_entries)
@@ -425,6 +482,56 @@ def trw_dual_bound(
                 share = 2.0 / (step + 4.0)
                 weights = np.append((1.0 - share) * weights, share)
     return best
+
+
+class Best(NamedTuple):
+    """What max-product messages come to: a configuration, and what bounds its score."""
+
+    states: Array
+    score: float
+    converged: bool
+    upper: float | None
+
+
+def decode(
+    model: FactorGraph,
+    method: str,
+    options: Options,
+    evidence: dict[int, Any],
+    workers: int,
+    watch: Watch,
+) -> Best:
+    """Return a configuration of high score; with "trw" also a bound on the best one."""
+    layout = layout_of(model)
+    local = layout.with_evidence(evidence)
+    messages = np.zeros(layout.engine.entries)
+    found = _forests.cover(layout, _DECODING_FORESTS, 0) if method == "trw" else []
+    upper = None
+    with _Engine(layout) as engine:
+        engine.weigh(_shares(layout.n_groups, found) if found else None)
+        dead, converged, *_ = engine.run(
+            local, messages, _SCHEDULES[options.schedule], True, options.damping,
+            options.tolerance, options.max_iterations, workers, watch.left(), watch.progress,
+            watch.late, None,
+        )  # fmt: skip
+        if dead < 0:
+            dead, states, score = engine.assign(local, messages, workers, watch.left(), watch.late)
+        if dead < 0 and found:
+            ptr = np.cumsum([0] + [len(tree) for tree in found])
+            dead, tops, scale = engine.forests(
+                local, messages, ptr, np.concatenate(found), True, watch.left(), watch.late
+            )
+            upper = float(tops.mean()) + layout.constant + _slack(layout, len(found), scale)
+    if dead >= 0 or upper == -np.inf:
+        raise impossible(model, bool(evidence))
+    return Best(states, score + layout.constant, converged, upper)
+
+
+def _slack(layout: Layout, forests: int, scale: float) -> float:
+    """Return what rounding can add up to; `scale` bounds partial sums, each rounded a few times."""
+    steps = 16.0 * (layout.n_groups + len(layout.cards) + forests + 64)
+    steps += 4.0 * layout.engine.table_entries
+    return float(np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0))
 
 
 def _mean_field(
@@ -446,15 +553,13 @@ def _mean_field(
     with _Engine(layout) as engine:
         engine.weigh(None)
         dead, *_ = engine.run(
-            local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late
+            local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, beliefs
         )
-        if dead < 0:
-            dead, _ = engine.beliefs(local, messages, 1, beliefs, None)
         if dead >= 0:
             raise impossible(model, bool(evidence))
         for i in range(2 + options.restarts):
             q = beliefs.copy()
-            for v, p in enumerate(layout.snapshot.split(q)):
+            for v, p in enumerate(layout.engine.split(q)):
                 if i == 1:  # one configuration: it is worth something whatever is forbidden
                     p[:] = np.arange(p.size) == p.argmax()
                 elif i > 1:
@@ -468,14 +573,13 @@ def _mean_field(
                 best = bound, scale, converged, residuals, updates, q
     assert best is not None
     bound, scale, converged, residuals, updates, q = best
-    steps = 16.0 * (len(layout.scopes) + len(layout.cards) + 64) + 4.0 * layout.engine.table_entries
-    slack = np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0)
+    slack = _slack(layout, 0, scale)
     if bound == -np.inf:
         reason += "; every point that was tried has mass where the graph forbids it: no bound"
     return GraphResult(
         model,
         evidence,
-        layout.snapshot.split(q),
+        layout.engine.split(q),
         bound + layout.constant - slack if bound > -np.inf else -np.inf,
         "mean_field",
         reason,
@@ -483,6 +587,140 @@ def _mean_field(
         converged=converged,
         residuals=residuals,
     )
+
+
+def _structured(
+    model: FactorGraph,
+    layout: Layout,
+    local: Array,
+    reason: str,
+    options: Options,
+    evidence: dict[int, Any],
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+) -> GraphResult:
+    """Ascend among the distributions of a forest, from `start` or from naive mean field."""
+    watch = Watch(deadline, None)
+    if options.start is None:
+        naive = _mean_field(model, layout, local, reason, options, evidence, deadline, None)
+        forest = _strong_forest(model, layout, local, evidence, watch)
+        # The product of naive mean field, below which no step leads; and the forest's own tables.
+        first = np.zeros(layout.engine.table_entries)
+        second = _tables(layout, forest)
+        starts = [(_logs(np.concatenate([*naive.marginals, []])), first), (local.copy(), second)]
+    else:
+        forest, node, table = _first_field(layout, options.start)
+        starts = [(node, table)]
+    best: tuple[Any, ...] | None = None
+    with _Engine(layout) as engine:
+        for node, table in starts:
+            found = engine.structured(
+                local, forest, node, table, options.max_iterations, options.tolerance,
+                watch.left(), progress, watch.late,
+            )  # fmt: skip
+            if found is not None and (best is None or found[3] > best[0][3]):
+                best = found, node, table
+    if best is None:
+        raise impossible(model, bool(evidence))
+    (q, joints, forest, bound, scale, converged, residuals, updates), node, table = best
+    if bound == -np.inf:
+        reason += "; the distribution has mass where the graph forbids it: no bound"
+    ends = layout.engine.table_at
+    kept = [table[ends[g] : ends[g + 1]] for g in forest]
+    scopes = [layout.scope(g) for g in forest]
+    # Each factor outside the forest goes through a rounding for each table between its ends.
+    slack = _slack(layout, 0, scale) * (1 if len(forest) == layout.n_groups else len(layout.cards))
+    return GraphResult(
+        model,
+        evidence,
+        layout.engine.split(q),
+        bound + layout.constant - slack,
+        "structured_mean_field",
+        reason,
+        {"iterations": len(residuals), "messages": updates},
+        converged=converged,
+        residuals=residuals,
+        state=Field(scopes, node, kept, joints),
+    )
+
+
+def _logs(p: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
+
+def _tables(layout: Layout, groups: Array) -> Array:
+    """Return the log-tables of some groups, one after the other with zeros for the others."""
+    flat = np.zeros(layout.engine.table_entries)
+    ends = layout.engine.table_at
+    for g in groups:
+        flat[ends[g] : ends[g + 1]] = layout.engine.table(g).ravel()
+    return flat
+
+
+def _strong_forest(
+    model: FactorGraph, layout: Layout, local: Array, evidence: dict[int, Any], watch: Watch
+) -> Array:
+    """Return the forest of the largest mutual information that messages believe in."""
+    marginals, tables = np.empty(local.shape), np.empty(layout.engine.table_entries)
+    messages = np.zeros(layout.engine.entries)
+    with _Engine(layout) as engine:
+        engine.weigh(None)
+        dead, *_ = engine.run(
+            local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, None
+        )
+        if dead < 0:
+            dead, _ = engine.beliefs(local, messages, 1, marginals, tables)
+    if dead >= 0:
+        raise impossible(model, bool(evidence))
+    return _best_forest(layout, marginals, tables)
+
+
+def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Array]:
+    """Return a forest and what the distribution of `start` is proportional to."""
+    if len(start.marginals) != len(layout.cards) or any(
+        p.size != k for p, k in zip(start.marginals, layout.cards.tolist(), strict=True)
+    ):
+        raise ValueError("start must be a result of a graph with the same variables")
+    state = start._state
+    if isinstance(state, Field):
+        scopes, node, tables = state.forest, state.node.copy(), state.table
+    elif start.method == "mean_field":
+        return (
+            np.empty(0, dtype=np.int64),
+            _logs(np.concatenate([*start.marginals, []])),
+            np.zeros(layout.engine.table_entries),
+        )
+    elif start.exact:
+        other = layout_of(start._part())
+        scopes = [other.scope(g) for g in range(other.n_groups)]
+        tables = [other.engine.table(g).ravel() for g in range(other.n_groups)]
+        node = other.with_evidence(start.evidence)
+    else:
+        raise ValueError(
+            "start must be a result of structured or naive mean field, or an exact one of a graph "
+            f"without cycles, got one of method {start.method!r}"
+        )
+    place = {tuple(sorted(layout.scope(g))): g for g in range(layout.n_groups)}
+    flat = np.zeros(layout.engine.table_entries)
+    ends = layout.engine.table_at
+    forest = []
+    for scope, table in zip(scopes, tables, strict=True):
+        group = place.get(tuple(sorted(scope)))
+        if group is None:
+            raise ValueError(
+                f"start has a factor of the variables {list(scope)}, and the graph has none"
+            )
+        own = layout.scope(group)
+        shaped = table.reshape([layout.cards[v] for v in scope])
+        flat[ends[group] : ends[group + 1]] = shaped.transpose(
+            [scope.index(v) for v in own]
+        ).ravel()
+        forest.append(group)
+    chosen = np.array(forest, dtype=np.int64)
+    if layout.forest(chosen).size != chosen.size:
+        raise ValueError("start must be a result of a graph without cycles")
+    return chosen, node, flat
 
 
 def _first_messages(layout: Layout, local: Array, start: GraphResult | None) -> Array:
@@ -495,15 +733,14 @@ def _first_messages(layout: Layout, local: Array, start: GraphResult | None) -> 
     if old is layout:
         messages[:] = state.messages
     else:
-        place = {f: i for i, f in enumerate(old.factors)}
-        ptr = np.cumsum([0] + [len(s) for s in layout.scopes])
-        old_ptr = np.cumsum([0] + [len(s) for s in old.scopes])
-        for i, f in enumerate(layout.factors):
-            j = place.get(f)
-            if j is None or old.scopes[j] != layout.scopes[i]:
+        place = {old.scope(g): g for g in range(old.n_groups)}
+        new, before = layout.engine, old.engine
+        for g in range(layout.n_groups):
+            h = place.get(layout.scope(g))
+            if h is None:
                 continue
-            a, b = layout.engine.edge_at[[ptr[i], ptr[i + 1]]]
-            c, d = old.engine.edge_at[[old_ptr[j], old_ptr[j + 1]]]
+            a, b = new.edge_at[new.ptr[[g, g + 1]]]
+            c, d = before.edge_at[before.ptr[[h, h + 1]]]
             if b - a == d - c:
                 messages[a:b] = state.messages[c:d]
     if old is not layout or not np.array_equal(local, state.local):

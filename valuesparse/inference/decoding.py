@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_count
-from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.inference._engines import engine_of, for_graphs, for_loops
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.threads import resolve
@@ -28,10 +28,16 @@ class Decoding:
         Labels, best configuration first.
     score : ndarray of float64, shape (B,) or (k, B)
         Sum of the log-potentials of each sequence or tree; a scalar for a graph.
+    converged : bool
+        Whether messages that were asked for ("bp", "trw") came to rest; True for what is exact.
+    upper : float or None
+        With "trw": at least the best score there is, rounding included.
     """
 
     states: npt.NDArray[np.int64]
     score: npt.NDArray[np.float64]
+    converged: bool = True
+    upper: float | None = None
 
 
 def decode(
@@ -43,6 +49,11 @@ def decode(
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
+    method: str | None = None,
+    schedule: str | None = None,
+    damping: float | None = None,
+    tolerance: float | None = None,
+    max_iterations: int | None = None,
 ) -> Decoding:
     """Return the MAP configuration (Viterbi), or the `n_best` best of every sequence.
 
@@ -63,6 +74,13 @@ def decode(
         Graphs only: evidence instead of the graph's own.
     memory_limit : int, optional
         Graphs only: bytes that exact tables may take.
+    method : {"auto", "exact", "bp", "trw"}, optional
+        Graphs only. "bp" passes max-product messages and "trw" tree-reweighted ones, whose sum over
+        eight forests also bounds the best score: ``upper``. Then variables are decided one after
+        the other, each given those before it; without cycles that is exact. Where what was decided
+        leaves a variable no value, the score is −inf. By default exact.
+    schedule, damping, tolerance, max_iterations : optional
+        Of messages, as for :func:`valuesparse.infer`.
 
     Returns
     -------
@@ -100,5 +118,12 @@ def decode(
     k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
     watch = Watch(deadline, progress)
     more = for_graphs(engine, evidence, memory_limit)
-    states, score = engine.decode(model, k, resolve(threads), watch, **more)
-    return Decoding(states, score) if n_best is not None else Decoding(states[0], score[0])
+    options = {
+        "schedule": schedule,
+        "damping": damping,
+        "tolerance": tolerance,
+        "max_iterations": max_iterations,
+    }
+    more = more | for_loops(engine, options) | for_loops(engine, {"method": method}, within=None)
+    states, score, *rest = engine.decode(model, k, resolve(threads), watch, **more)
+    return Decoding(*((states, score) if n_best is not None else (states[0], score[0])), *rest)

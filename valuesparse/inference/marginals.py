@@ -52,7 +52,8 @@ def infer(
         nothing changes; 0 keeps the islands of the first 2n messages.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
-    method : {"auto", "exact", "islands", "junction_tree", "bp", "trw", "mean_field"}
+    method : {"auto", "exact", "islands", "junction_tree", "bp", "trw", "mean_field", \
+            "structured_mean_field"}
         Forces an engine. "auto" takes the islands when ``zeta < 1``, and for a graph two passes
         when it has no cycles, else a junction tree when that fits in `memory_limit`, else loopy
         belief propagation.
@@ -68,9 +69,12 @@ def infer(
     factors : iterable of int, optional
         Graphs only: indices of the factors to use; the others are ignored, and
         ``r.divergence_bound`` says how far that leads away from the whole graph.
-    schedule : {"flooding"}, optional
+    schedule : {"flooding", "residual", "rounds", "tree"}, optional
         Loopy inference only, like all that follow: in which order messages are sent. By default
-        all at once.
+        all at once. "residual": always the one that what its factor hears may have moved most (a
+        queue, on one thread); "rounds": a quarter of those that still matter at a time, the most
+        urgent ones; "tree": up and down forests that hold every factor, so that one iteration is
+        exact without cycles. ``stats["messages"]`` counts the messages that were computed.
     damping : float, default 0
         In [0, 1): the share of the old message (of its logarithm) that a new one keeps; 0.5 by
         default for "trw".
@@ -78,18 +82,23 @@ def infer(
         It has converged when no log-ratio of two entries of a message (mean field: no marginal)
         changes by more.
     max_iterations : int, default 1000
-        Iterations after which it stops; ``r.converged`` says whether it had to.
+        Iterations after which it stops; ``r.converged`` says whether it had to. Of "residual" and
+        "rounds" one iteration is as many messages as there are.
     start : GraphResult, optional
         Begin from the messages of this result: of the same graph with other evidence, or before
-        factors were added.
+        factors were added. "structured_mean_field" begins from the distribution of a result of its
+        own, of "mean_field", or of a graph without cycles (whose factors then are the forest), and
+        never falls below what that is worth; by default it takes the forest of the largest mutual
+        information that a few iterations of "bp" believe in, and begins from naive mean field too.
     edge_probabilities : "uniform" or array_like of shape (factors,), optional
         Of "trw": how often the forests hold each factor, in (0, 1]; those of one variable are not
-        looked at. "uniform", the default: as uniform spanning trees do (matrix-tree theorem); with
-        more than 1000 variables or scopes of three and more as 8 forests that hold every factor.
+        looked at, and of those of the same variables the largest counts. "uniform", the default:
+        as uniform spanning trees do (matrix-tree theorem); with scopes of three and more, more than
+        2**16 variables, or many more pairs than variables, as 8 forests that hold every factor.
     optimise : int, default 0
         Of "trw": steps of the conditional gradient on these probabilities.
     restarts : int, default 3
-        Of "mean_field": random points to ascend from, beside the beliefs of a few iterations of
+        Of mean field: random points to ascend from, beside the beliefs of a few iterations of
         belief propagation and their mode.
     seed : int, default 0
         Of forests and restarts.

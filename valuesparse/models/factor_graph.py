@@ -695,9 +695,9 @@ class FactorGraph:
         limit = default_memory_limit()
         if size > limit:
             raise MemoryLimitError(
-                f"the tables to be made of {count} factors need {size:.3g} bytes, above half of what "
-                f"the machine has ({limit:.3g}); the largest is that of a {kind} over {len(most)} "
-                "variables"
+                f"the tables to be made of {count} factors need {size:.3g} bytes, above half of "
+                f"what the machine has ({limit:.3g}); the largest is that of a {kind} over "
+                f"{len(most)} variables"
             )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,0 +1,308 @@
+// Orders of messages other than all at once: a queue, rounds of the most urgent, sweeps over trees.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "loopy/engine.h"
+#include "loopy/queue.h"
+
+namespace vs {
+namespace {
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+// Of the messages that still matter, the share that a round computes.
+constexpr double kShare = 0.25;
+
+constexpr int64_t kEvaluations = 512;  // that one task takes
+
+}  // namespace
+
+// Message e goes from its factor to edge_var[e]. What both kinds of engine offer:
+struct Loopy::Order {
+    Loopy* self;
+    Pairs* pairs;  // or null
+
+    int64_t place(int64_t e) const { return pairs ? e : self->edge_at_[at(e)]; }
+    int64_t length() const { return pairs ? self->n_edges() : self->n_entries(); }
+    // What its other variables say to the factor of message e; false when one has no value left.
+    bool listen(int64_t e) const {
+        if (!pairs) return self->listen(e);
+        pairs->add_up_sender(e);
+        return true;
+    }
+    double evaluate(int64_t e, double* out, Scratch* s) const {
+        return pairs ? pairs->evaluate(e, out) : self->evaluate(e, out, s);
+    }
+    void commit(int64_t e, const double* value) const {
+        if (pairs) {
+            pairs->commit(e, *value);
+        } else {
+            std::copy(value, value + self->edge_card_[at(e)],
+                      self->m_.data() + self->edge_at_[at(e)]);
+        }
+    }
+    // Calls f(message, at most how far it moves) for all that a move of message e concerns.
+    template <class F>
+    void concerned(int64_t e, double move, F&& f) const {
+        const Loopy& l = *self;
+        const int64_t v = l.edge_var_[at(e)];
+        const double rho = l.rho_[at(l.edge_factor_[at(e)])];
+        for (int64_t i = l.var_ptr_[at(v)]; i < l.var_ptr_[at(v + 1)]; ++i) {
+            const int64_t heard = l.var_edge_[at(i)], g = l.edge_factor_[at(heard)];
+            const double said = move * (heard == e ? std::fabs(1.0 - rho) : rho);
+            if (!(said > 0.0)) continue;
+            for (int64_t next = l.factor_ptr_[at(g)]; next < l.factor_ptr_[at(g + 1)]; ++next) {
+                if (next != heard) f(next, said * (pairs ? pairs->gain(next) : 1.0));
+            }
+        }
+    }
+};
+
+// One message to a factor: local and the messages of the others.
+bool Loopy::say(int64_t e) {
+    const int64_t v = edge_var_[at(e)], k = card_[at(v)];
+    double* n = to_.data() + edge_at_[at(e)];
+    double* plain = to_plain_.data() + edge_at_[at(e)];
+    std::copy(local_ + var_at_[at(v)], local_ + var_at_[at(v + 1)], n);
+    for (int64_t i = var_ptr_[at(v)]; i < var_ptr_[at(v + 1)]; ++i) {
+        const int64_t other = var_edge_[at(i)];
+        const double* m = m_.data() + edge_at_[at(other)];
+        const double rho = rho_[at(edge_factor_[at(other)])];
+        for (int64_t x = 0; x < k; ++x) {
+            if (other != e) {
+                n[x] += rho * m[x];
+            } else if (rho != 1.0 && m[x] > -INFINITY) {
+                n[x] += (rho - 1.0) * m[x];
+            }
+        }
+    }
+    const double top = *std::max_element(n, n + k);
+    if (!(top > -INFINITY)) return false;
+    for (int64_t x = 0; x < k; ++x) plain[x] = std::exp(n[x] -= top);
+    return true;
+}
+
+bool Loopy::listen(int64_t e) {
+    const int64_t f = edge_factor_[at(e)];
+    for (int64_t other = factor_ptr_[at(f)]; other < factor_ptr_[at(f + 1)]; ++other) {
+        if (other != e && !say(other)) return false;
+    }
+    return true;
+}
+
+Status Loopy::pass(const LoopyOptions& options, int threads, Control* control, double* messages,
+                   const double* local, int64_t* dead_variable) {
+    run_ = LoopyRun();
+    const Order order{this, pairs_.get()};
+    if (pairs_) {
+        const Status status =
+            pairs_->begin(local, options, threads, control, messages, dead_variable);
+        if (status != kOk) return status;
+    } else {
+        start(local, messages);
+        std::fill(to_.begin(), to_.end(), 0.0);
+        std::fill(to_plain_.begin(), to_plain_.end(), 1.0);
+    }
+    make_scratch(options.schedule == kRounds ? threads : 1);
+    Status status = kOk;
+    if (n_edges() == 0) {
+        run_.residuals.push_back(0.0);
+        run_.converged = true;
+    } else if (options.schedule == kResidual) {
+        status = by_queue(order, control, dead_variable);
+    } else if (options.schedule == kRounds) {
+        status = by_rounds(order, threads, control, dead_variable);
+    } else {
+        status = by_trees(order, control, dead_variable);
+    }
+    if (status != kOk) return status;
+    if (pairs_) {
+        pairs_->finish(threads, control, messages);
+    } else {
+        std::copy(m_.begin(), m_.end(), messages);
+    }
+    return control->stop.load() ? kCancelled : kOk;
+}
+
+// Serial. A message's priority bounds how far it would move: by how far what its factor hears has
+// moved since it was computed, times the pair's gain. So nothing is computed only to be ranked, and
+// when no priority exceeds the tolerance no message would move further.
+Status Loopy::by_queue(const Order& order, Control* control, int64_t* dead_variable) {
+    const int64_t n = n_edges();
+    MessageQueue queue(n);
+    std::vector<double> value(at(most_values_));
+    double most = 0.0;
+    for (int64_t i = 1;; ++i) {
+        const int64_t e = queue.top();
+        const double due = queue.priority(e);
+        run_.converged = due <= options_.tolerance;
+        if (run_.converged || i > n * options_.max_iterations) {
+            // The messages that were left over are a part of an iteration of their own.
+            if (run_.updates % n) run_.residuals.push_back(most);
+            if (run_.converged) run_.residuals.back() = due;
+            return kOk;
+        }
+        const bool heard = order.listen(e);
+        const double moved = heard ? order.evaluate(e, value.data(), &scratch_[0]) : -1.0;
+        if (!(moved >= 0.0)) {
+            *dead_variable = edge_var_[at(e)];
+            return kInfeasible;
+        }
+        order.commit(e, value.data());
+        ++run_.updates;
+        most = std::max(most, moved);
+        queue.set(e, options_.damping * moved);
+        order.concerned(e, (1.0 - options_.damping) * moved,
+                        [&](int64_t other, double by) { queue.add(other, by); });
+        if (i % 1024 == 0 && control->poll && control->poll(control->arg)) return kCancelled;
+        if (i % n == 0) {
+            run_.residuals.push_back(most);
+            most = 0.0;
+            control->done.store(i / n);
+        }
+    }
+}
+
+// The same in rounds: the most urgent messages, all from what the round began with. What they are
+// does not depend on who computes them, nor does the order in which priorities are raised.
+Status Loopy::by_rounds(const Order& order, int threads, Control* control, int64_t* dead_variable) {
+    const int64_t n = n_edges();
+    std::vector<double> priority(at(n), INFINITY), moved(at(n)), value(at(order.length()));
+    std::vector<double> ranked;
+    std::vector<int64_t> chosen;
+    struct Work {
+        const Order* order;
+        const std::vector<int64_t>* chosen;
+        double *moved, *value;
+    } work{&order, &chosen, moved.data(), value.data()};
+    const auto task = [](void* context, int64_t t, int worker) {
+        const Work& w = *static_cast<Work*>(context);
+        const int64_t end =
+            std::min(static_cast<int64_t>(w.chosen->size()), (t + 1) * kEvaluations);
+        Scratch* s = &w.order->self->scratch_[at(worker)];
+        for (int64_t i = t * kEvaluations; i < end; ++i) {
+            const int64_t e = (*w.chosen)[at(i)];
+            w.moved[e] = w.order->evaluate(e, w.value + w.order->place(e), s);
+        }
+    };
+    while (!run_.converged && run_.updates < n * options_.max_iterations) {
+        ranked.clear();
+        for (double p : priority) {
+            if (p > options_.tolerance) ranked.push_back(p);
+        }
+        const auto place =
+            ranked.begin() + static_cast<int64_t>(kShare * static_cast<double>(ranked.size()));
+        std::nth_element(ranked.begin(), place, ranked.end(), std::greater<double>());
+        const double limit = *place;
+        chosen.clear();
+        for (int64_t e = 0; e < n; ++e) {
+            if (priority[at(e)] >= limit) chosen.push_back(e);
+        }
+        if (order.pairs) {
+            order.pairs->add_up_all(threads, control);
+        } else {
+            phase(kVariables, threads, control);
+            if (!control->stop.load() && (*dead_variable = dead()) >= 0) return kInfeasible;
+        }
+        if (control->stop.load()) return kCancelled;
+        Plan plan;
+        plan.n = (static_cast<int64_t>(chosen.size()) + kEvaluations - 1) / kEvaluations;
+        g_pool->run_plan(plan, task, &work, threads, control);
+        if (control->stop.load()) return kCancelled;
+        double most = 0.0;
+        for (int64_t e : chosen) {
+            if (!(moved[at(e)] >= 0.0)) {
+                *dead_variable = edge_var_[at(e)];
+                return kInfeasible;
+            }
+            order.commit(e, value.data() + order.place(e));
+            priority[at(e)] = options_.damping * moved[at(e)];
+            most = std::max(most, moved[at(e)]);
+        }
+        for (int64_t e : chosen) {
+            order.concerned(e, (1.0 - options_.damping) * moved[at(e)],
+                            [&](int64_t other, double by) { priority[at(other)] += by; });
+        }
+        run_.updates += static_cast<int64_t>(chosen.size());
+        run_.residuals.push_back(most);
+        run_.converged = *std::max_element(priority.begin(), priority.end()) <= options_.tolerance;
+        control->done.store(run_.updates / n);
+    }
+    return kOk;
+}
+
+// Forests that hold every factor together; in each, messages go up to the roots and down again.
+Status Loopy::by_trees(const Order& order, Control* control, int64_t* dead_variable) {
+    std::vector<int64_t> sequence, candidates(at(n_factors_)), reached, open;
+    for (int64_t f = 0; f < n_factors_; ++f) candidates[at(f)] = f;
+    std::vector<char> held(at(n_factors_), 0), inside, seen;
+    int64_t missing = n_factors_;
+    while (missing > 0) {
+        std::stable_partition(candidates.begin(), candidates.end(),
+                              [&](int64_t f) { return !held[at(f)]; });
+        const std::vector<int64_t> tree =
+            greedy_forest(n_, factor_ptr_.data(), edge_var_.data(), candidates.data(), n_factors_);
+        inside.assign(at(n_factors_), 0);
+        for (int64_t f : tree) {
+            inside[at(f)] = 1;
+            missing -= held[at(f)] ? 0 : 1;
+            held[at(f)] = 1;
+        }
+        // Edges by which factors are reached, from the roots on.
+        reached.clear();
+        seen.assign(at(n_), 0);
+        for (int64_t root = 0; root < n_; ++root) {
+            if (seen[at(root)]) continue;
+            seen[at(root)] = 1;
+            open.assign(1, root);
+            for (size_t i = 0; i < open.size(); ++i) {
+                const int64_t v = open[i];
+                for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
+                    const int64_t e = var_edge_[at(j)], f = edge_factor_[at(e)];
+                    if (!inside[at(f)]) continue;
+                    inside[at(f)] = 0;
+                    reached.push_back(e);
+                    for (int64_t c = factor_ptr_[at(f)]; c < factor_ptr_[at(f + 1)]; ++c) {
+                        const int64_t u = edge_var_[at(c)];
+                        if (seen[at(u)]) continue;
+                        seen[at(u)] = 1;
+                        open.push_back(u);
+                    }
+                }
+            }
+        }
+        sequence.insert(sequence.end(), reached.rbegin(), reached.rend());
+        for (int64_t e : reached) {
+            const int64_t f = edge_factor_[at(e)];
+            for (int64_t c = factor_ptr_[at(f)]; c < factor_ptr_[at(f + 1)]; ++c) {
+                if (c != e) sequence.push_back(c);
+            }
+        }
+    }
+    std::vector<double> value(at(most_values_));
+    for (int64_t i = 0; i < options_.max_iterations && !run_.converged; ++i) {
+        double most = 0.0;
+        int64_t count = 0;
+        for (int64_t e : sequence) {
+            const bool heard = order.listen(e);
+            const double moved = heard ? order.evaluate(e, value.data(), &scratch_[0]) : -1.0;
+            if (!(moved >= 0.0)) {
+                *dead_variable = edge_var_[at(e)];
+                return kInfeasible;
+            }
+            order.commit(e, value.data());
+            most = std::max(most, moved);
+            if (++count % 1024 == 0 && control->poll && control->poll(control->arg)) {
+                return kCancelled;
+            }
+        }
+        run_.updates += static_cast<int64_t>(sequence.size());
+        run_.residuals.push_back(most);
+        run_.converged = most <= options_.tolerance;
+        control->done.store(i + 1);
+    }
+    return kOk;
+}
+
+}  // namespace vs

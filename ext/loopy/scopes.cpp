@@ -1,0 +1,92 @@
+#include "loopy/scopes.h"
+
+#include <algorithm>
+
+namespace vs {
+namespace {
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+}  // namespace
+
+std::vector<int64_t> same_scopes(int64_t n, const std::vector<int64_t>& ptr,
+                                 const std::vector<int64_t>& scope) {
+    const int64_t count = static_cast<int64_t>(ptr.size()) - 1;
+    std::vector<int64_t> sorted(scope), fill(at(n + 2), 0), order(at(count)), first(at(count));
+    for (int64_t f = 0; f < count; ++f) {
+        std::sort(sorted.begin() + ptr[at(f)], sorted.begin() + ptr[at(f + 1)]);
+        ++fill[at(sorted[at(ptr[at(f)])] + 1)];
+    }
+    for (int64_t v = 0; v < n; ++v) fill[at(v + 1)] += fill[at(v)];
+    const std::vector<int64_t> bucket(fill);
+    for (int64_t f = 0; f < count; ++f) order[at(fill[at(sorted[at(ptr[at(f)])])]++)] = f;
+    const auto compare = [&](int64_t f, int64_t g) {
+        return std::lexicographical_compare(
+            sorted.begin() + ptr[at(f)], sorted.begin() + ptr[at(f + 1)],
+            sorted.begin() + ptr[at(g)], sorted.begin() + ptr[at(g + 1)]);
+    };
+    for (int64_t v = 0; v < n; ++v) {
+        const auto begin = order.begin() + bucket[at(v)], end = order.begin() + fill[at(v)];
+        std::stable_sort(begin, end, compare);
+        for (auto i = begin; i < end; ++i) {
+            first[at(*i)] = i > begin && !compare(i[-1], *i) ? first[at(i[-1])] : *i;
+        }
+    }
+    return first;
+}
+
+std::vector<int64_t> greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope,
+                                   const int64_t* order, int64_t n_order) {
+    std::vector<int64_t> root(at(n)), taken, tops;
+    for (int64_t v = 0; v < n; ++v) root[at(v)] = v;
+    const auto top = [&](int64_t v) {
+        while (root[at(v)] != v) v = root[at(v)] = root[at(root[at(v)])];
+        return v;
+    };
+    for (int64_t i = 0; i < n_order; ++i) {
+        const int64_t f = order[i];
+        bool apart = true;
+        tops.clear();
+        for (int64_t e = ptr[f]; e < ptr[f + 1]; ++e) {
+            const int64_t t = top(scope[e]);
+            for (int64_t other : tops) apart = apart && other != t;
+            tops.push_back(t);
+        }
+        if (!apart) continue;
+        taken.push_back(f);
+        for (int64_t t : tops) root[at(t)] = tops[0];
+    }
+    return taken;
+}
+
+void selected_inverse(int64_t n, const int32_t* ptr, const int32_t* row, const double* factor,
+                      const double* pivot, double* value, double* diagonal) {
+    std::vector<double> l(at(n), 0.0), sum(at(n), 0.0);
+    for (int64_t j = n; j-- > 0;) {
+        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
+            l[at(row[p])] = factor[p];
+            sum[at(row[p])] = 0.0;
+        }
+        // sum[i] = sum over k of inverse(i, k) L(k, j); column i has all the k > i it takes.
+        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
+            const int32_t i = row[p];
+            double own = diagonal[i] * l[at(i)];
+            for (int32_t q = ptr[i]; q < ptr[i + 1]; ++q) {
+                const size_t k = at(row[q]);
+                if (l[k] == 0.0) continue;
+                own += value[q] * l[k];
+                sum[k] += value[q] * l[at(i)];
+            }
+            sum[at(i)] += own;
+        }
+        double d = 1.0 / pivot[j];
+        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
+            value[p] = -sum[at(row[p])];
+            d -= value[p] * factor[p];
+        }
+        diagonal[j] = d;
+        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) l[at(row[p])] = 0.0;
+    }
+}
+
+}  // namespace vs
