@@ -149,7 +149,8 @@ def bounds(graph: vs.FactorGraph, *, small: bool) -> Iterator[tuple[str, str, fl
     names = ["mean_field", "spanning_tree", "structured_mean_field", "mini_bucket"]
     names += ["trw"] if small else ["conditioned"]
     yield "lower", "naive mean field", naive(graph)
-    best = vs.bounds.log_z(graph, exact=False, methods=names, i_bound=4, iterations=200)
+    steps = 200 if small else 60
+    best = vs.bounds.log_z(graph, exact=False, methods=names, i_bound=4, iterations=steps)
     shown = {
         "mean_field": "mean field from beliefs",
         "conditioned": "conditioned",

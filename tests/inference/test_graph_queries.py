@@ -168,7 +168,10 @@ def _expected_score(r: vs.GraphResult, graph: vs.FactorGraph, evidence: dict[int
     return total
 
 
-@pytest.mark.parametrize("method", ["bp", "trw", "mean_field", "junction_tree"])
+METHODS = ["bp", "trw", "mean_field", "structured_mean_field", "junction_tree"]
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_log_z_is_expected_score_plus_entropy(method: str) -> None:
     """For each free energy the entropy that it is made with."""
     cards, factors = _model(seed=5, scale=0.5)
@@ -205,6 +208,19 @@ def test_mean_field_knows_products_only() -> None:
     assert r.entropy() == pytest.approx(sum(entr(p).sum() for p in r.marginals), abs=1e-15)
 
 
+def test_structured_mean_field_knows_the_joint_of_any_variables() -> None:
+    rng = np.random.default_rng(4)
+    graph = vs.FactorGraph([2, 3, 2, 2])
+    for scope in [(0, 1), (1, 2), (2, 3)]:
+        graph.add(scope, rng.normal(size=[graph.cardinalities[v] for v in scope]))
+    exact = vs.infer(graph, evidence={2: 1})
+    for r in (exact, pickle.loads(pickle.dumps(exact))):
+        forest = vs.infer(graph, method="structured_mean_field", evidence={2: 1})
+        for wanted in ([0, 3], [1], [3, 1, 0]):
+            np.testing.assert_allclose(forest.joint(wanted), r.joint(wanted), rtol=0, atol=1e-9)
+        assert forest.entropy() == pytest.approx(r.entropy(), abs=1e-9)
+
+
 def test_pairs_go_by_name_and_come_once() -> None:
     graph = vs.FactorGraph([2, 2, 3], names=["a", ("b", 1), 7])
     graph.add([7, "a"], np.zeros((3, 2)))
@@ -230,7 +246,7 @@ def test_threads_never_show() -> None:
         r.pairwise(threads=0)
 
 
-@pytest.mark.parametrize("method", ["exact", "bp", "mean_field"])
+@pytest.mark.parametrize("method", ["exact", "bp", "mean_field", "structured_mean_field"])
 def test_joint_refuses_a_variable_twice(method: str) -> None:
     graph = vs.FactorGraph([2, 2])
     graph.add([0, 1], np.zeros((2, 2)))
@@ -319,6 +335,7 @@ BIG = 2**30
         lambda g: vs.infer(g, method="bp"),
         lambda g: vs.infer(g, method="trw"),
         lambda g: vs.infer(g, method="mean_field"),
+        lambda g: vs.infer(g, method="structured_mean_field"),
         lambda g: vs.infer(g, zeta=0.5),
         lambda g: vs.decode(g),
         lambda g: vs.sample(g, 1),

@@ -225,6 +225,17 @@ class Field:
         """Return the joint of every factor of two and more variables."""
         return _of_factors(model, layout_of(model), self.joint)
 
+    def graph(self, model: FactorGraph) -> FactorGraph:
+        """Return the distribution itself: a graph without cycles."""
+        other = model._part(np.empty(0, dtype=np.int64))
+        other.evidence = {}
+        ends = np.cumsum(model.cardinalities).tolist()
+        for v, (k, end) in enumerate(zip(model.cardinalities, ends, strict=True)):
+            other.add(Table((v,), self.node[end - k : end]))
+        for scope, table in zip(self.forest, self.table, strict=True):
+            other.add(Table(scope, table.reshape([model.cardinalities[v] for v in scope])))
+        return other
+
 
 class _Engine:
     """The engine of a layout for one call; another one where that is busy."""

@@ -439,16 +439,22 @@ class FactorGraph:
                 elif block.fires is not None:
                     for state in np.flatnonzero(block.fires).tolist():
                         np.add.at(local, first + state, block.weights)
-        for i in np.flatnonzero(alone).tolist():
-            f = self._factors[i]
-            if f is None or len(f.scope) > 1:
-                continue
-            table = f.log_table if type(f) is Table else self._table_of(f, i)
-            if f.scope:
-                v = f.scope[0]
-                local[at[v] : at[v + 1]] += table
-            else:
-                constant += float(table)
+        factors = [
+            (i, f)
+            for i, f in enumerate(self._factors)
+            if f is not None and len(f.scope) < 2 and alone[i]
+        ]
+        tables = [f.log_table if type(f) is Table else self._table_of(f, i) for i, f in factors]
+        constant += sum(
+            float(table) for (_, f), table in zip(factors, tables, strict=True) if not f.scope
+        )
+        which = [f.scope[0] for _, f in factors if f.scope]
+        if which:
+            sizes = self._cards[which]
+            first = np.repeat(at[which] - np.cumsum(sizes) + sizes, sizes)
+            np.add.at(local, first + np.arange(first.size), np.concatenate(
+                [table for table in tables if table.ndim]
+            ))  # fmt: skip
         return local, constant
 
     def _given(self, evidence: Evidence) -> FactorGraph:

@@ -24,6 +24,9 @@ FloatArray = npt.NDArray[np.float64]
 
 #: The method whose distribution is the product of its marginals.
 _PRODUCT = "mean_field"
+
+#: The method whose distribution is a graph without cycles.
+_FOREST = "structured_mean_field"
 #: What exact engines promise.
 _CONTRACT = 1e-10
 
@@ -290,8 +293,8 @@ class GraphResult(Result):
         """Return the joint marginal of a set of variables, one axis each.
 
         Of an exact result (and of islands) any set. After loopy inference: the belief of the first
-        factor that has them all in its scope; ValueError where there is none. Of mean field: the
-        product of the marginals, which is its distribution.
+        factor that has them all in its scope; ValueError where there is none. Of mean field, and
+        structured mean field, any set: their distribution is a product, and a forest.
 
         Examples
         --------
@@ -307,11 +310,14 @@ class GraphResult(Result):
         wanted = [self._model.variable(v) for v in variables]
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
-        if self._state is not None:
+        if self.method == _FOREST:
+            jt = JunctionTree(self._state.graph(self._model))
+        elif self._state is not None:
             return self._belief(wanted)
-        if self.method == _PRODUCT:
+        elif self.method == _PRODUCT:
             return self._product(wanted)
-        jt = JunctionTree(self._conditioned()._posterior())
+        else:
+            jt = JunctionTree(self._conditioned()._posterior())
         return jt.joint([self._model.names[v] for v in wanted], threads=threads)
 
     def factor_marginals(self, *, threads: int | None = None) -> list[FloatArray]:
@@ -388,7 +394,8 @@ class GraphResult(Result):
         large that rounding would be seen, by the chain rule over the cliques of a junction tree,
         whose tables then have to fit in memory. After loopy inference it is the
         entropy that the free energy in ``log_z`` is made with: the Bethe entropy, or its
-        reweighted form, both of which may be negative. Of mean field: that of the product.
+        reweighted form, both of which may be negative. Of mean field: that of the product, or
+        of the forest.
 
         Examples
         --------
@@ -400,6 +407,8 @@ class GraphResult(Result):
         """
         from valuesparse.inference.junction_tree import entropy
 
+        if self.method == _FOREST:
+            return entropy(self._state.graph(self._model), threads)
         if self._state is None and self.method != _PRODUCT:
             return entropy(self._conditioned()._posterior(), threads)
         single = np.array([entr(p).sum() for p in self.marginals])
