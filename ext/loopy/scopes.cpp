@@ -27,7 +27,11 @@ std::vector<int64_t> same_scopes(int64_t n, const std::vector<int64_t>& ptr,
     };
     for (int64_t v = 0; v < n; ++v) {
         const auto begin = order.begin() + bucket[at(v)], end = order.begin() + fill[at(v)];
-        std::stable_sort(begin, end, compare);
+        if (end - begin > 1) {
+            std::sort(begin, end, [&](int64_t f, int64_t g) {
+                return compare(f, g) || (f < g && !compare(g, f));
+            });
+        }
         for (auto i = begin; i < end; ++i) {
             first[at(*i)] = i > begin && !compare(i[-1], *i) ? first[at(i[-1])] : *i;
         }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_files import DATA
 from graph_oracle import Factors, graph_of, log_joint, log_sum, marginal, probabilities
 
 import valuesparse as vs
@@ -916,3 +917,35 @@ def test_structured_mean_field_is_told_what_is_wrong() -> None:
     known = vs.infer(graph, evidence={0: 1}, **infer)
     assert known.marginals[0].tolist() == [0.0, 1.0]
     assert known.log_z <= vs.infer(graph, evidence={0: 1}).log_z
+
+
+def libdai() -> dict[str, np.ndarray]:
+    """What libDAI reports for its own test: P(x = 1) of every variable, by method."""
+    file = DATA / "loopy" / "libdai_testfast_marginals.tsv"
+    if not file.exists():
+        pytest.skip("the instances are not beside the repository")
+    rows = [line.rstrip("\n").split("\t") for line in file.read_text().splitlines()[1:]]
+    return {row[0]: np.array([float(x) for x in row[7:]]) for row in rows}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_what_libdai_reports_for_bp(schedule: str) -> None:
+    """Four digits, and its error of log Z against the exact one."""
+    expected = libdai()
+    graph = vs.read_uai(DATA / "loopy" / "libdai_testfast.uai")
+    r = vs.infer(graph, method="bp", schedule=schedule, tolerance=1e-12)
+    exact = vs.infer(graph)
+    for found, name in ((r, "BP"), (exact, "EXACT")):
+        np.testing.assert_allclose([p[1] for p in found.marginals], expected[name], atol=1e-4)
+    assert r.log_z - exact.log_z == pytest.approx(7.187e-4, abs=1e-6)
+
+
+def test_what_libdai_reports_for_mean_field() -> None:
+    expected = libdai()
+    graph = vs.read_uai(DATA / "loopy" / "libdai_testfast.uai")
+    exact = vs.infer(graph).log_z
+    r = vs.infer(graph, method="mean_field", tolerance=1e-12)
+    np.testing.assert_allclose([p[1] for p in r.marginals], expected["MF"], atol=1e-4)
+    assert r.log_z - exact == pytest.approx(-1.235, abs=1e-3)
+    structured = vs.infer(graph, method="structured_mean_field")
+    assert r.log_z <= structured.log_z <= exact
