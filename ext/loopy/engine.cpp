@@ -29,6 +29,7 @@ const LoopyLevel& level() {
 
 // A sum of products of numbers <= 1 that is larger has lost nothing that counts to underflow.
 constexpr double kTrust = 1e-250;
+constexpr double kFar = 1e200;  // beyond any sum of scores; sums of such messages are finite
 constexpr int64_t kChunk = 1 << 14;         // entries of tables or messages that one task takes
 constexpr int64_t kWorthThreads = 1 << 14;  // entries that are slower on one thread
 
@@ -301,6 +302,8 @@ double Loopy::settle(int64_t e, double* out, bool whole) {
     }
     for (int64_t x = 0; x < k; ++x) {
         out[x] -= top;
+        // Messages that outgrow all scores must not end as the zero of an impossible value.
+        if (out[x] < -kFar && out[x] > -INFINITY) out[x] = -kFar;
         if (!whole || keep == 0.0) change.add(m[x], out[x]);
     }
     return change.get();

@@ -949,3 +949,16 @@ def test_what_libdai_reports_for_mean_field() -> None:
     assert r.log_z - exact == pytest.approx(-1.235, abs=1e-3)
     structured = vs.infer(graph, method="structured_mean_field")
     assert r.log_z <= structured.log_z <= exact
+
+
+@pytest.mark.parametrize("name", ["c432.isc.cnf", "c880.isc.cnf"])
+def test_messages_that_outgrow_all_scores_are_no_proof(name: str) -> None:
+    """Logarithms that grow without end must not become the zero of an impossible value."""
+    path = DATA / "hard" / f"{name}.uai"
+    if not path.exists():
+        pytest.skip("the instances are not beside the repository")
+    r = vs.infer(vs.read_uai(path), method="bp", max_iterations=1000)
+    assert not r.converged
+    assert np.isfinite(r.log_z)
+    for p in r.marginals:
+        np.testing.assert_allclose(p.sum(), 1.0)
