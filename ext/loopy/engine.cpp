@@ -29,8 +29,8 @@ const LoopyLevel& level() {
 
 // A sum of products of numbers <= 1 that is larger has lost nothing that counts to underflow.
 constexpr double kTrust = 1e-250;
-constexpr double kFar = 1e200;  // beyond any sum of scores; sums of such messages are finite
-constexpr int64_t kChunk = 1 << 14;         // entries of tables or messages that one task takes
+constexpr double kFar = 1e200;       // beyond any sum of scores; sums of such messages are finite
+constexpr int64_t kChunk = 1 << 14;  // entries of tables or messages that one task takes
 constexpr int64_t kWorthThreads = 1 << 14;  // entries that are slower on one thread
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from valuesparse.errors import DeadlineError, InfeasibleError
+from valuesparse.errors import DeadlineError
 from valuesparse.inference import _loopy
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
@@ -36,11 +36,11 @@ def infer(
     if "damping" not in options:
         shared = {k: v for k, v in options.items() if k != "start"}
         tries += [
-            ("bp", {**shared, "damping": 0.5}, "without damping it did not converge"),
-            ("trw", shared, "belief propagation did not converge, tree-reweighted messages"),
+            ("bp", {**shared, "damping": 0.5}, "damped, since it did not converge without"),
+            ("trw", shared, "in the end tree-reweighted messages, since it did not converge"),
         ]
     best: GraphResult | None = None
-    words, dead = "", None
+    words = ""
     for method, chosen, why in tries:
         if method == "trw" and best is not None and best.residuals[-1] < _WANDERING:
             break
@@ -49,9 +49,6 @@ def infer(
             found = _loopy.infer(
                 model, method, reason, passing, given, workers, watch.left(), progress
             )
-        except InfeasibleError as error:  # no proof: see below
-            dead = dead or error
-            continue
         except DeadlineError:
             if best is None:
                 raise
@@ -60,9 +57,7 @@ def infer(
             best, words = found, why
         if found.converged:
             break
-    if best is None:
-        assert dead is not None
-        raise dead
+    assert best is not None
     if words:
         best = best._with(reason=f"{best.reason}; {words}")
     return _bounded(best, model, given, workers, watch)
@@ -88,8 +83,6 @@ def _bounded(
             upper = _bound(model, given, workers, watch)
         except DeadlineError:
             why = "the deadline left no time"
-        except InfeasibleError:  # no proof: messages on loops may outgrow the range of a double
-            why = "messages left a variable no state"
     if why:
         words = f"; bounds on log Z were not computed: {why} (vs.bounds.log_z gives them)"
     else:
