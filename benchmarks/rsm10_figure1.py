@@ -93,8 +93,7 @@ EDGES = edges()
 def model(x: np.ndarray, alpha: float) -> vs.FactorGraph:
     """Return the grid: unary factors, then the edges."""
     graph = vs.FactorGraph([2] * PIXELS)
-    for v, value in enumerate((alpha * x).tolist()):
-        graph.add([v], [0.0, value])
+    graph.add_features(Features(np.arange(PIXELS)[:, None], alpha * x.ravel()))
     graph.add_features(Features(EDGES, 1.0, fires=SAME))
     return graph
 

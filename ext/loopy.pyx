@@ -102,7 +102,9 @@ cdef class Engine:
     """
 
     cdef Loopy* loopy
-    cdef list tables
+    cdef list keep  # the tables' memory
+    cdef vector[const double*] tables  # (groups,)
+    cdef object cards
     cdef readonly int64_t entries  # of all messages
     cdef readonly int64_t table_entries
     cdef readonly object at  # (n + 1,) where the entries of each variable begin
@@ -114,16 +116,23 @@ cdef class Engine:
     cdef readonly object local  # (n entries,) sum of all tables of one variable
     cdef readonly double constant  # of factors without variables
 
-    def __cinit__(self, cards, tuple factors, object plain, make):
-        """Lay out factors; `make(factor, index)` is the table of one that is not `plain`."""
+    def __cinit__(self, cards, list factors, list stacks, object plain, make):
+        """Lay out factors; `make(factor, index)` is the table of one that is not `plain`.
+
+        stacks: factors that stand in arrays instead, (index of the first, scopes, tables).
+        """
         cdef vector[int64_t] ptr, scope, wide, table_ptr, table_scope, table_at
         cdef vector[const double*] at
         cdef int64_t n = cards.shape[0]
-        cdef int64_t f, i, v, k, size, count
+        cdef int64_t f, i, v, k, size, count, row
+        cdef const int64_t* rows
+        cdef int64_t stacked = 0
+        cdef int64_t following = stacks[0][0] if stacks else -1
         cdef tuple variables
         cdef const int64_t* card = <const int64_t*>data(cards)
-        cdef list tables = [], merged
         cdef const double* entry
+        self.keep = []
+        self.cards = cards
         cdef vector[int64_t] first, group
         self.at = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(cards, out=self.at[1:])
@@ -132,7 +141,30 @@ cdef class Engine:
         cdef const int64_t* starts = indices(self.at)
         cdef double* local = <double*>data(self.local)
         ptr.push_back(0)
-        for f in range(len(factors)):
+        f = -1
+        while f + 1 < len(factors):
+            f += 1
+            if f == following:
+                _, scopes, stack = stacks[stacked]
+                stacked += 1
+                following = stacks[stacked][0] if stacked < len(stacks) else -1
+                self.keep.append(stack)
+                k = scopes.shape[1]
+                count = scopes.shape[0]
+                rows, entry = indices(scopes), doubles(stack)
+                size = stack.size // count
+                for row in range(count):
+                    if k == 1:
+                        for i in range(size):
+                            local[starts[rows[row]] + i] += entry[row * size + i]
+                        continue
+                    for i in range(k):
+                        scope.push_back(rows[row * k + i])
+                    ptr.push_back(<int64_t>scope.size())
+                    wide.push_back(f + row)
+                    at.push_back(entry + row * size)
+                f += count - 1
+                continue
             factor = factors[f]
             variables = factor.scope
             table = factor.log_table if type(factor) is plain else make(factor, f)
@@ -150,17 +182,17 @@ cdef class Engine:
                 scope.push_back(<int64_t>variables[i])
             ptr.push_back(<int64_t>scope.size())
             wide.push_back(f)
-            tables.append(table)
+            at.push_back(entry)
+            self.keep.append(table)
         first = same_scopes(n, ptr, scope)
         count = wide.size()
         group.resize(count)
-        merged = []
         table_ptr.push_back(0)
         table_at.push_back(0)
         for f in range(count):
             if first[f] == f:
-                group[f] = <int64_t>len(merged)
-                merged.append(tables[f])
+                group[f] = <int64_t>self.tables.size()
+                self.tables.push_back(at[f])
                 size = 1
                 for i in range(ptr[f], ptr[f + 1]):
                     table_scope.push_back(scope[i])
@@ -169,16 +201,14 @@ cdef class Engine:
                 table_at.push_back(table_at.back() + size)
                 continue
             group[f] = group[first[f]]
+            whole = [scope[i] for i in range(ptr[first[f]], ptr[first[f] + 1])]
             mine = [scope[i] for i in range(ptr[f], ptr[f + 1])]
-            axes = [mine.index(scope[i]) for i in range(ptr[first[f]], ptr[first[f] + 1])]
-            merged[group[f]] = np.ascontiguousarray(
-                merged[group[f]] + tables[f].transpose(axes)
-            )
-        for table in merged:
-            at.push_back(doubles(table))
-        self.tables = merged
-        self.loopy = new Loopy(n, card, len(merged), table_ptr.data(), table_scope.data(),
-                               at.data())
+            table = self.read(at[f], mine).transpose([mine.index(v) for v in whole])
+            table = np.ascontiguousarray(self.read(self.tables[group[f]], whole) + table)
+            self.keep.append(table)
+            self.tables[group[f]] = doubles(table)
+        self.loopy = new Loopy(n, card, <int64_t>self.tables.size(), table_ptr.data(),
+                               table_scope.data(), self.tables.data())
         self.entries = self.loopy.n_entries()
         self.table_entries = self.loopy.table_entries()
         self.edge_at = longs(self.loopy.edge_at())
@@ -186,8 +216,13 @@ cdef class Engine:
         self.ptr, self.scope, self.table_at = longs(table_ptr), longs(table_scope), longs(table_at)
 
     def table(self, int64_t group):
-        """Return the log-table of a group."""
-        return self.tables[group]
+        """Return a copy of the log-table of a group."""
+        return self.read(self.tables[group], self.scope[self.ptr[group]:self.ptr[group + 1]])
+
+    cdef object read(self, const double* table, scope):
+        out = np.empty(tuple(self.cards[v] for v in scope))
+        memcpy(<void*>data(out), <const void*>table, out.nbytes)
+        return out
 
     def split(self, flat):
         """Return what `flat` holds for each variable: views, one per variable."""

@@ -23,7 +23,8 @@ class Engine:
     def __init__(
         self,
         cards: Array,
-        factors: tuple[Any, ...],
+        factors: list[Any],
+        stacks: list[tuple[int, Array, Array]],
         plain: Any,
         make: Callable[[Any, int], Array],
     ) -> None: ...

@@ -188,29 +188,38 @@ class Features:
         other.fires = self.fires
         return other
 
+    def stack(self, cardinalities: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
+        """Return the log-tables in one array, (m, ...); None where they differ in shape."""
+        m, k = self.scopes.shape
+        if k == 0 or m == 0:
+            return None
+        if self.fires is not None:
+            return np.where(self.fires, self.weights.reshape(m, *[1] * k), 0.0)
+        shapes = cardinalities[self.scopes]
+        if (shapes != shapes[0]).any():
+            return None
+        assert self.assignments is not None
+        block = np.zeros((m, *shapes[0].tolist()))
+        block[(np.arange(m), *self.assignments.T)] = self.weights
+        return block
+
     def tables(self, cardinalities: npt.NDArray[np.int64]) -> list[npt.NDArray[np.float64]]:
         """Return the log-table of each, given the cardinality of every variable of the graph."""
         m, k = self.scopes.shape
         if k == 0:
             off = self.fires is not None and not self.fires
             return [np.array(0.0 if off else w) for w in self.weights.tolist()]
-        if self.fires is not None:
-            weights = self.weights.reshape(m, *[1] * k)
-            return list(np.where(self.fires, weights, 0.0))
-        assert self.assignments is not None
-        shapes = cardinalities[self.scopes]
+        stack = self.stack(cardinalities)
+        if stack is not None:
+            return list(stack)
         found: list[npt.NDArray[np.float64]] = [np.empty(0)] * m
         # Features of one shape are made together.
-        if not m or (shapes == shapes[0]).all():
-            groups, which = shapes[:1], np.zeros(m, dtype=np.int64)
-        else:
-            groups, which = np.unique(shapes, axis=0, return_inverse=True)
-        for g, shape in enumerate(groups.tolist()):
+        groups, which = np.unique(cardinalities[self.scopes], axis=0, return_inverse=True)
+        for g in range(len(groups)):
             rows = np.flatnonzero(which.reshape(-1) == g)
-            block = np.zeros((rows.size, *shape))
-            states = self.assignments[rows]
-            block[(np.arange(rows.size), *states.T)] = self.weights[rows]
-            for row, table in zip(rows.tolist(), block, strict=True):
+            stack = self.take(rows).stack(cardinalities)
+            assert stack is not None
+            for row, table in zip(rows.tolist(), stack, strict=True):
                 found[row] = table
         return found
 

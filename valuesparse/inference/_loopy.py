@@ -110,7 +110,7 @@ class Layout:
         self.cards = graph._cards
         graph._require_room()
         self.n_factors = graph.n_factors
-        self.parts = (self.cards, graph.factors, Table, graph._table_of)
+        self.parts = (self.cards, *graph._stacked(), Table, graph._table_of)
         self.engine = _loopy.Engine(*self.parts)
         self.at = self.engine.at
         self.local = self.engine.local

@@ -422,6 +422,25 @@ class FactorGraph:
                 scopes += map(tuple, rows.tolist())
         return scopes
 
+    def _stacked(
+        self,
+    ) -> tuple[list[Factor | None], list[tuple[int, npt.NDArray[np.int64], Any]]]:
+        """Return the factors, and those of blocks (None, or not looked at, there) as arrays.
+
+        An array stands for each block whose tables have one shape: (index of the first, scopes
+        (m, k), tables (m, ...)).
+        """
+        factors: list[Factor | None] = list(self._factors)
+        stacks = []
+        for start, block in self._blocks:
+            stack = block.stack(self._cards)
+            if stack is not None:
+                scopes = np.ascontiguousarray(block.scopes, dtype=np.int64)
+                stacks.append((start, scopes, stack))
+            elif any(f is None for f in factors[start : start + len(block)]):
+                factors[start : start + len(block)] = block.objects(self._cards)
+        return factors, stacks
+
     def _local(self) -> tuple[npt.NDArray[np.float64], float]:
         """Return the sum of all tables of one variable, flat, and of those of none."""
         at = np.concatenate([[0], np.cumsum(self._cards)])
@@ -439,22 +458,22 @@ class FactorGraph:
                 elif block.fires is not None:
                     for state in np.flatnonzero(block.fires).tolist():
                         np.add.at(local, first + state, block.weights)
-        factors = [
-            (i, f)
-            for i, f in enumerate(self._factors)
-            if f is not None and len(f.scope) < 2 and alone[i]
-        ]
-        tables = [f.log_table if type(f) is Table else self._table_of(f, i) for i, f in factors]
-        constant += sum(
-            float(table) for (_, f), table in zip(factors, tables, strict=True) if not f.scope
-        )
-        which = [f.scope[0] for _, f in factors if f.scope]
+        which: list[int] = []
+        tables: list[Any] = []
+        for i in np.flatnonzero(alone).tolist():
+            f = self._factors[i]
+            if f is None or len(f.scope) > 1:
+                continue
+            table = f.log_table if type(f) is Table else self._table_of(f, i)
+            if f.scope:
+                which.append(f.scope[0])
+                tables.append(table)
+            else:
+                constant += float(table)
         if which:
             sizes = self._cards[which]
             first = np.repeat(at[which] - np.cumsum(sizes) + sizes, sizes)
-            np.add.at(local, first + np.arange(first.size), np.concatenate(
-                [table for table in tables if table.ndim]
-            ))  # fmt: skip
+            np.add.at(local, first + np.arange(first.size), np.concatenate(tables))
         return local, constant
 
     def _given(self, evidence: Evidence) -> FactorGraph:
