@@ -293,20 +293,20 @@ class _Search:
             # So that a tree of these variables can be a start.
             self.open = graph_of(self.reduced.unary, self.reduced.tables)
         steps = max(1, self.iterations)
-        r = None
+        found: GraphResult | None = None
         with contextlib.suppress(InfeasibleError):
             while steps > 0:
-                before = r
                 r = infer(
                     self.open, method=method, start=start, max_iterations=steps, seed=self.seed
                 )
-                # Marginals of single variables may stand still, by symmetry, while joints move.
-                gain = float(r.log_z) - (float(before.log_z) if before is not None else -np.inf)
-                if method == "mean_field" or not gain > _GAIN * abs(float(r.log_z)):
-                    break
-                start = r
+                assert isinstance(r, GraphResult)
+                before = -np.inf if found is None else float(found.log_z)
+                start = found = r
                 steps -= max(1, r.iterations)
-        return r
+                # Marginals of single variables may stand still, by symmetry, while joints move.
+                if method == "mean_field" or not r.log_z - before > _GAIN * abs(r.log_z):
+                    break
+        return found
 
     def _lowest(self, *found: GraphResult | None) -> tuple[float, float, str]:
         """Return the best lower bound of mean fields, rounded down."""
@@ -334,6 +334,7 @@ class _Search:
         if self.tree is not None:
             scaled = self.tree._sides[0]
             start = infer(graph_of(scaled.unary, scaled.tables), method="exact")
+            assert isinstance(start, GraphResult)
             found.append(self._field("structured_mean_field", start))
         return self._lowest(*found)
 
