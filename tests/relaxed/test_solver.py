@@ -116,7 +116,9 @@ def test_a_part_keeps_blocks_and_makes_no_objects() -> None:
             np.testing.assert_allclose(p, q, atol=1e-14)
 
 
-@pytest.mark.parametrize("method", ["bp", "trw", "mean_field", "exact", "junction_tree"])
+@pytest.mark.parametrize(
+    "method", ["bp", "trw", "mean_field", "structured_mean_field", "exact", "junction_tree"]
+)
 def test_solvers_by_name(method: str) -> None:
     graph = pairs_of_six()
     r = vs.relax(graph, solver=method, threshold=0.05)
@@ -138,7 +140,7 @@ def grid(side: int, rng: np.random.Generator) -> vs.FactorGraph:
     return graph
 
 
-@pytest.mark.parametrize("method", ["auto", "bp", "trw", "mean_field"])
+@pytest.mark.parametrize("method", ["auto", "bp", "trw", "structured_mean_field", "mean_field"])
 def test_rounds_begin_from_the_messages_of_the_round_before(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,9 +151,9 @@ def test_rounds_begin_from_the_messages_of_the_round_before(
         return vs.infer(part, **options)
 
     monkeypatch.setattr(_solver, "infer", infer)
-    graph = grid(16, np.random.default_rng(2))
+    graph = grid(16, np.random.default_rng(3))
     # With nothing for exact tables "auto" is belief propagation, too.
-    r = vs.relax(graph, solver=method, threshold=0.1, memory_limit=0)
+    r = vs.relax(graph, solver=method, threshold=0.02, memory_limit=0)
     assert len(begun) == r.stats["rounds"] >= 2
     assert begun[0][1] is None
     for (before, _), (_, start) in itertools.pairwise(begun):
@@ -161,6 +163,13 @@ def test_rounds_begin_from_the_messages_of_the_round_before(
             assert start._model is before
             assert start._state is not None
     cold = vs.infer(graph, factors=r.factors, method="bp" if method == "auto" else method)
-    assert r.iterations <= cold.iterations
+    if method == "mean_field":
+        assert r.iterations == cold.iterations
+    else:
+        assert r.iterations < cold.iterations
+    if method == "structured_mean_field":
+        # Both are optima, not the same one.
+        assert float(r.log_z) == pytest.approx(float(cold.log_z), rel=1e-3)
+        return
     for p, q in zip(r.marginals, cold.marginals, strict=True):
         np.testing.assert_allclose(p, q, atol=1e-4)

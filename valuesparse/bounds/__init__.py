@@ -10,7 +10,6 @@ module             what is in it
 `_preconditioner`  RL05: spanning trees, support trees, sparsifiers
 `_mini_bucket`     weighted mini-buckets, both sides, any tables
 `_conditioned`     exact mass of the configurations that agree with a good one on some variables
-`_structured`      structured mean field over a spanning forest
 `_log_z`           the best of all
 ================== ==============================================================================
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,16 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from valuesparse._validation import as_count
-from valuesparse.bounds import _conditioned, _structured
+from valuesparse.bounds import _conditioned
 from valuesparse.bounds._mini_bucket import Buckets
 from valuesparse.bounds._preconditioner import PreconditionerBounds, preconditioner
-from valuesparse.bounds._reduced import Reduced, reduce_graph
-from valuesparse.bounds._rounding import down, engine_margin, up
+from valuesparse.bounds._reduced import Reduced, graph_of, reduce_graph
+from valuesparse.bounds._rounding import EPS, down, engine_margin, up
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import JunctionTree, infer, trw_dual_bound
 from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
+from valuesparse.results import GraphResult
 
 __all__ = ["METHODS", "LogZBounds", "MethodBounds", "log_z"]
 
@@ -35,6 +37,9 @@ METHODS = (
 
 # Variables above which preconditioners are not among the defaults: eigenvalues cost n ** 3.
 _DENSE = 1000
+
+# Mean field goes on from what it found while that gains more, relative to log Z.
+_GAIN = 1e-9
 
 # Messages on loops may outgrow the range of a double, so this alone is not taken for a proof.
 _VANISHED = "messages round the loops left a variable no state"
@@ -110,10 +115,10 @@ def log_z(
     methods : sequence of str, optional
         Which to run: of "exact", "mini_bucket" (weighted mini-buckets), "conditioned" (exact mass
         of the configurations that agree with a good one on as few variables as that takes),
-        "mean_field", "trw" (:func:`valuesparse.inference.trw_dual_bound`), all for any tables;
-        "spanning_tree", "sparsifier" (:func:`preconditioner`), "structured_mean_field" (over a
-        spanning forest; started, too, where the spanning tree's lower bound is when that runs, so
-        never below it). By default all that fit the model.
+        "mean_field", "structured_mean_field" (over a forest; never below "mean_field", and started,
+        too, where the spanning tree's lower bound is when that runs, so never below it either),
+        "trw" (:func:`valuesparse.inference.trw_dual_bound`), all for any tables; "spanning_tree",
+        "sparsifier" (:func:`preconditioner`). By default all that fit the model.
     i_bound : int, default 10
         Variables of the largest mini-bucket, minus one.
     iterations : int, default 100
@@ -212,6 +217,7 @@ class _Search:
         self.tree: PreconditionerBounds | None = None
         self.buckets: Buckets | None = None
         self.upper = np.inf  # of the mini-buckets
+        self.open: FactorGraph | None = None
         self.runs: dict[str, Callable[[], tuple[float, float, str]]] = {
             "exact": self._exact,
             "mini_bucket": self._mini_bucket,
@@ -226,14 +232,12 @@ class _Search:
     def refusal(self, name: str, asked: bool) -> str:
         """Return why a method does not run; empty when it does."""
         reduced = self.reduced
-        if name in ("exact", "mini_bucket", "conditioned", "mean_field", "trw"):
+        if name not in ("spanning_tree", "sparsifier"):
             return ""
         if not reduced.pairwise:
             return "a table has three variables or more"
         if reduced.has_zeros:
             return "a table has zeros"
-        if name == "structured_mean_field":
-            return "" if _structured.fits(reduced) else "the joints of all pairs would be too large"
         rows = sum(reduced.cards) - len(reduced.cards)
         if rows > _DENSE and not asked:
             return f"eigenvalues of {rows} rows take long; name it in methods to have it run"
@@ -281,19 +285,39 @@ class _Search:
         return _conditioned.lower(self.reduced, states, self.seed), np.inf, ""
 
     def _mean_field(self) -> tuple[float, float, str]:
-        try:
-            r = infer(
-                self.graph,
-                method="mean_field",
-                evidence=self.evidence,
-                max_iterations=max(1, self.iterations),
-                seed=self.seed,
-            )
-        except InfeasibleError:
+        return self._lowest(self._field("mean_field"))
+
+    def _field(self, method: str, start: GraphResult | None = None) -> GraphResult | None:
+        """Return a mean field of what evidence leaves open; None where messages vanished."""
+        if self.open is None:
+            # So that a tree of these variables can be a start.
+            self.open = graph_of(self.reduced.unary, self.reduced.tables)
+        steps = max(1, self.iterations)
+        found: GraphResult | None = None
+        with contextlib.suppress(InfeasibleError):
+            while steps > 0:
+                r = infer(
+                    self.open, method=method, start=start, max_iterations=steps, seed=self.seed
+                )
+                assert isinstance(r, GraphResult)
+                before = -np.inf if found is None else float(found.log_z)
+                start = found = r
+                steps -= max(1, r.iterations)
+                # Marginals of single variables may stand still, by symmetry, while joints move.
+                if method == "mean_field" or not r.log_z - before > _GAIN * abs(r.log_z):
+                    break
+        return found
+
+    def _lowest(self, *found: GraphResult | None) -> tuple[float, float, str]:
+        """Return the best lower bound of mean fields, rounded down."""
+        some = [r for r in found if r is not None]
+        if not some:
             return -np.inf, np.inf, _VANISHED
-        value = float(r.log_z)
-        note = "zeros: no product of marginals was found" if value == -np.inf else ""
-        return value, np.inf, note
+        value = max(float(r.log_z) for r in some)
+        # Sums of tables of one scope round once for every factor, the engine counts the rest.
+        margin = EPS * (self.graph.n_factors + 64.0) * self.reduced.magnitude
+        note = "zeros: no distribution was found that avoids them" if value == -np.inf else ""
+        return down(value + self.reduced.constant, margin), np.inf, note
 
     def _spanning_tree(self) -> tuple[float, float, str]:
         self.tree = preconditioner(self.graph, evidence=self.evidence)
@@ -304,14 +328,15 @@ class _Search:
         return b.lower, b.upper, ""
 
     def _structured(self) -> tuple[float, float, str]:
-        # From the model's own tree it usually climbs higher; from the scaled one it provably
-        # never ends below the preconditioner.
-        value = _structured.structured(self.reduced, None, self.iterations)
+        # From naive mean field and the model's own tree it usually climbs higher; from the scaled
+        # one it provably never ends below the preconditioner.
+        found = [self._field("structured_mean_field")]
         if self.tree is not None:
-            start = self.tree._sides[0]
-            scaled = start.unary, start.tables
-            value = max(value, _structured.structured(self.reduced, scaled, self.iterations))
-        return value, np.inf, ""
+            scaled = self.tree._sides[0]
+            start = infer(graph_of(scaled.unary, scaled.tables), method="exact")
+            assert isinstance(start, GraphResult)
+            found.append(self._field("structured_mean_field", start))
+        return self._lowest(*found)
 
     def _trw(self) -> tuple[float, float, str]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -42,12 +43,15 @@ class FeaturePart(NamedTuple):
 
 
 class TablePart(NamedTuple):
-    """One general factor among some: where it stands there, its table, the joint, if exact."""
+    """General factors of one shape among some: where they stand there, tables, joints, if exact.
 
-    at: int
+    Tables and joints are rows: (factors, entries of one).
+    """
+
+    at: Array
     table: Floats
     joint: Floats
-    exact: bool
+    exact: npt.NDArray[np.bool_]
 
 
 class Beliefs:
@@ -125,7 +129,7 @@ class Beliefs:
         groups: dict[Any, list[tuple[int, Feature]]] = {}
         tables: list[tuple[int, Factor]] = []
         for at, factor in factors:
-            if isinstance(factor, Feature):
+            if type(factor) is not Table and isinstance(factor, Feature):
                 fires = factor.fires
                 kind = len(fires) if isinstance(fires, tuple) else (fires.shape, fires.tobytes())
                 groups.setdefault(kind, []).append((at, factor))
@@ -144,10 +148,70 @@ class Beliefs:
             )
             mu, exact = self.of_features(block)
             yield FeaturePart(np.array([at for at, _ in group]), block.weights, mu, exact)
-        joints = self.of_scopes([f.scope for _, f in tables])
-        for (at, factor), (joint, exact_one) in zip(tables, joints, strict=True):
-            table = factor.table([self.graph.cardinalities[v] for v in factor.scope])
-            yield TablePart(at, table, joint, exact_one)
+        yield from self._of_tables(tables)
+
+    def _of_tables(self, factors: Sequence[tuple[int, Factor]]) -> Iterator[TablePart]:
+        by_size: dict[int, list[tuple[int, Factor]]] = {}
+        for one in factors:
+            by_size.setdefault(len(one[1].scope), []).append(one)
+        asked = []
+        for size, group in by_size.items():
+            scopes = np.array([f.scope for _, f in group], dtype=np.int64).reshape(len(group), size)
+            asked.append((group, scopes, self._known(scopes)))
+        # All at once: the fewer trees, the better.
+        self._joints(
+            sorted({tuple(s) for _, scopes, known in asked for s in scopes[known].tolist()})
+        )
+        for group, scopes, known in asked:
+            for shape, rows in self._shapes(scopes):
+                step = max(1, _CHUNK // math.prod(shape))
+                for first in range(0, rows.size, step):
+                    some = rows[first : first + step]
+                    joint, exact = self._rows(scopes[some], shape, known[some])
+                    chosen = [group[i] for i in some.tolist()]
+                    table = np.array([self.graph._table_of(f, at) for at, f in chosen])
+                    at = np.array([at for at, _ in chosen])
+                    yield TablePart(at, table.reshape(joint.shape), joint, exact)
+
+    def _shapes(self, scopes: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
+        """Yield the shapes of the tables of some scopes, and which have each."""
+        if self._card is not None or not scopes.shape[1]:
+            card = 0 if self._card is None else int(self._card)
+            yield (card,) * scopes.shape[1], np.arange(len(scopes))
+            return
+        shapes, which = np.unique(self.cards[scopes], axis=0, return_inverse=True)
+        for i, shape in enumerate(shapes.tolist()):
+            yield tuple(shape), np.flatnonzero(which.reshape(-1) == i)
+
+    def _known(self, scopes: Array) -> npt.NDArray[np.bool_]:
+        """Whether the joint of each row's variables, no product, is to be looked up."""
+        if not (self.exact or self._loopy):
+            return np.zeros(len(scopes), dtype=np.bool_)
+        known = self._linked(scopes)
+        if not (self.thorough and self.exact):
+            rows = np.flatnonzero(known)
+            known[rows] = self._held(scopes[rows])
+        return known
+
+    def _rows(
+        self, scopes: Array, shape: tuple[int, ...], known: npt.NDArray[np.bool_]
+    ) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return joints of sets of variables of one shape, a row each, and whether exactly."""
+        joint = np.ones((len(scopes), 1))
+        for axis, k in enumerate(shape):
+            belief = self.flat[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
+            joint = (joint[:, :, None] * belief[:, None, :]).reshape(len(scopes), -1)
+        exact = np.zeros(len(scopes), dtype=np.bool_)
+        if self.exact:
+            exact = ~self._linked(scopes)
+        rows = np.flatnonzero(known)
+        for row, own in zip(
+            rows.tolist(), self._joints([tuple(s) for s in scopes[rows].tolist()]), strict=True
+        ):
+            if own is not None:
+                joint[row] = own.ravel()
+                exact[row] = self.exact
+        return joint, exact
 
     def expectations(self, graph: FactorGraph, indices: Array) -> Floats:
         """Return P(φ = 1) of features of `graph`."""
@@ -197,27 +261,6 @@ class Beliefs:
     def _starts(self, variables: Array) -> Array:
         """Return where the beliefs of variables start in `flat`."""
         return self.offset[variables] if self._card is None else variables * self._card
-
-    def of_scopes(self, scopes: Sequence[tuple[int, ...]]) -> list[tuple[Floats, bool]]:
-        """Return the joint of each set of variables, and whether exactly."""
-        found: list[tuple[Floats, bool]] = []
-        ask: list[int] = []
-        for i, scope in enumerate(scopes):
-            row = np.array([scope], dtype=np.int64).reshape(1, -1)
-            linked = (self.exact or self._loopy) and bool(self._linked(row)[0])
-            if linked and ((self.thorough and self.exact) or self._held(row)[0]):
-                ask.append(i)
-            product = np.ones(())
-            for v in scope:
-                product = np.multiply.outer(product, self.result.marginals[v])
-            found.append((product, self.exact and not linked))
-        wanted = sorted({scopes[i] for i in ask})
-        joints = dict(zip(wanted, self._joints(wanted), strict=True))
-        for i in ask:
-            joint = joints[scopes[i]]
-            if joint is not None:
-                found[i] = joint, self.exact
-        return found
 
     def _linked(self, scopes: Array) -> npt.NDArray[np.bool_]:
         """Whether two variables of each row may depend on each other."""

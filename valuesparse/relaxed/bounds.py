@@ -112,22 +112,28 @@ class Remaining:
             possible = some.size == 0 or float(some.max()) < np.inf
             self.fall += float((some * best[live]).sum()) if possible else np.inf
             return
-        self.count += 1
-        self.exact &= part.exact
-        x, p = part.table.ravel(), part.joint.ravel()
-        p = p / p.sum()
-        self.forbidding |= bool((x == -np.inf).any())
-        live = (p > 0.0) | (x > -np.inf)
-        x, p = x[live], p[live]
-        order = np.argsort(-x, kind="stable")
-        x, p = x[order], p[order]
+        self.count += len(part.at)
+        self.exact &= bool(part.exact.all())
+        x, p = part.table, part.joint
+        p = p / p.sum(axis=1, keepdims=True)
+        never = x == -np.inf
+        self.forbidding |= bool(never.any())
+        # Entries that are forbidden and cannot be anyway do not count.
+        open_ = (never & (p > 0.0)).any(axis=1)
+        order = np.argsort(-x, axis=1, kind="stable")
+        x, p = np.take_along_axis(x, order, axis=1), np.take_along_axis(p, order, axis=1)
         with np.errstate(invalid="ignore"):
-            drop = x[:-1] - x[1:]
-        reach = np.cumsum(p)[:-1]
-        steps = drop > 0.0
+            drop = x[:, :-1] - x[:, 1:]
+        reach = np.cumsum(p, axis=1)[:, :-1]
+        steps = (drop > 0.0) & ((x[:, 1:] > -np.inf) | open_[:, None])
         self.at.append(np.minimum(reach[steps], 1.0))
         self.drop.append(drop[steps])
-        self.fall += float(((x - x[-1])[p > 0.0] * p[p > 0.0]).sum()) if x[-1] > -np.inf else np.inf
+        lowest = x.min(axis=1, where=x > -np.inf, initial=np.inf, keepdims=True)
+        if open_.any():
+            self.fall = np.inf
+        else:
+            live = p > 0.0
+            self.fall += float((np.where(live, x - lowest, 0.0) * p).sum())
 
     def bounds(self, slack: float) -> tuple[float, float, float]:
         """Return upper bounds on η, on RSM10's bound, and on E[X] − min X.

@@ -171,16 +171,22 @@ def feature_gain(mu: npt.ArrayLike, theta: npt.ArrayLike) -> Floats:
     return out.reshape(shape)
 
 
-def table_gain(table: Floats, joint: Floats) -> float:
-    """Return log E[Ψ] − E[log Ψ] for a log-table under the joint of its variables."""
-    live = joint > 0.0
-    x, p = table[live], joint[live]
-    if (x == -np.inf).any():
-        return np.inf
-    p = p / p.sum()
-    x = x - float((p * x).sum())
-    x = x - float((p * x).sum())  # once more: what rounding left of the mean
-    top = float(x.max(initial=0.0))
-    if top > 1.0:
-        return max(0.0, top + float(np.log((p * np.exp(x - top)).sum())))
-    return max(0.0, float(np.log1p((p * np.expm1(x)).sum())))
+def table_gain(tables: Floats, joints: Floats) -> Floats:
+    """Return log E[Ψ] − E[log Ψ] of each row, a log-table under the joint of its variables."""
+    live = joints > 0.0
+    forbids = (live & (tables == -np.inf)).any(axis=1)
+    x = np.where(live & (tables > -np.inf), tables, 0.0)
+    p = joints / joints.sum(axis=1, keepdims=True)
+    x -= (p * x).sum(axis=1, keepdims=True)
+    x -= (p * x).sum(axis=1, keepdims=True)  # once more: what rounding left of the mean
+    x[~live] = 0.0
+    top = x.max(axis=1, initial=0.0)
+    far = top > 1.0
+    near = ~far
+    out = np.empty(len(x))
+    out[near] = np.log1p((p[near] * np.expm1(x[near])).sum(axis=1))
+    shift = top[far]
+    out[far] = shift + np.log((p[far] * np.exp(x[far] - shift[:, None])).sum(axis=1))
+    np.maximum(out, 0.0, out=out)
+    out[forbids] = np.inf
+    return out
