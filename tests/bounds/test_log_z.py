@@ -61,7 +61,8 @@ def test_bounds_hold_10000(block: int) -> None:
         hold(seed)
 
 
-@pytest.mark.parametrize("seed", range(20))
+# From its own tree alone it ends below on the last two.
+@pytest.mark.parametrize("seed", [*range(20), 189, 376])
 def test_structured_mean_field_never_falls_below_the_preconditioner(seed: int) -> None:
     k, factors = pairwise_model(np.random.default_rng(seed), 9, cards="mixed")
     graph = graph_of(k, factors)
@@ -95,17 +96,17 @@ def test_structured_mean_field_never_falls_from_step_to_step(seed: int) -> None:
 
 def test_joints_of_a_structured_mean_field_move_while_marginals_stand_still() -> None:
     rng = np.random.default_rng(0)
-    graph = vs.FactorGraph([2] * 16)
+    graph = vs.FactorGraph([2] * 49)
     spins = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    for v in range(16):
-        for u in [v + 1] * (v % 4 < 3) + [v + 4] * (v < 12):
-            graph.add((v, u), rng.uniform(-1.2, 0.0) * spins)
+    for v in range(49):
+        for u in [v + 1] * (v % 7 < 6) + [v + 7] * (v < 42):
+            graph.add((v, u), rng.uniform(-2.0, 0.0) * spins)
     exact = float(vs.infer(graph).log_z)
-    names = ["spanning_tree", "structured_mean_field"]
     first, last = (
-        vs.bounds.log_z(graph, exact=False, methods=names, iterations=i).lower for i in (1, 100)
+        vs.bounds.log_z(graph, methods=["structured_mean_field"], iterations=i).lower
+        for i in (1, 100)
     )
-    assert first + 0.01 * (exact - first) < last <= exact
+    assert first + 0.3 * (exact - first) < last <= exact
 
 
 def test_zeros_and_larger_tables_have_structured_mean_fields() -> None:
