@@ -384,7 +384,7 @@ Status Loopy::structured(const double* local, int64_t count, const int64_t* fore
         return s == 1.0 ? b : (1.0 - s) * a + s * b;  // no factor is 0: -inf stays
     };
     for (int64_t i = 0; i < max_iterations && !run_.converged; ++i) {
-        const Numbers before(now.q), node_before(now.node), table_before(now.table);
+        const Numbers before(now.q), joint_before(now.joint), node_before(now.node), table_before(now.table);
         const Numbers node_next(now.next_node), table_next(now.next_table);
         const double value = now.value;
         bool gained = false;
@@ -411,6 +411,10 @@ Status Loopy::structured(const double* local, int64_t count, const int64_t* fore
         double moved = 0.0;
         for (size_t x = 0; x < before.size(); ++x) {
             moved = std::max(moved, std::fabs(now.q[x] - before[x]));
+        }
+        // Without fields single variables stay at 1/2 while their joints move.
+        for (size_t x = 0; x < joint_before.size(); ++x) {
+            moved = std::max(moved, std::fabs(now.joint[x] - joint_before[x]));
         }
         best_bound = now.bound;
         best_scale = now.scale;

@@ -240,11 +240,11 @@ def _grid(rng: np.random.Generator, side: int, states: int) -> vs.FactorGraph:
 
 
 def test_a_tree_that_cannot_run_is_not_searched_for_at_length(rng: np.random.Generator) -> None:
-    graph = _grid(rng, 30, 2)
-    long = vs.JunctionTree(graph, memory_limit=2**36)
-    short = vs.JunctionTree(graph, memory_limit=2**20)
+    graph = _grid(rng, 20, 2)
+    long = vs.JunctionTree(graph)
+    short = vs.JunctionTree(graph, memory_limit=2**16)
     assert short._tree.cost()[6] == 3
-    assert short.table_size > 2**17
+    assert short.table_size > 2**13
     assert long._tree.cost()[6] > 10
     assert vs.JunctionTree(graph, effort=0)._tree.cost()[6] == 1
 

@@ -38,9 +38,6 @@ METHODS = (
 # Variables above which preconditioners are not among the defaults: eigenvalues cost n ** 3.
 _DENSE = 1000
 
-# Mean field goes on from what it found while that gains more, relative to log Z.
-_GAIN = 1e-9
-
 # Messages on loops may outgrow the range of a double, so this alone is not taken for a proof.
 _VANISHED = "messages round the loops left a variable no state"
 
@@ -293,20 +290,11 @@ class _Search:
             # So that a tree of these variables can be a start.
             self.open = graph_of(self.reduced.unary, self.reduced.tables)
         steps = max(1, self.iterations)
-        found: GraphResult | None = None
         with contextlib.suppress(InfeasibleError):
-            while steps > 0:
-                r = infer(
-                    self.open, method=method, start=start, max_iterations=steps, seed=self.seed
-                )
-                assert isinstance(r, GraphResult)
-                before = -np.inf if found is None else float(found.log_z)
-                start = found = r
-                steps -= max(1, r.iterations)
-                # Marginals of single variables may stand still, by symmetry, while joints move.
-                if method == "mean_field" or not r.log_z - before > _GAIN * abs(r.log_z):
-                    break
-        return found
+            r = infer(self.open, method=method, start=start, max_iterations=steps, seed=self.seed)
+            assert isinstance(r, GraphResult)
+            return r
+        return None
 
     def _lowest(self, *found: GraphResult | None) -> tuple[float, float, str]:
         """Return the best lower bound of mean fields, rounded down."""
