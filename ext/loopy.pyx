@@ -53,6 +53,7 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
     vector[int64_t] same_scopes(int64_t, const vector[int64_t]&, const vector[int64_t]&) except +
     vector[int64_t] greedy_forest(int64_t, const int64_t*, const int64_t*, const int64_t*,
                                   int64_t) except +
+    void two_core(int64_t, int64_t, const int64_t*, uint8_t*) except +
     void selected_inverse(int64_t, const int32_t*, const int32_t*, const double*, const double*,
                           double*, double*) except +
     void use_loopy_modules(const PoolApi*, const SimdApi*) noexcept
@@ -84,6 +85,13 @@ cdef const int64_t* indices(object array) noexcept:
 def forest(int64_t n, ptr, scope, order):
     """Return a maximal forest: factors taken greedily in this order."""
     return longs(greedy_forest(n, indices(ptr), indices(scope), indices(order), order.shape[0]))
+
+
+def on_cycles(int64_t n, pairs):
+    """Return which pairs (m, 2) are left when those with an end that has no other are dropped."""
+    left = np.empty(pairs.shape[0], dtype=np.bool_)
+    two_core(n, pairs.shape[0], indices(pairs), <uint8_t*>data(left))
+    return left
 
 
 def inverse_entries(ptr, row, factor, pivot):

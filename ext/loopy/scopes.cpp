@@ -63,6 +63,32 @@ std::vector<int64_t> greedy_forest(int64_t n, const int64_t* ptr, const int64_t*
     return taken;
 }
 
+void two_core(int64_t n, int64_t count, const int64_t* pair, uint8_t* left) {
+    // Of each variable: how many pairs, and the xor of their numbers, which is the last one's.
+    std::vector<int64_t> degree(static_cast<size_t>(n), 0), last(static_cast<size_t>(n), 0), ends;
+    for (int64_t e = 0; e < count; ++e) {
+        left[e] = 1;
+        for (int64_t i = 0; i < 2; ++i) {
+            ++degree[static_cast<size_t>(pair[2 * e + i])];
+            last[static_cast<size_t>(pair[2 * e + i])] ^= e;
+        }
+    }
+    for (int64_t v = 0; v < n; ++v) {
+        if (degree[static_cast<size_t>(v)] == 1) ends.push_back(v);
+    }
+    while (!ends.empty()) {
+        const int64_t v = ends.back();
+        ends.pop_back();
+        if (degree[static_cast<size_t>(v)] != 1) continue;
+        const int64_t e = last[static_cast<size_t>(v)];
+        const int64_t u = pair[2 * e] == v ? pair[2 * e + 1] : pair[2 * e];
+        left[e] = 0;
+        degree[static_cast<size_t>(v)] = 0;
+        last[static_cast<size_t>(u)] ^= e;
+        if (--degree[static_cast<size_t>(u)] == 1) ends.push_back(u);
+    }
+}
+
 void selected_inverse(int64_t n, const int32_t* ptr, const int32_t* row, const double* factor,
                       const double* pivot, double* value, double* diagonal) {
     std::vector<double> l(at(n), 0.0), sum(at(n), 0.0);

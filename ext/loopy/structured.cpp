@@ -384,7 +384,8 @@ Status Loopy::structured(const double* local, int64_t count, const int64_t* fore
         return s == 1.0 ? b : (1.0 - s) * a + s * b;  // no factor is 0: -inf stays
     };
     for (int64_t i = 0; i < max_iterations && !run_.converged; ++i) {
-        const Numbers before(now.q), joint_before(now.joint), node_before(now.node), table_before(now.table);
+        const Numbers before(now.q), joint_before(now.joint), node_before(now.node),
+            table_before(now.table);
         const Numbers node_next(now.next_node), table_next(now.next_table);
         const double value = now.value;
         bool gained = false;

@@ -57,11 +57,21 @@ def spanning_tree_probabilities(layout: Layout) -> Array:
     By the matrix-tree theorem that is an edge's effective resistance: entries of the inverse of the
     Laplacian with one variable of each component grounded, and only those at edges are needed.
     """
-    n, groups = len(layout.cards), layout.n_groups
-    if not groups:
-        return np.ones(0)
-    u, v = layout.engine.scope.reshape(-1, 2).T
-    ones = np.ones(groups)
+    pairs = np.ascontiguousarray(layout.engine.scope.reshape(-1, 2))
+    found = np.ones(len(pairs))
+    # Every tree holds what lies on no cycle.
+    open_ = _loopy.on_cycles(len(layout.cards), pairs)
+    if open_.any():
+        inside = np.zeros(len(layout.cards), dtype=np.bool_)
+        inside[pairs[open_]] = True
+        number = np.cumsum(inside) - 1
+        found[open_] = _resistances(int(inside.sum()), *number[pairs[open_]].T)
+    return found
+
+
+def _resistances(n: int, u: Array, v: Array) -> Array:
+    """Return the effective resistance of each edge (u, v) of a graph, each of conductance one."""
+    ones = np.ones(len(u))
     _, component = csgraph.connected_components(
         sparse.coo_matrix((ones, (u, v)), shape=(n, n)), directed=False
     )
