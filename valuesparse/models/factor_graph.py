@@ -385,7 +385,10 @@ class FactorGraph:
         ascending = not factors.size or bool((np.diff(factors) > 0).all())
         if self._blocks and ascending:
             # What stands in a block stays in one: no object for each.
-            other._factors = [own[i] for i in factors.tolist()]
+            if factors.size and factors[-1] - factors[0] + 1 == factors.size:
+                other._factors = own[int(factors[0]) : int(factors[-1]) + 1]
+            else:
+                other._factors = list(map(own.__getitem__, factors.tolist()))
             for start, block in self._blocks:
                 first, end = np.searchsorted(factors, [start, start + len(block)])
                 if first < end:
@@ -406,9 +409,11 @@ class FactorGraph:
 
     def _is_wide(self) -> bool:
         """Whether a factor has two variables or more."""
-        return any(block.scopes.shape[1] > 1 for _, block in self._blocks) or any(
-            f is not None and len(f.scope) > 1 for f in self._factors
-        )
+        if any(block.scopes.shape[1] > 1 for _, block in self._blocks):
+            return True
+        if self._factors.count(None) == len(self._factors):  # all in blocks
+            return False
+        return any(f is not None and len(f.scope) > 1 for f in self._factors)
 
     def _wide_scopes(self) -> list[tuple[int, ...]]:
         """Return the scopes of two variables and more; features in blocks stay there."""
