@@ -221,7 +221,7 @@ def test_refusals() -> None:
     assert (b.lower, b.upper, b.lower_method) == (-np.inf, np.inf, "")
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the project keeps these instances elsewhere")
+@pytest.mark.skipif(not DATA.exists(), reason="the instances are not beside the repository")
 @pytest.mark.parametrize("name", ["Grids_11", "CSP_12", "Pedigree_11"])
 def test_instances_with_references(name: str) -> None:
     path = DATA / f"{name}.uai"

@@ -282,7 +282,7 @@ tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3], shard_bytes=20000, jobs=2)
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
+@pytest.mark.skipif(os.name == "nt", reason="kills a process with SIGKILL, which Windows lacks")
 def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) -> None:
     source = tmp_path / "a.conll"
     source.write_text(as_conll(sentences(12_000, seed=8)))
@@ -482,7 +482,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="resource")
+@pytest.mark.skipif(os.name == "nt", reason="measures memory with resource, which Windows lacks")
 def test_memory_does_not_grow_with_the_corpus(model: Path, tmp_path: Path) -> None:
     text = as_conll([(words[:2], tags[:2]) for words, tags in sentences(1000, seed=10)])
     peaks = []

@@ -255,7 +255,7 @@ def test_joint_refuses_a_variable_twice(method: str) -> None:
 
 
 def test_to_frame() -> None:
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="makes data frames of results")
     graph = vs.FactorGraph(
         [2, 3, 1], names=["rain", ("x", 1), 5], states=[["no", "yes"], None, [("s", 0)]]
     )

@@ -237,8 +237,7 @@ def test_revisiting_that_was_cut_short_says_so(rng: np.random.Generator) -> None
     model = peaked_chain(rng, [300], 3, peak=3, scale=3)
     settled = vs.infer(chain(model), zeta=0.8)
     assert settled.converged is True
-    if settled.stats["released"] + settled.stats["flipped"] == 0:
-        pytest.skip("nothing to revisit with this seed")
+    assert settled.stats["released"] + settled.stats["flipped"] > 0
     cut = vs.infer(chain(model), zeta=0.8, revisit=0)
     assert cut.stats["released"] == cut.stats["flipped"] == 0
 
