@@ -474,16 +474,22 @@ Status Loopy::answer(const double* local, const double* messages, int threads, C
     return kOk;
 }
 
-Status Loopy::beliefs(const double* local, const double* messages, int threads, Control* control,
-                      double* marginals, double* log_z, int64_t* dead_variable) {
-    if (n_entries() + table_entries() < kWorthThreads) threads = 1;
+Status Loopy::hear(const double* local, const double* messages, int* threads, Control* control,
+                   int64_t* dead_variable) {
+    if (n_entries() + table_entries() < kWorthThreads) *threads = 1;
     options_ = LoopyOptions();
     start(local, messages);
-    make_scratch(threads);
-    factor_mass_.resize(at(n_factors_));
-    phase(kVariables, threads, control);
+    make_scratch(*threads);
+    phase(kVariables, *threads, control);
     if (control->stop.load()) return kCancelled;
-    if ((*dead_variable = dead()) >= 0) return kInfeasible;
+    return (*dead_variable = dead()) >= 0 ? kInfeasible : kOk;
+}
+
+Status Loopy::beliefs(const double* local, const double* messages, int threads, Control* control,
+                      double* marginals, double* log_z, int64_t* dead_variable) {
+    const Status heard = hear(local, messages, &threads, control, dead_variable);
+    if (heard != kOk) return heard;
+    factor_mass_.resize(at(n_factors_));
     phase(kMasses, threads, control);
     if (control->stop.load()) return kCancelled;
     log_mass_.resize(at(n_));
@@ -635,13 +641,8 @@ Status Loopy::forests(const double* local, const double* messages, int64_t n_for
 
 Status Loopy::assign(const double* local, const double* messages, int threads, Control* control,
                      int64_t* states, double* score, int64_t* dead_variable) {
-    if (n_entries() + table_entries() < kWorthThreads) threads = 1;
-    options_ = LoopyOptions();
-    start(local, messages);
-    make_scratch(threads);
-    phase(kVariables, threads, control);
-    if (control->stop.load()) return kCancelled;
-    if ((*dead_variable = dead()) >= 0) return kInfeasible;
+    const Status heard = hear(local, messages, &threads, control, dead_variable);
+    if (heard != kOk) return heard;
     std::fill(states, states + n_, int64_t{-1});
     std::vector<int64_t> open;
     std::vector<uint8_t> seen(at(n_), 0);

@@ -107,6 +107,9 @@ class Loopy {
     bool listen(int64_t e);
     double evaluate(int64_t e, double* out, Scratch* s);
     static void step(void* job, int64_t task, int worker);
+    // All variables have added up what they hear; `threads` is one where more would be slower.
+    Status hear(const double* local, const double* messages, int* threads, Control* control,
+                int64_t* dead_variable);
     void phase(Phase what, int threads, Control* control);
     bool variable(int64_t v, Scratch* s);
     bool factor(int64_t f, Scratch* s);

@@ -307,7 +307,9 @@ def test_scores_too_large_to_learn_from_name_the_item() -> None:
             pass
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="interrupts by SIGALRM, which Windows lacks")
+@pytest.mark.skipif(
+    not hasattr(signal, "SIGALRM"), reason="interrupts by SIGALRM, which Windows lacks"
+)
 @pytest.mark.parametrize("which", ["learn", "descend"])
 def test_a_pass_can_be_interrupted(which: str) -> None:
     class Enough(Exception):
