@@ -27,8 +27,8 @@ Array = npt.NDArray[Any]
 
 #: Rows of a block at a time: what is made of them stays in the cache.
 _CHUNK = 1 << 15
-#: Remainders by which pairs are told apart at first: a prime.
-_FILTER = 999_983
+#: Bits of a key by which pairs are told apart at first: more the more pairs, within these.
+_FILTER_BITS = (16, 22)
 #: Bytes that a tree for the joints of many factors may take, in any case.
 _SMALL = 1 << 24
 
@@ -97,6 +97,7 @@ class Beliefs:
             edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
             self.label = csgraph.connected_components(edges, directed=False)[1]
         self._loose = not links
+        self._tied = self.label.size > 0 and not self.label.any()
 
     def walk(self, graph: FactorGraph, indices: Array) -> Iterator[FeaturePart | TablePart]:
         """Yield what is known about these factors of `graph`, piece by piece."""
@@ -264,9 +265,9 @@ class Beliefs:
 
     def _linked(self, scopes: Array) -> npt.NDArray[np.bool_]:
         """Whether two variables of each row may depend on each other."""
+        if self._loose or self._tied:
+            return np.full(len(scopes), self._tied and scopes.shape[1] > 1)
         linked = np.zeros(len(scopes), dtype=np.bool_)
-        if self._loose:
-            return linked
         labels = [self.label[scopes[:, a]] for a in range(scopes.shape[1])]
         for a, b in itertools.combinations(labels, 2):
             linked |= a == b
@@ -288,14 +289,22 @@ class Beliefs:
                 for a, b in itertools.combinations(s, 2)
             }
             self._pairs = np.array(sorted(pairs), dtype=np.int64)
-            self._maybe = np.zeros(_FILTER, dtype=np.bool_)
-            self._maybe[self._pairs % _FILTER] = True
-        a, b = scopes[:, 0].astype(np.int64), scopes[:, 1].astype(np.int64)
-        keys = np.minimum(a, b) * n + np.maximum(a, b)
-        # Most are not: few survive a look at their remainders.
-        held = self._maybe[keys % _FILTER]
+            size = 1 << int(np.clip((64 * len(pairs)).bit_length(), *_FILTER_BITS))
+            self._maybe = np.zeros(size, dtype=np.bool_)
+            low, high = self._pairs // n, self._pairs % n
+            self._maybe[self._pairs & (size - 1)] = True
+            self._maybe[(high * n + low) & (size - 1)] = True
+        # Most are not: few survive a look at the last bits of their key, in either order.
+        keys = scopes[:, 0].astype(np.int64)
+        keys *= n
+        keys += scopes[:, 1]
+        keys &= self._maybe.size - 1
+        held = self._maybe[keys]
         some = np.flatnonzero(held)
-        held[some] = np.isin(keys[some], self._pairs)
+        a, b = scopes[some].astype(np.int64, copy=False).T
+        exact = np.minimum(a, b) * n + np.maximum(a, b)
+        near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
+        held[some] = self._pairs[near] == exact
         return held
 
     def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:

@@ -171,7 +171,7 @@ def smallest_within(gains: npt.NDArray[np.float64], total: float) -> int:
     spent, count = 0.0, 0
     while rest.size > _SORTED:
         half = rest.size // 2
-        rest = np.partition(rest, half)
+        rest.partition(half)
         low = float(rest[:half].sum())
         if spent + low <= total:
             spent += low
