@@ -30,8 +30,9 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
         int64_t updates
         vector[double] residuals
     cdef cppclass Loopy:
-        Loopy(int64_t, const int64_t*, int64_t, const int64_t*, const int64_t*,
-              const double* const*) except +
+        Loopy() except +
+        int lay_out(int64_t, const int64_t*, int64_t, const int64_t*, const int64_t*,
+                    const double* const*, const Control*) except +
         int64_t n_entries(), n_edges(), table_entries()
         const vector[int64_t]& edge_at()
         void weigh(const double*) except +
@@ -50,9 +51,11 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
                        double*) except +
         int structured(const double*, int64_t, const int64_t*, double*, double*, int64_t, double,
                        Control*, double*, double*, uint8_t*, double*, double*) except +
-    vector[int64_t] same_scopes(int64_t, const vector[int64_t]&, const vector[int64_t]&) except +
-    vector[int64_t] greedy_forest(int64_t, const int64_t*, const int64_t*, const int64_t*,
-                                  int64_t) except +
+    bool cancelled(const Control*, int64_t)
+    int same_scopes(int64_t, const vector[int64_t]&, const vector[int64_t]&, const Control*,
+                    vector[int64_t]*) except +
+    int greedy_forest(int64_t, const int64_t*, const int64_t*, const int64_t*, int64_t, Control*,
+                      vector[int64_t]*) except +
     void two_core(int64_t, int64_t, const int64_t*, uint8_t*) except +
     void selected_inverse(int64_t, const int32_t*, const int32_t*, const double*, const double*,
                           double*, double*) except +
@@ -82,9 +85,19 @@ cdef const int64_t* indices(object array) noexcept:
     return <const int64_t*>data(array)
 
 
-def forest(int64_t n, ptr, scope, order):
+def forest(int64_t n, ptr, scope, order, deadline, late):
     """Return a maximal forest: factors taken greedily in this order."""
-    return longs(greedy_forest(n, indices(ptr), indices(scope), indices(order), order.shape[0]))
+    cdef Call call = Call(1, deadline, None, late)
+    cdef const int64_t* p = indices(ptr)
+    cdef const int64_t* s = indices(scope)
+    cdef const int64_t* o = indices(order)
+    cdef int64_t count = order.shape[0]
+    cdef vector[int64_t] taken
+    cdef int status
+    with nogil:
+        status = greedy_forest(n, p, s, o, count, &call.control, &taken)
+    call.end(status)
+    return longs(taken)
 
 
 def on_cycles(int64_t n, pairs):
@@ -124,11 +137,13 @@ cdef class Engine:
     cdef readonly object local  # (n entries,) sum of all tables of one variable
     cdef readonly double constant  # of factors without variables
 
-    def __cinit__(self, cards, list factors, list stacks, object plain, make):
+    def __cinit__(self, cards, list factors, list stacks, object plain, make, deadline, late):
         """Lay out factors; `make(factor, index)` is the table of one that is not `plain`.
 
         stacks: factors that stand in arrays instead, (index of the first, scopes, tables).
         """
+        cdef Call call = Call(1, deadline, None, late)
+        cdef int status
         cdef vector[int64_t] ptr, scope, wide, table_ptr, table_scope, table_at
         cdef vector[const double*] at
         cdef int64_t n = cards.shape[0]
@@ -152,6 +167,8 @@ cdef class Engine:
         f = -1
         while f + 1 < len(factors):
             f += 1
+            if cancelled(&call.control, f):
+                call.end(kCancelled)
             if f == following:
                 _, scopes, stack = stacks[stacked]
                 stacked += 1
@@ -162,6 +179,8 @@ cdef class Engine:
                 rows, entry = indices(scopes), doubles(stack)
                 size = stack.size // count
                 for row in range(count):
+                    if cancelled(&call.control, row):
+                        call.end(kCancelled)
                     if k == 1:
                         for i in range(size):
                             local[starts[rows[row]] + i] += entry[row * size + i]
@@ -192,12 +211,16 @@ cdef class Engine:
             wide.push_back(f)
             at.push_back(entry)
             self.keep.append(table)
-        first = same_scopes(n, ptr, scope)
+        with nogil:
+            status = same_scopes(n, ptr, scope, &call.control, &first)
+        call.end(status)
         count = wide.size()
         group.resize(count)
         table_ptr.push_back(0)
         table_at.push_back(0)
         for f in range(count):
+            if cancelled(&call.control, f):
+                call.end(kCancelled)
             if first[f] == f:
                 group[f] = <int64_t>self.tables.size()
                 self.tables.push_back(at[f])
@@ -215,8 +238,12 @@ cdef class Engine:
             table = np.ascontiguousarray(self.read(self.tables[group[f]], whole) + table)
             self.keep.append(table)
             self.tables[group[f]] = doubles(table)
-        self.loopy = new Loopy(n, card, <int64_t>self.tables.size(), table_ptr.data(),
-                               table_scope.data(), self.tables.data())
+        self.loopy = new Loopy()
+        count = <int64_t>self.tables.size()
+        with nogil:
+            status = self.loopy.lay_out(n, card, count, table_ptr.data(), table_scope.data(),
+                                        self.tables.data(), &call.control)
+        call.end(status)
         self.entries = self.loopy.n_entries()
         self.table_entries = self.loopy.table_entries()
         self.edge_at = longs(self.loopy.edge_at())

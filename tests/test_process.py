@@ -123,13 +123,28 @@ elif what in ("elimination", "junction_tree"):
     call = lambda **limit: vs.JunctionTree(grid, **limit)
     if what == "junction_tree":
         call = lambda: vs.JunctionTree(grid).infer(threads=threads)
+elif "loopy" in what:
+    side = 600 if what.endswith("set_up") else 60
+    v = np.arange(side * side).reshape(side, side)
+    pairs = np.concatenate([np.stack([a.ravel(), b.ravel()], 1)
+                            for a, b in ((v[1:], v[:-1]), (v[:, 1:], v[:, :-1]))])
+    grid = vs.FactorGraph([2] * v.size)
+    grid.add_features(vs.factors.Features(pairs, 3 * rng.normal(size=len(pairs)),
+                                          fires=np.eye(2, dtype=bool)))
+    grid.add_features(vs.factors.Features(v.reshape(-1, 1), rng.normal(size=v.size)))
+    name = what.split()[1]
+    options = {"method": name, "tolerance": 0.0, "max_iterations": 10**7, "threads": threads}
+    if name in ("residual", "rounds", "tree"):
+        options.update(method="bp", schedule=name)
+    ask = vs.decode if "decode" in what else vs.infer
+    call = lambda **limit: ask(grid, **options, **limit)
 elif what == "n_best":
     model = chain(2000, 400)
     call = lambda: vs.decode(model, n_best=20, threads=threads)
 else:
     result = vs.infer(chain(800, 200, None, 3000, np.float32))
     call = lambda: getattr(result, what)(threads=threads)
-if what.startswith(("widened", "elimination")):
+if what.startswith(("widened", "elimination", "loopy")):
     begin = time.monotonic()
     try:
         call(deadline=0.3)
@@ -269,6 +284,18 @@ def test_interrupt(zeta: float, threads: int, what: str) -> None:
         ("n_best", 1),
         ("pairwise", 1),
         ("entropy", 1),
+        ("loopy bp", 1),
+        ("loopy bp", 2),
+        ("loopy residual", 1),
+        ("loopy rounds", 2),
+        ("loopy tree", 1),
+        ("loopy tree set_up", 1),
+        ("loopy trw", 2),
+        ("loopy trw set_up", 1),
+        ("loopy mean_field", 1),
+        ("loopy structured_mean_field", 1),
+        ("loopy bp decode", 2),
+        ("loopy trw decode", 1),
     ],
 )
 def test_interrupt_and_deadline_where_steps_are_slow(what: str, threads: int) -> None:
@@ -289,7 +316,8 @@ def test_interrupt_and_deadline_where_steps_are_slow(what: str, threads: int) ->
     lines.update(line.split() for line in out.splitlines())
     # The promise is 100 ms; a busy machine is given some slack.
     assert float(lines["interrupted"]) - sent < 0.3, err
-    assert not what.startswith(("widened", "elimination")) or float(lines["late"]) < 0.3
+    asked_late = what.startswith(("widened", "elimination", "loopy"))
+    assert not asked_late or float(lines["late"]) < 0.3
 
 
 @pytest.mark.parametrize("scale", [1.0, 3000.0])

@@ -5,7 +5,14 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-def forest(n: int, ptr: Array, scope: Array, order: Array) -> Array: ...
+def forest(
+    n: int,
+    ptr: Array,
+    scope: Array,
+    order: Array,
+    deadline: float | None,
+    late: Exception | None,
+) -> Array: ...
 def on_cycles(n: int, pairs: Array) -> Array: ...
 def inverse_entries(ptr: Array, row: Array, factor: Array, pivot: Array) -> tuple[Array, Array]: ...
 
@@ -28,6 +35,8 @@ class Engine:
         stacks: list[tuple[int, Array, Array]],
         plain: Any,
         make: Callable[[Any, int], Array],
+        deadline: float | None,
+        late: Exception | None,
     ) -> None: ...
     def table(self, group: int) -> Array: ...
     def split(self, flat: Array) -> list[Array]: ...

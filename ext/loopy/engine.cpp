@@ -87,9 +87,12 @@ struct Loopy::Job {
     double* out;
 };
 
-Loopy::Loopy(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* scope_ptr,
-             const int64_t* scope, const double* const* table)
-    : n_(n), n_factors_(n_factors), card_(card, card + n) {
+Status Loopy::lay_out(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* scope_ptr,
+                      const int64_t* scope, const double* const* table, const Control* control) {
+    const size_t edges = at(n_factors ? scope_ptr[n_factors] : 0);
+    n_ = n;
+    n_factors_ = n_factors;
+    card_.assign(card, card + n);
     var_at_.assign(at(n + 1), 0);
     for (int64_t v = 0; v < n; ++v) {
         var_at_[at(v + 1)] = var_at_[at(v)] + card[v];
@@ -101,7 +104,13 @@ Loopy::Loopy(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* s
     table_at_.push_back(0);
     var_ptr_.assign(at(n + 1), 0);
     top_.resize(at(n_factors));
+    edge_var_.reserve(edges);
+    edge_card_.reserve(edges);
+    edge_factor_.reserve(edges);
+    edge_at_.reserve(edges + 1);
+    table_at_.reserve(at(n_factors + 1));
     for (int64_t f = 0; f < n_factors; ++f) {
+        if (cancelled(control, f)) return kCancelled;
         int64_t size = 1;
         for (int64_t e = scope_ptr[f]; e < scope_ptr[f + 1]; ++e) {
             const int64_t v = scope[e];
@@ -124,7 +133,10 @@ Loopy::Loopy(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* s
     }
     var_edge_.resize(edge_var_.size());
     std::vector<int64_t> fill(var_ptr_.begin(), var_ptr_.end());
-    for (int64_t e = 0; e < n_edges(); ++e) var_edge_[at(fill[at(edge_var_[at(e)])]++)] = e;
+    for (int64_t e = 0; e < n_edges(); ++e) {
+        if (cancelled(control, e)) return kCancelled;
+        var_edge_[at(fill[at(edge_var_[at(e)])]++)] = e;
+    }
     std::vector<int64_t> work{0};
     for (int64_t v = 0; v < n; ++v) {
         work.push_back(work.back() + 4 * (1 + var_ptr_[at(v + 1)] - var_ptr_[at(v)]) * card[v]);
@@ -133,8 +145,12 @@ Loopy::Loopy(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* s
     factor_cut_ = cut(n_factors, table_at_);
     const bool binary = n_factors > 0 && widest_ == 2 && most_values_ == 2 &&
                         var_at_.back() == 2 * n && n_edges() == 2 * n_factors;
-    if (binary) pairs_.reset(Pairs::make(n, n_factors, scope, table));
+    if (binary) {
+        const Status status = Pairs::make(n, n_factors, scope, table, control, &pairs_);
+        if (status != kOk) return status;
+    }
     weigh(nullptr);
+    return kOk;
 }
 
 void Loopy::weigh(const double* rho) {

@@ -30,9 +30,9 @@ void use_loopy_modules(const PoolApi* pool, const SimdApi* simd);
 
 class Loopy {
   public:
-    // Factors of two and more variables; the tables stay the caller's.
-    Loopy(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* scope_ptr,
-          const int64_t* scope, const double* const* table);
+    // First of all: factors of two and more variables; the tables stay the caller's. kCancelled.
+    Status lay_out(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* scope_ptr,
+                   const int64_t* scope, const double* const* table, const Control* control);
 
     int64_t n_entries() const { return edge_at_.back(); }  // of all messages
     int64_t n_edges() const { return static_cast<int64_t>(edge_var_.size()); }

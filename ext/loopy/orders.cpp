@@ -234,15 +234,16 @@ Status Loopy::by_rounds(const Order& order, int threads, Control* control, int64
 
 // Forests that hold every factor together; in each, messages go up to the roots and down again.
 Status Loopy::by_trees(const Order& order, Control* control, int64_t* dead_variable) {
-    std::vector<int64_t> sequence, candidates(at(n_factors_)), reached, open;
+    std::vector<int64_t> sequence, candidates(at(n_factors_)), tree, reached, open;
     for (int64_t f = 0; f < n_factors_; ++f) candidates[at(f)] = f;
     std::vector<char> held(at(n_factors_), 0), inside, seen;
-    int64_t missing = n_factors_;
+    int64_t missing = n_factors_, visited = 0;
     while (missing > 0) {
         std::stable_partition(candidates.begin(), candidates.end(),
                               [&](int64_t f) { return !held[at(f)]; });
-        const std::vector<int64_t> tree =
-            greedy_forest(n_, factor_ptr_.data(), edge_var_.data(), candidates.data(), n_factors_);
+        const Status status = greedy_forest(n_, factor_ptr_.data(), edge_var_.data(),
+                                            candidates.data(), n_factors_, control, &tree);
+        if (status != kOk) return status;
         inside.assign(at(n_factors_), 0);
         for (int64_t f : tree) {
             inside[at(f)] = 1;
@@ -258,6 +259,7 @@ Status Loopy::by_trees(const Order& order, Control* control, int64_t* dead_varia
             open.assign(1, root);
             for (size_t i = 0; i < open.size(); ++i) {
                 const int64_t v = open[i];
+                if (cancelled(control, ++visited)) return kCancelled;
                 for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
                     const int64_t e = var_edge_[at(j)], f = edge_factor_[at(e)];
                     if (!inside[at(f)]) continue;

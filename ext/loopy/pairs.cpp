@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <utility>
 
+#include "loopy/scopes.h"
 namespace vs {
 namespace {
 
@@ -22,22 +23,23 @@ struct Pairs::Job {
     int what;
 };
 
-Pairs* Pairs::make(int64_t n, int64_t n_factors, const int64_t* scope, const double* const* table) {
-    if (n >= (int64_t{1} << 30) || n_factors >= (int64_t{1} << 29) || n_factors == 0)
-        return nullptr;
+Status Pairs::make(int64_t n, int64_t n_factors, const int64_t* scope, const double* const* table,
+                   const Control* control, std::unique_ptr<Pairs>* made) {
+    if (n >= (int64_t{1} << 30) || n_factors >= (int64_t{1} << 29) || n_factors == 0) return kOk;
     for (int64_t f = 0; f < n_factors; ++f) {
         for (int64_t i = 0; i < 4; ++i) {
-            if (!(table[f][i] > -INFINITY)) return nullptr;
+            if (!(table[f][i] > -INFINITY)) return kOk;
         }
     }
     std::unique_ptr<Pairs> p(new Pairs);
     p->n_ = n;
     p->n_factors_ = n_factors;
-    p->lay_out(scope, table);
-    return p.release();
+    const Status status = p->lay_out(scope, table, control);
+    if (status == kOk) *made = std::move(p);
+    return status;
 }
 
-void Pairs::lay_out(const int64_t* scope, const double* const* table) {
+Status Pairs::lay_out(const int64_t* scope, const double* const* table, const Control* control) {
     const int64_t chunks = (n_factors_ + kChunk - 1) / kChunk;
     padded_ = (n_factors_ + kPairLanes - 1) / kPairLanes * kPairLanes;
     std::vector<int64_t> fill(at(n_ + 1), 0);
@@ -57,6 +59,7 @@ void Pairs::lay_out(const int64_t* scope, const double* const* table) {
     std::vector<int32_t> first(at(n_), -1), last(at(n_), -1);
     constant_ = 0.0;
     for (int64_t i = 0; i < n_factors_; ++i) {
+        if (cancelled(control, i)) return kCancelled;
         const int64_t f = factor_[at(i)];
         const double* t = table[f];
         const double a = 0.25 * (t[3] - t[0]), b = 0.25 * (t[2] - t[1]);
@@ -77,6 +80,7 @@ void Pairs::lay_out(const int64_t* scope, const double* const* table) {
     std::vector<int32_t> at_slot(var_ptr_.begin(), var_ptr_.end() - 1);
     slot_.resize(at(2 * n_factors_));
     for (int64_t i = 0; i < n_factors_; ++i) {
+        if (cancelled(control, i)) return kCancelled;
         for (int64_t side = 0; side < 2; ++side) {
             const size_t v = at(var_[at(side * padded_ + i)]);
             slot_[at(at_slot[v]++)] = static_cast<int32_t>(side * padded_ + i);
@@ -103,6 +107,7 @@ void Pairs::lay_out(const int64_t* scope, const double* const* table) {
     for (int64_t i = 0; i < outer; i += kVariables) outer_cut_.push_back(i);
     outer_cut_.push_back(outer);
     weigh(nullptr);
+    return kOk;
 }
 
 void Pairs::weigh(const double* rho) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/problem.h"
@@ -36,9 +37,11 @@ struct LoopyRun {
 
 class Pairs {
   public:
-    // scope: (2 n_factors,); null when a table has a zero, or there is too much to number.
-    static Pairs* make(int64_t n, int64_t n_factors, const int64_t* scope,
-                       const double* const* table);
+    // scope: (2 n_factors,); none when a table has a zero, or there is too much to number. Or
+    // kCancelled.
+    static Status make(int64_t n, int64_t n_factors, const int64_t* scope,
+                       const double* const* table, const Control* control,
+                       std::unique_ptr<Pairs>* made);
 
     void use(const PoolApi* pool, const LoopyLevel* level) {
         pool_ = pool;
@@ -69,7 +72,7 @@ class Pairs {
     struct Job;
     static void step(void* job, int64_t task, int worker);
     void phase(int what, int threads, Control* control);
-    void lay_out(const int64_t* scope, const double* const* table);
+    Status lay_out(const int64_t* scope, const double* const* table, const Control* control);
     void add_up(int32_t v);
     bool start(const double* local, const double* messages);
     void read_messages(double* messages);

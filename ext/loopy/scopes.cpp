@@ -9,11 +9,13 @@ size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 }  // namespace
 
-std::vector<int64_t> same_scopes(int64_t n, const std::vector<int64_t>& ptr,
-                                 const std::vector<int64_t>& scope) {
+Status same_scopes(int64_t n, const std::vector<int64_t>& ptr, const std::vector<int64_t>& scope,
+                   const Control* control, std::vector<int64_t>* first) {
     const int64_t count = static_cast<int64_t>(ptr.size()) - 1;
-    std::vector<int64_t> sorted(scope), fill(at(n + 2), 0), order(at(count)), first(at(count));
+    std::vector<int64_t> sorted(scope), fill(at(n + 2), 0), order(at(count));
+    first->resize(at(count));
     for (int64_t f = 0; f < count; ++f) {
+        if (cancelled(control, f)) return kCancelled;
         std::sort(sorted.begin() + ptr[at(f)], sorted.begin() + ptr[at(f + 1)]);
         ++fill[at(sorted[at(ptr[at(f)])] + 1)];
     }
@@ -26,6 +28,7 @@ std::vector<int64_t> same_scopes(int64_t n, const std::vector<int64_t>& ptr,
             sorted.begin() + ptr[at(g)], sorted.begin() + ptr[at(g + 1)]);
     };
     for (int64_t v = 0; v < n; ++v) {
+        if (cancelled(control, v)) return kCancelled;
         const auto begin = order.begin() + bucket[at(v)], end = order.begin() + fill[at(v)];
         if (end - begin > 1) {
             std::sort(begin, end, [&](int64_t f, int64_t g) {
@@ -33,21 +36,23 @@ std::vector<int64_t> same_scopes(int64_t n, const std::vector<int64_t>& ptr,
             });
         }
         for (auto i = begin; i < end; ++i) {
-            first[at(*i)] = i > begin && !compare(i[-1], *i) ? first[at(i[-1])] : *i;
+            (*first)[at(*i)] = i > begin && !compare(i[-1], *i) ? (*first)[at(i[-1])] : *i;
         }
     }
-    return first;
+    return kOk;
 }
 
-std::vector<int64_t> greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope,
-                                   const int64_t* order, int64_t n_order) {
-    std::vector<int64_t> root(at(n)), taken, tops;
+Status greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope, const int64_t* order,
+                     int64_t n_order, const Control* control, std::vector<int64_t>* taken) {
+    std::vector<int64_t> root(at(n)), tops;
     for (int64_t v = 0; v < n; ++v) root[at(v)] = v;
     const auto top = [&](int64_t v) {
         while (root[at(v)] != v) v = root[at(v)] = root[at(root[at(v)])];
         return v;
     };
+    taken->clear();
     for (int64_t i = 0; i < n_order; ++i) {
+        if (cancelled(control, i)) return kCancelled;
         const int64_t f = order[i];
         bool apart = true;
         tops.clear();
@@ -57,10 +62,10 @@ std::vector<int64_t> greedy_forest(int64_t n, const int64_t* ptr, const int64_t*
             tops.push_back(t);
         }
         if (!apart) continue;
-        taken.push_back(f);
+        taken->push_back(f);
         for (int64_t t : tops) root[at(t)] = tops[0];
     }
-    return taken;
+    return kOk;
 }
 
 void two_core(int64_t n, int64_t count, const int64_t* pair, uint8_t* left) {

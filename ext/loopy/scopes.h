@@ -4,15 +4,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/problem.h"
+
 namespace vs {
 
-// For each factor the first one of the same set of variables; scope[ptr[f]..ptr[f + 1]).
-std::vector<int64_t> same_scopes(int64_t n, const std::vector<int64_t>& ptr,
-                                 const std::vector<int64_t>& scope);
+// Whether the call is to end now: asked after step i, and answered now and then.
+inline bool cancelled(const Control* control, int64_t i) {
+    return i % 4096 == 0 && control->poll && control->poll(control->arg);
+}
 
-// Factors taken greedily in this order: each joins components that were apart.
-std::vector<int64_t> greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope,
-                                   const int64_t* order, int64_t n_order);
+// For each factor the first one of the same set of variables; scope[ptr[f]..ptr[f + 1]).
+Status same_scopes(int64_t n, const std::vector<int64_t>& ptr, const std::vector<int64_t>& scope,
+                   const Control* control, std::vector<int64_t>* first);
+
+// Factors taken greedily in this order: each joins components that were apart. Or kCancelled.
+Status greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope, const int64_t* order,
+                     int64_t n_order, const Control* control, std::vector<int64_t>* taken);
 
 // Which of `count` pairs of variables are left when variables with one pair go, and their pair with
 // them, until there is none: only those can lie on a cycle.

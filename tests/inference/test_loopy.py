@@ -15,6 +15,7 @@ from graph_oracle import Factors, graph_of, log_joint, log_sum, marginal, probab
 import valuesparse as vs
 from valuesparse.inference import _forests, trw_dual_bound
 from valuesparse.inference._loopy import Layout
+from valuesparse.inference._watch import NOBODY
 
 pytestmark = pytest.mark.simd
 
@@ -467,7 +468,7 @@ def test_uniform_spanning_trees(seed: int) -> None:
     layout = layout_of([2] * n, [(e, np.zeros((2, 2))) for e in edges])
     found = _forests.spanning_tree_probabilities(layout)
     np.testing.assert_allclose(found, enumerated_probabilities(n, edges), atol=1e-12)
-    for tree in _forests.cover(layout, 2, seed):
+    for tree in _forests.cover(layout, 2, seed, NOBODY):
         assert layout.forest(tree).tolist() == tree.tolist()
         assert tree.size == round(found.sum())
 

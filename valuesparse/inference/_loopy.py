@@ -20,7 +20,7 @@ from valuesparse import _loopy
 from valuesparse._validation import as_count, as_reals
 from valuesparse.factors import Table
 from valuesparse.inference import _forests
-from valuesparse.inference._watch import Watch, too_late
+from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
@@ -106,12 +106,12 @@ class Layout:
 
     __slots__ = ("at", "cards", "constant", "engine", "local", "lock", "n_factors", "parts")
 
-    def __init__(self, graph: FactorGraph) -> None:
+    def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
         self.cards = graph._cards
         graph._require_room()
         self.n_factors = graph.n_factors
         self.parts = (self.cards, *graph._stacked(), Table, graph._table_of)
-        self.engine = _loopy.Engine(*self.parts)
+        self.engine = _loopy.Engine(*self.parts, watch.left(), watch.late)
         self.at = self.engine.at
         self.local = self.engine.local
         self.constant = self.engine.constant
@@ -127,10 +127,12 @@ class Layout:
         engine = self.engine
         return tuple(engine.scope[engine.ptr[group] : engine.ptr[group + 1]].tolist())
 
-    def forest(self, order: Array) -> Array:
+    def forest(self, order: Array, watch: Watch = NOBODY) -> Array:
         """Return a maximal forest: groups taken greedily in this order."""
         engine = self.engine
-        return _loopy.forest(len(self.cards), engine.ptr, engine.scope, order)
+        return _loopy.forest(
+            len(self.cards), engine.ptr, engine.scope, order, watch.left(), watch.late
+        )
 
     def members(self, groups: Array) -> list[int]:
         """Return the factors of some groups."""
@@ -150,12 +152,12 @@ class Layout:
         return local
 
 
-def layout_of(graph: FactorGraph) -> Layout:
+def layout_of(graph: FactorGraph, watch: Watch = NOBODY) -> Layout:
     """Return the layout of `graph`, which keeps it until a factor is added."""
     layout: Layout | None = graph._layout
     # Factors come, and never go.
     if layout is None or layout.n_factors != graph.n_factors:
-        layout = graph._layout = Layout(graph)
+        layout = graph._layout = Layout(graph, watch)
     return layout
 
 
@@ -240,8 +242,9 @@ class Field:
 class _Engine:
     """The engine of a layout for one call; another one where that is busy."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, watch: Watch = NOBODY) -> None:
         self._layout = layout
+        self._watch = watch
         self._held = False
 
     def __enter__(self) -> _loopy.Engine:
@@ -249,7 +252,7 @@ class _Engine:
         self._held = layout.lock.acquire(blocking=False)
         if self._held:
             return layout.engine
-        return _loopy.Engine(*layout.parts)
+        return _loopy.Engine(*layout.parts, self._watch.left(), self._watch.late)
 
     def __exit__(self, *_: object) -> None:
         if self._held:
@@ -267,18 +270,17 @@ def infer(
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
     """Return beliefs and the free energy that `method` gives."""
-    layout = layout_of(model)
+    watch = Watch(deadline, None)
+    layout = layout_of(model, watch)
     local = layout.with_evidence(evidence)
     if method == "mean_field":
-        return _mean_field(model, layout, local, reason, options, evidence, deadline, progress)
+        return _mean_field(model, layout, local, reason, options, evidence, watch, progress)
     if method == "structured_mean_field":
-        return _structured(model, layout, local, reason, options, evidence, deadline, progress)
+        return _structured(model, layout, local, reason, options, evidence, watch, progress)
     messages = _first_messages(layout, local, options.start)
-    rho = None if method == "bp" else _probabilities(layout, options)
-    late = too_late(deadline)
+    rho = None if method == "bp" else _probabilities(layout, options, watch)
     marginals = np.empty(local.shape)
-    watch = Watch(deadline, None)
-    with _Engine(layout) as engine:
+    with _Engine(layout, watch) as engine:
         for step in range(options.optimise + 1 if rho is not None else 1):
             engine.weigh(rho)
             dead, converged, residuals, updates, log_z = engine.run(
@@ -292,7 +294,7 @@ def infer(
                 workers,
                 watch.left(),
                 progress,
-                late,
+                watch.late,
                 marginals,
             )
             if dead >= 0:
@@ -302,7 +304,7 @@ def infer(
                 dead, log_z = engine.beliefs(local, messages, workers, marginals, tables)
                 if dead >= 0:
                     break
-                chosen = _best_forest(layout, marginals, tables)
+                chosen = _best_forest(layout, marginals, tables, watch)
                 rho += 2.0 / (step + 4.0) * (np.isin(np.arange(rho.size), chosen) - rho)
     if dead >= 0:
         raise impossible(model, bool(evidence))
@@ -326,7 +328,7 @@ def infer(
     )
 
 
-def _probabilities(layout: Layout, options: Options) -> Array:
+def _probabilities(layout: Layout, options: Options, watch: Watch) -> Array:
     """Return the weight of each group."""
     given = options.edge_probabilities
     engine = layout.engine
@@ -338,7 +340,7 @@ def _probabilities(layout: Layout, options: Options) -> Array:
             )
         if _forests.in_reach(layout):
             return _forests.spanning_tree_probabilities(layout)
-        return _shares(layout.n_groups, _forests.cover(layout, 8, options.seed))
+        return _shares(layout.n_groups, _forests.cover(layout, 8, options.seed, watch))
     rho = as_reals("edge_probabilities", given).astype(np.float64)
     if rho.shape != (layout.n_factors,):
         raise ValueError(
@@ -365,7 +367,7 @@ def _shares(count: int, forests: list[Array], weights: Array | None = None) -> A
     return np.minimum(rho, 1.0)
 
 
-def _best_forest(layout: Layout, marginals: Array, tables: Array) -> Array:
+def _best_forest(layout: Layout, marginals: Array, tables: Array, watch: Watch) -> Array:
     """Return the forest of the largest mutual information: where the bound falls fastest."""
     engine = layout.engine
     if not layout.n_groups:
@@ -373,7 +375,7 @@ def _best_forest(layout: Layout, marginals: Array, tables: Array) -> Array:
     entropies = np.add.reduceat(entr(marginals), layout.at[:-1])
     own = np.add.reduceat(entr(tables), engine.table_at[:-1])
     information = np.add.reduceat(entropies[engine.scope], engine.ptr[:-1]) - own
-    return layout.forest(np.argsort(-information, kind="stable"))
+    return layout.forest(np.argsort(-information, kind="stable"), watch)
 
 
 class DualBound(NamedTuple):
@@ -454,15 +456,15 @@ def trw_dual_bound(
                                  "max_iterations": max_iterations, "seed": seed})  # fmt: skip
     watch = Watch(deadline, None)
     workers = resolve(threads)
-    layout = layout_of(graph)
+    layout = layout_of(graph, watch)
     local = layout.with_evidence(given)
     groups = layout.n_groups
-    found = _forests.cover(layout, trees, seed)
+    found = _forests.cover(layout, trees, seed, watch)
     weights = np.full(len(found), 1.0 / len(found))
     messages = np.zeros(layout.engine.entries)
     marginals = np.empty(local.shape)
     best = DualBound(np.inf, [])
-    with _Engine(layout) as engine:
+    with _Engine(layout, watch) as engine:
         for step in range(options.optimise + 1):
             rho = _shares(groups, found, weights)
             engine.weigh(rho)
@@ -489,7 +491,7 @@ def trw_dual_bound(
                 dead, _ = engine.beliefs(local, messages, workers, marginals, tables)
                 if dead >= 0:
                     raise impossible(graph, bool(given))
-                found.append(_best_forest(layout, marginals, tables))
+                found.append(_best_forest(layout, marginals, tables, watch))
                 share = 2.0 / (step + 4.0)
                 weights = np.append((1.0 - share) * weights, share)
     return best
@@ -513,12 +515,12 @@ def decode(
     watch: Watch,
 ) -> Best:
     """Return a configuration of high score; with "trw" also a bound on the best one."""
-    layout = layout_of(model)
+    layout = layout_of(model, watch)
     local = layout.with_evidence(evidence)
     messages = np.zeros(layout.engine.entries)
-    found = _forests.cover(layout, _DECODING_FORESTS, 0) if method == "trw" else []
+    found = _forests.cover(layout, _DECODING_FORESTS, 0, watch) if method == "trw" else []
     upper = None
-    with _Engine(layout) as engine:
+    with _Engine(layout, watch) as engine:
         engine.weigh(_shares(layout.n_groups, found) if found else None)
         dead, converged, *_ = engine.run(
             local, messages, _SCHEDULES[options.schedule], True, options.damping,
@@ -552,16 +554,15 @@ def _mean_field(
     reason: str,
     options: Options,
     evidence: dict[int, Any],
-    deadline: float | None,
+    watch: Watch,
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
     """Ascend from the local factors, from beliefs and from random points; keep the best bound."""
-    watch = Watch(deadline, None)
     rng = np.random.default_rng(options.seed)
     messages = np.zeros(layout.engine.entries)
     beliefs = np.empty(local.shape)
     best: tuple[Any, ...] | None = None
-    with _Engine(layout) as engine:
+    with _Engine(layout, watch) as engine:
         engine.weigh(None)
         dead, *_ = engine.run(
             local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, beliefs
@@ -607,13 +608,12 @@ def _structured(
     reason: str,
     options: Options,
     evidence: dict[int, Any],
-    deadline: float | None,
+    watch: Watch,
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
     """Ascend among the distributions of a forest, from `start` or from naive mean field."""
-    watch = Watch(deadline, None)
     if options.start is None:
-        naive = _mean_field(model, layout, local, reason, options, evidence, deadline, None)
+        naive = _mean_field(model, layout, local, reason, options, evidence, watch, None)
         forest = _strong_forest(model, layout, local, evidence, watch)
         # The product of naive mean field, below which no step leads; and the forest's own tables.
         first = np.zeros(layout.engine.table_entries)
@@ -623,7 +623,7 @@ def _structured(
         forest, node, table = _first_field(layout, options.start)
         starts = [(node, table)]
     best: tuple[Any, ...] | None = None
-    with _Engine(layout) as engine:
+    with _Engine(layout, watch) as engine:
         for node, table in starts:
             found = engine.structured(
                 local, forest, node, table, options.max_iterations, options.tolerance,
@@ -675,7 +675,7 @@ def _strong_forest(
     """Return the forest of the largest mutual information that messages believe in."""
     marginals, tables = np.empty(local.shape), np.empty(layout.engine.table_entries)
     messages = np.zeros(layout.engine.entries)
-    with _Engine(layout) as engine:
+    with _Engine(layout, watch) as engine:
         engine.weigh(None)
         dead, *_ = engine.run(
             local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, None
@@ -684,7 +684,7 @@ def _strong_forest(
             dead, _ = engine.beliefs(local, messages, 1, marginals, tables)
     if dead >= 0:
         raise impossible(model, bool(evidence))
-    return _best_forest(layout, marginals, tables)
+    return _best_forest(layout, marginals, tables, watch)
 
 
 def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Array]:
