@@ -226,27 +226,35 @@ Found eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Control*
 Found best_elimination(const Moral& m, const Search& search, Control* control, Elimination* best,
                        int64_t* tried) {
     constexpr double kTrivial = 4096.0;  // tables below this are not worth a second look
-    *tried = 1;
-    Found found = eliminate(m, Rule::kMinFill, 0, search.hopeless, control, best);
-    if (found != Found::kOrder || search.effort == 0.0) return found;
-    if (best->size <= kTrivial * search.effort) return found;
-    double spent = static_cast<double>(best->operations);
-    const auto consider = [&](Rule rule, uint64_t dice) {
-        Elimination e;
-        ++*tried;
-        found = eliminate(m, rule, dice, best->size, control, &e);
-        if (found == Found::kOrder && e.size < best->size) std::swap(*best, e);
-        spent += static_cast<double>(e.operations);
-        return found != Found::kCancelled;
-    };
+    constexpr double kPatience = 1.5e7;  // operations, 0.1 s, while every order is hopeless
+    constexpr int64_t kRestarts = 1000;
+    const Rule rules[3] = {Rule::kMinFill, Rule::kWeightedMinFill, Rule::kMinWeight};
     // An operation takes about as long as two table entries do in propagation.
     const auto budget = [&] { return search.effort * 0.1 * std::min(best->size, search.fits); };
-    bool on = consider(Rule::kWeightedMinFill, 0) && consider(Rule::kMinWeight, 0);
-    for (uint64_t k = 1; on && k <= 1000 && spent < budget(); ++k) {
-        const Rule rules[3] = {Rule::kMinFill, Rule::kWeightedMinFill, Rule::kMinWeight};
-        on = consider(rules[k % 3], mix(search.seed * 1000003u + k) | 1u);
+    double spent = 0.0;
+    bool any = false;
+    for (*tried = 0; *tried < kRestarts + 3; ++*tried) {
+        const int64_t restart = *tried - 2;  // the first three orders are without dice
+        if (*tried > 0) {
+            if (search.effort == 0.0) break;
+            if (any && *tried == 1 && best->size <= kTrivial * search.effort) break;
+            if (any && restart > 0 && spent >= budget()) break;
+            if (!any && spent >= kPatience) break;
+        }
+        const Rule rule = rules[restart > 0 ? restart % 3 : *tried];
+        const uint64_t dice =
+            restart > 0 ? mix(search.seed * 1000003u + static_cast<uint64_t>(restart)) | 1u : 0u;
+        Elimination e;
+        const Found found =
+            eliminate(m, rule, dice, any ? best->size : search.hopeless, control, &e);
+        if (found == Found::kCancelled) return found;
+        spent += static_cast<double>(e.operations);
+        if (found == Found::kOrder && (!any || e.size < best->size)) {
+            std::swap(*best, e);
+            any = true;
+        }
     }
-    return on ? Found::kOrder : Found::kCancelled;
+    return any ? Found::kOrder : Found::kHopeless;
 }
 
 }  // namespace vs

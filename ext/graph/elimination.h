@@ -24,7 +24,7 @@ struct Elimination {
 };
 
 // How long to look for an order. Entries beyond `fits` cannot be stored: larger tables are not
-// worth a longer search. A first order beyond `hopeless` ends it.
+// worth a longer search. It is given up when every order that it tries at first is beyond `hopeless`.
 struct Search {
     double effort = 1.0;
     uint64_t seed = 0;

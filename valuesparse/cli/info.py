@@ -48,7 +48,8 @@ def info(
     from valuesparse.cli import _engine
 
     graph = load(model, evidence, sample, input_format)
-    with one_line_errors(model):
+    working = Console(stderr=True).status("Looking for a junction tree")
+    with one_line_errors(model), working:
         plan = _engine.plan(graph, memory_limit, zeta)
     console = Console(highlight=False, emoji=False)
     console.print(model.name, style="bold", markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ __all__ = ["Search", "within"]
 
 _ENTRY = 8  # bytes
 
-# A first order this many times too large: restarts hardly ever find a tenth of it.
+# Orders this many times too large: when the first tries are, more of them hardly ever help.
 _HOPELESS = 1e6
 
 
@@ -18,7 +18,7 @@ class Search(NamedTuple):
     effort: float = 1.0
     seed: int = 0
     fits: float = float("inf")  # entries: beyond them a longer search is no use
-    hopeless: float = float("inf")  # entries: a first order beyond them ends the search
+    hopeless: float = float("inf")  # entries: first orders beyond them end the search
 
 
 def within(memory_limit: int, *, effort: float = 1.0, seed: int = 0, quit: bool = False) -> Search:

@@ -593,7 +593,8 @@ class JunctionTree:
         empty = tree.prepare(held, soft, self._search, watch.left(), watch.late)
         if empty == _graph.HOPELESS:
             raise Hopeless(
-                f"a junction tree needs more than {_bytes(8 * self._search.hopeless)}, far above "
+                f"the junction trees that were tried need more than "
+                f"{_bytes(8 * self._search.hopeless)}, far above "
                 f"memory_limit={_bytes(self.memory_limit)}"
             )
         if empty >= 0:
