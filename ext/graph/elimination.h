@@ -24,7 +24,8 @@ struct Elimination {
 };
 
 // How long to look for an order. Entries beyond `fits` cannot be stored: larger tables are not
-// worth a longer search. It is given up when every order that it tries at first is beyond `hopeless`.
+// worth a longer search. It is given up when every order that it tries at first is beyond
+// `hopeless`.
 struct Search {
     double effort = 1.0;
     uint64_t seed = 0;
