@@ -108,7 +108,7 @@ def on_cycles(int64_t n, pairs):
 
 
 def inverse_entries(ptr, row, factor, pivot):
-    """Return the entries of the inverse of L D L' where L has some, and its diagonal."""
+    """Return the entries of the inverse of L D L' where L has some (ones), and its diagonal."""
     cdef int64_t n = pivot.shape[0]
     value, diagonal = np.empty(factor.shape[0]), np.empty(n)
     selected_inverse(n, <const int32_t*>data(ptr), <const int32_t*>data(row), doubles(factor),

@@ -102,25 +102,33 @@ void selected_inverse(int64_t n, const int32_t* ptr, const int32_t* row, const d
             l[at(row[p])] = factor[p];
             sum[at(row[p])] = 0.0;
         }
-        // sum[i] = sum over k of inverse(i, k) L(k, j); column i has all the k > i it takes.
+        // sum[i] = sum over k of inverse(i, k) L(k, j); column i has all the k > i it takes, and what
+        // it adds where L(k, j) = 0 is not looked at.
         for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
             const int32_t i = row[p];
-            double own = diagonal[i] * l[at(i)];
+            if (i == j) continue;
+            const double li = factor[p];
+            l[at(i)] = 0.0;  // of the diagonal, which the sum of k > i would meet a second time
+            double own = 0.0;
             for (int32_t q = ptr[i]; q < ptr[i + 1]; ++q) {
                 const size_t k = at(row[q]);
-                if (l[k] == 0.0) continue;
                 own += value[q] * l[k];
-                sum[k] += value[q] * l[at(i)];
+                sum[k] += value[q] * li;
             }
             sum[at(i)] += own;
+            l[at(i)] = li;
         }
         double d = 1.0 / pivot[j];
         for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
+            if (row[p] == j) continue;
             value[p] = -sum[at(row[p])];
             d -= value[p] * factor[p];
         }
         diagonal[j] = d;
-        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) l[at(row[p])] = 0.0;
+        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
+            if (row[p] == j) value[p] = d;
+            l[at(row[p])] = 0.0;
+        }
     }
 }
 

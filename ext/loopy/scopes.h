@@ -25,8 +25,8 @@ Status greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope, const 
 // them, until there is none: only those can lie on a cycle.
 void two_core(int64_t n, int64_t count, const int64_t* pair, uint8_t* left);
 
-// Entries of the inverse of L D L' where L has entries (Takahashi's recursion): L by columns,
-// without its diagonal of ones, rows ascending; `diagonal` (n,) and `value` receive the inverse's.
+// Entries of the inverse of L D L' where L has entries (Takahashi's recursion): L by columns, its
+// diagonal of ones included; `diagonal` (n,) and `value` receive the inverse's.
 void selected_inverse(int64_t n, const int32_t* ptr, const int32_t* row, const double* factor,
                       const double* pivot, double* value, double* diagonal);
 

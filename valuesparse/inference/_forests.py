@@ -89,11 +89,10 @@ def _resistances(n: int, u: Array, v: Array) -> Array:
         (np.r_[-ones[both], -ones[both], degree], (np.r_[a, b, own], np.r_[b, a, own])), (m, m)
     )
     lu = splu(
-        laplacian, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
+        laplacian, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, panel_size=1,
         options={"SymmetricMode": True},
     )  # fmt: skip
-    lower = sparse.tril(lu.L, -1, format="csc")
-    lower.sort_indices()
+    lower = lu.L
     value, diagonal = _loopy.inverse_entries(
         lower.indptr, lower.indices, lower.data, lu.U.diagonal()
     )

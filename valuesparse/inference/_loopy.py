@@ -325,6 +325,7 @@ def infer(
         converged=converged,
         residuals=residuals,
         state=State(layout, local, messages, rho, False),
+        flat=marginals,
     )
 
 
@@ -598,6 +599,7 @@ def _mean_field(
         {"iterations": len(residuals), "messages": updates},
         converged=converged,
         residuals=residuals,
+        flat=q,
     )
 
 
@@ -618,7 +620,7 @@ def _structured(
         # The product of naive mean field, below which no step leads; and the forest's own tables.
         first = np.zeros(layout.engine.table_entries)
         second = _tables(layout, forest)
-        starts = [(_logs(np.concatenate([*naive.marginals, []])), first), (local.copy(), second)]
+        starts = [(_logs(naive._all_marginals()), first), (local.copy(), second)]
     else:
         forest, node, table = _first_field(layout, options.start)
         starts = [(node, table)]
@@ -699,7 +701,7 @@ def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Arra
     elif start.method == "mean_field":
         return (
             np.empty(0, dtype=np.int64),
-            _logs(np.concatenate([*start.marginals, []])),
+            _logs(start._all_marginals()),
             np.zeros(layout.engine.table_entries),
         )
     elif start.exact:

@@ -317,6 +317,7 @@ class JunctionTree:
             method,
             reason,
             stats,
+            flat=flat,
         )
 
     def log_z(

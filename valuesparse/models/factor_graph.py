@@ -387,6 +387,8 @@ class FactorGraph:
             # What stands in a block stays in one: no object for each.
             if factors.size and factors[-1] - factors[0] + 1 == factors.size:
                 other._factors = own[int(factors[0]) : int(factors[-1]) + 1]
+            elif own.count(None) == len(own):  # all in blocks
+                other._factors = [None] * factors.size
             else:
                 other._factors = list(map(own.__getitem__, factors.tolist()))
             for start, block in self._blocks:

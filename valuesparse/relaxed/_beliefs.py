@@ -68,7 +68,7 @@ class Beliefs:
         self.exact = result.exact
         self._loopy = result._state is not None
         self.cards = graph._cards
-        self.flat = np.concatenate([*result.marginals, np.empty(0)])
+        self.flat = result._all_marginals()
         self.offset = np.concatenate([[0], np.cumsum(self.cards)])[:-1].astype(np.int64)
         # Where all are alike an address is a product, which is faster than a look.
         same = self.cards.size > 0 and bool((self.cards == self.cards[0]).all())

@@ -92,6 +92,7 @@ def independent(graph: FactorGraph) -> GraphResult:
             row[np.arange(row.size) != known] = -np.inf
         else:
             row += known
+    p: npt.NDArray[np.float64] = np.empty(0)
     parts: list[npt.NDArray[np.float64]] = []
     if cards.size:
         first = ends - cards
@@ -107,7 +108,7 @@ def independent(graph: FactorGraph) -> GraphResult:
     if log_z == -np.inf:
         raise impossible(graph, bool(graph.evidence))
     reason = "no factor has two variables, so each variable is on its own: exact"
-    return GraphResult(graph, dict(graph.evidence), parts, log_z, "exact", reason, {})
+    return GraphResult(graph, dict(graph.evidence), parts, log_z, "exact", reason, {}, flat=p)
 
 
 def default_seed(graph: FactorGraph) -> npt.NDArray[np.int64]:

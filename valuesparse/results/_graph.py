@@ -87,6 +87,7 @@ class GraphResult(Result):
 
     __slots__ = (
         "_bounds",
+        "_flat",
         "_log_z_bounds",
         "_n_factors",
         "_solved",
@@ -95,7 +96,7 @@ class GraphResult(Result):
         "factors",
         "residuals",
     )
-    _derived = ("_solved",)
+    _derived = ("_flat", "_solved")
 
     marginals: list[FloatArray]
     log_z: float
@@ -107,6 +108,8 @@ class GraphResult(Result):
     _log_z_bounds: tuple[float, float] | None
     residuals: FloatArray
     _model: FactorGraph
+    #: All marginals in one array; None until asked for.
+    _flat: FloatArray | None
     #: The part of the model that was solved; None where it has to be made again.
     _solved: FactorGraph | None
     _state: Any
@@ -125,6 +128,7 @@ class GraphResult(Result):
         converged: bool = True,
         residuals: FloatArray | None = None,
         state: Any = None,
+        flat: FloatArray | None = None,
     ) -> None:
         self._fill(
             _model=model,
@@ -140,6 +144,7 @@ class GraphResult(Result):
             _n_factors=model.n_factors,
             _bounds=None,
             _log_z_bounds=None,
+            _flat=flat,
             _solved=None,
             residuals=np.empty(0) if residuals is None else residuals,
             _state=state,
@@ -151,7 +156,7 @@ class GraphResult(Result):
         state = self.__getstate__()
         state.update(_model=model, factors=factors, _n_factors=model.n_factors, _bounds=None)
         other.__setstate__(state)
-        other._fill(_solved=self._part())
+        other._fill(_solved=self._part(), _flat=self._flat)
         return other
 
     def _with(self, **fields: Any) -> GraphResult:
@@ -441,8 +446,15 @@ class GraphResult(Result):
                 at += 1
         levels = [pandas.Index(x, tupleize_cols=False).infer_objects() for x in (variable, state)]
         index = pandas.MultiIndex.from_arrays(levels, names=["variable", "state"])
-        flat = np.concatenate([*self.marginals, np.empty(0)])
-        return pandas.DataFrame({"marginal": flat}, index=index)
+        flat = self._all_marginals()
+        return pandas.DataFrame({"marginal": flat}, index=index, copy=True)
+
+    def _all_marginals(self) -> FloatArray:
+        """Return the marginals of all variables, one after the other."""
+        if self._flat is None:
+            self._fill(_flat=np.concatenate([*self.marginals, np.empty(0)]))
+        assert self._flat is not None
+        return self._flat
 
     def _conditioned(self) -> GraphResult:
         """Return the result of one distribution: under `zeta` that given all final islands."""
