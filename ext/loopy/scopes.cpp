@@ -102,8 +102,8 @@ void selected_inverse(int64_t n, const int32_t* ptr, const int32_t* row, const d
             l[at(row[p])] = factor[p];
             sum[at(row[p])] = 0.0;
         }
-        // sum[i] = sum over k of inverse(i, k) L(k, j); column i has all the k > i it takes, and what
-        // it adds where L(k, j) = 0 is not looked at.
+        // sum[i] = sum over k of inverse(i, k) L(k, j); column i has all the k > i it takes, and
+        // what it adds where L(k, j) = 0 is not looked at.
         for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
             const int32_t i = row[p];
             if (i == j) continue;
