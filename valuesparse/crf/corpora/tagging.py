@@ -29,7 +29,7 @@ from valuesparse.crf.corpora._reader import Extraction, extraction_of, extractor
 from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, line_number, lines
 from valuesparse.crf.corpora._text import text_size as size_of
 from valuesparse.crf.crfsuite import Tagger
-from valuesparse.io._files import read_file, write_bytes
+from valuesparse.io._files import naming, read_file, write_bytes
 from valuesparse.io.errors import TextFormatError
 from valuesparse.threads import resolve
 
@@ -95,7 +95,8 @@ def _tagger(path: str, digest: str) -> Tagger:
     if digest_of(data) != digest:
         raise ValueError(f"{path} is not the model that the run began with")
     tagger = Tagger()
-    tagger.open_inmemory(data)
+    with naming(path):
+        tagger.open_inmemory(data)
     return tagger
 
 
@@ -179,6 +180,7 @@ def tag_corpus(
     path = Path(model).resolve()
     folder = Path(output).resolve()
     settings = _settings(path, features, word, as_zeta(zeta), marginals)
+    _tagger(settings.model, settings.digest)  # says now what is wrong with it
     sources = [Path(source).resolve() for source in inputs]
     if not sources:
         raise ValueError("inputs: there is no file")
@@ -268,7 +270,9 @@ def _claim(
         found = wanted
     except ValueError as error:
         raise ValueError(f"{path}: damaged: {error}") from error
-    if found != wanted:
+    if found != wanted and any(
+        name != _RUN and not name.endswith(UNFINISHED) for name in os.listdir(folder)
+    ):
         changed = sorted(key for key in wanted if found.get(key) != wanted[key])
         raise ValueError(
             f"{folder} holds the output of a run with other {', '.join(changed)}; choose another "
