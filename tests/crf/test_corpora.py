@@ -276,6 +276,32 @@ def test_a_failure_leaves_no_half_file(
     assert len(names) > 3
 
 
+@pytest.mark.parametrize("kind", ["conll", "parquet"])
+def test_nothing_runs_on_after_an_interruption(kind: str, model: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / f"a.{kind}", tmp_path / "out"
+    data = sentences(30_000, seed=9)
+    if kind == "parquet":
+        pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+        from pyarrow import parquet
+
+        table = pyarrow.table({"words": [words for words, _ in data]})
+        parquet.write_table(table, source, row_group_size=10_000)
+    else:
+        source.write_text(as_conll(data))
+
+    def interrupt(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tag_corpus(model, [source], out, shard_bytes=150_000, jobs=2, progress=interrupt)
+    names = sorted(path.name for path in out.iterdir())
+    assert len(names) > 1
+    assert not [name for name in names if name.endswith(".part")]
+    time.sleep(0.3)
+    assert sorted(path.name for path in out.iterdir()) == names
+
+
 KILLED = """
 import sys
 from valuesparse.crf import tag_corpus
@@ -487,9 +513,13 @@ def test_columns_that_are_missing_are_no_labels(text: str, message: str, tmp_pat
     assert not (tmp_path / "m").exists()
 
 
-def test_a_damaged_model_is_named(model: Path, tmp_path: Path) -> None:
+def test_damaged_files_are_named(model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("a\n")
     damaged = tmp_path / "m.crfsuite"
+    weighed = tmp_path / "weighed.txt"
+    weighed.write_text("@weight:2\nX\ta\n")
+    with pytest.raises(TextFormatError, match=r"line 1, weighed.txt: .* weights of sequences are"):
+        train_corpus([weighed], tmp_path / "m")
     damaged.write_bytes(model.read_bytes()[:-8])
     with pytest.raises(ModelFormatError, match=r"m\.crfsuite: header at byte 4"):
         tag_corpus(damaged, [tmp_path / "a.conll"], tmp_path / "out")
