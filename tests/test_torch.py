@@ -359,8 +359,15 @@ def test_a_third_derivative_is_refused() -> None:
     value = batch.call("log_partition", batch.mask)(x, *rest).sum()
     (first,) = torch.autograd.grad(value, x, create_graph=True)
     (second,) = torch.autograd.grad(first.pow(2).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
+    with pytest.raises(RuntimeError, match="no third"):
         second.sum().backward()
+    # Nor is it silently left out where nothing but the scores leads to it.
+    direction = torch.ones_like(first)
+    value = batch.call("log_partition", batch.mask)(x, *rest).sum()
+    (first,) = torch.autograd.grad(value, x, create_graph=True)
+    (second,) = torch.autograd.grad((first * direction).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="no third"):
+        (second.sum() + x.sum()).backward()
 
 
 def test_what_has_no_gradient_says_so() -> None:

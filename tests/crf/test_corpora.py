@@ -26,10 +26,11 @@ from joblib.parallel import ThreadingBackend
 
 from valuesparse.crf import tag_corpus, train_corpus
 from valuesparse.crf.corpora import tagging
-from valuesparse.crf.corpora._features import find_extractor, word_attributes
+from valuesparse.crf.corpora._features import word_attributes
 from valuesparse.crf.corpora._templates import compile_template
 from valuesparse.crf.corpora._text import boundary
 from valuesparse.crf.crfsuite import Tagger
+from valuesparse.io import read_crfsuite
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 
 LEXICON = {"the": "DET", "a": "DET", "dog": "NOUN", "cat": "NOUN", "Rome": "PROPN", "saw": "VERB",
@@ -275,6 +276,32 @@ def test_a_failure_leaves_no_half_file(
     assert len(names) > 3
 
 
+@pytest.mark.parametrize("kind", ["conll", "parquet"])
+def test_nothing_runs_on_after_an_interruption(kind: str, model: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / f"a.{kind}", tmp_path / "out"
+    data = sentences(30_000, seed=9)
+    if kind == "parquet":
+        pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+        from pyarrow import parquet
+
+        table = pyarrow.table({"words": [words for words, _ in data]})
+        parquet.write_table(table, source, row_group_size=10_000)
+    else:
+        source.write_text(as_conll(data))
+
+    def interrupt(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tag_corpus(model, [source], out, shard_bytes=150_000, jobs=2, progress=interrupt)
+    names = sorted(path.name for path in out.iterdir())
+    assert len(names) > 1
+    assert not [name for name in names if name.endswith(".part")]
+    time.sleep(0.3)
+    assert sorted(path.name for path in out.iterdir()) == names
+
+
 KILLED = """
 import sys
 from valuesparse.crf import tag_corpus
@@ -386,9 +413,12 @@ def test_templates(tmp_path: Path) -> None:
     [output] = tag_corpus(model, [source], tmp_path / "out").outputs
     assert all(row[1] == row[2] for s in parsed(output.read_text()) for row in s)
     template.write_text("U00:%x[0,0]\n")
-    find_extractor.cache_clear()
     with pytest.raises(ValueError, match="is not the template"):
         tag_corpus(model, [source], tmp_path / "other")
+    # A template that was edited in the same process is the one that trains.
+    train_corpus([source], model, features=f"template:{template}")
+    assert not any(name.startswith("U01") for name in read_crfsuite(model).attributes)
+    tag_corpus(model, [source], tmp_path / "again")
 
 
 def test_functions_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,6 +495,79 @@ def test_bad_arguments(model: Path, tmp_path: Path) -> None:
     (tmp_path / "d.conll").write_text("\n")
     with pytest.raises(ValueError, match="no sentence"):
         train_corpus([tmp_path / "d.conll"], tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("the DET\ndog\n\n", r"line 2, a\.conll: sentence: 1 columns, the tokens before it have 2"),
+        ("a DET\n\nthe D DET\ndog NOUN\n", r"line 4, .*2 columns, the tokens before it have 3"),
+        ("the DET\n\ndog\n", r"a\.conll: sentence 2: tags: column 1 of 1, as of 'dog', is that of"),
+    ],
+)
+def test_columns_that_are_missing_are_no_labels(text: str, message: str, tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        train_corpus([source], tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_damaged_files_are_named(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("a\n")
+    damaged = tmp_path / "m.crfsuite"
+    weighed = tmp_path / "weighed.txt"
+    weighed.write_text("@weight:2\nX\ta\n")
+    with pytest.raises(TextFormatError, match=r"line 1, weighed.txt: .* weights of sequences are"):
+        train_corpus([weighed], tmp_path / "m")
+    damaged.write_bytes(model.read_bytes()[:-8])
+    with pytest.raises(ModelFormatError, match=r"m\.crfsuite: header at byte 4"):
+        tag_corpus(damaged, [tmp_path / "a.conll"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    for text, message in (
+        ('{"features": 5}', r"m\.crfsuite\.json: 'features' must be text, not int"),
+        ("[]", "must hold an object, not list"),
+        ("{", "is not JSON"),
+    ):
+        damaged.with_name("m.crfsuite.json").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            tag_corpus(damaged, [tmp_path / "a.conll"], tmp_path / "out")
+
+
+def test_a_folder_without_output_is_nobodys(model: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "a.conllu", tmp_path / "out"
+    source.write_text("1\tno\n")
+    with pytest.raises(TextFormatError, match="2 columns"):
+        tag_corpus(model, [source], out)
+    source.write_text(as_conllu(sentences(2)))
+    assert tag_corpus(model, [source], out, zeta=0.9).sentences == 2
+    with pytest.raises(ValueError, match="a run with other zeta"):
+        tag_corpus(model, [source], out)
+
+
+def test_parquet_of_other_types(model: Path, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+    import pyarrow.parquet as parquet
+
+    path = tmp_path / "a.parquet"
+    lists = pyarrow.list_(pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))
+    for words, tags, message in (
+        (["a dog"], [["X"]], "word: column 'words' of a.parquet must hold lists of str, not str"),
+        ([[1, 2]], [["X", "Y"]], "word: column .* lists of str, not list<.*int64>"),
+        ([["a"], ["b", None]], [["X"], ["X", "Y"]], "word: a.parquet, row 1: a null in column"),
+        ([["a"]], ["X"], "tags: column 'tags' of a.parquet must hold lists of str, not string"),
+        ([["a"], ["b"]], [["X"], [None]], "tags: a.parquet, row 1: a null in column 'tags'"),
+        ([["a", "b"]], [["X"]], r"a\.parquet: sentence 1: .*\|x\| = 2, \|y\| = 1"),
+    ):
+        parquet.write_table(pyarrow.table({"words": words, "tags": tags}), path)
+        with pytest.raises(ValueError, match=message):
+            train_corpus([path], tmp_path / "m")
+        if message.startswith("word"):
+            with pytest.raises(ValueError, match=message):
+                tag_corpus(model, [path], tmp_path / "out")
+    words = pyarrow.array([["a", "dog"], None, []], lists)
+    parquet.write_table(pyarrow.table({"words": words}), path)
+    assert tag_corpus(model, [path], tmp_path / "fine").tokens == 2
 
 
 def test_another_model_is_noticed(model: Path, tmp_path: Path) -> None:

@@ -208,6 +208,16 @@ def test_a_model_file(data: Data, fitted: CRF, tmp_path: Path) -> None:
     assert opened.predict(data[0]).tolist() == crf.predict(data[0]).tolist()
     path.unlink()
     assert pickle.loads(pickle.dumps(opened)).classes_ == crf.classes_
+    with pytest.raises(NotFittedError, match=r"model\.crfsuite' does not exist"):
+        CRF(model_filename=path).predict(data[0])
+
+
+def test_a_folder_that_is_not_there_is_said_before_the_work(data: Data, tmp_path: Path) -> None:
+    seen: list[int] = []
+    crf = CRF(model_filename=tmp_path / "missing" / "model.crfsuite")
+    with pytest.raises(FileNotFoundError, match="model_filename: there is no folder"):
+        crf.fit(*data, callback=lambda progress: seen.append(progress.number))
+    assert not seen
 
 
 def test_a_path_for_those_who_ask(fitted: CRF) -> None:

@@ -258,6 +258,8 @@ def test_errors(ours: Tagger) -> None:
         (lambda: ours.tag_batch([[], [{"a": 1e300}]]), ValueError, r"xseqs\[1\]\[0\]: a score"),
         (lambda: ours.tag_batch([[], [["a"], 7]]), TypeError, r"xseqs\[1\]\[1\]: an item"),
         (lambda: ours.tag_batch([], threads=0), ValueError, "threads"),
+        (lambda: ours.tag_batch(None), TypeError, "xseqs must be an iterable of seq.*NoneType"),
+        (lambda: ours.marginals_batch(3), TypeError, "xseqs must be an iterable of seq.*int"),
         (lambda: ours.tag(n_best=0), ValueError, "n_best must be"),
         (lambda: ours.marginals(zeta=1.5), ValueError, "zeta must lie"),
         (lambda: ours.marginals_batch([], zeta=-1), ValueError, "zeta must lie"),
@@ -301,7 +303,7 @@ def test_pairwise(n: int, tagger: Tagger, model: CrfsuiteModel, rng: np.random.G
     np.testing.assert_allclose(tagger.pairwise(), brute.pairwise, atol=1e-12)
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 300])
+@pytest.mark.parametrize("k", [1, 2, 7, 300, 10**15])
 def test_n_best(k: int, tagger: Tagger, model: CrfsuiteModel, rng: np.random.Generator) -> None:
     xseq = draw(rng, 5)
     best = tagger.tag(xseq, n_best=k)
@@ -486,7 +488,10 @@ def test_pickling(tagger: Tagger, ours: Tagger, rng: np.random.Generator, model_
     named.open(model_path)
     for original in (tagger, ours, named):
         marginals = original.marginals(xseq)
-        for again in (pickle.loads(pickle.dumps(original)), copy.deepcopy(original)):
+        pickled = [
+            pickle.loads(pickle.dumps(original, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1)
+        ]
+        for again in (*pickled, copy.deepcopy(original)):
             assert type(again) is type(original)
             assert again.tag() == []
             assert_same_bits(again.marginals(xseq), marginals)

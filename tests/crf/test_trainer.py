@@ -175,6 +175,8 @@ def test_bad_arguments_are_refused() -> None:
         trainer.append([["a"], ["b"]], ["X", 5])
     with pytest.raises(TypeError, match="group must be an integer, not str"):
         trainer.append([["a"]], ["X"], "1")
+    with pytest.raises(TypeError, match="holdout must be an integer, not str"):
+        trainer.train("", holdout="1")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"xseq\[0\]"):
         trainer.append([[5]], ["X"])
     with pytest.raises(ValueError, match=r"xseq\[0\].*nan"):
@@ -218,6 +220,22 @@ def test_nothing_to_learn_from_is_a_model_without_weights(algorithm: str, tmp_pa
     for data in ([], [([], [], 0)], [([[]], ["X"], 0)]):
         trained(Trainer, tmp_path / "model", data, algorithm)
         assert (tmp_path / "model").exists()
+
+
+def test_cleared_data_are_missed_as_by_pycrfsuite(tmp_path: Path) -> None:
+    for kind in (pycrfsuite.Trainer, Trainer):
+        trainer = kind(verbose=False)
+        trainer.append([["a"]], ["X"])
+        trainer.clear()
+        with pytest.raises(ValueError, match="The data is empty"):
+            trainer.train(str(tmp_path / "model"))
+        assert not list(tmp_path.iterdir())
+        trainer.append([["b"]], ["Y"])
+        trainer.train(str(tmp_path / "model"))
+        tagger = crfsuite.Tagger()
+        tagger.open(tmp_path / "model")
+        assert tagger.labels() == ["Y"]
+        (tmp_path / "model").unlink()
 
 
 def test_messages_go_where_the_surface_says(

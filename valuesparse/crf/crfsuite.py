@@ -168,6 +168,8 @@ class Tagger:
     def __setstate__(self, state: dict[str, Any]) -> None:
         opened = state.pop("_opened")
         self.__dict__.update(state)
+        # Protocols 0 and 1 of pickle make objects without __new__.
+        self._opened, self._current = None, _Current()
         if opened is not None:
             self._open(*opened)
 
@@ -327,6 +329,9 @@ class Tagger:
         opened = sequence.opened
         if not len(sequence.unary):
             return [] if n_best is None else [[]]
+        n, labels = sequence.unary.shape
+        if n * math.log2(labels) < 62:  # space for no more than there are
+            k = min(k, labels**n)
         states, scores = opened.model._scorer.decode_scores(sequence.unary, sequence.allowed, k)
         best = [
             [opened.labels[state] for state in row]
@@ -631,6 +636,8 @@ def _batch(
     threads: int | None,
 ) -> list[Any]:
     """Ask the same of many sequences, each with its constraints."""
+    if not hasattr(xseqs, "__iter__"):
+        raise TypeError(f"xseqs must be an iterable of sequences, not {type(xseqs).__name__}")
     masks = None if allowed is None else Masks(allowed, opened.numbers)
     answer = ask(xseqs, masks=masks, threads=resolve(threads))
     if masks is not None:

@@ -250,11 +250,17 @@ calibration_max_trials : optional
         TypeError, ValueError
             As by :meth:`valuesparse.crf.Trainer.append`, naming the sequence; for a parameter that
             the algorithm does not have. The model of an earlier `fit` is kept then.
+        FileNotFoundError
+            The folder of `model_filename` is not there.
         """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         if (X_dev is None) != (y_dev is None):
             raise ValueError("Pass both X_dev and y_dev to use the holdout data")
+        if self.model_filename is not None:
+            parent = Path(self.model_filename).resolve().parent
+            if not parent.is_dir():  # said before the work, not after it
+                raise FileNotFoundError(f"model_filename: there is no folder {parent}")
         trainer = self._trainer()
         if not _append(trainer, "X", X, "y", y):
             raise ValueError("X has no item to learn from")
@@ -440,9 +446,13 @@ calibration_max_trials : optional
     def _fitted(self) -> Tagger:
         tagger = self.tagger_
         if tagger is None:
+            path = self.model_filename
+            there = "the path of a CRFsuite model"
+            if path is not None:
+                there += f"; {os.fspath(path)!r} does not exist"
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet: call fit, or give "
-                "model_filename the path of a CRFsuite model"
+                f"model_filename {there}"
             )
         return tagger
 

@@ -22,6 +22,9 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 def parse_item(line: str, number: int, offset: int) -> tuple[dict[str, float], str]:
     """Return the attributes and the label of a line of an attribute file."""
     label, *fields = line.split("\t")
+    if label.startswith("@weight:"):
+        problem = "weights of sequences are not supported; leave the line out"
+        raise TextFormatError("declaration", offset, problem, number, label[:40])
     item: dict[str, float] = {}
     for field in fields:
         if field:

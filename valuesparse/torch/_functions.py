@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.autograd.function import once_differentiable
 
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import _chains
@@ -35,6 +34,8 @@ __all__ = [
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
+
+_THIRD = "this layer has first and second derivatives, no third"
 
 
 class Gold(NamedTuple):
@@ -263,9 +264,8 @@ class Gradient(torch.autograd.Function):
         return tuple(out)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *along: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """Multiply with the second derivative."""
+        """Multiply with the second derivative, which cannot be differentiated again."""
         problem: Problem = ctx.problem
         weights, emissions, transitions, start, end = ctx.saved_tensors
         layout, k = problem.layout, problem.chain.n_labels
@@ -277,15 +277,17 @@ class Gradient(torch.autograd.Function):
         )
         g = _float64(weights, (layout.sequences,))
         by_weight, by_score = problem.expected(direction, g)
-        return (
+        answers: tuple[torch.Tensor, ...] = (
             _tensor(by_weight, weights),
             _tensor(layout.spread(by_score.unary), emissions),
             _tensor(by_score.transition, transitions),
             _tensor(by_score.start, start),
             _tensor(by_score.end, end),
-            None,
-            None,
         )
+        if torch.is_grad_enabled():  # create_graph=True; constants would be silently wrong
+            tied = [t for t in (*ctx.saved_tensors, *along) if t is not None]
+            answers = tuple(Undifferentiable.apply(answer, _THIRD, *tied) for answer in answers)
+        return (*answers, None, None)
 
 
 class Undifferentiable(torch.autograd.Function):
@@ -299,5 +301,5 @@ class Undifferentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *along: torch.Tensor) -> None:
-        """Say what to do instead."""
+        """Say why there is nothing."""
         raise NotImplementedError(ctx.why)

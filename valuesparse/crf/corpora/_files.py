@@ -92,4 +92,7 @@ def read_beside(model: Path) -> dict[str, Any]:
         raise ValueError(f"{path.name} is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path.name} must hold an object, not {type(found).__name__}")
+    for name, value in found.items():
+        if not (value is None or isinstance(value, str)):
+            raise ValueError(f"{path.name}: {name!r} must be text, not {type(value).__name__}")
     return found

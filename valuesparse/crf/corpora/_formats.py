@@ -121,6 +121,12 @@ class LineFormat:
                 continue
             row = self._row(line)
             if row is not None:
+                if self.kind == "conll" and block.rows and len(row) != len(block.rows[0]):
+                    raise TextFormatError(
+                        "sentence", line.offset,
+                        f"{len(row)} columns, the tokens before it have {len(block.rows[0])}",
+                        0, line.text[:40],
+                    )  # fmt: skip
                 block.at.append(len(block.lines))
                 block.rows.append(row)
                 if block.items is not None:
@@ -157,13 +163,23 @@ class LineFormat:
             raise TextFormatError("sentence", line.offset, problem, 0, text[:40])
         return row
 
-    def labels(self, block: Block) -> list[str]:
-        """Return the labels that the file gives the tokens."""
+    def labels(self, block: Block, labelled: bool) -> list[str] | None:
+        """Return the labels that the file gives the tokens.
+
+        Unless they must be `labelled`, None where there is no column but that of the words.
+        """
         found = []
         tag = 0 if self.kind == "attributes" else self.columns.tag
         for row in block.rows:
             if not -len(row) <= tag < len(row):
                 raise ValueError(f"tags: no column {tag + 1} among the {len(row)} of {row[0]!r}")
+            if self.kind != "attributes" and tag % len(row) == self.columns.word % len(row):
+                if not labelled:
+                    return None
+                raise ValueError(
+                    f"tags: column {tag % len(row) + 1} of {len(row)}, as of {row[0]!r}, is that "
+                    "of the words"
+                )
             found.append(row[tag])
         return found
 

@@ -34,17 +34,47 @@ class Table:
         with pyarrow.parquet.ParquetFile(path) as file:
             self.schema: Any = file.schema_arrow
             self.groups = int(file.num_row_groups)
-            sizes = [file.metadata.row_group(i).total_byte_size for i in range(self.groups)]
-        self.sizes: list[int] = sizes
+            groups = [file.metadata.row_group(i) for i in range(self.groups)]
+        self.sizes: list[int] = [group.total_byte_size for group in groups]
+        self._rows: list[int] = [group.num_rows for group in groups]
         if self.word not in self.schema.names:
             raise ValueError(f"word: no column {self.word!r} among {', '.join(self.schema.names)}")
+        self._require_texts("word", self.word)
+
+    def _require_texts(self, what: str, column: str) -> None:
+        """Refuse a column that holds no lists of str; a str is a list of characters to Python."""
+        import pyarrow.types as kinds
+
+        kind = self.schema.field(column).type
+        inner = getattr(kind, "value_type", None)
+        if inner is not None and kinds.is_dictionary(inner):
+            inner = inner.value_type
+        if kinds.is_dictionary(kind) or not (
+            inner is not None and (kinds.is_string(inner) or kinds.is_large_string(inner))
+        ):
+            raise ValueError(
+                f"{what}: column {column!r} of {self.path.name} must hold lists of str, not {kind}"
+            )
 
     def batches(self, groups: Sequence[int]) -> Iterator[Any]:
-        """Yield record batches of row groups."""
+        """Yield record batches of neighbouring row groups."""
         import pyarrow.parquet
 
+        row = sum(self._rows[: groups[0]]) if groups else 0
         with pyarrow.parquet.ParquetFile(self.path) as file:
-            yield from file.iter_batches(_BATCH, row_groups=list(groups))
+            for batch in file.iter_batches(_BATCH, row_groups=list(groups)):
+                self._require_no_nulls("word", self.word, batch, row)
+                yield batch
+                row += len(batch)
+
+    def _require_no_nulls(self, what: str, column: str, batch: Any, row: int) -> None:
+        """Refuse a list in which something is missing; a missing list is an empty one."""
+        lists = batch.column(column)
+        if lists.flatten().null_count:
+            at = next(i for i, some in enumerate(lists.to_pylist()) if some and None in some)
+            raise ValueError(
+                f"{what}: {self.path.name}, row {row + at}: a null in column {column!r}"
+            )
 
     def sentences(self, labelled: bool) -> Iterator[tuple[list[list[str]], list[str] | None]]:
         """Yield words (as rows of one column) and labels of all sentences.
@@ -55,7 +85,13 @@ class Table:
         if not found and (labelled or self.tag != _TAGS):
             names = ", ".join(self.schema.names)
             raise ValueError(f"tags: no column {self.tag!r} among {names}")
+        if found:
+            self._require_texts("tags", self.tag)
+        row = 0
         for batch in self.batches(range(self.groups)):
+            if found:
+                self._require_no_nulls("tags", self.tag, batch, row)
+            row += len(batch)
             words = batch.column(self.word).to_pylist()
             tags = batch.column(self.tag).to_pylist() if found else [None] * len(words)
             for some, labels in zip(words, tags, strict=True):

@@ -55,8 +55,12 @@ def extraction_of(
         # What is kept is seen from the model.
         name = f"template:{(template if features else model.parent / template).resolve()}"
     if name != "attributes":
-        find_extractor(name, digest)  # says now what is wrong with it
-        digest = describe(name).get("template_sha256")
+        # The file as it is now: the same path may have led to another in this process.
+        found = describe(name).get("template_sha256")
+        find_extractor(name, digest or found)  # says now what is wrong with it
+        if digest not in (None, found):
+            raise ValueError(f"{name} is not the template that the model was trained with")
+        digest = found
     return Extraction(name, digest, word or kept.get("word"), tags or kept.get("tags"))
 
 
@@ -129,9 +133,14 @@ class Reader:
         if form.header is not None:
             next(stream)
         try:
-            for block in form.blocks(stream):
-                if block.rows:
-                    yield Sentence(block.rows, block.items, form.labels(block))
+            for number, block in enumerate(form.blocks(stream), 1):
+                if not block.rows:
+                    continue
+                try:
+                    labels = form.labels(block, self.labelled)
+                except ValueError as error:
+                    raise ValueError(f"{self.path.name}: sentence {number}: {error}") from None
+                yield Sentence(block.rows, block.items, labels)
         except TextFormatError as error:
             line = line_number(self.path, error.offset)
             raise TextFormatError(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import joblib
 
@@ -29,7 +31,7 @@ from valuesparse.crf.corpora._reader import Extraction, extraction_of, extractor
 from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, line_number, lines
 from valuesparse.crf.corpora._text import text_size as size_of
 from valuesparse.crf.crfsuite import Tagger
-from valuesparse.io._files import read_file, write_bytes
+from valuesparse.io._files import naming, read_file, write_bytes
 from valuesparse.io.errors import TextFormatError
 from valuesparse.threads import resolve
 
@@ -89,13 +91,55 @@ class _Job(NamedTuple):
     settings: _Settings
 
 
+Item = TypeVar("Item")
+
+
+class _Halted(Exception):
+    """The run is over; whoever would hear of it has heard why."""
+
+
+class _Halt:
+    """Ends the shards that threads are at when a run ends early."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._running = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def shard(self) -> Iterator[None]:
+        """Count a shard as long as it runs."""
+        with self._changed:
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def heeded(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield items for as long as the run goes on."""
+        for item in items:
+            if self._asked:
+                raise _Halted
+            yield item
+
+    def end(self) -> None:
+        """Ask shards to end, and wait until they have; not for a function that hangs."""
+        self._asked = True
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, timeout=1.0)
+
+
 @lru_cache(maxsize=2)
 def _tagger(path: str, digest: str) -> Tagger:
     data = read_file(path)
     if digest_of(data) != digest:
         raise ValueError(f"{path} is not the model that the run began with")
     tagger = Tagger()
-    tagger.open_inmemory(data)
+    with naming(path):
+        tagger.open_inmemory(data)
     return tagger
 
 
@@ -179,6 +223,7 @@ def tag_corpus(
     path = Path(model).resolve()
     folder = Path(output).resolve()
     settings = _settings(path, features, word, as_zeta(zeta), marginals)
+    _tagger(settings.model, settings.digest)  # says now what is wrong with it
     sources = [Path(source).resolve() for source in inputs]
     if not sources:
         raise ValueError("inputs: there is no file")
@@ -199,10 +244,11 @@ def tag_corpus(
     sentences = tokens = 0
     if progress is not None:
         progress(done, total)
-    for size, some, more in _run(todo, backend, jobs, scheduler):
-        done, sentences, tokens = done + size, sentences + some, tokens + more
-        if progress is not None:
-            progress(done, total)
+    with closing(_run(todo, backend, jobs, scheduler)) as run:
+        for size, some, more in run:
+            done, sentences, tokens = done + size, sentences + some, tokens + more
+            if progress is not None:
+                progress(done, total)
     _tidy(folder)
     outputs = tuple(map(Path, targets))
     return CorpusReport(outputs, sentences, tokens, len(plan) - len(todo))
@@ -268,7 +314,9 @@ def _claim(
         found = wanted
     except ValueError as error:
         raise ValueError(f"{path}: damaged: {error}") from error
-    if found != wanted:
+    if found != wanted and any(
+        name != _RUN and not name.endswith(UNFINISHED) for name in os.listdir(folder)
+    ):
         changed = sorted(key for key in wanted if found.get(key) != wanted[key])
         raise ValueError(
             f"{folder} holds the output of a run with other {', '.join(changed)}; choose another "
@@ -286,11 +334,14 @@ def _tidy(folder: Path) -> None:
 
 def _run(
     todo: Sequence[_Job], backend: str, jobs: int | None, scheduler: str | None
-) -> Iterator[tuple[int, int, int]]:
+) -> Generator[tuple[int, int, int], None, None]:
     """Tag shards; yield bytes, sentences and tokens of each when it is done."""
     if not todo:
         return
+    halt = _Halt()
     with ExitStack() as stack:
+        stack.callback(halt.end)
+        more: tuple[_Halt, ...] = ()
         if backend == "threads":
             threads = resolve(jobs)
             workers = min(threads, len(todo))
@@ -301,7 +352,7 @@ def _run(
             if workers == 1:
                 yield from map(_tag_shard, todo)
                 return
-            name, jobs = "threading", workers
+            name, jobs, more = "threading", workers, (halt,)
         else:
             name = backend
         if backend == "dask":
@@ -311,10 +362,10 @@ def _run(
             if scheduler is not None:
                 stack.enter_context(distributed.Client(scheduler, set_as_default=True))
         stack.enter_context(joblib.parallel_config(backend=name, n_jobs=jobs or -1))
-        calls = [joblib.delayed(_tag_shard)(job) for job in todo]
+        calls = [joblib.delayed(_tag_shard)(job, *more) for job in todo]
         if joblib.parallel.get_active_backend()[0].supports_return_generator:
             run = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
-            yield from run(calls)
+            yield from _given_up(run(calls), halt, threads=bool(more))
             return
         # Ray's and Spark's return lists only: in waves, so that progress can be told.
         wave = _WAVE * joblib.effective_n_jobs(jobs or -1)
@@ -322,10 +373,27 @@ def _run(
             yield from joblib.Parallel()(calls[at : at + wave])
 
 
-def _tag_shard(job: _Job) -> tuple[int, int, int]:
-    """Tag one shard, wherever this runs."""
+def _given_up(results: Any, halt: _Halt, *, threads: bool) -> Iterator[Any]:
+    """Yield results; who stops early wants no warning of what is cancelled."""
     try:
-        sentences, tokens = (_tag_table if job.kind == "parquet" else _tag_lines)(job)
+        while (result := next(results, None)) is not None:  # joblib sees no reader leave
+            yield result
+    except GeneratorExit:
+        halt.end()
+        with warnings.catch_warnings(), suppress(_Halted):
+            warnings.simplefilter("ignore", UserWarning)
+            while threads and next(results, None) is not None:
+                pass  # up to the first that has been halted
+            results.close()
+        raise
+
+
+def _tag_shard(job: _Job, halt: _Halt | None = None) -> tuple[int, int, int]:
+    """Tag one shard, wherever this runs."""
+    halt = halt or _Halt()
+    try:
+        with halt.shard():
+            sentences, tokens = (_tag_table if job.kind == "parquet" else _tag_lines)(job, halt)
     except TextFormatError as error:
         line = line_number(Path(job.source), error.offset)
         raise TextFormatError(
@@ -346,7 +414,7 @@ def _answers(
     return tags, tagger.marginals_batch(items, zeta=settings.zeta, threads=settings.threads)
 
 
-def _tag_lines(job: _Job) -> tuple[int, int]:
+def _tag_lines(job: _Job, halt: _Halt) -> tuple[int, int]:
     settings, source = job.settings, Path(job.source)
     form = line_format(source, job.kind, settings.extraction.word, None)
     first = 0 if job.first == 0 else boundary(source, job.first)
@@ -359,8 +427,9 @@ def _tag_lines(job: _Job) -> tuple[int, int]:
     with publishing(Path(job.target)) as file:
         file.write(form.heading(labels, settings.marginals).encode())
         blocks = form.blocks(_from(source, first, last))
-        while batch := list(islice(blocks, _BATCH)):
-            items = [items_of(block, extract, form.columns.word) for block in batch]
+        while batch := list(halt.heeded(islice(blocks, _BATCH))):
+            word = form.columns.word
+            items = [items_of(block, extract, word) for block in halt.heeded(batch)]
             for block, tags, table in zip(batch, *_answers(items, settings), strict=True):
                 text = form.written(block, tags, table, labels, settings.marginals == "all")
                 file.write(text.encode())
@@ -377,7 +446,7 @@ def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
     return lines(source, first, last)
 
 
-def _tag_table(job: _Job) -> tuple[int, int]:
+def _tag_table(job: _Job, halt: _Halt) -> tuple[int, int]:
     settings = job.settings
     table = Table(Path(job.source), settings.extraction.word, None)
     extract = extractor_of(settings.extraction)
@@ -389,7 +458,7 @@ def _tag_table(job: _Job) -> tuple[int, int]:
     ):
         for batch in table.batches([job.first]):
             rows = [[[w] for w in words or []] for words in batch.column(table.word).to_pylist()]
-            items = [extract(some, 0) if some else [] for some in rows]
+            items = [extract(some, 0) if some else [] for some in halt.heeded(rows)]
             tags, found = _answers(items, settings)
             columns: list[Any] = [tags]
             if settings.marginals != "none":

@@ -75,13 +75,18 @@ def train_corpus(
         # Relative to the model, so that both can move together.
         kept["features"] = "template:" + os.path.relpath(template.resolve(), target.parent)
     # Without a word on features, attribute files among others have theirs, and the rest has words.
-    extraction = Extraction(features or "words", None, word, tags)
+    # The digest tells this template from what the same path led to earlier in this process.
+    extraction = Extraction(features or "words", kept.get("template_sha256"), word, tags)
     count = 0
     for source in sources:
         reader = Reader(source, input_format, extraction)
-        for sentence in reader:
+        for number, sentence in enumerate(reader, 1):
             assert sentence.labels is not None
-            trainer.append(reader.items(sentence), sentence.labels)
+            items = reader.items(sentence)
+            try:
+                trainer.append(items, sentence.labels)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{source.name}: sentence {number}: {error}") from error
             count += 1
     if not count:
         raise ValueError("inputs: there is no sentence in them")

@@ -94,6 +94,7 @@ class Trainer:
         self.reason: str | None = None
         self._threads, self._seed = threads, seed
         self._data = Dataset()
+        self._cleared = False
         self.select("lbfgs" if algorithm is None else algorithm)
         if params is not None:
             self.set_params(params)
@@ -146,10 +147,12 @@ class Trainer:
             sequence is kept then.
         """
         self._data.append(xseq, yseq, whole_number("group", group))
+        self._cleared = False
 
     def clear(self) -> None:
         """Forget all sequences."""
         self._data = Dataset()
+        self._cleared = True
 
     def params(self) -> list[str]:
         """Return the names of the algorithm's parameters."""
@@ -219,8 +222,8 @@ class Trainer:
         Raises
         ------
         ValueError
-            A parameter is out of its range, the checkpoint belongs to other data or parameters, or
-            scores are too large for float64 at the beginning.
+            A parameter is out of its range, the checkpoint belongs to other data or parameters,
+            scores are too large for float64 at the beginning, or all sequences were cleared.
         OSError
             A file cannot be read or written.
         """
@@ -270,6 +273,9 @@ class Trainer:
         checkpoint_every: int,
     ) -> None:
         """Train, and hand the model to `store`."""
+        if self._cleared:
+            raise ValueError("The data is empty. Call Trainer.append before Trainer.train.")
+        holdout = whole_number("holdout", holdout)
         self._before_train()
         _algorithms.check(self._algorithm, self._values)
         threads = resolve(self._threads)
