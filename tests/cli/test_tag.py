@@ -41,7 +41,7 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     source.write_text("1\tshort\n")
     result = run("train", source, "-o", model)
     assert result.exit_code == 1
-    assert "line 1, a.conllu: sentence: 2 columns apart by tabs, CoNLL-U has 10" in result.output
+    assert "a.conllu: line 1, sentence: 2 columns apart by tabs, CoNLL-U has 10" in result.output
     source.write_bytes(b"no model")
     result = run("tag", source, source, "-o", tmp_path / "out")
     assert result.exit_code == 1
@@ -49,3 +49,35 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     result = run("train", source, "-o", model, "-p", "c2")
     assert result.exit_code == 2
     assert "'c2' is not NAME=VALUE" in result.output
+
+
+def test_messages_name_the_file_once_and_the_function(tmp_path: Path, monkeypatch) -> None:
+    good, bad = tmp_path / "good.conll", tmp_path / "bad.conll"
+    good.write_text("a N\nb V\n\n")
+    bad.write_text("a N\nb\n\n")
+    (tmp_path / "attributes_of.py").write_text(
+        "def number(words): return 5\n"
+        "def numbers(words): return [3 for _ in words]\n"
+        "def few(words): return [['a']]\n"
+        "def broken(words): return [w.nothing for w in words]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    model = tmp_path / "m.crfsuite"
+
+    def error(*arguments: object) -> str:
+        result = run(*arguments)
+        assert result.exit_code == 1, result.output
+        return result.stderr.strip()
+
+    problem = "line 2, sentence: 1 columns, the tokens before it have 2"
+    assert error("train", good, bad, "-o", model) == f"Error: {bad}: {problem}"
+    for name, text in {
+        "number": "must return a list with an item for each word, not int",
+        "numbers": "sentence 1: xseq[0]: an item must be a list, set or dict of attributes, not int",
+        "few": "1 items of 2 words",
+        "broken": "of 'a b': AttributeError(\"'str' object has no attribute 'nothing'\")",
+    }.items():
+        said = error("train", good, "-o", model, "--features", f"attributes_of:{name}")
+        assert text in said
+        assert said.count("good.conll") <= 1
+    assert not model.exists()

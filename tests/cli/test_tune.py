@@ -315,7 +315,7 @@ def test_text_that_does_not_fit_the_model(text: tuple[Path, Path, Path], tmp_pat
     model, _, conllu = text
     data = tmp_path / "d.txt"
     for content, words in (
-        ("N\ta:b\n", "line 1, d.txt: attribute 'a'"),
+        ("N\ta:b\n", "d.txt: line 1, attribute 'a'"),
         ("N\tother\n", "knows none of its attributes"),
         ("\n", "there is no sequence in it"),
     ):

@@ -86,13 +86,13 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("value", ["b", "2:", "nan", "inf", "1e999", "0x1"])
 def test_values_that_are_no_numbers(value: str) -> None:
-    with pytest.raises(TextFormatError, match=r"line 3, data: attribute 'a': .* is not a finite"):
+    with pytest.raises(TextFormatError, match=r"data: line 3, attribute 'a': .* is not a finite"):
         attributes(f"N\tb\n\nN\ta:{value}\n")
 
 
 def test_text_that_is_not_utf8() -> None:
     for kind in ("attributes", "conllu", "conll"):
-        with pytest.raises(TextFormatError, match="line 2, data: text: not UTF-8"):
+        with pytest.raises(TextFormatError, match="data: line 2, text: not UTF-8"):
             read(b"\n\tb\xff\n", kind)
 
 
@@ -148,7 +148,7 @@ def test_how_a_model_was_trained_is_found_beside_it(tmp_path: Path) -> None:
     [("1\ta\tb", "3 columns"), ("1\t\t_\t_\t_\t_\t_\t_\t_\t_", "no column 2, the word")],
 )
 def test_lines_that_are_not_conllu(line: str, words: str) -> None:
-    with pytest.raises(TextFormatError, match=f"line 2, data: sentence: .*{words}"):
+    with pytest.raises(TextFormatError, match=f"data: line 2, sentence: .*{words}"):
         read(f"# a\n{line}\n".encode(), "conllu")
 
 

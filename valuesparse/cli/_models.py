@@ -77,30 +77,35 @@ def model_options(command: Command) -> Command:
 
 
 @contextmanager
-def one_line_errors(path: Path) -> Iterator[None]:
-    """Turn what can go wrong with a model into a message of one line and exit code 1."""
+def one_line_errors(path: Path | None) -> Iterator[None]:
+    """Turn what can go wrong with a file into a message of one line and exit code 1.
+
+    `path` stands before what does not name its file; None where everything does.
+    """
     from valuesparse.io import ModelFormatError
 
+    before = "" if path is None else f"{path}: "
     try:
         yield
     except MissingExtraError as error:
         raise click.ClickException(
-            f"{path}: {' and '.join(error.modules)} is needed to read this; install it with: "
+            f"{before}{' and '.join(error.modules)} is needed to read this; install it with: "
             f'python -m pip install "valuesparse[{error.extra}]"'
         ) from error
     except ModelFormatError as error:
         text = str(error)  # with the file's name, if the reader knew it
-        raise click.ClickException(text if error.path else f"{path}: {text}") from error
+        raise click.ClickException(text if error.path else before + text) from error
     except OSError as error:
         # Python's own text begins with the number of the error.
-        where = error.filename if error.filename is not None else path
-        raise click.ClickException(f"{where}: {error.strerror or error}") from error
+        where = before if error.filename is None else f"{error.filename}: "
+        raise click.ClickException(f"{where}{error.strerror or error}") from error
     except (ValueError, MemoryError) as error:
         from valuesparse.inference.junction_tree import ADVICE
 
         text = " ".join(str(error).split()) or "not enough memory"
         text = text.replace(ADVICE, "give evidence or raise --memory-limit")
-        raise click.ClickException(f"{path}: {text}") from error
+        named = path is not None and text.startswith(f"{path.name}: ")
+        raise click.ClickException(text if named else before + text) from error
 
 
 def load(

@@ -71,7 +71,7 @@ def tag(
         TimeRemainingColumn(),
     )  # fmt: skip
     with (
-        one_line_errors(inputs[0] if len(inputs) == 1 else model),
+        one_line_errors(None),
         Progress(*columns, console=console, disable=quiet, transient=True) as bar,
     ):
         task = bar.add_task("Tagging", total=None)

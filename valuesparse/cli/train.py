@@ -74,7 +74,7 @@ def train(
 
     console = Console(stderr=True, highlight=False, quiet=quiet)
     with (
-        one_line_errors(data[0] if len(data) == 1 else output),
+        one_line_errors(None),
         console.status("Reading") as status,
     ):
 

@@ -115,6 +115,10 @@ def describe(name: str) -> dict[str, str]:
     return kept
 
 
+def _some(words: Sequence[str]) -> str:
+    return repr(" ".join(words[:4]) + (" ..." if len(words) > 4 else ""))
+
+
 @lru_cache(maxsize=8)
 def find_extractor(name: str, digest: str | None = None) -> Extractor:
     """Return the extractor of a name.
@@ -144,9 +148,18 @@ def find_extractor(name: str, digest: str | None = None) -> Extractor:
     chosen = function
 
     def extract(rows: Sequence[Sequence[str]], word: int) -> Sequence[Any]:
-        items = chosen([row[word] for row in rows])
+        words = [row[word] for row in rows]
+        try:
+            items = chosen(words)
+        except Exception as error:
+            raise ValueError(f"features {name} of {_some(words)}: {error!r}") from error
+        if not isinstance(items, Sequence) or isinstance(items, str):
+            raise ValueError(
+                f"features {name} must return a list with an item for each word, not "
+                f"{type(items).__name__}"
+            )
         if len(items) != len(rows):
-            raise ValueError(f"{name} made {len(items)} items of {len(rows)} words")
+            raise ValueError(f"features {name}: {len(items)} items of {len(rows)} words")
         return items
 
     return extract

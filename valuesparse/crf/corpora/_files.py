@@ -18,7 +18,7 @@ __all__ = ["digest_of", "fingerprint", "publishing", "read_beside", "write_besid
 
 #: Ends the names of unfinished files; they begin with a dot.
 UNFINISHED = ".part"
-_ENDS = 1 << 16
+_PIECE = 1 << 20  # bytes
 
 
 @contextmanager
@@ -60,14 +60,12 @@ def digest_of(data: bytes) -> str:
 
 
 def fingerprint(path: Path) -> str:
-    """Return what tells whether a large file is still the same: its size, both ends."""
-    size = path.stat().st_size
+    """Return what tells whether a file of any size is still the same: its SHA-256."""
+    seen = hashlib.sha256()
     with open(path, "rb") as file:
-        ends = file.read(_ENDS)
-        if size > _ENDS:
-            file.seek(max(size - _ENDS, _ENDS))
-            ends += file.read(_ENDS)
-    return f"{size}-{digest_of(ends)[:32]}"
+        while piece := file.read(_PIECE):
+            seen.update(piece)
+    return seen.hexdigest()
 
 
 def beside(model: Path) -> Path:

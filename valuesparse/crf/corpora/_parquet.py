@@ -38,7 +38,8 @@ class Table:
         self.sizes: list[int] = [group.total_byte_size for group in groups]
         self._rows: list[int] = [group.num_rows for group in groups]
         if self.word not in self.schema.names:
-            raise ValueError(f"word: no column {self.word!r} among {', '.join(self.schema.names)}")
+            names = ", ".join(self.schema.names)
+            raise ValueError(f"word: no column {self.word!r} in {self.path.name} among {names}")
         self._require_texts("word", self.word)
 
     def _require_texts(self, what: str, column: str) -> None:
@@ -84,7 +85,7 @@ class Table:
         found = self.tag in self.schema.names
         if not found and (labelled or self.tag != _TAGS):
             names = ", ".join(self.schema.names)
-            raise ValueError(f"tags: no column {self.tag!r} among {names}")
+            raise ValueError(f"tags: no column {self.tag!r} in {self.path.name} among {names}")
         if found:
             self._require_texts("tags", self.tag)
         row = 0

@@ -10,7 +10,7 @@ from valuesparse.crf.corpora._features import Extractor, describe, find_extracto
 from valuesparse.crf.corpora._files import read_beside
 from valuesparse.crf.corpora._formats import format_of, line_format
 from valuesparse.crf.corpora._parquet import Table
-from valuesparse.crf.corpora._text import line_number, lines
+from valuesparse.crf.corpora._text import lines, located
 from valuesparse.io.errors import TextFormatError
 
 __all__ = ["Extraction", "Reader", "Sentence", "extraction_of", "extractor_of"]
@@ -142,10 +142,7 @@ class Reader:
                     raise ValueError(f"{self.path.name}: sentence {number}: {error}") from None
                 yield Sentence(block.rows, block.items, labels)
         except TextFormatError as error:
-            line = line_number(self.path, error.offset)
-            raise TextFormatError(
-                f"{self.path.name}: {error.chunk}", error.offset, error.problem, line, error.token
-            ) from None
+            raise located(error, self.path) from None
 
     def items(self, sentence: Sentence) -> Sequence[Any]:
         """Return the attributes of the tokens of a sentence of this file."""

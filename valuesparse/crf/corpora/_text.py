@@ -122,8 +122,16 @@ def first_line(path: Path) -> tuple[str, int]:
     return raw.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r"), len(raw)
 
 
-def line_number(path: Path, offset: int) -> int:
-    """Return the number, from 1, of the line that begins at a byte: for messages."""
+def located(error: TextFormatError, path: Path) -> TextFormatError:
+    """Return an error of a piece of a file as one of the file: with its name and the line."""
+    line = _line_number(path, error.offset)
+    found = TextFormatError(error.chunk, error.offset, error.problem, line, error.token)
+    found.path = str(path)
+    return found
+
+
+def _line_number(path: Path, offset: int) -> int:
+    """Return the number, from 1, of the line that begins at a byte."""
     count = 1
     with _opened(path) as file:
         while offset > 0:

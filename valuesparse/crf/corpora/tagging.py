@@ -28,7 +28,7 @@ from valuesparse.crf.corpora._formats import (
 )
 from valuesparse.crf.corpora._parquet import Table
 from valuesparse.crf.corpora._reader import Extraction, extraction_of, extractor_of
-from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, line_number, lines
+from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, lines, located
 from valuesparse.crf.corpora._text import text_size as size_of
 from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io._files import naming, read_file, write_bytes
@@ -395,11 +395,7 @@ def _tag_shard(job: _Job, halt: _Halt | None = None) -> tuple[int, int, int]:
         with halt.shard():
             sentences, tokens = (_tag_table if job.kind == "parquet" else _tag_lines)(job, halt)
     except TextFormatError as error:
-        line = line_number(Path(job.source), error.offset)
-        raise TextFormatError(
-            f"{Path(job.source).name}: {error.chunk}", error.offset, error.problem, line,
-            error.token,
-        ) from None  # fmt: skip
+        raise located(error, Path(job.source)) from None
     return job.size, sentences, tokens
 
 
