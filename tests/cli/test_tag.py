@@ -73,7 +73,7 @@ def test_messages_name_the_file_once_and_the_function(tmp_path: Path, monkeypatc
     assert error("train", good, bad, "-o", model) == f"Error: {bad}: {problem}"
     for name, text in {
         "number": "must return a list with an item for each word, not int",
-        "numbers": "sentence 1: xseq[0]: an item must be a list, set or dict of attributes, not int",
+        "numbers": "sentence 1: xseq[0]: an item must be a list, set or dict of attributes",
         "few": "1 items of 2 words",
         "broken": "of 'a b': AttributeError(\"'str' object has no attribute 'nothing'\")",
     }.items():

@@ -150,7 +150,7 @@ def find_extractor(name: str, digest: str | None = None) -> Extractor:
     def extract(rows: Sequence[Sequence[str]], word: int) -> Sequence[Any]:
         words = [row[word] for row in rows]
         try:
-            items = chosen(words)
+            items: Any = chosen(words)
         except Exception as error:
             raise ValueError(f"features {name} of {_some(words)}: {error!r}") from error
         if not isinstance(items, Sequence) or isinstance(items, str):
