@@ -305,7 +305,7 @@ def test_nothing_runs_on_after_an_interruption(kind: str, model: Path, tmp_path:
 KILLED = """
 import sys
 from valuesparse.crf import tag_corpus
-tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3], shard_bytes=20000, jobs=2)
+tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3], shard_bytes=int(sys.argv[4]), jobs=2)
 """
 
 
@@ -320,7 +320,7 @@ def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) ->
     interrupted = 0
     for _ in range(3):
         child = subprocess.Popen(
-            [sys.executable, "-c", KILLED, model, source, out],
+            [sys.executable, "-c", KILLED, model, source, out, "20000"],
             env=children.environment(),
             cwd=tmp_path,
         )
@@ -603,3 +603,33 @@ def test_memory_does_not_grow_with_the_corpus(model: Path, tmp_path: Path) -> No
         )  # fmt: skip
         peaks.append(int(child.stdout))
     assert peaks[1] <= 1.1 * peaks[0], peaks
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="kills a process with SIGKILL, which Windows lacks")
+def test_a_million_sentences_killed_and_resumed(model: Path, tmp_path: Path) -> None:
+    text = as_conll([(words[:2], tags[:2]) for words, tags in sentences(1000, seed=11)])
+    source = tmp_path / "a.conll"
+    with open(source, "w") as file:
+        for _ in range(1000):
+            file.write(text)
+    expected, out = tmp_path / "expected", tmp_path / "out"
+    begin = time.monotonic()
+    whole = tag_corpus(model, [source], expected, shard_bytes=500_000, jobs=2)
+    assert whole.sentences == 1_000_000
+    took = time.monotonic() - begin
+    rng = random.Random(11)
+    killed = 0
+    for _ in range(3):
+        child = subprocess.Popen(
+            [sys.executable, "-c", KILLED, model, source, out, "500000"],
+            env=children.environment(),
+            cwd=tmp_path,
+        )
+        time.sleep(rng.uniform(0.1, 0.4) * took)
+        child.send_signal(signal.SIGKILL)
+        killed += child.wait() == -signal.SIGKILL
+    assert killed
+    report = tag_corpus(model, [source], out, shard_bytes=500_000, jobs=2)
+    assert report.sentences < 1_000_000  # the rest was there
+    assert contents(out) == contents(expected)
