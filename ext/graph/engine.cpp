@@ -605,8 +605,16 @@ void Engine<A>::host(const CliqueLayout& l, const Child& k, Share share, const E
             const Child& guest = l.children[i];
             const Part& p = part_[guest.clique];
             const T* from = guest.hosts ? p.product.data() : p.message.data();
-            const int32_t* at = guest.map.data();
-            for (int64_t e = a; e < b; ++e) to[e] = A::mul(to[e], from[at[e]]);
+            for (int64_t e = a, i = a / guest.run; e < b; ++i) {
+                const int64_t end = std::min(b, (i + 1) * guest.run);
+                const T* x = from + guest.map[i];
+                if (guest.along) {
+                    x += e - i * guest.run;
+                    for (; e < end; ++e, ++x) to[e] = A::mul(to[e], *x);
+                } else {
+                    for (; e < end; ++e) to[e] = A::mul(to[e], *x);
+                }
+            }
         }
     });
 }
@@ -837,23 +845,44 @@ void Engine<A>::hear_host(const CliqueLayout& l, const Child& k, Share share, co
     const Dims &d = c_.l.clique[k.clique].message, &from = c_.l.clique[above].message;
     const T* in = part_[above].belief.data();
     T* out = part_[k.clique].belief.data();
-    const int32_t* at = k.map.data();
     if (d.var.empty()) {
-        if (share.p > 0) return;
-        out[0] = fold(in, from.size, nullptr);
+        if (share.p == 0) out[0] = fold(in, from.size, nullptr);
         return;
     }
     const int64_t values = c_.d.size(d.var[0]), stride = from.stride_of(d.var[0]);
     const int64_t first = share.first(values), last = share.last(values);
-    std::fill(out + first * d.stride[0], out + last * d.stride[0], A::zero());
-    const int64_t run = stride * values;
-    ear.parts(0, from.size / run, std::max<int64_t>(1, 4 * kPoll / run), [&](int64_t a, int64_t b) {
+    const int64_t begin = first * d.stride[0], size = (last - first) * d.stride[0];
+    if (size == 0) return;
+    // Pieces that write to the same cache lines would take them from each other all the time.
+    std::vector<T> near;
+    T* to = out + begin;
+    if (share.n > 1 && size <= kNear) {
+        near.resize(static_cast<size_t>(size));
+        to = near.data();
+    }
+    std::fill(to, to + size, A::zero());
+    // Blocks of entries with those values: runs, or (along) parts of one run.
+    const int64_t block = stride * values, run = std::min(k.run, (last - first) * stride);
+    ear.parts(0, from.size / block, std::max<int64_t>(1, 4 * kPoll / block), [&](int64_t a,
+                                                                                 int64_t b) {
         for (int64_t i = a; i < b; ++i) {
-            for (int64_t e = i * run + first * stride; e < i * run + last * stride; ++e) {
-                out[at[e]] = A::add(out[at[e]], in[e]);
+            const int64_t end = i * block + last * stride;
+            int64_t e = i * block + first * stride, r = e / k.run;
+            for (; e < end; e += run, ++r) {
+                T* x = to + (k.map[r] - begin + (k.along ? e - r * k.run : 0));
+                if (k.along) {
+                    for (int64_t t = 0; t < run; ++t) x[t] = A::add(x[t], in[e + t]);
+                } else if (run > 32) {
+                    *x = A::add(*x, fold(in + e, run, nullptr));
+                } else {
+                    T sum = in[e];
+                    for (int64_t t = 1; t < run; ++t) sum = A::add(sum, in[e + t]);
+                    *x = A::add(*x, sum);
+                }
             }
         }
     });
+    if (!near.empty()) std::copy(near.begin(), near.end(), out + begin);
 }
 
 // What the belief of a child's separator says of its variables, and the belief over its message.

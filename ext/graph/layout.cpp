@@ -428,7 +428,7 @@ class Planner {
             if (k.host < 0) {
                 fill(l, d, &k.view);
             } else {
-                k.map = map(out_.clique[l.children[k.host].clique].message, d);
+                k.map = map(out_.clique[l.children[k.host].clique].message, d, k.run);
             }
             if (!go_on(control, listens)) return;
         }
@@ -470,7 +470,7 @@ class Planner {
     static constexpr double kBlock = 524288.0;     // entries of a clique worth a task of their own
     static constexpr double kBlocks = 8.0;         // of one clique
     static constexpr double kTask = 40000.0;       // nanoseconds
-    static constexpr double kPiece = 30000.0;      // nanoseconds of a piece before or after rows
+    static constexpr double kPiece = 60000.0;      // nanoseconds of a piece before or after rows
     static constexpr double kLeast = 300.0;        // nanoseconds of any task
     static constexpr double kRows = 262144.0;      // rows of cliques whose indices are one task
     static constexpr int64_t kRowsHeard = 65536;   // rows whose indices take long enough to poll
@@ -838,11 +838,14 @@ class Planner {
             done *= n;
         }
     }
-    std::vector<int32_t> map(const Dims& from, const Dims& to) const {
-        std::vector<int64_t> stride(from.var.size());
-        for (size_t i = 0; i < from.var.size(); ++i) stride[i] = to.stride_of(from.var[i]);
-        std::vector<int32_t> out(static_cast<size_t>(from.size));
-        walk(from.var, stride, &out);
+    // For every run of `from`, its last variables.
+    std::vector<int32_t> map(const Dims& from, const Dims& to, int64_t run) const {
+        Set var = from.var;
+        while (!var.empty() && from.stride[var.size() - 1] < run) var.pop_back();
+        std::vector<int64_t> stride(var.size());
+        for (size_t i = 0; i < var.size(); ++i) stride[i] = to.stride_of(var[i]);
+        std::vector<int32_t> out(static_cast<size_t>(from.size / run));
+        walk(var, stride, &out);
         return out;
     }
 
@@ -864,8 +867,14 @@ class Planner {
                     if (out_.seen_in[d.var[i]] == k.clique) k.shown = static_cast<int>(i) + 1;
                 }
                 if (k.host >= 0) {
-                    out_.bytes += 4.0 * static_cast<double>(
-                                            out_.clique[l.children[k.host].clique].message.size);
+                    const Dims& host = out_.clique[l.children[k.host].clique].message;
+                    k.along = !host.var.empty() && d.stride_of(host.var.back()) == 1;
+                    for (size_t i = host.var.size(); i-- > 0;) {
+                        const int64_t stride = d.stride_of(host.var[i]);
+                        if (stride != (k.along ? k.run : 0)) break;
+                        k.run *= d_.size(host.var[i]);
+                    }
+                    out_.bytes += 4.0 * static_cast<double>(host.size / k.run);
                     continue;
                 }
                 k.view = shape(d.var, d, l);

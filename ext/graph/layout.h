@@ -57,7 +57,11 @@ struct Child {
     std::vector<int32_t> guests;  // children that it hosts, in the order they are multiplied in
     int shown = 0;                // so many of its first variables, the last one's marginal is here
     View view;                 // host < 0
-    std::vector<int32_t> map;  // host >= 0: (entries of the host's message,) into this one's
+    // host >= 0: into this one's message, for runs of entries of the host's message that meet one
+    // entry, or (along) as many side by side.
+    std::vector<int32_t> map;
+    int64_t run = 1;
+    bool along = false;
 };
 
 // A variable of no separator that is not in the tile.
