@@ -305,6 +305,10 @@ class Planner {
                              [&](int32_t a, int32_t b) { return path[a] > path[b]; });
             s.rank.resize(n);
             for (size_t i = 0; i < n; ++i) s.rank[urgent[i]] = static_cast<int32_t>(i);
+            for (size_t i = 0; i < n; ++i) {
+                std::sort(s.succ.begin() + s.succ_ptr[i], s.succ.begin() + s.succ_ptr[i + 1],
+                          [&](int64_t a, int64_t b) { return s.rank[a] > s.rank[b]; });
+            }
         }
     }
 
@@ -367,7 +371,8 @@ class Planner {
             if (copied(l.up)) x.open += kCopy * static_cast<double>(l.up.size);
         }
         x.open += x.hosts + kTouch * zeros;
-        x.rows = kLeast + static_cast<double>(l.rows) * 5.0 + l.size * 0.1 * (operands + sums);
+        x.rows = kLeast + static_cast<double>(l.rows) * 4.0 +
+                 l.size * (up ? 0.06 : 0.09) * (operands + sums);
         x.shut = x.merge + x.gather + x.hosted + x.deep + x.share + x.close + x.scale;
         return x;
     }

@@ -76,44 +76,6 @@ struct alignas(64) Ready {
     }
 };
 
-// Ready tasks of all workers, the most urgent first: for plans of few tasks, each of them long.
-class alignas(64) Urgent {
-  public:
-    void reserve(int64_t n) { heap_.reserve(static_cast<size_t>(n)); }
-    void push(int64_t t, const int32_t* rank) {
-        guard();
-        heap_.push_back(t);
-        std::push_heap(heap_.begin(), heap_.end(), Later{rank});
-        size_.store(heap_.size(), std::memory_order_release);
-        lock_.clear(std::memory_order_release);
-    }
-    int64_t take(const int32_t* rank) {
-        if (size_.load(std::memory_order_acquire) == 0) return -1;
-        guard();
-        int64_t t = -1;
-        if (!heap_.empty()) {
-            std::pop_heap(heap_.begin(), heap_.end(), Later{rank});
-            t = heap_.back();
-            heap_.pop_back();
-            size_.store(heap_.size(), std::memory_order_relaxed);
-        }
-        lock_.clear(std::memory_order_release);
-        return t;
-    }
-
-  private:
-    struct Later {
-        const int32_t* rank;
-        bool operator()(int64_t a, int64_t b) const { return rank[a] > rank[b]; }
-    };
-    void guard() {
-        while (lock_.test_and_set(std::memory_order_acquire)) pause_cpu();
-    }
-    std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
-    std::vector<int64_t> heap_;
-    std::atomic<size_t> size_{0};
-};
-
 // Lets the calling thread hear signals, deadlines and progress between tasks. After tasks that are
 // so short that reading the clock would be felt, it looks at one in several.
 class Poller {
@@ -147,7 +109,6 @@ struct Job {
     std::vector<int64_t> roots;
     std::unique_ptr<Ready[]> ready;
     std::unique_ptr<int64_t[]> links;  // of the lists in `ready`: tasks allocate nothing
-    Urgent urgent;                     // in place of `ready` and the roots where tasks have ranks
     std::atomic<int64_t> next{0};      // ticket into the roots
     std::atomic<int64_t> remaining{0};
 
@@ -156,18 +117,12 @@ struct Job {
         if (plan->waits) {
             for (int64_t s = plan->succ_ptr[t]; s < plan->succ_ptr[t + 1]; ++s) {
                 const int64_t u = plan->succ[s];
-                if (waits[u].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
-                if (plan->rank) {
-                    urgent.push(u, plan->rank);
-                } else {
-                    ready[worker].push(u);
-                }
+                if (waits[u].fetch_sub(1, std::memory_order_acq_rel) == 1) ready[worker].push(u);
             }
         }
         remaining.fetch_sub(1, std::memory_order_acq_rel);
     }
     int64_t find(int worker) {
-        if (plan->waits && plan->rank) return urgent.take(plan->rank);
         int64_t t = plan->waits ? ready[worker].take(false) : -1;
         if (t >= 0) return t;
         const int64_t n = plan->waits ? static_cast<int64_t>(roots.size()) : plan->n;
@@ -353,21 +308,16 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
     if (threads > 1 && plan.n > 1) {
         if (plan.waits) {
             job.waits.reset(new std::atomic<int32_t>[static_cast<size_t>(plan.n)]);
-            if (plan.rank) {
-                job.urgent.reserve(plan.n);
-            } else {
-                job.ready.reset(new Ready[static_cast<size_t>(threads)]);
-                job.links.reset(new int64_t[2 * static_cast<size_t>(plan.n)]);
-                for (int w = 0; w < threads; ++w) job.ready[w].links = job.links.get();
-            }
+            job.ready.reset(new Ready[static_cast<size_t>(threads)]);
+            job.links.reset(new int64_t[2 * static_cast<size_t>(plan.n)]);
+            for (int w = 0; w < threads; ++w) job.ready[w].links = job.links.get();
             for (int64_t t = 0; t < plan.n; ++t) {
                 job.waits[t].store(plan.waits[t], std::memory_order_relaxed);
-                if (plan.waits[t] != 0) continue;
-                if (plan.rank) {
-                    job.urgent.push(t, plan.rank);
-                } else {
-                    job.roots.push_back(t);
-                }
+                if (plan.waits[t] == 0) job.roots.push_back(t);
+            }
+            if (plan.rank) {
+                std::sort(job.roots.begin(), job.roots.end(),
+                          [&](int64_t a, int64_t b) { return plan.rank[a] < plan.rank[b]; });
             }
         }
         if (pool().run(job)) return;

@@ -13,7 +13,9 @@ struct Plan {
     const int32_t* waits = nullptr;     // (n,) number of predecessors; null: all zero
     const int64_t* succ_ptr = nullptr;  // (n + 1,) CSR successors; null with waits
     const int64_t* succ = nullptr;
-    const int32_t* rank = nullptr;  // (n,) of ready tasks the lowest goes first; null: any
+    // (n,) of the tasks that wait for nothing the lowest goes first; null: the first. Of those that
+    // a task makes ready, a worker goes on with the last.
+    const int32_t* rank = nullptr;
 };
 
 using Task = void (*)(void* context, int64_t task, int worker);
