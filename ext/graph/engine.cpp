@@ -546,7 +546,24 @@ void Engine<A>::Flight::end(Spare* spare) {
     }
     spare->put(std::move(wide_up));
     for (auto& w : wide) spare->put(std::move(w));
-    for (Closing& g : closing) spare->put(std::move(g.folded));
+    spare->put(std::move(folded));
+}
+
+template <class A>
+void Engine<A>::Flight::reset() {
+    for (auto* list : {&vec, &scalar}) list->clear();
+    for (auto* list : {&vec_at, &scalar_at}) list->clear();
+    for (auto* list : {&zero, &late_zero}) list->clear();
+    for (auto* list : {&wide, &asked}) {
+        for (auto& x : *list) x.clear();
+    }
+    sums.clear();
+    closing.clear();
+    found.clear();
+    wide_up.clear();
+    unit = blocks = 1;
+    boost = 0.0;
+    loss = -INFINITY;
 }
 
 // Memory that has been used before costs no page faults.
@@ -645,7 +662,7 @@ void Engine<A>::open_up(size_t c, Flight* f, const Ear& ear) {
     f->unit = l.unit;
     f->blocks = l.blocks_up;
     f->closing.resize(1);
-    f->closing[0].found.resize(static_cast<size_t>(l.shut_up));
+    f->found.resize(static_cast<size_t>(l.shut_up));
     if (c_.t.parent[c] < 0) {
         f->give(&spare_, ear, true, false, nullptr, 1, &p.message);
     } else if (l.up.scalar || l.up.direct) {
@@ -689,7 +706,7 @@ Status Engine<A>::stage_up(size_t c, Flight* f, Stage stage, Share share, const 
             return kOk;
         case kShare: {
             const int64_t n = static_cast<int64_t>(p.message.size()), first = share.first(n);
-            f->closing[0].found[share.p] = range(p.message.data() + first, share.last(n) - first);
+            f->found[share.p] = range(p.message.data() + first, share.last(n) - first);
             return kOk;
         }
         case kClose:
@@ -754,7 +771,7 @@ template <class A>
 Status Engine<A>::close_up(size_t c, Flight* f) {
     Part& p = part_[c];
     Range all;
-    for (const Range& r : f->closing[0].found) join(r, &all);
+    for (const Range& r : f->found) join(r, &all);
     double bits = 0.0;
     if (!weigh_scale(all, &bits, &p.message_low)) {
         return f->loss > -INFINITY ? kWiden : kInfeasible;
@@ -794,6 +811,7 @@ Status Engine<A>::open_down(size_t c, Flight* f, const Ear& ear) {
     // What is collected: beliefs of the children's separators, and what no separator shows.
     f->wide.resize(l.children.size());
     f->closing.resize(l.children.size());
+    int64_t folded = 0, sums = 0;
     for (size_t i = 0; i < l.children.size(); ++i) {
         const Child& k = l.children[i];
         Part& child = part_[k.clique];
@@ -810,15 +828,16 @@ Status Engine<A>::open_down(size_t c, Flight* f, const Ear& ear) {
                 f->late_zero.push_back(&child.belief);
             }
         }
-        Closing& g = f->closing[i];
-        g.found.resize(static_cast<size_t>(l.shut_down));
-        if (k.shown > 0) g.sums.resize(static_cast<size_t>(l.shut_down * c_.d.size(d.var[0])));
-        if (k.shown > 1) {
-            spare_.need(d.stride[0], &g.folded);
-            grow(&g.folded, d.stride[0], ear);
-        }
+        f->closing[i].folded = folded;
+        f->closing[i].sums = sums;
+        if (k.shown > 0) sums += l.shut_down * c_.d.size(d.var[0]);
+        if (k.shown > 1) folded += d.stride[0];
         if (!ear.go_on()) return kOk;
     }
+    f->found.resize(l.children.size() * static_cast<size_t>(l.shut_down));
+    spare_.need(folded, &f->folded);
+    grow(&f->folded, folded, ear);
+    grow(&f->sum, sums, ear);
     if (l.alone_tile) f->give(&spare_, ear, false, false, nullptr, l.width, &f->tile);
     for (const Alone& a : l.alone_outer) {
         f->give(&spare_, ear, true, false, a.at.data(), c_.d.size(a.var), &marginal_[a.var]);
@@ -887,24 +906,26 @@ void Engine<A>::hear_host(const CliqueLayout& l, const Child& k, Share share, co
 
 // What the belief of a child's separator says of its variables, and the belief over its message.
 template <class A>
-void Engine<A>::share_out(const Child& k, Closing* g, Share share, const Ear& ear) {
+void Engine<A>::share_out(const Child& k, size_t i, Flight* f, Share share, const Ear& ear) {
     Part& child = part_[k.clique];
     const Dims& d = c_.l.clique[k.clique].message;
     T* belief = child.belief.data();
     const T* message = child.message.data();
+    Range found;
     const auto pass = [&](int64_t a, int64_t b) {
         divide(belief + a, message + a, b - a);
-        join(range(belief + a, b - a), &g->found[share.p]);
+        join(range(belief + a, b - a), &found);
     };
-    g->found[share.p] = Range();
+    Range& all = f->found[i * static_cast<size_t>(share.n) + static_cast<size_t>(share.p)];
     if (k.shown == 0) {
         ear.parts(share.first(d.size), share.last(d.size), kNear, pass);
+        all = found;
         return;
     }
     const int64_t values = c_.d.size(d.var[0]), stride = d.stride[0];
     const int64_t first = share.first(stride), last = share.last(stride);
-    T* into = k.shown > 1 ? g->folded.data() : nullptr;
-    T* sums = g->sums.data() + share.p * values;
+    T* into = k.shown > 1 ? f->folded.data() + f->closing[i].folded : nullptr;
+    T* sums = f->sum.data() + f->closing[i].sums + share.p * values;
     if (into) std::fill(into + first, into + last, A::zero());
     for (int64_t x = 0; x < values; ++x) {
         T sum = A::zero();
@@ -915,28 +936,33 @@ void Engine<A>::share_out(const Child& k, Closing* g, Share share, const Ear& ea
         sums[x] = sum;
     }
     if (share.n == 1) ear.parts(0, d.size, kNear, pass);
+    all = found;
 }
 
 // From what share_out() has found: the first variable's, then those of what is left without it.
 template <class A>
-void Engine<A>::read_marginals(const Child& k, Closing* g, int pieces) {
+void Engine<A>::read_marginals(const Child& k, const Closing& g, Flight* f, int pieces) {
     const Dims& d = c_.l.clique[k.clique].message;
+    T* table = f->folded.data() + g.folded;
+    const T* sums = f->sum.data() + g.sums;
     for (int i = 0; i < k.shown; ++i) {
         const int32_t v = d.var[i];
         const int64_t values = c_.d.size(v), stride = d.stride[i];
-        if (i > 0) {
-            g->sums.resize(static_cast<size_t>(values));
-            T* table = g->folded.data();
-            for (int64_t x = 0; x < values; ++x) {
-                T* into = i + 1 < k.shown && x > 0 ? table : nullptr;
-                g->sums[x] = fold(table + x * stride, stride, into);
-            }
-        }
-        if (c_.l.seen_in[v] != k.clique) continue;
+        const bool wanted = c_.l.seen_in[v] == k.clique;
         std::vector<T>& m = marginal_[v];
-        m.assign(g->sums.begin(), g->sums.begin() + values);
-        for (int p = 1; i == 0 && p < pieces; ++p) {
-            for (int64_t x = 0; x < values; ++x) m[x] = A::add(m[x], g->sums[p * values + x]);
+        if (i == 0) {
+            if (!wanted) continue;
+            m.assign(sums, sums + values);
+            for (int p = 1; p < pieces; ++p) {
+                for (int64_t x = 0; x < values; ++x) m[x] = A::add(m[x], sums[p * values + x]);
+            }
+            continue;
+        }
+        if (wanted) m.resize(static_cast<size_t>(values));
+        for (int64_t x = 0; x < values; ++x) {
+            T* into = i + 1 < k.shown && x > 0 ? table : nullptr;
+            const T sum = stride == 1 && !into ? table[x] : fold(table + x * stride, stride, into);
+            if (wanted) m[x] = sum;
         }
     }
 }
@@ -977,7 +1003,7 @@ Status Engine<A>::stage_down(size_t c, Flight* f, Stage stage, Share share, cons
             return kOk;
         case kShare:
             for (size_t i = 0; i < n; ++i) {
-                share_out(l.children[i], &f->closing[i], share, ear);
+                share_out(l.children[i], i, f, share, ear);
             }
             return kOk;
         case kClose:
@@ -1018,9 +1044,9 @@ Status Engine<A>::close_down(size_t c, Flight* f, const Ear& ear) {
     for (size_t i = 0; i < l.children.size(); ++i) {
         const Child& k = l.children[i];
         Closing& g = f->closing[i];
-        read_marginals(k, &g, l.shut_down);
+        read_marginals(k, g, f, l.shut_down);
         Range all;
-        for (const Range& r : g.found) join(r, &all);
+        for (int p = 0; p < l.shut_down; ++p) join(f->found[i * l.shut_down + p], &all);
         double bits = 0.0;
         if (!weigh_scale(all, &bits, &part_[k.clique].belief_low)) {
             return A::kChecked ? kWiden : kInfeasible;
@@ -1170,7 +1196,8 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
                 for (int64_t i = first; i < last && status == kOk; ++i) {
                     const size_t one = static_cast<size_t>(s.order[i]);
                     if (w.upward && e.part_[one].sent) continue;
-                    Flight f;
+                    Flight& f = tmp.flight;
+                    f.reset();
                     status = e.run(one, &f, w.upward, kOpen, kLeave, 0, tmp, ear(one), worker);
                     if (w.control->stop.load(std::memory_order_relaxed)) return;
                     w.control->done.fetch_add(1, std::memory_order_relaxed);

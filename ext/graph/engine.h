@@ -79,9 +79,6 @@ class Engine {
         double scale = 0.0;                 // log2 of what scaling took out, in this subtree
         bool loaded = false, sent = false;  // statics, message are good
     };
-    struct Temporary {
-        std::vector<T> row;
-    };
     struct Spare {  // vectors to use again
         std::mutex lock;
         std::vector<std::vector<T>> list;
@@ -120,10 +117,10 @@ class Engine {
         T top = A::zero();
         double least = 0.0;
     };
-    struct Closing {  // a message that is made ready to be sent
-        std::vector<Range> found;  // by each piece
-        std::vector<T> folded;     // its first variable summed out
-        std::vector<T> sums;       // of each piece, for each value of that variable
+    // Of a message that is made ready to be sent, where in the clique's arrays it has:
+    struct Closing {
+        int64_t folded = 0;  // its table with the first variable summed out
+        int64_t sums = 0;    // the sum for each value of that variable, of each piece
         T top = A::zero();
     };
     struct Flight {  // the rows of a clique under way
@@ -134,6 +131,8 @@ class Engine {
         std::vector<T> wide_up, tile;
         std::vector<std::vector<T>> wide, asked;
         std::vector<Closing> closing;  // for each child, or the clique's own
+        std::vector<Range> found;      // for each of them, by each piece
+        std::vector<T> folded, sum;
         int64_t unit = 1;              // blocks are cut between runs of so many rows
         double boost = 0.0;            // log2 of what products start from
         double loss = -INFINITY;       // log2 of what a sum of them may lose, without the boost
@@ -145,6 +144,11 @@ class Engine {
         void clear(const std::vector<std::vector<T>*>& list, Share share, const Ear& ear) const;
         void merge(Share share, const Ear& ear) const;
         void end(Spare* spare);
+        void reset();  // as new, small memory kept
+    };
+    struct Temporary {  // of a worker
+        std::vector<T> row;
+        Flight flight;
     };
     struct Walk {
         Engine* engine;
@@ -166,7 +170,7 @@ class Engine {
     Status open_down(size_t c, Flight* f, const Ear& ear);
     void host(const CliqueLayout& l, const Child& k, Share share, const Ear& ear);
     void hear_host(const CliqueLayout& l, const Child& k, Share share, const Ear& ear);
-    void share_out(const Child& k, Closing* g, Share share, const Ear& ear);
+    void share_out(const Child& k, size_t i, Flight* f, Share share, const Ear& ear);
     Status close_up(size_t c, Flight* f);
     Status close_down(size_t c, Flight* f, const Ear& ear);
     void scale(std::vector<T>* x, T top, Share share, const Ear& ear) const;
@@ -185,7 +189,7 @@ class Engine {
     bool weigh_scale(const Range& all, double* bits, double* low) const;
     void divide(T* x, const T* by, int64_t n) const;
     T fold(const T* x, int64_t n, T* into) const;
-    void read_marginals(const Child& k, Closing* g, int pieces);
+    void read_marginals(const Child& k, const Closing& g, Flight* f, int pieces);
     // As the parent's rows meet it.
     const std::vector<T>& seen(const Child& k) const;
     void read_marginal(int32_t v, const Dims& d, const T* table);
