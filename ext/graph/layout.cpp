@@ -243,20 +243,20 @@ class Planner {
                         then(Schedule::kBegin, kOpen, kSpread, 1, x.open);
                     } else {
                         one(Schedule::kBegin, kOpen, 1, 0.0);
-                        if (up && x.hosts > 0.0) one(Schedule::kBegin, kHosts, open, x.hosts);
-                        one(Schedule::kBegin, kSpread, open, x.open - x.hosts);
+                        if (up && x.hosts > 0.0) one(Schedule::kPiece, kHosts, open, x.hosts);
+                        one(Schedule::kPiece, kSpread, open, x.open - x.hosts);
                     }
                     then(Schedule::kBlock, kSweep, kSweep, blocks, x.rows);
                     if (shut == 1) {
                         then(Schedule::kEnd, kMerge, kLeave, 1, x.shut);
                     } else {
-                        one(Schedule::kEnd, kMerge, shut, x.merge);
-                        if (x.gather > 0.0) one(Schedule::kEnd, kGather, shut, x.gather);
-                        if (x.hosted > 0.0) one(Schedule::kEnd, kHosted, shut, x.hosted);
-                        if (x.deep > 0.0) one(Schedule::kEnd, kDeep, 1, x.deep);
-                        one(Schedule::kEnd, kShare, shut, x.share);
-                        one(Schedule::kEnd, kClose, 1, x.close);
-                        one(Schedule::kEnd, kScale, shut, x.scale);
+                        one(Schedule::kPiece, kMerge, shut, x.merge);
+                        if (x.gather > 0.0) one(Schedule::kPiece, kGather, shut, x.gather);
+                        if (x.hosted > 0.0) one(Schedule::kPiece, kHosted, shut, x.hosted);
+                        if (x.deep > 0.0) one(Schedule::kPiece, kDeep, 1, x.deep);
+                        one(Schedule::kPiece, kShare, shut, x.share);
+                        one(Schedule::kPiece, kClose, 1, x.close);
+                        one(Schedule::kPiece, kScale, shut, x.scale);
                         one(Schedule::kEnd, kLeave, 1, 0.0);
                     }
                     leave[c] = before[0];

@@ -103,7 +103,7 @@ enum Stage : int {
 
 // One direction of a propagation as tasks, each after those it waits for.
 struct Schedule {
-    enum Kind : int8_t { kWhole, kBegin, kBlock, kEnd };
+    enum Kind : int8_t { kWhole, kBegin, kBlock, kEnd, kPiece };
     std::vector<int8_t> kind;
     // kWhole: cliques order[first..last); kBlock: clique, block; else clique, stages and piece.
     std::vector<int64_t> first, last;
