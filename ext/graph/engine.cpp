@@ -882,25 +882,25 @@ void Engine<A>::hear_host(const CliqueLayout& l, const Child& k, Share share, co
     std::fill(to, to + size, A::zero());
     // Blocks of entries with those values: runs, or (along) parts of one run.
     const int64_t block = stride * values, run = std::min(k.run, (last - first) * stride);
-    ear.parts(0, from.size / block, std::max<int64_t>(1, 4 * kPoll / block), [&](int64_t a,
-                                                                                 int64_t b) {
-        for (int64_t i = a; i < b; ++i) {
-            const int64_t end = i * block + last * stride;
-            int64_t e = i * block + first * stride, r = e / k.run;
-            for (; e < end; e += run, ++r) {
-                T* x = to + (k.map[r] - begin + (k.along ? e - r * k.run : 0));
-                if (k.along) {
-                    for (int64_t t = 0; t < run; ++t) x[t] = A::add(x[t], in[e + t]);
-                } else if (run > 32) {
-                    *x = A::add(*x, fold(in + e, run, nullptr));
-                } else {
-                    T sum = in[e];
-                    for (int64_t t = 1; t < run; ++t) sum = A::add(sum, in[e + t]);
-                    *x = A::add(*x, sum);
-                }
-            }
-        }
-    });
+    ear.parts(0, from.size / block, std::max<int64_t>(1, 4 * kPoll / block),
+              [&](int64_t a, int64_t b) {
+                  for (int64_t i = a; i < b; ++i) {
+                      const int64_t end = i * block + last * stride;
+                      int64_t e = i * block + first * stride, r = e / k.run;
+                      for (; e < end; e += run, ++r) {
+                          T* x = to + (k.map[r] - begin + (k.along ? e - r * k.run : 0));
+                          if (k.along) {
+                              for (int64_t t = 0; t < run; ++t) x[t] = A::add(x[t], in[e + t]);
+                          } else if (run > 32) {
+                              *x = A::add(*x, fold(in + e, run, nullptr));
+                          } else {
+                              T sum = in[e];
+                              for (int64_t t = 1; t < run; ++t) sum = A::add(sum, in[e + t]);
+                              *x = A::add(*x, sum);
+                          }
+                      }
+                  }
+              });
     if (!near.empty()) std::copy(near.begin(), near.end(), out + begin);
 }
 

@@ -133,9 +133,9 @@ class Engine {
         std::vector<Closing> closing;  // for each child, or the clique's own
         std::vector<Range> found;      // for each of them, by each piece
         std::vector<T> folded, sum;
-        int64_t unit = 1;              // blocks are cut between runs of so many rows
-        double boost = 0.0;            // log2 of what products start from
-        double loss = -INFINITY;       // log2 of what a sum of them may lose, without the boost
+        int64_t unit = 1;         // blocks are cut between runs of so many rows
+        double boost = 0.0;       // log2 of what products start from
+        double loss = -INFINITY;  // log2 of what a sum of them may lose, without the boost
         int blocks = 1;
 
         void take(const View& v, const std::vector<T>& table);

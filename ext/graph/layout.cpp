@@ -346,7 +346,8 @@ class Planner {
                     const double n = static_cast<double>(k.guests.size());
                     (k.host < 0 ? x.hosts : x.open) += size * (kTouch + kLook * n);
                 }
-                if (k.host < 0 && copied(k.view)) x.open += kCopy * static_cast<double>(k.view.size);
+                if (k.host < 0 && copied(k.view))
+                    x.open += kCopy * static_cast<double>(k.view.size);
                 continue;
             }
             if (k.host < 0) {

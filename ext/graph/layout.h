@@ -56,7 +56,7 @@ struct Child {
     bool hosts = false;
     std::vector<int32_t> guests;  // children that it hosts, in the order they are multiplied in
     int shown = 0;                // so many of its first variables, the last one's marginal is here
-    View view;                 // host < 0
+    View view;                    // host < 0
     // host >= 0: into this one's message, for runs of entries of the host's message that meet one
     // entry, or (along) as many side by side.
     std::vector<int32_t> map;
@@ -95,10 +95,22 @@ struct CliqueLayout {
 // What is done with a clique, in this order. What its rows meet is made ready:
 //   kOpen: room; kHosts: messages multiplied into others; kSpread: copies, and what sums go to
 // then kSweep, the rows, and what has been collected is passed on:
-//   kMerge, kGather: copies of blocks and over the tile; kHosted, kDeep: what is summed out of other
-//   separators; kShare: marginals, division, bounds; kClose: what pieces have found; kScale; kLeave
+//   kMerge, kGather: copies of blocks and over the tile; kHosted, kDeep: what is summed out of
+//   other separators; kShare: marginals, division, bounds; kClose: what pieces have found; kScale;
+//   kLeave
 enum Stage : int {
-    kOpen, kHosts, kSpread, kSweep, kMerge, kGather, kHosted, kDeep, kShare, kClose, kScale, kLeave
+    kOpen,
+    kHosts,
+    kSpread,
+    kSweep,
+    kMerge,
+    kGather,
+    kHosted,
+    kDeep,
+    kShare,
+    kClose,
+    kScale,
+    kLeave
 };
 
 // One direction of a propagation as tasks, each after those it waits for.

@@ -282,9 +282,10 @@ def test_pieces_of_large_separators(rng: np.random.Generator, spread: float) -> 
     graph = graph_of(cards, list(zip(scopes, tables, strict=True)))
     kinds = plan(vs.JunctionTree(graph)).schedule.kind
     assert (kinds == Kind.PIECE).sum() > 20
-    runs = [vs.infer(graph, threads=t) for t in (1, 2, 3, 8)]
-    best = [vs.decode(graph, threads=t) for t in (1, 2, 3)]
-    for r, d in zip(runs[1:], [*best[1:], best[0]], strict=True):
+    threads = (1, 2, 3, 8) if spread == 1.0 else (1, 3)
+    runs = [vs.infer(graph, threads=t) for t in threads]
+    best = [vs.decode(graph, threads=t) for t in threads]
+    for r, d in zip(runs[1:], best[1:], strict=True):
         assert r.log_z == runs[0].log_z
         assert d.states.tolist() == best[0].states.tolist()
         for a, b in zip(r.marginals, runs[0].marginals, strict=True):
