@@ -168,8 +168,19 @@ cdef class Snapshot:
         self.g.identity = self.identity.data()
 
     def split(self, flat):
-        """Return what `flat` holds for each variable: views, one per variable."""
-        return [flat[self.card_ptr[v]:self.card_ptr[v + 1]] for v in range(self.g.n)]
+        """Return what `flat`, float64, holds for each variable: views, one per variable."""
+        cdef cnp.npy_intp size
+        cdef int64_t v
+        cdef char* at = <char*>cnp.PyArray_DATA(<cnp.ndarray>flat)
+        cdef list views = []
+        cdef cnp.ndarray view
+        for v in range(self.g.n):
+            size = self.g.card[v]
+            view = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_FLOAT64,
+                                                 at + self.card_ptr[v] * sizeof(double))
+            cnp.set_array_base(view, flat)
+            views.append(view)
+        return views
 
     def arrays(self):
         """Return the log-tables."""

@@ -138,7 +138,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": [0, 9, 3]}, r"kind\[1\] = 9 is no schedule.Kind"),
+        ({"kind": [0, 99, 3]}, r"kind\[1\] = 99 is no schedule.Kind"),
         ({"kind": [0, 1000, 3]}, r"kind\[1\] = 1000 does not fit int8"),
         ({"begin": [1, 0]}, r"begin has 2 entries for 3 tasks"),
         ({"begin": [1, -1, 0]}, r"begin\[1\] = -1 is negative"),

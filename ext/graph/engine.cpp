@@ -62,6 +62,7 @@ void each(const Domains& d, const std::vector<int32_t>& var, const std::vector<i
 }
 
 constexpr int64_t kPoll = 1 << 18;     // entries between two looks at the clock
+constexpr int64_t kNear = 2048;        // entries that stay in a near cache between two looks
 constexpr double kWorthThreads = 1e6;  // nanoseconds of work that is faster on several threads
 constexpr double kTrust = -900.0;      // log2 of a product above which none underflows
 constexpr double kBoost = 900.0;       // log2 of what products start from where some are below
@@ -300,85 +301,147 @@ void Engine<A>::load(size_t c, const double* const* soft) {
 }
 
 template <class A>
-void Engine<A>::spread(const Flight& f, const View& v, int64_t width, const std::vector<T>& table,
-                       std::vector<T>* wide) const {
-    wide->reserve(static_cast<size_t>(v.size));
-    if (wide->size() > static_cast<size_t>(v.size)) wide->resize(static_cast<size_t>(v.size));
+template <class F>
+void Engine<A>::Ear::parts(int64_t first, int64_t last, int64_t part, F&& f) const {
+    for (int64_t a = first; a < last && (a == first || go_on()); a += part) {
+        f(a, std::min(last, a + part));
+    }
+}
+
+// Resizes in parts: memory that is new is cleared by the system first, which takes its time.
+template <class A>
+void Engine<A>::grow(std::vector<T>* x, int64_t size, const Ear& ear) const {
+    const int64_t there = static_cast<int64_t>(x->size());
+    if (there >= size) return x->resize(static_cast<size_t>(size));
+    x->reserve(static_cast<size_t>(size));
+    ear.parts(there, size, 4 * kPoll,
+              [&](int64_t, int64_t end) { x->resize(static_cast<size_t>(end)); });
+}
+
+template <class A>
+void Engine<A>::spread(const View& v, int64_t width, const std::vector<T>& table, Share share,
+                       const Ear& ear, std::vector<T>* wide) const {
     const int64_t all = static_cast<int64_t>(v.base.size());
-    const int64_t part = std::max<int64_t>(1, 4 * kPoll / width);
-    for (int64_t i = 0; i < all && f.go_on(); i += part) {
-        const int64_t n = std::min(part, all - i);
-        const size_t end = static_cast<size_t>((i + n) * width);
-        if (wide->size() < end) wide->resize(end);
-        const int32_t* base = v.base.data() + i;
-        T* out = wide->data() + i * width;
-        if constexpr (std::is_same<T, double>::value) {
-            graph_level().spread(table.data(), base, n, v.inner.data(), width, out);
-        } else {
-            level_scalar::spread_rows<T>(table.data(), base, n, v.inner.data(), width, out);
+    ear.parts(share.first(all), share.last(all), std::max<int64_t>(1, 4 * kPoll / width),
+              [&](int64_t a, int64_t b) {
+                  T* out = wide->data() + a * width;
+                  if constexpr (std::is_same<T, double>::value) {
+                      graph_level().spread(table.data(), v.base.data() + a, b - a, v.inner.data(),
+                                           width, out);
+                  } else {
+                      level_scalar::spread_rows<T>(table.data(), v.base.data() + a, b - a,
+                                                   v.inner.data(), width, out);
+                  }
+              });
+}
+
+// Rows meet entries of their own: pieces do not.
+template <class A>
+void Engine<A>::gather(const View& v, int64_t width, const std::vector<T>& wide, Share share,
+                       const Ear& ear, std::vector<T>* table) const {
+    const int64_t all = static_cast<int64_t>(v.base.size());
+    ear.parts(share.first(all), share.last(all), std::max<int64_t>(1, 4 * kPoll / width),
+              [&](int64_t a, int64_t b) {
+                  const T* in = wide.data() + a * width;
+                  if constexpr (std::is_same<T, double>::value) {
+                      graph_level().gather(algebra<A>(), in, v.base.data() + a, b - a,
+                                           v.inner.data(), width, table->data());
+                  } else {
+                      level_scalar::gather_rows<WideRows>(in, v.base.data() + a, b - a,
+                                                          v.inner.data(), width, table->data());
+                  }
+              });
+}
+
+template <class A>
+typename Engine<A>::Range Engine<A>::range(const T* x, int64_t n) const {
+    Range r;
+    if constexpr (std::is_same<A, Linear64>::value) {
+        graph_level().bounds(x, n, &r.top, &r.least);
+    } else {
+        for (int64_t i = 0; i < n; ++i) {
+            if (A::less(r.top, x[i])) r.top = x[i];
         }
     }
+    return r;
 }
 
 template <class A>
-void Engine<A>::gather(const View& v, int64_t width, const std::vector<T>& wide,
-                       std::vector<T>* table) const {
-    const int64_t n = static_cast<int64_t>(v.base.size());
-    if constexpr (std::is_same<T, double>::value) {
-        graph_level().gather(algebra<A>(), wide.data(), v.base.data(), n, v.inner.data(), width,
-                             table->data());
-    } else {
-        level_scalar::gather_rows<WideRows>(wide.data(), v.base.data(), n, v.inner.data(), width,
-                                            table->data());
-    }
+void Engine<A>::join(const Range& a, Range* b) {
+    if (A::less(b->top, a.top)) b->top = a.top;
+    if (a.least > 0.0 && !(b->least > 0.0 && b->least < a.least)) b->least = a.least;
 }
 
-// Scales a message by a power of two, log2 of which goes to `bits`; log2 of its smallest entry that
-// is not zero goes to `low`. False when all are zero.
+// A message is scaled by a power of two, log2 of which goes to `bits`; log2 of its smallest entry
+// that is not zero goes to `low`. False when all are zero.
 template <class A>
-bool Engine<A>::normalise(std::vector<T>* x, double* bits, double* low) const {
-    const int64_t n = static_cast<int64_t>(x->size());
+bool Engine<A>::weigh_scale(const Range& all, double* bits, double* low) const {
     *low = 0.0;
+    *bits = 0.0;
+    if (A::is_zero(all.top)) return false;
     if constexpr (std::is_same<A, Linear64>::value) {
-        double top, least;
-        graph_level().bounds(x->data(), n, &top, &least);
-        if (!(top > 0.0)) return false;
+        int e;
+        std::frexp(all.top, &e);
+        *low = std::log2(all.least) - e;
+        *bits = e;
+    } else {
+        *bits = A::scale(nullptr, 0, all.top);
+    }
+    return true;
+}
+
+template <class A>
+void Engine<A>::scale(std::vector<T>* x, T top, Share share, const Ear& ear) const {
+    const int64_t n = static_cast<int64_t>(x->size());
+    if constexpr (std::is_same<A, Linear64>::value) {
         int e;
         std::frexp(top, &e);
-        *low = std::log2(least) - e;
-        *bits = e;
+        if (e == 0) return;
         // In two steps where one would leave the range.
         const int half = e > -1000 && e < 1000 ? e : e / 2;
-        if (half != 0) graph_level().multiply(x->data(), std::ldexp(1.0, -half), n);
-        if (half != e) graph_level().multiply(x->data(), std::ldexp(1.0, half - e), n);
-        return true;
+        ear.parts(share.first(n), share.last(n), 4 * kPoll, [&](int64_t a, int64_t b) {
+            if (half != 0) graph_level().multiply(x->data() + a, std::ldexp(1.0, -half), b - a);
+            if (half != e) graph_level().multiply(x->data() + a, std::ldexp(1.0, half - e), b - a);
+        });
     } else {
-        T top = A::zero();
-        for (const T& v : *x) {
-            if (A::less(top, v)) top = v;
-        }
-        if (A::is_zero(top)) return false;
-        *bits = A::scale(x->data(), n, top);
-        return true;
+        const int64_t first = share.first(n);
+        A::scale(x->data() + first, share.last(n) - first, top);
     }
 }
 
 template <class A>
-void Engine<A>::divide(std::vector<T>* x, const std::vector<T>& by) const {
+void Engine<A>::divide(T* x, const T* by, int64_t n) const {
     if constexpr (std::is_same<A, Linear64>::value) {
-        graph_level().divide(x->data(), by.data(), static_cast<int64_t>(by.size()));
+        graph_level().divide(x, by, n);
     } else {
-        for (size_t i = 0; i < by.size(); ++i) (*x)[i] = A::ratio((*x)[i], by[i]);
+        for (int64_t i = 0; i < n; ++i) x[i] = A::ratio(x[i], by[i]);
     }
 }
 
+// The sum of x, which is added to `into` too where that is not null.
 template <class A>
-void Engine<A>::Flight::clear(std::vector<T>* x, int64_t size) const {
-    const size_t all = static_cast<size_t>(size), part = static_cast<size_t>(4 * kPoll);
-    x->clear();
-    x->reserve(all);
-    while (x->size() < all && (x->empty() || go_on())) {
-        x->resize(std::min(all, x->size() + part), A::zero());
+typename A::T Engine<A>::fold(const T* x, int64_t n, T* into) const {
+    if constexpr (std::is_same<A, Linear64>::value) {
+        return graph_level().fold(x, n, into);
+    } else {
+        T sum = A::zero();
+        for (int64_t i = 0; i < n; ++i) {
+            sum = A::add(sum, x[i]);
+            if (into) into[i] = A::add(into[i], x[i]);
+        }
+        return sum;
+    }
+}
+
+// Sets a share of each table to zero.
+template <class A>
+void Engine<A>::Flight::clear(const std::vector<std::vector<T>*>& list, Share share,
+                              const Ear& ear) const {
+    for (std::vector<T>* x : list) {
+        const int64_t n = static_cast<int64_t>(x->size());
+        ear.parts(share.first(n), share.last(n), 4 * kPoll, [&](int64_t a, int64_t b) {
+            std::fill(x->begin() + a, x->begin() + b, A::zero());
+        });
     }
 }
 
@@ -389,20 +452,25 @@ void Engine<A>::Flight::take(const View& v, const std::vector<T>& table) {
 }
 
 template <class A>
-void Engine<A>::Flight::give(Spare* spare, bool is_scalar, bool apart, const int32_t* at,
-                             int64_t size, std::vector<T>* into) {
+void Engine<A>::Flight::give(Spare* spare, const Ear& ear, bool is_scalar, bool apart,
+                             const int32_t* at, int64_t size, std::vector<T>* into) {
     Sum s;
     s.scalar = is_scalar;
     s.at = at;
     s.into = into;
-    if (into->capacity() < static_cast<size_t>(size)) *into = spare->take(size);
-    clear(into, size);
-    if (blocks > 1 && !apart) {
-        s.own.resize(static_cast<size_t>(blocks) - 1);
-        for (auto& o : s.own) {
-            o = spare->take(size);
-            clear(&o, size);
-        }
+    if (blocks > 1 && !apart) s.own.resize(static_cast<size_t>(blocks) - 1);
+    const auto grow = [&](std::vector<T>* x) {
+        const int64_t there = static_cast<int64_t>(x->size());
+        x->resize(static_cast<size_t>(std::min(there, size)));
+        ear.parts(there, size, 4 * kPoll,
+                  [&](int64_t, int64_t end) { x->resize(static_cast<size_t>(end)); });
+        zero.push_back(x);
+    };
+    spare->need(size, into);
+    grow(into);
+    for (auto& o : s.own) {
+        spare->need(size, &o);
+        grow(&o);
     }
     sums.push_back(std::move(s));
 }
@@ -454,22 +522,48 @@ void Engine<A>::block(size_t c, const Flight& f, int k, Temporary& tmp, Control*
     }
 }
 
+// Adds up what blocks have collected, in their order.
 template <class A>
-void Engine<A>::Flight::merge(Spare* spare) {
-    for (Sum& s : sums) {
-        for (auto& o : s.own) {
-            if (!go_on()) return;
-            for (size_t e = 0; e < o.size(); ++e) (*s.into)[e] = A::add((*s.into)[e], o[e]);
-            spare->put(std::move(o));
-        }
-        s.own.clear();
+void Engine<A>::Flight::merge(Share share, const Ear& ear) const {
+    for (const Sum& s : sums) {
+        if (s.own.empty()) continue;
+        const int64_t n = static_cast<int64_t>(s.into->size());
+        // In parts that stay in a near cache from copy to copy.
+        ear.parts(share.first(n), share.last(n), 2048, [&](int64_t a, int64_t b) {
+            T* to = s.into->data();
+            for (const auto& o : s.own) {
+                const T* from = o.data();
+                for (int64_t e = a; e < b; ++e) to[e] = A::add(to[e], from[e]);
+            }
+        });
     }
 }
 
 template <class A>
 void Engine<A>::Flight::end(Spare* spare) {
+    for (Sum& s : sums) {
+        for (auto& o : s.own) spare->put(std::move(o));
+    }
     spare->put(std::move(wide_up));
     for (auto& w : wide) spare->put(std::move(w));
+    spare->put(std::move(folded));
+}
+
+template <class A>
+void Engine<A>::Flight::reset() {
+    for (auto* list : {&vec, &scalar}) list->clear();
+    for (auto* list : {&vec_at, &scalar_at}) list->clear();
+    for (auto* list : {&zero, &late_zero}) list->clear();
+    for (auto* list : {&wide, &asked}) {
+        for (auto& x : *list) x.clear();
+    }
+    sums.clear();
+    closing.clear();
+    found.clear();
+    wide_up.clear();
+    unit = blocks = 1;
+    boost = 0.0;
+    loss = -INFINITY;
 }
 
 // Memory that has been used before costs no page faults.
@@ -491,6 +585,13 @@ std::vector<typename A::T> Engine<A>::Spare::take(int64_t size) {
 }
 
 template <class A>
+void Engine<A>::Spare::need(int64_t size, std::vector<T>* x) {
+    if (x->capacity() >= static_cast<size_t>(size)) return;
+    if (static_cast<size_t>(size) >= kWorthKeeping) *x = take(size);
+    x->reserve(static_cast<size_t>(size));
+}
+
+template <class A>
 void Engine<A>::Spare::put(std::vector<T>&& x) {
     if (x.capacity() < kWorthKeeping) return;
     const std::lock_guard<std::mutex> guard(lock);
@@ -509,8 +610,34 @@ void Engine<A>::Spare::trim() {
                list.end());
 }
 
+// What the guests of child k say is multiplied into its message.
 template <class A>
-Status Engine<A>::begin_up(size_t c, Flight* f) {
+void Engine<A>::host(const CliqueLayout& l, const Child& k, Share share, const Ear& ear) {
+    Part& child = part_[k.clique];
+    const int64_t n = static_cast<int64_t>(child.message.size());
+    ear.parts(share.first(n), share.last(n), kNear, [&](int64_t a, int64_t b) {
+        T* to = child.product.data();
+        std::copy(child.message.data() + a, child.message.data() + b, to + a);
+        for (int32_t i : k.guests) {
+            const Child& guest = l.children[i];
+            const Part& p = part_[guest.clique];
+            const T* from = guest.hosts ? p.product.data() : p.message.data();
+            for (int64_t e = a, i = a / guest.run; e < b; ++i) {
+                const int64_t end = std::min(b, (i + 1) * guest.run);
+                const T* x = from + guest.map[i];
+                if (guest.along) {
+                    x += e - i * guest.run;
+                    for (; e < end; ++e, ++x) to[e] = A::mul(to[e], *x);
+                } else {
+                    for (; e < end; ++e) to[e] = A::mul(to[e], *x);
+                }
+            }
+        }
+    });
+}
+
+template <class A>
+void Engine<A>::open_up(size_t c, Flight* f, const Ear& ear) {
     const CliqueLayout& l = c_.l.clique[c];
     Part& p = part_[c];
     if (!p.loaded) {
@@ -518,37 +645,82 @@ Status Engine<A>::begin_up(size_t c, Flight* f) {
         p.loaded = true;
     }
     p.scale = 0.0;
-    for (const Child& k : l.children) part_[k.clique].product.clear();
-    // Messages that lie within others are multiplied into those first, smaller ones before.
+    // Smaller ones before: messages that lie within others are multiplied into those first.
     for (int32_t i : l.order) {
         const Child& k = l.children[i];
         Part& child = part_[k.clique];
         p.scale += child.scale;
-        const std::vector<T>& mine = child.product.empty() ? child.message : child.product;
-        if (!f->go_on()) return kOk;
-        if (k.host < 0) {
-            if (!k.view.scalar && !k.view.direct) spread(*f, k.view, l.width, mine, &child.spread);
-            continue;
+        if (!ear.go_on()) return;
+        if (k.hosts) {
+            grow(&child.product, static_cast<int64_t>(child.message.size()), ear);
+            if (k.host >= 0) host(l, k, {0, 1}, ear);
         }
-        Part& host = part_[l.children[k.host].clique];
-        if (host.product.empty()) host.product = host.message;
-        for (size_t e = 0; e < host.product.size(); ++e) {
-            host.product[e] = A::mul(host.product[e], mine[k.map[e]]);
-        }
+        if (k.host < 0 && !k.view.scalar && !k.view.direct) grow(&child.spread, k.view.size, ear);
     }
     weigh(c, 0.0, f);
     take_inputs(c, f);
-    const bool root = c_.t.parent[c] < 0;
     f->unit = l.unit;
     f->blocks = l.blocks_up;
-    if (root) {
-        f->give(&spare_, true, false, nullptr, 1, &p.message);
+    f->closing.resize(1);
+    f->found.resize(static_cast<size_t>(l.shut_up));
+    if (c_.t.parent[c] < 0) {
+        f->give(&spare_, ear, true, false, nullptr, 1, &p.message);
     } else if (l.up.scalar || l.up.direct) {
-        f->give(&spare_, l.up.scalar, l.up.apart, l.up.at.data(), l.message.size, &p.message);
+        f->give(&spare_, ear, l.up.scalar, l.up.apart, l.up.at.data(), l.message.size, &p.message);
     } else {
-        f->give(&spare_, false, l.up.apart, l.up.at.data(), l.up.size, &f->wide_up);
+        f->give(&spare_, ear, false, l.up.apart, l.up.at.data(), l.up.size, &f->wide_up);
+        spare_.need(l.message.size, &p.message);
+        grow(&p.message, l.message.size, ear);
+        f->late_zero.push_back(&p.message);
     }
-    return kOk;
+}
+
+template <class A>
+Status Engine<A>::stage_up(size_t c, Flight* f, Stage stage, Share share, const Ear& ear) {
+    const CliqueLayout& l = c_.l.clique[c];
+    Part& p = part_[c];
+    switch (stage) {
+        case kOpen:
+            open_up(c, f, ear);
+            return kOk;
+        case kHosts:
+            for (const Child& k : l.children) {
+                if (k.hosts && k.host < 0) host(l, k, share, ear);
+            }
+            return kOk;
+        case kSpread:
+            for (const Child& k : l.children) {
+                if (k.host >= 0 || k.view.scalar || k.view.direct) continue;
+                Part& child = part_[k.clique];
+                spread(k.view, l.width, k.hosts ? child.product : child.message, share, ear,
+                       &child.spread);
+            }
+            f->clear(f->zero, share, ear);
+            return kOk;
+        case kMerge:
+            f->merge(share, ear);
+            f->clear(f->late_zero, share, ear);
+            return kOk;
+        case kGather:
+            if (!f->wide_up.empty()) gather(l.up, l.width, f->wide_up, share, ear, &p.message);
+            return kOk;
+        case kShare: {
+            const int64_t n = static_cast<int64_t>(p.message.size()), first = share.first(n);
+            f->found[share.p] = range(p.message.data() + first, share.last(n) - first);
+            return kOk;
+        }
+        case kClose:
+            return close_up(c, f);
+        case kScale:
+            scale(&p.message, f->closing[0].top, share, ear);
+            return kOk;
+        case kLeave:
+            p.sent = true;
+            f->end(&spare_);
+            return kOk;
+        default:
+            return kOk;
+    }
 }
 
 // What products of clique c start from, and what their sums may lose; `low`: log2 of the smallest
@@ -596,32 +768,24 @@ void Engine<A>::take_inputs(size_t c, Flight* f) const {
 }
 
 template <class A>
-Status Engine<A>::end_up(size_t c, Flight* f) {
-    const CliqueLayout& l = c_.l.clique[c];
+Status Engine<A>::close_up(size_t c, Flight* f) {
     Part& p = part_[c];
-    f->merge(&spare_);
-    if (!f->go_on()) return kOk;
-    std::vector<T>& message = p.message;
-    if (!f->wide_up.empty()) {
-        f->clear(&message, l.message.size);
-        if (!f->go_on()) return kOk;
-        gather(l.up, l.width, f->wide_up, &message);
-    }
+    Range all;
+    for (const Range& r : f->found) join(r, &all);
     double bits = 0.0;
-    if (!normalise(&message, &bits, &p.message_low)) {
+    if (!weigh_scale(all, &bits, &p.message_low)) {
         return f->loss > -INFINITY ? kWiden : kInfeasible;
     }
     p.loss = f->loss + f->boost - bits;
     if (A::kChecked && p.message_low < kTiny) p.loss = std::max(p.loss, kTiny) + 1.0;
     if (p.loss > kLost) return kWiden;
     p.scale += bits - f->boost;
-    p.sent = true;
-    f->end(&spare_);
+    f->closing[0].top = all.top;
     return kOk;
 }
 
 template <class A>
-Status Engine<A>::begin_down(size_t c, Flight* f) {
+Status Engine<A>::open_down(size_t c, Flight* f, const Ear& ear) {
     const CliqueLayout& l = c_.l.clique[c];
     Part& p = part_[c];
     weigh(c, p.belief_low, f);
@@ -639,28 +803,44 @@ Status Engine<A>::begin_down(size_t c, Flight* f) {
         if (l.up.scalar || l.up.direct) {
             f->take(l.up, p.belief);
         } else {
-            f->wide_up = spare_.take(l.up.size);
-            spread(*f, l.up, l.width, p.belief, &f->wide_up);
+            spare_.need(l.up.size, &f->wide_up);
+            grow(&f->wide_up, l.up.size, ear);
             f->take(l.up, f->wide_up);
         }
     }
     // What is collected: beliefs of the children's separators, and what no separator shows.
     f->wide.resize(l.children.size());
+    f->closing.resize(l.children.size());
+    int64_t folded = 0, sums = 0;
     for (size_t i = 0; i < l.children.size(); ++i) {
         const Child& k = l.children[i];
         Part& child = part_[k.clique];
-        const int64_t size = c_.l.clique[k.clique].message.size;
-        if (k.host >= 0) {
-            f->clear(&child.belief, size);
-        } else if (k.view.scalar || k.view.direct) {
-            f->give(&spare_, k.view.scalar, k.view.apart, k.view.at.data(), size, &child.belief);
+        const Dims& d = c_.l.clique[k.clique].message;
+        if (k.host < 0 && (k.view.scalar || k.view.direct)) {
+            f->give(&spare_, ear, k.view.scalar, k.view.apart, k.view.at.data(), d.size,
+                    &child.belief);
         } else {
-            f->give(&spare_, false, k.view.apart, k.view.at.data(), k.view.size, &f->wide[i]);
+            spare_.need(d.size, &child.belief);
+            grow(&child.belief, d.size, ear);
+            if (k.host < 0) {
+                f->give(&spare_, ear, false, k.view.apart, k.view.at.data(), k.view.size,
+                        &f->wide[i]);
+                f->late_zero.push_back(&child.belief);
+            }
         }
+        f->closing[i].folded = folded;
+        f->closing[i].sums = sums;
+        if (k.shown > 0) sums += l.shut_down * c_.d.size(d.var[0]);
+        if (k.shown > 1) folded += d.stride[0];
+        if (!ear.go_on()) return kOk;
     }
-    if (l.alone_tile) f->give(&spare_, false, false, nullptr, l.width, &f->tile);
+    f->found.resize(l.children.size() * static_cast<size_t>(l.shut_down));
+    spare_.need(folded, &f->folded);
+    grow(&f->folded, folded, ear);
+    grow(&f->sum, sums, ear);
+    if (l.alone_tile) f->give(&spare_, ear, false, false, nullptr, l.width, &f->tile);
     for (const Alone& a : l.alone_outer) {
-        f->give(&spare_, true, false, a.at.data(), c_.d.size(a.var), &marginal_[a.var]);
+        f->give(&spare_, ear, true, false, a.at.data(), c_.d.size(a.var), &marginal_[a.var]);
     }
     f->asked.resize(c_.queries.size());
     for (size_t q = 0; q < c_.queries.size(); ++q) {
@@ -668,23 +848,186 @@ Status Engine<A>::begin_down(size_t c, Flight* f) {
         if (query.clique != static_cast<int32_t>(c)) continue;
         const View& v = query.view;
         if (v.scalar || v.direct) {
-            f->give(&spare_, v.scalar, false, v.at.data(), query.dims.size, &query_[q]);
+            f->give(&spare_, ear, v.scalar, false, v.at.data(), query.dims.size, &query_[q]);
         } else {
-            f->give(&spare_, false, false, v.at.data(), v.size, &f->asked[q]);
+            f->give(&spare_, ear, false, false, v.at.data(), v.size, &f->asked[q]);
         }
     }
     return kOk;
 }
 
+// The belief of a child that is hosted, summed out of its host's. Pieces are values of its first
+// variable: each has entries of its own, and adds to each in the same order.
 template <class A>
-Status Engine<A>::end_down(size_t c, Flight* f) {
+void Engine<A>::hear_host(const CliqueLayout& l, const Child& k, Share share, const Ear& ear) {
+    const int32_t above = l.children[k.host].clique;
+    const Dims &d = c_.l.clique[k.clique].message, &from = c_.l.clique[above].message;
+    const T* in = part_[above].belief.data();
+    T* out = part_[k.clique].belief.data();
+    if (d.var.empty()) {
+        if (share.p == 0) out[0] = fold(in, from.size, nullptr);
+        return;
+    }
+    const int64_t values = c_.d.size(d.var[0]), stride = from.stride_of(d.var[0]);
+    const int64_t first = share.first(values), last = share.last(values);
+    const int64_t begin = first * d.stride[0], size = (last - first) * d.stride[0];
+    if (size == 0) return;
+    // Pieces that write to the same cache lines would take them from each other all the time.
+    std::vector<T> near;
+    T* to = out + begin;
+    if (share.n > 1 && size <= kNear) {
+        near.resize(static_cast<size_t>(size));
+        to = near.data();
+    }
+    std::fill(to, to + size, A::zero());
+    // Blocks of entries with those values: runs, or (along) parts of one run.
+    const int64_t block = stride * values, run = std::min(k.run, (last - first) * stride);
+    ear.parts(0, from.size / block, std::max<int64_t>(1, 4 * kPoll / block),
+              [&](int64_t a, int64_t b) {
+                  for (int64_t i = a; i < b; ++i) {
+                      const int64_t end = i * block + last * stride;
+                      int64_t e = i * block + first * stride, r = e / k.run;
+                      for (; e < end; e += run, ++r) {
+                          T* x = to + (k.map[r] - begin + (k.along ? e - r * k.run : 0));
+                          if (k.along) {
+                              for (int64_t t = 0; t < run; ++t) x[t] = A::add(x[t], in[e + t]);
+                          } else if (run > 32) {
+                              *x = A::add(*x, fold(in + e, run, nullptr));
+                          } else {
+                              T sum = in[e];
+                              for (int64_t t = 1; t < run; ++t) sum = A::add(sum, in[e + t]);
+                              *x = A::add(*x, sum);
+                          }
+                      }
+                  }
+              });
+    if (!near.empty()) std::copy(near.begin(), near.end(), out + begin);
+}
+
+// What the belief of a child's separator says of its variables, and the belief over its message.
+template <class A>
+void Engine<A>::share_out(const Child& k, size_t i, Flight* f, Share share, const Ear& ear) {
+    Part& child = part_[k.clique];
+    const Dims& d = c_.l.clique[k.clique].message;
+    T* belief = child.belief.data();
+    const T* message = child.message.data();
+    Range found;
+    const auto pass = [&](int64_t a, int64_t b) {
+        divide(belief + a, message + a, b - a);
+        join(range(belief + a, b - a), &found);
+    };
+    Range& all = f->found[i * static_cast<size_t>(share.n) + static_cast<size_t>(share.p)];
+    if (k.shown == 0) {
+        ear.parts(share.first(d.size), share.last(d.size), kNear, pass);
+        all = found;
+        return;
+    }
+    const int64_t values = c_.d.size(d.var[0]), stride = d.stride[0];
+    const int64_t first = share.first(stride), last = share.last(stride);
+    T* into = k.shown > 1 ? f->folded.data() + f->closing[i].folded : nullptr;
+    T* sums = f->sum.data() + f->closing[i].sums + share.p * values;
+    if (into) std::fill(into + first, into + last, A::zero());
+    for (int64_t x = 0; x < values; ++x) {
+        T sum = A::zero();
+        ear.parts(first, last, kNear, [&](int64_t a, int64_t b) {
+            sum = A::add(sum, fold(belief + x * stride + a, b - a, into ? into + a : nullptr));
+            if (share.n > 1) pass(x * stride + a, x * stride + b);
+        });
+        sums[x] = sum;
+    }
+    if (share.n == 1) ear.parts(0, d.size, kNear, pass);
+    all = found;
+}
+
+// From what share_out() has found: the first variable's, then those of what is left without it.
+template <class A>
+void Engine<A>::read_marginals(const Child& k, const Closing& g, Flight* f, int pieces) {
+    const Dims& d = c_.l.clique[k.clique].message;
+    T* table = f->folded.data() + g.folded;
+    const T* sums = f->sum.data() + g.sums;
+    for (int i = 0; i < k.shown; ++i) {
+        const int32_t v = d.var[i];
+        const int64_t values = c_.d.size(v), stride = d.stride[i];
+        const bool wanted = c_.l.seen_in[v] == k.clique;
+        std::vector<T>& m = marginal_[v];
+        if (i == 0) {
+            if (!wanted) continue;
+            m.assign(sums, sums + values);
+            for (int p = 1; p < pieces; ++p) {
+                for (int64_t x = 0; x < values; ++x) m[x] = A::add(m[x], sums[p * values + x]);
+            }
+            continue;
+        }
+        if (wanted) m.resize(static_cast<size_t>(values));
+        for (int64_t x = 0; x < values; ++x) {
+            T* into = i + 1 < k.shown && x > 0 ? table : nullptr;
+            const T sum = stride == 1 && !into ? table[x] : fold(table + x * stride, stride, into);
+            if (wanted) m[x] = sum;
+        }
+    }
+}
+
+template <class A>
+Status Engine<A>::stage_down(size_t c, Flight* f, Stage stage, Share share, const Ear& ear) {
     const CliqueLayout& l = c_.l.clique[c];
-    f->merge(&spare_);
-    if (!f->go_on()) return kOk;
+    const size_t n = l.children.size();
+    switch (stage) {
+        case kOpen:
+            return open_down(c, f, ear);
+        case kSpread:
+            if (!f->wide_up.empty()) {
+                spread(l.up, l.width, part_[c].belief, share, ear, &f->wide_up);
+            }
+            f->clear(f->zero, share, ear);
+            return kOk;
+        case kMerge:
+            f->merge(share, ear);
+            f->clear(f->late_zero, share, ear);
+            return kOk;
+        case kGather:
+            for (size_t i = 0; i < n; ++i) {
+                if (f->wide[i].empty()) continue;
+                const Child& k = l.children[i];
+                gather(k.view, l.width, f->wide[i], share, ear, &part_[k.clique].belief);
+            }
+            return kOk;
+        case kHosted:
+        case kDeep:
+            // Larger ones first: others are summed out of them.
+            for (size_t o = n; o-- > 0 && ear.go_on();) {
+                const Child& k = l.children[l.order[o]];
+                if (k.host < 0) continue;
+                const bool deep = l.children[k.host].host >= 0;
+                if (deep == (stage == kDeep)) hear_host(l, k, share, ear);
+            }
+            return kOk;
+        case kShare:
+            for (size_t i = 0; i < n; ++i) {
+                share_out(l.children[i], i, f, share, ear);
+            }
+            return kOk;
+        case kClose:
+            return close_down(c, f, ear);
+        case kScale:
+            for (size_t i = 0; i < n; ++i) {
+                scale(&part_[l.children[i].clique].belief, f->closing[i].top, share, ear);
+            }
+            return kOk;
+        case kLeave:
+            f->end(&spare_);
+            return kOk;
+        default:
+            return kOk;
+    }
+}
+
+template <class A>
+Status Engine<A>::close_down(size_t c, Flight* f, const Ear& ear) {
+    const CliqueLayout& l = c_.l.clique[c];
     for (size_t q = 0; q < f->asked.size(); ++q) {
         if (f->asked[q].empty()) continue;
         query_[q].assign(static_cast<size_t>(c_.queries[q].dims.size), A::zero());
-        gather(c_.queries[q].view, l.width, f->asked[q], &query_[q]);
+        gather(c_.queries[q].view, l.width, f->asked[q], {0, 1}, ear, &query_[q]);
     }
     if (l.alone_tile) {
         Dims d;
@@ -698,35 +1041,48 @@ Status Engine<A>::end_down(size_t c, Flight* f) {
             if (d.stride_of(v) > 0) read_marginal(v, d, f->tile.data());
         }
     }
-    // The children's, larger separators first: others are summed out of them.
-    for (size_t o = l.order.size(); o-- > 0;) {
-        const size_t i = static_cast<size_t>(l.order[o]);
+    for (size_t i = 0; i < l.children.size(); ++i) {
         const Child& k = l.children[i];
-        Part& child = part_[k.clique];
-        const Dims& d = c_.l.clique[k.clique].message;
-        if (k.host >= 0) {
-            const std::vector<T>& from = part_[l.children[k.host].clique].sum;
-            for (size_t e = 0; e < from.size(); ++e) {
-                child.belief[k.map[e]] = A::add(child.belief[k.map[e]], from[e]);
-            }
-        } else if (!f->wide[i].empty()) {
-            f->clear(&child.belief, d.size);
-            if (!f->go_on()) return kOk;
-            gather(k.view, l.width, f->wide[i], &child.belief);
-        }
-        if (!f->go_on()) return kOk;
-        if (k.hosts) child.sum = child.belief;
-        for (int32_t v : d.var) {
-            if (c_.l.seen_in[v] == k.clique) read_marginal(v, d, child.belief.data());
-        }
-        divide(&child.belief, child.message);
+        Closing& g = f->closing[i];
+        read_marginals(k, g, f, l.shut_down);
+        Range all;
+        for (int p = 0; p < l.shut_down; ++p) join(f->found[i * l.shut_down + p], &all);
         double bits = 0.0;
-        if (!normalise(&child.belief, &bits, &child.belief_low)) {
+        if (!weigh_scale(all, &bits, &part_[k.clique].belief_low)) {
             return A::kChecked ? kWiden : kInfeasible;
         }
+        g.top = all.top;
     }
-    for (const Child& k : l.children) part_[k.clique].sum.clear();
-    f->end(&spare_);
+    return kOk;
+}
+
+template <class A>
+Status Engine<A>::run(size_t c, Flight* f, bool upward, Stage from, Stage to, int piece,
+                      Temporary& tmp, const Ear& ear, int worker) {
+    const CliqueLayout& l = c_.l.clique[c];
+    for (int s = from; s <= to; ++s) {
+        int n = 1;
+        if (s == kHosts || s == kSpread) {
+            n = upward ? l.open_up : l.open_down;
+        } else if (s == kSweep) {
+            n = f->blocks;
+        } else if (s != kOpen && s != kDeep && s != kClose && s != kLeave) {
+            n = upward ? l.shut_up : l.shut_down;
+        }
+        const bool all = from != to || n == 1;
+        for (int p = all ? 0 : piece; p < (all ? n : piece + 1); ++p) {
+            const Stage stage = static_cast<Stage>(s);
+            Status status = kOk;
+            if (stage == kSweep) {
+                block(c, *f, p, tmp, ear.control, worker);
+            } else if (upward) {
+                status = stage_up(c, f, stage, {p, n}, ear);
+            } else {
+                status = stage_down(c, f, stage, {p, n}, ear);
+            }
+            if (status != kOk || !ear.go_on()) return status;
+        }
+    }
     return kOk;
 }
 
@@ -734,7 +1090,7 @@ template <class A>
 const std::vector<typename A::T>& Engine<A>::seen(const Child& k) const {
     const Part& child = part_[k.clique];
     if (!k.view.scalar && !k.view.direct) return child.spread;
-    return child.product.empty() ? child.message : child.product;
+    return k.hosts ? child.product : child.message;
 }
 
 // Sums a table over everything but v.
@@ -829,45 +1185,38 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
     if (w.status.load(std::memory_order_relaxed) != kOk) return;
     Temporary& tmp = w.tmp[static_cast<size_t>(worker)];
     Status status = kOk;
-    const auto hears = [&](size_t c) { return worker == 0 && e.c_.l.clique[c].size > kPoll; };
+    const auto ear = [&](size_t c) {
+        return Ear{w.control, worker == 0 && e.c_.l.clique[c].size > kPoll};
+    };
     try {
         const int64_t first = s.first[task], last = s.last[task];
+        const size_t c = static_cast<size_t>(first);
         switch (s.kind[task]) {
             case Schedule::kWhole:
                 for (int64_t i = first; i < last && status == kOk; ++i) {
-                    const size_t c = static_cast<size_t>(s.order[i]);
-                    if (w.upward && e.part_[c].sent) continue;
-                    Flight f(w.control, hears(c));
-                    status = w.upward ? e.begin_up(c, &f) : e.begin_down(c, &f);
+                    const size_t one = static_cast<size_t>(s.order[i]);
+                    if (w.upward && e.part_[one].sent) continue;
+                    Flight& f = tmp.flight;
+                    f.reset();
+                    status = e.run(one, &f, w.upward, kOpen, kLeave, 0, tmp, ear(one), worker);
                     if (w.control->stop.load(std::memory_order_relaxed)) return;
-                    for (int k = 0; k < f.blocks && status == kOk; ++k) {
-                        e.block(c, f, k, tmp, w.control, worker);
-                        if (w.control->stop.load(std::memory_order_relaxed)) return;
-                    }
-                    if (status == kOk) status = w.upward ? e.end_up(c, &f) : e.end_down(c, &f);
                     w.control->done.fetch_add(1, std::memory_order_relaxed);
                 }
                 break;
-            case Schedule::kBegin: {
-                const size_t c = static_cast<size_t>(first);
-                if (w.upward && e.part_[c].sent) break;
-                w.flight[c].reset(new Flight(w.control, hears(c)));
-                status = w.upward ? e.begin_up(c, w.flight[c].get())
-                                  : e.begin_down(c, w.flight[c].get());
-                break;
-            }
-            case Schedule::kBlock: {
-                const size_t c = static_cast<size_t>(first);
+            case Schedule::kBlock:
                 if (!w.flight[c]) break;
                 e.block(c, *w.flight[c], static_cast<int>(last), tmp, w.control, worker);
                 break;
-            }
-            case Schedule::kEnd: {
-                const size_t c = static_cast<size_t>(first);
+            default: {
+                const Stage from = Schedule::from(last), to = Schedule::to(last);
+                if (from == kOpen) {
+                    if (w.upward && e.part_[c].sent) break;
+                    w.flight[c].reset(new Flight);
+                }
                 if (!w.flight[c]) break;
-                w.flight[c]->listens = hears(c);
-                status =
-                    w.upward ? e.end_up(c, w.flight[c].get()) : e.end_down(c, w.flight[c].get());
+                status = e.run(c, w.flight[c].get(), w.upward, from, to, Schedule::piece(last), tmp,
+                               ear(c), worker);
+                if (to != kLeave) break;
                 w.flight[c].reset();
                 w.control->done.fetch_add(1, std::memory_order_relaxed);
                 break;

@@ -74,14 +74,10 @@ class Engine {
         // To the parent; with those multiplied in that it hosts; spread over the parent's tile.
         std::vector<T> message, product, spread;
         std::vector<T> belief;  // from the parent: of the separator, then the message down
-        std::vector<T> sum;     // the belief, kept for those it hosts
         double message_low = 0.0, belief_low = 0.0;
         double loss = -INFINITY;            // log2 of what an entry of the message may have lost
         double scale = 0.0;                 // log2 of what scaling took out, in this subtree
         bool loaded = false, sent = false;  // statics, message are good
-    };
-    struct Temporary {
-        std::vector<T> row;
     };
     struct Spare {  // vectors to use again
         std::mutex lock;
@@ -89,6 +85,7 @@ class Engine {
         static constexpr size_t kWorthKeeping = 4096, kMostKept = size_t{512} << 20;
 
         std::vector<T> take(int64_t size);
+        void need(int64_t size, std::vector<T>* x);  // room for so many
         void put(std::vector<T>&& x);
         void trim();
     };
@@ -98,33 +95,60 @@ class Engine {
         std::vector<T>* into;
         std::vector<std::vector<T>> own;  // of the blocks after the first
     };
-    struct Flight {  // the rows of a clique under way
+    struct Ear {  // of a task
         Control* control;
-        bool listens;  // the worker that polls has it
+        bool listens;  // the worker that polls has it, and it takes long
 
-        Flight(Control* c, bool hears) : control(c), listens(hears) {}
         // Asked between the parts of whatever takes long; false: leave everything as it is.
         bool go_on() const {
             if (listens && control->poll && control->poll(control->arg)) control->stop.store(1);
             return !control->stop.load(std::memory_order_relaxed);
         }
-        void clear(std::vector<T>* x, int64_t size) const;
-
+        // f(a, b) for parts of [first, last).
+        template <class F>
+        void parts(int64_t first, int64_t last, int64_t part, F&& f) const;
+    };
+    struct Share {  // piece p of n
+        int p, n;
+        int64_t first(int64_t all) const { return all * p / n; }
+        int64_t last(int64_t all) const { return all * (p + 1) / n; }
+    };
+    struct Range {  // of entries: the largest, and the smallest that is not zero
+        T top = A::zero();
+        double least = 0.0;
+    };
+    // Of a message that is made ready to be sent, where in the clique's arrays it has:
+    struct Closing {
+        int64_t folded = 0;  // its table with the first variable summed out
+        int64_t sums = 0;    // the sum for each value of that variable, of each piece
+        T top = A::zero();
+    };
+    struct Flight {  // the rows of a clique under way
         std::vector<const T*> vec, scalar;
         std::vector<const int32_t*> vec_at, scalar_at;
         std::vector<Sum> sums;
+        std::vector<std::vector<T>*> zero, late_zero;  // set to zero before rows, after them
         std::vector<T> wide_up, tile;
         std::vector<std::vector<T>> wide, asked;
+        std::vector<Closing> closing;  // for each child, or the clique's own
+        std::vector<Range> found;      // for each of them, by each piece
+        std::vector<T> folded, sum;
         int64_t unit = 1;         // blocks are cut between runs of so many rows
         double boost = 0.0;       // log2 of what products start from
         double loss = -INFINITY;  // log2 of what a sum of them may lose, without the boost
         int blocks = 1;
 
         void take(const View& v, const std::vector<T>& table);
-        void give(Spare* spare, bool is_scalar, bool apart, const int32_t* at, int64_t size,
-                  std::vector<T>* into);
-        void merge(Spare* spare);
+        void give(Spare* spare, const Ear& ear, bool is_scalar, bool apart, const int32_t* at,
+                  int64_t size, std::vector<T>* into);
+        void clear(const std::vector<std::vector<T>*>& list, Share share, const Ear& ear) const;
+        void merge(Share share, const Ear& ear) const;
         void end(Spare* spare);
+        void reset();  // as new, small memory kept
+    };
+    struct Temporary {  // of a worker
+        std::vector<T> row;
+        Flight flight;
     };
     struct Walk {
         Engine* engine;
@@ -137,21 +161,35 @@ class Engine {
     };
 
     void load(size_t c, const double* const* soft);
-    Status begin_up(size_t c, Flight* f);
-    Status end_up(size_t c, Flight* f);
-    Status begin_down(size_t c, Flight* f);
-    Status end_down(size_t c, Flight* f);
+    // Stages of a clique, one after the other.
+    Status run(size_t c, Flight* f, bool upward, Stage from, Stage to, int piece, Temporary& tmp,
+               const Ear& ear, int worker);
+    Status stage_up(size_t c, Flight* f, Stage stage, Share share, const Ear& ear);
+    Status stage_down(size_t c, Flight* f, Stage stage, Share share, const Ear& ear);
+    void open_up(size_t c, Flight* f, const Ear& ear);
+    Status open_down(size_t c, Flight* f, const Ear& ear);
+    void host(const CliqueLayout& l, const Child& k, Share share, const Ear& ear);
+    void hear_host(const CliqueLayout& l, const Child& k, Share share, const Ear& ear);
+    void share_out(const Child& k, size_t i, Flight* f, Share share, const Ear& ear);
+    Status close_up(size_t c, Flight* f);
+    Status close_down(size_t c, Flight* f, const Ear& ear);
+    void scale(std::vector<T>* x, T top, Share share, const Ear& ear) const;
     void block(size_t c, const Flight& f, int k, Temporary& tmp, Control* control,
                int worker) const;
     void take_inputs(size_t c, Flight* f) const;
     void weigh(size_t c, double low, Flight* f) const;
     static void step(void* walk, int64_t task, int worker);
-    void spread(const Flight& f, const View& v, int64_t width, const std::vector<T>& table,
-                std::vector<T>* wide) const;
-    void gather(const View& v, int64_t width, const std::vector<T>& wide,
-                std::vector<T>* table) const;
-    bool normalise(std::vector<T>* x, double* bits, double* low) const;
-    void divide(std::vector<T>* x, const std::vector<T>& by) const;
+    void grow(std::vector<T>* x, int64_t size, const Ear& ear) const;
+    void spread(const View& v, int64_t width, const std::vector<T>& table, Share share,
+                const Ear& ear, std::vector<T>* wide) const;
+    void gather(const View& v, int64_t width, const std::vector<T>& wide, Share share,
+                const Ear& ear, std::vector<T>* table) const;
+    Range range(const T* x, int64_t n) const;
+    static void join(const Range& a, Range* b);
+    bool weigh_scale(const Range& all, double* bits, double* low) const;
+    void divide(T* x, const T* by, int64_t n) const;
+    T fold(const T* x, int64_t n, T* into) const;
+    void read_marginals(const Child& k, const Closing& g, Flight* f, int pieces);
     // As the parent's rows meet it.
     const std::vector<T>& seen(const Child& k) const;
     void read_marginal(int32_t v, const Dims& d, const T* table);

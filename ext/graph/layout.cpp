@@ -156,20 +156,20 @@ class Planner {
     // Cuts large cliques, merges small subtrees: by estimated cost, so the same for any threads.
     void schedule() {
         const int32_t m = static_cast<int32_t>(out_.clique.size());
-        std::vector<double> cost(static_cast<size_t>(m)), below(static_cast<size_t>(m));
+        std::vector<Cost> cost[2];
+        cost[0].resize(static_cast<size_t>(m));
+        cost[1].resize(static_cast<size_t>(m));
+        std::vector<double> below(static_cast<size_t>(m));
         double copies = 0.0;  // entries that the blocks of one clique add up in
         for (int32_t c = 0; c < m; ++c) {
             CliqueLayout& l = out_.clique[c];
-            double operands = 2.0 + static_cast<double>(l.statics.size());
             double sums = static_cast<double>(l.width) + 1.0;  // of which blocks need copies
             for (Child& k : l.children) {
                 if (k.host >= 0) continue;
-                operands += 1.0;
                 k.view.apart = covers(out_.clique[k.clique].message.var, l.cut);
                 if (!k.view.apart) sums += static_cast<double>(k.view.size);
             }
             l.up.apart = t_.parent[c] >= 0 && covers(l.message.var, l.cut);
-            cost[c] = 500.0 + 0.15 * operands * l.size;
             l.blocks_up = l.blocks_down = 1;
             if (!l.cut.empty()) {
                 const double want = std::min({kBlocks, std::ceil(l.size / kBlock), product(l.cut)});
@@ -182,7 +182,13 @@ class Planner {
                 const double up = l.up.apart ? 0.0 : static_cast<double>(l.up.size);
                 copies = std::max({copies, (l.blocks_down - 1) * sums, (l.blocks_up - 1) * up});
             }
-            below[c] += cost[c];
+            for (int up = 0; up < 2; ++up) {
+                Cost& x = cost[up][c];
+                x = cost_of(l, up == 1, t_.parent[c] < 0);
+                (up ? l.open_up : l.open_down) = pieces(x.open);
+                (up ? l.shut_up : l.shut_down) = pieces(x.shut);
+                below[c] += 0.5 * (x.open + x.rows + x.shut);
+            }
             if (t_.parent[c] >= 0) below[t_.parent[c]] += below[c];
         }
         out_.bytes += 8.0 * copies;
@@ -212,22 +218,55 @@ class Planner {
                 if (group[c] != c) continue;
                 const CliqueLayout& l = out_.clique[c];
                 const int blocks = up ? l.blocks_up : l.blocks_down;
-                if (blocks > 1 && members[c].size() == 1) {
-                    entry[c] = add(Schedule::kBegin, c, 0, 500.0);
-                    const int64_t end = entry[c] + blocks + 1;
-                    for (int k = 0; k < blocks; ++k) {
-                        const int64_t t = add(Schedule::kBlock, c, k, cost[c] / blocks);
-                        edges.push_back({entry[c], t});
-                        edges.push_back({t, end});
+                const int open = up ? l.open_up : l.open_down, shut = up ? l.shut_up : l.shut_down;
+                if (std::max({blocks, open, shut}) > 1 && members[c].size() == 1) {
+                    std::vector<int64_t> before, stage;
+                    // One stage, or several that are one task; all pieces of one wait for all of
+                    // the one before.
+                    const auto then = [&](Schedule::Kind kind, Stage from, Stage to, int n,
+                                          double ns) {
+                        stage.clear();
+                        for (int k = 0; k < n; ++k) {
+                            const int64_t what =
+                                kind == Schedule::kBlock ? k : Schedule::pack(from, to, k);
+                            stage.push_back(add(kind, c, what, kLeast + ns / n));
+                            for (int64_t b : before) edges.push_back({b, stage.back()});
+                        }
+                        before.swap(stage);
+                    };
+                    const Cost& x = cost[up][c];
+                    const auto one = [&](Schedule::Kind kind, Stage s, int n, double ns) {
+                        then(kind, s, s, n, ns);
+                    };
+                    entry[c] = static_cast<int64_t>(s.kind.size());
+                    if (open == 1) {
+                        then(Schedule::kBegin, kOpen, kSpread, 1, x.open);
+                    } else {
+                        one(Schedule::kBegin, kOpen, 1, 0.0);
+                        if (up && x.hosts > 0.0) one(Schedule::kPiece, kHosts, open, x.hosts);
+                        one(Schedule::kPiece, kSpread, open, x.open - x.hosts);
                     }
-                    leave[c] = add(Schedule::kEnd, c, 0, 500.0);
+                    then(Schedule::kBlock, kSweep, kSweep, blocks, x.rows);
+                    if (shut == 1) {
+                        then(Schedule::kEnd, kMerge, kLeave, 1, x.shut);
+                    } else {
+                        one(Schedule::kPiece, kMerge, shut, x.merge);
+                        if (x.gather > 0.0) one(Schedule::kPiece, kGather, shut, x.gather);
+                        if (x.hosted > 0.0) one(Schedule::kPiece, kHosted, shut, x.hosted);
+                        if (x.deep > 0.0) one(Schedule::kPiece, kDeep, 1, x.deep);
+                        one(Schedule::kPiece, kShare, shut, x.share);
+                        one(Schedule::kPiece, kClose, 1, x.close);
+                        one(Schedule::kPiece, kScale, shut, x.scale);
+                        one(Schedule::kEnd, kLeave, 1, 0.0);
+                    }
+                    leave[c] = before[0];
                 } else {
                     const int64_t first = static_cast<int64_t>(s.order.size());
                     double ns = 0.0;
                     for (size_t q = 0; q < members[c].size(); ++q) {
                         const int32_t k = members[c][up ? q : members[c].size() - 1 - q];
                         s.order.push_back(k);
-                        ns += cost[k];
+                        ns += cost[up][k].open + cost[up][k].rows + cost[up][k].shut;
                     }
                     entry[c] = leave[c] =
                         add(Schedule::kWhole, first, static_cast<int64_t>(s.order.size()), ns);
@@ -253,7 +292,90 @@ class Planner {
             for (size_t i = 0; i < n; ++i) s.succ_ptr[i + 1] += s.succ_ptr[i];
             std::vector<int64_t> next = s.succ_ptr;
             for (const auto& [a, b] : edges) s.succ[static_cast<size_t>(next[a]++)] = b;
+            std::vector<double> path(n);
+            std::vector<int32_t> urgent(n);
+            for (size_t i = n; i-- > 0;) {
+                urgent[i] = static_cast<int32_t>(i);
+                for (int64_t e = s.succ_ptr[i]; e < s.succ_ptr[i + 1]; ++e) {
+                    path[i] = std::max(path[i], path[static_cast<size_t>(s.succ[e])]);
+                }
+                path[i] += s.cost[i];
+            }
+            std::stable_sort(urgent.begin(), urgent.end(),
+                             [&](int32_t a, int32_t b) { return path[a] > path[b]; });
+            s.rank.resize(n);
+            for (size_t i = 0; i < n; ++i) s.rank[urgent[i]] = static_cast<int32_t>(i);
+            for (size_t i = 0; i < n; ++i) {
+                std::sort(s.succ.begin() + s.succ_ptr[i], s.succ.begin() + s.succ_ptr[i + 1],
+                          [&](int64_t a, int64_t b) { return s.rank[a] > s.rank[b]; });
+            }
         }
+    }
+
+    // Nanoseconds of one direction through a clique: before its rows, in them, after them.
+    struct Cost {
+        double open = 0.0, hosts = 0.0, rows = 0.0, shut = 0.0;
+        double merge = 0.0, gather = 0.0, hosted = 0.0, deep = 0.0, share = 0.0, close = 0.0,
+               scale = 0.0;
+    };
+    static int pieces(double ns) {
+        return static_cast<int>(std::max(1.0, std::min(kBlocks, std::floor(ns / kPiece))));
+    }
+    Cost cost_of(const CliqueLayout& l, bool up, bool root) const {
+        constexpr double kTouch = 0.25, kCopy = 1.0, kLook = 1.5, kSum = 0.35, kDivide = 1.0;
+        const auto copied = [](const View& v) { return !v.scalar && !v.direct; };
+        const int blocks = up ? l.blocks_up : l.blocks_down;
+        const double own = static_cast<double>(l.message.size);
+        Cost x;
+        double operands = 1.0 + static_cast<double>(l.statics.size()), zeros = 0.0, sums = 0.0;
+        const auto collect = [&](const View& v, double size) {
+            const double wide = static_cast<double>(v.size);
+            zeros += v.apart ? wide : blocks * wide;
+            if (!v.apart) x.merge += kSum * (blocks - 1) * wide;
+            if (copied(v)) {
+                x.merge += kTouch * size;
+                x.gather += kCopy * wide;
+            }
+            sums += v.scalar ? 0.1 : 1.0;
+        };
+        for (const Child& k : l.children) {
+            const double size = static_cast<double>(out_.clique[k.clique].message.size);
+            if (k.host < 0) operands += 1.0;
+            if (up) {
+                if (k.hosts) {
+                    const double n = static_cast<double>(k.guests.size());
+                    (k.host < 0 ? x.hosts : x.open) += size * (kTouch + kLook * n);
+                }
+                if (k.host < 0 && copied(k.view))
+                    x.open += kCopy * static_cast<double>(k.view.size);
+                continue;
+            }
+            if (k.host < 0) {
+                collect(k.view, size);
+            } else {
+                const Child& host = l.children[k.host];
+                const double n = static_cast<double>(out_.clique[host.clique].message.size);
+                (host.host < 0 ? x.hosted : x.deep) += kLook * n;
+            }
+            x.share += (k.shown > 0 ? kSum + kDivide : kDivide) * size;
+            if (k.shown > 1) {
+                x.close += kSum * size / values(out_.clique[k.clique].message.var[0]);
+            }
+            x.scale += kTouch * size;
+        }
+        if (up && !root) {
+            collect(l.up, own);
+            x.share += kTouch * own;
+            x.scale += kTouch * own;
+        } else if (!root) {
+            operands += 1.0;
+            if (copied(l.up)) x.open += kCopy * static_cast<double>(l.up.size);
+        }
+        x.open += x.hosts + kTouch * zeros;
+        x.rows = kLeast + static_cast<double>(l.rows) * 4.0 +
+                 l.size * (up ? 0.06 : 0.09) * (operands + sums);
+        x.shut = x.merge + x.gather + x.hosted + x.deep + x.share + x.close + x.scale;
+        return x;
     }
 
     // Index arrays of everything measured: cliques in runs that are worth a task each.
@@ -312,7 +434,7 @@ class Planner {
             if (k.host < 0) {
                 fill(l, d, &k.view);
             } else {
-                k.map = map(out_.clique[l.children[k.host].clique].message, d);
+                k.map = map(out_.clique[l.children[k.host].clique].message, d, k.run);
             }
             if (!go_on(control, listens)) return;
         }
@@ -354,6 +476,8 @@ class Planner {
     static constexpr double kBlock = 524288.0;     // entries of a clique worth a task of their own
     static constexpr double kBlocks = 8.0;         // of one clique
     static constexpr double kTask = 40000.0;       // nanoseconds
+    static constexpr double kPiece = 60000.0;      // nanoseconds of a piece before or after rows
+    static constexpr double kLeast = 300.0;        // nanoseconds of any task
     static constexpr double kRows = 262144.0;      // rows of cliques whose indices are one task
     static constexpr int64_t kRowsHeard = 65536;   // rows whose indices take long enough to poll
     static constexpr size_t kManyChildren = 512;   // not compared pair by pair
@@ -435,6 +559,12 @@ class Planner {
             return sorted[a] != sorted[b] ? sorted[a] < sorted[b]
                                           : !l.children[a].hosts && l.children[b].hosts;
         });
+        for (int32_t i : l.order) {
+            const int32_t host = l.children[i].host;
+            if (host < 0) continue;
+            l.children[host].guests.push_back(i);
+            l.deep = l.deep || l.children[host].host >= 0;
+        }
     }
 
     void group_statics(CliqueLayout& l) {
@@ -714,11 +844,14 @@ class Planner {
             done *= n;
         }
     }
-    std::vector<int32_t> map(const Dims& from, const Dims& to) const {
-        std::vector<int64_t> stride(from.var.size());
-        for (size_t i = 0; i < from.var.size(); ++i) stride[i] = to.stride_of(from.var[i]);
-        std::vector<int32_t> out(static_cast<size_t>(from.size));
-        walk(from.var, stride, &out);
+    // For every run of `from`, its last variables.
+    std::vector<int32_t> map(const Dims& from, const Dims& to, int64_t run) const {
+        Set var = from.var;
+        while (!var.empty() && from.stride[var.size() - 1] < run) var.pop_back();
+        std::vector<int64_t> stride(var.size());
+        for (size_t i = 0; i < var.size(); ++i) stride[i] = to.stride_of(var[i]);
+        std::vector<int32_t> out(static_cast<size_t>(from.size / run));
+        walk(var, stride, &out);
         return out;
     }
 
@@ -736,9 +869,18 @@ class Planner {
             if (l.size > kTooLarge) continue;
             for (Child& k : l.children) {
                 const Dims& d = out_.clique[k.clique].message;
+                for (size_t i = 0; i < d.var.size(); ++i) {
+                    if (out_.seen_in[d.var[i]] == k.clique) k.shown = static_cast<int>(i) + 1;
+                }
                 if (k.host >= 0) {
-                    out_.bytes += 4.0 * static_cast<double>(
-                                            out_.clique[l.children[k.host].clique].message.size);
+                    const Dims& host = out_.clique[l.children[k.host].clique].message;
+                    k.along = !host.var.empty() && d.stride_of(host.var.back()) == 1;
+                    for (size_t i = host.var.size(); i-- > 0;) {
+                        const int64_t stride = d.stride_of(host.var[i]);
+                        if (stride != (k.along ? k.run : 0)) break;
+                        k.run *= d_.size(host.var[i]);
+                    }
+                    out_.bytes += 4.0 * static_cast<double>(host.size / k.run);
                     continue;
                 }
                 k.view = shape(d.var, d, l);

@@ -54,8 +54,14 @@ struct Child {
     int32_t clique;
     int32_t host = -1;  // another child (index) whose separator contains this one's
     bool hosts = false;
-    View view;                 // host < 0
-    std::vector<int32_t> map;  // host >= 0: (entries of the host's message,) into this one's
+    std::vector<int32_t> guests;  // children that it hosts, in the order they are multiplied in
+    int shown = 0;                // so many of its first variables, the last one's marginal is here
+    View view;                    // host < 0
+    // host >= 0: into this one's message, for runs of entries of the host's message that meet one
+    // entry, or (along) as many side by side.
+    std::vector<int32_t> map;
+    int64_t run = 1;
+    bool along = false;
 };
 
 // A variable of no separator that is not in the tile.
@@ -78,21 +84,51 @@ struct CliqueLayout {
     // The rows of a large clique are cut into blocks, between runs of `unit` rows: all settings of
     // its first outer variables, `cut`, are met by one block each.
     int blocks_up = 1, blocks_down = 1;
+    // What comes before the rows, and what comes after them, in so many pieces.
+    int open_up = 1, open_down = 1, shut_up = 1, shut_down = 1;
+    bool deep = false;  // some child that is hosted hosts another
     int64_t unit = 1;
     std::vector<int32_t> cut;
     bool alone_tile = false;  // some of them are in the tile
 };
 
+// What is done with a clique, in this order. What its rows meet is made ready:
+//   kOpen: room; kHosts: messages multiplied into others; kSpread: copies, and what sums go to
+// then kSweep, the rows, and what has been collected is passed on:
+//   kMerge, kGather: copies of blocks and over the tile; kHosted, kDeep: what is summed out of
+//   other separators; kShare: marginals, division, bounds; kClose: what pieces have found; kScale;
+//   kLeave
+enum Stage : int {
+    kOpen,
+    kHosts,
+    kSpread,
+    kSweep,
+    kMerge,
+    kGather,
+    kHosted,
+    kDeep,
+    kShare,
+    kClose,
+    kScale,
+    kLeave
+};
+
 // One direction of a propagation as tasks, each after those it waits for.
 struct Schedule {
-    enum Kind : int8_t { kWhole, kBegin, kBlock, kEnd };
+    enum Kind : int8_t { kWhole, kBegin, kBlock, kEnd, kPiece };
     std::vector<int8_t> kind;
-    std::vector<int64_t> first, last;  // kWhole: cliques order[first..last); else clique, block
+    // kWhole: cliques order[first..last); kBlock: clique, block; else clique, stages and piece.
+    std::vector<int64_t> first, last;
+    static int64_t pack(Stage from, Stage to, int piece) { return (from * 64 + to) * 64 + piece; }
+    static Stage from(int64_t last) { return static_cast<Stage>(last / 4096); }
+    static Stage to(int64_t last) { return static_cast<Stage>(last / 64 % 64); }
+    static int piece(int64_t last) { return static_cast<int>(last % 64); }
     std::vector<int32_t> order;
     std::vector<double> cost;  // nanoseconds, estimated
     double nanoseconds = 0.0;  // of all
     std::vector<int32_t> waits;
     std::vector<int64_t> succ_ptr, succ;
+    std::vector<int32_t> rank;  // by what has to follow: the longest path first
 
     Plan plan() const {
         Plan p;
@@ -100,6 +136,7 @@ struct Schedule {
         p.waits = waits.data();
         p.succ_ptr = succ_ptr.data();
         p.succ = succ.data();
+        p.rank = rank.data();
         return p;
     }
 };

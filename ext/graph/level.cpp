@@ -82,7 +82,35 @@ void multiply(double* x, double by, int64_t n) {
     for (int64_t i = 0; i < n; ++i) x[i] *= by;
 }
 
-const vs::GraphLevel kLevel = {rows_of, spread, gather, bounds, divide, multiply};
+double fold(const double* x, int64_t n, double* into) {
+    using V = Vec<double>;
+    V a = V::set1(0.0), b = a, c = a, d = a;
+    int64_t i = 0;
+    if (into) {
+        for (; i + 2 * V::N <= n; i += 2 * V::N) {
+            const V p = V::load(x + i), q = V::load(x + i + V::N);
+            (V::load(into + i) + p).store(into + i);
+            (V::load(into + i + V::N) + q).store(into + i + V::N);
+            a = a + p;
+            b = b + q;
+        }
+    } else {
+        for (; i + 4 * V::N <= n; i += 4 * V::N) {
+            a = a + V::load(x + i);
+            b = b + V::load(x + i + V::N);
+            c = c + V::load(x + i + 2 * V::N);
+            d = d + V::load(x + i + 3 * V::N);
+        }
+    }
+    double sum = ((a + b) + (c + d)).hsum();
+    for (; i < n; ++i) {
+        sum += x[i];
+        if (into) into[i] += x[i];
+    }
+    return sum;
+}
+
+const vs::GraphLevel kLevel = {rows_of, spread, gather, bounds, divide, multiply, fold};
 
 }  // namespace
 }  // namespace VS_NS

@@ -315,6 +315,10 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
                 job.waits[t].store(plan.waits[t], std::memory_order_relaxed);
                 if (plan.waits[t] == 0) job.roots.push_back(t);
             }
+            if (plan.rank) {
+                std::sort(job.roots.begin(), job.roots.end(),
+                          [&](int64_t a, int64_t b) { return plan.rank[a] < plan.rank[b]; });
+            }
         }
         if (pool().run(job)) return;
     }

@@ -13,6 +13,9 @@ struct Plan {
     const int32_t* waits = nullptr;     // (n,) number of predecessors; null: all zero
     const int64_t* succ_ptr = nullptr;  // (n + 1,) CSR successors; null with waits
     const int64_t* succ = nullptr;
+    // (n,) of the tasks that wait for nothing the lowest goes first; null: the first. Of those that
+    // a task makes ready, a worker goes on with the last.
+    const int32_t* rank = nullptr;
 };
 
 using Task = void (*)(void* context, int64_t task, int worker);

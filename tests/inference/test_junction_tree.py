@@ -11,10 +11,12 @@ from graph_oracle import graph_of, log_joint, log_sum, marginal, models, probabi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import logsumexp
 
 import valuesparse as vs
 from valuesparse import _chain
 from valuesparse.cli import _engine
+from valuesparse.schedule import Kind, plan
 
 
 def _close(r: vs.Result, p: np.ndarray, tolerance: float = 1e-10) -> None:
@@ -280,6 +282,47 @@ def test_same_bits_for_any_threads(rng: np.random.Generator) -> None:
         assert all(
             a.tobytes() == b.tobytes() for a, b in zip(r.marginals, runs[0].marginals, strict=True)
         )
+
+
+@pytest.mark.parametrize("spread", [1.0, 300.0])
+def test_pieces_of_large_separators(rng: np.random.Generator, spread: float) -> None:
+    """A separator of 280,000 entries that contains three others, each within the next."""
+    cards = [6] * 8 + [4, 3, 3, 2]
+    scopes = [tuple(range(8)), (*range(7), 8), (0, 1, 2, 9), (0, 1, 10), (0, 11)]
+    tables = [rng.normal(0, spread, [cards[v] for v in scope]) for scope in scopes]
+    tables[1][rng.random(tables[1].shape) < 0.3] = -np.inf
+    graph = graph_of(cards, list(zip(scopes, tables, strict=True)))
+    kinds = plan(vs.JunctionTree(graph)).schedule.kind
+    assert (kinds == Kind.PIECE).sum() > 20
+    threads = (1, 2, 3, 8) if spread == 1.0 else (1, 3)
+    runs = [vs.infer(graph, threads=t) for t in threads]
+    best = [vs.decode(graph, threads=t) for t in threads]
+    for r, d in zip(runs[1:], best[1:], strict=True):
+        assert r.log_z == runs[0].log_z
+        assert d.states.tolist() == best[0].states.tolist()
+        for a, b in zip(r.marginals, runs[0].marginals, strict=True):
+            assert a.tobytes() == b.tobytes()
+    # What each table says of the first eight variables.
+    own = [logsumexp(t, axis=-1) for t in tables[1:]]
+    full = tables[0] + own[0][..., None]
+    for part in own[1:]:
+        full += part.reshape(part.shape + (1,) * (8 - part.ndim))
+    assert runs[0].log_z == pytest.approx(logsumexp(full), rel=1e-12)
+    p = np.exp(full - logsumexp(full))
+    for v in range(8):
+        expected = p.sum(axis=tuple(u for u in range(8) if u != v))
+        np.testing.assert_allclose(runs[0].marginals[v], expected, rtol=0, atol=1e-10)
+    for scope, table in zip(scopes[1:], tables[1:], strict=True):
+        shared = p.sum(axis=tuple(u for u in range(8) if u not in scope))
+        given = np.exp(table - np.maximum(table.max(axis=-1, keepdims=True), -1e300))
+        given /= np.maximum(given.sum(axis=-1, keepdims=True), 1e-300)
+        expected = (shared[..., None] * given).sum(axis=tuple(range(len(scope) - 1)))
+        np.testing.assert_allclose(runs[0].marginals[scope[-1]], expected, rtol=0, atol=1e-10)
+    most = tables[0] + tables[1].max(axis=-1)[..., None]
+    for table in tables[2:]:
+        part = table.max(axis=-1)
+        most += part.reshape(part.shape + (1,) * (8 - part.ndim))
+    assert best[0].score == pytest.approx(most.max(), rel=1e-12)
 
 
 def test_simd_levels_agree(rng: np.random.Generator) -> None:

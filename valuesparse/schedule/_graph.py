@@ -23,7 +23,8 @@ class Kind(enum.IntEnum):
 
     In trees and graphs positions count through nodes or cliques: ``UPWARD`` sends their messages
     to the root, ``DOWNWARD`` those to the leaves, with marginals on the way. A large clique's rows
-    are cut: ``SPLIT`` gathers what they meet, ``ROWS`` runs some of them, ``MERGE`` adds up.
+    are cut: ``SPLIT`` gathers what they meet, ``ROWS`` runs some of them, ``MERGE`` adds up; where
+    that takes long, too, ``PIECE`` does a part of it, before the rows or after them.
     """
 
     FORWARD = 0
@@ -35,6 +36,7 @@ class Kind(enum.IntEnum):
     SPLIT = 6
     ROWS = 7
     MERGE = 8
+    PIECE = 9
 
 
 _DTYPES: dict[str, type[np.generic]] = {

@@ -141,7 +141,7 @@ def _of_graph(jt: JunctionTree) -> Plan:
         offset, base = len(kind), len(order)
         order += cliques
         for native, a, b in zip(kinds, first, last, strict=True):
-            kind.append((whole, Kind.SPLIT, Kind.ROWS, Kind.MERGE)[native])
+            kind.append((whole, Kind.SPLIT, Kind.ROWS, Kind.MERGE, Kind.PIECE)[native])
             if native:
                 a, b = len(order) - base, len(order) - base + 1
                 order.append(first[len(kind) - 1 - offset])
