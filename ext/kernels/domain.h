@@ -251,6 +251,14 @@ struct Linear {
     VS_INLINE Product<T> product(const T* a, const T* b, T* p) const {
         return row_product<T, false>(a, b, K, p);
     }
+    // p = psi * m[0] * ...; false when the range of the type may not have been enough for it.
+    VS_INLINE bool product_of(const T* psi, const T* const* m, int count, T* p,
+                              Product<T>* r) const {
+        *r = row_times_all(psi, m, count, K, p);
+        constexpr T least = sizeof(T) == 8 ? T(1e-100) : T(1e-26);
+        constexpr T most = sizeof(T) == 8 ? T(1e100) : T(1e26);
+        return r->sum >= least && r->sum <= most;
+    }
     // out = a without its factor u (0 where u is 0), scaled where it is large or small; false when
     // it cannot be.
     VS_INLINE bool quotient(const T* a, const T* u, bool plain, T* out) const {
@@ -532,6 +540,15 @@ struct Log {
     Product<double> product(const double* a, const double* b, double* p) const {
         for (int k = 0; k < K; ++k) p[k] = a[k] + b[k];
         return total(p);
+    }
+    bool product_of(const double* psi, const double* const* m, int count, double* p,
+                    Product<double>* r) const {
+        std::memcpy(p, psi, sizeof(double) * static_cast<size_t>(Kp));
+        for (int i = 0; i < count; ++i) {
+            for (int k = 0; k < K; ++k) p[k] += m[i][k];
+        }
+        *r = total(p);
+        return r->sum > nothing();
     }
     bool quotient(const double* a, const double* u, bool, double* out) const {
         for (int k = 0; k < K; ++k) out[k] = u[k] > nothing() ? a[k] - u[k] : nothing();

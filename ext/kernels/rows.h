@@ -393,6 +393,23 @@ VS_INLINE int row_argmax(const T* x, int K) {  // the lowest index of the larges
     return row_find(x, K, row_max(x, K));
 }
 
+// p = psi * m[0] * ... * m[count - 1], nothing held at a floor; sum_a: without the last.
+template <class T>
+VS_INLINE Product<T> row_times_all(const T* psi, const T* const* m, int count, int K, T* p) {
+    using V = Vec<T>;
+    V s = V::set1(T(0)), top = s, sa = s;
+    for (int k = 0; k < K; k += V::N) {
+        V z = V::load(psi + k);
+        for (int i = 0; i + 1 < count; ++i) z = z * V::load(m[i] + k);
+        if (sizeof(T) == 4) sa = sa + z;
+        if (count > 0) z = z * V::load(m[count - 1] + k);
+        z.store(p + k);
+        s = s + z;
+        top = V::max(top, z);
+    }
+    return {s.hsum(), top.hmax(), sizeof(T) == 4 ? sa.hsum() : T(0), T(0)};
+}
+
 // p = psi * f * b with psi * f held at the floor (see row_absorb); p is a buffer.
 template <class T, bool PLAIN, bool MAX>
 VS_INLINE Product<T> row_product3(const T* psi, const T* f, const T* b, int K, T* p) {

@@ -149,8 +149,11 @@ class TreeIslands {
 
     // ------------------------------------------------------------------------------ round 0
 
+    // What hangs from an island in the same block (or has a root in it) is settled at once, while
+    // its rows are in cache; only the rest keeps rows for the way down.
     bool upward(int64_t b) {
-        if (!open(b, true)) return fail();
+        T* rows = w_.scratch.template array<T>((t_.begin[b + 1] - t_.begin[b]) * Kp_);
+        if (!open(b, rows)) return fail();
         int64_t s[Bench::kBatch];
         const T* x[Bench::kBatch];
         T* y[Bench::kBatch];
@@ -164,24 +167,25 @@ class TreeIslands {
             const int m = static_cast<int>(hi - lo);
             if (!w_.ticker.go_on(m)) return false;
             for (int r = 0; r < m; ++r) {
-                seen[r] = w_.d->look(t_.node[lo + r], false, false, alpha(lo + r));
+                const int64_t q = lo + r;
+                if (q - kAhead >= begin_) fetch(t_.node[q - kAhead]);
+                w_.clear_pads(alpha(q));
+                seen[r] = w_.d->look(t_.node[q], false, false, alpha(q));
+                sum[r] = w_.d->local(seen[r], alpha(q));
             }
-            for (int r = 0; r < m; ++r) sum[r] = w_.d->local(seen[r], alpha(lo + r));
             int c = 0;
             for (int r = m; r-- > 0;) {
                 const int64_t q = lo + r;
-                if (q - kAhead >= begin_) {
-                    fetch(t_.node[q - kAhead]);
-                }
                 blank(q);
                 s_.shift[q] = seen[r].shift();
                 if (sum[r] > 0.0 && 1.0 >= w_.pass.zeta * sum[r]) {
                     become(q, row_find(alpha(q), w_.K, D::one()));
                     s_.flag[q] |= kLocal;
+                } else if (!know(q, seen[r].plain, alpha(q), sum[r])) {
+                    return false;
                 }
                 if (!(sum[r] > 0.0) && w_.wanted(q))
                     s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
-                if (!know(q, seen[r].plain, alpha(q), sum[r])) return false;
                 if (t_.parent[q] < 0) continue;
                 if (island(q)) {
                     s_.u[q] = upward_row(q);
@@ -197,53 +201,22 @@ class TreeIslands {
             if (c > 0) w_.send(s, c, true, x, y);
             full_ += c;
         }
-        return true;
+        const int64_t tops = begin_ + t_.tops[b];
+        for (int64_t q = begin_; q < end_; ++q) {
+            const int64_t p = t_.parent[q];
+            if (q < tops ? p < 0 : s_.flag[p] & (kIsland | kSettled)) {
+                s_.flag[q] |= kSettled;
+            } else {
+                std::memcpy(static_cast<T*>(w_.pass.alpha) + q * Kp_, alpha(q),
+                            sizeof(T) * static_cast<size_t>(Kp_));
+            }
+        }
+        return settle(b, true);
     }
 
     bool downward(int64_t b) {
-        if (!open(b, false)) return fail();
-        const int64_t tops = begin_ + t_.tops[b];
-        int64_t s[Bench::kBatch];
-        const T* x[Bench::kBatch];
-        T* y[Bench::kBatch];
-        const T* above = static_cast<const T*>(w_.pass.block_down) + b * Kp_;
-        for (int64_t lo = begin_, hi; lo < end_; lo = hi) {
-            for (hi = lo + 1; hi < end_ && hi - lo < Bench::kBatch; ++hi) {
-                if (hi >= tops && t_.parent[hi] >= lo) break;
-            }
-            if (!w_.ticker.go_on(hi - lo)) return false;
-            int c = 0;
-            for (int64_t q = lo; q < hi; ++q) {
-                if (q + kAhead < end_) row_prefetch_alone(output(q + kAhead), w_.K, true);
-                const int64_t p = t_.parent[q];
-                if (p < 0) {
-                    s_.y[q] = w_.ones;
-                } else if (island(p)) {
-                    s_.y[q] = downward_row(q, p);
-                } else {
-                    T* own = own_row(s_.own_y, q);
-                    if (!own) return fail();
-                    s_.y[q] = own;
-                    s[c] = q;
-                    x[c] = w_.x + c * Kp_;
-                    y[c] = own;
-                    exclude(p, q < tops ? above : alpha(p), q, w_.x + c * Kp_);
-                    ++c;
-                }
-            }
-            if (c > 0) w_.send(s, c, false, x, y);
-            full_ += c;
-            for (int64_t q = lo; q < hi; ++q) actual(q, alpha(q));
-        }
-        for (int64_t k = t_.below_ptr[b]; k < t_.below_ptr[b + 1]; ++k) {
-            const int64_t c = t_.below[k];
-            std::memcpy(static_cast<T*>(w_.pass.block_down) + c * Kp_, alpha(t_.above[c]),
-                        sizeof(T) * static_cast<size_t>(Kp_));
-        }
-        for (int64_t q = begin_; q < end_; ++q) {  // `ones` does not outlive this task
-            if (t_.parent[q] < 0) s_.y[q] = nullptr;
-        }
-        return true;
+        if (!open(b, static_cast<T*>(w_.pass.alpha) + t_.begin[b] * Kp_)) return fail();
+        return settle(b, false);
     }
 
     // ------------------------------------------------------------------------- later rounds
@@ -282,11 +255,11 @@ class TreeIslands {
         for (int64_t q = 0; q < t_.n; ++q) {
             const uint8_t e = s_.event[q];
             const bool doomed = s_.flag[q] & kDoomed;
+            if (!doomed && (limited || e <= kContradiction)) continue;
             if (!alive_tree(q)) {
                 s_.flag[q] &= static_cast<uint8_t>(~kDoomed);
                 continue;
             }
-            if (!doomed && (limited || e <= kContradiction)) continue;
             if (doomed || e == kRelease || (e == kFlip && (s_.flag[q] & kFlipped))) {
                 s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~(kIsland | kDoomed)) | kReleased);
                 s_.held[q] = -1;
@@ -349,12 +322,14 @@ class TreeIslands {
     // m' of touched islands [first, last).
     bool refresh(int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
-            const int64_t q = s_.touched[i];
             if (!w_.ticker.go_on()) return false;
+            if (i + kSoon < last) {
+                fetch(t_.node[s_.touched[i + kSoon]]);
+                row_prefetch_alone(output(s_.touched[i + kSoon]), w_.K, true);
+            }
             double sum;
-            const bool plain = local(q, w_.psi, &sum);
-            if (!know(q, plain, w_.psi, 0.0)) return false;
-            actual(q, w_.psi);
+            const bool plain = local(s_.touched[i], w_.psi, &sum);
+            if (!actual(s_.touched[i], plain, w_.psi)) return false;
         }
         return true;
     }
@@ -387,46 +362,96 @@ class TreeIslands {
     }
     // What a block adds to log Z.
     void tally(int64_t b) {
+        Ledger sum;
         for (int64_t q = t_.begin[b]; q < t_.begin[b + 1]; ++q) {
             if (!w_.wanted(q)) continue;
             vs::Account& a = w_.account(b, q);
             const int64_t p = t_.parent[q];
             a.leak += static_cast<double>(s_.leak[q]);
-            Sum sum;
-            sum.value = a.shift;
-            sum.rest = a.rest;
             D& d = w_.domain(q);
             if (island(q)) {
                 const bool mode = (s_.flag[q] & (kLocal | kFlipped)) == kLocal;
-                sum.add(mode ? s_.shift[q]
-                             : static_cast<double>(
-                                   w_.d->in.score(t_.node[q], s_.held[q], false, false)));
+                sum.add(a, mode ? s_.shift[q]
+                                : static_cast<double>(
+                                      w_.d->in.score(t_.node[q], s_.held[q], false, false)));
                 if (p >= 0 && island(p)) {
                     const int l = t_.flipped[q] ? s_.held[q] : s_.held[p];
                     const int k = t_.flipped[q] ? s_.held[p] : s_.held[q];
-                    sum.add(static_cast<double>(d.in.edge_score(w_.table(q), l, k)));
+                    sum.add(a, static_cast<double>(d.in.edge_score(w_.table(q), l, k)));
                 } else if (p >= 0) {
-                    sum.add(d.edge_shift(w_.table(q)));
+                    sum.add(a, d.edge_shift(w_.table(q)));
                 }
             } else {
-                sum.add(s_.shift[q]);
+                sum.add(a, s_.shift[q]);
                 a.scale += s_.scale[q];
-                if (p >= 0) sum.add(d.edge_shift(w_.table(q)));
-                if (p < 0 || island(p)) sum.add(s_.log_mass[q]);
+                if (p >= 0) sum.add(a, d.edge_shift(w_.table(q)));
+                if (p < 0 || island(p)) sum.add(a, s_.log_mass[q]);
             }
-            a.shift = sum.value;
-            a.rest = sum.rest;
         }
     }
 
   private:
-    bool open(int64_t b, bool fresh) {
-        if (!w_.ok) return false;
+    bool open(int64_t b, T* rows) {
+        if (!w_.ok || !rows) return false;
         b_ = b;
         begin_ = t_.begin[b];
         end_ = t_.begin[b + 1];
-        alpha_ = static_cast<T*>(w_.pass.alpha) + begin_ * Kp_;
-        for (int64_t q = begin_; q < end_ && fresh && Kp_ != w_.K; ++q) w_.clear_pads(alpha(q));
+        alpha_ = rows;
+        return true;
+    }
+    // What is heard from above and m' of the nodes of a block whose flag says so.
+    bool settle(int64_t b, bool settled) {
+        const int64_t tops = begin_ + t_.tops[b];
+        int64_t s[Bench::kBatch];
+        const T* x[Bench::kBatch];
+        T* y[Bench::kBatch];
+        const T* above = static_cast<const T*>(w_.pass.block_down) + b * Kp_;
+        const auto concerned = [&](int64_t q) { return ((s_.flag[q] & kSettled) != 0) == settled; };
+        for (int64_t lo = begin_, hi; lo < end_; lo = hi) {
+            int c = 0, m = 0;
+            for (hi = lo; hi < end_ && c < Bench::kBatch; ++hi) {
+                if (!concerned(hi)) continue;
+                const int64_t p = t_.parent[hi];
+                if (p >= 0 && island(p)) {
+                    s_.y[hi] = downward_row(hi, p);
+                } else if (p >= 0) {
+                    if (hi >= tops && p >= lo) break;
+                    T* own = own_row(s_.own_y, hi);
+                    if (!own) return fail();
+                    s_.y[hi] = own;
+                    s[c] = hi;
+                    x[c] = w_.x + c * Kp_;
+                    y[c] = own;
+                    exclude(p, hi < tops ? above : alpha(p), hi, w_.x + c * Kp_);
+                    ++c;
+                }
+                ++m;
+            }
+            if (!w_.ticker.go_on(m)) return false;
+            if (c > 0) w_.send(s, c, false, x, y);
+            full_ += c;
+            for (int64_t q = lo; q < hi; ++q) {
+                if (q + kAhead < end_ && concerned(q + kAhead)) {
+                    row_prefetch_alone(output(q + kAhead), w_.K, true);
+                }
+                if (!concerned(q)) continue;
+                if (!island(q)) {
+                    belief(q, alpha(q));
+                    continue;
+                }
+                double sum;
+                bool plain = false;
+                T* psi = alpha(q);
+                if (!(s_.flag[q] & kLocal)) plain = local(q, psi = w_.psi, &sum);
+                if (!actual(q, plain, psi)) return false;
+            }
+        }
+        for (int64_t k = t_.below_ptr[b]; k < t_.below_ptr[b + 1]; ++k) {
+            const int64_t c = t_.below[k], p = t_.above[c];
+            if (island(p) || !concerned(p)) continue;
+            std::memcpy(static_cast<T*>(w_.pass.block_down) + c * Kp_, alpha(p),
+                        sizeof(T) * static_cast<size_t>(Kp_));
+        }
         return true;
     }
     bool fail() {
@@ -586,41 +611,46 @@ class TreeIslands {
         if (total_.of != p) make_total(p, true);
         total_.without(*w_.d, u(q), out);
     }
-    static constexpr uint8_t kSafe = 64;
+    static constexpr uint8_t kSafe = 64, kSettled = 128;
+    static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
 
-    // m'_q; row: what q knows from below on entry, its belief on return. Notes the event.
-    void actual(int64_t q, T* row) {
+    // m' of free q; row: what q knows from below on entry, its belief on return. Notes the event.
+    void belief(int64_t q, T* row) {
         D& d = *w_.d;
         const T* from = y(q);
-        const bool alone = w_.pass.zeta > 0.5 && island(q);
-        const bool held = !island(q) && d.held(row);
-        const Product<T> r = alone ? d.product(row, from, w_.acc)
-                                   : d.template product3<true>(row, false, w_.ones, from, w_.acc);
-        const vs::Status massive = d.massive(r, row, from, from);
-        double mass = 0.0, leak = 0.0;
-        s_.event[q] = kNone;
+        const bool held = d.held(row);
+        const Product<T> r = d.template product3<true>(row, false, w_.ones, from, w_.acc);
         total_.of = total_.of == q ? -1 : total_.of;
-        if (!alive_tree(q)) return;
-        vs::Status status = massive;
-        In* p = output(q);
-        if (status == vs::kOk) status = d.divide(r, w_.acc, p, &mass, &leak);
-        if (status == vs::kWiden) return widen(q);
-        if (!island(q)) std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
-        if (status == vs::kInfeasible) {
-            s_.event[q] = kDead;
-            return;
+        if (!put(q, r, d.massive(r, row, from, from))) return;
+        std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
+        const bool safe = !held && Total<D>::kLog == false && !tiny(row, r);
+        s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~kSafe) | (safe ? kSafe : 0));
+        if (D::peak(r) >= w_.pass.zeta && !(s_.flag[q] & kReleased)) s_.event[q] = kBecome;
+    }
+    // m' of island q, in one sweep where the product of all that is said keeps within range; row:
+    // its local factor. Notes the event.
+    bool actual(int64_t q, bool plain, T* row) {
+        D& d = *w_.d;
+        const T* heard[kNear];
+        int n = 0;
+        const auto hear = [&](const T* m) {
+            if (n < kNear) heard[n] = m;
+            ++n;
+        };
+        w_.for_kids(q, [&](int64_t c) { hear(u(c)); });
+        hear(y(q));
+        Product<T> r;
+        vs::Status status = vs::kOk;
+        if (n > kNear || !d.product_of(row, heard, n, w_.acc, &r)) {
+            if (!know(q, plain, row, 0.0)) return false;
+            r = d.template product3<true>(row, false, w_.ones, y(q), w_.acc);
+            status = d.massive(r, row, y(q), y(q));
         }
-        s_.leak[q] = static_cast<float>(leak);
-        if (!island(q)) {
-            s_.log_mass[q] = d.log_mass(mass);
-            const bool safe = !held && Total<D>::kLog == false && !tiny(row, r);
-            s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~kSafe) | (safe ? kSafe : 0));
-            if (D::peak(r) >= w_.pass.zeta && !(s_.flag[q] & kReleased)) s_.event[q] = kBecome;
-            return;
-        }
+        if (!put(q, r, status)) return true;
         const int v = s_.held[q];
+        const In* p = output(q);
         const double pv = static_cast<double>(p[v]);
-        if (pv >= w_.pass.zeta && (alone || pv >= D::peak(r))) return;
+        if (pv >= w_.pass.zeta && pv >= D::peak(r)) return true;
         bool dead = false;
         neighbours(q, [&](int64_t, const T* m) { dead |= !D::alive(m[v]); });
         if (dead) {
@@ -628,6 +658,20 @@ class TreeIslands {
         } else {
             s_.event[q] = static_cast<double>(row_max(p, w_.K)) >= w_.pass.zeta ? kFlip : kRelease;
         }
+        return true;
+    }
+    // Writes the product in `acc`, divided by its sum, to q's output; false when there is none.
+    bool put(int64_t q, const Product<T>& r, vs::Status status) {
+        double mass = 0.0, leak = 0.0;
+        s_.event[q] = kNone;
+        if (!alive_tree(q)) return false;
+        if (status == vs::kOk) status = w_.d->divide(r, w_.acc, output(q), &mass, &leak);
+        if (status == vs::kWiden) widen(q);
+        if (status == vs::kInfeasible) s_.event[q] = kDead;
+        if (status != vs::kOk) return false;
+        s_.leak[q] = static_cast<float>(leak);
+        if (!island(q)) s_.log_mass[q] = w_.d->log_mass(mass);
+        return true;
     }
     bool tiny(const T* row, const Product<T>& r) const {
         const T limit = (sizeof(T) == 8 ? T(1e-140) : T(1e-17)) * r.max;
@@ -685,7 +729,7 @@ class TreeIslands {
             T* row = rows + k * Kp_;
             if (!w_.ticker.go_on()) return false;
             if (k == 0 && t_.parent[q] >= 0) s_.y[q] = downward_row(q, t_.parent[q]);
-            actual(q, row);
+            belief(q, row);
             w_.for_kids(q, [&](int64_t c) {
                 T* own = own_row(s_.own_y, c);
                 if (!own) {
@@ -703,7 +747,7 @@ class TreeIslands {
         return true;
     }
 
-    static constexpr int64_t kAhead = 16;
+    static constexpr int64_t kAhead = 16, kSoon = 2;  // rows between a prefetch and its use
     Bench& w_;
     const vs::TreeView& t_;
     vs::IslandState& s_;

@@ -161,6 +161,33 @@ struct TreeBench {
     }
 };
 
+// Adds to accounts; the sum of the one at hand stays in registers.
+class Ledger {
+  public:
+    Ledger() = default;
+    Ledger(const Ledger&) = delete;
+    Ledger& operator=(const Ledger&) = delete;
+    ~Ledger() { leave(); }
+    VS_INLINE void add(vs::Account& a, double x) {
+        if (&a != of_) {
+            leave();
+            of_ = &a;
+            sum_.value = a.shift;
+            sum_.rest = a.rest;
+        }
+        sum_.add(x);
+    }
+
+  private:
+    void leave() {
+        if (!of_) return;
+        of_->shift = sum_.value;
+        of_->rest = sum_.rest;
+    }
+    vs::Account* of_ = nullptr;
+    Sum sum_;
+};
+
 // A product of messages in which no entry is ever lost: every entry has an exponent of its own.
 // For the few nodes whose products leave the range of the type on the way.
 template <class T>
@@ -273,6 +300,7 @@ class TreeBlock {
         const int64_t tops = begin_ + t_.tops[b_];
         const int64_t silent = root ? tops : begin_;  // say nothing
         const bool together = w_.pass.together > 0;
+        Ledger sum;
         for (int64_t q = begin_; q < end_ && together; ++q) d_.ones(alpha(q));
         for (int64_t hi = end_, lo; hi > begin_; hi = lo) {
             for (lo = hi - 1; lo > begin_ && hi - lo < Bench::kBatch; --lo) {
@@ -290,7 +318,7 @@ class TreeBlock {
                 // One row at a time: more than the core can wait for would stop it.
                 if (q - kAhead >= begin_) fetch(t_.node[q - kAhead]);
                 vs::Account& a = w_.account(b_, q);
-                add(a, seen[r].shift());
+                sum.add(a, seen[r].shift());
                 if (!together || t_.kids_end[q] - t_.kids[q] > w_.pass.together || t_.hangs[q]) {
                     know(q, seen[r], a);
                 } else if (!d_.enter_in_place(seen[r], alpha(q), &a.scale)) {
@@ -306,7 +334,7 @@ class TreeBlock {
             std::memcpy(static_cast<T*>(w_.pass.kept_alpha) + begin_ * Kp_, alpha_,
                         sizeof(T) * static_cast<size_t>((end_ - begin_) * Kp_));
         }
-        shifts_of_edges();
+        shifts_of_edges(sum);
         if (root) {
             for (int64_t q = begin_; q < silent; ++q) {
                 w_.account(b_, q).log_end = d_.log_sum(alpha(q));
@@ -502,14 +530,14 @@ class TreeBlock {
         }
     }
     // What was taken out of the tables above the nodes of this block.
-    void shifts_of_edges() {
+    void shifts_of_edges(Ledger& sum) {
         const int64_t first = t_.above[b_] < 0 ? begin_ + t_.tops[b_] : begin_;
         if (!w_.pass.which) {
             const double shift = d_.edge_shift(0) * static_cast<double>(end_ - first);
-            if (t_.above[b_] >= 0) return add(w_.account(b_, begin_), shift);
+            if (t_.above[b_] >= 0) return sum.add(w_.account(b_, begin_), shift);
         }
         for (int64_t s = first; s < end_; ++s) {
-            add(w_.account(b_, s), w_.domain(s).edge_shift(w_.table(s)));
+            sum.add(w_.account(b_, s), w_.domain(s).edge_shift(w_.table(s)));
         }
     }
     // Left and right factors of edge marginals, as logarithms (TreeRequest).
@@ -541,14 +569,6 @@ class TreeBlock {
             streams_ ? d_.template divide<true>(r, alpha(s), output(s), &mass, &a.leak)
                      : d_.divide(r, alpha(s), output(s), &mass, &a.leak);
         if (status != vs::kOk) Bench::note(a, status);
-    }
-    static void add(vs::Account& a, double x) {
-        Sum sum;
-        sum.value = a.shift;
-        sum.rest = a.rest;
-        sum.add(x);
-        a.shift = sum.value;
-        a.rest = sum.rest;
     }
 
     Bench& w_;

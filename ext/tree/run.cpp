@@ -243,7 +243,7 @@ void island_rounds(const TreePlan& plan, TreeJob& job, int64_t revisit, double n
         parts(kIslandsPieces, state.n_pieces, 8);
         if (control->stop.load()) return;
         tree_level().islands(job.arithmetic, &job.pass, kIslandsAround, 0, 0, 0);
-        parts(kIslandsRefresh, state.n_touched, 64);
+        parts(kIslandsRefresh, state.n_touched, 256);
     }
     if (!control->stop.load()) parts(kIslandsTally, job.n_blocks, 1);
 }

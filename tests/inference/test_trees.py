@@ -330,6 +330,24 @@ def test_peaked_forests(
         assert_islands(model, r, zeta, settled=revisit is None)
 
 
+@pytest.mark.parametrize("spread", [1.0, 30.0, 400.0])
+@pytest.mark.parametrize("zeta", [0.4, 0.9])
+def test_islands_with_few_and_many_neighbours(
+    spread: float, zeta: float, rng: np.random.Generator, dtype: type
+) -> None:
+    # A path of hubs with 0 to 12 leaves each: m' of an island is made in one sweep where it has
+    # few neighbours and their product keeps within range.
+    n_leaves = np.arange(13)
+    hub = np.cumsum(np.r_[0, n_leaves[:-1] + 1])
+    parent = np.repeat(hub, n_leaves + 1)
+    parent[hub] = np.r_[-1, hub[:-1]]
+    model = random_forest(rng, parent, 5, peak=1.5 * spread + 4.0, dtype=dtype)
+    model.pairwise[:] *= spread
+    r = vs.infer(tree(model), zeta=zeta)
+    assert (r.islands[hub] >= 0).any()
+    assert_islands(model, r, zeta, settled=True)
+
+
 def test_zeta_zero_decides_by_local_factors(rng: np.random.Generator) -> None:
     model = random_forest(rng, random_parent(rng, 50), 4)
     r = vs.infer(tree(model), zeta=0.0, revisit=0)
