@@ -3,7 +3,8 @@
 Models hold arrays (`Chain`, `Tree`), `infer` plans and computes, results are records (`Result`).
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
+from importlib.metadata import version as _version
 
 from valuesparse import bounds, factors, relaxed
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
@@ -24,8 +25,8 @@ from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
 
 try:
-    __version__ = version("valuesparse")
-except PackageNotFoundError:  # running from a source tree that was never installed
+    __version__ = _version("valuesparse")
+except _PackageNotFoundError:  # running from a source tree that was never installed
     __version__ = "0+unknown"
 
 __all__ = [

@@ -633,3 +633,27 @@ def test_a_million_sentences_killed_and_resumed(model: Path, tmp_path: Path) -> 
     report = tag_corpus(model, [source], out, shard_bytes=500_000, jobs=2)
     assert report.sentences < 1_000_000  # the rest was there
     assert contents(out) == contents(expected)
+
+
+def test_one_path_is_a_file_and_files_without_attributes_are_refused(
+    model: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(as_conll(sentences(3, seed=12)))
+    one = tag_corpus(model, str(source), tmp_path / "one").outputs
+    two = tag_corpus(model, [source], tmp_path / "two").outputs
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    train_corpus(source, tmp_path / "m", params={"max_iterations": 2})
+    words = tmp_path / "words.txt"
+    words.write_text("the\ndog\n\n")
+    with pytest.raises(ValueError, match="no token has an attribute; say --input-format"):
+        train_corpus(words, tmp_path / "n")
+    assert not (tmp_path / "n").exists()
+
+
+def test_dask_wants_a_scheduler(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="needs the extra dask")
+    source = tmp_path / "a.conll"
+    source.write_text(as_conll(sentences(3, seed=12)))
+    with pytest.raises(ValueError, match="'dask' needs the address of its scheduler"):
+        tag_corpus(model, [source], tmp_path / "out", backend="dask")

@@ -185,7 +185,10 @@ def _summary(task: str, found: Any, seconds: float, output: Path | None) -> str:
     if task == "MPE":
         words = [f"log-score {float(found.score):.6g}"]
     else:
-        words = [f"log10 Z {_log10_z(found):.6g}", f"{found.method} ({found.reason})"]
+        words = [
+            f"log10 Z {_log10_z(found):.6g} (log Z {float(found.log_z):.6g})",
+            f"{found.method} ({found.reason})",
+        ]
     words.append(f"{seconds:.3g} s")
     if output is not None:
         words.append(f"written to {output}")

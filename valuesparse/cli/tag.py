@@ -8,7 +8,7 @@ import click
 
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._reading import reading
-from valuesparse.crf.corpora.tagging import BACKENDS, MARGINALS
+from valuesparse.crf.corpora.tagging import BACKENDS, MARGINALS, REGISTERED
 
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -30,8 +30,10 @@ _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Below 1, marginals are faster and approximate; valuesparse tune recommends.",
 )  # fmt: skip
 @click.option(
-    "--backend", type=click.Choice(BACKENDS), default="threads", show_default=True,
-    help="Who does the work: threads or processes (loky) of this machine, or a cluster.",
+    "--backend", type=click.Choice([b for b in BACKENDS if b not in REGISTERED]),
+    default="threads", show_default=True,
+    help="Who does the work: threads or processes (loky) of this machine, or a cluster. Ray and "
+    "Spark: from Python.",
 )  # fmt: skip
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=1), metavar="N",

@@ -333,7 +333,7 @@ def infer_islands(
         marginals,
         log_z,
         "islands",
-        f"zeta={zeta:g} was asked for",
+        f"zeta={zeta:g} was asked for: an approximation, exact given its islands",
         stats,
         islands=islands,
         converged=converged,

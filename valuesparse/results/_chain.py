@@ -270,7 +270,7 @@ class ChainResult(Result):
     def __repr__(self) -> str:
         n, k = self.marginals.shape
         return (
-            f"Result(method={self.method!r}, converged={self.converged}, positions={n}, "
+            f"ChainResult(method={self.method!r}, converged={self.converged}, positions={n}, "
             f"labels={k}, islands={self.stats['islands']})"
         )
 

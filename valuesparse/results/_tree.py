@@ -300,6 +300,6 @@ class TreeResult(Result):
     def __repr__(self) -> str:
         n, k = self.marginals.shape
         return (
-            f"Result(method={self.method!r}, converged={self.converged}, nodes={n}, "
+            f"TreeResult(method={self.method!r}, converged={self.converged}, nodes={n}, "
             f"labels={k}, islands={self.stats['islands']})"
         )

@@ -7,14 +7,14 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
 from valuesparse.io._files import write_bytes
 
-__all__ = ["digest_of", "fingerprint", "publishing", "read_beside", "write_beside"]
+__all__ = ["as_paths", "digest_of", "fingerprint", "publishing", "read_beside", "write_beside"]
 
 #: Ends the names of unfinished files; they begin with a dot.
 UNFINISHED = ".part"
@@ -57,6 +57,13 @@ def _sync_folder(folder: Path) -> None:
 def digest_of(data: bytes) -> str:
     """Return the SHA-256 of data in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
+
+
+def as_paths(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the paths; one alone stands for itself, not for its characters."""
+    if isinstance(inputs, (str, os.PathLike)):
+        inputs = [inputs]
+    return [Path(source) for source in inputs]
 
 
 def fingerprint(path: Path) -> str:

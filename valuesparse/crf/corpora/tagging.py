@@ -18,7 +18,7 @@ import joblib
 
 from valuesparse._extras import require
 from valuesparse._validation import as_count, as_zeta
-from valuesparse.crf.corpora._files import UNFINISHED, digest_of, fingerprint, publishing
+from valuesparse.crf.corpora._files import UNFINISHED, as_paths, digest_of, fingerprint, publishing
 from valuesparse.crf.corpora._formats import (
     FORMATS,
     Marginals,
@@ -38,6 +38,8 @@ from valuesparse.threads import resolve
 __all__ = ["BACKENDS", "MARGINALS", "CorpusReport", "tag_corpus"]
 
 BACKENDS = ("threads", "loky", "dask", "ray", "spark")
+#: Those that have to be registered with joblib in Python first.
+REGISTERED = ("ray", "spark")
 MARGINALS = ("best", "all", "none")
 
 #: What the folder of outputs keeps about the run that filled it.
@@ -170,7 +172,7 @@ def tag_corpus(
     ----------
     model : path
         A CRFsuite model; what ``valuesparse train`` keeps beside it says how it wants its input.
-    inputs : iterable of paths
+    inputs : iterable of paths, or one path
         Files of one or several formats. Their names must differ.
     output : path
         A folder; it is made when it is not there.
@@ -224,7 +226,7 @@ def tag_corpus(
     folder = Path(output).resolve()
     settings = _settings(path, features, word, as_zeta(zeta), marginals)
     _tagger(settings.model, settings.digest)  # says now what is wrong with it
-    sources = [Path(source).resolve() for source in inputs]
+    sources = [source.resolve() for source in as_paths(inputs)]
     if not sources:
         raise ValueError("inputs: there is no file")
     plan = [
@@ -361,6 +363,14 @@ def _run(
 
             if scheduler is not None:
                 stack.enter_context(distributed.Client(scheduler, set_as_default=True))
+            else:
+                try:
+                    distributed.get_client()
+                except ValueError as error:
+                    raise ValueError(
+                        "backend 'dask' needs the address of its scheduler: scheduler=, or "
+                        "--scheduler on the command line; or a distributed.Client made before"
+                    ) from error
         stack.enter_context(joblib.parallel_config(backend=name, n_jobs=jobs or -1))
         calls = [joblib.delayed(_tag_shard)(job, *more) for job in todo]
         if joblib.parallel.get_active_backend()[0].supports_return_generator:

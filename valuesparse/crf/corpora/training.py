@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from valuesparse.crf.corpora._features import describe, template_path
-from valuesparse.crf.corpora._files import write_beside
+from valuesparse.crf.corpora._files import as_paths, write_beside
 from valuesparse.crf.corpora._formats import FORMATS, format_of
 from valuesparse.crf.corpora._reader import Extraction, Reader
 from valuesparse.crf.training.trainer import Trainer
@@ -34,7 +34,7 @@ def train_corpus(
 
     Parameters
     ----------
-    inputs : iterable of paths
+    inputs : iterable of paths, or one path
         Files with labels.
     model : path
         Where the model goes.
@@ -63,7 +63,7 @@ def train_corpus(
     if input_format is not None and input_format not in FORMATS:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
     target = Path(model).resolve()
-    sources = [Path(source) for source in inputs]
+    sources = as_paths(inputs)
     if not sources:
         raise ValueError("inputs: there is no file")
     trainer = Trainer(algorithm, params, verbose=False, threads=threads)
@@ -77,7 +77,7 @@ def train_corpus(
     # Without a word on features, attribute files among others have theirs, and the rest has words.
     # The digest tells this template from what the same path led to earlier in this process.
     extraction = Extraction(features or "words", kept.get("template_sha256"), word, tags)
-    count = 0
+    count, any_items = 0, False
     for source in sources:
         reader = Reader(source, input_format, extraction)
         for number, sentence in enumerate(reader, 1):
@@ -88,8 +88,14 @@ def train_corpus(
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{source.name}: sentence {number}: {error}") from error
             count += 1
+            any_items = any_items or any(items)
     if not count:
         raise ValueError("inputs: there is no sentence in them")
+    if not any_items:
+        raise ValueError(
+            "inputs: no token has an attribute; say --input-format (input_format=) if these files "
+            "are not CRFsuite's attributes, which names that end in none of ours stand for"
+        )
     trainer.train(target, callback=callback, checkpoint=checkpoint)
     write_beside(target, kept)
     return trainer
