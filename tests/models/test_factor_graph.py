@@ -33,8 +33,8 @@ def test_tables_of_the_right_kind_are_not_copied() -> None:
         (lambda g: g.add([0, 5], np.zeros((2, 2))), "variable 5 is out of range: there are 3"),
         (lambda g: g.add([0, 0], np.zeros((2, 2))), "factor 0 has variable 0 twice"),
         (lambda g: g.add([0, 1], np.zeros((3, 2))), r"must have shape \(2, 3\) for variables 0, 1"),
-        (lambda g: g.add([0], [0.0, np.nan]), r"log_table of factor 0\[1\] is NaN"),
-        (lambda g: g.add([0], [np.inf, 0.0]), r"log_table of factor 0\[0\] is \+inf"),
+        (lambda g: g.add([0], [0.0, np.nan]), r"factor 0: log_table\[1\] is NaN"),
+        (lambda g: g.add([0], [np.inf, 0.0]), r"factor 0: log_table\[0\] is \+inf"),
         (lambda g: g.add([0]), "log_table must be given"),
         (lambda g: g.add("ab", np.zeros((2, 2))), "scope must be a sequence"),
         (lambda g: g.add(3, np.zeros(2)), "scope must be a sequence"),
@@ -48,7 +48,7 @@ def test_tables_of_the_right_kind_are_not_copied() -> None:
         (lambda g: g.set_evidence({1: [[1], [2, 3]]}), r"evidence\[1\] must be one array"),
         (lambda g: g.set_evidence({1: [[1.0, 2.0, 3.0]]}), r"evidence\[1\] must have shape \(3,\)"),
         (lambda g: g.set_evidence({1: {}}), "variable 1 have no names: give a number, not {}"),
-        (lambda g: g.add([0], [[1], [2, 3]]), "log_table of factor 0 must be one array"),
+        (lambda g: g.add([0], [[1], [2, 3]]), "factor 0: log_table must be one array"),
         (lambda g: g.add([[0], 1], np.zeros((2, 2))), r"give a number, not \[0\]"),
         (lambda g: g.add_feature([0], [1], [[1], [2, 3]]), "weight of factor 0 must be one array"),
         (lambda g: vs.log_prob(g, [0, [1, 2], 0]), "states must be one array"),
@@ -88,7 +88,7 @@ def test_constructor_refusals(arguments, words: str) -> None:
 
 @pytest.mark.parametrize("table", [np.zeros(2, complex), np.array(["a", "b"]), np.array([0, None])])
 def test_wrong_types(table) -> None:
-    with pytest.raises(TypeError, match="log_table of factor 0 must hold real numbers"):
+    with pytest.raises(TypeError, match="factor 0: log_table must hold real numbers"):
         vs.FactorGraph([2]).add([0], table)
 
 
@@ -211,7 +211,7 @@ def test_what_factors_of_users_say_is_checked() -> None:
 
     graph = vs.FactorGraph([2, 3])
     graph.add(Broken((0, 1), (2, 2)))
-    with pytest.raises(ValueError, match=r"table of factor 0 must have shape \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"factor 0: table must have shape \(2, 3\)"):
         vs.infer(graph)
     for scope in ([0, 1], ("a",), np.array([0, 1])):
         other = vs.FactorGraph([2, 3])

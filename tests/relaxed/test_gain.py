@@ -141,7 +141,7 @@ def test_tables_of_the_wrong_shape() -> None:
             return np.zeros(len(states))
 
     graph = vs.FactorGraph([2, 3])
-    with pytest.raises(ValueError, match=r"table of factor 0 must have shape \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"factor 0: table must have shape \(2, 3\)"):
         vs.gain(graph, [Odd()], vs.infer(graph))
 
 

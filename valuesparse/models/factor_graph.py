@@ -662,7 +662,7 @@ class FactorGraph:
     def _check_table(
         self, scope: tuple[int, ...], table: Any, index: int, what: str = "log_table"
     ) -> Any:
-        name = f"{what} of factor {index}"
+        name = f"factor {index}: {what}"
         array = as_potentials(name, table, np.dtype(np.float64))
         shape = tuple(self.cardinalities[v] for v in scope)
         if array.shape != shape:

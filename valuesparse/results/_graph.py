@@ -350,7 +350,8 @@ class GraphResult(Result):
         dict
             ``{(a, b): table}`` with names (or numbers) of variables and an array of shape
             (cardinality of a, cardinality of b); in the order of the factors that were used and
-            of their scopes, every pair once. Of beliefs, where these are all that there is.
+            of their scopes, every pair once and in that order only; `joint` takes any variables.
+            Of beliefs, where these are all that there is.
 
         See Also
         --------
