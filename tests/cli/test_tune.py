@@ -336,3 +336,11 @@ def test_missing_extra_names_the_command(
     result = run(*arrays)
     assert result.exit_code == 1
     assert 'pip install "valuesparse[cli]"' in result.stderr
+
+
+def test_exact_wins_where_nothing_is_clearly_faster() -> None:
+    rows = [Row("", z, s, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0) for z, s in [(None, 100), (0.9, 109)]]
+    assert choose(rows, Budget()) == 0
+    assert choose([rows[0], rows[1]._replace(speed=111)], Budget()) == 1
+    # Exact is beyond the time budget: then it is no choice.
+    assert choose(rows, Budget(microseconds=1e6 / 105, error=0.1)) == 1
