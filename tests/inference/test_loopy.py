@@ -686,6 +686,22 @@ def test_threads_never_show_in_schedules(schedule: str, states: int) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("states", [2, 3])
+def test_iterations_are_as_many_messages_as_there_are(schedule: str, states: int) -> None:
+    cards, factors = random_grid(np.random.default_rng(9), 8, states, 1.0)
+    graph = graph_of(cards, factors)
+    n = 2 * sum(len(scope) == 2 for scope, _ in factors)
+    r = vs.infer(graph, method="bp", schedule=schedule, tolerance=0.0, max_iterations=3)
+    assert not r.converged
+    assert r.iterations == len(r.residuals) == 3
+    assert "after 3 iterations" in r.reason
+    r = vs.infer(graph, method="bp", schedule=schedule)
+    assert r.converged
+    assert r.residuals[-1] <= 1e-6
+    assert r.iterations == -(-r.stats["messages"] // n) or schedule == "tree"
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("states", [2, 3])
 def test_schedules_keep_deadlines(schedule: str, states: int) -> None:
     cards, factors = random_grid(np.random.default_rng(14), 40, states, 4.0)
     graph = graph_of(cards, factors)
