@@ -280,6 +280,33 @@ def test_warm_starts() -> None:
     assert warm.log_z == pytest.approx(vs.infer(more, method="bp", **SHARP).log_z, abs=1e-9)
 
 
+def test_warm_starts_from_pickled_parts() -> None:
+    """Messages are those of the factors that were used, in the graph as it was then."""
+    cards, factors = random_grid(np.random.default_rng(10), 5, 2)
+    graph = graph_of(cards, factors)
+    kept = [f for f, (scope, _) in enumerate(factors) if len(scope) == 1 or f % 3]
+    part = vs.infer(graph, method="bp", factors=kept)
+    whole = vs.infer(graph, method="bp")
+    graph.add((0, 24), np.eye(2))
+    graph.add((0, 6, 12), np.zeros((2, 2, 2)))
+    revived = pickle.loads(pickle.dumps(part))
+    assert vs.infer(graph, method="bp", factors=kept, start=revived).iterations == 1
+    for start in (part, whole):
+        live = vs.infer(graph, method="bp", start=start)
+        again = vs.infer(graph, method="bp", start=pickle.loads(pickle.dumps(start)))
+        assert again.log_z == live.log_z
+        np.testing.assert_array_equal(again.residuals, live.residuals)
+
+
+@pytest.mark.parametrize("cards", [[3, 2], [2, 3, 2], [2]])
+def test_warm_starts_are_of_the_same_variables(cards: list[int]) -> None:
+    graph, other = vs.FactorGraph([2, 3]), vs.FactorGraph(cards)
+    graph.add((0, 1), np.zeros((2, 3)))
+    start = vs.infer(other, method="bp")
+    with pytest.raises(ValueError, match="start must be a result of a graph with the same"):
+        vs.infer(graph, method="bp", start=start)
+
+
 def test_a_stale_zero_is_forgotten() -> None:
     graph = vs.FactorGraph([2, 2, 2])
     for edge in [(0, 1), (1, 2), (0, 2)]:

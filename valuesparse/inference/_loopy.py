@@ -691,10 +691,7 @@ def _strong_forest(
 
 def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Array]:
     """Return a forest and what the distribution of `start` is proportional to."""
-    if len(start.marginals) != len(layout.cards) or any(
-        p.size != k for p, k in zip(start.marginals, layout.cards.tolist(), strict=True)
-    ):
-        raise ValueError("start must be a result of a graph with the same variables")
+    _require_same_variables(layout, start)
     state = start._state
     if isinstance(state, Field):
         scopes, node, tables = state.forest, state.node.copy(), state.table
@@ -736,13 +733,20 @@ def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Arra
     return chosen, node, flat
 
 
+def _require_same_variables(layout: Layout, start: GraphResult) -> None:
+    if not np.array_equal(start._model._cards, layout.cards):
+        raise ValueError("start must be a result of a graph with the same variables")
+
+
 def _first_messages(layout: Layout, local: Array, start: GraphResult | None) -> Array:
     """Return the messages to begin from: those of `start` for the factors that both have."""
     messages = np.zeros(layout.engine.entries)
     if start is None:
         return messages
+    _require_same_variables(layout, start)
     state: State = start._state
-    old = state.layout or layout_of(start._model)
+    # Where pickling dropped the layout: that of the factors that were used, in the graph of then.
+    old = state.layout or layout_of(start._part())
     if old is layout:
         messages[:] = state.messages
     else:
