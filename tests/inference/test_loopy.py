@@ -357,6 +357,8 @@ def test_what_did_not_converge_says_so() -> None:
         ({"tolerance": -1.0}, "tolerance must be"),
         ({"max_iterations": 0}, "max_iterations must be"),
         ({"schedule": "random"}, "schedule must be one of"),
+        ({"schedule": ["tree"]}, "schedule must be one of"),
+        ({"method": "auto", "restarts": 2}, "restarts goes with method mean_field .* not 'auto'"),
         ({"start": 3}, "start must be a result"),
         ({"method": "exact", "damping": 0.1}, "damping cannot be given with method 'exact'"),
     ],

@@ -69,15 +69,17 @@ class Options(NamedTuple):
     seed: int = 0
 
 
-def options_of(method: str, given: dict[str, Any]) -> Options:
-    """Return checked options; ValueError for one that `method` does not take."""
+def options_of(method: str, given: dict[str, Any], asked: str | None = None) -> Options:
+    """Return checked options; ValueError for one that `method` (`asked` for so) does not take."""
     for name in given:
         if name not in OPTIONS[method]:
             taking = [m for m, names in OPTIONS.items() if name in names]
-            raise ValueError(f"{name} goes with method {' or '.join(taking)}, not {method!r}")
+            raise ValueError(
+                f"{name} goes with method {' or '.join(taking)}, not {asked or method!r}"
+            )
     # Undamped, tree-reweighted messages swing to and fro.
     o = Options(**({"damping": 0.5} if method == "trw" else {}) | given)
-    if o.schedule not in _SCHEDULES:
+    if str(o.schedule) not in _SCHEDULES:  # a list has no hash
         raise ValueError(f"schedule must be one of {', '.join(_SCHEDULES)}, got {o.schedule!r}")
     if not _is_number(o.damping) or not 0.0 <= float(o.damping) < 1.0:
         raise ValueError(f"damping must lie in [0, 1), got {o.damping!r}; 0 damps nothing")
