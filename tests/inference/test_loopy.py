@@ -207,6 +207,20 @@ def test_factor_marginals_are_derivatives_of_log_z(method: str) -> None:
             assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(found[entry], abs=1e-6)
 
 
+@pytest.mark.parametrize("method", ["bp", "trw", "structured_mean_field"])
+def test_log_z_is_the_expected_score_and_the_entropy(method: str) -> None:
+    """Of tables of the same variables, too, in any order of theirs and among others."""
+    cards, factors = random_grid(np.random.default_rng(21), 3, 2)
+    factors = [((1, 0), np.eye(2)), *factors, ((0, 1), -np.eye(2))]
+    factors += [((4, 1, 0), np.arange(8.0).reshape(2, 2, 2) / 9), ((0, 4, 1), np.zeros((2, 2, 2)))]
+    r = vs.infer(graph_of(cards, factors), method=method, tolerance=1e-12)
+    assert r.converged
+    for result in (r, pickle.loads(pickle.dumps(r))):
+        beliefs = result.factor_marginals()
+        score = sum((p * t).sum() for p, (_, t) in zip(beliefs, factors, strict=True))
+        assert result.log_z == pytest.approx(score + result.entropy(), abs=1e-8)
+
+
 def test_damping_reaches_the_same_fixed_point() -> None:
     cards, factors = random_grid(np.random.default_rng(6), 5, 3)
     graph = graph_of(cards, factors)

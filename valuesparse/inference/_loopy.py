@@ -184,6 +184,11 @@ class State:
         self.local, self.messages, self.rho, self.best = state
         self.layout = None
 
+    def groups(self, model: FactorGraph) -> Array:
+        """Return, for every factor that sends messages, the one that it is part of."""
+        found: Array = (self.layout or layout_of(model)).engine.group
+        return found
+
     def joints(self, model: FactorGraph) -> list[Array]:
         """Return the belief of every factor that sends messages, by its place in the layout."""
         layout = self.layout or layout_of(model)
