@@ -539,6 +539,33 @@ def test_trw_on_a_grid_is_an_upper_bound_that_optimising_lowers() -> None:
     assert vs.infer(graph).log_z < better.log_z < r.log_z
 
 
+@pytest.mark.parametrize("known", [{}, {4: 1}])
+def test_mean_field_begins_where_it_is_told(known: dict[int, int]) -> None:
+    cards, factors = random_grid(np.random.default_rng(23), 5, 2)
+    graph = graph_of(cards, factors)
+    first = vs.infer(graph, method="mean_field", tolerance=1e-9)
+    again = vs.infer(graph, method="mean_field", start=pickle.loads(pickle.dumps(first)))
+    assert again.iterations == 1
+    assert again.log_z == pytest.approx(first.log_z, abs=1e-9)
+    exact = vs.infer(graph, evidence=known)
+    held = vs.infer(graph, method="mean_field", evidence=known, start=exact)
+    cold = vs.infer(graph, method="mean_field", evidence=known)
+    assert held.log_z <= exact.log_z
+    assert held.stats["messages"] <= cold.stats["messages"]
+    with pytest.raises(ValueError, match="start must be a result of a graph with the same"):
+        vs.infer(vs.FactorGraph([2, 3]), method="mean_field", start=first)
+    with pytest.raises(ValueError, match="start must be a result of a graph, got int"):
+        vs.infer(graph, method="mean_field", start=3)
+
+
+def test_a_start_that_mean_field_cannot_leave_is_not_the_only_one() -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add((0, 1), [[0.0, -np.inf], [-np.inf, 1.0]])
+    free = vs.infer(vs.FactorGraph([2, 2]))
+    r = vs.infer(graph, method="mean_field", start=free)
+    assert r.log_z == vs.infer(graph, method="mean_field").log_z > -np.inf
+
+
 def test_mean_field_is_a_fixed_point() -> None:
     cards, factors = random_grid(np.random.default_rng(22), 4, 3)
     r = vs.infer(graph_of(cards, factors), method="mean_field", tolerance=1e-12)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ _PASSING = frozenset({"schedule", "damping", "tolerance", "max_iterations", "sta
 OPTIONS: dict[str, frozenset[str]] = {
     "bp": _PASSING,
     "trw": _PASSING | {"edge_probabilities", "optimise", "seed"},
-    "mean_field": frozenset({"tolerance", "max_iterations", "restarts", "seed"}),
+    "mean_field": frozenset({"tolerance", "max_iterations", "restarts", "seed", "start"}),
     "structured_mean_field": frozenset(
         {"tolerance", "max_iterations", "restarts", "seed", "start"}
     ),
@@ -89,7 +89,7 @@ def options_of(method: str, given: dict[str, Any], asked: str | None = None) -> 
     as_count("optimise", o.optimise, at_least=0)
     as_count("restarts", o.restarts, at_least=0)
     as_count("seed", o.seed, at_least=0)
-    if o.start is not None and method == "structured_mean_field":
+    if o.start is not None and method in ("mean_field", "structured_mean_field"):
         if not isinstance(o.start, GraphResult):
             raise ValueError(f"start must be a result of a graph, got {type(o.start).__name__}")
     elif o.start is not None and not (
@@ -555,6 +555,38 @@ def _slack(layout: Layout, forests: int, scale: float) -> float:
     return float(np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0))
 
 
+def _points(
+    model: FactorGraph,
+    layout: Layout,
+    local: Array,
+    engine: _loopy.Engine,
+    options: Options,
+    evidence: dict[int, Any],
+    watch: Watch,
+) -> Iterator[Array]:
+    """Yield where naive mean field begins: at `start`, at beliefs, their mode, random points."""
+    if options.start is not None:
+        yield options.start._all_marginals().copy()
+    rng = np.random.default_rng(options.seed)
+    messages = np.zeros(layout.engine.entries)
+    beliefs = np.empty(local.shape)
+    engine.weigh(None)
+    dead, *_ = engine.run(
+        local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, beliefs
+    )
+    if dead >= 0:
+        raise impossible(model, bool(evidence))
+    for i in range(2 + options.restarts):
+        q = beliefs.copy()
+        for v, p in enumerate(layout.engine.split(q)):
+            if i == 1:  # one configuration: it is worth something whatever is forbidden
+                p[:] = np.arange(p.size) == p.argmax()
+            elif i > 1:
+                p *= rng.exponential(size=p.size)
+                p[:] = np.arange(p.size) == p.argmax() if v % 2 else p / p.sum()
+        yield q
+
+
 def _mean_field(
     model: FactorGraph,
     layout: Layout,
@@ -565,32 +597,20 @@ def _mean_field(
     watch: Watch,
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
-    """Ascend from the local factors, from beliefs and from random points; keep the best bound."""
-    rng = np.random.default_rng(options.seed)
-    messages = np.zeros(layout.engine.entries)
-    beliefs = np.empty(local.shape)
+    """Ascend from `start`, or from beliefs and from random points; keep the best bound."""
     best: tuple[Any, ...] | None = None
+    if options.start is not None:
+        _require_same_variables(layout, options.start)
     with _Engine(layout, watch) as engine:
-        engine.weigh(None)
-        dead, *_ = engine.run(
-            local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, beliefs
-        )
-        if dead >= 0:
-            raise impossible(model, bool(evidence))
-        for i in range(2 + options.restarts):
-            q = beliefs.copy()
-            for v, p in enumerate(layout.engine.split(q)):
-                if i == 1:  # one configuration: it is worth something whatever is forbidden
-                    p[:] = np.arange(p.size) == p.argmax()
-                elif i > 1:
-                    p *= rng.exponential(size=p.size)
-                    p[:] = np.arange(p.size) == p.argmax() if v % 2 else p / p.sum()
+        for q in _points(model, layout, local, engine, options, evidence, watch):
             bound, scale, converged, residuals, updates = engine.mean_field(
                 local, q, options.max_iterations, options.tolerance, watch.left(), progress,
                 watch.late,
             )  # fmt: skip
             if best is None or bound > best[0]:
                 best = bound, scale, converged, residuals, updates, q
+            if options.start is not None and bound > -np.inf:
+                break
     assert best is not None
     bound, scale, converged, residuals, updates, q = best
     slack = _slack(layout, 0, scale)

@@ -17,7 +17,7 @@ from valuesparse.results import GraphResult
 
 Solve = Callable[[FactorGraph, GraphResult | None], GraphResult]
 
-#: Engines that begin from the messages of an earlier result.
+#: Engines that begin from an earlier result.
 _STARTING = ("auto", *(m for m, names in _loopy.OPTIONS.items() if "start" in names))
 
 
@@ -74,8 +74,10 @@ class Solver:
         return result._of(self.graph, kept)
 
     def _start(self, previous: GraphResult | None) -> GraphResult | None:
-        """Return the round before where it has messages and the solver begins from such."""
-        if previous is None or previous._state is None or self.solve not in _STARTING:
+        """Return the round before where the solver begins from what it has."""
+        if previous is None or self.solve not in _STARTING:
+            return None
+        if previous._state is None and previous.method != "mean_field":
             return None
         # As it was solved: messages belong to factors of that part.
         return previous._with(_model=previous._part())
