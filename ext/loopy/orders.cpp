@@ -186,6 +186,7 @@ Status Loopy::by_rounds(const Order& order, int threads, Control* control, int64
             w.moved[e] = w.order->evaluate(e, w.value + w.order->place(e), s);
         }
     };
+    double most = 0.0;
     while (!run_.converged && run_.updates < n * options_.max_iterations) {
         ranked.clear();
         for (double p : priority) {
@@ -210,7 +211,6 @@ Status Loopy::by_rounds(const Order& order, int threads, Control* control, int64
         plan.n = (static_cast<int64_t>(chosen.size()) + kEvaluations - 1) / kEvaluations;
         g_pool->run_plan(plan, task, &work, threads, control);
         if (control->stop.load()) return kCancelled;
-        double most = 0.0;
         for (int64_t e : chosen) {
             if (!(moved[at(e)] >= 0.0)) {
                 *dead_variable = edge_var_[at(e)];
@@ -224,9 +224,15 @@ Status Loopy::by_rounds(const Order& order, int threads, Control* control, int64
             order.concerned(e, (1.0 - options_.damping) * moved[at(e)],
                             [&](int64_t other, double by) { priority[at(other)] += by; });
         }
+        const int64_t before = run_.updates / n;
         run_.updates += static_cast<int64_t>(chosen.size());
-        run_.residuals.push_back(most);
-        run_.converged = *std::max_element(priority.begin(), priority.end()) <= options_.tolerance;
+        const double due = *std::max_element(priority.begin(), priority.end());
+        run_.converged = due <= options_.tolerance;
+        // As many messages as there are make an iteration; those left over one of their own.
+        if (run_.converged || run_.updates / n > before) {
+            run_.residuals.push_back(run_.converged ? due : most);
+            most = 0.0;
+        }
         control->done.store(run_.updates / n);
     }
     return kOk;

@@ -213,6 +213,8 @@ def test_refusals() -> None:
     graph = vs.FactorGraph([2, 2])
     with pytest.raises(ValueError, match=r"methods must be among exact, .* got 'best'"):
         vs.bounds.log_z(graph, methods=["best"])
+    with pytest.raises(ValueError, match="methods must be a sequence of names, got 'trw'"):
+        vs.bounds.log_z(graph, methods="trw")
     with pytest.raises(ValueError, match="i_bound must be an integer >= 1, got 0"):
         vs.bounds.log_z(graph, i_bound=0)
     with pytest.raises(TypeError, match=r"must be a valuesparse\.FactorGraph, got NoneType"):

@@ -207,6 +207,20 @@ def test_factor_marginals_are_derivatives_of_log_z(method: str) -> None:
             assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(found[entry], abs=1e-6)
 
 
+@pytest.mark.parametrize("method", ["bp", "trw", "structured_mean_field"])
+def test_log_z_is_the_expected_score_and_the_entropy(method: str) -> None:
+    """Of tables of the same variables, too, in any order of theirs and among others."""
+    cards, factors = random_grid(np.random.default_rng(21), 3, 2)
+    factors = [((1, 0), np.eye(2)), *factors, ((0, 1), -np.eye(2))]
+    factors += [((4, 1, 0), np.arange(8.0).reshape(2, 2, 2) / 9), ((0, 4, 1), np.zeros((2, 2, 2)))]
+    r = vs.infer(graph_of(cards, factors), method=method, tolerance=1e-12)
+    assert r.converged
+    for result in (r, pickle.loads(pickle.dumps(r))):
+        beliefs = result.factor_marginals()
+        score = sum((p * t).sum() for p, (_, t) in zip(beliefs, factors, strict=True))
+        assert result.log_z == pytest.approx(score + result.entropy(), abs=1e-8)
+
+
 def test_damping_reaches_the_same_fixed_point() -> None:
     cards, factors = random_grid(np.random.default_rng(6), 5, 3)
     graph = graph_of(cards, factors)
@@ -280,6 +294,33 @@ def test_warm_starts() -> None:
     assert warm.log_z == pytest.approx(vs.infer(more, method="bp", **SHARP).log_z, abs=1e-9)
 
 
+def test_warm_starts_from_pickled_parts() -> None:
+    """Messages are those of the factors that were used, in the graph as it was then."""
+    cards, factors = random_grid(np.random.default_rng(10), 5, 2)
+    graph = graph_of(cards, factors)
+    kept = [f for f, (scope, _) in enumerate(factors) if len(scope) == 1 or f % 3]
+    part = vs.infer(graph, method="bp", factors=kept)
+    whole = vs.infer(graph, method="bp")
+    graph.add((0, 24), np.eye(2))
+    graph.add((0, 6, 12), np.zeros((2, 2, 2)))
+    revived = pickle.loads(pickle.dumps(part))
+    assert vs.infer(graph, method="bp", factors=kept, start=revived).iterations == 1
+    for start in (part, whole):
+        live = vs.infer(graph, method="bp", start=start)
+        again = vs.infer(graph, method="bp", start=pickle.loads(pickle.dumps(start)))
+        assert again.log_z == live.log_z
+        np.testing.assert_array_equal(again.residuals, live.residuals)
+
+
+@pytest.mark.parametrize("cards", [[3, 2], [2, 3, 2], [2]])
+def test_warm_starts_are_of_the_same_variables(cards: list[int]) -> None:
+    graph, other = vs.FactorGraph([2, 3]), vs.FactorGraph(cards)
+    graph.add((0, 1), np.zeros((2, 3)))
+    start = vs.infer(other, method="bp")
+    with pytest.raises(ValueError, match="start must be a result of a graph with the same"):
+        vs.infer(graph, method="bp", start=start)
+
+
 def test_a_stale_zero_is_forgotten() -> None:
     graph = vs.FactorGraph([2, 2, 2])
     for edge in [(0, 1), (1, 2), (0, 2)]:
@@ -330,6 +371,8 @@ def test_what_did_not_converge_says_so() -> None:
         ({"tolerance": -1.0}, "tolerance must be"),
         ({"max_iterations": 0}, "max_iterations must be"),
         ({"schedule": "random"}, "schedule must be one of"),
+        ({"schedule": ["tree"]}, "schedule must be one of"),
+        ({"method": "auto", "restarts": 2}, "restarts goes with method mean_field .* not 'auto'"),
         ({"start": 3}, "start must be a result"),
         ({"method": "exact", "damping": 0.1}, "damping cannot be given with method 'exact'"),
     ],
@@ -494,6 +537,33 @@ def test_trw_on_a_grid_is_an_upper_bound_that_optimising_lowers() -> None:
     assert "upper bound" in r.reason
     better = vs.infer(graph, method="trw", optimise=10)
     assert vs.infer(graph).log_z < better.log_z < r.log_z
+
+
+@pytest.mark.parametrize("known", [{}, {4: 1}])
+def test_mean_field_begins_where_it_is_told(known: dict[int, int]) -> None:
+    cards, factors = random_grid(np.random.default_rng(23), 5, 2)
+    graph = graph_of(cards, factors)
+    first = vs.infer(graph, method="mean_field", tolerance=1e-9)
+    again = vs.infer(graph, method="mean_field", start=pickle.loads(pickle.dumps(first)))
+    assert again.iterations == 1
+    assert again.log_z == pytest.approx(first.log_z, abs=1e-9)
+    exact = vs.infer(graph, evidence=known)
+    held = vs.infer(graph, method="mean_field", evidence=known, start=exact)
+    cold = vs.infer(graph, method="mean_field", evidence=known)
+    assert held.log_z <= exact.log_z
+    assert held.stats["messages"] <= cold.stats["messages"]
+    with pytest.raises(ValueError, match="start must be a result of a graph with the same"):
+        vs.infer(vs.FactorGraph([2, 3]), method="mean_field", start=first)
+    with pytest.raises(ValueError, match="start must be a result of a graph, got int"):
+        vs.infer(graph, method="mean_field", start=3)
+
+
+def test_a_start_that_mean_field_cannot_leave_is_not_the_only_one() -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add((0, 1), [[0.0, -np.inf], [-np.inf, 1.0]])
+    free = vs.infer(vs.FactorGraph([2, 2]))
+    r = vs.infer(graph, method="mean_field", start=free)
+    assert r.log_z == vs.infer(graph, method="mean_field").log_z > -np.inf
 
 
 def test_mean_field_is_a_fixed_point() -> None:
@@ -682,6 +752,22 @@ def test_threads_never_show_in_schedules(schedule: str, states: int) -> None:
         np.testing.assert_array_equal(again.residuals, first.residuals)
         for a, b in zip(first.marginals, again.marginals, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("states", [2, 3])
+def test_iterations_are_as_many_messages_as_there_are(schedule: str, states: int) -> None:
+    cards, factors = random_grid(np.random.default_rng(9), 8, states, 1.0)
+    graph = graph_of(cards, factors)
+    n = 2 * sum(len(scope) == 2 for scope, _ in factors)
+    r = vs.infer(graph, method="bp", schedule=schedule, tolerance=0.0, max_iterations=3)
+    assert not r.converged
+    assert r.iterations == len(r.residuals) == 3
+    assert "after 3 iterations" in r.reason
+    r = vs.infer(graph, method="bp", schedule=schedule)
+    assert r.converged
+    assert r.residuals[-1] <= 1e-6
+    assert r.iterations == -(-r.stats["messages"] // n) or schedule == "tree"
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

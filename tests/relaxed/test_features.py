@@ -37,6 +37,19 @@ def test_expectations_equal_enumeration(seed: int) -> None:
     assert r.expectations().dtype == np.float64
 
 
+@pytest.mark.parametrize("fires", [[], lambda: True])
+def test_a_feature_without_variables_is_a_constant(fires) -> None:
+    graph = vs.FactorGraph([2])
+    always = graph.add_feature([], fires, 2.0)
+    graph.add_feature([0], [1], np.log(3.0))
+    r = vs.infer(graph)
+    assert r.log_z == pytest.approx(2.0 + np.log(4.0), abs=1e-12)
+    np.testing.assert_allclose(r.expectations(), [1.0, 0.75], atol=1e-12)
+    part = vs.infer(graph, factors=[1])
+    assert vs.gain(graph, [always], part).tolist() == [0.0]
+    assert part.divergence_bound < 1e-12
+
+
 @given(seeds)
 def test_some_of_the_factors(seed: int) -> None:
     graph, kept = random_graph(np.random.default_rng(seed))

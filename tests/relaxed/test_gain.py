@@ -147,6 +147,8 @@ def test_tables_of_the_wrong_shape() -> None:
 
 def test_refusals() -> None:
     graph = vs.FactorGraph([2, 2])
+    pairs = vs.FactorGraph([2, 2])
+    edge = pairs.add_feature([0, 1], [1, 1], 1.0)
     r = vs.infer(graph)
     with pytest.raises(ValueError, match="factors"):
         vs.gain(graph, [0], r)
@@ -154,5 +156,9 @@ def test_refusals() -> None:
         vs.gain(vs.FactorGraph([2, 3]), [], r)
     with pytest.raises(TypeError, match="result must be that of a FactorGraph"):
         vs.gain(graph, [], 3)
+    with pytest.raises(TypeError, match=r"factors must be indices or factors, got 0; write \[0\]"):
+        vs.gain(graph, 0, r)
+    with pytest.raises(TypeError, match=r"factors\[1\] must be the index of a factor"):
+        vs.gain(pairs, [edge, 0.5], vs.infer(pairs))
     with pytest.raises(ValueError, match="does not fit variables"):
         vs.gain(graph, Feature((0,), (2,), 1.0), r)

@@ -113,6 +113,8 @@ def test_without_a_promise_nothing_is_known() -> None:
         ({"candidates": 3}, ValueError, "candidates must be callable"),
         ({"exhaustive": True}, ValueError, "exhaustive is a promise about candidates"),
         ({"candidates": lambda r: [3]}, TypeError, "candidates must yield"),
+        ({"candidates": lambda r: None}, TypeError, "candidates must return or yield factors"),
+        ({"solver": "islands"}, ValueError, "solver must be one of auto, exact, junction_tree, bp"),
         ({"seed": [77]}, ValueError, r"seed\[0\] is 77"),
     ],
 )

@@ -160,6 +160,10 @@ def log_z(
     i_bound = as_count("i_bound", i_bound, at_least=1)
     iterations = as_count("iterations", iterations, at_least=0)
     seed = as_count("seed", seed, at_least=0)
+    if isinstance(methods, str):
+        raise ValueError(
+            f"methods must be a sequence of names, got {methods!r}; write [{methods!r}]"
+        )
     wanted = METHODS if methods is None else tuple(methods)
     for name in wanted:
         if name not in METHODS:

@@ -70,7 +70,7 @@ def infer(
             f"({', '.join(_loopy.METHODS)}) takes such options"
         )
     if method == "auto" or method in _loopy.METHODS:
-        passing = _loopy.options_of("bp" if method == "auto" else method, options or {})
+        passing = _loopy.options_of("bp" if method == "auto" else method, options or {}, method)
     watch = Watch(deadline, progress)
     choice = choose(model, zeta, method, evidence, memory_limit, watch)
     if choice.method is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ _PASSING = frozenset({"schedule", "damping", "tolerance", "max_iterations", "sta
 OPTIONS: dict[str, frozenset[str]] = {
     "bp": _PASSING,
     "trw": _PASSING | {"edge_probabilities", "optimise", "seed"},
-    "mean_field": frozenset({"tolerance", "max_iterations", "restarts", "seed"}),
+    "mean_field": frozenset({"tolerance", "max_iterations", "restarts", "seed", "start"}),
     "structured_mean_field": frozenset(
         {"tolerance", "max_iterations", "restarts", "seed", "start"}
     ),
@@ -69,15 +69,17 @@ class Options(NamedTuple):
     seed: int = 0
 
 
-def options_of(method: str, given: dict[str, Any]) -> Options:
-    """Return checked options; ValueError for one that `method` does not take."""
+def options_of(method: str, given: dict[str, Any], asked: str | None = None) -> Options:
+    """Return checked options; ValueError for one that `method` (`asked` for so) does not take."""
     for name in given:
         if name not in OPTIONS[method]:
             taking = [m for m, names in OPTIONS.items() if name in names]
-            raise ValueError(f"{name} goes with method {' or '.join(taking)}, not {method!r}")
+            raise ValueError(
+                f"{name} goes with method {' or '.join(taking)}, not {asked or method!r}"
+            )
     # Undamped, tree-reweighted messages swing to and fro.
     o = Options(**({"damping": 0.5} if method == "trw" else {}) | given)
-    if o.schedule not in _SCHEDULES:
+    if str(o.schedule) not in _SCHEDULES:  # a list has no hash
         raise ValueError(f"schedule must be one of {', '.join(_SCHEDULES)}, got {o.schedule!r}")
     if not _is_number(o.damping) or not 0.0 <= float(o.damping) < 1.0:
         raise ValueError(f"damping must lie in [0, 1), got {o.damping!r}; 0 damps nothing")
@@ -87,7 +89,7 @@ def options_of(method: str, given: dict[str, Any]) -> Options:
     as_count("optimise", o.optimise, at_least=0)
     as_count("restarts", o.restarts, at_least=0)
     as_count("seed", o.seed, at_least=0)
-    if o.start is not None and method == "structured_mean_field":
+    if o.start is not None and method in ("mean_field", "structured_mean_field"):
         if not isinstance(o.start, GraphResult):
             raise ValueError(f"start must be a result of a graph, got {type(o.start).__name__}")
     elif o.start is not None and not (
@@ -181,6 +183,11 @@ class State:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.local, self.messages, self.rho, self.best = state
         self.layout = None
+
+    def groups(self, model: FactorGraph) -> Array:
+        """Return, for every factor that sends messages, the one that it is part of."""
+        found: Array = (self.layout or layout_of(model)).engine.group
+        return found
 
     def joints(self, model: FactorGraph) -> list[Array]:
         """Return the belief of every factor that sends messages, by its place in the layout."""
@@ -548,6 +555,38 @@ def _slack(layout: Layout, forests: int, scale: float) -> float:
     return float(np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0))
 
 
+def _points(
+    model: FactorGraph,
+    layout: Layout,
+    local: Array,
+    engine: _loopy.Engine,
+    options: Options,
+    evidence: dict[int, Any],
+    watch: Watch,
+) -> Iterator[Array]:
+    """Yield where naive mean field begins: at `start`, at beliefs, their mode, random points."""
+    if options.start is not None:
+        yield options.start._all_marginals().copy()
+    rng = np.random.default_rng(options.seed)
+    messages = np.zeros(layout.engine.entries)
+    beliefs = np.empty(local.shape)
+    engine.weigh(None)
+    dead, *_ = engine.run(
+        local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, beliefs
+    )
+    if dead >= 0:
+        raise impossible(model, bool(evidence))
+    for i in range(2 + options.restarts):
+        q = beliefs.copy()
+        for v, p in enumerate(layout.engine.split(q)):
+            if i == 1:  # one configuration: it is worth something whatever is forbidden
+                p[:] = np.arange(p.size) == p.argmax()
+            elif i > 1:
+                p *= rng.exponential(size=p.size)
+                p[:] = np.arange(p.size) == p.argmax() if v % 2 else p / p.sum()
+        yield q
+
+
 def _mean_field(
     model: FactorGraph,
     layout: Layout,
@@ -558,32 +597,20 @@ def _mean_field(
     watch: Watch,
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
-    """Ascend from the local factors, from beliefs and from random points; keep the best bound."""
-    rng = np.random.default_rng(options.seed)
-    messages = np.zeros(layout.engine.entries)
-    beliefs = np.empty(local.shape)
+    """Ascend from `start`, or from beliefs and from random points; keep the best bound."""
     best: tuple[Any, ...] | None = None
+    if options.start is not None:
+        _require_same_variables(layout, options.start)
     with _Engine(layout, watch) as engine:
-        engine.weigh(None)
-        dead, *_ = engine.run(
-            local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, beliefs
-        )
-        if dead >= 0:
-            raise impossible(model, bool(evidence))
-        for i in range(2 + options.restarts):
-            q = beliefs.copy()
-            for v, p in enumerate(layout.engine.split(q)):
-                if i == 1:  # one configuration: it is worth something whatever is forbidden
-                    p[:] = np.arange(p.size) == p.argmax()
-                elif i > 1:
-                    p *= rng.exponential(size=p.size)
-                    p[:] = np.arange(p.size) == p.argmax() if v % 2 else p / p.sum()
+        for q in _points(model, layout, local, engine, options, evidence, watch):
             bound, scale, converged, residuals, updates = engine.mean_field(
                 local, q, options.max_iterations, options.tolerance, watch.left(), progress,
                 watch.late,
             )  # fmt: skip
             if best is None or bound > best[0]:
                 best = bound, scale, converged, residuals, updates, q
+            if options.start is not None and bound > -np.inf:
+                break
     assert best is not None
     bound, scale, converged, residuals, updates, q = best
     slack = _slack(layout, 0, scale)
@@ -691,10 +718,7 @@ def _strong_forest(
 
 def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Array]:
     """Return a forest and what the distribution of `start` is proportional to."""
-    if len(start.marginals) != len(layout.cards) or any(
-        p.size != k for p, k in zip(start.marginals, layout.cards.tolist(), strict=True)
-    ):
-        raise ValueError("start must be a result of a graph with the same variables")
+    _require_same_variables(layout, start)
     state = start._state
     if isinstance(state, Field):
         scopes, node, tables = state.forest, state.node.copy(), state.table
@@ -736,13 +760,20 @@ def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Arra
     return chosen, node, flat
 
 
+def _require_same_variables(layout: Layout, start: GraphResult) -> None:
+    if not np.array_equal(start._model._cards, layout.cards):
+        raise ValueError("start must be a result of a graph with the same variables")
+
+
 def _first_messages(layout: Layout, local: Array, start: GraphResult | None) -> Array:
     """Return the messages to begin from: those of `start` for the factors that both have."""
     messages = np.zeros(layout.engine.entries)
     if start is None:
         return messages
+    _require_same_variables(layout, start)
     state: State = start._state
-    old = state.layout or layout_of(start._model)
+    # Where pickling dropped the layout: that of the factors that were used, in the graph of then.
+    old = state.layout or layout_of(start._part())
     if old is layout:
         messages[:] = state.messages
     else:

@@ -86,9 +86,11 @@ def infer(
         "rounds" one iteration is as many messages as there are.
     start : GraphResult, optional
         Begin from the messages of this result: of the same graph with other evidence, or before
-        factors were added. "structured_mean_field" begins from the distribution of a result of its
-        own, of "mean_field", or of a graph without cycles (whose factors then are the forest), and
-        never falls below what that is worth; by default it takes the forest of the largest mutual
+        factors were added. "mean_field" begins from the marginals of any result of a graph with the
+        same variables, and from nothing else unless they have mass where the graph forbids it.
+        "structured_mean_field" begins from the distribution of a result of its own, of
+        "mean_field", or of a graph without cycles (whose factors then are the forest), and never
+        falls below what that is worth; by default it takes the forest of the largest mutual
         information that a few iterations of "bp" believe in, and begins from naive mean field too.
     edge_probabilities : "uniform" or array_like of shape (factors,), optional
         Of "trw": how often the forests hold each factor, in (0, 1]; those of one variable are not

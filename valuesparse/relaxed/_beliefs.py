@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,9 +140,11 @@ class Beliefs:
             first = group[0][1]
             k = len(first.scope)
             block = Features(
-                np.array([f.scope for _, f in group], dtype=np.int64).reshape(-1, k),
+                np.array([f.scope for _, f in group], dtype=np.int64).reshape(len(group), k),
                 np.array([f.weight for _, f in group]),
-                assignments=np.array([f.fires for _, f in group], dtype=np.int64).reshape(-1, k)
+                assignments=np.array([f.fires for _, f in group], dtype=np.int64).reshape(
+                    len(group), k
+                )
                 if isinstance(first.fires, tuple)
                 else None,
                 fires=None if isinstance(first.fires, tuple) else first.fires,
@@ -386,6 +388,8 @@ def as_parts(
         other.add_features(items)
         return len(items), beliefs.walk(other, np.arange(len(items)))
     if not isinstance(items, (range, np.ndarray)):
+        if not isinstance(items, Iterable):
+            raise TypeError(f"factors must be indices or factors, got {items!r}; write [{items!r}]")
         items = list(items)
         if items and all(isinstance(f, Factor) for f in items):
             checked = check_factors(graph, items)

@@ -17,7 +17,7 @@ from valuesparse.results import GraphResult
 
 Solve = Callable[[FactorGraph, GraphResult | None], GraphResult]
 
-#: Engines that begin from the messages of an earlier result.
+#: Engines that begin from an earlier result.
 _STARTING = ("auto", *(m for m, names in _loopy.OPTIONS.items() if "start" in names))
 
 
@@ -25,10 +25,10 @@ def solver_of(solver: Any) -> str | Solve:
     """Return a solver; ValueError when it is neither a method of ours nor callable."""
     if callable(solver):
         return solver
-    if not isinstance(solver, str) or solver not in _graphs.METHODS:
-        raise ValueError(
-            f"solver must be one of {', '.join(_graphs.METHODS)}, or a callable, got {solver!r}"
-        )
+    # Islands need a zeta, which only a callable can give.
+    names = [name for name in _graphs.METHODS if name != "islands"]
+    if not isinstance(solver, str) or solver not in names:
+        raise ValueError(f"solver must be one of {', '.join(names)}, or a callable, got {solver!r}")
     return solver
 
 
@@ -74,8 +74,10 @@ class Solver:
         return result._of(self.graph, kept)
 
     def _start(self, previous: GraphResult | None) -> GraphResult | None:
-        """Return the round before where it has messages and the solver begins from such."""
-        if previous is None or previous._state is None or self.solve not in _STARTING:
+        """Return the round before where the solver begins from what it has."""
+        if previous is None or self.solve not in _STARTING:
+            return None
+        if previous._state is None and previous.method != "mean_field":
             return None
         # As it was solved: messages belong to factors of that part.
         return previous._with(_model=previous._part())

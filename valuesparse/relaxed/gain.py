@@ -78,7 +78,7 @@ def gain(
         elif isinstance(items, np.ndarray):
             found = items
         else:
-            found = np.array([operator.index(i) for i in items], dtype=np.int64)
+            found = np.array([_index(i, at) for at, i in enumerate(items)], dtype=np.int64)
         if found.size == 0:
             return np.empty(0, dtype=np.int64)
         if found.ndim != 1 or found.dtype.kind not in "iu":
@@ -96,6 +96,15 @@ def gain(
 
     count, parts = as_parts(Beliefs(result), graph, factors, indices)
     return gains_of(count, parts)
+
+
+def _index(item: Any, at: int) -> int:
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise TypeError(
+            f"factors[{at}] must be the index of a factor, like all others, got {item!r}"
+        ) from None
 
 
 def gains_of(count: int, parts: Iterable[FeaturePart | TablePart]) -> Floats:

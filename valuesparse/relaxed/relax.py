@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -161,7 +162,13 @@ class _Lazy:
         if self.candidates is None:
             return
         single: list[Factor] = []
-        for item in self.candidates(result):
+        items: Any = self.candidates(result)
+        if not isinstance(items, Iterable):
+            raise TypeError(
+                "candidates must return or yield factors, got "
+                f"{type(items).__name__}; return an empty list where there are none"
+            )
+        for item in items:
             if isinstance(item, Features):
                 self.graph._check_features(item)
                 yield item

@@ -422,9 +422,12 @@ class GraphResult(Result):
         if self._state is not None:
             rho = self._state.rho
             wide = [(s, t) for s, t in self._iter_factors(threads) if len(s) > 1]
-            for f, (scope, table) in enumerate(wide):
+            groups = self._state.groups(self._part())
+            # Tables of the same variables are one factor to the engine.
+            for g, f in zip(*np.unique(groups, return_index=True), strict=True):
+                scope, table = wide[f]
                 shared = float(single[list(scope)].sum() - entr(table).sum())
-                total -= shared if rho is None else float(rho[f]) * shared
+                total -= shared if rho is None else float(rho[g]) * shared
         return total
 
     def to_frame(self) -> pandas.DataFrame:
