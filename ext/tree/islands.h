@@ -380,6 +380,8 @@ class TreeIslands {
                     sum.add(a, static_cast<double>(d.in.edge_score(w_.table(q), l, k)));
                 } else if (p >= 0) {
                     sum.add(a, d.edge_shift(w_.table(q)));
+                    // Its row went into products that are scaled, whose mass would not tell.
+                    if (alive_tree(q) && !d.heard(y(q)[s_.held[q]])) widen(q);
                 }
             } else {
                 sum.add(a, s_.shift[q]);
