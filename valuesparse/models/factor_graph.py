@@ -199,7 +199,7 @@ class FactorGraph:
         if isinstance(scope, Factor):
             if log_table is not None:
                 raise ValueError("log_table must not be given with a Factor, which has its own")
-            self._check_scope(scope.scope, index)
+            self._check_scope(getattr(scope, "scope", None), index)
             factor = scope
             if isinstance(scope, Feature):
                 self._check_feature(scope, index)
