@@ -322,6 +322,14 @@ struct Linear {
         *leak += static_cast<double>(added);
         return added <= F::kTolerance;
     }
+    // Is a row of the table true where the other side gives it the mass `y`, its largest entry being
+    // near one? Where there is hardly any, entries that the table holds at its floor may be it.
+    bool heard(T y) const {
+        if (sizeof(T) == 8) return !(y > T(0)) || static_cast<double>(y) >= Floor<double>::kTrust;
+        using F = Floor<float>;
+        return !e.floored || F::kTransition * 4.0f * static_cast<float>(K) <=
+                                 F::kTolerance * static_cast<float>(y);
+    }
     static bool tight(double leak) { return sizeof(T) == 8 || leak <= Floor<float>::kLeak; }
     double log_sum(const T* a) const {
         using V = Vec<T>;
@@ -555,6 +563,7 @@ struct Log {
         for (int k = K; k < Kp; ++k) out[k] = nothing();
         return true;
     }
+    bool heard(double) const { return true; }
     bool held(const double*) const { return false; }
     template <bool MAX>
     Product<double> product3(const double* psi, bool, const double* f, const double* b,

@@ -380,6 +380,7 @@ class TreeIslands {
                     sum.add(a, static_cast<double>(d.in.edge_score(w_.table(q), l, k)));
                 } else if (p >= 0) {
                     sum.add(a, d.edge_shift(w_.table(q)));
+                    if (s_.leak[q] == kUnheard && alive_tree(q)) widen(q);
                 }
             } else {
                 sum.add(a, s_.shift[q]);
@@ -612,6 +613,7 @@ class TreeIslands {
         total_.without(*w_.d, u(q), out);
     }
     static constexpr uint8_t kSafe = 64, kSettled = 128;
+    static constexpr float kUnheard = INFINITY;  // leak of an island whose row may be untrue
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
 
     // m' of free q; row: what q knows from below on entry, its belief on return. Notes the event.
@@ -648,6 +650,11 @@ class TreeIslands {
         }
         if (!put(q, r, status)) return true;
         const int v = s_.held[q];
+        // Its row went into products of the parent's that are scaled, whose mass would not tell.
+        // That counts in the end only: an island like this is likely to be released.
+        if (t_.parent[q] >= 0 && !w_.domain(q).heard(y(q)[v]) && !island(t_.parent[q])) {
+            s_.leak[q] = kUnheard;
+        }
         const In* p = output(q);
         const double pv = static_cast<double>(p[v]);
         if (pv >= w_.pass.zeta && pv >= D::peak(r)) return true;

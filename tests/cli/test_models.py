@@ -362,7 +362,8 @@ def test_one_line_errors(model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert f"{none}: no configuration" in error_of(run("solve", none))
     several = tmp_path / "several.evid"
     several.write_text("2\n1 0 0\n1 0 1\n")
-    assert "holds 2 samples: choose one" in error_of(run("solve", model, "-e", several))
+    message = error_of(run("solve", model, "-e", several))
+    assert "holds 2 samples: choose one with --sample 0 to 1" in message
     assert run("solve", model, "-e", several, "--sample", 1).exit_code == 0
     far = tmp_path / "far.evid"
     far.write_text("1 9 0")

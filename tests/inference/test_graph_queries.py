@@ -254,6 +254,16 @@ def test_joint_refuses_a_variable_twice(method: str) -> None:
         vs.infer(graph, method=method).joint([0, 0])
 
 
+@pytest.mark.parametrize("variables", ["ab", "rain", 0])
+def test_joint_tells_a_name_from_a_sequence_of_names(variables: object) -> None:
+    graph = vs.FactorGraph([2, 2, 2], names=["a", "b", "rain"])
+    graph.add(["a", "b"], np.zeros((2, 2)))
+    for joint in (vs.infer(graph).joint, vs.JunctionTree(graph).joint):
+        with pytest.raises(ValueError, match="variables must be a sequence of variables, got"):
+            joint(variables)
+    np.testing.assert_allclose(vs.infer(graph).joint(["a", "b"]), 0.25)
+
+
 def test_to_frame() -> None:
     pandas = pytest.importorskip("pandas", reason="makes data frames of results")
     graph = vs.FactorGraph(

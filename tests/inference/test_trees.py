@@ -198,6 +198,35 @@ def test_extreme_scores_with_islands(model: Forest, zeta: float) -> None:
         assert_islands(model, vs.infer(tree(model), zeta=zeta), zeta, settled=True)
 
 
+@given(forests(), st.sampled_from([0.5, 0.9]), st.sampled_from([0, 1]))
+@settings(max_examples=200)
+def test_extreme_scores_with_islands_that_few_rounds_leave(
+    model: Forest, zeta: float, revisit: int
+) -> None:
+    if first_dead_node(model) is None:
+        assert_islands(
+            model, vs.infer(tree(model), zeta=zeta, revisit=revisit), zeta, settled=False
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("low", [1.0, 10.0, 30.0, 100.0, 400.0, 3000.0])
+def test_islands_that_their_parent_hardly_allows(low: float, dtype: type) -> None:
+    """Their rows of the table lie below its floor, and go into a product that is scaled."""
+    unary = np.array([[0.3, 0.0], [8.0, 0.0], [8.0, 0.0]], dtype=dtype)
+    transition = np.array([[-1.25 * low, low], [-low, 0.0]], dtype=dtype)
+    r = vs.infer(vs.Tree([-1, 0, 0], unary, transition), zeta=0.999, revisit=0)
+    np.testing.assert_array_equal(r.islands[1:], 0)
+    scores = unary[0].astype(float) + 16 + 2 * transition[:, 0].astype(float)
+    if r.islands[0] >= 0:
+        scores = scores[r.islands[:1]]
+    log_z = np.logaddexp.reduce(scores)
+    tol = 1e-5 if dtype is np.float32 else 1e-12
+    np.testing.assert_allclose(r.log_z, log_z, rtol=tol)
+    if r.islands[0] < 0:
+        np.testing.assert_allclose(r.marginals[0], np.exp(scores - log_z), atol=tol)
+
+
 def test_samples_follow_the_posterior(rng: np.random.Generator) -> None:
     model = random_forest(rng, random_parent(rng, 5), 3)
     x = vs.sample(tree(model), 20_000, rng)

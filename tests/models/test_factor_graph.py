@@ -218,3 +218,39 @@ def test_what_factors_of_users_say_is_checked() -> None:
         with pytest.raises(TypeError, match="factor 0 must have a tuple of variable numbers"):
             other.add(Broken(scope, (2, 3)))
         assert other.n_factors == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "match"),
+    [
+        (lambda m: np.zeros(m - 1), ValueError, r"must return shape \(6,\).*got \(5,\)"),
+        (lambda m: np.zeros(1), ValueError, r"must return shape \(6,\).*got \(1,\)"),
+        (lambda m: 0.0, ValueError, r"must return shape \(6,\).*got \(\)"),
+        (lambda m: np.zeros((m, 1)), ValueError, r"must return shape \(6,\).*got \(6, 1\)"),
+        (lambda m: np.zeros(m) + 1j, TypeError, "must return real numbers, got dtype complex128"),
+        (lambda m: ["a"] * m, TypeError, "must return real numbers, got dtype <U1"),
+    ],
+)
+def test_what_log_potential_returns_is_checked(values, error, match) -> None:
+    class Mine(vs.factors.Factor):
+        def __init__(self, *variables):
+            self.scope = variables
+
+        def log_potential(self, states):
+            return values(len(states))
+
+    graph = vs.FactorGraph([2, 3])
+    graph.add(Mine(0, 1))
+    with pytest.raises(error, match=r"log_potential of Mine\(0, 1\) " + match):
+        vs.infer(graph)
+
+
+def test_a_factor_that_sets_no_scope_is_refused() -> None:
+    class Mine(vs.factors.Factor):
+        def log_potential(self, states):
+            return np.zeros(len(states))
+
+    graph = vs.FactorGraph([2, 3])
+    with pytest.raises(TypeError, match="factor 0 must have a tuple of variable numbers"):
+        graph.add(Mine())
+    assert graph.n_factors == 0

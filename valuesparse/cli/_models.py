@@ -67,7 +67,8 @@ def model_options(command: Command) -> Command:
             ),
             click.option(
                 "--memory-limit", "-m", type=Size(), metavar="SIZE",
-                help="Refuse to run if more memory is needed, e.g. 8GiB. [default: half of "
+                help="What exact inference may use, e.g. 8GiB. Beyond it marginals are "
+                "approximated by belief propagation; PR and MPE are refused. [default: half of "
                 "what the machine has]",
             ),
         ]
@@ -104,6 +105,7 @@ def one_line_errors(path: Path | None) -> Iterator[None]:
 
         text = " ".join(str(error).split()) or "not enough memory"
         text = text.replace(ADVICE, "give evidence or raise --memory-limit")
+        text = text.replace("choose one with sample=", "choose one with --sample ")
         named = path is not None and text.startswith(f"{path.name}: ")
         raise click.ClickException(text if named else before + text) from error
 

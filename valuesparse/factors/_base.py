@@ -71,8 +71,22 @@ class Factor(ABC):
             states = np.empty((rows.size, len(shape)), dtype=np.int64)
             for axis, column in enumerate(np.unravel_index(rows, shape) if shape else ()):
                 states[:, axis] = column
-            table[rows] = self.log_potential(states)
+            table[rows] = self._asked(states)
         return table.reshape(shape)
+
+    def _asked(self, states: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return `log_potential` of these rows, which users write: what it gives is checked."""
+        values = np.asarray(self.log_potential(states))
+        if values.shape != (len(states),):
+            raise ValueError(
+                f"log_potential of {self!r} must return shape {(len(states),)}, a number for each "
+                f"row of states, got {values.shape}"
+            )
+        if values.dtype.kind not in "fiub":
+            raise TypeError(
+                f"log_potential of {self!r} must return real numbers, got dtype {values.dtype}"
+            )
+        return values
 
     def marginalize(
         self, messages: Sequence[npt.NDArray[np.float64]]

@@ -414,7 +414,7 @@ class JunctionTree:
         leaves out what neither they nor the evidence descend from.
         """
         graph = self._graph
-        wanted = tuple(graph.variable(v) for v in variables)
+        wanted = graph._numbers("variables", variables)
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         if len(wanted) > _MOST_AXES:

@@ -199,7 +199,7 @@ class FactorGraph:
         if isinstance(scope, Factor):
             if log_table is not None:
                 raise ValueError("log_table must not be given with a Factor, which has its own")
-            self._check_scope(scope.scope, index)
+            self._check_scope(getattr(scope, "scope", None), index)
             factor = scope
             if isinstance(scope, Feature):
                 self._check_feature(scope, index)
@@ -208,11 +208,7 @@ class FactorGraph:
         else:
             if log_table is None:
                 raise ValueError("log_table must be given: an array with one axis per variable")
-            if isinstance(scope, str) or not isinstance(scope, Iterable):
-                raise ValueError(
-                    f"scope must be a sequence of variables, got {scope!r}; write [{scope!r}]"
-                )
-            variables = tuple(self.variable(v) for v in scope)
+            variables = self._numbers("scope", scope)
             self._check_scope(variables, index)
             factor = Table(variables, self._check_table(variables, log_table, index))
         self._factors.append(factor)
@@ -262,11 +258,7 @@ class FactorGraph:
         [0.75, 0.5]
         """
         index = len(self._factors)
-        if isinstance(scope, str) or not isinstance(scope, Iterable):
-            raise ValueError(
-                f"scope must be a sequence of variables, got {scope!r}; write [{scope!r}]"
-            )
-        variables = tuple(self.variable(v) for v in scope)
+        variables = self._numbers("scope", scope)
         self._check_scope(variables, index)
         number = as_array(f"weight of factor {index}", weight)
         if number.ndim or number.dtype.kind not in "fiub":
@@ -535,6 +527,15 @@ class FactorGraph:
                 "numbered from 0"
             )
         return number
+
+    def _numbers(self, argument: str, variables: Any) -> tuple[int, ...]:
+        """Return the numbers of several variables; a name alone is told from a sequence of them."""
+        if isinstance(variables, str) or not isinstance(variables, Iterable):
+            raise ValueError(
+                f"{argument} must be a sequence of variables, got {variables!r}; write "
+                f"[{variables!r}]"
+            )
+        return tuple(self.variable(v) for v in variables)
 
     def state(self, variable: int, state: Any) -> int:
         """Return the number of a state of a variable (both numbered), given its name or number.

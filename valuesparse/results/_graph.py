@@ -312,7 +312,7 @@ class GraphResult(Result):
         """
         from valuesparse.inference.junction_tree import JunctionTree
 
-        wanted = [self._model.variable(v) for v in variables]
+        wanted = list(self._model._numbers("variables", variables))
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         if self.method == _FOREST:
