@@ -322,8 +322,9 @@ struct Linear {
         *leak += static_cast<double>(added);
         return added <= F::kTolerance;
     }
-    // Is a row of the table true where the other side gives it the mass `y`, its largest entry being
-    // near one? Where there is hardly any, entries that the table holds at its floor may be it.
+    // Is a row of the table true where the other side gives it the mass `y`, its largest entry
+    // being near one? Where there is hardly any, entries that the table holds at its floor may be
+    // it.
     bool heard(T y) const {
         if (sizeof(T) == 8) return !(y > T(0)) || static_cast<double>(y) >= Floor<double>::kTrust;
         using F = Floor<float>;
