@@ -10,6 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+# A shell starts what runs in the background deaf to Ctrl-C, and children inherit that.
+_HEARS = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
 
 def environment(**extra: str) -> dict[str, str]:
     """Return this environment, free of settings of the package, with its folder first on the path.
@@ -27,7 +30,7 @@ def environment(**extra: str) -> dict[str, str]:
 def run(code: str, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
     """Run source code to its end and return what it printed."""
     return subprocess.run(
-        [sys.executable, "-c", code, *args],
+        [sys.executable, "-c", _HEARS + code, *args],
         env=environment(**env),
         cwd=tempfile.gettempdir(),
         capture_output=True,
@@ -40,7 +43,7 @@ def run(code: str, *args: str, timeout: float = 60, **env: str) -> subprocess.Co
 def start(code: str, *args: str, **env: str) -> Any:
     """Start source code and return the process, its output in pipes."""
     return subprocess.Popen(
-        [sys.executable, "-c", code, *args],
+        [sys.executable, "-c", _HEARS + code, *args],
         env=environment(**env),
         cwd=tempfile.gettempdir(),
         stdout=subprocess.PIPE,
