@@ -309,6 +309,23 @@ tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3], shard_bytes=int(sys.argv[4])
 """
 
 
+def start_tagging(
+    model: Path, source: Path, out: Path, shard_bytes: int
+) -> subprocess.Popen[bytes]:
+    """Start a process that tags, to be killed."""
+    return subprocess.Popen(
+        [sys.executable, "-c", KILLED, model, source, out, str(shard_bytes)],
+        env=children.environment(),
+        cwd=out.parent,
+    )
+
+
+def kill(child: subprocess.Popen[bytes]) -> bool:
+    """Kill a process; say whether it was still running."""
+    child.send_signal(signal.SIGKILL)
+    return child.wait() == -signal.SIGKILL
+
+
 @pytest.mark.skipif(os.name == "nt", reason="kills a process with SIGKILL, which Windows lacks")
 def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) -> None:
     source = tmp_path / "a.conll"
@@ -319,19 +336,14 @@ def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) ->
     rng = random.Random(seed)
     interrupted = 0
     for _ in range(3):
-        child = subprocess.Popen(
-            [sys.executable, "-c", KILLED, model, source, out, "20000"],
-            env=children.environment(),
-            cwd=tmp_path,
-        )
+        child = start_tagging(model, source, out, 20000)
         deadline = time.monotonic() + 60
         have = len(list(out.glob("a-*"))) if out.exists() else 0
         while child.poll() is None and time.monotonic() < deadline:
             if out.exists() and len(list(out.glob("a-*"))) > have + rng.randint(0, 4):
                 break
             time.sleep(0.001)
-        child.send_signal(signal.SIGKILL)
-        interrupted += child.wait() == -signal.SIGKILL
+        interrupted += kill(child)
     assert interrupted
     tag_corpus(model, [source], out, shard_bytes=20000, jobs=2)
     assert contents(out) == contents(expected)
@@ -621,14 +633,9 @@ def test_a_million_sentences_killed_and_resumed(model: Path, tmp_path: Path) -> 
     rng = random.Random(11)
     killed = 0
     for _ in range(3):
-        child = subprocess.Popen(
-            [sys.executable, "-c", KILLED, model, source, out, "500000"],
-            env=children.environment(),
-            cwd=tmp_path,
-        )
+        child = start_tagging(model, source, out, 500_000)
         time.sleep(rng.uniform(0.1, 0.4) * took)
-        child.send_signal(signal.SIGKILL)
-        killed += child.wait() == -signal.SIGKILL
+        killed += kill(child)
     assert killed
     report = tag_corpus(model, [source], out, shard_bytes=500_000, jobs=2)
     assert report.sentences < 1_000_000  # the rest was there
