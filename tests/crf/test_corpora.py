@@ -309,7 +309,7 @@ tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3], shard_bytes=int(sys.argv[4])
 """
 
 
-def start_tagging(
+def begin_tagging(
     model: Path, source: Path, out: Path, shard_bytes: int
 ) -> subprocess.Popen[bytes]:
     """Start a process that tags, to be killed."""
@@ -336,7 +336,7 @@ def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) ->
     rng = random.Random(seed)
     interrupted = 0
     for _ in range(3):
-        child = start_tagging(model, source, out, 20000)
+        child = begin_tagging(model, source, out, 20000)
         deadline = time.monotonic() + 60
         have = len(list(out.glob("a-*"))) if out.exists() else 0
         while child.poll() is None and time.monotonic() < deadline:
@@ -633,7 +633,7 @@ def test_a_million_sentences_killed_and_resumed(model: Path, tmp_path: Path) -> 
     rng = random.Random(11)
     killed = 0
     for _ in range(3):
-        child = start_tagging(model, source, out, 500_000)
+        child = begin_tagging(model, source, out, 500_000)
         time.sleep(rng.uniform(0.1, 0.4) * took)
         killed += kill(child)
     assert killed
