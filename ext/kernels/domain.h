@@ -261,7 +261,8 @@ struct Linear {
     }
     // out = a without its factor u (0 where u is 0), scaled where it is large or small; false when
     // it cannot be.
-    VS_INLINE bool quotient(const T* a, const T* u, bool plain, T* out) const {
+    VS_INLINE bool quotient(const T* a, const T* u, bool plain, T* out,
+                            double* scale = nullptr) const {
         using V = Vec<T>;
         const V high = plain ? row_quotient<T, true, false>(a, u, K, T(1), out)
                              : row_quotient<T, false, false>(a, u, K, T(1), out);
@@ -270,6 +271,7 @@ struct Linear {
         constexpr int most = sizeof(T) == 8 ? 1000 : 120;
         const int ex = exponent_of(top);
         if (!(ex > -most && ex < most)) return false;
+        if (scale) *scale += ex;
         if (plain) {
             row_quotient<T, true, true>(a, u, K, top, out);
         } else {
@@ -330,6 +332,20 @@ struct Linear {
         using F = Floor<float>;
         return !e.floored || F::kTransition * 4.0f * static_cast<float>(K) <=
                                  F::kTolerance * static_cast<float>(y);
+    }
+    bool floors() const { return e.floored; }
+    // Could a share of the product in `p` be due to what floors, raised by so many powers of two,
+    // have added to its factor y?
+    bool owed(const T* p, const Product<T>& r, const T* y, float raised) const {
+        using F = Floor<T>;
+        const double tolerance = sizeof(T) == 8 ? 1e-13 : 1e-7;
+        double added = F::kMessage * (1.0 + static_cast<double>(e.reach));
+        if (e.floored) added += 2.0 * K * std::exp(static_cast<double>(F::kTransitionLog));
+        added *= std::exp2(static_cast<double>(raised));
+        const T share = static_cast<T>(added / tolerance / static_cast<double>(r.sum));
+        bool any = false;
+        for (int k = 0; k < K; ++k) any |= p[k] * share > y[k];
+        return any;
     }
     static bool tight(double leak) { return sizeof(T) == 8 || leak <= Floor<float>::kLeak; }
     double log_sum(const T* a) const {
@@ -559,12 +575,14 @@ struct Log {
         *r = total(p);
         return r->sum > nothing();
     }
-    bool quotient(const double* a, const double* u, bool, double* out) const {
+    bool quotient(const double* a, const double* u, bool, double* out, double* = nullptr) const {
         for (int k = 0; k < K; ++k) out[k] = u[k] > nothing() ? a[k] - u[k] : nothing();
         for (int k = K; k < Kp; ++k) out[k] = nothing();
         return true;
     }
     bool heard(double) const { return true; }
+    bool floors() const { return false; }
+    bool owed(const double*, const Product<double>&, const double*, float) const { return false; }
     bool held(const double*) const { return false; }
     template <bool MAX>
     Product<double> product3(const double* psi, bool, const double* f, const double* b,

@@ -65,8 +65,9 @@ struct Total {
             exponent[k] += static_cast<int64_t>(whole);
         }
     }
-    // out: the product without m, scaled, entries held at the floor.
-    void without(const D& d, const T* m, T* out) const {
+    // out: the product without m, scaled, entries held at the floor; returns the exponent that
+    // scaling took out.
+    double without(const D& d, const T* m, T* out) const {
         d.clear(out);
         double best = -INFINITY;
         int64_t top = INT64_MIN;
@@ -99,6 +100,7 @@ struct Total {
                 out[k] = x > Floor<T>::kMessage ? x : Floor<T>::kMessage;
             }
         }
+        return top > INT64_MIN ? static_cast<double>(top) : 0.0;
     }
 
   private:
@@ -139,6 +141,9 @@ class TreeIslands {
         total_.exponent = bench.scratch.template array<int64_t>(bench.K);
         total_.zeros = bench.scratch.template array<int32_t>(bench.K);
         if (bench.scratch.failed) w_.ok = false;
+        for (int64_t i = 0; i < bench.pass.n_tables && bench.ok; ++i) {
+            if (bench.d[i].floors()) tables_ = 0.0f;
+        }
     }
     ~TreeIslands() {
         s_.full.fetch_add(full_, std::memory_order_relaxed);
@@ -367,7 +372,13 @@ class TreeIslands {
             if (!w_.wanted(q)) continue;
             vs::Account& a = w_.account(b, q);
             const int64_t p = t_.parent[q];
-            a.leak += static_cast<double>(s_.leak[q]);
+            const bool doubted =
+                s_.leak[q] == kUntrue || (s_.leak[q] == kUnheard && p >= 0 && !island(p));
+            if (!doubted) {
+                if (s_.leak[q] > 0.0f) a.leak += static_cast<double>(s_.leak[q]);
+            } else if (alive_tree(q)) {
+                widen(q);
+            }
             D& d = w_.domain(q);
             if (island(q)) {
                 const bool mode = (s_.flag[q] & (kLocal | kFlipped)) == kLocal;
@@ -380,7 +391,6 @@ class TreeIslands {
                     sum.add(a, static_cast<double>(d.in.edge_score(w_.table(q), l, k)));
                 } else if (p >= 0) {
                     sum.add(a, d.edge_shift(w_.table(q)));
-                    if (s_.leak[q] == kUnheard && alive_tree(q)) widen(q);
                 }
             } else {
                 sum.add(a, s_.shift[q]);
@@ -480,10 +490,12 @@ class TreeIslands {
         s_.own_u[q] = s_.own_y[q] = nullptr;
         s_.stamp[q] = 0;
         s_.leak[q] = 0.0f;
+        s_.raised_u[q] = s_.raised_y[q] = tables_;
     }
     void become(int64_t q, int v) {
         s_.flag[q] |= kIsland;
         s_.held[q] = v;
+        s_.raised_u[q] = tables_;
     }
     void doom(int64_t q) { s_.flag[q] |= kDoomed; }
     T* own_row(void** own, int64_t q) {
@@ -533,7 +545,9 @@ class TreeIslands {
         const T* heard = nullptr;
         bool narrow = true;
         double scale = 0.0;
+        float before = tables_;
         w_.for_kids(q, [&](int64_t c) {
+            before = std::max(before, s_.raised_u[c]);
             if (!narrow) return;
             if (!heard) {
                 heard = u(c);
@@ -547,6 +561,7 @@ class TreeIslands {
             s_.scale[q] = 0.0;
             double none = 0.0;
             if (!island(q)) w_.d->absorb(row, plain, w_.ones, false, row, &none);
+            know_raised(q, raised(tables_, q, 0.0, w_.d->held(row)));
             return true;
         }
         double largest = 0.0;
@@ -557,13 +572,12 @@ class TreeIslands {
             if constexpr (Total<D>::kLog) {
                 return true;
             } else {
-                wide(q, false, row);
-                // Scale: the exponent that `without` took out.
-                scale = wide_scale_;
+                scale = wide(q, row);
                 largest = share(row);
             }
         }
         s_.scale[q] = scale;
+        know_raised(q, raised(before, q, scale, w_.d->held(row)));
         if (sum > 0.0 && !island(q) && largest > 0.0 && largest >= w_.pass.zeta) {
             become(q, row_argmax(row, w_.K));
         }
@@ -589,31 +603,62 @@ class TreeIslands {
         w_.for_kids(q, [&](int64_t c) { total_.multiply(u(c)); });
         if (all && t_.parent[q] >= 0) total_.multiply(y(q));
     }
-    void wide(int64_t q, bool all, T* row) {
-        make_total(q, all);
+    // All of it but what the parent says; returns the exponent that scaling took out.
+    double wide(int64_t q, T* row) {
+        make_total(q, false);
         total_.of = -1;
-        wide_scale_ = 0.0;
-        if constexpr (!Total<D>::kLog) {
-            int64_t top = INT64_MIN;
-            for (int k = 0; k < w_.K; ++k) {
-                int f;
-                if (total_.zeros[k]) continue;
-                std::frexp(total_.value[k], &f);
-                const int64_t e = total_.exponent[k] + f;
-                top = e > top ? e : top;
-            }
-            if (top > INT64_MIN) wide_scale_ = static_cast<double>(top);
-        }
-        total_.without(*w_.d, w_.ones, row);
+        return total_.without(*w_.d, w_.ones, row);
     }
     // What free p says to child q, before the table: its belief without what q said.
     void exclude(int64_t p, const T* belief, int64_t q, T* out) {
-        if ((s_.flag[p] & kSafe) && w_.d->quotient(belief, u(q), true, out)) return;
-        if (total_.of != p) make_total(p, true);
-        total_.without(*w_.d, u(q), out);
+        double scale = 0.0;
+        // Of all children, q too: which the others are would take a sweep for each.
+        const float before = std::max(s_.raised_u[p], raised_down(p));
+        bool floored = false;
+        if ((s_.flag[p] & kSafe) && w_.d->quotient(belief, u(q), true, out, &scale)) {
+            scale += s_.scale[p];
+        } else {
+            if (total_.of != p) make_total(p, true);
+            scale = total_.without(*w_.d, u(q), out);
+            floored = true;
+        }
+        s_.raised_y[q] = raised(before, p, scale, floored);
+    }
+    // What floors have put into a row or a message may have been raised on the way to it, by
+    // scaling products in which the largest entries of one met small ones of another: by how many
+    // powers of two, at most. A few of them for each message are its usual size and no such case.
+    // Islands start anew: only their tables have floors.
+    static constexpr float kNoFloor = -INFINITY;
+    float raised(float before, int64_t q, double scale, bool floored) const {
+        constexpr int64_t kUsual = 12;
+        if (floored) before = std::max(before, 0.0f);
+        if (before == kNoFloor) return before;
+        const int64_t messages = 1 + t_.kids_end[q] - t_.kids[q] + (t_.hangs[q] ? kNear : 0);
+        return before + std::max(0.0f, static_cast<float>(-scale - kUsual * messages));
+    }
+    void know_raised(int64_t q, float by) {
+        row_raised_ = by;
+        if (!island(q)) s_.raised_u[q] = by;
+    }
+    float raised_down(int64_t q) const {
+        const int64_t p = t_.parent[q];
+        return p < 0 || island(p) ? tables_ : s_.raised_y[q];
+    }
+    // Might floors have made what the product in `acc` says of q? row: what q knows from below,
+    // where that was scaled (`far`).
+    bool untrue(int64_t q, const Product<T>& r, const T* row, bool far) {
+        bool any = far && w_.d->owed(w_.acc, r, row, row_raised_);
+        neighbours(q, [&](int64_t o, const T* m) {
+            const bool above = o == t_.parent[q];
+            any = any || w_.domain(above ? q : o)
+                             .owed(w_.acc, r, m, above ? raised_down(q) : s_.raised_u[o]);
+        });
+        return any;
     }
     static constexpr uint8_t kSafe = 64, kSettled = 128;
-    static constexpr float kUnheard = INFINITY;  // leak of an island whose row may be untrue
+    // leak of an island whose row may be untrue for its parent, and whose own m' may be
+    static constexpr float kUnheard = -1.0f, kUntrue = -2.0f;
+    static constexpr float kMild = 40.0f;
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
 
     // m' of free q; row: what q knows from below on entry, its belief on return. Notes the event.
@@ -635,24 +680,32 @@ class TreeIslands {
         D& d = *w_.d;
         const T* heard[kNear];
         int n = 0;
-        const auto hear = [&](const T* m) {
+        float most = kNoFloor;
+        const auto hear = [&](const T* m, float by) {
             if (n < kNear) heard[n] = m;
+            most = std::max(most, by);
             ++n;
         };
-        w_.for_kids(q, [&](int64_t c) { hear(u(c)); });
-        hear(y(q));
+        w_.for_kids(q, [&](int64_t c) { hear(u(c), s_.raised_u[c]); });
+        hear(y(q), raised_down(q));
         Product<T> r;
         vs::Status status = vs::kOk;
-        if (n > kNear || !d.product_of(row, heard, n, w_.acc, &r)) {
+        const bool far = n > kNear || !d.product_of(row, heard, n, w_.acc, &r);
+        if (far) {
             if (!know(q, plain, row, 0.0)) return false;
+            most = std::max(most, row_raised_);
             r = d.template product3<true>(row, false, w_.ones, y(q), w_.acc);
             status = d.massive(r, row, y(q), y(q));
         }
         if (!put(q, r, status)) return true;
         const int v = s_.held[q];
+        // What product_of found within its range in double precision is too large for floors.
+        const bool near = !far && sizeof(T) == 8 && most < kMild;
+        if (most > kNoFloor && !near && untrue(q, r, row, far)) s_.leak[q] = kUntrue;
         // Its row went into products of the parent's that are scaled, whose mass would not tell.
         // That counts in the end only: an island like this is likely to be released.
-        if (t_.parent[q] >= 0 && !w_.domain(q).heard(y(q)[v]) && !island(t_.parent[q])) {
+        if (t_.parent[q] >= 0 && s_.leak[q] != kUntrue && !w_.domain(q).heard(y(q)[v]) &&
+            !island(t_.parent[q])) {
             s_.leak[q] = kUnheard;
         }
         const In* p = output(q);
@@ -762,8 +815,9 @@ class TreeIslands {
     int Kp_;
     T* alpha_ = nullptr;
     int64_t b_ = 0, begin_ = 0, end_ = 0, full_ = 0, sparse_ = 0;
-    double wide_scale_ = 0.0;
     Total<D> total_{};
+    float tables_ = kNoFloor;      // what a row of a table has been raised by
+    float row_raised_ = kNoFloor;  // what the last row that was made from below has
 };
 
 template <class D>

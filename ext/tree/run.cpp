@@ -262,6 +262,8 @@ bool island_room(IslandState& s, const Layout& t, Session& session, int threads,
     s.scale = r.array<double>(t.n);
     s.log_mass = r.array<double>(t.n);
     s.leak = r.array<float>(t.n);
+    s.raised_u = r.array<float>(t.n);
+    s.raised_y = r.array<float>(t.n);
     s.stamp = r.array<uint32_t>(t.n);
     s.changed = r.array<int64_t>(t.n);
     s.pieces = r.array<int64_t>(t.n);

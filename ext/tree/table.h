@@ -25,6 +25,7 @@ struct IslandState {
     void **own_u, **own_y;  // rows allocated for that
     double *shift, *scale, *log_mass;
     float* leak;
+    float *raised_u, *raised_y;                  // see TreeIslands::raised
     uint32_t* stamp;                             // the round in which a slot was seen
     std::atomic<int32_t>* tree_status;           // (n_trees,)
     int64_t *changed, *pieces, *touched, *list;  // (n,)

@@ -359,6 +359,40 @@ def test_peaked_forests(
         assert_islands(model, r, zeta, settled=revisit is None)
 
 
+@pytest.mark.parametrize("zeta", [0.5, 0.9, 0.999])
+@pytest.mark.parametrize("spread", [15.0, 30.0, 100.0, 200.0, 400.0])
+def test_pairwise_scores_beside_which_local_ones_hardly_count(
+    spread: float, zeta: float, rng: np.random.Generator, dtype: type
+) -> None:
+    """Entries held at a floor, and floors raised by scaling, must not decide m'."""
+    for i in range(60):
+        n, k = int(rng.integers(2, 6)), int(rng.integers(2, 5))
+        model = random_forest(rng, random_parent(rng, n), k, kind=i % 3, dtype=dtype)
+        model.unary[:] *= [1.0, 20.0, spread][i // 3 % 3]
+        model.pairwise[:] *= spread
+        for a in (model.unary, model.pairwise):
+            a[rng.random(a.shape) < [0.0, 0.2][i % 2]] = -np.inf
+        if first_dead_node(model) is not None:
+            continue
+        for revisit in (0, 1, None):
+            r = vs.infer(tree(model), zeta=zeta, revisit=revisit)
+            assert_islands(model, r, zeta, settled=revisit is None)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_floor_is_no_evidence_for_a_state(dtype: type) -> None:
+    """Both states of the root need rows of the table that are held at its floor."""
+    unary = [[0.36, -0.78], [-np.inf, 0.38], [0.31, -np.inf], [-0.92, 0.41]]
+    pairwise = [[257.2, 263.9], [-83.7, 429.6]]
+    model = Forest(
+        np.array([-1, 0, 0, 2]), np.array(unary, dtype=dtype), np.array(pairwise, dtype=dtype)
+    )
+    for revisit in (0, None):
+        assert_islands(
+            model, vs.infer(tree(model), zeta=0.9, revisit=revisit), 0.9, settled=revisit is None
+        )
+
+
 @pytest.mark.parametrize("spread", [1.0, 30.0, 400.0])
 @pytest.mark.parametrize("zeta", [0.4, 0.9])
 def test_islands_with_few_and_many_neighbours(
