@@ -13,8 +13,14 @@ def forest(
     deadline: float | None,
     late: Exception | None,
 ) -> Array: ...
-def on_cycles(n: int, pairs: Array) -> Array: ...
-def inverse_entries(ptr: Array, row: Array, factor: Array, pivot: Array) -> tuple[Array, Array]: ...
+
+class SpanningTrees:
+    columns: int
+    laplacian: tuple[Array, Array, Array]
+    def __init__(self, n: int, pairs: Array) -> None: ...
+    def read(
+        self, ptr: Array, row: Array, factor: Array, pivot: Array, order: Array
+    ) -> Array: ...
 
 class Engine:
     entries: int
