@@ -18,9 +18,7 @@ class SpanningTrees:
     columns: int
     laplacian: tuple[Array, Array, Array]
     def __init__(self, n: int, pairs: Array) -> None: ...
-    def read(
-        self, ptr: Array, row: Array, factor: Array, pivot: Array, order: Array
-    ) -> Array: ...
+    def read(self, ptr: Array, row: Array, factor: Array, pivot: Array, order: Array) -> Array: ...
 
 class Engine:
     entries: int

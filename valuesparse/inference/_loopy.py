@@ -324,7 +324,7 @@ def infer(
     return GraphResult(
         model,
         evidence,
-        layout.engine.split(marginals),
+        None,
         log_z + layout.constant,
         method,
         reason,
@@ -619,7 +619,7 @@ def _mean_field(
     return GraphResult(
         model,
         evidence,
-        layout.engine.split(q),
+        None,
         bound + layout.constant - slack if bound > -np.inf else -np.inf,
         "mean_field",
         reason,
@@ -673,7 +673,7 @@ def _structured(
     return GraphResult(
         model,
         evidence,
-        layout.engine.split(q),
+        None,
         bound + layout.constant - slack,
         "structured_mean_field",
         reason,
@@ -681,6 +681,7 @@ def _structured(
         converged=converged,
         residuals=residuals,
         state=Field(scopes, node, kept, joints),
+        flat=q,
     )
 
 

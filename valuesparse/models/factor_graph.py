@@ -711,10 +711,16 @@ class FactorGraph:
         count, size, largest, kind = 0, 0.0, 0.0, "Feature"
         most: tuple[int, ...] = ()
         in_blocks = np.zeros(len(self._factors), dtype=np.bool_)
+        cards = self._cards
+        same = float(cards[0]) if cards.size and bool((cards == cards[0]).all()) else None
         for start, block in self._blocks:
             in_blocks[start : start + len(block)] = True
-            sizes = 8.0 * self._cards[block.scopes].prod(axis=1, dtype=np.float64)
-            count, size = count + len(block), size + float(sizes.sum())
+            if same is not None:
+                sizes = np.full(min(len(block), 1), 8.0 * same ** block.scopes.shape[1])
+                count, size = count + len(block), size + len(block) * float(sizes.sum())
+            else:
+                sizes = 8.0 * self._cards[block.scopes].prod(axis=1, dtype=np.float64)
+                count, size = count + len(block), size + float(sizes.sum())
             if sizes.size and sizes.max() > largest:
                 most, largest = tuple(block.scopes[sizes.argmax()]), float(sizes.max())
         for i in np.flatnonzero(~in_blocks).tolist():
