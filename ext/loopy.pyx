@@ -208,6 +208,11 @@ cdef class Engine:
                 count = scopes.shape[0]
                 rows, entry = indices(scopes), doubles(stack)
                 size = stack.size // count
+                if k > 1:
+                    ptr.reserve(ptr.size() + count)
+                    wide.reserve(wide.size() + count)
+                    at.reserve(at.size() + count)
+                    scope.insert(scope.end(), rows, rows + count * k)
                 for row in range(count):
                     if cancelled(&call.control, row):
                         call.end(kCancelled)
@@ -215,9 +220,7 @@ cdef class Engine:
                         for i in range(size):
                             local[starts[rows[row]] + i] += entry[row * size + i]
                         continue
-                    for i in range(k):
-                        scope.push_back(rows[row * k + i])
-                    ptr.push_back(<int64_t>scope.size())
+                    ptr.push_back(ptr.back() + k)
                     wide.push_back(f + row)
                     at.push_back(entry + row * size)
                 f += count - 1
@@ -246,6 +249,10 @@ cdef class Engine:
         call.end(status)
         count = wide.size()
         group.resize(count)
+        self.tables.reserve(count)
+        table_ptr.reserve(count + 1)
+        table_at.reserve(count + 1)
+        table_scope.reserve(scope.size())
         table_ptr.push_back(0)
         table_at.push_back(0)
         for f in range(count):

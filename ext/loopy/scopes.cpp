@@ -7,11 +7,40 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
+Status same_pairs(int64_t n, const std::vector<int64_t>& scope, const Control* control,
+                  std::vector<int64_t>* first) {
+    const int64_t count = static_cast<int64_t>(scope.size()) / 2;
+    std::vector<int64_t> fill(at(n + 1), 0), order(at(count)), seen(at(n), -1);
+    first->resize(at(count));
+    for (int64_t f = 0; f < count; ++f) {
+        ++fill[at(std::min(scope[at(2 * f)], scope[at(2 * f + 1)]) + 1)];
+    }
+    for (int64_t v = 0; v < n; ++v) fill[at(v + 1)] += fill[at(v)];
+    for (int64_t f = 0; f < count; ++f) {
+        order[at(fill[at(std::min(scope[at(2 * f)], scope[at(2 * f + 1)]))]++)] = f;
+    }
+    // Those of one lower variable stand together: the first that has the same higher one.
+    for (int64_t i = 0; i < count; ++i) {
+        if (cancelled(control, i)) return kCancelled;
+        const int64_t f = order[at(i)];
+        const int64_t low = std::min(scope[at(2 * f)], scope[at(2 * f + 1)]);
+        int64_t& other = seen[at(std::max(scope[at(2 * f)], scope[at(2 * f + 1)]))];
+        const bool same =
+            other >= 0 && std::min(scope[at(2 * other)], scope[at(2 * other + 1)]) == low;
+        if (!same) other = f;
+        (*first)[at(f)] = other;
+    }
+    return kOk;
+}
+
 }  // namespace
 
 Status same_scopes(int64_t n, const std::vector<int64_t>& ptr, const std::vector<int64_t>& scope,
                    const Control* control, std::vector<int64_t>* first) {
     const int64_t count = static_cast<int64_t>(ptr.size()) - 1;
+    bool pairs = ptr.back() == 2 * count;
+    for (int64_t f = 0; f < count && pairs; ++f) pairs = ptr[at(f)] == 2 * f;
+    if (pairs) return same_pairs(n, scope, control, first);
     std::vector<int64_t> sorted(scope), fill(at(n + 2), 0), order(at(count));
     first->resize(at(count));
     for (int64_t f = 0; f < count; ++f) {
