@@ -112,7 +112,9 @@ class Layout:
         self.cards = graph._cards
         graph._require_room()
         self.n_factors = graph.n_factors
-        self.parts = (self.cards, *graph._stacked(), Table, graph._table_of)
+        # Of a graph without factors: one that kept its graph would wait for the garbage collector.
+        table_of = graph._part(np.empty(0, dtype=np.int64))._table_of
+        self.parts = (self.cards, *graph._stacked(), Table, table_of)
         self.engine = _loopy.Engine(*self.parts, watch.left(), watch.late)
         self.at = self.engine.at
         self.local = self.engine.local
