@@ -216,6 +216,7 @@ extensions = [
             "ext/loopy/engine.cpp",
             "ext/loopy/orders.cpp",
             "ext/loopy/pairs.cpp",
+            "ext/loopy/resistance.cpp",
             "ext/loopy/scopes.cpp",
             "ext/loopy/structured.cpp",
         ],

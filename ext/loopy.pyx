@@ -56,10 +56,18 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
                     vector[int64_t]*) except +
     int greedy_forest(int64_t, const int64_t*, const int64_t*, const int64_t*, int64_t, Control*,
                       vector[int64_t]*) except +
-    void two_core(int64_t, int64_t, const int64_t*, uint8_t*) except +
-    void selected_inverse(int64_t, const int32_t*, const int32_t*, const double*, const double*,
-                          double*, double*) except +
     void use_loopy_modules(const PoolApi*, const SimdApi*) noexcept
+
+
+cdef extern from "loopy/resistance.h" namespace "vs" nogil:
+    cdef cppclass Resistances:
+        void lay_out(int64_t, int64_t, const int64_t*) except +
+        int64_t columns()
+        const vector[int32_t]& ptr()
+        const vector[int32_t]& row()
+        const vector[double]& value()
+        void read(const int32_t*, const int32_t*, const double*, const double*, const int32_t*,
+                  double*) except +
 
 
 use_loopy_modules(
@@ -100,20 +108,42 @@ def forest(int64_t n, ptr, scope, order, deadline, late):
     return longs(taken)
 
 
-def on_cycles(int64_t n, pairs):
-    """Return which pairs (m, 2) are left when those with an end that has no other are dropped."""
-    left = np.empty(pairs.shape[0], dtype=np.bool_)
-    two_core(n, pairs.shape[0], indices(pairs), <uint8_t*>data(left))
-    return left
+cdef class SpanningTrees:
+    """How often uniform spanning trees hold each of some pairs of variables."""
 
+    cdef Resistances resistances
+    cdef int64_t count
+    cdef readonly int64_t columns  # of the Laplacian; 0: no pair is on a cycle
+    cdef readonly tuple laplacian  # by columns: values, rows, where each column begins
 
-def inverse_entries(ptr, row, factor, pivot):
-    """Return the entries of the inverse of L D L' where L has some (ones), and its diagonal."""
-    cdef int64_t n = pivot.shape[0]
-    value, diagonal = np.empty(factor.shape[0]), np.empty(n)
-    selected_inverse(n, <const int32_t*>data(ptr), <const int32_t*>data(row), doubles(factor),
-                     doubles(pivot), <double*>data(value), <double*>data(diagonal))
-    return value, diagonal
+    def __cinit__(self, int64_t n, pairs):
+        """pairs: (2 m,), each pair once."""
+        cdef const int64_t* p = indices(pairs)
+        self.count = pairs.shape[0] // 2
+        with nogil:
+            self.resistances.lay_out(n, self.count, p)
+        self.columns = self.resistances.columns()
+        value = np.empty(self.resistances.value().size())
+        row = np.empty(value.size, dtype=np.int32)
+        ptr = np.empty(self.columns + 1, dtype=np.int32)
+        if value.size:
+            memcpy(data(value), self.resistances.value().data(), value.nbytes)
+            memcpy(data(row), self.resistances.row().data(), row.nbytes)
+        memcpy(data(ptr), self.resistances.ptr().data(), ptr.nbytes)
+        self.laplacian = value, row, ptr
+
+    def read(self, ptr, row, factor, pivot, order):
+        """Return the probabilities, given L D L' of the permuted Laplacian."""
+        found = np.empty(self.count)
+        cdef const int32_t* p = <const int32_t*>data(ptr)
+        cdef const int32_t* r = <const int32_t*>data(row)
+        cdef const int32_t* o = <const int32_t*>data(order)
+        cdef const double* f = doubles(factor)
+        cdef const double* d = doubles(pivot)
+        cdef double* out = <double*>data(found)
+        with nogil:
+            self.resistances.read(p, r, f, d, o, out)
+        return found
 
 
 cdef class Engine:
@@ -178,6 +208,11 @@ cdef class Engine:
                 count = scopes.shape[0]
                 rows, entry = indices(scopes), doubles(stack)
                 size = stack.size // count
+                if k > 1:
+                    ptr.reserve(ptr.size() + count)
+                    wide.reserve(wide.size() + count)
+                    at.reserve(at.size() + count)
+                    scope.insert(scope.end(), rows, rows + count * k)
                 for row in range(count):
                     if cancelled(&call.control, row):
                         call.end(kCancelled)
@@ -185,9 +220,7 @@ cdef class Engine:
                         for i in range(size):
                             local[starts[rows[row]] + i] += entry[row * size + i]
                         continue
-                    for i in range(k):
-                        scope.push_back(rows[row * k + i])
-                    ptr.push_back(<int64_t>scope.size())
+                    ptr.push_back(ptr.back() + k)
                     wide.push_back(f + row)
                     at.push_back(entry + row * size)
                 f += count - 1
@@ -216,6 +249,10 @@ cdef class Engine:
         call.end(status)
         count = wide.size()
         group.resize(count)
+        self.tables.reserve(count)
+        table_ptr.reserve(count + 1)
+        table_at.reserve(count + 1)
+        table_scope.reserve(scope.size())
         table_ptr.push_back(0)
         table_at.push_back(0)
         for f in range(count):

@@ -36,6 +36,32 @@ def test_bad_revisit(model: vs.Chain, bad: object) -> None:
             vs.infer(model, zeta=zeta, revisit=bad)
 
 
+@pytest.mark.parametrize(
+    ("kind", "methods"),
+    [
+        (vs.Chain, ["exact"]),
+        (vs.Tree, ["exact"]),
+        (
+            vs.FactorGraph,
+            ["exact", "junction_tree", "bp", "trw", "mean_field", "structured_mean_field"],
+        ),
+    ],
+)
+def test_revisit_is_for_islands(kind: type, methods: list[str]) -> None:
+    some = {
+        vs.Chain: lambda: vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))),
+        vs.Tree: lambda: vs.Tree([-1, 0, 0], np.zeros((3, 2)), np.zeros((2, 2))),
+        vs.FactorGraph: lambda: vs.FactorGraph([2, 2]),
+    }[kind]()
+    for method in methods:
+        with pytest.raises(ValueError, match=rf"'{method}' takes no islands, got revisit=0; leave"):
+            vs.infer(some, method=method, revisit=0)
+        assert vs.infer(some, method=method).method != "islands"
+    for method in ("auto", "islands"):
+        assert vs.infer(some, method=method, zeta=0.9, revisit=0).method == "islands"
+    assert vs.infer(some, revisit=0).method != "islands"  # the end of a row of thresholds
+
+
 @pytest.mark.parametrize("bad", [0, -1, -8])
 def test_threads_below_one(model: vs.Chain, bad: int) -> None:
     for call in (

@@ -2,8 +2,10 @@
 
 import gc
 import threading
+import weakref
 
 import numpy as np
+import pytest
 
 import valuesparse as vs
 from valuesparse._pool import memory_waiting
@@ -80,3 +82,29 @@ def test_results_survive_the_ones_that_follow():
     for shift in (1.0, 2.0):
         vs.infer(vs.Chain(rng.normal(size=unary.shape) * shift, transition))
     np.testing.assert_array_equal(first, kept)
+
+
+@pytest.mark.parametrize("what", ["exact", "junction_tree", "bp", "trw", "mean_field", "select"])
+def test_a_graph_goes_with_its_last_result(what: str) -> None:
+    """At once: what waits for the garbage collector, tables and messages, adds up."""
+
+    class Watched(vs.FactorGraph):
+        """One that can have weak references."""
+
+    graph = Watched([2, 2, 2])
+    for v in range(3):
+        graph.add([v], [0.0, 0.5])
+    for pair in [(0, 1), (1, 2), (0, 2)][: 2 if what == "exact" else 3]:
+        graph.add_feature(pair, [1, 1], 0.7)
+    gc.collect()
+    gc.disable()
+    try:
+        if what == "select":
+            r = vs.select(graph, min_divergence=2, solver="bp")
+        else:
+            r = vs.infer(graph, method=what)
+        gone = weakref.ref(graph)
+        del graph, r
+        assert gone() is None
+    finally:
+        gc.enable()

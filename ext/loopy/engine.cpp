@@ -100,29 +100,26 @@ Status Loopy::lay_out(int64_t n, const int64_t* card, int64_t n_factors, const i
     }
     factor_ptr_.assign(scope_ptr, scope_ptr + n_factors + 1);
     theta_.assign(table, table + n_factors);
-    edge_at_.push_back(0);
-    table_at_.push_back(0);
     var_ptr_.assign(at(n + 1), 0);
     top_.resize(at(n_factors));
-    edge_var_.reserve(edges);
-    edge_card_.reserve(edges);
-    edge_factor_.reserve(edges);
-    edge_at_.reserve(edges + 1);
-    table_at_.reserve(at(n_factors + 1));
+    edge_var_.assign(scope, scope + edges);
+    edge_card_.resize(edges);
+    edge_factor_.resize(edges);
+    edge_at_.resize(edges + 1);
+    table_at_.resize(at(n_factors + 1));
     for (int64_t f = 0; f < n_factors; ++f) {
         if (cancelled(control, f)) return kCancelled;
         int64_t size = 1;
         for (int64_t e = scope_ptr[f]; e < scope_ptr[f + 1]; ++e) {
-            const int64_t v = scope[e];
-            size *= card[v];
-            edge_var_.push_back(v);
-            edge_card_.push_back(card[v]);
-            edge_factor_.push_back(f);
-            edge_at_.push_back(edge_at_.back() + card[v]);
+            const int64_t v = scope[e], k = card[v];
+            size *= k;
+            edge_card_[at(e)] = k;
+            edge_factor_[at(e)] = f;
+            edge_at_[at(e + 1)] = edge_at_[at(e)] + k;
             ++var_ptr_[at(v + 1)];
         }
         widest_ = std::max(widest_, scope_ptr[f + 1] - scope_ptr[f]);
-        table_at_.push_back(table_at_.back() + size);
+        table_at_[at(f + 1)] = table_at_[at(f)] + size;
         double top = -INFINITY;
         for (int64_t i = 0; i < size; ++i) top = std::max(top, table[f][i]);
         top_[at(f)] = top > -INFINITY ? top : 0.0;
@@ -137,7 +134,8 @@ Status Loopy::lay_out(int64_t n, const int64_t* card, int64_t n_factors, const i
         if (cancelled(control, e)) return kCancelled;
         var_edge_[at(fill[at(edge_var_[at(e)])]++)] = e;
     }
-    std::vector<int64_t> work{0};
+    std::vector<int64_t> work(1, 0);
+    work.reserve(at(n + 1));
     for (int64_t v = 0; v < n; ++v) {
         work.push_back(work.back() + 4 * (1 + var_ptr_[at(v + 1)] - var_ptr_[at(v)]) * card[v]);
     }

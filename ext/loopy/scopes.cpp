@@ -7,11 +7,40 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
+Status same_pairs(int64_t n, const std::vector<int64_t>& scope, const Control* control,
+                  std::vector<int64_t>* first) {
+    const int64_t count = static_cast<int64_t>(scope.size()) / 2;
+    std::vector<int64_t> fill(at(n + 1), 0), order(at(count)), seen(at(n), -1);
+    first->resize(at(count));
+    for (int64_t f = 0; f < count; ++f) {
+        ++fill[at(std::min(scope[at(2 * f)], scope[at(2 * f + 1)]) + 1)];
+    }
+    for (int64_t v = 0; v < n; ++v) fill[at(v + 1)] += fill[at(v)];
+    for (int64_t f = 0; f < count; ++f) {
+        order[at(fill[at(std::min(scope[at(2 * f)], scope[at(2 * f + 1)]))]++)] = f;
+    }
+    // Those of one lower variable stand together: the first that has the same higher one.
+    for (int64_t i = 0; i < count; ++i) {
+        if (cancelled(control, i)) return kCancelled;
+        const int64_t f = order[at(i)];
+        const int64_t low = std::min(scope[at(2 * f)], scope[at(2 * f + 1)]);
+        int64_t& other = seen[at(std::max(scope[at(2 * f)], scope[at(2 * f + 1)]))];
+        const bool same =
+            other >= 0 && std::min(scope[at(2 * other)], scope[at(2 * other + 1)]) == low;
+        if (!same) other = f;
+        (*first)[at(f)] = other;
+    }
+    return kOk;
+}
+
 }  // namespace
 
 Status same_scopes(int64_t n, const std::vector<int64_t>& ptr, const std::vector<int64_t>& scope,
                    const Control* control, std::vector<int64_t>* first) {
     const int64_t count = static_cast<int64_t>(ptr.size()) - 1;
+    bool pairs = ptr.back() == 2 * count;
+    for (int64_t f = 0; f < count && pairs; ++f) pairs = ptr[at(f)] == 2 * f;
+    if (pairs) return same_pairs(n, scope, control, first);
     std::vector<int64_t> sorted(scope), fill(at(n + 2), 0), order(at(count));
     first->resize(at(count));
     for (int64_t f = 0; f < count; ++f) {
@@ -66,70 +95,6 @@ Status greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope, const 
         for (int64_t t : tops) root[at(t)] = tops[0];
     }
     return kOk;
-}
-
-void two_core(int64_t n, int64_t count, const int64_t* pair, uint8_t* left) {
-    // Of each variable: how many pairs, and the xor of their numbers, which is the last one's.
-    std::vector<int64_t> degree(static_cast<size_t>(n), 0), last(static_cast<size_t>(n), 0), ends;
-    for (int64_t e = 0; e < count; ++e) {
-        left[e] = 1;
-        for (int64_t i = 0; i < 2; ++i) {
-            ++degree[static_cast<size_t>(pair[2 * e + i])];
-            last[static_cast<size_t>(pair[2 * e + i])] ^= e;
-        }
-    }
-    for (int64_t v = 0; v < n; ++v) {
-        if (degree[static_cast<size_t>(v)] == 1) ends.push_back(v);
-    }
-    while (!ends.empty()) {
-        const int64_t v = ends.back();
-        ends.pop_back();
-        if (degree[static_cast<size_t>(v)] != 1) continue;
-        const int64_t e = last[static_cast<size_t>(v)];
-        const int64_t u = pair[2 * e] == v ? pair[2 * e + 1] : pair[2 * e];
-        left[e] = 0;
-        degree[static_cast<size_t>(v)] = 0;
-        last[static_cast<size_t>(u)] ^= e;
-        if (--degree[static_cast<size_t>(u)] == 1) ends.push_back(u);
-    }
-}
-
-void selected_inverse(int64_t n, const int32_t* ptr, const int32_t* row, const double* factor,
-                      const double* pivot, double* value, double* diagonal) {
-    std::vector<double> l(at(n), 0.0), sum(at(n), 0.0);
-    for (int64_t j = n; j-- > 0;) {
-        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
-            l[at(row[p])] = factor[p];
-            sum[at(row[p])] = 0.0;
-        }
-        // sum[i] = sum over k of inverse(i, k) L(k, j); column i has all the k > i it takes, and
-        // what it adds where L(k, j) = 0 is not looked at.
-        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
-            const int32_t i = row[p];
-            if (i == j) continue;
-            const double li = factor[p];
-            l[at(i)] = 0.0;  // of the diagonal, which the sum of k > i would meet a second time
-            double own = 0.0;
-            for (int32_t q = ptr[i]; q < ptr[i + 1]; ++q) {
-                const size_t k = at(row[q]);
-                own += value[q] * l[k];
-                sum[k] += value[q] * li;
-            }
-            sum[at(i)] += own;
-            l[at(i)] = li;
-        }
-        double d = 1.0 / pivot[j];
-        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
-            if (row[p] == j) continue;
-            value[p] = -sum[at(row[p])];
-            d -= value[p] * factor[p];
-        }
-        diagonal[j] = d;
-        for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
-            if (row[p] == j) value[p] = d;
-            l[at(row[p])] = 0.0;
-        }
-    }
 }
 
 }  // namespace vs

@@ -219,6 +219,9 @@ def test_refusals() -> None:
         vs.bounds.log_z(graph, i_bound=0)
     with pytest.raises(TypeError, match=r"must be a valuesparse\.FactorGraph, got NoneType"):
         vs.bounds.log_z(None)
+    for methods in (["exact"], ("trw", "exact")):
+        with pytest.raises(ValueError, match=r"exact=False contradicts methods, .* leave one of"):
+            vs.bounds.log_z(graph, exact=False, methods=methods)
     b = vs.bounds.log_z(graph, methods=[])
     assert (b.lower, b.upper, b.lower_method) == (-np.inf, np.inf, "")
 

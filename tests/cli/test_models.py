@@ -312,7 +312,9 @@ def test_info_says_when_the_search_for_a_tree_was_given_up(tmp_path: Path) -> No
     vs.write_uai(graph, tmp_path / "grid.uai")
     text = " ".join(run("info", tmp_path / "grid.uai", "--memory-limit", "1MB").stdout.split())
     assert "width unknown: the search was given up after" in text
-    assert "infer would run bp because the junction trees that were tried need more than" in text
+    assert (
+        "infer would run bp because every junction tree of a short search needs more than" in text
+    )
 
 
 @pytest.mark.parametrize("name", ["Alchemy_11", "Grids_11", "Promedus_24", "Segmentation_11"])

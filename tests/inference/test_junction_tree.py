@@ -257,7 +257,8 @@ def test_auto_gives_up_on_a_hopeless_tree_without_finishing_it(rng: np.random.Ge
     graph = _grid(rng, 40, 2)
     r = vs.infer(graph, memory_limit=2**20, max_iterations=3)
     assert r.method == "bp"
-    assert "trees that were tried need more than 1.05e+12 bytes (977 GiB), far above" in r.reason
+    assert "tree of a short search needs more than 1.05e+12 bytes (977 GiB), far above" in r.reason
+    assert "(method='exact' searches longer)" in r.reason
     with pytest.raises(vs.MemoryLimitError, match=r"largest clique, after merging, has .* entries"):
         vs.infer(graph, memory_limit=2**20, method="junction_tree")
 

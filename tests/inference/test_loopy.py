@@ -483,6 +483,21 @@ def layout_of(cards: list[int], factors: Factors) -> Layout:
     return Layout(graph_of(cards, factors))
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_groups_are_sets_of_variables(wide: bool) -> None:
+    """Of pairs alone, and of pairs beside a table of three variables."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 7))
+        scopes = [tuple(rng.permutation(n)[:2].tolist()) for _ in range(int(rng.integers(1, 20)))]
+        scopes += [(2, 0, 1)] * wide
+        layout = layout_of([2] * n, [(s, np.zeros((2,) * len(s))) for s in scopes])
+        sets = [frozenset(s) for s in scopes]
+        every = list(dict.fromkeys(sets))
+        assert layout.engine.group.tolist() == [every.index(s) for s in sets]
+        assert [frozenset(layout.scope(g)) for g in range(layout.n_groups)] == every
+
+
 def enumerated_probabilities(n: int, edges: list[tuple[int, int]]) -> np.ndarray:
     """How often each edge is in a spanning forest, by listing all of them."""
     trees = []

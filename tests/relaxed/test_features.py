@@ -83,6 +83,25 @@ def test_predicates_are_told_state_names() -> None:
     np.testing.assert_allclose(vs.infer(graph).expectations(), [0.5, 4 / 6])
 
 
+@pytest.mark.parametrize("kind", [bool, np.bool_, int, np.int64])
+def test_a_table_is_the_predicate_that_it_lists(kind) -> None:
+    where = np.array([[True, False, True], [False, False, True]])
+    graph = vs.FactorGraph([2, 3])
+    graph.add_feature([0, 1], lambda a, b: kind(where[a, b]), 0.7)
+    graph.add_feature([0, 1], where, 0.7)
+    graph.add_feature([0, 1], where.tolist(), 0.7)
+    where[:] = False  # a copy was kept
+    tables = [f.table([2, 3]).tolist() for f in graph.factors]
+    assert tables == [[[0.7, 0.0, 0.7], [0.0, 0.0, 0.7]]] * 3
+
+
+def test_states_may_be_named_by_bools() -> None:
+    graph = vs.FactorGraph([2, 2], states=[[False, True]] * 2)
+    graph.add_feature([0, 1], np.array([True, False]), 1.0)
+    graph.add_feature([0], np.array([True]), 1.0)
+    assert [f.fires for f in graph.factors] == [(1, 0), (1,)]
+
+
 def test_a_weight_of_minus_infinity_forbids() -> None:
     graph = vs.FactorGraph([2, 2])
     graph.add_feature([0, 1], [1, 1], -np.inf)
@@ -122,6 +141,31 @@ def test_blocks_are_the_same_as_single_features() -> None:
         (lambda g: g.add_feature([0, 1], [1], 1.0), "one state for each of 2 variables, got 1"),
         (lambda g: g.add_feature([0], [2], 1.0), "variable 0 has no state 2"),
         (lambda g: g.add_feature([0], "x", 1.0), "fires of factor 0 must be a sequence of states"),
+        (
+            lambda g: g.add_feature([0, 1], np.eye(2, dtype=bool), 1.0),
+            r"fires of factor 0, a table, must hold bools in shape \(2, 3\).*got bool of shape "
+            r"\(2, 2\)",
+        ),
+        (
+            lambda g: g.add_feature([0], np.array([True]), 1.0),
+            r"fires of factor 0, a table, .* shape \(2,\), .* shape \(1,\)",
+        ),
+        (
+            lambda g: g.add_feature([0, 2], [[0, 1], [1, 0]], 1.0),
+            r"must hold bools in shape \(2, 2\).*got int64 of shape \(2, 2\)",
+        ),
+        (
+            lambda g: g.add_feature([0, 2], [[True], [True, False]], 1.0),
+            "fires of factor 0 must be one array",
+        ),
+        (
+            lambda g: g.add_feature([0, 1], lambda a: a == 1, 1.0),
+            r"fires of factor 0 failed for the states \(0, 0\): TypeError.*must take 2 states",
+        ),
+        (
+            lambda g: g.add_feature([0], lambda a: 1 / a > 0, 1.0),
+            r"fires of factor 0 failed for the states \(0,\): ZeroDivisionError",
+        ),
         (lambda g: g.add_feature("a", [1], 1.0), "scope must be a sequence"),
         (lambda g: g.add_feature([0], [1], np.nan), "weight of factor 0 is nan"),
         (lambda g: g.add_feature([0], [1], np.inf), "weight of factor 0 is inf"),
@@ -154,6 +198,9 @@ def test_wrong_types() -> None:
     graph = vs.FactorGraph([2, 3])
     with pytest.raises(TypeError, match="weight of factor 0 must be a real number"):
         graph.add_feature([0], [1], 1j)
+    for wrong in (None, 0.5, 2, "yes", np.array([True, False])):
+        with pytest.raises(TypeError, match="fires of factor 0 must return True or False, got"):
+            graph.add_feature([0], lambda a, x=wrong: x, 1.0)
     with pytest.raises(TypeError, match=r"features must be a valuesparse\.factors\.Features"):
         graph.add_features([([0], [1], 1.0)])
 

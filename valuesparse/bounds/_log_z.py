@@ -135,7 +135,8 @@ def log_z(
     InfeasibleError
         When a method proves that no configuration agrees with the evidence.
     ValueError
-        For an unknown method, `i_bound` < 1 or `iterations` < 0.
+        For an unknown method, ``exact=False`` with "exact" among `methods`, `i_bound` < 1 or
+        `iterations` < 0.
 
     Notes
     -----
@@ -168,6 +169,10 @@ def log_z(
     for name in wanted:
         if name not in METHODS:
             raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}")
+    if methods is not None and "exact" in wanted and not exact:
+        raise ValueError(
+            "exact=False contradicts methods, which has 'exact': leave one of the two out"
+        )
     reduced = reduce_graph(graph, evidence)
     search = _Search(graph, reduced, evidence, i_bound, iterations, memory_limit, seed)
     found: dict[str, MethodBounds] = {}

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
 from valuesparse import _loopy
@@ -59,49 +58,13 @@ def spanning_tree_probabilities(layout: Layout) -> Array:
     By the matrix-tree theorem that is an edge's effective resistance: entries of the inverse of the
     Laplacian with one variable of each component grounded, and only those at edges are needed.
     """
-    pairs = np.ascontiguousarray(layout.engine.scope.reshape(-1, 2))
-    found = np.ones(len(pairs))
-    # Every tree holds what lies on no cycle.
-    open_ = _loopy.on_cycles(len(layout.cards), pairs)
-    if open_.any():
-        inside = np.zeros(len(layout.cards), dtype=np.bool_)
-        inside[pairs[open_]] = True
-        number = np.cumsum(inside) - 1
-        found[open_] = _resistances(int(inside.sum()), *number[pairs[open_]].T)
-    return found
-
-
-def _resistances(n: int, u: Array, v: Array) -> Array:
-    """Return the effective resistance of each edge (u, v) of a graph, each of conductance one."""
-    ones = np.ones(len(u))
-    _, component = csgraph.connected_components(
-        sparse.coo_matrix((ones, (u, v)), shape=(n, n)), directed=False
-    )
-    free = np.ones(n, dtype=np.bool_)
-    free[np.unique(component, return_index=True)[1]] = False
-    place = np.cumsum(free) - 1
-    degree = np.bincount(np.r_[u, v], minlength=n)[free].astype(np.float64)
-    both = free[u] & free[v]
-    a, b = place[u[both]], place[v[both]]
-    m = degree.size
-    own = np.arange(m)
-    laplacian = sparse.csc_matrix(
-        (np.r_[-ones[both], -ones[both], degree], (np.r_[a, b, own], np.r_[b, a, own])), (m, m)
-    )
+    trees = _loopy.SpanningTrees(len(layout.cards), layout.engine.scope)
+    if not trees.columns:  # every tree holds what lies on no cycle
+        return np.ones(layout.n_groups)
     lu = splu(
-        laplacian, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, panel_size=1,
+        sparse.csc_matrix(trees.laplacian, (trees.columns, trees.columns)),
+        permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, panel_size=1,
         options={"SymmetricMode": True},
     )  # fmt: skip
     lower = lu.L
-    value, diagonal = _loopy.inverse_entries(
-        lower.indptr, lower.indices, lower.data, lu.U.diagonal()
-    )
-    order = lu.perm_c
-    inverse = sparse.csc_matrix((value, lower.indices, lower.indptr), (m, m))
-    grounded = np.zeros(n)
-    grounded[free] = diagonal[order]
-    resistance = grounded[u] + grounded[v]
-    if a.size:
-        i, j = order[a], order[b]
-        resistance[both] -= 2.0 * np.asarray(inverse[np.maximum(i, j), np.minimum(i, j)]).ravel()
-    return np.clip(resistance, 1e-12, 1.0)
+    return trees.read(lower.indptr, lower.indices, lower.data, lu.U.diagonal(), lu.perm_c)

@@ -112,7 +112,9 @@ class Layout:
         self.cards = graph._cards
         graph._require_room()
         self.n_factors = graph.n_factors
-        self.parts = (self.cards, *graph._stacked(), Table, graph._table_of)
+        # Of a graph without factors: one that kept its graph would wait for the garbage collector.
+        table_of = graph._part(np.empty(0, dtype=np.int64))._table_of
+        self.parts = (self.cards, *graph._stacked(), Table, table_of)
         self.engine = _loopy.Engine(*self.parts, watch.left(), watch.late)
         self.at = self.engine.at
         self.local = self.engine.local
@@ -324,7 +326,7 @@ def infer(
     return GraphResult(
         model,
         evidence,
-        layout.engine.split(marginals),
+        None,
         log_z + layout.constant,
         method,
         reason,
@@ -619,7 +621,7 @@ def _mean_field(
     return GraphResult(
         model,
         evidence,
-        layout.engine.split(q),
+        None,
         bound + layout.constant - slack if bound > -np.inf else -np.inf,
         "mean_field",
         reason,
@@ -673,7 +675,7 @@ def _structured(
     return GraphResult(
         model,
         evidence,
-        layout.engine.split(q),
+        None,
         bound + layout.constant - slack,
         "structured_mean_field",
         reason,
@@ -681,6 +683,7 @@ def _structured(
         converged=converged,
         residuals=residuals,
         state=Field(scopes, node, kept, joints),
+        flat=q,
     )
 
 

@@ -594,9 +594,9 @@ class JunctionTree:
         empty = tree.prepare(held, soft, self._search, watch.left(), watch.late)
         if empty == _graph.HOPELESS:
             raise Hopeless(
-                f"the junction trees that were tried need more than "
+                f"every junction tree of a short search needs more than "
                 f"{_bytes(8 * self._search.hopeless)}, far above "
-                f"memory_limit={_bytes(self.memory_limit)}"
+                f"memory_limit={_bytes(self.memory_limit)} (method='exact' searches longer)"
             )
         if empty >= 0:
             known = soft is not None or bool((held >= 0).any())

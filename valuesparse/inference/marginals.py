@@ -49,7 +49,8 @@ def infer(
         mode, an island of certainty. 1 is exact.
     revisit : int, optional
         Largest number of rounds in which islands are reconsidered. By default rounds go on until
-        nothing changes; 0 keeps the islands of the first 2n messages.
+        nothing changes; 0 keeps the islands of the first 2n messages. Methods without islands
+        refuse it; with ``zeta=1`` there are none to reconsider.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
     method : {"auto", "exact", "islands", "junction_tree", "bp", "trw", "mean_field", \
@@ -120,7 +121,8 @@ def infer(
     DeadlineError
         When `deadline` passed.
     ValueError
-        For `zeta` outside [0, 1], `revisit` < 0, `threads` < 1 or an unknown `method`.
+        For `zeta` outside [0, 1], `revisit` < 0 or without islands, `threads` < 1 or an unknown
+        `method`.
 
     Notes
     -----
@@ -181,6 +183,10 @@ def infer(
         raise ValueError(f"method must be one of {', '.join(engine.METHODS)}, got {method!r}")
     if method == "exact" and zeta < 1.0:
         raise ValueError(f"method 'exact' takes no islands, got zeta={zeta}; leave zeta at 1")
+    if revisit is not None and method not in ("auto", "islands"):
+        raise ValueError(
+            f"method {method!r} takes no islands, got revisit={rounds}; leave revisit out"
+        )
     if method == "islands" and zeta >= 1.0:
         raise ValueError("method 'islands' needs zeta < 1")
     if deadline is not None:

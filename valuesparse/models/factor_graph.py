@@ -218,7 +218,7 @@ class FactorGraph:
     def add_feature(
         self,
         scope: Iterable[Any],
-        fires: Sequence[Any] | Callable[..., Any],
+        fires: Sequence[Any] | npt.NDArray[Any] | Callable[..., Any],
         weight: float,
     ) -> int:
         r"""Add the factor :math:`\exp(\theta \varphi(y))`, φ in {0, 1}, and return its index.
@@ -227,9 +227,10 @@ class FactorGraph:
         ----------
         scope : sequence of variables
             Names (or numbers).
-        fires : sequence of states, or callable
-            Where φ is 1: one assignment, a state (name or number) for each variable of `scope`,
-            or a predicate that is called once for every assignment with a state for each.
+        fires : sequence of states, ndarray of bool, or callable
+            Where φ is 1: one assignment, a state (name or number) for each variable of `scope`;
+            a table of bool with an axis for each; or a predicate that is called once for every
+            assignment with a state for each, and returns True or False.
         weight : float
             θ; −inf forbids that φ is 1.
 
@@ -241,9 +242,10 @@ class FactorGraph:
         Raises
         ------
         ValueError
-            For an unknown or repeated variable, an unknown state, a weight that is NaN or +inf.
+            For an unknown or repeated variable, an unknown state, a table of another shape, a
+            predicate that raises, a weight that is NaN or +inf.
         TypeError
-            For a weight that is no real number.
+            For a weight that is no real number, or a predicate that returns neither True nor False.
 
         Examples
         --------
@@ -266,31 +268,46 @@ class FactorGraph:
         theta = float(weight)
         if not theta < np.inf:
             raise ValueError(f"weight of factor {index} is {theta}; it must be finite or -inf")
-        where: npt.NDArray[np.bool_] | list[int]
-        if callable(fires):
-            cards = [self.cardinalities[v] for v in variables]
-            require_small(f"the predicate of factor {index}", cards)
-            values = [
-                range(self.cardinalities[v]) if (named := self.states[v]) is None else named
-                for v in variables
-            ]
-            truth = [bool(fires(*states)) for states in itertools.product(*values)]
-            where = np.array(truth, dtype=np.bool_).reshape(cards)
-        else:
-            if isinstance(fires, str) or not isinstance(fires, (Sequence, np.ndarray)):
-                raise ValueError(
-                    f"fires of factor {index} must be a sequence of states or a callable, got "
-                    f"{fires!r}"
-                )
-            if len(fires) != len(variables):
-                raise ValueError(
-                    f"fires of factor {index} must have one state for each of {len(variables)} "
-                    f"variables, got {len(fires)}"
-                )
-            where = [self.state(v, s) for v, s in zip(variables, fires, strict=True)]
+        where = self._where(variables, fires, index)
         self._factors.append(Feature(variables, where, theta))
         self._snapshot = None
         return index
+
+    def _where(
+        self, variables: tuple[int, ...], fires: Any, index: int
+    ) -> npt.NDArray[np.bool_] | list[int]:
+        """Return where a feature fires: a table, or the states of one assignment."""
+        cards = self._shape(variables)
+        if callable(fires):
+            require_small(f"the predicate of factor {index}", cards)
+            values = [
+                range(k) if (named := self.states[v]) is None else named
+                for v, k in zip(variables, cards, strict=True)
+            ]
+            truth = [_ask(fires, states, index) for states in itertools.product(*values)]
+            return np.array(truth, dtype=np.bool_).reshape(cards)
+        if isinstance(fires, str) or not isinstance(fires, (Sequence, np.ndarray)):
+            raise ValueError(
+                f"fires of factor {index} must be a sequence of states or a callable, got {fires!r}"
+            )
+        if any(isinstance(row, list) for row in fires):  # which is the name of no state
+            fires = as_array(f"fires of factor {index}", fires)
+        if isinstance(fires, np.ndarray) and (fires.dtype == np.bool_ or fires.ndim > 1):
+            all_named = all(self.states[v] is not None for v in variables)
+            if fires.shape != (len(variables),) or not all_named:
+                if fires.dtype != np.bool_ or fires.shape != cards:
+                    raise ValueError(
+                        f"fires of factor {index}, a table, must hold bools in shape {cards}, one "
+                        f"for each assignment of its variables, got {fires.dtype} of shape "
+                        f"{fires.shape}"
+                    )
+                return fires.copy()
+        if len(fires) != len(variables):
+            raise ValueError(
+                f"fires of factor {index} must have one state for each of {len(variables)} "
+                f"variables, got {len(fires)}"
+            )
+        return [self.state(v, s) for v, s in zip(variables, fires, strict=True)]
 
     def add_features(self, features: Features) -> range:
         """Add many features at once, by numbers, and return their indices.
@@ -711,10 +728,16 @@ class FactorGraph:
         count, size, largest, kind = 0, 0.0, 0.0, "Feature"
         most: tuple[int, ...] = ()
         in_blocks = np.zeros(len(self._factors), dtype=np.bool_)
+        cards = self._cards
+        same = float(cards[0]) if cards.size and bool((cards == cards[0]).all()) else None
         for start, block in self._blocks:
             in_blocks[start : start + len(block)] = True
-            sizes = 8.0 * self._cards[block.scopes].prod(axis=1, dtype=np.float64)
-            count, size = count + len(block), size + float(sizes.sum())
+            if same is not None:
+                sizes = np.full(min(len(block), 1), 8.0 * same ** block.scopes.shape[1])
+                count, size = count + len(block), size + len(block) * float(sizes.sum())
+            else:
+                sizes = 8.0 * self._cards[block.scopes].prod(axis=1, dtype=np.float64)
+                count, size = count + len(block), size + float(sizes.sum())
             if sizes.size and sizes.max() > largest:
                 most, largest = tuple(block.scopes[sizes.argmax()]), float(sizes.max())
         for i in np.flatnonzero(~in_blocks).tolist():
@@ -759,6 +782,23 @@ class FactorGraph:
             f"FactorGraph(n_variables={self.n_variables}, n_factors={self.n_factors}, "
             f"table_entries={entries}, evidence={len(self.evidence)})"
         )
+
+
+def _ask(predicate: Callable[..., Any], states: tuple[Any, ...], index: int) -> bool:
+    """Return what a predicate says of an assignment, checked: users write it."""
+    try:
+        found = predicate(*states)
+    except Exception as error:
+        raise ValueError(
+            f"fires of factor {index} failed for the states {states}: {error!r}; it must take "
+            f"{len(states)} states, one for each variable, and return True or False"
+        ) from error
+    if not isinstance(found, (int, np.integer, np.bool_)) or found not in (0, 1):
+        raise TypeError(
+            f"fires of factor {index} must return True or False, got {found!r} for the states "
+            f"{states}"
+        )
+    return bool(found)
 
 
 def _listed(items: Sequence[Any]) -> str:

@@ -95,22 +95,23 @@ def independent(graph: FactorGraph) -> GraphResult:
         else:
             row += known
     p: npt.NDArray[np.float64] = np.empty(0)
-    parts: list[npt.NDArray[np.float64]] = []
     if cards.size:
         first = ends - cards
-        top = np.maximum.reduceat(local, first)
+        # Where all are alike a row for each state: whole columns at a time.
+        same = bool((cards == cards[0]).all())
+        x = np.ascontiguousarray(local.reshape(-1, cards[0]).T) if same else local
+        top = x.max(axis=0) if same else np.maximum.reduceat(x, first)
         if top.min() == -np.inf:
             raise impossible(graph, bool(graph.evidence))
-        p = np.exp(local - np.repeat(top, cards))
-        mass = np.add.reduceat(p, first)
-        p /= np.repeat(mass, cards)
+        p = np.exp(x - (top if same else np.repeat(top, cards)))
+        mass = p.sum(axis=0) if same else np.add.reduceat(p, first)
+        p /= mass if same else np.repeat(mass, cards)
+        p = p.T.ravel()
         log_z += float((top + np.log(mass)).sum())
-        same = bool((cards == cards[0]).all())
-        parts = list(p.reshape(-1, cards[0])) if same else np.split(p, ends[:-1])
     if log_z == -np.inf:
         raise impossible(graph, bool(graph.evidence))
     reason = "no factor has two variables, so each variable is on its own: exact"
-    return GraphResult(graph, dict(graph.evidence), parts, log_z, "exact", reason, {}, flat=p)
+    return GraphResult(graph, dict(graph.evidence), None, log_z, "exact", reason, {}, flat=p)
 
 
 def default_seed(graph: FactorGraph) -> npt.NDArray[np.int64]:

@@ -115,7 +115,10 @@ def select(
     else:
         chosen = np.flatnonzero(gains >= amount)
     if chosen.size:
-        kept = np.sort(np.concatenate([kept, rest[chosen]]))
+        used = np.ones(graph.n_factors, dtype=np.bool_)
+        used[rest] = False
+        used[rest[chosen]] = True
+        kept = np.flatnonzero(used)
         result = run(kept, result)
     stats = {
         **result.stats,

@@ -89,6 +89,7 @@ class GraphResult(Result):
         "_bounds",
         "_flat",
         "_log_z_bounds",
+        "_marginals",
         "_n_factors",
         "_solved",
         "_state",
@@ -96,9 +97,8 @@ class GraphResult(Result):
         "factors",
         "residuals",
     )
-    _derived = ("_flat", "_solved")
+    _derived = ("_flat", "_marginals", "_solved")
 
-    marginals: list[FloatArray]
     log_z: float
     evidence: dict[int, Any]
     factors: npt.NDArray[np.int64]
@@ -108,8 +108,9 @@ class GraphResult(Result):
     _log_z_bounds: tuple[float, float] | None
     residuals: FloatArray
     _model: FactorGraph
-    #: All marginals in one array; None until asked for.
+    #: All marginals in one array, and the list of them; one of the two until both are asked for.
     _flat: FloatArray | None
+    _marginals: list[FloatArray] | None
     #: The part of the model that was solved; None where it has to be made again.
     _solved: FactorGraph | None
     _state: Any
@@ -118,7 +119,7 @@ class GraphResult(Result):
         self,
         model: FactorGraph,
         evidence: dict[int, Any],
-        marginals: list[FloatArray],
+        marginals: list[FloatArray] | None,
         log_z: float,
         method: str,
         reason: str,
@@ -133,9 +134,9 @@ class GraphResult(Result):
         self._fill(
             _model=model,
             evidence=evidence,
-            marginals=marginals,
+            _marginals=marginals,
             log_z=log_z,
-            islands=np.full(len(marginals), -1, dtype=np.int32) if islands is None else islands,
+            islands=np.full(model.n_variables, -1, dtype=np.int32) if islands is None else islands,
             method=method,
             reason=reason,
             converged=converged,
@@ -152,19 +153,35 @@ class GraphResult(Result):
 
     def _of(self, model: FactorGraph, factors: npt.NDArray[np.int64]) -> GraphResult:
         """Return this result of a part as one of the whole `model`."""
-        other = type(self).__new__(type(self))
-        state = self.__getstate__()
-        state.update(_model=model, factors=factors, _n_factors=model.n_factors, _bounds=None)
-        other.__setstate__(state)
-        other._fill(_solved=self._part(), _flat=self._flat)
-        return other
+        fields = {"_model": model, "factors": factors, "_n_factors": model.n_factors}
+        return self._with(**fields, _bounds=None, _solved=self._part())
 
     def _with(self, **fields: Any) -> GraphResult:
         """Return a copy with other fields."""
         other = type(self).__new__(type(self))
-        other.__setstate__({**self.__getstate__(), **fields})
-        other._fill(_solved=self._solved)
+        names = (*Result.__slots__, *type(self).__slots__)
+        own = {name: getattr(self, name) for name in names if name != "marginals"}
+        if "marginals" in fields:
+            own.update(_flat=None, _marginals=fields.pop("marginals"))
+        other._fill(**own | fields)
         return other
+
+    @property
+    def marginals(self) -> list[FloatArray]:
+        """``marginals[v]``: probabilities of the states of variable v; see the class."""
+        if self._marginals is None:
+            flat, cards = self._flat, self._model._cards
+            assert flat is not None
+            # Views, made when asked for: there may be many that nobody looks at.
+            if cards.size == 0:
+                found = []
+            elif (cards == cards[0]).all():
+                found = list(flat.reshape(cards.size, -1))
+            else:
+                found = np.split(flat, np.cumsum(cards)[:-1])
+            self._fill(_marginals=found)
+        assert self._marginals is not None
+        return self._marginals
 
     @property
     def graph(self) -> FactorGraph:
@@ -452,6 +469,11 @@ class GraphResult(Result):
         index = pandas.MultiIndex.from_arrays(levels, names=["variable", "state"])
         flat = self._all_marginals()
         return pandas.DataFrame({"marginal": flat}, index=index, copy=True)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._fill(**dict.fromkeys(self._derived))
+        self._fill(_marginals=state["marginals"])
+        self._fill(**{name: value for name, value in state.items() if name != "marginals"})
 
     def _all_marginals(self) -> FloatArray:
         """Return the marginals of all variables, one after the other."""
