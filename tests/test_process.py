@@ -114,7 +114,7 @@ elif what == "widened_islands":
 elif what == "widened_short":
     model = chain(600_000, 9, 40, 3000)
     call = lambda **limit: vs.infer(model, threads=threads, **limit)
-elif what in ("elimination", "junction_tree"):
+elif what in ("elimination", "junction_tree", "conditioned"):
     side = 200 if what == "elimination" else 20
     grid = vs.FactorGraph([2] * side * side)
     for v in range(side * side):
@@ -123,6 +123,11 @@ elif what in ("elimination", "junction_tree"):
     call = lambda **limit: vs.JunctionTree(grid, **limit)
     if what == "junction_tree":
         call = lambda: vs.JunctionTree(grid).infer(threads=threads)
+    if what == "conditioned":
+        whole = vs.JunctionTree(grid).memory
+        tree = vs.JunctionTree(grid, memory_limit=whole // 8)
+        assert tree.slices > 8
+        call = lambda **limit: tree.infer(threads=threads, **limit)
 elif "loopy" in what:
     side = 600 if what.endswith("set_up") else 60
     v = np.arange(side * side).reshape(side, side)
@@ -144,7 +149,7 @@ elif what == "n_best":
 else:
     result = vs.infer(chain(800, 200, None, 3000, np.float32))
     call = lambda: getattr(result, what)(threads=threads)
-if what.startswith(("widened", "elimination", "loopy")):
+if what.startswith(("widened", "elimination", "conditioned", "loopy")):
     begin = time.monotonic()
     try:
         call(deadline=0.3)
@@ -281,6 +286,8 @@ def test_interrupt(zeta: float, threads: int, what: str) -> None:
         ("elimination", 1),
         ("junction_tree", 1),
         ("junction_tree", 2),
+        ("conditioned", 1),
+        ("conditioned", 2),
         ("n_best", 1),
         ("pairwise", 1),
         ("entropy", 1),
@@ -316,7 +323,7 @@ def test_interrupt_and_deadline_where_steps_are_slow(what: str, threads: int) ->
     lines.update(line.split() for line in out.splitlines())
     # The promise is 100 ms; a busy machine is given some slack.
     assert float(lines["interrupted"]) - sent < 0.3, err
-    asked_late = what.startswith(("widened", "elimination", "loopy"))
+    asked_late = what.startswith(("widened", "elimination", "conditioned", "loopy"))
     assert not asked_late or float(lines["late"]) < 0.3
 
 

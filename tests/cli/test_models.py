@@ -317,6 +317,37 @@ def test_info_says_when_the_search_for_a_tree_was_given_up(tmp_path: Path) -> No
     )
 
 
+def test_what_a_tree_is_conditioned_on_is_said(tmp_path: Path) -> None:
+    rng, graph = np.random.default_rng(0), vs.FactorGraph([3] * 36)
+    for v in range(36):
+        for u in [v - 1] * (v % 6 > 0) + [v - 6] * (v >= 6):
+            graph.add([u, v], rng.normal(size=(3, 3)))
+    path = tmp_path / "grid.uai"
+    vs.write_uai(graph, path)
+    graph = vs.read_uai(path)
+    limit = vs.JunctionTree(graph).memory // 2
+    jt = vs.JunctionTree(graph, memory_limit=limit)
+    names = ", ".join(str(v) for v in jt.conditioned)
+    options = ["--memory-limit", str(limit)]
+    text = " ".join(run("info", path, *options).stdout.split())
+    assert f"conditioned on {names}: {jt.slices} slices, one after the other" in text
+    assert f"memory {show_bytes(jt.memory)} time" in text
+    assert "infer would run conditioned_junction_tree because the junction tree has" in text
+    assert "conditioned on" not in run("info", path).stdout
+    whole = vs.infer(graph)
+    for task in ("MAR", "PR", "MPE"):
+        result = run("solve", path, "-k", task, "--format", "json", *options)
+        answer = json.loads(result.stdout)
+        assert f"conditioned on {names}" in answer["reason"]
+        assert f"conditioned on {names}" in " ".join(result.stderr.split())
+        if task == "MPE":
+            assert answer["score"] == pytest.approx(vs.decode(graph).score)
+            assert answer["method"] == "conditioned_junction_tree"
+        else:
+            assert answer["log_z"] == pytest.approx(whole.log_z)
+    assert run("solve", path, "--quiet", *options).stderr == ""
+
+
 @pytest.mark.parametrize("name", ["Alchemy_11", "Grids_11", "Promedus_24", "Segmentation_11"])
 def test_predicted_time(name: str) -> None:
     """Within a factor of two on a quiet machine (benchmarks/predicted_time.py); this one is not."""

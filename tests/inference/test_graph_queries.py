@@ -152,8 +152,8 @@ def test_entropy_of_large_scores_keeps_its_digits() -> None:
 def test_entropy_needs_tables_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     cards, factors = _model()
     r = vs.infer(graph_of(cards, factors))
-    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 2000)
-    monkeypatch.setattr("valuesparse.inference.junction_tree.default_memory_limit", lambda: 2000)
+    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 600)
+    monkeypatch.setattr("valuesparse.inference.junction_tree.default_memory_limit", lambda: 600)
     with pytest.raises(vs.MemoryLimitError, match="above memory_limit="):
         r.entropy()
 

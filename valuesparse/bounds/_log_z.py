@@ -17,6 +17,8 @@ from valuesparse.bounds._reduced import Reduced, graph_of, reduce_graph
 from valuesparse.bounds._rounding import EPS, down, engine_margin, up
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import JunctionTree, infer, trw_dual_bound
+from valuesparse.inference._conditioning import NEVER
+from valuesparse.inference._watch import NOBODY
 from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
@@ -254,7 +256,10 @@ class _Search:
         return self.runs[name]()
 
     def _exact(self) -> tuple[float, float, str]:
-        tree = JunctionTree(self.graph, evidence=self.evidence, memory_limit=self.memory_limit)
+        # Conditioning takes as long as it takes: other bounds are there.
+        tree = JunctionTree._of_call(
+            self.graph, self.evidence, self.memory_limit, NOBODY, patience=NEVER
+        )
         try:
             value = tree.log_z()
         except MemoryLimitError as error:

@@ -48,11 +48,12 @@ def mass(
     progress: Callable[[int, int], object] | None,
 ) -> Mass:
     """Return the exact log partition function alone."""
-    from valuesparse.inference._graphs import log_z
+    from valuesparse.inference._graphs import mass as mass_of
     from valuesparse.threads import resolve
 
-    found = log_z(graph, resolve(threads), memory_limit, progress)
-    return Mass(found, "exact", "messages upwards suffice for the partition function")
+    found, slices = mass_of(graph, resolve(threads), memory_limit, progress)
+    reason = "messages upwards suffice for the partition function"
+    return Mass(found, "exact", f"{reason}; {slices}" if slices else reason)
 
 
 def marginals(

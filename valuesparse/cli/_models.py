@@ -67,9 +67,10 @@ def model_options(command: Command) -> Command:
             ),
             click.option(
                 "--memory-limit", "-m", type=Size(), metavar="SIZE",
-                help="What exact inference may use, e.g. 8GiB. Beyond it marginals are "
-                "approximated by belief propagation; PR and MPE are refused. [default: half of "
-                "what the machine has]",
+                help="What exact inference may use, e.g. 8GiB. A junction tree beyond it is "
+                "conditioned on a few variables, if these make it fit in minutes; if not, "
+                "marginals are approximated by belief propagation, PR and MPE are refused. "
+                "[default: half of what the machine has]",
             ),
         ]
     ):  # fmt: skip

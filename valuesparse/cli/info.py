@@ -40,6 +40,8 @@ def info(
       width          variables of the largest clique, less one, after evidence; the search for
                      a junction tree is given up where its tables are beyond any memory
       clique tables  entries of all tables of the junction tree
+      conditioned on variables whose states are tried one by one, where the tree does not fit;
+                     memory is then that of the largest slice, and time that of all
       time           of one thread, estimated from the plan; finding the plan comes on top
       infer would    what runs with these options, and why; costs are those of the exact answer
     """  # noqa: D301 (click takes the backspace itself)
@@ -89,6 +91,9 @@ def _table(graph: FactorGraph, plan: Plan) -> Table:
     else:
         row("width", f"{tree.width}")
         row("clique tables", f"{_count(tree.table_size)} entries")
+        if tree.slices > 1:
+            names = ", ".join(str(name) for name in tree.conditioned)
+            row("conditioned on", f"{names}: {tree.slices} slices, one after the other")
         row("memory", show_bytes(tree.memory))
         row("time", f"about {_seconds(tree.seconds)}, and {_seconds(plan.compiling)} for the plan")
     table.add_row("", "")

@@ -74,6 +74,7 @@ def solve(
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.cli import _engine
     from valuesparse.io._files import write_text
+    from valuesparse.results._graph import EXACT
 
     task = task.upper()
     if zeta is not None and task == "MPE":
@@ -100,7 +101,7 @@ def solve(
         with one_line_errors(output):
             write_text(output, answer)
     # ζ was asked for, a fallback was not; and UAI's format cannot say that its answer is one.
-    fallback = zeta is None and task == "MAR" and found.method not in ("exact", "junction_tree")
+    fallback = zeta is None and task == "MAR" and found.method not in EXACT
     if fallback or not quiet:
         click.echo(_summary(task, found, seconds, output), err=True)
 
@@ -138,9 +139,14 @@ def _as_uai(task: str, found: Any) -> str:
 
 
 def _as_json(graph: FactorGraph, task: str, found: Any) -> str:
+    from valuesparse.results._graph import CONDITIONED
+
     answer: dict[str, Any] = {"task": task}
     if task == "MPE":
         answer["method"], answer["reason"] = "junction_tree", "the best configuration, exactly"
+        if found.conditioned:
+            answer["method"] = CONDITIONED
+            answer["reason"] += f"; {_conditioned(found)}"
         answer["score"] = float(found.score)
         answer["variables"] = [
             {"name": _plain(name), "state": _plain(states[int(k)]) if states else int(k)}
@@ -169,6 +175,10 @@ def _as_json(graph: FactorGraph, task: str, found: Any) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def _conditioned(found: Any) -> str:
+    return f"conditioned on {', '.join(str(name) for name in found.conditioned)}"
+
+
 def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
@@ -184,6 +194,8 @@ def _log10_z(found: Any) -> float:
 def _summary(task: str, found: Any, seconds: float, output: Path | None) -> str:
     if task == "MPE":
         words = [f"log-score {float(found.score):.6g}"]
+        if found.conditioned:
+            words.append(_conditioned(found))
     else:
         words = [
             f"log10 Z {_log10_z(found):.6g} (log Z {float(found.log_z):.6g})",

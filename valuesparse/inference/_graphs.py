@@ -11,6 +11,7 @@ import numpy.typing as npt
 from valuesparse._validation import as_array, as_indices
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _auto, _loopy
+from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._watch import NOBODY, Watch
@@ -19,11 +20,11 @@ from valuesparse.inference.junction_tree import (
     Hopeless,
     JunctionTree,
     check_states,
-    too_large,
 )
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
+from valuesparse.results._graph import CONDITIONED
 
 #: Of `decode`.
 DECODERS = ("auto", "exact", *_loopy.DECODERS)
@@ -114,16 +115,22 @@ def choose(
         check_states(model, as_limit(memory_limit), _LOOPY_BYTES)
         return Choice(method, f"{_WORDS[method]} was asked for", None)
     quit = method == "auto"
+    patience = AUTO if quit else ASKED
     jt = None
     try:
-        jt = JunctionTree._of_call(model, evidence, memory_limit, watch, quit=quit)
-        refusal = too_large(jt._tree, model, jt.memory_limit)
+        jt = JunctionTree._of_call(
+            model, evidence, memory_limit, watch, quit=quit, patience=patience
+        )
+        slices = jt._slices(watch)
     except Hopeless as error:
-        refusal = str(error)
-    if jt is None or refusal is not None:
+        slices = str(error)
+    if jt is None or isinstance(slices, str):
+        refusal = slices
         if method != "auto":
             return Choice(None, f"{refusal}: {ADVICE}", jt)
         return Choice("bp", f"{refusal}; so {_WORDS['bp']}, an approximation", jt)
+    if slices is not WHOLE:
+        return Choice(CONDITIONED, jt._words(slices), jt)
     if method == "junction_tree":
         return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
     if jt.width <= 1:
@@ -142,8 +149,20 @@ def log_z(
     progress: Callable[[int, int], object] | None = None,
 ) -> float:
     """Return the log partition function alone."""
-    jt = JunctionTree._of_mass(model, None, memory_limit, NOBODY)
-    return jt.log_z(threads=workers, progress=progress)
+    return mass(model, workers, memory_limit, progress)[0]
+
+
+def mass(
+    model: FactorGraph,
+    workers: int,
+    memory_limit: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[float, str]:
+    """Return the log partition function, and what the tree was conditioned on, if at all."""
+    watch = Watch(None, progress)
+    jt = JunctionTree._of_mass(model, None, memory_limit, watch)
+    value, slices = jt._mass(None, workers, watch)
+    return value, "" if slices is WHOLE else slices.words(model.names)
 
 
 def decode(
@@ -173,7 +192,7 @@ def decode(
         )
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     states, score = jt._decode(None, workers, watch)
-    return states[None], np.array([score])
+    return states[None], np.array([score]), True, None, jt.conditioned
 
 
 def sample(

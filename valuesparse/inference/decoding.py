@@ -32,12 +32,16 @@ class Decoding:
         Whether messages that were asked for ("bp", "trw") came to rest; True for what is exact.
     upper : float or None
         With "trw": at least the best score there is, rounding included.
+    conditioned : tuple
+        Graphs: variables (names) that were conditioned on, since the junction tree did not fit in
+        `memory_limit`; see `JunctionTree`.
     """
 
     states: npt.NDArray[np.int64]
     score: npt.NDArray[np.float64]
     converged: bool = True
     upper: float | None = None
+    conditioned: tuple[Any, ...] = ()
 
 
 def decode(

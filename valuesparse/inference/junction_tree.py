@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -16,12 +17,24 @@ from valuesparse import _graph
 from valuesparse._validation import as_count, as_zeta
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference._barren import prune
+from valuesparse.inference._conditioning import (
+    ASKED,
+    LONG,
+    WHOLE,
+    Mixture,
+    Slices,
+    divide,
+    each,
+    hopeless,
+    masses,
+)
 from valuesparse.inference._memory import as_limit, default_memory_limit, show_bytes
-from valuesparse.inference._search import within
+from valuesparse.inference._search import Search, within
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
+from valuesparse.results._graph import CONDITIONED
 from valuesparse.threads import resolve
 
 __all__ = ["JunctionTree"]
@@ -77,11 +90,17 @@ class JunctionTree:
     table_size : float
         Entries of all clique tables together.
     memory : int
-        Bytes that a question needs.
+        Bytes that a question needs, of its largest slice where it is conditioned.
     flops : float
         Multiplications and additions of one propagation.
     seconds : float
-        Estimate of how long the first :meth:`infer` takes on one thread of a machine of 2020.
+        Estimate of how long the first :meth:`infer` takes on one thread of a machine of 2020, all
+        slices together.
+    conditioned : tuple
+        Variables (names) that questions are conditioned on, since the tree does not fit in
+        `memory_limit`; none where it fits, or where questions are refused.
+    slices : int
+        Joint states of these that the tree is asked for: 1 where it fits, 0 where it refuses.
     cliques : list of tuple
         Variables (names) of each clique; children before their parents.
     parent : list of int
@@ -149,10 +168,14 @@ class JunctionTree:
         watch: Watch,
         *,
         quit: bool = False,
+        patience: float = ASKED,
     ) -> JunctionTree:
-        """Return a tree for one call; `quit`: MemoryLimitError as soon as it is hopeless."""
+        """Return a tree for one call; `quit`: MemoryLimitError as soon as it is hopeless.
+
+        `patience`: seconds that conditioning may take where the tree does not fit.
+        """
         self = cls.__new__(cls)
-        self._start(graph, evidence, memory_limit, 1.0, 0, watch, quit=quit)
+        self._start(graph, evidence, memory_limit, 1.0, 0, watch, quit=quit, patience=patience)
         return self
 
     def _start(
@@ -165,6 +188,7 @@ class JunctionTree:
         watch: Watch,
         barren: bool = True,
         quit: bool = False,
+        patience: float = ASKED,
     ) -> None:
         if not isinstance(graph, FactorGraph):
             raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
@@ -175,21 +199,33 @@ class JunctionTree:
         self._given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
         seed = as_count("seed", seed, at_least=0)
         self._search = within(self.memory_limit, effort=float(effort), seed=seed, quit=quit)
-        self._barren = barren
+        self._barren, self._patience = barren, patience
         self._snapshot = graph._compiled()
         self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
         self._lock = threading.RLock()
         self._busy = False
         self._small: tuple[Any, _graph.Tree, Array] | None = None
+        self._last: tuple[Any, Slices | str] | None = None
+        self._own: Slices | str | None = None
         self._held, self._soft = _split(graph, self._given)
         if not barren:
             some = [v for v, _ in self._soft]
             self._snapshot, self._held = prune(self._snapshot, self._held, some)
         self._tree = _graph.Tree(self._snapshot, [])
         self._prepare(*self._with(None)[:2], watch)
+        self._look()
+        longer = None
+        if self._cost[0] > self.memory_limit:
+            longer = _longer(self._tree, graph, self._search, self.memory_limit, self._patience)
+        if longer is not None:
+            self._search, self._tree = longer, _graph.Tree(self._snapshot, [])
+            self._prepare(*self._with(None)[:2], watch)
+            self._look()
+
+    def _look(self) -> None:
+        """Note what the tree costs with the evidence that it is built with."""
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
-        self.memory = int(bytes_) + outputs(graph)
-        self.seconds = self._tree.seconds()
+        self._cost = int(bytes_) + outputs(self._graph), self._tree.seconds()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was built from: compiled again, it gives the same bits."""
@@ -208,6 +244,33 @@ class JunctionTree:
     def __setstate__(self, state: dict[str, Any]) -> None:
         graph, limit = state["graph"], state["memory_limit"]
         self._start(graph, None, limit, state["effort"], state["seed"], NOBODY, state["barren"])
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a question needs, of its largest slice where it is conditioned."""
+        slices = self._slices()
+        if isinstance(slices, str) or slices is WHOLE:
+            return self._cost[0]
+        return int(slices.bytes) + outputs(self._graph)
+
+    @property
+    def seconds(self) -> float:
+        """Estimate of how long the first question takes on one thread of a machine of 2020."""
+        slices = self._slices()
+        return self._cost[1] if isinstance(slices, str) or slices is WHOLE else slices.seconds
+
+    @property
+    def conditioned(self) -> tuple[Any, ...]:
+        """Variables (names) that questions are conditioned on, since the tree does not fit."""
+        slices = self._slices()
+        names = self._graph.names
+        return () if isinstance(slices, str) else tuple(names[v] for v in slices.variables)
+
+    @property
+    def slices(self) -> int:
+        """How often the tree is asked for one answer: 1 where it fits, 0 where that is refused."""
+        slices = self._slices()
+        return 0 if isinstance(slices, str) else len(slices.parts)
 
     @property
     def cliques(self) -> list[tuple[Any, ...]]:
@@ -292,23 +355,36 @@ class JunctionTree:
         flat = np.empty(snapshot.entries)
         with self._asking():
             self._prepare(held, soft, watch)
-            self._check_memory()
-            dead, log_z = self._tree.infer(
-                soft, workers, flat, watch.left(), watch.progress, watch.late
-            )
+            slices = self._divided(held, soft, watch)
             cost = self._tree.cost()
-            widened = self._tree.widened()
+            if slices is WHOLE:
+                dead, log_z = self._tree.infer(
+                    soft, workers, flat, watch.left(), watch.progress, watch.late
+                )
+                widened = self._tree.widened()
+            else:
+                method, reason = CONDITIONED, self._words(slices)
+                widened, all_slices = False, Mixture()
+                for mass in masses(
+                    self._tree, slices, held, soft, self._search, workers, watch, flat
+                ):
+                    all_slices.add(mass, [flat])
+                    widened = widened or self._tree.widened()
+                flat, log_z = (all_slices.arrays or [flat])[0], all_slices.log_z
+                dead = log_z == -np.inf
         if dead:
             raise impossible(graph, bool(given))
         if not reason:
             reason = f"a junction tree of width {cost[0]} was asked for"
         stats = {
             "cliques": self._tree.n_cliques(),
-            "table_entries": int(cost[1]),
+            "table_entries": int(cost[1] if slices is WHOLE else slices.entries),
             "width": cost[0],
             "orders_tried": cost[6],
             "widened": int(widened),
         }
+        if slices is not WHOLE:
+            stats["slices"] = len(slices.parts)
         return GraphResult(
             graph,
             given,
@@ -357,17 +433,27 @@ class JunctionTree:
         >>> round(vs.JunctionTree(graph).log_z({0: 1}), 6) == round(float(np.log(5)), 6)
         True
         """
-        workers = resolve(threads)
-        watch = Watch(deadline, progress)
+        return self._mass(evidence, resolve(threads), Watch(deadline, progress))[0]
+
+    def _mass(self, evidence: Evidence | None, workers: int, watch: Watch) -> tuple[float, Slices]:
+        """Return log Z, and how it was put together."""
         held, soft, given = self._with(evidence)
         with self._asking():
             tree, held = self._pruned(held, soft, watch)
             self._prepare(held, soft, watch, tree)
-            check_memory(tree, self._graph, self.memory_limit)
-            dead, log_z = tree.infer(soft, workers, None, watch.left(), progress, watch.late)
+            slices = self._divided(held, soft, watch, tree)
+            if slices is WHOLE:
+                dead, log_z = tree.infer(
+                    soft, workers, None, watch.left(), watch.progress, watch.late
+                )
+            else:
+                total = Mixture()
+                for mass in masses(tree, slices, held, soft, self._search, workers, watch):
+                    total.add(mass)
+                dead, log_z = total.log_z == -np.inf, total.log_z
         if dead:
             raise impossible(self._graph, bool(given))
-        return float(log_z)
+        return float(log_z), slices
 
     def _pruned(
         self, held: Array, soft: _graph.Soft | None, watch: Watch
@@ -433,18 +519,30 @@ class JunctionTree:
         alive = math.prod(len(tree.alive(v)) for v in wanted)
         size = 8 * (6 * alive + math.prod(graph.cardinalities[v] for v in wanted))
         rest = tree.cost()[2]
+        slices: Slices | str = WHOLE
         if size + rest > self.memory_limit:
-            raise MemoryLimitError(
-                f"the joint of {len(wanted)} variables needs {_bytes(size)} beside {_bytes(rest)} "
-                f"of a junction tree, above memory_limit={_bytes(self.memory_limit)}; ask for "
-                "fewer variables, give evidence or raise memory_limit"
-            )
-        other._check_memory()
-        flat = np.empty(int(graph._cards.sum()))
-        dead, _ = tree.infer(soft, resolve(threads), flat, None, None, None)
-        if dead:
-            raise impossible(graph, bool(given))
-        return full_joint(tree, 0, wanted, graph)
+            slices = other._sliced(held, soft, NOBODY, tree, size)
+            if isinstance(slices, str):
+                raise MemoryLimitError(
+                    f"the joint of {len(wanted)} variables needs {_bytes(size)} beside "
+                    f"{_bytes(rest)} of a junction tree, above "
+                    f"memory_limit={_bytes(self.memory_limit)}; ask for fewer variables, give "
+                    "evidence or raise memory_limit"
+                )
+        else:
+            slices = other._divided(held, soft, NOBODY, tree)
+        workers, flat = resolve(threads), np.empty(int(graph._cards.sum()))
+        if slices is WHOLE:
+            dead, _ = tree.infer(soft, workers, flat, None, None, None)
+            if not dead:
+                return full_joint(tree, 0, wanted, graph)
+        else:
+            total = Mixture()
+            for mass in masses(tree, slices, held, soft, self._search, workers, NOBODY, flat):
+                total.add(mass, [full_joint(tree, 0, wanted, graph)])
+            if total.arrays:
+                return total.arrays[0]
+        raise impossible(graph, bool(given))
 
     def decode(
         self,
@@ -468,15 +566,21 @@ class JunctionTree:
         states = np.empty(graph.n_variables, dtype=np.int64)
         with self._asking():
             self._prepare(held, soft, watch)
-            self._check_memory()
+            slices = self._divided(held, soft, watch)
             n = self._tree.n_cliques()
-            dead, score = self._tree.decode(
-                soft, workers, states, watch.left(), watch.part(0, n, n), watch.late
-            )
-        if dead:
+            total = n * len(slices.parts)
+            best: tuple[npt.NDArray[np.int64], float] | None = None
+            for i in each(self._tree, slices, held, soft, self._search, watch):
+                dead, score = self._tree.decode(
+                    soft, workers, states,
+                    watch.left(), watch.part(n * i, n * (i + 1), total), watch.late,
+                )  # fmt: skip
+                if not dead and (best is None or score > best[1]):
+                    best = states.copy(), score
+        if best is None:
             raise impossible(graph, bool(given))
-        watch.finish(n)
-        return states, score
+        watch.finish(total)
+        return best
 
     def sample(
         self,
@@ -517,25 +621,47 @@ class JunctionTree:
         states = np.empty((count, graph.n_variables), dtype=np.int64)
         with self._asking():
             self._prepare(held, soft, watch)
-            self._check_memory()
-            n = self._tree.n_cliques()
-            total = n * (count + 1)
-            # Blocks bound the memory of the uniforms; messages stay from one to the next.
-            block, dead = max(1, _UNIFORMS // max(1, n)), False
-            for first in range(0, max(count, 1), block):
-                rows = states[first : first + block]
-                uniforms = generator.random((rows.shape[0], n))
-                last = n * (first + rows.shape[0] + 1)
-                dead = self._tree.sample(
-                    soft, workers, uniforms, rows,
-                    watch.left(), watch.part(n * first, last, total), watch.late,
-                )  # fmt: skip
-                if dead:
-                    break
+            slices = self._divided(held, soft, watch)
+            if slices is WHOLE:
+                dead = self._draw(soft, generator, workers, watch, states)
+            else:
+                # A sample moves on to a slice with the share that this has in all so far.
+                dead, total = True, Mixture()
+                for mass in masses(self._tree, slices, held, soft, self._search, workers, watch):
+                    dead = False
+                    moves = generator.random(count) < total.add(mass)
+                    if moves.any():
+                        rows = states[moves]
+                        self._draw(soft, generator, workers, watch.silent(), rows)
+                        states[moves] = rows
         if dead:
             raise impossible(graph, bool(given))
-        watch.finish(total)
         return states
+
+    def _draw(
+        self,
+        soft: _graph.Soft | None,
+        generator: np.random.Generator,
+        workers: int,
+        watch: Watch,
+        states: npt.NDArray[np.int64],
+    ) -> bool:
+        """Fill rows with samples of the tree as it is prepared; True where there are none."""
+        count, n = states.shape[0], self._tree.n_cliques()
+        total = n * (count + 1)
+        # Blocks bound the memory of the uniforms; messages stay from one to the next.
+        block = max(1, _UNIFORMS // max(1, n))
+        for first in range(0, max(count, 1), block):
+            rows = states[first : first + block]
+            uniforms = generator.random((rows.shape[0], n))
+            last = n * (first + rows.shape[0] + 1)
+            if self._tree.sample(
+                soft, workers, uniforms, rows,
+                watch.left(), watch.part(n * first, last, total), watch.late,
+            ):  # fmt: skip
+                return True
+        watch.finish(total)
+        return False
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -608,8 +734,66 @@ class JunctionTree:
             self._prepare(*self._with(None)[:2], NOBODY)
             return self._tree.schedule(True), self._tree.schedule(False)
 
-    def _check_memory(self) -> None:
-        check_memory(self._tree, self._graph, self.memory_limit)
+    def _slices(self, watch: Watch = NOBODY) -> Slices | str:
+        """Return what a question without evidence of its own is made of, or why it is refused."""
+        if self._own is None:
+            if self._cost[0] <= self.memory_limit:
+                self._own = WHOLE
+            else:
+                with self._asking():
+                    held, soft, _ = self._with(None)
+                    self._prepare(held, soft, watch)
+                    self._own = self._sliced(held, soft, watch)
+        return self._own
+
+    def _sliced(
+        self,
+        held: Array,
+        soft: _graph.Soft | None,
+        watch: Watch,
+        tree: _graph.Tree | None = None,
+        more: float = 0.0,
+    ) -> Slices | str:
+        """Return what a question is made of that a tree is prepared for, or why it is refused."""
+        if too_large(tree or self._tree, self._graph, self.memory_limit, more) is None:
+            return WHOLE
+        if tree is not None:
+            return self._divide(tree, held, soft, watch, more)
+        known = held.tobytes(), () if soft is None else tuple(soft.variables())
+        if self._last is None or self._last[0] != known:
+            self._last = known, self._divide(self._tree, held, soft, watch, more)
+        return self._last[1]
+
+    def _divide(
+        self, tree: _graph.Tree, held: Array, soft: _graph.Soft | None, watch: Watch, more: float
+    ) -> Slices | str:
+        return slices_of(
+            tree, self._graph, held, soft, self._search,
+            self.memory_limit, self._patience, watch, more,
+        )  # fmt: skip
+
+    def _divided(
+        self,
+        held: Array,
+        soft: _graph.Soft | None,
+        watch: Watch,
+        tree: _graph.Tree | None = None,
+    ) -> Slices:
+        """Return what a question is made of; MemoryLimitError where it is refused."""
+        slices = self._sliced(held, soft, watch, tree)
+        if isinstance(slices, str):
+            raise MemoryLimitError(f"{slices}: {ADVICE}")
+        return slices
+
+    def _words(self, slices: Slices) -> str:
+        """Return why questions are conditioned, with the tree prepared for the whole."""
+        width, _, bytes_, *_ = self._tree.cost()
+        rest = outputs(self._graph)
+        return (
+            f"the junction tree has width {width} and needs {show_bytes(bytes_ + rest)}, above "
+            f"memory_limit={show_bytes(self.memory_limit)}; {slices.words(self._graph.names)} of "
+            f"at most {show_bytes(slices.bytes + rest)}, exact when put together"
+        )
 
     def __repr__(self) -> str:
         return (
@@ -634,8 +818,8 @@ def iter_joints(
     graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None
 ) -> Iterator[npt.NDArray[np.float64]]:
     """Yield the joint of each set of variables given the graph's evidence, from one tree."""
-    tree, _, _ = _asked(graph, sets, threads, 1.0)
-    return (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
+    joints, _, _ = _asked(graph, sets, threads)
+    return joints
 
 
 def entropy(graph: FactorGraph, threads: int | None) -> float:
@@ -646,8 +830,7 @@ def entropy(graph: FactorGraph, threads: int | None) -> float:
     """
     scopes, tables = graph._compiled().scopes, graph._compiled().arrays()
     wide = [scope for scope in scopes if len(scope) > 1]
-    tree, log_z, marginals = _asked(graph, wide, threads, 1.0)
-    joints = (full_joint(tree, q, scope, graph) for q, scope in enumerate(wide))
+    joints, log_z, marginals = _asked(graph, wide, threads)
     known = [((v,), x) for v, x in graph.evidence.items() if not isinstance(x, int)]
     expected, scale = 0.0, abs(log_z)
     for scope, table in [*zip(scopes, tables, strict=True), *known]:
@@ -670,34 +853,73 @@ def _by_cliques(graph: FactorGraph, threads: int | None) -> float:
     """Return the entropy by the chain rule over the cliques: nothing cancels."""
     cliques, parent = JunctionTree(graph)._tree.cliques()
     # Filled in with these cliques, the graph has a perfect order, which is the first one found.
-    tree, _, _ = _asked(graph, [tuple(clique) for clique in cliques], threads, 0.0)
+    question = _Question(graph, [tuple(clique) for clique in cliques], 0.0)
+    # Tables of whole cliques are larger than what conditioning is there to spare.
+    check_memory(question.tree, graph, question.limit, question.more)
+    question.ask(threads)
     total = 0.0
     for q, above in enumerate(parent):
-        table, order = tree.joint(q)
+        table, order = question.tree.joint(q)
         shared = set(cliques[above]) if above >= 0 else set()
         own = tuple(axis for axis, v in enumerate(order) if v not in shared)
         total -= float(rel_entr(table, table.sum(axis=own, keepdims=True)).sum())
     return max(total, 0.0)
 
 
+class _Question:
+    """A tree that can be asked for the joints of sets of variables given the graph's evidence."""
+
+    def __init__(self, graph: FactorGraph, sets: list[tuple[int, ...]], effort: float) -> None:
+        self.graph, self.limit = graph, as_limit(None)
+        self.held, pairs = _split(graph, graph.evidence)
+        self.soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
+        self.sets = sets
+        self.compile(within(self.limit, effort=effort))
+        alive = [len(self.tree.alive(v)) for v in range(graph.n_variables)]
+        # Each is summed up once, and once more while it is.
+        self.more = 16.0 * sum(math.prod(alive[v] for v in s) for s in sets)
+        self.flat = np.empty(int(graph._cards.sum()))
+
+    def compile(self, search: Search) -> None:
+        """Look for a tree."""
+        self.search, self.tree = search, _graph.Tree(self.graph._compiled(), self.sets)
+        if self.tree.prepare(self.held, self.soft, search) >= 0:
+            raise impossible(self.graph, bool(self.graph.evidence))
+
+    def ask(self, threads: int | None) -> float:
+        """Return log Z; the tree has joints, and `flat` the marginals."""
+        dead, log_z = self.tree.infer(self.soft, resolve(threads), self.flat, None, None, None)
+        if dead:
+            raise impossible(self.graph, bool(self.graph.evidence))
+        return log_z
+
+
 def _asked(
-    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, effort: float
-) -> tuple[_graph.Tree, float, list[Array]]:
-    """Return a tree that knows the joint of each of these sets, log Z and all marginals."""
-    limit = as_limit(None)
-    held, pairs = _split(graph, graph.evidence)
-    soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
-    tree = _graph.Tree(graph._compiled(), sets)
-    if tree.prepare(held, soft, within(limit, effort=effort)) >= 0:
+    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None
+) -> tuple[Iterator[Array], float, list[Array]]:
+    """Return the joint of each of these sets, log Z and all marginals."""
+    question = _Question(graph, sets, 1.0)
+    longer = _longer(question.tree, graph, question.search, question.limit, ASKED)
+    if longer is not None:
+        question.compile(longer)
+    tree, held, soft, search = question.tree, question.held, question.soft, question.search
+    slices = slices_of(
+        tree, graph, held, soft, search, question.limit, ASKED, NOBODY, question.more
+    )
+    if isinstance(slices, str):
+        raise MemoryLimitError(f"{slices}: {ADVICE}")
+    split = graph._compiled().split
+    if slices is WHOLE:
+        log_z = question.ask(threads)
+        joints = (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
+        return joints, log_z, split(question.flat)
+    total, workers = Mixture(), resolve(threads)
+    for mass in masses(tree, slices, held, soft, search, workers, NOBODY, question.flat):
+        tables = (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
+        total.add(mass, itertools.chain([question.flat], tables))
+    if not total.arrays:
         raise impossible(graph, bool(graph.evidence))
-    alive = [len(tree.alive(v)) for v in range(graph.n_variables)]
-    # Each is summed up once, and once more while it is.
-    check_memory(tree, graph, limit, 16 * sum(math.prod(alive[v] for v in s) for s in sets))
-    flat = np.empty(int(graph._cards.sum()))
-    dead, log_z = tree.infer(soft, resolve(threads), flat, None, None, None)
-    if dead:
-        raise impossible(graph, bool(graph.evidence))
-    return tree, log_z, graph._compiled().split(flat)
+    return iter(total.arrays[1:]), total.log_z, split(total.arrays[0])
 
 
 def full_joint(
@@ -734,6 +956,42 @@ def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0
     blame = f"; its largest clique, after merging, has {entries:.3g} entries, over {shown}"
     blame = blame if names else ""
     return f"the junction tree needs {_bytes(bytes_)}, above memory_limit={_bytes(limit)}{blame}"
+
+
+def slices_of(
+    tree: _graph.Tree,
+    graph: FactorGraph,
+    held: Array,
+    soft: _graph.Soft | None,
+    search: Search,
+    limit: int,
+    patience: float,
+    watch: Watch,
+    more: float = 0.0,
+) -> Slices | str:
+    """Return how a tree prepared for `held`, and `more` bytes, fit in `limit`, or why not at all.
+
+    `patience`: seconds, as predicted for one thread, that conditioning may take.
+    """
+    refusal = too_large(tree, graph, limit, more)
+    if refusal is None:
+        return WHOLE
+    room = limit - outputs(graph) - more
+    found = divide(tree, held, soft, search, graph.names, room, patience, watch)
+    if isinstance(found, str):
+        return f"{refusal}; {found}" if found else refusal
+    return found
+
+
+def _longer(
+    tree: _graph.Tree, graph: FactorGraph, search: Search, limit: int, patience: float
+) -> Search | None:
+    """Return a longer search for a tree that does not fit, where parts of it may."""
+    if search.effort == 0.0 or search.fits >= LONG or too_large(tree, graph, limit) is None:
+        return None
+    if hopeless(tree, limit - outputs(graph), patience) is not None:
+        return None
+    return search._replace(fits=LONG)
 
 
 def outputs(graph: FactorGraph) -> int:

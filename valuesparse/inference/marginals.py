@@ -56,8 +56,8 @@ def infer(
     method : {"auto", "exact", "islands", "junction_tree", "bp", "trw", "mean_field", \
             "structured_mean_field"}
         Forces an engine. "auto" takes the islands when ``zeta < 1``, and for a graph two passes
-        when it has no cycles, else a junction tree when that fits in `memory_limit`, else loopy
-        belief propagation.
+        when it has no cycles, else a junction tree when that fits in `memory_limit`, as it is or
+        in minutes when it is conditioned on a few variables, else loopy belief propagation.
     deadline : float, optional
         Seconds after which the call gives up with `DeadlineError`.
     progress : callable, optional

@@ -13,13 +13,14 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from valuesparse import _graph
+from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.inference._memory import as_limit
 from valuesparse.inference._search import Search
-from valuesparse.inference.junction_tree import full_joint
+from valuesparse.inference.junction_tree import full_joint, iter_joints
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
-from valuesparse.results._graph import marginal_of
+from valuesparse.results._graph import CONDITIONED, marginal_of
 from valuesparse.threads import resolve
 
 Floats = npt.NDArray[np.float64]
@@ -344,6 +345,13 @@ class Beliefs:
         if self._loopy:
             return [self._factor_belief(scope) for scope in scopes]
         graph = self.result._part()
+        if self.result.method == CONDITIONED:
+            try:
+                return list(iter_joints(self.result._posterior(), list(scopes), None))
+            except MemoryLimitError:
+                if not self.thorough:  # these are scopes of factors that were used
+                    raise
+                return found
         snapshot = graph._compiled()
         held = np.full(graph.n_variables, -1, dtype=np.int64)
         pairs = []

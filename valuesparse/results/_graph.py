@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from valuesparse.relaxed.bounds import Bounds
 
-__all__ = ["GraphResult"]
+__all__ = ["CONDITIONED", "EXACT", "GraphResult"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -27,6 +27,10 @@ _PRODUCT = "mean_field"
 
 #: The method whose distribution is a graph without cycles.
 _FOREST = "structured_mean_field"
+#: The method of what a junction tree beyond the memory limit gave slice by slice.
+CONDITIONED = "conditioned_junction_tree"
+#: Methods whose answer is that of the factors that were used.
+EXACT = ("exact", "junction_tree", CONDITIONED)
 #: What exact engines promise.
 _CONTRACT = 1e-10
 
@@ -63,9 +67,10 @@ class GraphResult(Result):
         How many there were.
     stats : dict
         ``cliques``, ``table_entries``, ``width``, ``orders_tried``, ``widened`` (1 when the
-        numbers needed a wider range than float64's); under ``zeta`` ``islands``, ``segments``
-        (components between them), ``released``, ``flipped``, ``rounds``, ``cliques`` (solved in
-        all rounds).
+        numbers needed a wider range than float64's), ``slices`` (of a tree that was conditioned
+        on variables since it did not fit; entries are those of all slices); under ``zeta``
+        ``islands``, ``segments`` (components between them), ``released``, ``flipped``,
+        ``rounds``, ``cliques`` (solved in all rounds).
 
     Notes
     -----
@@ -198,7 +203,7 @@ class GraphResult(Result):
     @property
     def exact(self) -> bool:
         """Whether the marginals are those of the factors that were used, up to rounding."""
-        return self.method in ("exact", "junction_tree") and not (self.islands >= 0).any()
+        return self.method in EXACT and not (self.islands >= 0).any()
 
     def expectations(self) -> FloatArray:
         """Return the probability that each feature of the graph fires, in order of addition.
@@ -296,7 +301,7 @@ class GraphResult(Result):
             return self._log_z_bounds
         value = float(self.log_z)
         slack = _CONTRACT * max(1.0, abs(value))
-        if self.method in ("exact", "junction_tree"):
+        if self.method in EXACT:
             return value - slack, value + slack
         if self.method == "islands":
             return value - slack, np.inf
