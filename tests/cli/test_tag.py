@@ -29,11 +29,11 @@ def test_train_and_tag(tmp_path: Path) -> None:
     assert (tmp_path / "m.crfsuite.json").exists()
     result = run("tag", model, source, "-o", out)
     assert result.exit_code == 0, result.output
-    assert "40 sentences, 100 tokens tagged into 1 files" in result.output
+    assert "40 sentences, 100 tokens tagged into 1 file" in result.output
     rows = [line.split(" ") for line in (out / "a.conll").read_text().split("\n") if line]
     assert [row[1] for row in rows] == [row[2] for row in rows]
     result = run("tag", model, source, "-o", out, "-q")
-    assert "0 tokens tagged into 1 files; 1 shards were there already" in result.output
+    assert "0 tokens tagged into 1 file; 1 shards were there already" in result.output
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:

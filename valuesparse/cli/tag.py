@@ -82,8 +82,9 @@ def tag(
             marginals=marginals, zeta=zeta, backend=backend, jobs=jobs, scheduler=scheduler,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
+    files = "file" if len(report.outputs) == 1 else "files"
     before = f"; {report.skipped:,} shards were there already" if report.skipped else ""
     click.echo(
         f"{report.sentences:,} sentences, {report.tokens:,} tokens tagged into "
-        f"{len(report.outputs):,} files{before}"
+        f"{len(report.outputs):,} {files}{before}"
     )
