@@ -135,7 +135,8 @@ class GraphResult(Result):
             evidence=evidence,
             marginals=marginals,
             log_z=log_z,
-            islands=np.full(len(marginals), -1, dtype=np.int32) if islands is None else islands,
+            # Not np.full, which takes as long as all the rest.
+            islands=np.array([-1], np.int32).repeat(len(marginals)) if islands is None else islands,
             method=method,
             reason=reason,
             converged=converged,
