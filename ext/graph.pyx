@@ -83,7 +83,6 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
         bool widened()
         int64_t reused()
         void forget()
-        void expect(int)
     void use_graph_modules(const PoolApi*, const SimdApi*) noexcept
 
 
@@ -300,10 +299,6 @@ cdef class Tree:
         """Return the values that variable v may still take."""
         cdef const Domains* d = &self.solver.domains()
         return [d.value[i] for i in range(d.ptr[v], d.ptr[v + 1])]
-
-    def expect(self, int threads):
-        """Say that a question comes: threads that it will use wake meanwhile."""
-        self.solver.expect(threads)
 
     def infer(self, Soft soft, int threads, marginals, deadline, progress, late):
         """Fill marginals (flat, or None); return (status, log_z)."""

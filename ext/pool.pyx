@@ -31,10 +31,8 @@ cdef extern from "pool/pool.h" namespace "vs" nogil:
     ctypedef void (*Task)(void*, int64_t, int) noexcept
     cdef cppclass PoolApi:
         void (*run_plan)(const Plan&, Task, void*, int, Control*) noexcept
-        void (*rouse)() noexcept
     void c_run_plan "vs::run_plan"(const Plan&, Task, void*, int, Control*) except +
     void c_run_plan_of_api "vs::run_plan"(const Plan&, Task, void*, int, Control*) noexcept
-    void c_rouse "vs::rouse"() noexcept
     int c_get "vs::get_num_threads"() noexcept
     void c_set "vs::set_num_threads"(int) noexcept
     int c_hardware "vs::hardware_threads"() noexcept
@@ -42,7 +40,6 @@ cdef extern from "pool/pool.h" namespace "vs" nogil:
 
 cdef PoolApi _api
 _api.run_plan = c_run_plan_of_api  # for C++: exceptions are its caller's
-_api.rouse = c_rouse
 api = PyCapsule_New(<void*>&_api, "valuesparse._pool.api", NULL)
 
 

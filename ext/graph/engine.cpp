@@ -61,12 +61,13 @@ void each(const Domains& d, const std::vector<int32_t>& var, const std::vector<i
     }
 }
 
-constexpr int64_t kPoll = 1 << 18;  // entries between two looks at the clock
-constexpr int64_t kNear = 2048;     // entries that stay in a near cache between two looks
-constexpr double kTrust = -900.0;   // log2 of a product above which none underflows
-constexpr double kBoost = 900.0;    // log2 of what products start from where some are below
-constexpr double kTiny = -1022.0;   // log2 of what an underflow takes, at most
-constexpr double kLost = -100.0;    // log2 of the share of a sum that may be lost
+constexpr int64_t kPoll = 1 << 18;     // entries between two looks at the clock
+constexpr int64_t kNear = 2048;        // entries that stay in a near cache between two looks
+constexpr double kWorthThreads = 1e6;  // nanoseconds of work that is faster on several threads
+constexpr double kTrust = -900.0;      // log2 of a product above which none underflows
+constexpr double kBoost = 900.0;       // log2 of what products start from where some are below
+constexpr double kTiny = -1022.0;      // log2 of what an underflow takes, at most
+constexpr double kLost = -100.0;       // log2 of the share of a sum that may be lost
 
 }  // namespace
 
@@ -1108,10 +1109,21 @@ void Engine<A>::read_marginal(int32_t v, const Dims& d, const T* table) {
     }
 }
 
-// Factors of which every variable is decided.
+// A sum of many numbers, without what each addition rounds away (Neumaier).
+struct Compensated {
+    double sum = 0.0, lost = 0.0;
+    void add(double x) {
+        const double t = sum + x;
+        lost += std::fabs(sum) >= std::fabs(x) ? (sum - t) + x : (x - t) + sum;
+        sum = t;
+    }
+    double value() const { return sum + lost; }
+};
+
 template <class A>
-Status Engine<A>::decided(const double* const* soft, Compensated* total) {
-    soft_ = soft;
+Status Engine<A>::up(const double* const* soft, int threads, Control* control) {
+    Compensated total;
+    // Factors of which every variable is decided.
     for (int64_t f = 0; f < c_.g.n_factors + c_.g.n; ++f) {
         const Factor x = factor_of(c_.g, f, soft);
         if (x.table == nullptr) continue;
@@ -1124,13 +1136,11 @@ Status Engine<A>::decided(const double* const* soft, Compensated* total) {
         }
         if (alive) continue;
         if (x.table[at] == -INFINITY) return kInfeasible;
-        total->add(x.table[at]);
+        total.add(x.table[at]);
     }
-    return kOk;
-}
-
-template <class A>
-void Engine<A>::finish_up(Compensated total) {
+    soft_ = soft;
+    const Status status = walk(true, threads, control);
+    if (status != kOk) return status;
     for (double shift : shift_) total.add(shift);
     for (size_t c = 0; c < part_.size(); ++c) {
         if (c_.t.parent[c] >= 0) continue;
@@ -1138,47 +1148,21 @@ void Engine<A>::finish_up(Compensated total) {
         total.add(part_[c].scale * 0.693147180559945309417);
     }
     log_z_ = total.value();
-}
-
-template <class A>
-Status Engine<A>::up(const double* const* soft, int threads, Control* control) {
-    Compensated total;
-    Status status = decided(soft, &total);
-    const Schedule& s = c_.l.upward;
-    const int64_t n = static_cast<int64_t>(s.kind.size());
-    if (status == kOk) status = walk(s, n, s.nanoseconds >= kWorthThreads, threads, control);
-    if (status == kOk) finish_up(total);
-    return status;
+    return kOk;
 }
 
 template <class A>
 Status Engine<A>::down(int threads, Control* control) {
-    const Schedule& s = c_.l.downward;
-    return walk(s, 0, s.nanoseconds >= kWorthThreads, threads, control);
+    return walk(false, threads, control);
 }
 
 template <class A>
-Status Engine<A>::both(const double* const* soft, int threads, Control* control) {
-    const Schedule& s = c_.l.both;
-    if (threads == 1 || s.kind.empty()) {
-        const Status status = up(soft, 1, control);
-        return status == kOk ? down(1, control) : status;
-    }
-    Compensated total;
-    Status status = decided(soft, &total);
-    const int64_t n = static_cast<int64_t>(c_.l.upward.kind.size());
-    if (status == kOk) status = walk(s, n, true, threads, control);
-    if (status == kOk) finish_up(total);
-    return status;
-}
-
-template <class A>
-Status Engine<A>::walk(const Schedule& schedule, int64_t n_up, bool worth, int threads,
-                       Control* control) {
-    Walk w{this, &schedule, n_up, control, {}, {}, {}};
+Status Engine<A>::walk(bool upward, int threads, Control* control) {
+    const Schedule& schedule = upward ? c_.l.upward : c_.l.downward;
+    Walk w{this, &schedule, upward, control, {}, {}, {}};
     w.tmp.resize(static_cast<size_t>(std::max(threads, 1)));
     w.flight.resize(part_.size());
-    if (threads == 1 || !worth) {
+    if (threads == 1 || schedule.nanoseconds < kWorthThreads) {
         for (size_t t = 0; t < schedule.kind.size(); ++t) {
             step(&w, static_cast<int64_t>(t), 0);
             if (control->poll && control->poll(control->arg)) control->stop.store(1);
@@ -1200,7 +1184,6 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
     const Schedule& s = *w.schedule;
     if (w.status.load(std::memory_order_relaxed) != kOk) return;
     Temporary& tmp = w.tmp[static_cast<size_t>(worker)];
-    const bool upward = task < w.n_up;
     Status status = kOk;
     const auto ear = [&](size_t c) {
         return Ear{w.control, worker == 0 && e.c_.l.clique[c].size > kPoll};
@@ -1212,10 +1195,10 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
             case Schedule::kWhole:
                 for (int64_t i = first; i < last && status == kOk; ++i) {
                     const size_t one = static_cast<size_t>(s.order[i]);
-                    if (upward && e.part_[one].sent) continue;
+                    if (w.upward && e.part_[one].sent) continue;
                     Flight& f = tmp.flight;
                     f.reset();
-                    status = e.run(one, &f, upward, kOpen, kLeave, 0, tmp, ear(one), worker);
+                    status = e.run(one, &f, w.upward, kOpen, kLeave, 0, tmp, ear(one), worker);
                     if (w.control->stop.load(std::memory_order_relaxed)) return;
                     w.control->done.fetch_add(1, std::memory_order_relaxed);
                 }
@@ -1227,11 +1210,11 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
             default: {
                 const Stage from = Schedule::from(last), to = Schedule::to(last);
                 if (from == kOpen) {
-                    if (upward && e.part_[c].sent) break;
+                    if (w.upward && e.part_[c].sent) break;
                     w.flight[c].reset(new Flight);
                 }
                 if (!w.flight[c]) break;
-                status = e.run(c, w.flight[c].get(), upward, from, to, Schedule::piece(last), tmp,
+                status = e.run(c, w.flight[c].get(), w.upward, from, to, Schedule::piece(last), tmp,
                                ear(c), worker);
                 if (to != kLeave) break;
                 w.flight[c].reset();

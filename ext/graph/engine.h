@@ -16,7 +16,6 @@
 #pragma once
 
 #include <atomic>
-#include <cmath>
 #include <memory>
 #include <mutex>
 #include <type_traits>
@@ -30,17 +29,6 @@
 #include "pool/pool.h"
 
 namespace vs {
-
-// A sum of many numbers, without what each addition rounds away (Neumaier).
-struct Compensated {
-    double sum = 0.0, lost = 0.0;
-    void add(double x) {
-        const double t = sum + x;
-        lost += std::fabs(sum) >= std::fabs(x) ? (sum - t) + x : (x - t) + sum;
-        sum = t;
-    }
-    double value() const { return sum + lost; }
-};
 
 const GraphLevel& graph_level();
 const PoolApi& graph_pool();
@@ -69,7 +57,6 @@ class Engine {
     // log-vector for each variable, or null.
     Status up(const double* const* soft, int threads, Control* control);
     Status down(int threads, Control* control);
-    Status both(const double* const* soft, int threads, Control* control);  // up, then down
 
     double log_z() const { return log_z_; }
     // Every variable's values at ptr[v]..: zero for values that are not alive.
@@ -166,7 +153,7 @@ class Engine {
     struct Walk {
         Engine* engine;
         const Schedule* schedule;
-        int64_t n_up;  // so many tasks go up, those behind them down
+        bool upward;
         Control* control;
         std::vector<Temporary> tmp;
         std::vector<std::unique_ptr<Flight>> flight;
@@ -206,9 +193,7 @@ class Engine {
     // As the parent's rows meet it.
     const std::vector<T>& seen(const Child& k) const;
     void read_marginal(int32_t v, const Dims& d, const T* table);
-    Status walk(const Schedule& schedule, int64_t n_up, bool worth, int threads, Control* control);
-    Status decided(const double* const* soft, Compensated* total);
-    void finish_up(Compensated total);
+    Status walk(bool upward, int threads, Control* control);
 
     Compiled c_;
     std::vector<Part> part_;

@@ -200,13 +200,11 @@ class Planner {
         }
         std::vector<std::vector<int32_t>> members(static_cast<size_t>(m));
         for (int32_t c = 0; c < m; ++c) members[group[c]].push_back(c);
-        std::vector<int64_t> entry[2], leave[2];  // the first and the last task of a group
-        std::vector<std::pair<int64_t, int64_t>> edges[2];
         for (int up = 0; up < 2; ++up) {
-            entry[up].assign(static_cast<size_t>(m), -1);
-            leave[up] = entry[up];
             Schedule& s = up ? out_.upward : out_.downward;
             s = Schedule();
+            std::vector<int64_t> entry(static_cast<size_t>(m), -1), leave(entry);
+            std::vector<std::pair<int64_t, int64_t>> edges;
             const auto add = [&](Schedule::Kind kind, int64_t first, int64_t last, double ns) {
                 s.kind.push_back(kind);
                 s.first.push_back(first);
@@ -232,7 +230,7 @@ class Planner {
                             const int64_t what =
                                 kind == Schedule::kBlock ? k : Schedule::pack(from, to, k);
                             stage.push_back(add(kind, c, what, kLeast + ns / n));
-                            for (int64_t b : before) edges[up].push_back({b, stage.back()});
+                            for (int64_t b : before) edges.push_back({b, stage.back()});
                         }
                         before.swap(stage);
                     };
@@ -240,7 +238,7 @@ class Planner {
                     const auto one = [&](Schedule::Kind kind, Stage s, int n, double ns) {
                         then(kind, s, s, n, ns);
                     };
-                    entry[up][c] = static_cast<int64_t>(s.kind.size());
+                    entry[c] = static_cast<int64_t>(s.kind.size());
                     if (open == 1) {
                         then(Schedule::kBegin, kOpen, kSpread, 1, x.open);
                     } else {
@@ -261,7 +259,7 @@ class Planner {
                         one(Schedule::kPiece, kScale, shut, x.scale);
                         one(Schedule::kEnd, kLeave, 1, 0.0);
                     }
-                    leave[up][c] = before[0];
+                    leave[c] = before[0];
                 } else {
                     const int64_t first = static_cast<int64_t>(s.order.size());
                     double ns = 0.0;
@@ -270,7 +268,7 @@ class Planner {
                         s.order.push_back(k);
                         ns += cost[up][k].open + cost[up][k].rows + cost[up][k].shut;
                     }
-                    entry[up][c] = leave[up][c] =
+                    entry[c] = leave[c] =
                         add(Schedule::kWhole, first, static_cast<int64_t>(s.order.size()), ns);
                 }
             }
@@ -278,78 +276,39 @@ class Planner {
                 if (group[c] != c || t_.parent[c] < 0) continue;
                 const int32_t p = group[t_.parent[c]];
                 if (up) {
-                    edges[up].push_back({leave[up][c], entry[up][p]});
+                    edges.push_back({leave[c], entry[p]});
                 } else {
-                    edges[up].push_back({leave[up][p], entry[up][c]});
+                    edges.push_back({leave[p], entry[c]});
                 }
             }
-            link(edges[up], &s);
-        }
-        if (out_.upward.nanoseconds + out_.downward.nanoseconds >= 2.0 * kWorthThreads) {
-            join(group, leave[1], entry[0], &edges[1], edges[0]);
-        }
-    }
-
-    // The way down behind the way up: roots first, once they have heard of everything.
-    void join(const std::vector<int32_t>& group, const std::vector<int64_t>& leave,
-              const std::vector<int64_t>& entry, std::vector<std::pair<int64_t, int64_t>>* edges,
-              const std::vector<std::pair<int64_t, int64_t>>& below) {
-        const Schedule& down = out_.downward;
-        Schedule& s = out_.both;
-        s = out_.upward;
-        const int64_t n = static_cast<int64_t>(s.kind.size());
-        const int64_t used = static_cast<int64_t>(s.order.size());
-        const auto behind = [](auto* to, const auto& from) {
-            to->insert(to->end(), from.begin(), from.end());
-        };
-        behind(&s.kind, down.kind);
-        behind(&s.first, down.first);
-        behind(&s.last, down.last);
-        behind(&s.order, down.order);
-        behind(&s.cost, down.cost);
-        s.nanoseconds += down.nanoseconds;
-        for (size_t i = static_cast<size_t>(n); i < s.kind.size(); ++i) {
-            if (s.kind[i] != Schedule::kWhole) continue;
-            s.first[i] += used;
-            s.last[i] += used;
-        }
-        for (const auto& [a, b] : below) edges->push_back({n + a, n + b});
-        for (size_t c = 0; c < group.size(); ++c) {
-            if (t_.parent[c] < 0) edges->push_back({leave[c], n + entry[c]});
-        }
-        link(*edges, &s);
-    }
-
-    // What tasks wait for, and which of them go first.
-    static void link(const std::vector<std::pair<int64_t, int64_t>>& edges, Schedule* schedule) {
-        Schedule& s = *schedule;
-        const size_t n = s.kind.size();
-        s.waits.assign(n, 0);
-        s.succ_ptr.assign(n + 1, 0);
-        s.succ.resize(edges.size());
-        for (const auto& [a, b] : edges) {
-            ++s.succ_ptr[static_cast<size_t>(a) + 1];
-            ++s.waits[static_cast<size_t>(b)];
-        }
-        for (size_t i = 0; i < n; ++i) s.succ_ptr[i + 1] += s.succ_ptr[i];
-        std::vector<int64_t> next = s.succ_ptr;
-        for (const auto& [a, b] : edges) s.succ[static_cast<size_t>(next[a]++)] = b;
-        std::vector<double> path(n);
-        std::vector<int32_t> urgent(n);
-        for (size_t i = n; i-- > 0;) {
-            urgent[i] = static_cast<int32_t>(i);
-            for (int64_t e = s.succ_ptr[i]; e < s.succ_ptr[i + 1]; ++e) {
-                path[i] = std::max(path[i], path[static_cast<size_t>(s.succ[e])]);
+            const size_t n = s.kind.size();
+            s.waits.assign(n, 0);
+            s.succ_ptr.assign(n + 1, 0);
+            s.succ.resize(edges.size());
+            for (const auto& [a, b] : edges) {
+                ++s.succ_ptr[static_cast<size_t>(a) + 1];
+                ++s.waits[static_cast<size_t>(b)];
             }
-            path[i] += s.cost[i];
-        }
-        std::stable_sort(urgent.begin(), urgent.end(),
-                         [&](int32_t a, int32_t b) { return path[a] > path[b]; });
-        s.rank.resize(n);
-        for (size_t i = 0; i < n; ++i) s.rank[urgent[i]] = static_cast<int32_t>(i);
-        for (size_t i = 0; i < n; ++i) {
-            std::sort(s.succ.begin() + s.succ_ptr[i], s.succ.begin() + s.succ_ptr[i + 1],
-                      [&](int64_t a, int64_t b) { return s.rank[a] > s.rank[b]; });
+            for (size_t i = 0; i < n; ++i) s.succ_ptr[i + 1] += s.succ_ptr[i];
+            std::vector<int64_t> next = s.succ_ptr;
+            for (const auto& [a, b] : edges) s.succ[static_cast<size_t>(next[a]++)] = b;
+            std::vector<double> path(n);
+            std::vector<int32_t> urgent(n);
+            for (size_t i = n; i-- > 0;) {
+                urgent[i] = static_cast<int32_t>(i);
+                for (int64_t e = s.succ_ptr[i]; e < s.succ_ptr[i + 1]; ++e) {
+                    path[i] = std::max(path[i], path[static_cast<size_t>(s.succ[e])]);
+                }
+                path[i] += s.cost[i];
+            }
+            std::stable_sort(urgent.begin(), urgent.end(),
+                             [&](int32_t a, int32_t b) { return path[a] > path[b]; });
+            s.rank.resize(n);
+            for (size_t i = 0; i < n; ++i) s.rank[urgent[i]] = static_cast<int32_t>(i);
+            for (size_t i = 0; i < n; ++i) {
+                std::sort(s.succ.begin() + s.succ_ptr[i], s.succ.begin() + s.succ_ptr[i + 1],
+                          [&](int64_t a, int64_t b) { return s.rank[a] > s.rank[b]; });
+            }
         }
     }
 

@@ -148,15 +148,9 @@ struct Query {
     View view;
 };
 
-// Nanoseconds of work in one direction that is faster on several threads.
-constexpr double kWorthThreads = 1e6;
-
 struct Layout {
     std::vector<CliqueLayout> clique;
     Schedule upward, downward;
-    // Both as one plan, the tasks of `upward` first: threads go on from one to the other. Empty
-    // where one thread does it.
-    Schedule both;
     std::vector<int32_t> seen_in;  // (n,) clique whose message to its parent is the smallest with v
     double table_size = 0.0;       // entries of all clique tables
     double largest = 0.0;

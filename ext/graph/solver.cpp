@@ -134,10 +134,6 @@ void Solver::keep_what_holds(const Domains& before, const Layout& old) {
     linear_->keep(tables, messages);
 }
 
-void Solver::expect(int threads) const {
-    if (threads > 1 && !layout_.both.kind.empty()) graph_pool().rouse();
-}
-
 void Solver::forget() {
     const size_t m = tree_.clique.size();
     if (linear_) linear_->keep(std::vector<uint8_t>(m, 1), std::vector<uint8_t>(m, 0));
@@ -177,11 +173,8 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
         linear_->keep(tables, messages);
     }
     reused_ = linear_->n_sent();
-    const auto run = [&](auto& engine) {
-        return want == kMarginals ? engine.both(soft, threads, control)
-                                  : engine.up(soft, threads, control);
-    };
-    s = run(*linear_);
+    s = linear_->up(soft, threads, control);
+    if (s == kOk && want == kMarginals) s = linear_->down(threads, control);
     // Nothing has weighed what was lost against all the rest.
     if (s == kOk && want == kSamples && !linear_->lossless()) s = kWiden;
     if (s != kWiden) return s;
@@ -189,7 +182,9 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
     reused_ = 0;
     control->done.store(0);
     wide_.reset(new Engine<LinearWide>(compiled()));
-    return run(*wide_);
+    s = wide_->up(soft, threads, control);
+    if (s == kOk && want == kMarginals) s = wide_->down(threads, control);
+    return s;
 }
 
 Status Solver::infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,

@@ -41,8 +41,6 @@ class Solver {
     // (size, cliques) uniforms, (size, n) states.
     Status sample(const double* const* soft, int threads, Control* control, int64_t size,
                   const double* uniforms, int64_t* states);
-    // Threads wake while a question is still made ready, where they will be used.
-    void expect(int threads) const;
     bool widened() const { return wide_ != nullptr; }
     void forget();                              // all messages
     int64_t reused() const { return reused_; }  // cliques whose message was still good

@@ -35,8 +35,7 @@ void pause_cpu() {
 }
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::microseconds kSpin{100};    // how long an idle worker stays awake
-constexpr std::chrono::microseconds kRoused{200};  // and one that was told to expect a job
+constexpr std::chrono::microseconds kSpin{100};  // how long an idle worker stays awake
 
 // Ready tasks of one worker, a list through `links` (two per task, of the whole job): the owner
 // takes the newest, thieves the oldest. A short lock is enough: tasks are tens of microseconds.
@@ -179,12 +178,6 @@ class Pool {
         busy_.store(false);
         return true;
     }
-    void rouse() {
-        if (parked_.load() == 0) return;
-        const std::lock_guard<std::mutex> hold(mutex_);
-        roused_ += 1;
-        wake_.notify_all();
-    }
 
   private:
     // Where the system gives no more threads, those that there are do the work.
@@ -211,16 +204,16 @@ class Pool {
         }
     }
     void wait(uint64_t seen) {
-        auto until = Clock::now() + kSpin;
+        const auto until = Clock::now() + kSpin;
         for (int i = 1; epoch_.load() == seen; ++i) {
             pause_cpu();
-            if (i % 32 != 0 || Clock::now() <= until) continue;
-            std::unique_lock<std::mutex> hold(mutex_);
-            const uint64_t before = roused_;
-            parked_.fetch_add(1);
-            wake_.wait(hold, [&] { return epoch_.load() != seen || roused_ != before; });
-            parked_.fetch_sub(1);
-            until = Clock::now() + kRoused;
+            if (i % 32 == 0 && Clock::now() > until) {
+                std::unique_lock<std::mutex> hold(mutex_);
+                parked_.fetch_add(1);
+                wake_.wait(hold, [&] { return epoch_.load() != seen; });
+                parked_.fetch_sub(1);
+                return;
+            }
         }
     }
 
@@ -230,7 +223,6 @@ class Pool {
     std::atomic<Job*> job_{nullptr};
     std::atomic<uint64_t> epoch_{0};
     std::atomic<int> active_{0}, parked_{0};
-    uint64_t roused_ = 0;  // how often; under mutex_
     int threads_ = 0;
 };
 
@@ -302,10 +294,6 @@ int get_num_threads() {
 }
 
 void set_num_threads(int n) { g_threads.store(n < 1 ? 1 : n); }
-
-void rouse() {
-    if (Pool* p = g_pool.load()) p->rouse();
-}
 
 void run_plan(const Plan& plan, Task task, void* context, int threads, Control* control) {
     if (plan.n == 0) return;

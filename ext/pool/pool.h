@@ -24,10 +24,6 @@ using Task = void (*)(void* context, int64_t task, int worker);
 // caller being worker 0. A pool that is busy with another call leaves all tasks to the caller.
 void run_plan(const Plan& plan, Task task, void* context, int threads, Control* control);
 
-// Wakes the pool's threads ahead of a plan that this thread is about to run: they take a tenth of a
-// millisecond to wake, and wait awake for about as long. It changes nothing but that.
-void rouse();
-
 int get_num_threads();
 void set_num_threads(int n);
 int hardware_threads();  // cores this process may use: affinity and container quota respected
@@ -35,7 +31,6 @@ int hardware_threads();  // cores this process may use: affinity and container q
 // What the extension module that owns the pool hands to the others, in a capsule.
 struct PoolApi {
     void (*run_plan)(const Plan&, Task, void*, int, Control*);
-    void (*rouse)();
 };
 
 }  // namespace vs

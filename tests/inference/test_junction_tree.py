@@ -285,8 +285,8 @@ def test_same_bits_for_any_threads(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("seen", [{}, {3: 1}])
-def test_components_go_up_and_down_on_their_own(rng: np.random.Generator, seen: dict) -> None:
-    """With several threads one component is on its way down while another is on its way up."""
+def test_components_of_different_size(rng: np.random.Generator, seen: dict) -> None:
+    """Large ones for several threads beside small ones: same bits, and what each says alone."""
     sizes = [(5, 6), (6, 4), (1, 3), (7, 3), (1, 2)]
     cards, factors, parts = [], [], []
     for side, values in sizes:
@@ -312,8 +312,8 @@ def test_components_go_up_and_down_on_their_own(rng: np.random.Generator, seen: 
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
 
 
-def test_nothing_possible_below_a_way_up_and_down(rng: np.random.Generator) -> None:
-    """The way down does not begin where the way up has found nothing."""
+def test_nothing_possible_in_a_large_tree(rng: np.random.Generator) -> None:
+    """No task of the way down meets messages that say nothing."""
     graph = _grid(rng, 9, 5)
     for v in (0, 1):
         graph.add([80, 79 - v], np.where(np.eye(5, dtype=bool), 0.0, -np.inf))

@@ -312,7 +312,6 @@ class JunctionTree:
         workers = resolve(threads)
         snapshot = self._snapshot
         with self._asking():
-            self._tree.expect(workers)
             held, soft, given = self._with(evidence)
             flat = np.empty(snapshot.entries)
             self._prepare(held, soft, watch)
