@@ -286,7 +286,9 @@ def test_info(model: Path, tmp_path: Path) -> None:
     evidence.write_text("1 0 1")
     text = run("info", model, "-e", evidence).stdout
     assert "run exact" in text
-    assert "1 variables" in text
+    assert "1 variable" in text
+    assert "1 variables" not in text
+    assert "no cycles: two passes" in " ".join(text.split())
 
 
 def test_info_says_what_zeta_does(model: Path) -> None:

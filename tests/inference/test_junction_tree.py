@@ -285,6 +285,45 @@ def test_same_bits_for_any_threads(rng: np.random.Generator) -> None:
         )
 
 
+@pytest.mark.parametrize("seen", [{}, {3: 1}])
+def test_components_of_different_size(rng: np.random.Generator, seen: dict) -> None:
+    """Large ones for several threads beside small ones: same bits, and what each says alone."""
+    sizes = [(5, 6), (6, 4), (1, 3), (7, 3), (1, 2)]
+    cards, factors, parts = [], [], []
+    for side, values in sizes:
+        part = _grid(rng, side, values)
+        parts.append(part)
+        n = len(cards)
+        factors += [([n + v for v in f.scope], f.log_table) for f in part.factors]
+        cards += list(part.cardinalities)
+    jt = vs.JunctionTree(graph_of(cards, factors), evidence=seen)
+    runs = []
+    for threads in (1, 2, 3, 8, 2):
+        jt._tree.forget()
+        runs.append(jt.infer(threads=threads))
+    for r in runs[1:]:
+        assert r.log_z == runs[0].log_z
+        for a, b in zip(r.marginals, runs[0].marginals, strict=True):
+            assert a.tobytes() == b.tobytes()
+    # One by one they say the same: alone, and in one thread.
+    alone = [vs.infer(p, threads=1, evidence=seen if p is parts[0] else {}) for p in parts]
+    assert runs[0].log_z == pytest.approx(sum(r.log_z for r in alone), rel=1e-12)
+    flat = [x for r in alone for x in r.marginals]
+    for a, b in zip(runs[1].marginals, flat, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+def test_nothing_possible_in_a_large_tree(rng: np.random.Generator) -> None:
+    """No task of the way down meets messages that say nothing."""
+    graph = _grid(rng, 9, 5)
+    for v in (0, 1):
+        graph.add([80, 79 - v], np.where(np.eye(5, dtype=bool), 0.0, -np.inf))
+    graph.add([79, 78], np.where(np.eye(5, dtype=bool), -np.inf, 0.0))
+    for threads in (1, 2, 8):
+        with pytest.raises(vs.InfeasibleError):
+            vs.infer(graph, threads=threads)
+
+
 @pytest.mark.parametrize("spread", [1.0, 300.0])
 def test_pieces_of_large_separators(rng: np.random.Generator, spread: float) -> None:
     """A separator of 280,000 entries that contains three others, each within the next."""

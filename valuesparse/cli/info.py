@@ -78,12 +78,12 @@ def _table(graph: FactorGraph, plan: Plan) -> Table:
         low, high = min(cards), max(cards)
         row("states", f"{low} each" if low == high else f"{low} to {high}, {sum(cards):,} in all")
     sizes, zeros = _sizes(graph)
-    row("factors", f"{len(sizes):,}, over at most {_widest(graph)} variables")
+    row("factors", f"{len(sizes):,}, over at most {_variables(_widest(graph))}")
     entries = sum(sizes)
     if entries:
         share = f", {100 * zeros / entries:.0f} % zeros" if zeros else ""
         row("table entries", f"{entries:,}, at most {max(sizes):,} in one{share}")
-    row("evidence", f"{len(graph.evidence):,} variables" if graph.evidence else "none")
+    row("evidence", _variables(len(graph.evidence)) if graph.evidence else "none")
     table.add_row("", "")
     tree = plan.tree
     if tree is None:
@@ -116,6 +116,10 @@ def _sizes(graph: FactorGraph) -> tuple[list[int], int]:
         int(np.count_nonzero(np.isneginf(f.log_table))) for f in graph.factors if type(f) is Table
     )
     return sizes, zeros
+
+
+def _variables(n: int) -> str:
+    return f"{n:,} variable" if n == 1 else f"{n:,} variables"
 
 
 def _widest(graph: FactorGraph) -> int:

@@ -134,7 +134,9 @@ def choose(
     if method == "junction_tree":
         return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
     if jt.width <= 1:
-        return Choice("exact", "a graph without cycles is solved exactly by two passes", jt)
+        known = bool(model.evidence if evidence is None else evidence)
+        what = "what the evidence leaves of the graph has no" if known else "a graph without"
+        return Choice("exact", f"{what} cycles: two passes solve it exactly", jt)
     reason = (
         f"the junction tree has width {jt.width} and needs {show_bytes(jt.memory)}, within "
         f"memory_limit={show_bytes(jt.memory_limit)}: exact"

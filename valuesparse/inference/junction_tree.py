@@ -6,7 +6,6 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -60,6 +59,29 @@ ADVICE = "give evidence, raise memory_limit, or approximate with infer(method='b
 
 class Hopeless(MemoryLimitError):
     """The search for a tree was given up, its tables being beyond any memory."""
+
+
+class _Asking:
+    """See `JunctionTree._asking`; a generator would take longer than a small tree."""
+
+    __slots__ = ("_tree",)
+
+    def __init__(self, tree: JunctionTree) -> None:
+        self._tree = tree
+
+    def __enter__(self) -> None:
+        tree = self._tree
+        tree._lock.acquire()
+        if tree._busy:
+            tree._lock.release()
+            raise RuntimeError(
+                "a JunctionTree cannot be asked from its own progress callback; build another"
+            )
+        tree._busy = True
+
+    def __exit__(self, *error: object) -> None:
+        self._tree._busy = False
+        self._tree._lock.release()
 
 
 class JunctionTree:
@@ -202,6 +224,7 @@ class JunctionTree:
         self._barren, self._patience = barren, patience
         self._snapshot = graph._compiled()
         self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
+        self._states = int(graph._cards.sum())
         self._lock = threading.RLock()
         self._busy = False
         self._small: tuple[Any, _graph.Tree, Array] | None = None
@@ -350,10 +373,10 @@ class JunctionTree:
     ) -> GraphResult:
         graph = self._graph
         workers = resolve(threads)
-        held, soft, given = self._with(evidence)
         snapshot = self._snapshot
-        flat = np.empty(snapshot.entries)
         with self._asking():
+            held, soft, given = self._with(evidence)
+            flat = np.empty(snapshot.entries)
             self._prepare(held, soft, watch)
             slices = self._divided(held, soft, watch)
             cost = self._tree.cost()
@@ -663,19 +686,9 @@ class JunctionTree:
         watch.finish(total)
         return False
 
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _asking(self) -> _Asking:
         """One question at a time: other threads wait, a question within a question is refused."""
-        with self._lock:
-            if self._busy:
-                raise RuntimeError(
-                    "a JunctionTree cannot be asked from its own progress callback; build another"
-                )
-            self._busy = True
-            try:
-                yield
-            finally:
-                self._busy = False
+        return _Asking(self)
 
     def _with(self, evidence: Evidence | None) -> tuple[Array, _graph.Soft | None, dict[int, Any]]:
         """Return what the engine wants for the tree's evidence and more."""
@@ -755,7 +768,9 @@ class JunctionTree:
         more: float = 0.0,
     ) -> Slices | str:
         """Return what a question is made of that a tree is prepared for, or why it is refused."""
-        if too_large(tree or self._tree, self._graph, self.memory_limit, more) is None:
+        # What every question asks is quick: only a refusal looks closer.
+        room = self.memory_limit - _STATE_BYTES * self._states - more
+        if (tree or self._tree).cost()[2] <= room:
             return WHOLE
         if tree is not None:
             return self._divide(tree, held, soft, watch, more)

@@ -141,7 +141,10 @@ class GraphResult(Result):
             evidence=evidence,
             _marginals=marginals,
             log_z=log_z,
-            islands=np.full(model.n_variables, -1, dtype=np.int32) if islands is None else islands,
+            # Not np.full, which takes as long as all the rest.
+            islands=np.array([-1], np.int32).repeat(model.n_variables)
+            if islands is None
+            else islands,
             method=method,
             reason=reason,
             converged=converged,
