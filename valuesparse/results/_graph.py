@@ -136,15 +136,14 @@ class GraphResult(Result):
         state: Any = None,
         flat: FloatArray | None = None,
     ) -> None:
+        if islands is None:  # not np.full, which takes as long as all the rest
+            islands = np.array([-1], np.int32).repeat(model.n_variables)
         self._fill(
             _model=model,
             evidence=evidence,
             _marginals=marginals,
             log_z=log_z,
-            # Not np.full, which takes as long as all the rest.
-            islands=np.array([-1], np.int32).repeat(model.n_variables)
-            if islands is None
-            else islands,
+            islands=islands,
             method=method,
             reason=reason,
             converged=converged,
