@@ -115,8 +115,8 @@ def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None)
     if rival is not None:
         slow, core = rival.speed / exact.speed, rival.core_speed / exact.speed
         axes.scatter([slow, core], [shelf] * 2, marker="s", s=80, color=_RIVAL, zorder=5)
-        _note(axes, "its C core\n" + _thousands(rival.core_speed), (core, shelf), (10, 14), _RIVAL)
-        _note(axes, "python-crfsuite\n" + _thousands(rival.speed), (slow, shelf), (0, 58), _RIVAL)
+        _note(axes, "its C core\n" + _thousands(rival.core_speed), (core, shelf), (0, 50), _RIVAL)
+        _note(axes, "python-crfsuite\n" + _thousands(rival.speed), (slow, shelf), (0, 88), _RIVAL)
 
     axes.set_yscale("log")
     axes.set_ylim(10.0 ** (low - 0.75), 10.0**high)
