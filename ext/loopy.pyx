@@ -33,7 +33,9 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
         Loopy() except +
         int lay_out(int64_t, const int64_t*, int64_t, const int64_t*, const int64_t*,
                     const double* const*, const Control*) except +
-        int64_t n_entries(), n_edges(), table_entries()
+        int64_t n_entries()
+        int64_t n_edges()
+        int64_t table_entries()
         const vector[int64_t]& edge_at()
         void weigh(const double*) except +
         int run(const double*, const LoopyOptions&, int, Control*, double*, int64_t*) except +

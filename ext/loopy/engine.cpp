@@ -570,7 +570,7 @@ Status Loopy::forests(const double* local, const double* messages, int64_t n_for
     std::vector<double> sum, scores, top, total;
     double most_of_all = 0.0;
     for (int64_t t = 0; t < n_forests; ++t) {
-        if (control->poll && control->poll(control->arg)) return kCancelled;
+        if (cancelled(control)) return kCancelled;
         std::fill(inside.begin(), inside.end(), uint8_t{0});
         std::fill(seen.begin(), seen.end(), uint8_t{0});
         for (int64_t i = ptr[t]; i < ptr[t + 1]; ++i) inside[at(factor[i])] = 1;
@@ -667,7 +667,7 @@ Status Loopy::assign(const double* local, const double* messages, int threads, C
         open.assign(1, root);
         for (size_t i = 0; i < open.size(); ++i) {
             const int64_t v = open[i], k = card_[at(v)];
-            if (i % 256 == 0 && control->poll && control->poll(control->arg)) return kCancelled;
+            if (cancelled(control, i, 256)) return kCancelled;
             belief.assign(local + var_at_[at(v)], local + var_at_[at(v + 1)]);
             for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
                 const int64_t e = var_edge_[at(j)], f = edge_factor_[at(e)];
@@ -737,7 +737,7 @@ Status Loopy::mean_field(const double* local, int64_t max_iterations, double tol
     for (int64_t i = 0; i < max_iterations && !run_.converged; ++i) {
         double most = 0.0;
         for (int64_t v = 0; v < n_; ++v) {
-            if ((v & 255) == 0 && control->poll && control->poll(control->arg)) return kCancelled;
+            if (cancelled(control, v, 256)) return kCancelled;
             const int64_t k = card_[at(v)];
             score.assign(local + var_at_[at(v)], local + var_at_[at(v + 1)]);
             for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {

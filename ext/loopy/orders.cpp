@@ -155,7 +155,7 @@ Status Loopy::by_queue(const Order& order, Control* control, int64_t* dead_varia
         queue.set(e, options_.damping * moved);
         order.concerned(e, (1.0 - options_.damping) * moved,
                         [&](int64_t other, double by) { queue.add(other, by); });
-        if (i % 1024 == 0 && control->poll && control->poll(control->arg)) return kCancelled;
+        if (cancelled(control, i, 1024)) return kCancelled;
         if (i % n == 0) {
             run_.residuals.push_back(most);
             most = 0.0;
@@ -301,9 +301,7 @@ Status Loopy::by_trees(const Order& order, Control* control, int64_t* dead_varia
             }
             order.commit(e, value.data());
             most = std::max(most, moved);
-            if (++count % 1024 == 0 && control->poll && control->poll(control->arg)) {
-                return kCancelled;
-            }
+            if (cancelled(control, ++count, 1024)) return kCancelled;
         }
         run_.updates += static_cast<int64_t>(sequence.size());
         run_.residuals.push_back(most);

@@ -9,8 +9,8 @@
 namespace vs {
 
 // Whether the call is to end now: asked after step i, and answered now and then.
-inline bool cancelled(const Control* control, int64_t i) {
-    return i % 4096 == 0 && control->poll && control->poll(control->arg);
+inline bool cancelled(const Control* control, int64_t i = 0, int64_t every = 4096) {
+    return i % every == 0 && control->poll && control->poll(control->arg);
 }
 
 // For each factor the first one of the same set of variables; scope[ptr[f]..ptr[f + 1]).

@@ -390,7 +390,7 @@ Status Loopy::structured(const double* local, int64_t count, const int64_t* fore
         const double value = now.value;
         bool gained = false;
         for (int64_t tries = 0; tries < 40 && !gained; ++tries) {
-            if (control->poll && control->poll(control->arg)) return kCancelled;
+            if (cancelled(control)) return kCancelled;
             for (size_t x = 0; x < before.size(); ++x) {
                 now.node[x] = mix(node_before[x], node_next[x], step);
             }
