@@ -30,7 +30,11 @@ def test_bounds_hold(seed: int) -> None:
         return
     if r.method == "bp":
         assert r.log_z_lower <= exact <= r.log_z_upper < np.inf
+        assert f"between {r.log_z_lower:.6g} (structured mean field)" in r.reason
         assert f"and {r.log_z_upper:.6g} (TRW dual)" in r.reason
+        naive = vs.infer(graph, evidence=evidence, method="mean_field").log_z
+        assert naive == -np.inf or r.log_z_lower >= naive - 1e-8 * max(1.0, abs(naive))
+        assert (r.log_z_lower == -np.inf) == ("avoids the zeros" in r.reason)
     assert whole.log_z_lower <= exact <= whole.log_z_upper
     assert whole.log_z_upper - whole.log_z_lower < 1e-9 * max(1.0, abs(exact))
     again = pickle.loads(pickle.dumps(r))
@@ -75,6 +79,44 @@ def test_what_cannot_be_afforded_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "the deadline left no time" in r.reason
     assert np.isfinite(r.log_z_lower)
     assert r.log_z_upper == np.inf
+
+
+def test_lower_bounds_are_far_above_naive_mean_field() -> None:
+    rng = np.random.default_rng(0)
+    graph = vs.FactorGraph([2] * 144)
+    for v in range(144):
+        for u in [v + 1] * (v % 12 < 11) + [v + 12] * (v < 132):
+            graph.add((v, u), rng.normal(0.0, 0.5, (2, 2)))
+    exact = float(vs.infer(graph, method="exact").log_z)
+    naive = float(vs.infer(graph, method="mean_field").log_z)
+    r = vs.infer(graph, memory_limit=0)
+    assert naive < exact - 0.2 * (exact - naive) < r.log_z_lower <= exact <= r.log_z_upper
+
+
+def test_no_bound_is_said_and_so_are_other_messages() -> None:
+    # Messages do not see that two states are not enough for three variables that all differ.
+    graph = vs.FactorGraph([2, 2, 2])
+    for edge in [(0, 1), (1, 2), (0, 2)]:
+        graph.add(edge, [[-np.inf, 0.0], [0.0, -np.inf]])
+    r = vs.infer(graph, memory_limit=0)
+    assert r.log_z_lower == -np.inf
+    assert r.reason.endswith("avoids the zeros (vs.bounds.log_z looks further)")
+
+
+def test_tree_reweighted_messages_are_not_called_bethe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_auto, "_WANDERING", 0.0)
+    plain = _loopy.infer
+
+    def stubborn(model, method, *rest):
+        r = plain(model, method, *rest)
+        if method == "bp":  # as if it had wandered to the end
+            r = r._with(converged=False, residuals=np.full_like(r.residuals, 9.0))
+        return r
+
+    monkeypatch.setattr(_loopy, "infer", stubborn)
+    r = vs.infer(triangle(), memory_limit=0)
+    assert r.method == "trw"
+    assert "in the end tree-reweighted messages, since it did not converge (log_z is" in r.reason
 
 
 def swinging() -> vs.FactorGraph:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.bounds._reduced import Reduced, Tables, graph_of
+from valuesparse.bounds._reduced import Reduced, Tables, graph_of, plan_of
 from valuesparse.bounds._rounding import down, engine_margin
 from valuesparse.inference import JunctionTree
 from valuesparse.models import FactorGraph
@@ -24,26 +24,27 @@ Mask = npt.NDArray[np.bool_]
 
 #: Clique entries that exact inference of the rest may have.
 _ENTRIES = 1 << 21
-_ROUNDS = 4
+#: Rounds that hold variables at the best states of the round before, then at drawn ones.
+_BEST, _DRAWN = 4, 8
 
 
 def lower(reduced: Reduced, states: Sequence[int], seed: int = 0) -> float:
     """Return a lower bound on log Z from the best of a few sets of held variables.
 
     `states`, of positive weight, are where they are held at first; then at the best states that
-    are left free by the round before.
+    the round before left free, at last at states drawn from what it left free.
     """
     graph = graph_of(reduced.unary, reduced.tables)
     rng = np.random.default_rng(seed)
     best = -np.inf
-    for _ in range(_ROUNDS):
+    for turn in range(_BEST + _DRAWN):
         tree, held = _tree(graph, states, rng)
         value = tree.log_z()
         margin = engine_margin(value, tree.table_size + reduced.entries, reduced.magnitude)
         best = max(best, down(value + reduced.constant, margin))
         if not held:
             break
-        found, _ = tree.decode()
+        found = tree.decode()[0] if turn < _BEST - 1 else tree.sample(1, rng)[0]
         states = [int(x) for x in found]
     return best
 
@@ -55,7 +56,7 @@ def _tree(
     held: dict[int, int] = {}
     cards = graph.cardinalities
     while True:
-        tree = JunctionTree(graph, evidence=held, effort=0)
+        tree = plan_of(graph, held)
         if tree.table_size <= _ENTRIES:
             return tree, held
         sizes = [math.prod(float(cards[v]) for v in c) for c in tree.cliques]

@@ -13,7 +13,7 @@ from valuesparse._validation import as_count
 from valuesparse.bounds import _conditioned
 from valuesparse.bounds._mini_bucket import Buckets
 from valuesparse.bounds._preconditioner import PreconditionerBounds, preconditioner
-from valuesparse.bounds._reduced import Reduced, graph_of, reduce_graph
+from valuesparse.bounds._reduced import FIRST, THREE, Reduced, graph_of, reduce_graph
 from valuesparse.bounds._rounding import EPS, down, engine_margin, up
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import JunctionTree, infer, trw_dual_bound
@@ -223,7 +223,7 @@ class _Search:
         self.i_bound, self.iterations = i_bound, iterations
         self.memory_limit, self.seed = memory_limit, seed
         self.tree: PreconditionerBounds | None = None
-        self.buckets: Buckets | None = None
+        self.buckets: list[Buckets] = []
         self.upper = np.inf  # of the mini-buckets
         self.open: FactorGraph | None = None
         self.runs: dict[str, Callable[[], tuple[float, float, str]]] = {
@@ -270,27 +270,30 @@ class _Search:
 
     def _mini_bucket(self) -> tuple[float, float, str]:
         buckets = self._bucketed()
-        if buckets is None:
+        if not buckets:
             return -np.inf, -np.inf, ""
-        lower = max(buckets.lower(negative) for negative in (0.02, 0.2))
+        lower = max(b.lower(negative) for b in buckets for negative in (0.02, 0.2))
         note = "zeros: no lower bound" if lower == -np.inf else ""
         return lower, self.upper, note
 
-    def _bucketed(self) -> Buckets | None:
-        """Return mini-buckets, eliminated for the upper bound; None without a configuration."""
-        if self.buckets is None:
-            try:
-                self.buckets = Buckets(self.reduced, self.i_bound)
-            except InfeasibleError:
-                return None
-            self.upper = self.buckets.upper()
+    def _bucketed(self) -> list[Buckets]:
+        """Return mini-buckets, eliminated for the upper bound; none without a configuration.
+
+        In two orders, where these differ: neither is tighter on all models.
+        """
+        if not self.buckets:
+            with contextlib.suppress(InfeasibleError):
+                first, second = (Buckets(self.reduced, self.i_bound, e) for e in (THREE, FIRST))
+                self.buckets = [first] if first.order == second.order else [first, second]
+                self.upper = min(b.upper() for b in self.buckets)
         return self.buckets
 
     def _conditioned(self) -> tuple[float, float, str]:
         buckets = self._bucketed()
-        if buckets is None or self.upper == -np.inf:
+        if not buckets or self.upper == -np.inf:
             return -np.inf, -np.inf, ""
-        states = buckets.configuration(seed=self.seed)
+        guesses = (b.configuration(seed=self.seed) for b in buckets)
+        states = next((found for found in guesses if found is not None), None)
         if states is None:
             return -np.inf, np.inf, "zeros: no configuration of positive weight was found"
         return _conditioned.lower(self.reduced, states, self.seed), np.inf, ""

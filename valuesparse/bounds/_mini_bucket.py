@@ -22,9 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.bounds._conditioned import Domains
-from valuesparse.bounds._reduced import Reduced, Tables, graph_of
+from valuesparse.bounds._reduced import THREE, Reduced, Tables, graph_of, plan_of
 from valuesparse.bounds._rounding import EPS, down, up
-from valuesparse.inference import JunctionTree
 
 __all__ = ["Buckets"]
 
@@ -44,6 +43,9 @@ class Buckets:
     reduced : Reduced
     i_bound : int
         Variables of the largest mini-bucket, minus one.
+    effort : float, default THREE
+        Of the search for the order; what is best for whole tables is not always best for split
+        ones.
 
     Raises
     ------
@@ -51,9 +53,9 @@ class Buckets:
         When the zeros of the tables leave a variable no state.
     """
 
-    def __init__(self, reduced: Reduced, i_bound: int) -> None:
+    def __init__(self, reduced: Reduced, i_bound: int, effort: float = THREE) -> None:
         self.reduced, self.i_bound = reduced, i_bound
-        plan = JunctionTree(graph_of(reduced.unary, reduced.tables), effort=0)
+        plan = plan_of(graph_of(reduced.unary, reduced.tables), effort=effort)
         alive = [np.array(plan._tree.alive(v)) for v in range(len(reduced.unary))]
         cliques, parent = plan.cliques, plan.parent
         order: list[int] = []

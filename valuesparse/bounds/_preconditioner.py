@@ -14,7 +14,7 @@ from scipy.sparse import csgraph
 
 from valuesparse._validation import as_count
 from valuesparse.bounds._quadratic import Quadratic, interaction, shift
-from valuesparse.bounds._reduced import Reduced, Tables, graph_of, reduce_graph
+from valuesparse.bounds._reduced import Reduced, Tables, graph_of, plan_of, reduce_graph
 from valuesparse.bounds._rounding import EPS, down, engine_margin, up
 from valuesparse.bounds._support_tree import gauge, schur, support_tree
 from valuesparse.errors import InfeasibleError
@@ -362,7 +362,7 @@ def _search(
 
 
 def _engine(model: _Model) -> JunctionTree:
-    return JunctionTree(graph_of(model.unary, model.tables), effort=0)
+    return plan_of(graph_of(model.unary, model.tables))
 
 
 def _margin(model: _Model, value: float) -> float:
@@ -456,7 +456,7 @@ def _width(q: Quadratic, which: Mask) -> int:
     for e in np.flatnonzero(which):
         i, j = q.edges[e]
         graph.add((i, j), np.zeros((q.cards[i], q.cards[j])))
-    return int(JunctionTree(graph, effort=0).width)
+    return int(plan_of(graph).width)
 
 
 def _require_pairwise(graph: FactorGraph, given: Mapping[int, Any]) -> None:

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.inference.junction_tree import impossible
+from valuesparse.inference.junction_tree import JunctionTree, impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 
-__all__ = ["Reduced", "Tables", "graph_of", "reduce_graph"]
+__all__ = ["FIRST", "THREE", "Reduced", "Tables", "graph_of", "plan_of", "reduce_graph"]
 
 Floats = npt.NDArray[np.float64]
 Tables = list[tuple[tuple[int, ...], Floats]]
+
+#: Efforts of a search for an elimination order: the first rule's, or the smallest of the three
+#: rules', without restarts.
+FIRST, THREE = 0.0, 1e-9
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,13 @@ def graph_of(unary: list[Floats], tables: Tables) -> FactorGraph:
     for scope, table in tables:
         graph.add(scope, table)
     return graph
+
+
+def plan_of(
+    graph: FactorGraph, evidence: dict[int, int] | None = None, effort: float = THREE
+) -> JunctionTree:
+    """Return a junction tree after a short search: bounds plan a hundred of them."""
+    return JunctionTree(graph, evidence=evidence, effort=effort)
 
 
 def _largest(table: Any) -> float:

@@ -99,7 +99,8 @@ class JunctionTree:
         Bytes that a question may use; by default half of what the machine has.
     effort : float, default 1.0
         How long to look for a good elimination order, relative to the time that one propagation
-        takes, or that one would take that just fits in `memory_limit`; 0 takes the first.
+        takes, or that one would take that just fits in `memory_limit`; 0 takes the first (min
+        fill), and anything above compares three rules at least.
     seed : int, default 0
         Of the restarts of that search.
     deadline : float, optional
