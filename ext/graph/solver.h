@@ -36,8 +36,9 @@ class Solver {
     // the order of joint_vars(q).
     const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }
     void joint(int64_t q, double* out) const;
-    Status decode(const double* const* soft, int threads, Control* control, int64_t* states,
-                  double* score);
+    // Of the best configuration: its score, and where that is above `above` its states.
+    Status decode(const double* const* soft, int threads, Control* control, double above,
+                  int64_t* states, double* score);
     // (size, cliques) uniforms, (size, n) states.
     Status sample(const double* const* soft, int threads, Control* control, int64_t size,
                   const double* uniforms, int64_t* states);

@@ -571,11 +571,12 @@ class JunctionTree:
             total = n * len(slices.parts)
             best: tuple[npt.NDArray[np.int64], float] | None = None
             for i in each(self._tree, slices, held, soft, self._search, watch):
+                above = -math.inf if best is None else best[1]
                 dead, score = self._tree.decode(
-                    soft, workers, states,
+                    soft, workers, states, above,
                     watch.left(), watch.part(n * i, n * (i + 1), total), watch.late,
                 )  # fmt: skip
-                if not dead and (best is None or score > best[1]):
+                if not dead and score > above:
                     best = states.copy(), score
         if best is None:
             raise impossible(graph, bool(given))
