@@ -57,6 +57,7 @@ class Tree:
         soft: Soft | None,
         threads: int,
         states: Array,
+        above: float,
         deadline: float | None,
         progress: Callable[[int, int], object] | None,
         late: BaseException | None,

@@ -205,7 +205,7 @@ class JunctionTree:
         self._lock = threading.RLock()
         self._busy = False
         self._small: tuple[Any, _graph.Tree, Array] | None = None
-        self._last: tuple[Any, Slices | str] | None = None
+        self._last: dict[_graph.Tree, tuple[Any, Slices | str]] = {}
         self._own: Slices | str | None = None
         self._held, self._soft = _split(graph, self._given)
         if not barren:
@@ -394,6 +394,7 @@ class JunctionTree:
             reason,
             stats,
             flat=flat,
+            limit=self.memory_limit,
         )
 
     def log_z(
@@ -467,6 +468,8 @@ class JunctionTree:
                 tree = _graph.Tree(snapshot, [])
                 # Evidence comes later: a tree takes what refines what it was compiled for.
                 self._prepare(np.where(held == masked, self._held, masked), soft, watch, tree)
+            if self._small is not None and self._small[1] is not self._tree:
+                self._last.pop(self._small[1], None)
             self._small = known, tree, masked
         _, tree, masked = self._small
         return tree, np.where(held >= 0, held, masked)
@@ -513,7 +516,7 @@ class JunctionTree:
         tree = _graph.Tree(snapshot, [wanted])
         other = JunctionTree.__new__(JunctionTree)
         other.__dict__.update(self.__dict__)
-        other._tree = tree
+        other._tree, other._last = tree, {}
         other._prepare(held, soft, NOBODY)
         # The table as the tree has it, turned, and with the states that are impossible.
         alive = math.prod(len(tree.alive(v)) for v in wanted)
@@ -756,22 +759,17 @@ class JunctionTree:
         more: float = 0.0,
     ) -> Slices | str:
         """Return what a question is made of that a tree is prepared for, or why it is refused."""
-        if too_large(tree or self._tree, self._graph, self.memory_limit, more) is None:
+        tree = tree or self._tree
+        if too_large(tree, self._graph, self.memory_limit, more) is None:
             return WHOLE
-        if tree is not None:
-            return self._divide(tree, held, soft, watch, more)
         known = held.tobytes(), () if soft is None else tuple(soft.variables())
-        if self._last is None or self._last[0] != known:
-            self._last = known, self._divide(self._tree, held, soft, watch, more)
-        return self._last[1]
-
-    def _divide(
-        self, tree: _graph.Tree, held: Array, soft: _graph.Soft | None, watch: Watch, more: float
-    ) -> Slices | str:
-        return slices_of(
-            tree, self._graph, held, soft, self._search,
-            self.memory_limit, self._patience, watch, more,
-        )  # fmt: skip
+        last = self._last.get(tree)
+        if last is None or last[0] != known:
+            last = self._last[tree] = known, slices_of(
+                tree, self._graph, held, soft, self._search,
+                self.memory_limit, self._patience, watch, more,
+            )  # fmt: skip
+        return last[1]
 
     def _divided(
         self,
@@ -816,14 +814,14 @@ def _split(graph: FactorGraph, given: dict[int, Any]) -> tuple[Array, list[tuple
 
 
 def iter_joints(
-    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None
+    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, limit: int
 ) -> Iterator[npt.NDArray[np.float64]]:
     """Yield the joint of each set of variables given the graph's evidence, from one tree."""
-    joints, _, _ = _asked(graph, sets, threads)
+    joints, _, _ = _asked(graph, sets, threads, limit)
     return joints
 
 
-def entropy(graph: FactorGraph, threads: int | None) -> float:
+def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
     """Return the entropy of the graph's distribution given its evidence, in nats.
 
     log Z less the expected score, unless so much of that cancels that it would be seen; then by the
@@ -831,7 +829,7 @@ def entropy(graph: FactorGraph, threads: int | None) -> float:
     """
     scopes, tables = graph._compiled().scopes, graph._compiled().arrays()
     wide = [scope for scope in scopes if len(scope) > 1]
-    joints, log_z, marginals = _asked(graph, wide, threads)
+    joints, log_z, marginals = _asked(graph, wide, threads, limit)
     known = [((v,), x) for v, x in graph.evidence.items() if not isinstance(x, int)]
     expected, scale = 0.0, abs(log_z)
     for scope, table in [*zip(scopes, tables, strict=True), *known]:
@@ -847,14 +845,14 @@ def entropy(graph: FactorGraph, threads: int | None) -> float:
     value = max(log_z - expected, 0.0)
     if np.finfo(float).eps * scale <= _UNSEEN * max(1.0, value):
         return value
-    return _by_cliques(graph, threads)
+    return _by_cliques(graph, threads, limit)
 
 
-def _by_cliques(graph: FactorGraph, threads: int | None) -> float:
+def _by_cliques(graph: FactorGraph, threads: int | None, limit: int) -> float:
     """Return the entropy by the chain rule over the cliques: nothing cancels."""
-    cliques, parent = JunctionTree(graph)._tree.cliques()
+    cliques, parent = JunctionTree(graph, memory_limit=limit)._tree.cliques()
     # Filled in with these cliques, the graph has a perfect order, which is the first one found.
-    question = _Question(graph, [tuple(clique) for clique in cliques], 0.0)
+    question = _Question(graph, [tuple(clique) for clique in cliques], 0.0, limit)
     # Tables of whole cliques are larger than what conditioning is there to spare.
     check_memory(question.tree, graph, question.limit, question.more)
     question.ask(threads)
@@ -870,8 +868,10 @@ def _by_cliques(graph: FactorGraph, threads: int | None) -> float:
 class _Question:
     """A tree that can be asked for the joints of sets of variables given the graph's evidence."""
 
-    def __init__(self, graph: FactorGraph, sets: list[tuple[int, ...]], effort: float) -> None:
-        self.graph, self.limit = graph, as_limit(None)
+    def __init__(
+        self, graph: FactorGraph, sets: list[tuple[int, ...]], effort: float, limit: int
+    ) -> None:
+        self.graph, self.limit = graph, limit
         self.held, pairs = _split(graph, graph.evidence)
         self.soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
         self.sets = sets
@@ -896,10 +896,10 @@ class _Question:
 
 
 def _asked(
-    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None
+    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, limit: int
 ) -> tuple[Iterator[Array], float, list[Array]]:
     """Return the joint of each of these sets, log Z and all marginals."""
-    question = _Question(graph, sets, 1.0)
+    question = _Question(graph, sets, 1.0, limit)
     longer = _longer(question.tree, graph, question.search, question.limit, ASKED)
     if longer is not None:
         question.compile(longer)
