@@ -1321,8 +1321,8 @@ const typename A::T* Engine<A>::Picks::Met::along_row(int64_t width) {
     return row.data();
 }
 
-// f(number of its first entry, the sum of all) for blocks that may have mass, from `first` on, their
-// weights in `weight`; until it says that it was enough.
+// f(number of its first entry, the sum of all) for blocks that may have mass, from `first` on,
+// their weights in `weight`; until it says that it was enough.
 template <class A>
 template <class F>
 Status Engine<A>::Picks::blocks(const Domains& d, int64_t first, Control* control, F&& f) {
@@ -1445,7 +1445,8 @@ Status Engine<A>::pick(const double* uniform, Control* control, Picks* picks,
             status = picks->blocks(c_.d, block, control, [&](int64_t, T) {
                 for (int64_t e = 0; e < width; ++e) {
                     if (A::is_zero(weight[e])) continue;
-                    chosen = block + e;  // the last one that can be, should rounding leave some over
+                    chosen =
+                        block + e;  // the last one that can be, should rounding leave some over
                     left -= A::share(weight[e], total);
                     if (left < 0.0) break;
                 }

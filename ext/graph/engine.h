@@ -230,7 +230,7 @@ struct Engine<A>::Picks {
     std::vector<Met> met;
     std::vector<const T*> vec;
     std::vector<const int32_t*> at_here;
-    std::vector<T> weight;  // of a block; with room for the kernels
+    std::vector<T> weight;                  // of a block; with room for the kernels
     std::vector<std::vector<Mass>> masses;  // for each clique
     size_t head = 0, used = 0;              // open variables outside of blocks; tables
     int64_t size = 1, width = 1;            // entries of all blocks, of one

@@ -134,7 +134,7 @@ def test_both_ways_to_the_entropy_agree(monkeypatch: pytest.MonkeyPatch) -> None
         cards, factors = _model(seed, n=6)
         r = vs.infer(graph_of(cards, factors), evidence={1: [0.0, 2.0, -1.0]})
         value = r.entropy()
-        monkeypatch.setattr("valuesparse.inference.junction_tree._UNSEEN", 0.0)
+        monkeypatch.setattr("valuesparse.inference._joints._UNSEEN", 0.0)
         assert r.entropy() == pytest.approx(value, rel=1e-12, abs=1e-13)
         monkeypatch.undo()
 

@@ -15,8 +15,9 @@ from scipy.sparse import csgraph
 from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.inference._joints import iter_joints
 from valuesparse.inference._search import Search
-from valuesparse.inference.junction_tree import full_joint, iter_joints
+from valuesparse.inference.junction_tree import full_joint
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED, marginal_of

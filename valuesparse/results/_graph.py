@@ -440,7 +440,7 @@ class GraphResult(Result):
         >>> bool(np.isclose(vs.infer(graph).entropy(), 3 * np.log(2)))
         True
         """
-        from valuesparse.inference.junction_tree import entropy
+        from valuesparse.inference._joints import entropy
 
         if self.method == _FOREST:
             return entropy(self._state.graph(self._model), threads, self._room())
@@ -523,7 +523,7 @@ class GraphResult(Result):
 
     def _iter_factors(self, threads: int | None) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
         """Yield the scope of each factor that was used, and its marginal."""
-        from valuesparse.inference.junction_tree import iter_joints
+        from valuesparse.inference._joints import iter_joints
 
         if (held := self._conditioned()) is not self:
             yield from held._iter_factors(threads)
