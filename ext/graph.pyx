@@ -83,6 +83,7 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
         bool widened()
         int64_t reused()
         void forget()
+        void release()
     void use_graph_modules(const PoolApi*, const SimdApi*) noexcept
 
 
@@ -356,6 +357,10 @@ cdef class Tree:
     def forget(self):
         """Let go of all messages: the next question computes every one again."""
         self.solver.forget()
+
+    def release(self):
+        """Forget all messages and give their memory back."""
+        self.solver.release()
 
     def widened(self):
         return self.solver.widened()

@@ -139,6 +139,11 @@ void Solver::forget() {
     if (linear_) linear_->keep(std::vector<uint8_t>(m, 1), std::vector<uint8_t>(m, 0));
 }
 
+void Solver::release() {
+    linear_.reset();
+    wide_.reset();
+}
+
 Status Solver::complete_once(int threads, Control* control) {
     if (complete_) return kOk;
     queries_.clear();

@@ -44,6 +44,7 @@ class Solver {
                   const double* uniforms, int64_t* states);
     bool widened() const { return wide_ != nullptr; }
     void forget();                              // all messages
+    void release();                             // and their memory
     int64_t reused() const { return reused_; }  // cliques whose message was still good
 
   private:

@@ -232,6 +232,38 @@ def test_questions_have_the_memory_of_the_answer(monkeypatch: pytest.MonkeyPatch
             list(ask(elsewhere))
 
 
+def test_the_limit_may_change() -> None:
+    graph = _grid(6)
+    limit = _below(graph, 0.5)
+    jt = vs.JunctionTree(graph, memory_limit=limit)
+    expected, few = jt.infer(), jt.slices
+    jt.memory_limit = 10**9
+    assert (jt.slices, jt.conditioned, jt.infer().method) == (1, (), "junction_tree")
+    jt.memory_limit = _below(graph, 0.2)
+    r = jt.infer()
+    assert r.stats["slices"] == jt.slices > few
+    assert jt.memory <= jt.memory_limit
+    jt.memory_limit = limit
+    assert jt.slices == few
+    _same(jt.infer(), expected)
+
+
+def test_messages_of_earlier_questions_do_not_count_twice() -> None:
+    """What one kind of question leaves behind goes where it and the next may not fit together."""
+    graph = _grid(6)
+    evidence = {3: [0.1, 0.2, 0.3]}
+    whole = vs.JunctionTree(graph)
+    for limit, kept in ((whole.memory, False), (10**9, True)):
+        jt = vs.JunctionTree(graph, memory_limit=limit)
+        first = jt.infer(evidence)
+        assert jt._tree.reused() == 0
+        states, score = jt.decode(evidence)
+        _same(jt.infer(evidence), first)
+        assert (jt._tree.reused() > 0) == kept
+        assert jt.log_z(evidence) == pytest.approx(first.log_z, rel=1e-12)
+        assert score == vs.JunctionTree(graph).decode(evidence)[1]
+
+
 def test_what_to_condition_on_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = _grid(6)
     jt = vs.JunctionTree(graph, memory_limit=_below(graph, 0.5))

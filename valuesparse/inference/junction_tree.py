@@ -202,7 +202,7 @@ class JunctionTree:
         self._busy = False
         self._small: tuple[Any, _graph.Tree, Array] | None = None
         self._last: dict[_graph.Tree, tuple[Any, Slices | str]] = {}
-        self._own: Slices | str | None = None
+        self._own: tuple[int, Slices | str] | None = None
         self._held, self._soft = split(graph, self._given)
         if not barren:
             some = [v for v, _ in self._soft]
@@ -351,6 +351,7 @@ class JunctionTree:
         flat = np.empty(snapshot.entries)
         with self._asking():
             self._prepare(held, soft, watch)
+            self._make_room(self._tree, self._tree)
             slices = self._divided(held, soft, watch)
             cost = self._tree.cost()
             if slices is not WHOLE:
@@ -427,6 +428,7 @@ class JunctionTree:
         with self._asking():
             tree, held = self._pruned(held, soft, watch)
             self._prepare(held, soft, watch, tree)
+            self._make_room(tree, tree)
             slices = self._divided(held, soft, watch, tree)
             log_z = answer(tree, slices, held, soft, self._search, workers, watch).log_z
         if log_z == -np.inf:
@@ -543,6 +545,7 @@ class JunctionTree:
         states = np.empty(graph.n_variables, dtype=np.int64)
         with self._asking():
             self._prepare(held, soft, watch)
+            self._make_room(self._tree, None)
             slices = self._divided(held, soft, watch)
             n = self._tree.n_cliques()
             total = n * len(slices.parts)
@@ -599,6 +602,7 @@ class JunctionTree:
         states = np.empty((count, graph.n_variables), dtype=np.int64)
         with self._asking():
             self._prepare(held, soft, watch)
+            self._make_room(self._tree, self._tree)
             slices = self._divided(held, soft, watch)
             if slices is WHOLE:
                 dead = self._draw(soft, generator, workers, watch, states)
@@ -706,6 +710,15 @@ class JunctionTree:
             known = soft is not None or bool((held >= 0).any())
             raise impossible(self._graph, known, int(empty))
 
+    def _make_room(self, tree: _graph.Tree, kept: _graph.Tree | None) -> None:
+        """Let go of messages of earlier questions, but for one tree's, where both may not fit."""
+        if 2.0 * tree.cost()[2] <= self.memory_limit:
+            return
+        trees = [self._tree] if self._small is None else [self._tree, self._small[1]]
+        for other in trees:
+            if other is not kept:
+                other.release()
+
     def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
         """Return the way up and the way down with the evidence that the tree was built with."""
         with self._asking():
@@ -714,15 +727,15 @@ class JunctionTree:
 
     def _slices(self, watch: Watch = NOBODY) -> Slices | str:
         """Return what a question without evidence of its own is made of, or why it is refused."""
-        if self._own is None:
-            if self._cost[0] <= self.memory_limit:
-                self._own = WHOLE
-            else:
-                with self._asking():
-                    held, soft, _ = self._with(None)
-                    self._prepare(held, soft, watch)
-                    self._own = self._sliced(held, soft, watch)
-        return self._own
+        limit = self.memory_limit
+        if self._cost[0] <= limit:
+            return WHOLE
+        if self._own is None or self._own[0] != limit:
+            with self._asking():
+                held, soft, _ = self._with(None)
+                self._prepare(held, soft, watch)
+                self._own = limit, self._sliced(held, soft, watch)
+        return self._own[1]
 
     def _sliced(
         self,
@@ -736,7 +749,8 @@ class JunctionTree:
         tree = tree or self._tree
         if too_large(tree, self._graph, self.memory_limit, more) is None:
             return WHOLE
-        known = held.tobytes(), () if soft is None else tuple(soft.variables())
+        some = () if soft is None else tuple(soft.variables())
+        known = held.tobytes(), some, self.memory_limit
         last = self._last.get(tree)
         if last is None or last[0] != known:
             last = self._last[tree] = known, slices_of(
