@@ -257,7 +257,7 @@ def test_messages_of_earlier_questions_do_not_count_twice() -> None:
         jt = vs.JunctionTree(graph, memory_limit=limit)
         first = jt.infer(evidence)
         assert jt._tree.reused() == 0
-        states, score = jt.decode(evidence)
+        _, score = jt.decode(evidence)
         _same(jt.infer(evidence), first)
         assert (jt._tree.reused() > 0) == kept
         assert jt.log_z(evidence) == pytest.approx(first.log_z, rel=1e-12)
