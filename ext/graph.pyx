@@ -75,7 +75,7 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
         const Domains& domains()
         int64_t tried()
         int infer(const double* const*, int, Control*, const int64_t*, double*, double*) except +
-        int decode(const double* const*, int, Control*, int64_t*, double*) except +
+        int decode(const double* const*, int, Control*, double, int64_t*, double*) except +
         int sample(const double* const*, int, Control*, int64_t, const double*,
                    int64_t*) except +
         void joint(int64_t, double*) except +
@@ -83,6 +83,7 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
         bool widened()
         int64_t reused()
         void forget()
+        void release()
     void use_graph_modules(const PoolApi*, const SimdApi*) noexcept
 
 
@@ -325,7 +326,8 @@ cdef class Tree:
         self.solver.joint(q, x)
         return out, variables
 
-    def decode(self, Soft soft, int threads, states, deadline, progress, late):
+    def decode(self, Soft soft, int threads, states, double above, deadline, progress, late):
+        """Fill `states` unless no configuration scores above this; return whether it has none."""
         self.need()
         cdef int64_t steps = <int64_t>self.solver.tree().clique.size()
         cdef Call call = Call(steps, deadline, progress, late)
@@ -334,7 +336,7 @@ cdef class Tree:
         cdef int64_t* x = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>states)
         cdef int status
         with nogil:
-            status = self.solver.decode(s, threads, &call.control, x, &score)
+            status = self.solver.decode(s, threads, &call.control, above, x, &score)
         call.end(status)
         return status == kInfeasible, score
 
@@ -355,6 +357,10 @@ cdef class Tree:
     def forget(self):
         """Let go of all messages: the next question computes every one again."""
         self.solver.forget()
+
+    def release(self):
+        """Forget all messages and give their memory back."""
+        self.solver.release()
 
     def widened(self):
         return self.solver.widened()

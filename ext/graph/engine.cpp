@@ -1258,66 +1258,210 @@ void Engine<A>::query(size_t q, double* out) const {
     for (size_t i = 0; i < query_[q].size(); ++i) out[i] = A::share(query_[q][i], total);
 }
 
+// Weights of the joint settings of a clique's open variables, given the others: in blocks, settings
+// of the last variables, so that there is no table of them all.
 template <class A>
-void Engine<A>::pick(const double* uniform, int64_t* states) const {
-    std::vector<int32_t> value(static_cast<size_t>(c_.g.n), 0);
-    std::vector<T> weight;
+void Engine<A>::Picks::start(const Domains& d, const CliqueLayout& l) {
+    open.clear();
+    for (const auto* list : {&l.outer, &l.tile}) {
+        for (int32_t v : *list) {
+            if (l.message.stride_of(v) == 0) open.push_back(v);
+        }
+    }
+    size = 1;
+    for (int32_t v : open) size *= d.size(v);
+    head = size <= kWhole ? 0 : open.size();
+    width = 1;
+    if (head == 0) width = size;
+    while (head > 0 && (head == open.size() || width * d.size(open[head - 1]) <= kTail)) {
+        width *= d.size(open[--head]);
+    }
+    inner.assign(open.begin() + static_cast<std::ptrdiff_t>(head), open.end());
+    weight.resize(static_cast<size_t>(width) + 64);
+    used = 0;
+}
+
+// One more table that is multiplied in; `value`: of variables that are not open.
+template <class A>
+void Engine<A>::Picks::meet(const Domains& d, const Dims& dims, const std::vector<T>& table,
+                            const std::vector<int32_t>& value) {
+    if (used == met.size()) met.emplace_back();
+    Met& m = met[used++];
+    m.table = table.data();
+    m.fixed = 0;
+    for (size_t j = 0; j < dims.var.size(); ++j) {
+        if (std::find(open.begin(), open.end(), dims.var[j]) == open.end()) {
+            m.fixed += dims.stride[j] * value[dims.var[j]];
+        }
+    }
+    stride.clear();
+    for (int32_t v : inner) stride.push_back(dims.stride_of(v));
+    m.scalar = std::all_of(stride.begin(), stride.end(), [](int64_t x) { return x == 0; });
+    m.at.clear();
+    if (!m.scalar) each(d, inner, stride, [&](int64_t at) { m.at.push_back(at); });
+    m.along = !m.scalar;
+    for (int64_t t = 0; m.along && t < width; ++t) m.along = m.at[t] == t;
+    if (!m.along) m.row.resize(static_cast<size_t>(width));
+    m.last = nullptr;
+    m.step.clear();
+    for (size_t j = 0; j < head; ++j) m.step.push_back(dims.stride_of(open[j]));
+}
+
+// Its entries along the block side by side.
+template <class A>
+const typename A::T* Engine<A>::Picks::Met::along_row(int64_t width) {
+    const T* x = table + base;
+    if (along || x == last) return along ? x : row.data();
+    last = x;
+    if (scalar) {
+        std::fill(row.begin(), row.end(), *x);
+    } else {
+        for (int64_t t = 0; t < width; ++t) row[t] = x[at[t]];
+    }
+    return row.data();
+}
+
+// f(number of its first entry, the sum of all) for blocks that may have mass, from `first` on,
+// their weights in `weight`; until it says that it was enough.
+template <class A>
+template <class F>
+Status Engine<A>::Picks::blocks(const Domains& d, int64_t first, Control* control, F&& f) {
+    state.assign(head, 0);
+    for (size_t i = 0; i < used; ++i) met[i].base = met[i].fixed;
+    int64_t rest = first / width;
+    for (size_t j = head; j-- > 0;) {
+        const int64_t n = d.size(open[j]);
+        state[j] = rest % n;
+        rest /= n;
+        for (size_t i = 0; i < used; ++i) met[i].base += met[i].step[j] * state[j];
+    }
+    int64_t poll = kPoll;
+    for (int64_t at = first; at < size; at += width) {
+        // Multiplied in their order, those that are the same for all entries first.
+        T common = vs::start<A>(kBoost);
+        size_t lead = 0;
+        bool any = true;
+        for (size_t i = 0; any && i < used; ++i) {
+            if (!met[i].scalar) continue;
+            const T x = met[i].table[met[i].base];
+            any = !A::is_zero(x);
+            if (i == lead) {
+                common = A::mul(common, x);
+                ++lead;
+            }
+        }
+        any = any && !A::is_zero(common);
+        if (any) {
+            vec.clear();
+            for (size_t i = lead; i < used; ++i) vec.push_back(met[i].along_row(width));
+            const int32_t here = 0;
+            at_here.assign(vec.size(), &here);
+            T sum = A::zero();
+            T* const out = &sum;
+            const int32_t* const nowhere = nullptr;
+            RowJob<T> j;
+            j.first = common;
+            j.width = width;
+            j.n_vec = static_cast<int>(vec.size());
+            j.n_scalar_out = 1;
+            j.vec = vec.data();
+            j.vec_at = at_here.data();
+            j.scalar_out = &out;
+            j.scalar_out_at = &nowhere;
+            if constexpr (std::is_same<T, double>::value) {
+                graph_level().rows(algebra<A>(), j, 0, 1, weight.data());
+            } else {
+                level_scalar::rows<WideRows>(j, 0, 1, weight.data());
+            }
+            if (!f(at, sum)) return kOk;
+        }
+        poll -= any ? width : 1;
+        if (poll <= 0) {
+            poll = kPoll;
+            if (control->poll && control->poll(control->arg)) control->stop.store(1);
+            if (control->stop.load(std::memory_order_relaxed)) return kCancelled;
+        }
+        for (size_t j = head; j-- > 0;) {
+            const int64_t n = d.size(open[j]);
+            const int64_t by = ++state[j] < n ? 1 : 1 - n;
+            for (size_t i = 0; i < used; ++i) met[i].base += met[i].step[j] * by;
+            if (by == 1) break;
+            state[j] = 0;
+        }
+    }
+    return kOk;
+}
+
+template <class A>
+Status Engine<A>::pick(const double* uniform, Control* control, Picks* picks,
+                       int64_t* states) const {
+    std::vector<int32_t>& value = picks->value;
+    value.assign(static_cast<size_t>(c_.g.n), 0);
+    picks->masses.resize(part_.size());
     for (size_t i = part_.size(); i-- > 0;) {  // parents first
         const CliqueLayout& l = c_.l.clique[i];
         const Part& p = part_[i];
-        // Variables that the parent has not set.
-        std::vector<int32_t> open;
-        for (const auto* list : {&l.outer, &l.tile}) {
-            for (int32_t v : *list) {
-                if (l.message.stride_of(v) == 0) open.push_back(v);
-            }
+        picks->start(c_.d, l);
+        for (size_t s = 0; s < l.statics.size(); ++s) {
+            picks->meet(c_.d, l.statics[s].dims, p.tables[s], value);
         }
-        int64_t size = 1;
-        for (int32_t v : open) size *= c_.d.size(v);
-        weight.assign(static_cast<size_t>(size), start<A>(kBoost));
-        const auto times = [&](const Dims& d, const std::vector<T>& table) {
-            int64_t fixed = 0;
-            for (size_t j = 0; j < d.var.size(); ++j) {
-                if (std::find(open.begin(), open.end(), d.var[j]) == open.end()) {
-                    fixed += d.stride[j] * value[d.var[j]];
-                }
-            }
-            std::vector<int64_t> stride(open.size());
-            for (size_t j = 0; j < open.size(); ++j) stride[j] = d.stride_of(open[j]);
-            size_t e = 0;
-            each(c_.d, open, stride, [&](int64_t at) {
-                weight[e] = A::mul(weight[e], table[fixed + at]);
-                ++e;
-            });
-        };
-        for (size_t s = 0; s < l.statics.size(); ++s) times(l.statics[s].dims, p.tables[s]);
         for (const Child& k : l.children) {
-            times(c_.l.clique[k.clique].message, part_[k.clique].message);
+            picks->meet(c_.d, c_.l.clique[k.clique].message, part_[k.clique].message, value);
         }
+        const std::vector<T>& weight = picks->weight;
+        const int64_t width = picks->width;
         int64_t chosen = 0;
-        if (std::is_same<A, Best>::value) {
-            for (int64_t e = 1; e < size; ++e) {
-                if (A::less(weight[chosen], weight[e])) chosen = e;
-            }
+        Status status = kOk;
+        if constexpr (std::is_same<A, Best>::value) {
+            T best = A::zero();
+            status = picks->blocks(c_.d, 0, control, [&](int64_t at, T top) {
+                if (A::less(best, top)) {  // of equals the first
+                    best = top;
+                    chosen = at + (std::find(weight.begin(), weight.end(), top) - weight.begin());
+                }
+                return true;
+            });
         } else {
-            T total = A::zero();
-            for (const T& w : weight) total = A::add(total, w);
-            double left = uniform[i];
-            chosen = -1;
-            for (int64_t e = 0; e < size; ++e) {
-                if (A::is_zero(weight[e])) continue;
-                chosen = e;  // the last one that can be, should rounding leave some over
-                left -= A::share(weight[e], total);
-                if (left < 0.0) break;
+            // The mass of all blocks so far, for each: of roots, that of all samples.
+            std::vector<typename Picks::Mass>& mass = picks->masses[i];
+            if (mass.empty() || !l.message.var.empty()) {
+                T sum = A::zero();
+                mass.clear();
+                status = picks->blocks(c_.d, 0, control, [&](int64_t at, T) {
+                    for (int64_t e = 0; e < width; ++e) sum = A::add(sum, weight[e]);
+                    mass.push_back({at, sum});
+                    return true;
+                });
+                if (status != kOk) return status;
             }
+            if (mass.empty()) return kInfeasible;
+            const T total = mass.back().sum;
+            const auto above = std::upper_bound(
+                mass.begin(), mass.end() - 1, uniform[i],
+                [&](double u, const auto& m) { return u < A::share(m.sum, total); });
+            const int64_t block = above->first;
+            double left = uniform[i];
+            if (above != mass.begin()) left -= A::share((above - 1)->sum, total);
+            status = picks->blocks(c_.d, block, control, [&](int64_t, T) {
+                for (int64_t e = 0; e < width; ++e) {
+                    if (A::is_zero(weight[e])) continue;
+                    chosen =
+                        block + e;  // the last one that can be, should rounding leave some over
+                    left -= A::share(weight[e], total);
+                    if (left < 0.0) break;
+                }
+                return false;
+            });
         }
-        for (size_t j = open.size(); j-- > 0;) {
-            const int64_t n = c_.d.size(open[j]);
-            value[open[j]] = static_cast<int32_t>(chosen % n);
+        if (status != kOk) return status;
+        for (size_t j = picks->open.size(); j-- > 0;) {
+            const int64_t n = c_.d.size(picks->open[j]);
+            value[picks->open[j]] = static_cast<int32_t>(chosen % n);
             chosen /= n;
         }
     }
     for (int64_t v = 0; v < c_.g.n; ++v) states[v] = c_.d.values(v)[value[v]];
+    return kOk;
 }
 
 template class Engine<Linear64>;

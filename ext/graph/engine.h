@@ -62,8 +62,9 @@ class Engine {
     // Every variable's values at ptr[v]..: zero for values that are not alive.
     void marginals(const int64_t* ptr, double* out) const;
     void query(size_t q, double* out) const;  // over alive values, in the order of its dims
+    struct Picks;  // what pick() works with, and knows from one configuration to the next
     // After up: the best configuration (Best) or one drawn with `uniform`, one number a clique.
-    void pick(const double* uniform, int64_t* states) const;
+    Status pick(const double* uniform, Control* control, Picks* picks, int64_t* states) const;
     bool lossless() const;  // after up: no message has lost anything
     int64_t n_cliques() const { return static_cast<int64_t>(c_.t.clique.size()); }
 
@@ -203,6 +204,42 @@ class Engine {
     std::vector<double> shift_;  // log of what was taken out of each clique's statics
     const double* const* soft_ = nullptr;
     double log_z_ = 0.0;
+};
+
+template <class A>
+struct Engine<A>::Picks {
+    static constexpr int64_t kWhole = 4096, kTail = 256;  // entries in one block, of several
+
+    struct Met {  // a table, along a block
+        const T* table;
+        int64_t fixed, base;        // offset of the known variables; of the block
+        bool scalar, along;         // one entry, or entries side by side
+        std::vector<int64_t> at;    // else: of each entry
+        std::vector<int64_t> step;  // of the variables that blocks differ in
+        std::vector<T> row;         // the entries along a block, where not side by side
+        const T* last;              // whose they are
+
+        const T* along_row(int64_t width);
+    };
+    struct Mass {  // of a block and all before
+        int64_t first;
+        T sum;
+    };
+    std::vector<int32_t> value, open, inner;  // inner: open variables within a block
+    std::vector<int64_t> stride, state;
+    std::vector<Met> met;
+    std::vector<const T*> vec;
+    std::vector<const int32_t*> at_here;
+    std::vector<T> weight;                  // of a block; with room for the kernels
+    std::vector<std::vector<Mass>> masses;  // for each clique
+    size_t head = 0, used = 0;              // open variables outside of blocks; tables
+    int64_t size = 1, width = 1;            // entries of all blocks, of one
+
+    void start(const Domains& d, const CliqueLayout& l);
+    void meet(const Domains& d, const Dims& dims, const std::vector<T>& table,
+              const std::vector<int32_t>& value);
+    template <class F>
+    Status blocks(const Domains& d, int64_t first, Control* control, F&& f);
 };
 
 }  // namespace vs

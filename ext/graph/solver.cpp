@@ -139,6 +139,11 @@ void Solver::forget() {
     if (linear_) linear_->keep(std::vector<uint8_t>(m, 1), std::vector<uint8_t>(m, 0));
 }
 
+void Solver::release() {
+    linear_.reset();
+    wide_.reset();
+}
+
 Status Solver::complete_once(int threads, Control* control) {
     if (complete_) return kOk;
     queries_.clear();
@@ -206,29 +211,32 @@ void Solver::joint(int64_t q, double* out) const {
     linear_->query(static_cast<size_t>(q), out);
 }
 
-Status Solver::decode(const double* const* soft, int threads, Control* control, int64_t* states,
-                      double* score) {
+Status Solver::decode(const double* const* soft, int threads, Control* control, double above,
+                      int64_t* states, double* score) {
     Status s = complete_once(threads, control);
     if (s != kOk) return s;
     Engine<Best> best(compiled());
     s = best.up(soft, threads, control);
     if (s != kOk) return s;
-    best.pick(nullptr, states);
     *score = best.log_z();
-    return kOk;
+    if (!(*score > above)) return kOk;
+    Engine<Best>::Picks picks;
+    return best.pick(nullptr, control, &picks, states);
 }
 
 Status Solver::sample(const double* const* soft, int threads, Control* control, int64_t size,
                       const double* uniforms, int64_t* states) {
-    const Status s = solve(soft, threads, control, kSamples);
+    Status s = solve(soft, threads, control, kSamples);
     if (s != kOk) return s;
     const int64_t cliques = static_cast<int64_t>(tree_.clique.size());
+    Engine<Linear64>::Picks linear;
+    Engine<LinearWide>::Picks wide;
     for (int64_t i = 0; i < size; ++i) {
-        if (wide_) {
-            wide_->pick(uniforms + i * cliques, states + i * g_.n);
-        } else {
-            linear_->pick(uniforms + i * cliques, states + i * g_.n);
-        }
+        const double* uniform = uniforms + i * cliques;
+        int64_t* to = states + i * g_.n;
+        s = wide_ ? wide_->pick(uniform, control, &wide, to)
+                  : linear_->pick(uniform, control, &linear, to);
+        if (s != kOk) return s;
         control->done.fetch_add(cliques, std::memory_order_relaxed);
         if (control->poll && control->poll(control->arg)) return kCancelled;
     }

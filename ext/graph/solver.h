@@ -36,13 +36,15 @@ class Solver {
     // the order of joint_vars(q).
     const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }
     void joint(int64_t q, double* out) const;
-    Status decode(const double* const* soft, int threads, Control* control, int64_t* states,
-                  double* score);
+    // Of the best configuration: its score, and where that is above `above` its states.
+    Status decode(const double* const* soft, int threads, Control* control, double above,
+                  int64_t* states, double* score);
     // (size, cliques) uniforms, (size, n) states.
     Status sample(const double* const* soft, int threads, Control* control, int64_t size,
                   const double* uniforms, int64_t* states);
     bool widened() const { return wide_ != nullptr; }
     void forget();                              // all messages
+    void release();                             // and their memory
     int64_t reused() const { return reused_; }  // cliques whose message was still good
 
   private:

@@ -192,6 +192,95 @@ def test_results_answer_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert part.bounds().divergence == pytest.approx(divergence, abs=1e-10)
 
 
+def test_questions_have_the_memory_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the default, on a machine with less: conditioned, or refused, and never a product."""
+    graph = _features()
+    r = vs.infer(graph)
+    larger = vs.infer(graph, factors=range(17), memory_limit=10**6)
+    assert (r.method, larger.method) == ("junction_tree", "junction_tree")
+    questions: list[Any] = [
+        lambda r: [r.expectations()],
+        lambda r: r.factor_marginals(),
+        lambda r: [r.joint([0, 11])],
+        lambda r: [r.entropy()],
+    ]
+    answers = [list(ask(r)) for ask in questions]
+    part = larger.expectations()
+    limits = [20_000]
+    for module in ("_memory", "junction_tree"):
+        name = f"valuesparse.inference.{module}.default_memory_limit"
+        monkeypatch.setattr(name, lambda: limits[0])
+    divided = []
+
+    def divide(*arguments: Any) -> Any:
+        divided.append(1)
+        return _conditioning.divide(*arguments)
+
+    monkeypatch.setattr("valuesparse.inference.junction_tree.divide", divide)
+    monkeypatch.setattr("valuesparse.relaxed._beliefs._SMALL", 0)
+    elsewhere = pickle.loads(pickle.dumps(r))
+    for one in (r, elsewhere):
+        for ask, answer in zip(questions, answers, strict=True):
+            divided.clear()
+            for a, b in zip(ask(one), answer, strict=True):
+                np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
+            assert bool(divided) == (one is elsewhere)
+    assert (larger.expectations() == part).all()
+    limits[0] = 2000
+    for ask in questions:
+        with pytest.raises(vs.MemoryLimitError, match="above memory_limit="):
+            list(ask(elsewhere))
+
+
+def test_the_limit_may_change() -> None:
+    graph = _grid(6)
+    limit = _below(graph, 0.5)
+    jt = vs.JunctionTree(graph, memory_limit=limit)
+    expected, few = jt.infer(), jt.slices
+    jt.memory_limit = 10**9
+    assert (jt.slices, jt.conditioned, jt.infer().method) == (1, (), "junction_tree")
+    jt.memory_limit = _below(graph, 0.2)
+    r = jt.infer()
+    assert r.stats["slices"] == jt.slices > few
+    assert jt.memory <= jt.memory_limit
+    jt.memory_limit = limit
+    assert jt.slices == few
+    _same(jt.infer(), expected)
+
+
+def test_messages_of_earlier_questions_do_not_count_twice() -> None:
+    """What one kind of question leaves behind goes where it and the next may not fit together."""
+    graph = _grid(6)
+    evidence = {3: [0.1, 0.2, 0.3]}
+    whole = vs.JunctionTree(graph)
+    for limit, kept in ((whole.memory, False), (10**9, True)):
+        jt = vs.JunctionTree(graph, memory_limit=limit)
+        first = jt.infer(evidence)
+        assert jt._tree.reused() == 0
+        _, score = jt.decode(evidence)
+        _same(jt.infer(evidence), first)
+        assert (jt._tree.reused() > 0) == kept
+        assert jt.log_z(evidence) == pytest.approx(first.log_z, rel=1e-12)
+        assert score == vs.JunctionTree(graph).decode(evidence)[1]
+
+
+def test_what_to_condition_on_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = _grid(6)
+    jt = vs.JunctionTree(graph, memory_limit=_below(graph, 0.5))
+    calls = []
+
+    def divide(*arguments: Any) -> Any:
+        calls.append(1)
+        return _conditioning.divide(*arguments)
+
+    monkeypatch.setattr("valuesparse.inference.junction_tree.divide", divide)
+    for ask in (jt.log_z, jt.infer, jt.decode):
+        calls.clear()
+        for state in (0, 0, 1):
+            ask({0: [0.1, 0.2, 0.3 * state]})
+        assert len(calls) <= 1
+
+
 def test_entropy_by_cliques_is_refused_where_their_tables_do_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -394,7 +483,7 @@ def test_refusals_say_what_was_considered(monkeypatch: pytest.MonkeyPatch) -> No
     assert vs.infer(graph, memory_limit=half, method="exact").method == METHOD
     jt = vs.JunctionTree(graph, memory_limit=half)
     jt._patience = jt.seconds / 1000
-    jt._own = jt._last = None
+    jt._own, jt._last = None, {}
     with pytest.raises(
         vs.MemoryLimitError,
         match=r"variables, it would take about \S+ s on one thread, above \S+ s: give evidence",

@@ -10,8 +10,9 @@ and its memory divided by the number of slices, at best.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ __all__ = [
     "WHOLE",
     "Mixture",
     "Slices",
+    "answer",
     "divide",
     "each",
     "hopeless",
@@ -101,16 +103,19 @@ WHOLE = Slices((), (Slice((), 0.0, 0.0, 0.0),))
 class Mixture:
     """Arrays averaged over slices, weighted by mass; `log_z` is the log of all of it so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, slices: Slices) -> None:
         self.log_z = -np.inf
         self.arrays: list[Array] = []
+        self.widened = False
+        self._alone = len(slices.parts) == 1
 
     def add(self, log_z: float, arrays: Iterable[Array] = ()) -> float:
         """Add a slice; return the share that it has in all so far."""
         total = float(np.logaddexp(self.log_z, log_z))
         before, share = math.exp(self.log_z - total), math.exp(log_z - total)
         if not self.arrays:
-            self.arrays = [x.copy() for x in arrays]
+            # The next slice writes to the same ones.
+            self.arrays = [x if self._alone else x.copy() for x in arrays]
         else:
             for x, y in zip(self.arrays, arrays, strict=True):
                 x *= before
@@ -156,6 +161,25 @@ def masses(
         if not dead:
             yield log_z
     watch.finish(total)
+
+
+def answer(
+    tree: _graph.Tree,
+    slices: Slices,
+    held: Array,
+    soft: _graph.Soft | None,
+    search: Search,
+    workers: int,
+    watch: Watch,
+    flat: Array | None = None,
+    tables: Callable[[], Iterable[Array]] = tuple,
+) -> Mixture:
+    """Ask as `masses` does and put together: log Z, marginals where `flat` is given, `tables()`."""
+    total = Mixture(slices)
+    for mass in masses(tree, slices, held, soft, search, workers, watch, flat):
+        total.widened = total.widened or tree.widened()
+        total.add(mass, itertools.chain([] if flat is None else [flat], tables()))
+    return total
 
 
 def hopeless(tree: _graph.Tree, limit: float, patience: float) -> str | None:

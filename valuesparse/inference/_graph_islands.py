@@ -337,4 +337,5 @@ def infer_islands(
         stats,
         islands=islands,
         converged=converged,
+        limit=memory_limit,
     )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import rel_entr
 
 from valuesparse import _graph
 from valuesparse._validation import as_count, as_zeta
@@ -22,6 +20,7 @@ from valuesparse.inference._conditioning import (
     WHOLE,
     Mixture,
     Slices,
+    answer,
     divide,
     each,
     hopeless,
@@ -47,9 +46,6 @@ _MOST_AXES = 64
 
 #: Of a state: its marginal, what its variable hears, and whether it is possible at all.
 _STATE_BYTES = 32
-
-#: Error of an entropy that may come from rounding, relative where it is above one.
-_UNSEEN = 1e-12
 
 #: Variables of a clique that a message names.
 _SHOWN = 12
@@ -229,20 +225,20 @@ class JunctionTree:
         self._lock = threading.RLock()
         self._busy = False
         self._small: tuple[Any, _graph.Tree, Array] | None = None
-        self._last: tuple[Any, Slices | str] | None = None
-        self._own: Slices | str | None = None
-        self._held, self._soft = _split(graph, self._given)
+        self._last: dict[_graph.Tree, tuple[Any, Slices | str]] = {}
+        self._own: tuple[int, Slices | str] | None = None
+        self._held, self._soft = split(graph, self._given)
         if not barren:
             some = [v for v, _ in self._soft]
             self._snapshot, self._held = prune(self._snapshot, self._held, some)
         self._tree = _graph.Tree(self._snapshot, [])
         self._prepare(*self._with(None)[:2], watch)
         self._look()
-        longer = None
+        search = None
         if self._cost[0] > self.memory_limit:
-            longer = _longer(self._tree, graph, self._search, self.memory_limit, self._patience)
-        if longer is not None:
-            self._search, self._tree = longer, _graph.Tree(self._snapshot, [])
+            search = longer(self._tree, graph, self._search, self.memory_limit, self._patience)
+        if search is not None:
+            self._search, self._tree = search, _graph.Tree(self._snapshot, [])
             self._prepare(*self._with(None)[:2], watch)
             self._look()
 
@@ -379,25 +375,15 @@ class JunctionTree:
             held, soft, given = self._with(evidence)
             flat = np.empty(snapshot.entries)
             self._prepare(held, soft, watch)
+            self._make_room(self._tree, self._tree)
             slices = self._divided(held, soft, watch)
             cost = self._tree.cost()
-            if slices is WHOLE:
-                dead, log_z = self._tree.infer(
-                    soft, workers, flat, watch.left(), watch.progress, watch.late
-                )
-                widened = self._tree.widened()
-            else:
+            if slices is not WHOLE:
                 method, reason = CONDITIONED, self._words(slices)
-                widened, all_slices = False, Mixture()
-                for mass in masses(
-                    self._tree, slices, held, soft, self._search, workers, watch, flat
-                ):
-                    all_slices.add(mass, [flat])
-                    widened = widened or self._tree.widened()
-                flat, log_z = (all_slices.arrays or [flat])[0], all_slices.log_z
-                dead = log_z == -np.inf
-        if dead:
+            found = answer(self._tree, slices, held, soft, self._search, workers, watch, flat)
+        if not found.arrays:
             raise impossible(graph, bool(given))
+        flat = found.arrays[0]
         if not reason:
             reason = f"a junction tree of width {cost[0]} was asked for"
         stats = {
@@ -405,7 +391,7 @@ class JunctionTree:
             "table_entries": int(cost[1] if slices is WHOLE else slices.entries),
             "width": cost[0],
             "orders_tried": cost[6],
-            "widened": int(widened),
+            "widened": int(found.widened),
         }
         if slices is not WHOLE:
             stats["slices"] = len(slices.parts)
@@ -413,11 +399,12 @@ class JunctionTree:
             graph,
             given,
             snapshot.split(flat),
-            log_z,
+            found.log_z,
             method,
             reason,
             stats,
             flat=flat,
+            limit=self.memory_limit,
         )
 
     def log_z(
@@ -465,19 +452,12 @@ class JunctionTree:
         with self._asking():
             tree, held = self._pruned(held, soft, watch)
             self._prepare(held, soft, watch, tree)
+            self._make_room(tree, tree)
             slices = self._divided(held, soft, watch, tree)
-            if slices is WHOLE:
-                dead, log_z = tree.infer(
-                    soft, workers, None, watch.left(), watch.progress, watch.late
-                )
-            else:
-                total = Mixture()
-                for mass in masses(tree, slices, held, soft, self._search, workers, watch):
-                    total.add(mass)
-                dead, log_z = total.log_z == -np.inf, total.log_z
-        if dead:
+            log_z = answer(tree, slices, held, soft, self._search, workers, watch).log_z
+        if log_z == -np.inf:
             raise impossible(self._graph, bool(given))
-        return float(log_z), slices
+        return log_z, slices
 
     def _pruned(
         self, held: Array, soft: _graph.Soft | None, watch: Watch
@@ -491,6 +471,8 @@ class JunctionTree:
                 tree = _graph.Tree(snapshot, [])
                 # Evidence comes later: a tree takes what refines what it was compiled for.
                 self._prepare(np.where(held == masked, self._held, masked), soft, watch, tree)
+            if self._small is not None and self._small[1] is not self._tree:
+                self._last.pop(self._small[1], None)
             self._small = known, tree, masked
         _, tree, masked = self._small
         return tree, np.where(held >= 0, held, masked)
@@ -537,7 +519,7 @@ class JunctionTree:
         tree = _graph.Tree(snapshot, [wanted])
         other = JunctionTree.__new__(JunctionTree)
         other.__dict__.update(self.__dict__)
-        other._tree = tree
+        other._tree, other._last = tree, {}
         other._prepare(held, soft, NOBODY)
         # The table as the tree has it, turned, and with the states that are impossible.
         alive = math.prod(len(tree.alive(v)) for v in wanted)
@@ -555,18 +537,15 @@ class JunctionTree:
                 )
         else:
             slices = other._divided(held, soft, NOBODY, tree)
-        workers, flat = resolve(threads), np.empty(int(graph._cards.sum()))
-        if slices is WHOLE:
-            dead, _ = tree.infer(soft, workers, flat, None, None, None)
-            if not dead:
-                return full_joint(tree, 0, wanted, graph)
-        else:
-            total = Mixture()
-            for mass in masses(tree, slices, held, soft, self._search, workers, NOBODY, flat):
-                total.add(mass, [full_joint(tree, 0, wanted, graph)])
-            if total.arrays:
-                return total.arrays[0]
-        raise impossible(graph, bool(given))
+        # Joints come with marginals.
+        flat = np.empty(int(graph._cards.sum()))
+        _, table = answer(
+            tree, slices, held, soft, self._search, resolve(threads), NOBODY, flat,
+            lambda: [full_joint(tree, 0, wanted, graph)],
+        ).arrays or (flat, None)  # fmt: skip
+        if table is None:
+            raise impossible(graph, bool(given))
+        return table
 
     def decode(
         self,
@@ -590,16 +569,18 @@ class JunctionTree:
         states = np.empty(graph.n_variables, dtype=np.int64)
         with self._asking():
             self._prepare(held, soft, watch)
+            self._make_room(self._tree, None)
             slices = self._divided(held, soft, watch)
             n = self._tree.n_cliques()
             total = n * len(slices.parts)
             best: tuple[npt.NDArray[np.int64], float] | None = None
             for i in each(self._tree, slices, held, soft, self._search, watch):
+                above = -math.inf if best is None else best[1]
                 dead, score = self._tree.decode(
-                    soft, workers, states,
+                    soft, workers, states, above,
                     watch.left(), watch.part(n * i, n * (i + 1), total), watch.late,
                 )  # fmt: skip
-                if not dead and (best is None or score > best[1]):
+                if not dead and score > above:
                     best = states.copy(), score
         if best is None:
             raise impossible(graph, bool(given))
@@ -645,12 +626,13 @@ class JunctionTree:
         states = np.empty((count, graph.n_variables), dtype=np.int64)
         with self._asking():
             self._prepare(held, soft, watch)
+            self._make_room(self._tree, self._tree)
             slices = self._divided(held, soft, watch)
             if slices is WHOLE:
                 dead = self._draw(soft, generator, workers, watch, states)
             else:
                 # A sample moves on to a slice with the share that this has in all so far.
-                dead, total = True, Mixture()
+                dead, total = True, Mixture(slices)
                 for mass in masses(self._tree, slices, held, soft, self._search, workers, watch):
                     dead = False
                     moves = generator.random(count) < total.add(mass)
@@ -705,7 +687,7 @@ class JunctionTree:
             given = self._given
         else:
             more = graph.resolve_evidence(evidence)
-            held, soft = _split(graph, more)
+            held, soft = split(graph, more)
             for v, state in enumerate(self._held):
                 if state >= 0:
                     if held[v] >= 0 and held[v] != state:
@@ -742,6 +724,15 @@ class JunctionTree:
             known = soft is not None or bool((held >= 0).any())
             raise impossible(self._graph, known, int(empty))
 
+    def _make_room(self, tree: _graph.Tree, kept: _graph.Tree | None) -> None:
+        """Let go of messages of earlier questions, but for one tree's, where both may not fit."""
+        if 2.0 * tree.cost()[2] <= self.memory_limit:
+            return
+        trees = [self._tree] if self._small is None else [self._tree, self._small[1]]
+        for other in trees:
+            if other is not kept:
+                other.release()
+
     def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
         """Return the way up and the way down with the evidence that the tree was built with."""
         with self._asking():
@@ -750,15 +741,15 @@ class JunctionTree:
 
     def _slices(self, watch: Watch = NOBODY) -> Slices | str:
         """Return what a question without evidence of its own is made of, or why it is refused."""
-        if self._own is None:
-            if self._cost[0] <= self.memory_limit:
-                self._own = WHOLE
-            else:
-                with self._asking():
-                    held, soft, _ = self._with(None)
-                    self._prepare(held, soft, watch)
-                    self._own = self._sliced(held, soft, watch)
-        return self._own
+        limit = self.memory_limit
+        if self._cost[0] <= limit:
+            return WHOLE
+        if self._own is None or self._own[0] != limit:
+            with self._asking():
+                held, soft, _ = self._with(None)
+                self._prepare(held, soft, watch)
+                self._own = limit, self._sliced(held, soft, watch)
+        return self._own[1]
 
     def _sliced(
         self,
@@ -769,24 +760,19 @@ class JunctionTree:
         more: float = 0.0,
     ) -> Slices | str:
         """Return what a question is made of that a tree is prepared for, or why it is refused."""
+        tree = tree or self._tree
         # What every question asks is quick: only a refusal looks closer.
-        room = self.memory_limit - _STATE_BYTES * self._states - more
-        if (tree or self._tree).cost()[2] <= room:
+        if tree.cost()[2] <= self.memory_limit - _STATE_BYTES * self._states - more:
             return WHOLE
-        if tree is not None:
-            return self._divide(tree, held, soft, watch, more)
-        known = held.tobytes(), () if soft is None else tuple(soft.variables())
-        if self._last is None or self._last[0] != known:
-            self._last = known, self._divide(self._tree, held, soft, watch, more)
-        return self._last[1]
-
-    def _divide(
-        self, tree: _graph.Tree, held: Array, soft: _graph.Soft | None, watch: Watch, more: float
-    ) -> Slices | str:
-        return slices_of(
-            tree, self._graph, held, soft, self._search,
-            self.memory_limit, self._patience, watch, more,
-        )  # fmt: skip
+        some = () if soft is None else tuple(soft.variables())
+        known = held.tobytes(), some, self.memory_limit
+        last = self._last.get(tree)
+        if last is None or last[0] != known:
+            last = self._last[tree] = known, slices_of(
+                tree, self._graph, held, soft, self._search,
+                self.memory_limit, self._patience, watch, more,
+            )  # fmt: skip
+        return last[1]
 
     def _divided(
         self,
@@ -818,7 +804,7 @@ class JunctionTree:
         )
 
 
-def _split(graph: FactorGraph, given: dict[int, Any]) -> tuple[Array, list[tuple[int, Array]]]:
+def split(graph: FactorGraph, given: dict[int, Any]) -> tuple[Array, list[tuple[int, Array]]]:
     """Return the state of each variable that is known, −1 elsewhere; and soft evidence."""
     held = np.full(graph.n_variables, -1, dtype=np.int64)
     soft = []
@@ -828,114 +814,6 @@ def _split(graph: FactorGraph, given: dict[int, Any]) -> tuple[Array, list[tuple
         else:
             soft.append((v, value))
     return held, soft
-
-
-def iter_joints(
-    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None
-) -> Iterator[npt.NDArray[np.float64]]:
-    """Yield the joint of each set of variables given the graph's evidence, from one tree."""
-    joints, _, _ = _asked(graph, sets, threads)
-    return joints
-
-
-def entropy(graph: FactorGraph, threads: int | None) -> float:
-    """Return the entropy of the graph's distribution given its evidence, in nats.
-
-    log Z less the expected score, unless so much of that cancels that it would be seen; then by the
-    chain rule, the entropy of each clique given what it shares with its parent.
-    """
-    scopes, tables = graph._compiled().scopes, graph._compiled().arrays()
-    wide = [scope for scope in scopes if len(scope) > 1]
-    joints, log_z, marginals = _asked(graph, wide, threads)
-    known = [((v,), x) for v, x in graph.evidence.items() if not isinstance(x, int)]
-    expected, scale = 0.0, abs(log_z)
-    for scope, table in [*zip(scopes, tables, strict=True), *known]:
-        if len(scope) > 1:
-            p = next(joints)
-        elif scope:
-            p = marginals[scope[0]]
-        else:
-            p = np.ones(())
-        part = np.multiply(p, table, out=np.zeros(p.shape), where=p > 0.0)
-        expected += float(part.sum())
-        scale += float(np.abs(part).sum())
-    value = max(log_z - expected, 0.0)
-    if np.finfo(float).eps * scale <= _UNSEEN * max(1.0, value):
-        return value
-    return _by_cliques(graph, threads)
-
-
-def _by_cliques(graph: FactorGraph, threads: int | None) -> float:
-    """Return the entropy by the chain rule over the cliques: nothing cancels."""
-    cliques, parent = JunctionTree(graph)._tree.cliques()
-    # Filled in with these cliques, the graph has a perfect order, which is the first one found.
-    question = _Question(graph, [tuple(clique) for clique in cliques], 0.0)
-    # Tables of whole cliques are larger than what conditioning is there to spare.
-    check_memory(question.tree, graph, question.limit, question.more)
-    question.ask(threads)
-    total = 0.0
-    for q, above in enumerate(parent):
-        table, order = question.tree.joint(q)
-        shared = set(cliques[above]) if above >= 0 else set()
-        own = tuple(axis for axis, v in enumerate(order) if v not in shared)
-        total -= float(rel_entr(table, table.sum(axis=own, keepdims=True)).sum())
-    return max(total, 0.0)
-
-
-class _Question:
-    """A tree that can be asked for the joints of sets of variables given the graph's evidence."""
-
-    def __init__(self, graph: FactorGraph, sets: list[tuple[int, ...]], effort: float) -> None:
-        self.graph, self.limit = graph, as_limit(None)
-        self.held, pairs = _split(graph, graph.evidence)
-        self.soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
-        self.sets = sets
-        self.compile(within(self.limit, effort=effort))
-        alive = [len(self.tree.alive(v)) for v in range(graph.n_variables)]
-        # Each is summed up once, and once more while it is.
-        self.more = 16.0 * sum(math.prod(alive[v] for v in s) for s in sets)
-        self.flat = np.empty(int(graph._cards.sum()))
-
-    def compile(self, search: Search) -> None:
-        """Look for a tree."""
-        self.search, self.tree = search, _graph.Tree(self.graph._compiled(), self.sets)
-        if self.tree.prepare(self.held, self.soft, search) >= 0:
-            raise impossible(self.graph, bool(self.graph.evidence))
-
-    def ask(self, threads: int | None) -> float:
-        """Return log Z; the tree has joints, and `flat` the marginals."""
-        dead, log_z = self.tree.infer(self.soft, resolve(threads), self.flat, None, None, None)
-        if dead:
-            raise impossible(self.graph, bool(self.graph.evidence))
-        return log_z
-
-
-def _asked(
-    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None
-) -> tuple[Iterator[Array], float, list[Array]]:
-    """Return the joint of each of these sets, log Z and all marginals."""
-    question = _Question(graph, sets, 1.0)
-    longer = _longer(question.tree, graph, question.search, question.limit, ASKED)
-    if longer is not None:
-        question.compile(longer)
-    tree, held, soft, search = question.tree, question.held, question.soft, question.search
-    slices = slices_of(
-        tree, graph, held, soft, search, question.limit, ASKED, NOBODY, question.more
-    )
-    if isinstance(slices, str):
-        raise MemoryLimitError(f"{slices}: {ADVICE}")
-    split = graph._compiled().split
-    if slices is WHOLE:
-        log_z = question.ask(threads)
-        joints = (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
-        return joints, log_z, split(question.flat)
-    total, workers = Mixture(), resolve(threads)
-    for mass in masses(tree, slices, held, soft, search, workers, NOBODY, question.flat):
-        tables = (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
-        total.add(mass, itertools.chain([question.flat], tables))
-    if not total.arrays:
-        raise impossible(graph, bool(graph.evidence))
-    return iter(total.arrays[1:]), total.log_z, split(total.arrays[0])
 
 
 def full_joint(
@@ -999,7 +877,7 @@ def slices_of(
     return found
 
 
-def _longer(
+def longer(
     tree: _graph.Tree, graph: FactorGraph, search: Search, limit: int, patience: float
 ) -> Search | None:
     """Return a longer search for a tree that does not fit, where parts of it may."""

@@ -15,9 +15,9 @@ from scipy.sparse import csgraph
 from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
-from valuesparse.inference._memory import as_limit
+from valuesparse.inference._joints import iter_joints
 from valuesparse.inference._search import Search
-from valuesparse.inference.junction_tree import full_joint, iter_joints
+from valuesparse.inference.junction_tree import full_joint
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED, marginal_of
@@ -334,10 +334,11 @@ class Beliefs:
         return [self._found[scope] for scope in scopes]
 
     def _compute(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
-        """Return joints; None where even a tree for one alone does not fit in memory.
+        """Return joints; None where `thorough` finds no tree for one alone that fits in memory.
 
         One tree for all if that stays near the size of the tree that was solved; else the sets
-        are halved until it does. After loopy inference: beliefs of factors.
+        are halved until it does. Scopes of factors that were used never become products: what
+        does not fit is conditioned, or refused. After loopy inference: beliefs of factors.
         """
         found: list[Floats | None] = [None] * len(scopes)
         if not scopes:
@@ -347,7 +348,7 @@ class Beliefs:
         graph = self.result._part()
         if self.result.method == CONDITIONED:
             try:
-                return list(iter_joints(self.result._posterior(), list(scopes), None))
+                return list(self._iter_joints(scopes))
             except MemoryLimitError:
                 if not self.thorough:  # these are scopes of factors that were used
                     raise
@@ -364,9 +365,9 @@ class Beliefs:
         flat = np.empty(snapshot.entries)
         own = _graph.Tree(snapshot, [])
         own.prepare(held, soft, Search(effort=0.0))
-        most = as_limit(None)
+        most = self.result._room()
         limit = min(most, max(_SMALL, 4.0 * own.cost()[2]))
-        stack = [range(len(scopes))]
+        stack, large = [range(len(scopes))], []
         while stack:
             these = stack.pop()
             tree = _graph.Tree(snapshot, [scopes[i] for i in these])
@@ -376,12 +377,22 @@ class Beliefs:
                 if len(these) > 1:
                     half = len(these) // 2
                     stack += [these[half:], these[:half]]
+                elif not self.thorough:
+                    large.append(these[0])
                 continue
             self.entries = max(self.entries, int(cost[1]))
             tree.infer(soft, resolve(None), flat, None, None, None)
             for q, i in enumerate(these):
                 found[i] = full_joint(tree, q, scopes[i], graph)
+        for i, joint in zip(large, self._iter_joints([scopes[i] for i in large]), strict=True):
+            found[i] = joint
         return found
+
+    def _iter_joints(self, scopes: Sequence[tuple[int, ...]]) -> Iterator[Floats]:
+        """Yield joints from one tree, conditioned if need be; MemoryLimitError if that fails."""
+        result = self.result
+        if scopes:
+            yield from iter_joints(result._posterior(), list(scopes), None, result._room())
 
 
 def as_parts(

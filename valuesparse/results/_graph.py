@@ -77,7 +77,9 @@ class GraphResult(Result):
     Joints, pairwise and factor marginals, expectations and entropy are those of one distribution:
     the posterior given all of `evidence`, or under ``zeta`` the model conditioned on its final
     islands, too. There an island has its value for certain; only ``marginals`` say what it would
-    be given the other islands. They are computed when asked.
+    be given the other islands. They are computed when asked, in the memory that `infer` was
+    allowed, or in the default ``memory_limit`` where that is more (or the result was unpickled):
+    conditioned where a tree does not fit, with a `MemoryLimitError` where that does not help.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class GraphResult(Result):
     __slots__ = (
         "_bounds",
         "_flat",
+        "_limit",
         "_log_z_bounds",
         "_marginals",
         "_n_factors",
@@ -102,7 +105,7 @@ class GraphResult(Result):
         "factors",
         "residuals",
     )
-    _derived = ("_flat", "_marginals", "_solved")
+    _derived = ("_flat", "_limit", "_marginals", "_solved")
 
     log_z: float
     evidence: dict[int, Any]
@@ -116,6 +119,8 @@ class GraphResult(Result):
     #: All marginals in one array, and the list of them; one of the two until both are asked for.
     _flat: FloatArray | None
     _marginals: list[FloatArray] | None
+    #: Bytes that the answer was allowed; None where it needed no tree, or came from elsewhere.
+    _limit: int | None
     #: The part of the model that was solved; None where it has to be made again.
     _solved: FactorGraph | None
     _state: Any
@@ -135,6 +140,7 @@ class GraphResult(Result):
         residuals: FloatArray | None = None,
         state: Any = None,
         flat: FloatArray | None = None,
+        limit: int | None = None,
     ) -> None:
         if islands is None:  # not np.full, which takes as long as all the rest
             islands = np.array([-1], np.int32).repeat(model.n_variables)
@@ -153,6 +159,7 @@ class GraphResult(Result):
             _bounds=None,
             _log_z_bounds=None,
             _flat=flat,
+            _limit=limit,
             _solved=None,
             residuals=np.empty(0) if residuals is None else residuals,
             _state=state,
@@ -346,7 +353,7 @@ class GraphResult(Result):
         elif self.method == _PRODUCT:
             return self._product(wanted)
         else:
-            jt = JunctionTree(self._conditioned()._posterior())
+            jt = JunctionTree(self._conditioned()._posterior(), memory_limit=self._room())
         return jt.joint([self._model.names[v] for v in wanted], threads=threads)
 
     def factor_marginals(self, *, threads: int | None = None) -> list[FloatArray]:
@@ -435,12 +442,12 @@ class GraphResult(Result):
         >>> bool(np.isclose(vs.infer(graph).entropy(), 3 * np.log(2)))
         True
         """
-        from valuesparse.inference.junction_tree import entropy
+        from valuesparse.inference._joints import entropy
 
         if self.method == _FOREST:
-            return entropy(self._state.graph(self._model), threads)
+            return entropy(self._state.graph(self._model), threads, self._room())
         if self._state is None and self.method != _PRODUCT:
-            return entropy(self._conditioned()._posterior(), threads)
+            return entropy(self._conditioned()._posterior(), threads, self._room())
         single = np.array([entr(p).sum() for p in self.marginals])
         total = float(single.sum())
         if self._state is not None:
@@ -504,6 +511,12 @@ class GraphResult(Result):
             method="exact", marginals=marginals, evidence=evidence, islands=none, _bounds=None
         )
 
+    def _room(self) -> int:
+        """Return the bytes that a question may use: the default, or more if the answer might."""
+        from valuesparse.inference._memory import as_limit
+
+        return max(as_limit(None), self._limit or 0)
+
     def _posterior(self) -> FactorGraph:
         """Return the graph that was solved, with what was known as its evidence."""
         graph = self._part()._copy()
@@ -512,7 +525,7 @@ class GraphResult(Result):
 
     def _iter_factors(self, threads: int | None) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
         """Yield the scope of each factor that was used, and its marginal."""
-        from valuesparse.inference.junction_tree import iter_joints
+        from valuesparse.inference._joints import iter_joints
 
         if (held := self._conditioned()) is not self:
             yield from held._iter_factors(threads)
@@ -526,7 +539,7 @@ class GraphResult(Result):
         elif self.method == _PRODUCT:
             tables = (self._product(scope) for scope in wide)
         else:
-            tables = iter_joints(part, wide, threads) if wide else iter(())
+            tables = iter_joints(part, wide, threads, self._room()) if wide else iter(())
         for scope in scopes:
             if len(scope) > 1:
                 yield scope, next(tables)

@@ -1,0 +1,146 @@
+"""Joints of many sets of variables, and the entropy, of graphs with their evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import rel_entr
+
+from valuesparse import _graph
+from valuesparse.errors import MemoryLimitError
+from valuesparse.inference._conditioning import ASKED, WHOLE, answer
+from valuesparse.inference._search import Search, within
+from valuesparse.inference._watch import NOBODY
+from valuesparse.inference.junction_tree import (
+    ADVICE,
+    JunctionTree,
+    check_memory,
+    full_joint,
+    impossible,
+    longer,
+    slices_of,
+    split,
+)
+from valuesparse.models import FactorGraph
+from valuesparse.threads import resolve
+
+__all__ = ["entropy", "iter_joints"]
+
+Array = npt.NDArray[Any]
+
+#: Error of an entropy that may come from rounding, relative where it is above one.
+_UNSEEN = 1e-12
+
+
+def iter_joints(
+    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, limit: int
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield the joint of each set of variables given the graph's evidence, from one tree."""
+    joints, _, _ = _asked(graph, sets, threads, limit)
+    return joints
+
+
+def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
+    """Return the entropy of the graph's distribution given its evidence, in nats.
+
+    log Z less the expected score, unless so much of that cancels that it would be seen; then by the
+    chain rule, the entropy of each clique given what it shares with its parent.
+    """
+    scopes, tables = graph._compiled().scopes, graph._compiled().arrays()
+    wide = [scope for scope in scopes if len(scope) > 1]
+    joints, log_z, marginals = _asked(graph, wide, threads, limit)
+    known = [((v,), x) for v, x in graph.evidence.items() if not isinstance(x, int)]
+    expected, scale = 0.0, abs(log_z)
+    for scope, table in [*zip(scopes, tables, strict=True), *known]:
+        if len(scope) > 1:
+            p = next(joints)
+        elif scope:
+            p = marginals[scope[0]]
+        else:
+            p = np.ones(())
+        part = np.multiply(p, table, out=np.zeros(p.shape), where=p > 0.0)
+        expected += float(part.sum())
+        scale += float(np.abs(part).sum())
+    value = max(log_z - expected, 0.0)
+    if np.finfo(float).eps * scale <= _UNSEEN * max(1.0, value):
+        return value
+    return _by_cliques(graph, threads, limit)
+
+
+def _by_cliques(graph: FactorGraph, threads: int | None, limit: int) -> float:
+    """Return the entropy by the chain rule over the cliques: nothing cancels."""
+    cliques, parent = JunctionTree(graph, memory_limit=limit)._tree.cliques()
+    # Filled in with these cliques, the graph has a perfect order, which is the first one found.
+    question = _Question(graph, [tuple(clique) for clique in cliques], 0.0, limit)
+    # Tables of whole cliques are larger than what conditioning is there to spare.
+    check_memory(question.tree, graph, question.limit, question.more)
+    question.ask(threads)
+    total = 0.0
+    for q, above in enumerate(parent):
+        table, order = question.tree.joint(q)
+        shared = set(cliques[above]) if above >= 0 else set()
+        own = tuple(axis for axis, v in enumerate(order) if v not in shared)
+        total -= float(rel_entr(table, table.sum(axis=own, keepdims=True)).sum())
+    return max(total, 0.0)
+
+
+class _Question:
+    """A tree that can be asked for the joints of sets of variables given the graph's evidence."""
+
+    def __init__(
+        self, graph: FactorGraph, sets: list[tuple[int, ...]], effort: float, limit: int
+    ) -> None:
+        self.graph, self.limit = graph, limit
+        self.held, pairs = split(graph, graph.evidence)
+        self.soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
+        self.sets = sets
+        self.compile(within(self.limit, effort=effort))
+        alive = [len(self.tree.alive(v)) for v in range(graph.n_variables)]
+        # Each is summed up once, and once more while it is.
+        self.more = 16.0 * sum(math.prod(alive[v] for v in s) for s in sets)
+        self.flat = np.empty(int(graph._cards.sum()))
+
+    def compile(self, search: Search) -> None:
+        """Look for a tree."""
+        self.search, self.tree = search, _graph.Tree(self.graph._compiled(), self.sets)
+        if self.tree.prepare(self.held, self.soft, search) >= 0:
+            raise impossible(self.graph, bool(self.graph.evidence))
+
+    def ask(self, threads: int | None) -> float:
+        """Return log Z; the tree has joints, and `flat` the marginals."""
+        dead, log_z = self.tree.infer(self.soft, resolve(threads), self.flat, None, None, None)
+        if dead:
+            raise impossible(self.graph, bool(self.graph.evidence))
+        return log_z
+
+
+def _asked(
+    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, limit: int
+) -> tuple[Iterator[Array], float, list[Array]]:
+    """Return the joint of each of these sets, log Z and all marginals."""
+    question = _Question(graph, sets, 1.0, limit)
+    more = longer(question.tree, graph, question.search, question.limit, ASKED)
+    if more is not None:
+        question.compile(more)
+    tree, held, soft, search = question.tree, question.held, question.soft, question.search
+    slices = slices_of(
+        tree, graph, held, soft, search, question.limit, ASKED, NOBODY, question.more
+    )
+    if isinstance(slices, str):
+        raise MemoryLimitError(f"{slices}: {ADVICE}")
+    apart = graph._compiled().split
+    if slices is WHOLE:
+        log_z = question.ask(threads)
+        joints = (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
+        return joints, log_z, apart(question.flat)
+    total = answer(
+        tree, slices, held, soft, search, resolve(threads), NOBODY, question.flat,
+        lambda: (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets)),
+    )  # fmt: skip
+    if not total.arrays:
+        raise impossible(graph, bool(graph.evidence))
+    return iter(total.arrays[1:]), total.log_z, apart(total.arrays[0])
