@@ -103,7 +103,16 @@ def test_no_bound_is_said_and_so_are_other_messages() -> None:
     assert r.reason.endswith("avoids the zeros (vs.bounds.log_z looks further)")
 
 
+def plain_auto() -> vs.GraphResult:
+    """Return what auto finds where belief propagation converges."""
+    graph = vs.FactorGraph([2] * 3)
+    for i, j in [(0, 1), (1, 2), (2, 0)]:
+        graph.add([i, j], 0.3 * np.eye(2))
+    return vs.infer(graph, memory_limit=0)
+
+
 def test_tree_reweighted_messages_are_not_called_bethe(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "; log_z is the Bethe free energy; log Z lies" in plain_auto().reason
     monkeypatch.setattr(_auto, "_WANDERING", 0.0)
     plain = _loopy.infer
 
@@ -116,7 +125,8 @@ def test_tree_reweighted_messages_are_not_called_bethe(monkeypatch: pytest.Monke
     monkeypatch.setattr(_loopy, "infer", stubborn)
     r = vs.infer(triangle(), memory_limit=0)
     assert r.method == "trw"
-    assert "in the end tree-reweighted messages, since it did not converge (log_z is" in r.reason
+    assert "in the end tree-reweighted messages, since it did not converge, log_z is" in r.reason
+    assert "Bethe" not in r.reason
 
 
 def swinging() -> vs.FactorGraph:

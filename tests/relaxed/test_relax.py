@@ -121,3 +121,25 @@ def test_without_a_promise_nothing_is_known() -> None:
 def test_refusals(arguments, error, words: str) -> None:
     with pytest.raises(error, match=words):
         vs.relax(pairs_of_six(), **arguments)
+
+
+def test_equal_candidates_count_each() -> None:
+    local = vs.FactorGraph([2, 2])
+    local.add([0], [0.0, 1.0])
+    local.add([1], [0.0, -0.5])
+    twice = [Feature((0, 1), (1, 1), 2.0)] * 2
+    block = Features([[0, 1]] * 2, 2.0)
+    whole = local._copy()
+    for factor in twice:
+        whole.add(factor)
+    truth = vs.infer(whole).marginals
+    for yielded in (twice, [block]):
+        for rounds in (0, 1, None):
+            r = vs.relax(
+                local, candidates=lambda _, y=yielded: y, exhaustive=True, max_rounds=rounds
+            )
+            assert len(r.factors) == (2 if rounds == 0 else 4)
+            assert r.rigorous
+            for p, low, high in zip(truth, r.marginal_lower, r.marginal_upper, strict=True):
+                assert (low <= p + 1e-12).all()
+                assert (p <= high + 1e-12).all()

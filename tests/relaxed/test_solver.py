@@ -167,3 +167,24 @@ def test_rounds_begin_from_the_messages_of_the_round_before(
         return
     for p, q in zip(r.marginals, cold.marginals, strict=True):
         np.testing.assert_allclose(p, q, atol=1e-4)
+
+
+def test_a_solver_must_solve_the_graph_that_it_is_given() -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0], [0.0, 1.0])
+    graph.add([0, 1], np.eye(2))
+    other = vs.FactorGraph([2, 2])
+    other.add([0], [0.0, 9.0])
+    answers = {
+        "another graph": lambda g, _: vs.infer(other),
+        "other evidence": lambda g, _: vs.infer(g, evidence={0: 1}),
+        "0 of its 1 factors": lambda g, _: vs.infer(g, factors=[]),
+    }
+    for what, solver in answers.items():
+        with pytest.raises(ValueError, match=f"got one of {what}"):
+            vs.relax(graph, solver=solver)
+    for method in ("exact", "junction_tree", "bp"):
+        r = vs.relax(graph, solver=lambda g, _, m=method: vs.infer(g, method=m))
+        assert r.rigorous == (method != "bp")
+    tree = vs.relax(graph, solver=lambda g, _: vs.JunctionTree(g).infer(), evidence={1: 0})
+    assert tree.evidence == {1: 0}

@@ -24,6 +24,12 @@ _FIELD, _STEPS = "structured_mean_field", 10
 _WANDERING = 1.0
 
 
+_LOG_Z = {
+    "bp": "log_z is the Bethe free energy",
+    "trw": "log_z is an upper bound once they have converged",
+}
+
+
 def infer(
     model: FactorGraph,
     reason: str,
@@ -43,8 +49,7 @@ def infer(
             (
                 "trw",
                 shared,
-                "in the end tree-reweighted messages, since it did not converge (log_z is an upper "
-                "bound once they have)",
+                "in the end tree-reweighted messages, since it did not converge",
             ),
         ]
     best: GraphResult | None = None
@@ -66,8 +71,8 @@ def infer(
         if found.converged:
             break
     assert best is not None
-    if words:
-        best = best._with(reason=f"{best.reason}; {words}")
+    words = ", ".join(filter(None, [words, _LOG_Z[best.method]]))
+    best = best._with(reason=f"{best.reason}; {words}")
     return _bounded(best, model, given, workers, watch)
 
 

@@ -30,7 +30,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._search import within
 from valuesparse.inference._watch import Watch
-from valuesparse.inference.junction_tree import check_memory, check_states, impossible
+from valuesparse.inference.junction_tree import ADVICE, check_memory, check_states, impossible
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
 
@@ -38,6 +38,9 @@ __all__ = ["infer_islands"]
 
 Array = npt.NDArray[Any]
 Marginals = dict[int, npt.NDArray[np.float64]]
+
+#: Segments have trees of their own, which no variable is conditioned on.
+_ADVICE = f"{ADVICE}, or leave zeta at 1, which may need less"
 
 
 class _Islands:
@@ -132,7 +135,7 @@ class _Islands:
         soft = _graph.Soft(self.held.size, pairs) if pairs else None
         if self.prepare(tree, outside, soft) >= 0:
             return None, None
-        check_memory(tree, self.model, self.memory_limit)
+        check_memory(tree, self.model, self.memory_limit, advice=_ADVICE)
         return tree, soft
 
     def prepare(self, tree: _graph.Tree, held: Array, soft: _graph.Soft | None) -> int:
@@ -307,7 +310,7 @@ def infer_islands(
     soft = _graph.Soft(model.n_variables, sorted(state.soft.items())) if state.soft else None
     lost = state.prepare(tree, held, soft) >= 0
     if not lost:
-        check_memory(tree, model, memory_limit)
+        check_memory(tree, model, memory_limit, advice=_ADVICE)
         lost, log_z = tree.infer(soft, workers, None, watch.left(), None, watch.late)
     if lost:  # factors of evidence alone; islands have been looked at
         raise impossible(model, bool(evidence))

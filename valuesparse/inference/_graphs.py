@@ -90,6 +90,9 @@ def infer(
     return choice.tree._infer(None, workers, watch, choice.method, choice.reason)
 
 
+_APART = "loopy belief propagation (tree-reweighted messages where it does not converge)"
+
+
 class Choice(NamedTuple):
     """What `infer` runs: the method (None: it refuses), why, and the tree where there is one."""
 
@@ -128,7 +131,8 @@ def choose(
         refusal = slices
         if method != "auto":
             return Choice(None, f"{refusal}: {ADVICE}", jt)
-        return Choice("bp", f"{refusal}; so {_WORDS['bp']}, an approximation", jt)
+        reason = f"{refusal}; so {_APART}, an approximation"
+        return Choice("bp", reason, jt)
     if slices is not WHOLE:
         return Choice(CONDITIONED, jt._words(slices), jt)
     if method == "junction_tree":

@@ -829,11 +829,13 @@ def full_joint(
     return full
 
 
-def check_memory(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0) -> None:
+def check_memory(
+    tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0, advice: str = ADVICE
+) -> None:
     """Raise MemoryLimitError when `tree`, and `more` bytes, need more than `limit` bytes."""
     refusal = too_large(tree, graph, limit, more)
     if refusal is not None:
-        raise MemoryLimitError(f"{refusal}: {ADVICE}")
+        raise MemoryLimitError(f"{refusal}: {advice}")
 
 
 def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0) -> str | None:

@@ -506,6 +506,16 @@ class FactorGraph:
         other._snapshot = self._snapshot
         return other
 
+    def _is_same(self, other: FactorGraph) -> bool:
+        """Return whether another graph has the same variables and the very same factors."""
+        return (
+            np.array_equal(self._cards, other._cards)
+            and len(self._factors) == len(other._factors)
+            and all(map(operator.is_, self._factors, other._factors))
+            and [start for start, _ in self._blocks] == [start for start, _ in other._blocks]
+            and all(a is b for (_, a), (_, b) in zip(self._blocks, other._blocks, strict=True))
+        )
+
     def _extend(self, tables: Iterable[Table]) -> None:
         """Add tables that a reader has checked already: one call for all of a file."""
         self._factors.extend(tables)

@@ -67,10 +67,7 @@ class Solver:
             )
         else:
             result = self.solve(part, previous)
-        if not isinstance(result, GraphResult):
-            raise TypeError(
-                f"solver must return what valuesparse.infer does, got {type(result).__name__}"
-            )
+            _check(result, part)
         return result._of(self.graph, kept)
 
     def _start(self, previous: GraphResult | None) -> GraphResult | None:
@@ -81,6 +78,27 @@ class Solver:
             return None
         # As it was solved: messages belong to factors of that part.
         return previous._with(_model=previous._part())
+
+
+def _check(result: Any, part: FactorGraph) -> None:
+    """Raise unless a solver's result is one of the graph that it was given, all of it."""
+    if not isinstance(result, GraphResult):
+        raise TypeError(
+            f"solver must return what valuesparse.infer does, got {type(result).__name__}"
+        )
+    other, what = result._model, ""
+    if other is not part and not part._is_same(other):
+        what = "another graph"
+    elif len(result.factors) != part.n_factors:
+        what = f"{len(result.factors)} of its {part.n_factors} factors"
+    elif result.evidence.keys() != part.evidence.keys() or not all(
+        np.array_equal(x, part.evidence[v]) for v, x in result.evidence.items()
+    ):
+        what = "other evidence"
+    if what:
+        raise ValueError(
+            f"solver must return the result of the graph that it was given, got one of {what}"
+        )
 
 
 def independent(graph: FactorGraph) -> GraphResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.relaxed.select import without
 from valuesparse.results import GraphResult
+from valuesparse.results._graph import EXACT
 
 __all__ = ["relax"]
 
@@ -51,11 +53,13 @@ def relax(
     max_rounds : int, optional
         How often factors are added at most; each time is one more inference.
     max_divergence : float, optional
-        Stop as soon as the divergence to the full model is proved to be at most this.
+        Stop as soon as the bound on the divergence to the full model is at most this: proved
+        where the solver is exact (``r.rigorous``), an estimate elsewhere.
     candidates : callable, optional
         Called with every result; yields factors of the full model beyond those in `graph`, one by
         one or as `Features`, all of them or those worth a look. Only what is added is kept.
-        A factor that equals one that it yielded and that was added before is passed over.
+        Of factors that equal one another, as many are passed over in each call as were added
+        before.
     exhaustive : bool, default False
         Promise that every call of `candidates` yields all factors of the full model that are not
         in `graph`. Without it nothing can be said about the distance to the full model.
@@ -121,7 +125,8 @@ def relax(
         if enough is not None:
             bounds = lazy.bounds(result, n_own, exhaustive)
             if bounds.divergence <= enough:
-                why = f"divergence is at most {bounds.divergence:.3g} <= max_divergence"
+                what = "is at most" if result.method in EXACT else "is estimated at no more than"
+                why = f"divergence {what} {bounds.divergence:.3g} <= max_divergence"
                 break
         rest = without(n_own, kept[kept < n_own])
         beliefs = Beliefs(result)
@@ -154,7 +159,7 @@ class _Lazy:
 
     def __init__(self, candidates: Candidates | None, graph: FactorGraph) -> None:
         self.candidates, self.graph = candidates, graph
-        self.known: set[object] = set()
+        self.known: Counter[object] = Counter()  # how many were added
         self.added: list[Factor] = []
 
     def _yielded(self, result: GraphResult) -> Iterator[Features | list[Factor]]:
@@ -193,21 +198,21 @@ class _Lazy:
 
     def worth(self, beliefs: Beliefs, result: GraphResult, epsilon: float) -> list[Factor]:
         """Return the factors yielded, not yet added, whose gain is above ε."""
-        found: dict[object, Factor] = {}
+        found: list[Factor] = []
+        seen: Counter[object] = Counter()
         for item in self._yielded(result):
             gains = gains_of(len(item), self._parts(beliefs, item))
             for i in np.flatnonzero(gains > epsilon).tolist():
                 factor = item[i]
-                key = self._key(factor)
-                if key not in self.known:
-                    found.setdefault(key, factor)
-        return list(found.values())
+                if self._is_new(factor, seen):
+                    found.append(factor)
+        return found
 
     def take(self, found: list[Factor]) -> npt.NDArray[np.int64]:
         """Add factors to the graph and return their indices."""
         first = self.graph.n_factors
         for factor in found:
-            self.known.add(self._key(factor))
+            self.known[self._key(factor)] += 1
             self.added.append(factor)
             self.graph.add(factor)
         return np.arange(first, self.graph.n_factors)
@@ -226,15 +231,24 @@ class _Lazy:
         own = without(n_own, result.factors[result.factors < n_own])
         for part in beliefs.walk(self.graph, own):
             remaining.add(part)
+        seen: Counter[object] = Counter()
         for item in self._yielded(result):
-            for part in self._parts(beliefs, self._unknown(item)):
+            for part in self._parts(beliefs, self._unknown(item, seen)):
                 remaining.add(part)
         return finish(beliefs, remaining)
 
-    def _unknown(self, item: Features | list[Factor]) -> Features | list[Factor]:
-        """Return those that have not been added."""
+    def _is_new(self, factor: Factor, seen: Counter[object]) -> bool:
+        """Return whether a call has yielded more like this one than were added; counts it."""
+        key = self._key(factor)
+        seen[key] += 1
+        return seen[key] > self.known[key]
+
+    def _unknown(
+        self, item: Features | list[Factor], seen: Counter[object]
+    ) -> Features | list[Factor]:
+        """Return those that have not been added; `seen`: what the call has yielded so far."""
         if isinstance(item, list):
-            return [f for f in item if self._key(f) not in self.known]
+            return [f for f in item if self._is_new(f, seen)]
         left = np.ones(len(item), dtype=np.bool_)
         if item.scopes.shape[1]:
             # Only features that start like one that was added are made into objects.
@@ -243,7 +257,7 @@ class _Lazy:
         else:
             alike = left
         for i in np.flatnonzero(alike).tolist():
-            left[i] = self._key(item[i]) not in self.known
+            left[i] = self._is_new(item[i], seen)
         return item.take(left)
 
     def _key(self, factor: Factor) -> object:
