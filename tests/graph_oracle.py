@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 import valuesparse as vs
@@ -48,6 +49,15 @@ def graph_of(cards: list[int], factors: Factors) -> vs.FactorGraph:
     for scope, table in factors:
         graph.add(scope, table)
     return graph
+
+
+def nothing_to_decode(graph: vs.FactorGraph, evidence: dict[int, Any], full: np.ndarray) -> bool:
+    """Return whether nothing is possible, which `decode` then has to say."""
+    if full.max() > -np.inf:
+        return False
+    with pytest.raises(vs.InfeasibleError):
+        vs.decode(graph, evidence=evidence)
+    return True
 
 
 def random_model(

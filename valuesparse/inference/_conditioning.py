@@ -29,6 +29,7 @@ __all__ = [
     "LONG",
     "NEVER",
     "WHOLE",
+    "Case",
     "Mixture",
     "Slices",
     "answer",
@@ -124,60 +125,52 @@ class Mixture:
         return share
 
 
-def each(
-    tree: _graph.Tree,
-    slices: Slices,
-    held: Array,
-    soft: _graph.Soft | None,
-    search: Search,
-    watch: Watch,
-) -> Iterator[int]:
+class Case(NamedTuple):
+    """A tree that is prepared for a question, and what it is told: states and likelihoods."""
+
+    tree: _graph.Tree
+    held: Array
+    soft: _graph.Soft | None
+    search: Search
+    watch: Watch
+
+
+def each(case: Case, slices: Slices) -> Iterator[int]:
     """Prepare the tree for one slice after the other; yield the numbers of those that have states.
 
     Neighbours differ in the last variables: what has none of these is not computed again.
     """
+    tree, held, soft, search, watch = case
     for number, part in enumerate(slices.parts):
         known = slices.held(held, part.states)
         if tree.prepare(known, soft, search, watch.left(), watch.late) < 0:
             yield number
 
 
-def masses(
-    tree: _graph.Tree,
-    slices: Slices,
-    held: Array,
-    soft: _graph.Soft | None,
-    search: Search,
-    workers: int,
-    watch: Watch,
-    flat: Array | None = None,
-) -> Iterator[float]:
+def masses(case: Case, slices: Slices, workers: int, flat: Array | None = None) -> Iterator[float]:
     """Ask the tree slice by slice: yield the log mass of each that has one, marginals in `flat`."""
+    tree, watch = case.tree, case.watch
     steps = 2 * tree.n_cliques()
     total = steps * len(slices.parts)
-    for i in each(tree, slices, held, soft, search, watch):
+    for i in each(case, slices):
         progress = watch.part(steps * i, steps * (i + 1), total)
-        dead, log_z = tree.infer(soft, workers, flat, watch.left(), progress, watch.late)
+        dead, log_z = tree.infer(case.soft, workers, flat, watch.left(), progress, watch.late)
         if not dead:
             yield log_z
     watch.finish(total)
 
 
 def answer(
-    tree: _graph.Tree,
+    case: Case,
     slices: Slices,
-    held: Array,
-    soft: _graph.Soft | None,
-    search: Search,
     workers: int,
-    watch: Watch,
     flat: Array | None = None,
     tables: Callable[[], Iterable[Array]] = tuple,
 ) -> Mixture:
     """Ask as `masses` does and put together: log Z, marginals where `flat` is given, `tables()`."""
     total = Mixture(slices)
-    for mass in masses(tree, slices, held, soft, search, workers, watch, flat):
-        total.widened = total.widened or tree.widened()
+    for mass in masses(case, slices, workers, flat):
+        total.widened = total.widened or case.tree.widened()
         total.add(mass, itertools.chain([] if flat is None else [flat], tables()))
     return total
 
@@ -193,22 +186,13 @@ def hopeless(tree: _graph.Tree, limit: float, patience: float) -> str | None:
     return None
 
 
-def divide(
-    tree: _graph.Tree,
-    held: Array,
-    soft: _graph.Soft | None,
-    search: Search,
-    names: Any,
-    limit: float,
-    patience: float,
-    watch: Watch,
-) -> Slices | str:
+def divide(case: Case, names: Any, limit: float, patience: float) -> Slices | str:
     """Find variables to condition on, so that a tree fits in memory; or say why there are none.
 
     Parameters
     ----------
-    tree : Tree
-        As it is prepared for `held` and `soft`, and is again afterwards. It does not fit.
+    case : Case
+        Its tree does not fit; it is prepared as before afterwards.
     limit : float
         Bytes that it may take.
     patience : float
@@ -219,10 +203,10 @@ def divide(
     Greedy: of the variables in the largest separators, the one is taken that leaves the largest
     slice the least memory times time, as measured; slices that do not fit are divided by it.
     """
-    refusal = hopeless(tree, limit, patience)
+    refusal = hopeless(case.tree, limit, patience)
     if refusal is not None:
         return refusal
-    probe = _Probe(tree, held, soft, search, watch)
+    probe = _Probe(case)
     parts = [probe.whole()]
     try:
         while parts and max(part.bytes for part in parts) > limit:
@@ -241,24 +225,17 @@ def divide(
                 most = show_bytes(max(part.bytes for part in parts))
                 return f"{_words(probe, parts, names)}, it would still need {most}"
     finally:
-        tree.prepare(held, soft, search)
+        case.tree.prepare(case.held, case.soft, case.search)
     return Slices(tuple(probe.variables), tuple(parts))
 
 
 class _Probe:
     """What a tree costs with more and more variables held."""
 
-    def __init__(
-        self,
-        tree: _graph.Tree,
-        held: Array,
-        soft: _graph.Soft | None,
-        search: Search,
-        watch: Watch,
-    ) -> None:
-        self.tree, self.held, self.soft, self.search, self.watch = tree, held, soft, search, watch
+    def __init__(self, case: Case) -> None:
+        self.case, self.tree = case, case.tree
         self.variables: list[int] = []
-        self.cliques, parent = tree.cliques()
+        self.cliques, parent = self.tree.cliques()
         self.separators = [
             set(clique).intersection(self.cliques[above] if above >= 0 else ())
             for clique, above in zip(self.cliques, parent, strict=True)
@@ -271,9 +248,9 @@ class _Probe:
 
     def prepare(self, states: tuple[int, ...], variables: list[int]) -> bool:
         """Lay the tree out for a slice; False where it has no configuration."""
-        self.watch.left()  # raises where nothing is left
-        known = Slices(tuple(variables), ()).held(self.held, states)
-        return self.tree.prepare(known, self.soft, self.search) < 0
+        self.case.watch.left()  # raises where nothing is left
+        known = Slices(tuple(variables), ()).held(self.case.held, states)
+        return self.tree.prepare(known, self.case.soft, self.case.search) < 0
 
     def cost(self, states: tuple[int, ...], variables: list[int]) -> Slice | None:
         """Return a slice; None where it has no configuration."""

@@ -12,7 +12,7 @@ from scipy.special import rel_entr
 
 from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
-from valuesparse.inference._conditioning import ASKED, WHOLE, answer
+from valuesparse.inference._conditioning import ASKED, WHOLE, Case, answer
 from valuesparse.inference._search import Search, within
 from valuesparse.inference._watch import NOBODY
 from valuesparse.inference.junction_tree import (
@@ -126,10 +126,9 @@ def _asked(
     more = longer(question.tree, graph, question.search, question.limit, ASKED)
     if more is not None:
         question.compile(more)
-    tree, held, soft, search = question.tree, question.held, question.soft, question.search
-    slices = slices_of(
-        tree, graph, held, soft, search, question.limit, ASKED, NOBODY, question.more
-    )
+    tree = question.tree
+    case = Case(tree, question.held, question.soft, question.search, NOBODY)
+    slices = slices_of(case, graph, question.limit, ASKED, question.more)
     if isinstance(slices, str):
         raise MemoryLimitError(f"{slices}: {ADVICE}")
     apart = graph._compiled().split
@@ -138,7 +137,7 @@ def _asked(
         joints = (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
         return joints, log_z, apart(question.flat)
     total = answer(
-        tree, slices, held, soft, search, resolve(threads), NOBODY, question.flat,
+        case, slices, resolve(threads), question.flat,
         lambda: (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets)),
     )  # fmt: skip
     if not total.arrays:

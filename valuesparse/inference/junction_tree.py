@@ -18,6 +18,7 @@ from valuesparse.inference._conditioning import (
     ASKED,
     LONG,
     WHOLE,
+    Case,
     Mixture,
     Slices,
     answer,
@@ -374,13 +375,13 @@ class JunctionTree:
         with self._asking():
             held, soft, given = self._with(evidence)
             flat = np.empty(snapshot.entries)
-            self._prepare(held, soft, watch)
+            case = self._prepare(held, soft, watch)
             self._make_room(self._tree, self._tree)
-            slices = self._divided(held, soft, watch)
+            slices = self._divided(case)
             cost = self._tree.cost()
             if slices is not WHOLE:
                 method, reason = CONDITIONED, self._words(slices)
-            found = answer(self._tree, slices, held, soft, self._search, workers, watch, flat)
+            found = answer(case, slices, workers, flat)
         if not found.arrays:
             raise impossible(graph, bool(given))
         flat = found.arrays[0]
@@ -451,10 +452,10 @@ class JunctionTree:
         held, soft, given = self._with(evidence)
         with self._asking():
             tree, held = self._pruned(held, soft, watch)
-            self._prepare(held, soft, watch, tree)
+            case = self._prepare(held, soft, watch, tree)
             self._make_room(tree, tree)
-            slices = self._divided(held, soft, watch, tree)
-            log_z = answer(tree, slices, held, soft, self._search, workers, watch).log_z
+            slices = self._divided(case)
+            log_z = answer(case, slices, workers).log_z
         if log_z == -np.inf:
             raise impossible(self._graph, bool(given))
         return log_z, slices
@@ -520,14 +521,14 @@ class JunctionTree:
         other = JunctionTree.__new__(JunctionTree)
         other.__dict__.update(self.__dict__)
         other._tree, other._last = tree, {}
-        other._prepare(held, soft, NOBODY)
+        case = other._prepare(held, soft, NOBODY)
         # The table as the tree has it, turned, and with the states that are impossible.
         alive = math.prod(len(tree.alive(v)) for v in wanted)
         size = 8 * (6 * alive + math.prod(graph.cardinalities[v] for v in wanted))
         rest = tree.cost()[2]
-        slices: Slices | str = WHOLE
+        slices: Slices | str
         if size + rest > self.memory_limit:
-            slices = other._sliced(held, soft, NOBODY, tree, size)
+            slices = other._sliced(case, size)
             if isinstance(slices, str):
                 raise MemoryLimitError(
                     f"the joint of {len(wanted)} variables needs {_bytes(size)} beside "
@@ -536,13 +537,12 @@ class JunctionTree:
                     "evidence or raise memory_limit"
                 )
         else:
-            slices = other._divided(held, soft, NOBODY, tree)
+            slices = other._divided(case)
         # Joints come with marginals.
         flat = np.empty(int(graph._cards.sum()))
         _, table = answer(
-            tree, slices, held, soft, self._search, resolve(threads), NOBODY, flat,
-            lambda: [full_joint(tree, 0, wanted, graph)],
-        ).arrays or (flat, None)  # fmt: skip
+            case, slices, resolve(threads), flat, lambda: [full_joint(tree, 0, wanted, graph)]
+        ).arrays or (flat, None)
         if table is None:
             raise impossible(graph, bool(given))
         return table
@@ -568,13 +568,13 @@ class JunctionTree:
         held, soft, given = self._with(evidence)
         states = np.empty(graph.n_variables, dtype=np.int64)
         with self._asking():
-            self._prepare(held, soft, watch)
+            case = self._prepare(held, soft, watch)
             self._make_room(self._tree, None)
-            slices = self._divided(held, soft, watch)
+            slices = self._divided(case)
             n = self._tree.n_cliques()
             total = n * len(slices.parts)
             best: tuple[npt.NDArray[np.int64], float] | None = None
-            for i in each(self._tree, slices, held, soft, self._search, watch):
+            for i in each(case, slices):
                 above = -math.inf if best is None else best[1]
                 dead, score = self._tree.decode(
                     soft, workers, states, above,
@@ -625,15 +625,15 @@ class JunctionTree:
             )
         states = np.empty((count, graph.n_variables), dtype=np.int64)
         with self._asking():
-            self._prepare(held, soft, watch)
+            case = self._prepare(held, soft, watch)
             self._make_room(self._tree, self._tree)
-            slices = self._divided(held, soft, watch)
+            slices = self._divided(case)
             if slices is WHOLE:
                 dead = self._draw(soft, generator, workers, watch, states)
             else:
                 # A sample moves on to a slice with the share that this has in all so far.
                 dead, total = True, Mixture(slices)
-                for mass in masses(self._tree, slices, held, soft, self._search, workers, watch):
+                for mass in masses(case, slices, workers):
                     dead = False
                     moves = generator.random(count) < total.add(mass)
                     if moves.any():
@@ -711,7 +711,7 @@ class JunctionTree:
         soft: _graph.Soft | None,
         watch: Watch,
         tree: _graph.Tree | None = None,
-    ) -> None:
+    ) -> Case:
         tree = tree or self._tree
         empty = tree.prepare(held, soft, self._search, watch.left(), watch.late)
         if empty == _graph.HOPELESS:
@@ -723,6 +723,7 @@ class JunctionTree:
         if empty >= 0:
             known = soft is not None or bool((held >= 0).any())
             raise impossible(self._graph, known, int(empty))
+        return Case(tree, held, soft, self._search, watch)
 
     def _make_room(self, tree: _graph.Tree, kept: _graph.Tree | None) -> None:
         """Let go of messages of earlier questions, but for one tree's, where both may not fit."""
@@ -747,42 +748,25 @@ class JunctionTree:
         if self._own is None or self._own[0] != limit:
             with self._asking():
                 held, soft, _ = self._with(None)
-                self._prepare(held, soft, watch)
-                self._own = limit, self._sliced(held, soft, watch)
+                self._own = limit, self._sliced(self._prepare(held, soft, watch))
         return self._own[1]
 
-    def _sliced(
-        self,
-        held: Array,
-        soft: _graph.Soft | None,
-        watch: Watch,
-        tree: _graph.Tree | None = None,
-        more: float = 0.0,
-    ) -> Slices | str:
-        """Return what a question is made of that a tree is prepared for, or why it is refused."""
-        tree = tree or self._tree
+    def _sliced(self, case: Case, more: float = 0.0) -> Slices | str:
+        """Return what a question is made of, or why it is refused."""
         # What every question asks is quick: only a refusal looks closer.
-        if tree.cost()[2] <= self.memory_limit - _STATE_BYTES * self._states - more:
+        if case.tree.cost()[2] <= self.memory_limit - _STATE_BYTES * self._states - more:
             return WHOLE
-        some = () if soft is None else tuple(soft.variables())
-        known = held.tobytes(), some, self.memory_limit
-        last = self._last.get(tree)
+        some = () if case.soft is None else tuple(case.soft.variables())
+        known = case.held.tobytes(), some, self.memory_limit
+        last = self._last.get(case.tree)
         if last is None or last[0] != known:
-            last = self._last[tree] = known, slices_of(
-                tree, self._graph, held, soft, self._search,
-                self.memory_limit, self._patience, watch, more,
-            )  # fmt: skip
+            found = slices_of(case, self._graph, self.memory_limit, self._patience, more)
+            last = self._last[case.tree] = known, found
         return last[1]
 
-    def _divided(
-        self,
-        held: Array,
-        soft: _graph.Soft | None,
-        watch: Watch,
-        tree: _graph.Tree | None = None,
-    ) -> Slices:
+    def _divided(self, case: Case) -> Slices:
         """Return what a question is made of; MemoryLimitError where it is refused."""
-        slices = self._sliced(held, soft, watch, tree)
+        slices = self._sliced(case)
         if isinstance(slices, str):
             raise MemoryLimitError(f"{slices}: {ADVICE}")
         return slices
@@ -855,25 +839,17 @@ def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0
 
 
 def slices_of(
-    tree: _graph.Tree,
-    graph: FactorGraph,
-    held: Array,
-    soft: _graph.Soft | None,
-    search: Search,
-    limit: int,
-    patience: float,
-    watch: Watch,
-    more: float = 0.0,
+    case: Case, graph: FactorGraph, limit: int, patience: float, more: float = 0.0
 ) -> Slices | str:
-    """Return how a tree prepared for `held`, and `more` bytes, fit in `limit`, or why not at all.
+    """Return how a tree, and `more` bytes, fit in `limit`, or why not at all.
 
     `patience`: seconds, as predicted for one thread, that conditioning may take.
     """
-    refusal = too_large(tree, graph, limit, more)
+    refusal = too_large(case.tree, graph, limit, more)
     if refusal is None:
         return WHOLE
     room = limit - outputs(graph) - more
-    found = divide(tree, held, soft, search, graph.names, room, patience, watch)
+    found = divide(case, graph.names, room, patience)
     if isinstance(found, str):
         return f"{refusal}; {found}" if found else refusal
     return found
