@@ -166,7 +166,13 @@ numpy_api = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
 extensions = [
     Extension(
         "valuesparse._pool",
-        ["ext/pool.pyx", "ext/pool/pool.cpp", "ext/pool/rooms.cpp"],
+        [
+            "ext/pool.pyx",
+            "ext/pool/fork.cpp",
+            "ext/pool/gate.cpp",
+            "ext/pool/pool.cpp",
+            "ext/pool/rooms.cpp",
+        ],
         define_macros=numpy_api,
         **depending_on(),
     ),

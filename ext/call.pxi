@@ -1,6 +1,5 @@
 # What every module that runs calls on the pool shares: included, each has a copy of its own.
 import threading
-import time
 
 from cpython.exc cimport PyErr_CheckSignals
 
@@ -31,7 +30,7 @@ cdef extern from "kernels/problem.h" namespace "vs" nogil:
 
 cdef extern from "pool/pool.h" namespace "vs" nogil:
     cdef cppclass PoolApi:
-        pass
+        bint (*call_back)(int (*)(void*) noexcept, void*, Control*, int*) noexcept
 
 
 cdef extern from "simd/level.h" namespace "vs" nogil:
@@ -47,6 +46,21 @@ cdef int dtype_code(object array) noexcept:
     return 0 if cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_FLOAT32 else 1
 
 
+cdef const PoolApi* pool_api = <const PoolApi*>PyCapsule_GetPointer(
+    _pool.api, "valuesparse._pool.api")
+
+
+cdef extern from * nogil:
+    """
+    #include <chrono>
+    static double vs_now() {
+        return std::chrono::duration<double>(
+            std::chrono::steady_clock::now().time_since_epoch()).count();
+    }
+    """
+    double vs_now() noexcept
+
+
 cdef class Call:
     """One call under way: what its polls look at. Only the main thread hears signals."""
 
@@ -55,6 +69,8 @@ cdef class Call:
     cdef object progress
     cdef int64_t total
     cdef bint listens
+    cdef bint asks  # polls take the GIL, for signals or progress
+    cdef bint over  # the deadline is
     cdef double deadline
     cdef double last
     cdef object late
@@ -64,12 +80,13 @@ cdef class Call:
         self.progress = progress
         self.total = total
         self.late = late
-        self.last = -1.0  # of vs_due's clock: the first poll is due, unless it is for signals only
-        if deadline is None and progress is None:
-            vs_due(&self.last)
-        self.deadline = -1.0 if deadline is None else time.monotonic() + deadline
+        self.over = False
+        # Of vs_now's clock: the first poll is due, unless it is for signals only.
+        self.last = vs_now() if deadline is None and progress is None else -1.0
+        self.deadline = float("inf") if deadline is None else vs_now() + <double>deadline
         self.listens = threading.current_thread() is threading.main_thread()
-        if self.listens or deadline is not None or progress is not None:
+        self.asks = self.listens or progress is not None
+        if self.asks or deadline is not None:
             self.control.poll = poll
             self.control.arg = <void*>self
 
@@ -77,41 +94,37 @@ cdef class Call:
         """Raise what ended the call, unless it was done or had no answer."""
         if self.error is not None:
             raise self.error
+        if self.over:
+            raise self.late
         if status == kNoMemory:
             raise MemoryError("not enough memory for the messages of this model")
-        if status == kCancelled:
-            raise KeyboardInterrupt
+        if status == kCancelled:  # not by a poll: the interpreter is ending, and this thread with it
+            raise SystemExit
         return 0
 
     cdef int look(self) except -1:
-        now = time.monotonic()
         if self.listens:
             PyErr_CheckSignals()
-        if 0.0 <= self.deadline < now:
-            raise self.late
         if self.progress is not None:
             self.progress(self.control.done.load(), self.total)
         return 0
 
 
-cdef extern from * nogil:
-    """
-    #include <chrono>
-    // Polls come every millisecond or so; the GIL is asked for every 30 ms at most.
-    static bool vs_due(double* last) {
-        const double now = std::chrono::duration<double>(
-            std::chrono::steady_clock::now().time_since_epoch()).count();
-        if (*last > 0 && now - *last < 0.03) return false;
-        *last = now;
-        return true;
-    }
-    """
-    bint vs_due(double*) noexcept
-
-
 cdef int poll(void* arg) noexcept nogil:
-    if not vs_due(&(<Call>arg).last):
+    # Polls come every millisecond or so; the GIL is asked for every 30 ms at most.
+    cdef double now = vs_now()
+    cdef int answer = 0
+    if now > (<Call>arg).deadline:
+        (<Call>arg).over = True
+        return 1
+    if not (<Call>arg).asks or now < (<Call>arg).last + 0.03:
         return 0
+    (<Call>arg).last = now
+    pool_api.call_back(ask, arg, &(<Call>arg).control, &answer)
+    return answer
+
+
+cdef int ask(void* arg) noexcept nogil:
     with gil:
         call = <Call>arg
         try:

@@ -62,7 +62,7 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
     double c_messages "vs::message_flops"(int, int64_t, int64_t, int64_t) noexcept
 
 
-use_pool(<const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"))
+use_pool(pool_api)
 
 cdef SimdApi _simd
 _simd.level = c_level_number

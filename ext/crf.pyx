@@ -49,8 +49,6 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
         void (*release)(Prepared*) noexcept
 
 
-cdef const PoolApi* pool = <const PoolApi*>PyCapsule_GetPointer(
-    _pool.api, "valuesparse._pool.api")
 cdef ChainApi* chains = <ChainApi*>PyCapsule_GetPointer(_chain.api, "valuesparse._chain.api")
 
 
@@ -725,7 +723,7 @@ cdef class Scorer:
         cdef Control control
         cdef int64_t bad
         with nogil:
-            bad = score_all(pool[0], threads, self.names, self.rows, reader.items, limit, u,
+            bad = score_all(pool_api[0], threads, self.names, self.rows, reader.items, limit, u,
                             &control)
         if bad >= 0:
             raise too_large(reader, bad)
@@ -900,7 +898,7 @@ cdef class Scorer:
                         Control* control, Report* r) except -2 nogil:
         cdef int64_t bad = -1
         if score:
-            bad = score_all(pool[0], threads, self.names, self.rows, reader.items, kLargest64,
+            bad = score_all(pool_api[0], threads, self.names, self.rows, reader.items, kLargest64,
                             unary, control)
         if bad < 0:
             r[0] = chains.decode(c, n_best, threads, states, scores, control[0], self.prepared)
@@ -943,7 +941,7 @@ cdef class Scorer:
                        Control* control, Report* r) except -2 nogil:
         cdef int64_t bad = -1
         if score:
-            bad = score_all(pool[0], q.threads, self.names, self.rows, reader.items, kLargest64,
+            bad = score_all(pool_api[0], q.threads, self.names, self.rows, reader.items, kLargest64,
                             unary, control)
         if bad < 0:
             r[0] = chains.infer(q, control[0])

@@ -91,7 +91,7 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
 HOPELESS = kTooLarge
 
 use_graph_modules(
-    <const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"),
+    pool_api,
     <const SimdApi*>PyCapsule_GetPointer(_chain.simd, "valuesparse._chain.simd"),
 )
 

@@ -73,7 +73,7 @@ cdef extern from "loopy/resistance.h" namespace "vs" nogil:
 
 
 use_loopy_modules(
-    <const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"),
+    pool_api,
     <const SimdApi*>PyCapsule_GetPointer(_chain.simd, "valuesparse._chain.simd"),
 )
 

@@ -93,7 +93,7 @@ cdef extern from "training/names.h" namespace "vs" nogil:
 
 def _connect():
     global g_pool, g_chains
-    g_pool = <const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api")
+    g_pool = pool_api
     g_chains = <const ChainApi*>PyCapsule_GetPointer(_chain.api, "valuesparse._chain.api")
 
 

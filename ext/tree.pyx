@@ -80,7 +80,7 @@ cdef extern from "tree/plan.h" namespace "vs" nogil:
     double exact_cost(const TreeModel&, int64_t)
 
 
-tree_use_pool(<const PoolApi*>PyCapsule_GetPointer(_pool.api, "valuesparse._pool.api"))
+tree_use_pool(pool_api)
 tree_use_simd(<const SimdApi*>PyCapsule_GetPointer(_chain.simd, "valuesparse._chain.simd"))
 
 

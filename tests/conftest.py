@@ -25,12 +25,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="seed of the rng fixture (default 0)")
+    parser.addoption("--runs", type=int, default=3, help="how often tests/ends ends a process")
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """Return the seed of this run: 0 unless --seed says otherwise."""
     return request.config.getoption("--seed")
+
+
+@pytest.fixture
+def runs(request: pytest.FixtureRequest) -> int:
+    """Return how often a test ends a process: 3 times unless --runs says otherwise."""
+    return request.config.getoption("--runs")
 
 
 @pytest.fixture

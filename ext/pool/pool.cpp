@@ -12,10 +12,6 @@
 #include <thread>
 #include <vector>
 
-#if !defined(_WIN32)
-#include <pthread.h>
-#include <unistd.h>
-#endif
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -229,18 +225,9 @@ class Pool {
 std::atomic<Pool*> g_pool{nullptr};
 std::atomic<int> g_threads{0};
 
-// A child of fork has no workers: it makes a pool of its own (the parent's memory is left alone).
-void forget_pool() { g_pool.store(nullptr); }
-
 Pool& pool() {
     Pool* p = g_pool.load();
     if (p) return *p;
-    static std::once_flag once;
-    std::call_once(once, [] {
-#if !defined(_WIN32)
-        pthread_atfork(nullptr, nullptr, forget_pool);
-#endif
-    });
     Pool* fresh = new Pool;
     if (g_pool.compare_exchange_strong(p, fresh)) return *fresh;
     delete fresh;
@@ -292,6 +279,9 @@ int get_num_threads() {
     }
     return n;
 }
+
+// The parent's memory is left alone.
+void forget_pool() noexcept { g_pool.store(nullptr); }
 
 void set_num_threads(int n) { g_threads.store(n < 1 ? 1 : n); }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/problem.h"
+#include "pool/gate.h"
 
 namespace vs {
 
@@ -26,11 +27,13 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
 
 int get_num_threads();
 void set_num_threads(int n);
-int hardware_threads();  // cores this process may use: affinity and container quota respected
+void forget_pool() noexcept;  // a child of fork has no workers: it makes a pool of its own
+int hardware_threads();       // cores this process may use: affinity and container quota respected
 
 // What the extension module that owns the pool hands to the others, in a capsule.
 struct PoolApi {
     void (*run_plan)(const Plan&, Task, void*, int, Control*);
+    bool (*call_back)(Ask, void*, Control*, int*);
 };
 
 }  // namespace vs

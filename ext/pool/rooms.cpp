@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "kernels/large_pages.h"
@@ -15,14 +16,27 @@ struct Waiting {
     int64_t bytes = 0;
 };
 
-Waiting& waiting() {
-    static Waiting* w = new Waiting;  // never destroyed: results may outlive the module
+Waiting& waiting() noexcept {
+    // Never destroyed: results may outlive the module.
+    alignas(Waiting) static unsigned char place[sizeof(Waiting)];
+    static Waiting* w = new (place) Waiting;
     return *w;
+}
+
+// The oldest of those that are too many, or null.
+void* take_oldest() noexcept {
+    Waiting& w = waiting();
+    const std::lock_guard<std::mutex> lock(w.mutex);
+    if (w.bytes <= kRoomsKept) return nullptr;
+    void* const raw = w.rooms.front().raw;
+    w.bytes -= w.rooms.front().bytes;
+    w.rooms.erase(w.rooms.begin());
+    return raw;
 }
 
 }  // namespace
 
-Room take_room(int64_t bytes) {
+Room take_room(int64_t bytes) noexcept {
     {
         Waiting& w = waiting();
         const std::lock_guard<std::mutex> lock(w.mutex);
@@ -48,31 +62,29 @@ Room take_room(int64_t bytes) {
     return room;
 }
 
-void give_back(Room room) {
-    std::vector<void*> free;
-    {
+void give_back(Room room) noexcept {
+    bool kept = false;
+    if (room.bytes <= kRoomsKept) {
         Waiting& w = waiting();
         const std::lock_guard<std::mutex> lock(w.mutex);
-        if (room.bytes <= kRoomsKept) {
+        try {
             w.rooms.push_back(room);
             w.bytes += room.bytes;
-        } else {
-            free.push_back(room.raw);
+            kept = true;
+        } catch (const std::bad_alloc&) {  // it goes at once instead
         }
-        std::size_t gone = 0;
-        while (w.bytes > kRoomsKept) {  // the oldest go first
-            w.bytes -= w.rooms[gone].bytes;
-            free.push_back(w.rooms[gone++].raw);
-        }
-        w.rooms.erase(w.rooms.begin(), w.rooms.begin() + static_cast<std::ptrdiff_t>(gone));
     }
-    for (void* p : free) std::free(p);
+    if (!kept) std::free(room.raw);
+    while (void* raw = take_oldest()) std::free(raw);
 }
 
-int64_t rooms_waiting() {
+int64_t rooms_waiting() noexcept {
     Waiting& w = waiting();
     const std::lock_guard<std::mutex> lock(w.mutex);
     return w.bytes;
 }
+
+void lock_rooms() { waiting().mutex.lock(); }
+void unlock_rooms() { waiting().mutex.unlock(); }
 
 }  // namespace vs

@@ -12,10 +12,14 @@ struct Room {
     int64_t bytes = 0;
 };
 
-Room take_room(int64_t bytes);
-void give_back(Room room);
+Room take_room(int64_t bytes) noexcept;
+void give_back(Room room) noexcept;
 // Bytes that wait; at most kRoomsKept.
-int64_t rooms_waiting();
+int64_t rooms_waiting() noexcept;
 constexpr int64_t kRoomsKept = int64_t{256} << 20;
+
+// What has to surround a fork, see fork.cpp.
+void lock_rooms();
+void unlock_rooms();
 
 }  // namespace vs

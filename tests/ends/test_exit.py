@@ -1,0 +1,103 @@
+"""Interpreter exit while threads are inside calls that take the GIL now and then."""
+
+from __future__ import annotations
+
+import pytest
+from children import run
+
+# Threads call without end; the script ends while they are inside. What it has printed must arrive.
+LEAVING = """
+import sys, threading, time
+import numpy as np, valuesparse as vs
+from valuesparse.crf import crfsuite
+what, limits, delay, endless = sys.argv[1].split(), sys.argv[2], float(sys.argv[3]), sys.argv[4:]
+rng = np.random.default_rng(0)
+def grid(side, k):
+    graph = vs.FactorGraph([k] * side * side)
+    for v in range(side * side):
+        for u in [v - 1] * (v % side > 0) + [v - side] * (v >= side):
+            graph.add([u, v], rng.normal(size=(k, k)))
+    return graph
+n, k = 50_000, 16
+unary, table = rng.normal(size=(n, k)), rng.normal(size=(k, k))
+chain = vs.Chain(unary, table, lengths=np.full(n // 100, 100))
+long = vs.Chain(unary, table)
+tree = vs.Tree((np.arange(n) - 1) // 2, unary, table)
+small, large = grid(6, 4), grid(20, 4)
+def train():
+    trainer = crfsuite.Trainer(verbose=False)
+    for _ in range(100):
+        trainer.append([[f"a{rng.integers(50)}"] for _ in range(20)], rng.choice(["x", "y"], 20))
+    return lambda **limit: trainer.train_inmemory()
+def ask_tree():
+    jt = vs.JunctionTree(small)
+    return lambda **limit: jt.infer({0: int(rng.integers(4))}, threads=2, **limit)
+CALLS = {
+    "chain": lambda: lambda **limit: vs.infer(chain, threads=2, **limit),
+    "islands": lambda: lambda **limit: vs.infer(long, zeta=0.9, threads=2, **limit),
+    "tree": lambda: lambda **limit: vs.infer(tree, threads=2, **limit),
+    "graph": ask_tree,
+    "loopy": lambda: lambda **limit: vs.infer(large, method="bp", tolerance=0.0,
+                                              max_iterations=10**6, threads=2, **limit),
+    "mean_field": lambda: lambda **limit: vs.infer(large, method="mean_field", tolerance=0.0,
+                                                   max_iterations=10**6, **limit),
+    "trw": lambda: lambda **limit: vs.infer(large, method="trw", tolerance=0.0,
+                                            max_iterations=10**6, **limit),
+    "decode": lambda: lambda **limit: vs.decode(chain, threads=2, **limit),
+    "sample": lambda: lambda **limit: vs.sample(chain, 3, np.random.default_rng(0),
+                                           threads=2, **limit),
+    "bounds": lambda: lambda **limit: vs.bounds.log_z(small),
+    "train": train,
+}
+seen = threading.Event()
+def progress(done, total):
+    seen.set()
+    if endless:
+        time.sleep(60)
+limit = {}
+if "deadline" in limits:
+    limit["deadline"] = 1e6
+if "progress" in limits:
+    limit["progress"] = progress
+begun = [threading.Event() for _ in what]
+def work(call, event):
+    event.set()
+    while True:
+        call(**limit)
+for name, event in zip(what, begun):
+    threading.Thread(target=work, args=(CALLS[name](), event), daemon=True).start()
+for event in begun:
+    event.wait()
+if "progress" in limits and not {*what} <= {"bounds", "train"}:  # these two have none
+    assert seen.wait(60)
+time.sleep(delay)
+print("fine " + "x" * 100_000)
+"""
+
+ALL = (
+    "chain islands tree graph loopy mean_field trw decode sample bounds train"  # as many threads
+).split()
+LIMITS = ["deadline", "progress", "deadline progress"]
+
+
+def leave(what: str, limits: str, delay: float, *more: str) -> None:
+    done = run(LEAVING, what, limits, str(delay), *more, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "fine " + "x" * 100_000 + "\n"
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_exit_while_every_kind_of_call_is_under_way(limits: str, runs: int) -> None:
+    for i in range(runs):
+        leave(" ".join(ALL), limits, 0.005 * (i % 20))
+
+
+@pytest.mark.parametrize("what", ALL)
+def test_exit_while_two_calls_are_under_way(what: str, runs: int) -> None:
+    for i in range(max(1, runs // 3)):
+        leave(f"{what} {what}", LIMITS[i % 3 - 1], 0.007 * (i % 20))
+
+
+def test_exit_while_a_progress_callback_does_not_end(runs: int) -> None:
+    for i in range(max(1, runs // 3)):
+        leave("chain loopy tree", "progress", 0.003 * (i % 20), "endless")
