@@ -16,7 +16,7 @@ include "call.pxi"
 
 
 cdef extern from "kernels/problem.h" namespace "vs" nogil:
-    double kLargest32, kLargest64
+    double kLargest32, kLargest64, kLargestSum, kCarriedSum
 
 
 cdef extern from "chain/run.h" namespace "vs" nogil:
@@ -57,7 +57,7 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
     cdef cppclass ChainApi:
         pass
     const ChainApi* chain_api() noexcept
-    int64_t c_find_bad "vs::find_bad"(int, const void*, int64_t) noexcept
+    int64_t c_weigh "vs::weigh"(int, const void*, int64_t, double*) noexcept
     double c_peak "vs::peak_flops"(int, int64_t) noexcept
     double c_messages "vs::message_flops"(int, int64_t, int64_t, int64_t) noexcept
 
@@ -73,6 +73,8 @@ api = PyCapsule_New(<void*>chain_api(), "valuesparse._chain.api", NULL)
 
 #: The largest magnitude of a finite log-potential, by dtype.
 LARGEST = {"float32": kLargest32, "float64": kLargest64}
+#: The largest sum of magnitudes of a tree or graph, and of what bounds derive from one.
+LARGEST_SUM, CARRIED_SUM = kLargestSum, kCarriedSum
 
 
 cdef class Batch:
@@ -185,18 +187,20 @@ def freeze(cnp.ndarray first, cnp.ndarray second, cnp.ndarray third):
     cnp.PyArray_CLEARFLAGS(third, cnp.NPY_ARRAY_WRITEABLE)
 
 
-def find_bad(array):
-    """Flat index of the first entry of a C-contiguous float array that is no log-potential, or -1.
+def weigh(array):
+    """Flat index of the first entry of a C-contiguous float array that is no log-potential, or -1,
+    and, with that, the largest finite magnitude.
 
-    Those are NaN, +inf and finite numbers beyond LARGEST.
+    No log-potentials are NaN, +inf and finite numbers beyond LARGEST.
     """
     cdef void* x = data(array)
     cdef int64_t n = array.size
     cdef int code = dtype_code(array)
     cdef int64_t at
+    cdef double largest = 0.0
     with nogil:
-        at = c_find_bad(code, x, n)
-    return at
+        at = c_weigh(code, x, n, &largest)
+    return at, largest
 
 
 def simd_level():

@@ -14,13 +14,17 @@ import numpy.typing as npt
 from valuesparse import _chain
 
 __all__ = [
+    "ExcessiveError",
     "as_array",
     "as_count",
     "as_indices",
     "as_lengths",
     "as_potentials",
     "as_reals",
+    "excessive",
+    "largest_entry",
     "require_potentials",
+    "weighed",
 ]
 
 Array = npt.NDArray[Any]
@@ -51,20 +55,25 @@ def as_reals(name: str, value: npt.ArrayLike) -> Array:
 
 
 def require_potentials(
-    name: str, array: Array, place_of: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None
-) -> None:
-    """Raise ValueError for NaN, +inf and what is too large (−inf is a value: it forbids).
+    name: str,
+    array: Array,
+    place_of: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
+    most: float = math.inf,
+) -> float:
+    """Return the largest finite magnitude of log-potentials; ValueError for what is none.
 
-    `place_of` turns an index of `array` into one that the caller knows.
+    That is NaN, +inf and what is too large (−inf is a value: it forbids); `most` is the limit that
+    the message names where it is lower. `place_of` turns an index of `array` into one that the
+    caller knows.
     """
-    bad = _chain.find_bad(array)
+    bad, found = _chain.weigh(array)
     if bad >= 0:
         index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
         value = float(array[index])
         shown = index if place_of is None else place_of(index)
         place = f"{name}[{', '.join(map(str, shown))}]"
         if math.isfinite(value):
-            largest = _chain.LARGEST[array.dtype.name]
+            largest = min(_chain.LARGEST[array.dtype.name], most)
             raise ValueError(
                 f"{place} is {value:g}; finite log-potentials must lie between {-largest:g} and "
                 f"{largest:g} in {array.dtype.name}, so that sums stay finite (to forbid, use -inf)"
@@ -73,15 +82,41 @@ def require_potentials(
             f"{place} is {'NaN' if math.isnan(value) else '+inf'}; log-potentials must be finite "
             "or -inf (which forbids)"
         )
+    return found
 
 
 def as_potentials(name: str, value: npt.ArrayLike, dtype: np.dtype[Any]) -> Array:
     """Return a C-contiguous array of `dtype` that holds log-potentials."""
+    return weighed(name, value, dtype)[0]
+
+
+def weighed(
+    name: str, value: npt.ArrayLike, dtype: np.dtype[Any], most: float = math.inf
+) -> tuple[Array, float]:
+    """Return what `as_potentials` does, and the largest finite magnitude."""
     array = as_reals(name, value)
     if array.dtype != dtype or not array.flags.c_contiguous:
         array = np.ascontiguousarray(array, dtype=dtype)
-    require_potentials(name, array)
-    return array
+    return array, require_potentials(name, array, None, most)
+
+
+def largest_entry(array: Array) -> tuple[tuple[int, ...], float]:
+    """Return the index of the finite entry of the largest magnitude, and the entry."""
+    size = np.where(np.isfinite(array), np.abs(array), -1.0)
+    index = tuple(int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
+    return index, float(array[index])
+
+
+class ExcessiveError(ValueError):
+    """Scores of a tree or graph add up to more than its arithmetic carries."""
+
+
+def excessive(place: str, value: float, total: float, what: str, limit: float) -> ExcessiveError:
+    """Return the error for a model whose scores add up to more than its arithmetic carries."""
+    return ExcessiveError(
+        f"{place} is {value:g}: with it, the largest finite magnitudes {what} sum to {total:.4g}, "
+        f"above {limit:g}, up to which trees and graphs are exact (to forbid, use -inf)"
+    )
 
 
 def as_lengths(value: npt.ArrayLike, n_positions: int) -> npt.NDArray[np.int64]:

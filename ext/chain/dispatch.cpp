@@ -90,7 +90,9 @@ int level_number() {
     return g_number;
 }
 const char* level_name() { return level().name; }
-int64_t find_bad(int dtype, const void* x, int64_t n) { return level().find_bad(dtype, x, n); }
+int64_t weigh(int dtype, const void* x, int64_t n, double* found) {
+    return level().weigh(dtype, x, n, found);
+}
 double peak_flops(int dtype, int64_t iterations) { return level().peak(dtype, iterations); }
 double message_flops(int dtype, int64_t labels, int64_t rows, int64_t positions) {
     Workspace workspace(1);

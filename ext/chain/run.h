@@ -87,7 +87,7 @@ struct ChainApi {
 const ChainApi* chain_api();
 
 // First NaN, +inf or finite number beyond kLargest of x, or -1.
-int64_t find_bad(int dtype, const void* x, int64_t n);
+int64_t weigh(int dtype, const void* x, int64_t n, double* found);
 double peak_flops(int dtype, int64_t iterations);
 double message_flops(int dtype, int64_t labels, int64_t rows, int64_t positions);
 

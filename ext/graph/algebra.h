@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/powers.h"
+
 namespace vs {
 
 // A non-negative number of any size: m * 2^e with m in [1, 2), or 0. For models whose tables span
-// more than a double can hold.
+// more than a double can hold. Exponents keep within the range of their type: see kLargestSum.
 struct Wide {
     double m = 0.0;
     int64_t e = 0;
@@ -41,18 +43,17 @@ inline bool less(Wide a, Wide b) {
     return a.e != b.e ? a.e < b.e : a.m < b.m;
 }
 inline Wide from_log(double x) {
-    constexpr double kLog2e = 1.4426950408889634074;
-    const double e = std::floor(x * kLog2e);
-    // x - e ln 2 in two parts: the leading bits of ln 2 times a whole number are exact.
-    constexpr double kHigh = 6.93147180369123816490e-01, kLow = 1.90821492927058770002e-10;
-    return normal(std::exp((x - e * kHigh) - e * kLow), static_cast<int64_t>(e));
+    int64_t e;
+    const double m = VS_NS::power_of(x, &e);
+    return normal(m, e);
 }
 
 }  // namespace wide
 
 // How an engine handles its numbers: T, its zero and one, times, plus, and
 //   from_log: exp(x); log_of: its inverse; share: x / total; ratio: a / b, 0 / 0 = 0
-//   scale: divides n numbers by a power of two, whose log2 it returns.
+//   scale: divides n numbers by a power of two, whose log2 it returns; tail: what a double has
+//   rounded away from that.
 struct Linear64 {
     using T = double;
     static constexpr bool kChecked = true;  // small numbers may be lost: see Engine::weigh
@@ -66,6 +67,7 @@ struct Linear64 {
     static T from_log(double x) { return std::exp(x); }
     static double log_of(T x) { return std::log(x); }
     static double share(T x, T total) { return x / total; }
+    static double tail(T) { return 0.0; }
 };
 
 struct LinearWide {
@@ -86,13 +88,17 @@ struct LinearWide {
     static double share(T x, T total) {
         const Wide r = ratio(x, total);
         if (r.e < -1070) return 0.0;
-        return std::ldexp(r.m, static_cast<int>(r.e));
+        // A sum is at least as large as what was added to it, to the last bit: r.e <= 0.
+        return std::ldexp(r.m, static_cast<int>(r.e < 0 ? r.e : 0));
     }
     static double scale(T* x, int64_t n, T top) {
         for (int64_t i = 0; i < n; ++i) {
             if (x[i].m > 0.0) x[i].e -= top.e;
         }
         return static_cast<double>(top.e);
+    }
+    static double tail(T top) {
+        return static_cast<double>(top.e - static_cast<int64_t>(static_cast<double>(top.e)));
     }
 };
 
@@ -111,6 +117,7 @@ struct Best {
     static double log_of(T x) { return x; }
     static double share(T, T) { return 0.0; }
     static double scale(T*, int64_t, T) { return 0.0; }
+    static double tail(T) { return 0.0; }
 };
 
 }  // namespace vs

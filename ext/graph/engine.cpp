@@ -87,7 +87,7 @@ int64_t Engine<A>::n_sent() const {
 template <class A>
 Engine<A>::Engine(const Compiled& c) : c_(c) {
     part_.resize(c.t.clique.size());
-    shift_.assign(part_.size(), 0.0);
+    shift_.resize(part_.size());
     marginal_.resize(static_cast<size_t>(c.g.n));
     query_.resize(c.queries.size());
 }
@@ -252,7 +252,7 @@ void Engine<A>::load(size_t c, const double* const* soft) {
     Part& p = part_[c];
     p.tables.resize(l.statics.size());
     p.low.assign(l.statics.size(), 0.0);
-    shift_[c] = 0.0;
+    shift_[c] = Compensated();
     std::vector<int32_t> order = l.outer;
     order.insert(order.end(), l.tile.begin(), l.tile.end());
     std::vector<Factored<A>> tables;
@@ -263,7 +263,7 @@ void Engine<A>::load(size_t c, const double* const* soft) {
             double top, low;
             tables.push_back(
                 open_factor<A>(c_.g, c_.d, factor_of(c_.g, f, soft), order, &top, &low));
-            if (!std::is_same<A, Best>::value) shift_[c] += top;
+            if (!std::is_same<A, Best>::value) shift_[c].add(top);
             p.low[s] += (low - top) * 1.4426950408889634;
         }
         // Always the two whose product is smallest: late products are large, but few.
@@ -644,12 +644,10 @@ void Engine<A>::open_up(size_t c, Flight* f, const Ear& ear) {
         load(c, soft_);
         p.loaded = true;
     }
-    p.scale = 0.0;
     // Smaller ones before: messages that lie within others are multiplied into those first.
     for (int32_t i : l.order) {
         const Child& k = l.children[i];
         Part& child = part_[k.clique];
-        p.scale += child.scale;
         if (!ear.go_on()) return;
         if (k.hosts) {
             grow(&child.product, static_cast<int64_t>(child.message.size()), ear);
@@ -779,7 +777,8 @@ Status Engine<A>::close_up(size_t c, Flight* f) {
     p.loss = f->loss + f->boost - bits;
     if (A::kChecked && p.message_low < kTiny) p.loss = std::max(p.loss, kTiny) + 1.0;
     if (p.loss > kLost) return kWiden;
-    p.scale += bits - f->boost;
+    p.scale = bits - f->boost;
+    p.tail = A::tail(all.top);
     f->closing[0].top = all.top;
     return kOk;
 }
@@ -1109,17 +1108,6 @@ void Engine<A>::read_marginal(int32_t v, const Dims& d, const T* table) {
     }
 }
 
-// A sum of many numbers, without what each addition rounds away (Neumaier).
-struct Compensated {
-    double sum = 0.0, lost = 0.0;
-    void add(double x) {
-        const double t = sum + x;
-        lost += std::fabs(sum) >= std::fabs(x) ? (sum - t) + x : (x - t) + sum;
-        sum = t;
-    }
-    double value() const { return sum + lost; }
-};
-
 template <class A>
 Status Engine<A>::up(const double* const* soft, int threads, Control* control) {
     Compensated total;
@@ -1141,11 +1129,15 @@ Status Engine<A>::up(const double* const* soft, int threads, Control* control) {
     soft_ = soft;
     const Status status = walk(true, threads, control);
     if (status != kOk) return status;
-    for (double shift : shift_) total.add(shift);
+    // Clique by clique, so that log Z errs by a few eps times the largest partial score, however
+    // many cliques there are.
     for (size_t c = 0; c < part_.size(); ++c) {
-        if (c_.t.parent[c] >= 0) continue;
-        total.add(A::log_of(part_[c].message[0]));
-        total.add(part_[c].scale * 0.693147180559945309417);
+        total.add(shift_[c].sum);
+        total.add(shift_[c].lost);
+        double rest;
+        total.add(VS_NS::log_of_power(part_[c].scale, &rest));
+        total.add(rest + part_[c].tail * VS_NS::kLn2);
+        if (c_.t.parent[c] < 0) total.add(A::log_of(part_[c].message[0]));
     }
     log_z_ = total.value();
     return kOk;

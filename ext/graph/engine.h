@@ -34,6 +34,17 @@ const GraphLevel& graph_level();
 const PoolApi& graph_pool();
 void use_graph_modules(const PoolApi* pool, const SimdApi* simd);
 
+// A sum of many numbers, without what each addition rounds away (Neumaier).
+struct Compensated {
+    double sum = 0.0, lost = 0.0;
+    void add(double x) {
+        const double t = sum + x;
+        lost += std::fabs(sum) >= std::fabs(x) ? (sum - t) + x : (x - t) + sum;
+        sum = t;
+    }
+    double value() const { return sum + lost; }
+};
+
 struct Compiled {
     const Graph& g;
     const Domains& d;
@@ -77,7 +88,7 @@ class Engine {
         std::vector<T> belief;  // from the parent: of the separator, then the message down
         double message_low = 0.0, belief_low = 0.0;
         double loss = -INFINITY;            // log2 of what an entry of the message may have lost
-        double scale = 0.0;                 // log2 of what scaling took out, in this subtree
+        double scale = 0.0, tail = 0.0;     // log2 of what scaling took out of the message
         bool loaded = false, sent = false;  // statics, message are good
     };
     struct Spare {  // vectors to use again
@@ -201,7 +212,7 @@ class Engine {
     Spare spare_;
     std::vector<std::vector<T>> marginal_;  // (n,) of variables with more than one value
     std::vector<std::vector<T>> query_;
-    std::vector<double> shift_;  // log of what was taken out of each clique's statics
+    std::vector<Compensated> shift_;  // log of what was taken out of each clique's statics
     const double* const* soft_ = nullptr;
     double log_z_ = 0.0;
 };

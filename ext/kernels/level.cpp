@@ -10,14 +10,16 @@
 
 namespace VS_NS {
 
+// As Level::weigh.
 template <class T>
-static int64_t find_bad_in(const T* x, int64_t n, T largest) {
+static int64_t weigh_in(const T* x, int64_t n, T largest, double* found) {
     using V = Vec<T>;
     constexpr int64_t kBlock = 4096;
     const V zero = V::set1(T(0)), lowest = V::set1(ExpConst<T>::kMostNegative);
     const auto good = [largest](T v) {
         return v <= largest && (v >= -largest || v < ExpConst<T>::kMostNegative);
     };
+    T most = T(0);
     for (int64_t first = 0; first < n; first += kBlock) {
         const int64_t last = n - first < kBlock ? n : first + kBlock;
         bool bad = false;
@@ -29,19 +31,27 @@ static int64_t find_bad_in(const T* x, int64_t n, T largest) {
             const V finite = V::where_ge(v, lowest, v);  // 0 for -inf
             top = V::max(top, V::max(finite, zero - finite));
         }
-        bad |= !(top.hmax() <= largest);
-        for (; i < last; ++i) bad |= !good(x[i]);
+        const T here = top.hmax();
+        bad |= !(here <= largest);
+        most = here > most ? here : most;
+        for (; i < last; ++i) {
+            bad |= !good(x[i]);
+            const T size = x[i] < ExpConst<T>::kMostNegative ? T(0) : x[i] < T(0) ? -x[i] : x[i];
+            most = size > most ? size : most;
+        }
         for (i = first; bad && i < last; ++i) {
             if (!good(x[i])) return i;
         }
     }
+    *found = static_cast<double>(most);
     return -1;
 }
 
-static int64_t find_bad(int dtype, const void* x, int64_t n) {
+static int64_t weigh(int dtype, const void* x, int64_t n, double* found) {
     return dtype == vs::kFloat32
-               ? find_bad_in(static_cast<const float*>(x), n, static_cast<float>(vs::kLargest32))
-               : find_bad_in(static_cast<const double*>(x), n, vs::kLargest64);
+               ? weigh_in(static_cast<const float*>(x), n, static_cast<float>(vs::kLargest32),
+                          found)
+               : weigh_in(static_cast<const double*>(x), n, vs::kLargest64, found);
 }
 
 static void exact(int arithmetic, vs::ExactPass* pass, int kind, int64_t first, int64_t last,
@@ -156,7 +166,7 @@ static const vs::Level kLevel = {
     islands,
     islands_long,
     sample,
-    find_bad,
+    weigh,
     viterbi,
     peak,
     message_pass,

@@ -10,6 +10,16 @@ namespace vs {
 // can overflow, nor the difference of two such sums: what is finite stays so.
 constexpr double kLargest32 = 1e28, kLargest64 = 1e290;
 
+// Trees and graphs: the sum S of the largest finite magnitudes of all tables, soft evidence
+// included. Numbers there have exponents of their own, of 64 bits. Tables are divided by their
+// largest entries, messages by theirs, so whatever is multiplied or divided on the way is a sum
+// over n variables of products of entries, less at most one such scale:
+//   |e| <= 2 S log2(e) + log2(configurations) <= 2.89 S + 31 n,
+// and int64 holds 9.2e18. Beside that, what a bound or a forest is made of may have a sum of its
+// own, of models derived from what a user gave: those are held to kCarriedSum, with |e| < 2.9e18.
+// Logarithms (log Z, scores) are doubles and err by a few eps times S: 22 at 1e17.
+constexpr double kLargestSum = 1e17, kCarriedSum = 1e18;
+
 enum DType : int { kFloat32 = 0, kFloat64 = 1 };
 
 // A batch of B chains laid end to end. Arrays are C-contiguous and validated.

@@ -70,8 +70,8 @@ struct Level {
     // the columns of the sequence.
     void (*sample)(int arithmetic, ExactPass* pass, int64_t which, int64_t size,
                    const double* uniforms, int64_t* states, int worker);
-    // First NaN, +inf or finite number beyond kLargest, or -1.
-    int64_t (*find_bad)(int dtype, const void* x, int64_t n);
+    // First NaN, +inf or finite number beyond kLargest, or -1 and the largest finite magnitude.
+    int64_t (*weigh)(int dtype, const void* x, int64_t n, double* found);
     // packed: transition in tiles padded with -inf (PackTable::pack_scores), or null.
     void (*viterbi)(const Chains* c, const void* packed, int64_t sequence, int64_t* states,
                     double* score, Scratch* scratch, Control* control, int caller);

@@ -60,9 +60,9 @@ struct Total {
         } else if (kLog) {
             value[k] += score - shift;
         } else {
-            const double z = (score - shift) * 1.442695040888963407, whole = std::floor(z);
-            value[k] *= std::exp2(z - whole);
-            exponent[k] += static_cast<int64_t>(whole);
+            int64_t e;
+            value[k] *= power_of(score - shift, &e);
+            exponent[k] += e;
         }
     }
     // out: the product without m, scaled, entries held at the floor; returns the exponent that

@@ -25,6 +25,7 @@
 #include "kernels/arithmetic.h"
 #include "kernels/exact.h"
 #include "kernels/pack.h"
+#include "kernels/powers.h"
 #include "kernels/ticker.h"
 #include "tree/table.h"
 
@@ -217,9 +218,9 @@ struct WideProduct {
             mantissa[k] = 0.0;
             return;
         }
-        const double z = (score - shift) * 1.442695040888963407, whole = std::floor(z);
-        mantissa[k] *= std::exp2(z - whole);
-        exponent[k] += static_cast<int64_t>(whole);
+        int64_t e;
+        mantissa[k] *= power_of(score - shift, &e);
+        exponent[k] += e;
     }
     bool top(int64_t* e) const {
         bool any = false;

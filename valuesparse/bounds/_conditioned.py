@@ -41,7 +41,7 @@ def lower(reduced: Reduced, states: Sequence[int], seed: int = 0) -> float:
         tree, held = _tree(graph, states, rng)
         value = tree.log_z()
         margin = engine_margin(value, tree.table_size + reduced.entries, reduced.magnitude)
-        best = max(best, down(value + reduced.constant, margin))
+        best = max(best, down(value + reduced.constant, margin + reduced.merged))
         if not held:
             break
         found = tree.decode()[0] if turn < _BEST - 1 else tree.sample(1, rng)[0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from valuesparse._validation import as_count
+from valuesparse._validation import ExcessiveError, as_count
 from valuesparse.bounds import _conditioned
 from valuesparse.bounds._mini_bucket import Buckets
 from valuesparse.bounds._preconditioner import PreconditionerBounds, preconditioner
@@ -253,7 +253,10 @@ class _Search:
 
     def run(self, name: str) -> tuple[float, float, str]:
         """Return lower and upper bounds, and a note on what is infinite."""
-        return self.runs[name]()
+        try:
+            return self.runs[name]()
+        except ExcessiveError as error:  # of a model that the method makes
+            return -np.inf, np.inf, str(error)
 
     def _exact(self) -> tuple[float, float, str]:
         # Conditioning takes as long as it takes: other bounds are there.

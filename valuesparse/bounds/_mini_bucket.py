@@ -149,7 +149,8 @@ class Buckets:
         buckets: list[Tables] = [[] for _ in self.order]
         for scope, table in self.tables:
             buckets[min(position[v] for v in scope)].append((scope, table))
-        total, error = self.reduced.constant, EPS * 8.0 * self.reduced.magnitude
+        total = self.reduced.constant
+        error = EPS * 8.0 * self.reduced.magnitude + self.reduced.merged
         for p, v in enumerate(self.order):
             if negative is None:
                 self.seen.append(buckets[p])

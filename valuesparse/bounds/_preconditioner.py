@@ -12,7 +12,8 @@ import numpy.typing as npt
 from scipy import optimize, sparse
 from scipy.sparse import csgraph
 
-from valuesparse._validation import as_count
+from valuesparse._chain import CARRIED_SUM
+from valuesparse._validation import ExcessiveError, as_count
 from valuesparse.bounds._quadratic import Quadratic, interaction, shift
 from valuesparse.bounds._reduced import Reduced, Tables, graph_of, plan_of, reduce_graph
 from valuesparse.bounds._rounding import EPS, down, engine_margin, up
@@ -30,6 +31,8 @@ Mask = npt.NDArray[np.bool_]
 KINDS = ("spanning_tree", "support_tree", "sparsifier")
 
 _GRID = np.log([1 / 256, 1 / 32, 0.25, 0.7, 1.0, 1.4, 2.5, 5.0, 10.0, 20.0, 50.0])
+# Above every bound that a model may have.
+_WORST = 10.0 * CARRIED_SUM
 
 
 class _Model(NamedTuple):
@@ -331,7 +334,7 @@ class _Problem:
             shifted[v] = unary[v] + sign * own
             size += float(np.abs(own).max(initial=0.0))
         size += sum(float(np.abs(table).max()) for _, table in tables)
-        margin = lack * price + EPS * 64.0 * size
+        margin = lack * price + EPS * 64.0 * size + self.reduced.merged
         total = self.reduced.constant + constant + sign * t * price
         return _Model(total, shifted, tables, margin, size, scale)
 
@@ -345,7 +348,10 @@ def _search(
     def loss(log_scale: float, s: int) -> float:
         nonlocal best
         model = build(float(np.exp(log_scale)), s)
-        value = _bound(model, sign)
+        try:
+            value = _bound(model, sign)
+        except ExcessiveError:  # the scale makes more of the scores than there may be
+            return _WORST
         if best is None or sign * value < sign * best[0]:
             best = value, model
         return sign * value
@@ -357,7 +363,12 @@ def _search(
     optimize.minimize_scalar(
         loss, args=(chosen,), bounds=window, method="bounded", options={"maxiter": 8}
     )
-    assert best is not None
+    if best is None:
+        raise ExcessiveError(
+            "the scores of this graph are too large for preconditioner bounds, which make models "
+            f"with scores up to {CARRIED_SUM:g} in sum: take valuesparse.bounds.log_z with other "
+            "methods (to forbid, use -inf)"
+        )
     return best
 
 

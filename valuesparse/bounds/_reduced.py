@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse.bounds._rounding import EPS
 from valuesparse.inference.junction_tree import JunctionTree, impossible
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models.factor_graph import Derived, Evidence
 
 __all__ = ["FIRST", "THREE", "Reduced", "Tables", "graph_of", "plan_of", "reduce_graph"]
 
@@ -40,6 +42,8 @@ class Reduced:
         Sum of the largest finite absolute entries of everything: bounds every partial score.
     entries : int
         Of all tables.
+    merged : float
+        What adding up tables of one scope may have rounded away, in log Z.
     """
 
     variables: list[int]
@@ -48,6 +52,7 @@ class Reduced:
     tables: Tables
     magnitude: float
     entries: int
+    merged: float
 
     @property
     def cards(self) -> list[int]:
@@ -73,7 +78,8 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | None) -> Reduced:
     free = [v for v in range(graph.n_variables) if v not in held]
     number = {v: i for i, v in enumerate(free)}
     unary = [np.zeros(graph.cardinalities[v]) for v in free]
-    constant, magnitude, entries = 0.0, 0.0, 0
+    decided: list[float] = []
+    magnitude, entries, rounding = 0.0, 0, 0.0
     merged: dict[tuple[int, ...], Floats] = {}
     for factor, table in zip(graph.factors, graph._compiled().arrays(), strict=True):
         part = np.asarray(table)[tuple(held.get(v, slice(None)) for v in factor.scope)]
@@ -81,27 +87,35 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | None) -> Reduced:
         magnitude += _largest(part)
         entries += part.size
         if not scope:
-            constant += float(part)
+            decided.append(float(part))
         elif len(scope) == 1:
             unary[scope[0]] = unary[scope[0]] + part
+            rounding += EPS * _largest(unary[scope[0]])
         else:
             order = np.argsort(scope)
             key = tuple(sorted(scope))
             part = np.transpose(part, order)
-            merged[key] = merged[key] + part if key in merged else np.array(part)
+            if key in merged:
+                merged[key] = merged[key] + part
+                rounding += EPS * _largest(merged[key])
+            else:
+                merged[key] = np.array(part)
     for v, known in given.items():
         if not isinstance(known, int):
             unary[number[v]] = unary[number[v]] + known
             magnitude += _largest(known)
+            rounding += EPS * _largest(unary[number[v]])
+    constant = math.fsum(decided)
     magnitude += float(np.log([len(u) for u in unary]).sum()) if unary else 0.0
     if constant == -np.inf or any(u.max() == -np.inf for u in unary):
         raise impossible(graph, bool(given))
-    return Reduced(free, constant, unary, list(merged.items()), magnitude, entries)
+    tables = list(merged.items())
+    return Reduced(free, constant, unary, tables, magnitude, entries, rounding)
 
 
 def graph_of(unary: list[Floats], tables: Tables) -> FactorGraph:
     """Return these tables as a graph, for the exact engines."""
-    graph = FactorGraph([len(u) for u in unary])
+    graph = Derived([len(u) for u in unary])
     for v, u in enumerate(unary):
         graph.add((v,), u)
     for scope, table in tables:

@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from valuesparse import _loopy
+from valuesparse import _chain, _loopy
 from valuesparse._validation import as_count, as_reals
-from valuesparse.factors import Table
+from valuesparse.factors import Factor, Feature, Table
 from valuesparse.inference import _forests
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models.factor_graph import Evidence, soft_sum
 from valuesparse.results import GraphResult
 from valuesparse.threads import resolve
 
@@ -106,19 +106,31 @@ def _is_number(value: Any) -> bool:
 class Layout:
     """Numbers and native engine of one graph; made once, used by every call."""
 
-    __slots__ = ("at", "cards", "constant", "engine", "local", "lock", "n_factors", "parts")
+    __slots__ = (
+        "at", "cards", "constant", "engine", "local", "lock", "magnitude", "n_factors", "parts",
+    )  # fmt: skip
 
     def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
         self.cards = graph._cards
         graph._require_room()
         self.n_factors = graph.n_factors
         # Of a graph without factors: one that kept its graph would wait for the garbage collector.
-        table_of = graph._part(np.empty(0, dtype=np.int64))._table_of
+        empty = graph._part(np.empty(0, dtype=np.int64))
+        made: dict[int, float] = {}
+
+        def table_of(factor: Factor, index: int) -> Array:
+            table: Array = empty._table_of(factor, index)
+            if not isinstance(factor, Feature):
+                made[index] = _chain.weigh(table)[1]
+            return table
+
         self.parts = (self.cards, *graph._stacked(), Table, table_of)
         self.engine = _loopy.Engine(*self.parts, watch.left(), watch.late)
         self.at = self.engine.at
         self.local = self.engine.local
         self.constant = self.engine.constant
+        #: Of all factors, before those of one scope are added up.
+        self.magnitude = graph._sum + sum(made.values())
         self.lock = threading.Lock()
 
     @property
@@ -238,8 +250,7 @@ class Field:
 
     def graph(self, model: FactorGraph) -> FactorGraph:
         """Return the distribution itself: a graph without cycles."""
-        other = model._part(np.empty(0, dtype=np.int64))
-        other.evidence = {}
+        other = model._derived()
         ends = np.cumsum(model.cardinalities).tolist()
         for v, (k, end) in enumerate(zip(model.cardinalities, ends, strict=True)):
             other.add(Table((v,), self.node[end - k : end]))
@@ -491,7 +502,7 @@ def trw_dual_bound(
             )
             if dead >= 0 or np.isneginf(masses).any():
                 raise impossible(graph, bool(given))
-            slack = _slack(layout, len(found), scale)
+            slack = _slack(layout, len(found), scale, given)
             upper = float(weights @ masses) + layout.constant + slack
             if upper < best.upper:
                 named = [layout.members(tree) for tree in found]
@@ -544,17 +555,22 @@ def decode(
             dead, tops, scale = engine.forests(
                 local, messages, ptr, np.concatenate(found), True, watch.left(), watch.late
             )
-            upper = float(tops.mean()) + layout.constant + _slack(layout, len(found), scale)
+            slack = _slack(layout, len(found), scale, evidence)
+            upper = float(tops.mean()) + layout.constant + slack
     if dead >= 0 or upper == -np.inf:
         raise impossible(model, bool(evidence))
     return Best(states, score + layout.constant, converged, upper)
 
 
-def _slack(layout: Layout, forests: int, scale: float) -> float:
-    """Return what rounding can add up to; `scale` bounds partial sums, each rounded a few times."""
+def _slack(layout: Layout, forests: int, scale: float, evidence: dict[int, Any]) -> float:
+    """Return what rounding can add up to; `scale` bounds partial sums, each rounded a few times.
+
+    What adding up the tables of one scope has rounded is not seen in their sums.
+    """
+    merged = layout.n_factors * (layout.magnitude + soft_sum(evidence))
     steps = 16.0 * (layout.n_groups + len(layout.cards) + forests + 64)
     steps += 4.0 * layout.engine.table_entries
-    return float(np.finfo(float).eps * steps * (scale + abs(layout.constant) + 1.0))
+    return float(np.finfo(float).eps * (steps * (scale + abs(layout.constant) + 1.0) + merged))
 
 
 def _points(
@@ -615,7 +631,7 @@ def _mean_field(
                 break
     assert best is not None
     bound, scale, converged, residuals, updates, q = best
-    slack = _slack(layout, 0, scale)
+    slack = _slack(layout, 0, scale, evidence)
     if bound == -np.inf:
         reason += "; every point that was tried has mass where the graph forbids it: no bound"
     return GraphResult(
@@ -671,7 +687,9 @@ def _structured(
     kept = [table[ends[g] : ends[g + 1]] for g in forest]
     scopes = [layout.scope(g) for g in forest]
     # Each factor outside the forest goes through a rounding for each table between its ends.
-    slack = _slack(layout, 0, scale) * (1 if len(forest) == layout.n_groups else len(layout.cards))
+    slack = _slack(layout, 0, scale, evidence) * (
+        1 if len(forest) == layout.n_groups else len(layout.cards)
+    )
     return GraphResult(
         model,
         evidence,

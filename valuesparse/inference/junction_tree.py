@@ -31,7 +31,7 @@ from valuesparse.inference._memory import as_limit, default_memory_limit, show_b
 from valuesparse.inference._search import Search, within
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models.factor_graph import Evidence, soft_sum
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 from valuesparse.threads import resolve
@@ -228,6 +228,7 @@ class JunctionTree:
         self._small: tuple[Any, _graph.Tree, Array] | None = None
         self._last: dict[_graph.Tree, tuple[Any, Slices | str]] = {}
         self._own: tuple[int, Slices | str] | None = None
+        graph._soft = soft_sum(self._given)
         self._held, self._soft = split(graph, self._given)
         if not barren:
             some = [v for v, _ in self._soft]
@@ -686,7 +687,7 @@ class JunctionTree:
             held, soft = self._held, self._soft
             given = self._given
         else:
-            more = graph.resolve_evidence(evidence)
+            more = graph.resolve_evidence(evidence, beside=self._graph._soft)
             held, soft = split(graph, more)
             for v, state in enumerate(self._held):
                 if state >= 0:

@@ -6,13 +6,13 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, cast, overload
+from typing import Any, ClassVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _graph
-from valuesparse._validation import as_array, as_potentials
+from valuesparse import _chain, _graph
+from valuesparse._validation import as_array, excessive, largest_entry, weighed
 from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.factors._base import require_small
@@ -66,6 +66,10 @@ class FactorGraph:
 
     Notes
     -----
+    The largest finite magnitudes of all factors and of soft evidence may sum to 1e17; what goes
+    beyond is refused where it is added (a factor that makes its table itself: where that is asked
+    for). Up to there the arithmetic of every engine is proven to hold.
+
     A builder: inference takes a snapshot. Tables that already are contiguous float64 arrays are
     not copied, so they must not be written to afterwards.
 
@@ -89,9 +93,12 @@ class FactorGraph:
         "_conditional",
         "_factors",
         "_layout",
+        "_made",
         "_number",
         "_snapshot",
+        "_soft",
         "_state_number",
+        "_sum",
         "cardinalities",
         "evidence",
         "names",
@@ -102,6 +109,13 @@ class FactorGraph:
     names: tuple[Any, ...]
     states: tuple[tuple[Any, ...] | None, ...]
     evidence: dict[int, int | npt.NDArray[np.float64]]
+    #: What the magnitudes of a graph of this kind may sum to.
+    _MOST: ClassVar[float] = _chain.LARGEST_SUM
+    #: The sum of the largest finite magnitude of each factor whose table is known (of a part: of
+    #: the whole); of those that make their own, once these are made; of soft evidence.
+    _sum: float
+    _made: float
+    _soft: float
 
     def __init__(
         self,
@@ -127,6 +141,7 @@ class FactorGraph:
         self._layout: Any = None  # of the last snapshot, for loopy inference
         #: Factor: the variable, its last one, that it is a distribution of given the others.
         self._conditional: dict[int, int] = {}
+        self._sum = self._made = self._soft = 0.0
         self.evidence = {}
         if evidence is not None:
             self.set_evidence(evidence)
@@ -183,7 +198,8 @@ class FactorGraph:
         Raises
         ------
         ValueError
-            For an unknown or repeated variable, a table of another shape, NaN or +inf.
+            For an unknown or repeated variable, a table of another shape, NaN or +inf, or scores
+            with which the magnitudes of the graph sum to more than 1e17.
         TypeError
             For complex, text or object arrays.
 
@@ -196,6 +212,7 @@ class FactorGraph:
         (0, 1)
         """
         index = len(self._factors)
+        largest = 0.0
         if isinstance(scope, Factor):
             if log_table is not None:
                 raise ValueError("log_table must not be given with a Factor, which has its own")
@@ -203,15 +220,19 @@ class FactorGraph:
             factor = scope
             if isinstance(scope, Feature):
                 self._check_feature(scope, index)
+                largest = self._weigh_feature(scope.weight, index)
             if isinstance(scope, Table):
-                factor = Table(scope.scope, self._check_table(scope.scope, scope.log_table, index))
+                table, largest = self._check_table(scope.scope, scope.log_table, index)
+                factor = Table(scope.scope, table)
         else:
             if log_table is None:
                 raise ValueError("log_table must be given: an array with one axis per variable")
             variables = self._numbers("scope", scope)
             self._check_scope(variables, index)
-            factor = Table(variables, self._check_table(variables, log_table, index))
+            table, largest = self._check_table(variables, log_table, index)
+            factor = Table(variables, table)
         self._factors.append(factor)
+        self._sum += largest
         self._snapshot = None
         return index
 
@@ -243,7 +264,8 @@ class FactorGraph:
         ------
         ValueError
             For an unknown or repeated variable, an unknown state, a table of another shape, a
-            predicate that raises, a weight that is NaN or +inf.
+            predicate that raises, a weight that is NaN or +inf, or one with which the magnitudes
+            of the graph sum to more than 1e17.
         TypeError
             For a weight that is no real number, or a predicate that returns neither True nor False.
 
@@ -268,8 +290,10 @@ class FactorGraph:
         theta = float(weight)
         if not theta < np.inf:
             raise ValueError(f"weight of factor {index} is {theta}; it must be finite or -inf")
+        largest = self._weigh_feature(theta, index)
         where = self._where(variables, fires, index)
         self._factors.append(Feature(variables, where, theta))
+        self._sum += largest
         self._snapshot = None
         return index
 
@@ -318,7 +342,8 @@ class FactorGraph:
         Raises
         ------
         ValueError
-            For a variable or state that does not exist, or a variable twice in a scope.
+            For a variable or state that does not exist, a variable twice in a scope, or weights
+            with which the magnitudes of the graph sum to more than 1e17.
 
         Examples
         --------
@@ -328,6 +353,12 @@ class FactorGraph:
         range(0, 2)
         """
         self._check_features(features)
+        weights = features.weights
+        largest = float(np.abs(weights[weights > -np.inf]).sum())
+        if not self._fits(largest):
+            (at,), value = largest_entry(weights)
+            raise self._excessive(f"weights[{at}]", value, largest)
+        self._sum += largest
         first = len(self._factors)
         self._blocks.append((first, features))
         self._factors.extend([None] * len(features))
@@ -383,12 +414,23 @@ class FactorGraph:
             if f is None or isinstance(f, Feature)
         ]
 
-    def _part(self, factors: npt.NDArray[np.int64]) -> FactorGraph:
+    def _derived(self) -> FactorGraph:
+        """Return the same variables without factors or evidence, for what is made from them."""
+        other = self._part(np.empty(0, dtype=np.int64), Derived)
+        other.evidence = {}
+        other._sum = other._made = other._soft = 0.0
+        return other
+
+    def _part(
+        self, factors: npt.NDArray[np.int64], kind: type[FactorGraph] | None = None
+    ) -> FactorGraph:
         """Return the same variables with some of the factors only."""
-        other = FactorGraph.__new__(FactorGraph)
+        kind = kind or FactorGraph
+        other = kind.__new__(kind)
         for name in ("cardinalities", "_cards", "names", "_number", "states", "_state_number"):
             setattr(other, name, getattr(self, name))
         other.evidence = dict(self.evidence)
+        other._sum, other._made, other._soft = self._sum, self._made, self._soft
         other._blocks = []
         own = self._factors
         ascending = not factors.size or bool((np.diff(factors) > 0).all())
@@ -495,7 +537,7 @@ class FactorGraph:
     def _given(self, evidence: Evidence) -> FactorGraph:
         """Return the same graph with this evidence instead of its own."""
         other = self._copy()
-        other.evidence = self.resolve_evidence(evidence)
+        other.set_evidence(evidence)
         return other
 
     def _copy(self) -> FactorGraph:
@@ -518,8 +560,32 @@ class FactorGraph:
 
     def _extend(self, tables: Iterable[Table]) -> None:
         """Add tables that a reader has checked already: one call for all of a file."""
-        self._factors.extend(tables)
+        for table in tables:
+            # Logarithms of what fits a double: no file is long enough for them to be too much.
+            self._sum += _chain.weigh(table.log_table)[1]
+            self._factors.append(table)
         self._snapshot = None
+
+    def _fits(self, more: float) -> bool:
+        """Whether magnitudes of so much may be added."""
+        return self._sum + self._soft + more <= self._MOST
+
+    def _excessive(self, place: str, value: float, more: float) -> ValueError:
+        """Return the error for an entry with which magnitudes sum to too much."""
+        total = self._sum + self._soft + more
+        return excessive(place, value, total, "of all factors and soft evidence", self._MOST)
+
+    def _weigh_feature(self, weight: float, index: int) -> float:
+        """Return the magnitude of a weight, checked."""
+        largest = abs(weight) if weight > -np.inf else 0.0
+        if not self._fits(largest):
+            raise self._excessive(f"weight of factor {index}", weight, largest)
+        return largest
+
+    @property
+    def _magnitude(self) -> float:
+        """At least the sum of the largest finite magnitudes of factors and of its evidence."""
+        return self._sum + self._made + self._soft
 
     def _mark_conditional(self, index: int) -> None:
         """Note that a table is a distribution of its last variable, if its rows sum to one."""
@@ -607,20 +673,35 @@ class FactorGraph:
         Raises
         ------
         ValueError
-            For an unknown variable or state, or a likelihood of another shape.
+            For an unknown variable or state, a likelihood of another shape, or likelihoods with
+            which the magnitudes of the graph sum to more than 1e17.
         """
         self.evidence = self.resolve_evidence(evidence)
+        self._soft = soft_sum(self.evidence)
 
-    def resolve_evidence(self, evidence: Evidence) -> dict[int, int | npt.NDArray[np.float64]]:
-        """Return `evidence` by numbers: of states, or vectors of log-likelihoods."""
+    def resolve_evidence(
+        self, evidence: Evidence, *, beside: float = 0.0
+    ) -> dict[int, int | npt.NDArray[np.float64]]:
+        """Return `evidence` by numbers: of states, or vectors of log-likelihoods.
+
+        `beside`: magnitudes of likelihoods that are known already.
+        """
         if not isinstance(evidence, Mapping):
             raise ValueError(f"evidence must be a mapping {{variable: state}}, got {evidence!r}")
         found: dict[int, int | npt.NDArray[np.float64]] = {}
+        total = 0.0
         for name, value in evidence.items():
             v = self.variable(name)
             if v in found:
                 raise ValueError(f"evidence names variable {name!r} twice")
-            found[v] = self._known(v, value, f"evidence[{name!r}]")
+            known = found[v] = self._known(v, value, f"evidence[{name!r}]")
+            if not isinstance(known, int):
+                total += _chain.weigh(known)[1]
+        if total and self._sum + beside + total > self._MOST:
+            soft = {v: largest_entry(x) for v, x in found.items() if not isinstance(x, int)}
+            v, ((at,), value) = max(soft.items(), key=lambda item: abs(item[1][1]))
+            place = f"evidence[{self.names[v]!r}][{at}]"
+            raise self._excessive(place, value, beside + total - self._soft)
         return found
 
     def _known(self, v: int, value: Any, label: str) -> int | npt.NDArray[np.float64]:
@@ -631,7 +712,7 @@ class FactorGraph:
         array = as_array(label, value)
         if array.dtype.kind not in "fiub" and self.states[v] is not None:
             return self.state(v, value)  # says which states there are
-        soft = as_potentials(label, array, np.dtype(np.float64))
+        soft, _ = weighed(label, array, np.dtype(np.float64), self._MOST)
         if soft.shape != (self.cardinalities[v],):
             raise ValueError(
                 f"{label} must have shape {(self.cardinalities[v],)}, a log-likelihood "
@@ -689,16 +770,20 @@ class FactorGraph:
 
     def _check_table(
         self, scope: tuple[int, ...], table: Any, index: int, what: str = "log_table"
-    ) -> Any:
+    ) -> tuple[Any, float]:
+        """Return a table as one of float64, and its largest finite magnitude."""
         name = f"factor {index}: {what}"
-        array = as_potentials(name, table, np.dtype(np.float64))
+        array, largest = weighed(name, table, np.dtype(np.float64), self._MOST)
         shape = tuple(self.cardinalities[v] for v in scope)
         if array.shape != shape:
             raise ValueError(
                 f"{name} must have shape {shape} for variables "
                 f"{_listed([self.names[v] for v in scope])}, got {array.shape}"
             )
-        return array
+        if not self._fits(largest):
+            at, value = largest_entry(array)
+            raise self._excessive(f"{name}[{', '.join(map(str, at))}]", value, largest)
+        return array, largest
 
     def _shape(self, scope: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(map(self.cardinalities.__getitem__, scope))
@@ -709,9 +794,12 @@ class FactorGraph:
             return factor.table(self._shape(factor.scope))
         if isinstance(factor, Table):
             return factor.log_table
-        return self._check_table(
-            factor.scope, factor.table(self._shape(factor.scope)), index, "table"
-        )
+        return self._made_table(factor, index)[0]
+
+    def _made_table(self, factor: Factor, index: int) -> tuple[Any, float]:
+        """Return the log-table that a factor makes, checked, and its largest magnitude."""
+        table = factor.table(self._shape(factor.scope))
+        return self._check_table(factor.scope, table, index, "table")
 
     def _compiled(self) -> _graph.Snapshot:
         """Return the native snapshot of what has been added so far."""
@@ -724,10 +812,21 @@ class FactorGraph:
                 end = start + len(block)
                 scopes[start:end] = map(tuple, block.scopes.tolist())
                 tables[start:end] = block.tables(self._cards)
+            made = 0.0
             for i, f in enumerate(self._factors):
                 if f is None or tables[i] is not None:
                     continue
-                scopes[i], tables[i] = f.scope, self._table_of(f, i)
+                scopes[i] = f.scope
+                if isinstance(f, Table) or type(f) is Feature:
+                    tables[i] = self._table_of(f, i)
+                    continue
+                tables[i], largest = self._made_table(f, i)
+                made += largest
+                if not self._fits(made):
+                    at, value = largest_entry(tables[i])
+                    place = f"factor {i}: table[{', '.join(map(str, at))}]"
+                    raise self._excessive(place, value, made)
+            self._made = made
             self._snapshot = _graph.Snapshot(self._cards, scopes, tables, self._conditional)
         return self._snapshot
 
@@ -775,6 +874,7 @@ class FactorGraph:
             "blocks": self._blocks,
             "conditional": self._conditional,
             "evidence": self.evidence,
+            "sum": self._sum,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -785,6 +885,7 @@ class FactorGraph:
         self._blocks = list(state.get("blocks", ()))
         self._conditional = dict(state["conditional"])
         self.evidence = dict(state["evidence"])
+        self._sum, self._soft = state["sum"], soft_sum(self.evidence)
 
     def __repr__(self) -> str:
         entries = sum(f.log_table.size if isinstance(f, Table) else 0 for f in self._factors)
@@ -792,6 +893,18 @@ class FactorGraph:
             f"FactorGraph(n_variables={self.n_variables}, n_factors={self.n_factors}, "
             f"table_entries={entries}, evidence={len(self.evidence)})"
         )
+
+
+class Derived(FactorGraph):
+    """A graph made from a user's: the arithmetic carries more than what users may give it."""
+
+    __slots__ = ()
+    _MOST = _chain.CARRIED_SUM
+
+
+def soft_sum(evidence: Mapping[int, int | npt.NDArray[np.float64]]) -> float:
+    """Return the sum of the largest finite magnitudes of likelihoods."""
+    return math.fsum(_chain.weigh(x)[1] for x in evidence.values() if not isinstance(x, int))
 
 
 def _ask(predicate: Callable[..., Any], states: tuple[Any, ...], index: int) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _tree
-from valuesparse._validation import as_array, as_potentials, as_reals
+from valuesparse import _chain, _tree
+from valuesparse._validation import as_array, as_reals, excessive, largest_entry, weighed
 from valuesparse.models.chain import Chain
 
 __all__ = ["Tree"]
@@ -56,8 +56,9 @@ class Tree:
     Raises
     ------
     ValueError
-        For NaN, +inf, wrong shapes, K = 0, a parent or type out of range, or a cycle; the message
-        names the argument and the index.
+        For NaN, +inf, wrong shapes, K = 0, a parent or type out of range, or a cycle, and where the
+        largest finite magnitudes of all nodes and edges sum to more than 1e17; the message names
+        the argument and the index.
     TypeError
         For complex, text or object arrays.
 
@@ -127,7 +128,7 @@ class Tree:
             raise ValueError(f"unary must have shape (n, K), got {rows.shape}")
         if rows.shape[1] == 0:
             raise ValueError(f"unary must have at least one state, got shape {rows.shape}")
-        u = as_potentials("unary", rows, dtype)
+        u, most_u = weighed("unary", rows, dtype, _chain.LARGEST_SUM)
         n, k = u.shape
         up = _parents(parent, n)
         structure = _tree.Structure(up, max(16, min(4096, _BLOCK_BYTES // (8 * k))))
@@ -135,8 +136,10 @@ class Tree:
         tables = _tables(tables, n, k, edge_type is not None)
         if tables.ndim == 3 and edge_type is None:
             tables = _without_roots(tables, up)
-        t = as_potentials("pairwise", tables, dtype)
+        t, most_t = weighed("pairwise", tables, dtype, _chain.LARGEST_SUM)
         types = None if edge_type is None else _types(edge_type, up, t.shape[0])
+        if n * (most_u + most_t) > _chain.LARGEST_SUM:  # the sum is no more than that
+            _require_sum(u, t, up, types)
         mask = None
         if allowed is not None:
             mask = as_array("allowed", allowed)
@@ -296,6 +299,35 @@ def _without_roots(tables: Array, parent: npt.NDArray[np.int64]) -> Array:
         tables = tables.copy()
         tables[roots] = 0
     return tables
+
+
+def _require_sum(
+    u: Array, t: Array, parent: npt.NDArray[np.int64], types: npt.NDArray[np.int64] | None
+) -> None:
+    """Refuse a forest whose largest magnitudes, of each node and edge, sum to too much."""
+    nodes = _largest(u)
+    edges = np.flatnonzero(parent >= 0)
+    tables = _largest(t.reshape(-1, t.shape[-1] * t.shape[-2]))
+    at = types[edges] if types is not None else edges if t.ndim == 3 else np.zeros_like(edges)
+    total = float(nodes.sum() + tables[at].sum())
+    if not total > _chain.LARGEST_SUM:
+        return
+    if not edges.size or nodes.max() >= tables[at].max():
+        name, index, value = "unary", *largest_entry(u)
+    else:
+        kept = np.full_like(t, -np.inf)
+        used = np.unique(at) if t.ndim == 3 else slice(None)
+        kept[used] = t[used]
+        name, index, value = "pairwise", *largest_entry(kept)
+    place = f"{name}[{', '.join(map(str, index))}]"
+    raise excessive(place, value, total, "of all nodes and edges", _chain.LARGEST_SUM)
+
+
+def _largest(rows: Array) -> npt.NDArray[np.float64]:
+    """Return the largest finite magnitude of each row."""
+    size = np.abs(rows, dtype=np.float64)
+    size[np.isinf(size)] = 0.0
+    return np.asarray(size.max(axis=1, initial=0.0))
 
 
 def _tables(tables: Array, n: int, k: int, typed: bool) -> Array:

@@ -423,8 +423,9 @@ def check_factors(graph: FactorGraph, factors: Sequence[Factor]) -> list[Factor]
     for i, factor in enumerate(factors):
         graph._check_scope(factor.scope, i)
         if isinstance(factor, Table):
-            factor = Table(factor.scope, graph._check_table(factor.scope, factor.log_table, i))
+            factor = Table(factor.scope, graph._check_table(factor.scope, factor.log_table, i)[0])
         elif isinstance(factor, Feature):
             graph._check_feature(factor, i)
+            graph._weigh_feature(factor.weight, i)
         checked.append(factor)
     return checked
