@@ -299,9 +299,9 @@ def test_both_sides_of_a_feature_are_sums(seed: int) -> None:
         logs = np.log(flat)
     deep = Sides(logs, others_of_logs(logs, cards, offset), LOGS)
     for found, want in [(plain.on, joint[fires].sum()), (plain.off, joint[~fires].sum())]:
-        assert found(block, base)[0] == pytest.approx(want, rel=1e-12, abs=1e-300)
+        assert found(block, np.array([0]), base)[0] == pytest.approx(want, rel=1e-12, abs=1e-300)
     for found, want in [(deep.on, joint[fires].sum()), (deep.off, joint[~fires].sum())]:
-        assert np.exp(found(block, base)[0]) == pytest.approx(want, rel=1e-12, abs=1e-300)
+        assert np.exp(found(block, np.array([0]), base)[0]) == pytest.approx(want, rel=1e-12, abs=1e-300)
 
 
 def test_a_tree_that_does_not_fit_twice_is_asked_for_plain_numbers(

@@ -282,6 +282,11 @@ class Beliefs:
             return self._joints(scopes, logs=True)
         return [None if p is None else _log(p) for p in self._joints(scopes)]
 
+    @property
+    def sure(self) -> bool:
+        """Whether a probability of zero is one, and no underflow."""
+        return self.result._faithful or self._deeper
+
     def _plain_sides(self) -> Sides:
         if self._plain is None:
             self._plain = Sides(self.flat, others(self.flat, self.cards, self.offset), PLAIN)
@@ -309,6 +314,7 @@ class Beliefs:
         """Return the logarithms of all beliefs; None where their tree does not fit in memory."""
         tree, soft, flat = self._own_tree([])
         if _WIDER * tree.cost()[2] > self.result._room():
+            self._deeper = False
             return None
         tree.infer(soft, resolve(None), flat, None, None, None, True)
         return flat
@@ -335,9 +341,8 @@ class Beliefs:
         off = 1.0 - mu
         large = np.flatnonzero(mu > 0.5)
         if large.size:
-            off[large] = self._plain_sides().off(
-                block.take(large), [start[large] for start in base]
-            )
+            near = [start[large] for start in base]
+            off[large] = self._plain_sides().off(block, large, near)
         for row, q in zip(held.tolist(), which.tolist(), strict=True):
             if mu[row] > 0.5:
                 off[row] = joints[q].sum(where=~_mask(block, row, joints[q].shape))
@@ -345,7 +350,7 @@ class Beliefs:
         low = np.flatnonzero((np.minimum(mu, off) < self._floor) & (block.weights != 0.0))
         tiny = _NO_TINY
         if low.size:
-            tiny = Tiny(low, self._log_features(block.take(low), [start[low] for start in base]))
+            tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
         return FeaturePart(at, block.weights, mu, exact, off, tiny)
 
     def _product(self, block: Features, base: list[Array]) -> Floats:
@@ -364,13 +369,13 @@ class Beliefs:
             mu += term
         return np.minimum(mu, 1.0, out=mu)
 
-    def _log_features(self, block: Features, base: list[Array]) -> Floats:
-        """Return log P(φ = 0) and log P(φ = 1) of each feature of a block."""
+    def _log_features(self, block: Features, rows: Array, base: list[Array]) -> Floats:
+        """Return log P(φ = 0) and log P(φ = 1) of some features of a block."""
         logs = self._log_sides()
-        found = np.stack([logs.off(block, base), logs.on(block, base)], axis=1)
-        held, which, joints, _ = self._of_scopes(block.scopes, logs=True)
+        found = np.stack([logs.off(block, rows, base), logs.on(block, rows, base)], axis=1)
+        held, which, joints, _ = self._of_scopes(block.scopes[rows], logs=True)
         for row, q in zip(held.tolist(), which.tolist(), strict=True):
-            fires = _mask(block, row, joints[q].shape)
+            fires = _mask(block, int(rows[row]), joints[q].shape)
             for side, mask in enumerate((~fires, fires)):
                 found[row, side] = np.logaddexp.reduce(joints[q][mask], initial=-np.inf)
         return found
@@ -512,6 +517,8 @@ class Beliefs:
             tree.infer(soft, resolve(None), flat, None, None, None, logs)
             for q, i in enumerate(these):
                 found[i] = full_joint(tree, q, scopes[i], graph, -np.inf if logs else 0.0)
+        if large:
+            self._deeper = False
         for i, joint in zip(large, self._iter_joints([scopes[i] for i in large]), strict=True):
             found[i] = _log(joint) if logs else joint
         return found

@@ -54,27 +54,27 @@ class Sides:
     def __init__(self, belief: Floats, rest: Floats, algebra: Algebra) -> None:
         self.belief, self.rest, self.algebra = belief, rest, algebra
 
-    def on(self, block: Features, base: list[Array]) -> Floats:
-        """Return P(φ = 1) of each; `base`: where the beliefs of the variables of each start."""
+    def on(self, block: Features, rows: Array, base: list[Array]) -> Floats:
+        """Return P(φ = 1) of some rows; `base`: where the beliefs of their variables start."""
         if block.fires is not None:
-            return self._chance(block.fires, base, len(block))
+            return self._chance(block.fires, base, rows.size)
         assert block.assignments is not None
         times = self.algebra.times
-        found = np.full(len(block), self.algebra.one)
+        found = np.full(rows.size, self.algebra.one)
         for a, start in enumerate(base):
-            found = times(found, self.belief[start + block.assignments[:, a]])
+            found = times(found, self.belief[start + block.assignments[rows, a]])
         return found
 
-    def off(self, block: Features, base: list[Array]) -> Floats:
-        """Return P(φ = 0) of each."""
+    def off(self, block: Features, rows: Array, base: list[Array]) -> Floats:
+        """Return P(φ = 0) of some rows."""
         if block.fires is not None:
-            return self._chance(~block.fires, base, len(block))
+            return self._chance(~block.fires, base, rows.size)
         assert block.assignments is not None
         times, plus = self.algebra.times, self.algebra.plus
-        found = np.full(len(block), self.algebra.zero)
-        before = np.full(len(block), self.algebra.one)
+        found = np.full(rows.size, self.algebra.zero)
+        before = np.full(rows.size, self.algebra.one)
         for a, start in enumerate(base):  # the first variable that differs is this one
-            at = start + block.assignments[:, a]
+            at = start + block.assignments[rows, a]
             found = plus(found, times(before, self.rest[at]))
             before = times(before, self.belief[at])
         return found
