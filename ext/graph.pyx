@@ -74,13 +74,15 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
         const CliqueTree& tree()
         const Domains& domains()
         int64_t tried()
-        int infer(const double* const*, int, Control*, const int64_t*, double*, double*) except +
+        int infer(const double* const*, int, Control*, const int64_t*, bool, double*,
+                  double*) except +
         int decode(const double* const*, int, Control*, double, int64_t*, double*) except +
         int sample(const double* const*, int, Control*, int64_t, const double*,
                    int64_t*) except +
         void joint(int64_t, double*) except +
         const vector[int32_t]& joint_vars(int64_t)
         bool widened()
+        bool faithful()
         int64_t reused()
         void forget()
         void release()
@@ -301,8 +303,11 @@ cdef class Tree:
         cdef const Domains* d = &self.solver.domains()
         return [d.value[i] for i in range(d.ptr[v], d.ptr[v + 1])]
 
-    def infer(self, Soft soft, int threads, marginals, deadline, progress, late):
-        """Fill marginals (flat, or None); return (status, log_z)."""
+    def infer(self, Soft soft, int threads, marginals, deadline, progress, late, bool logs=False):
+        """Fill marginals (flat, or None); return (status, log_z).
+
+        With `logs` the marginals, and then all joints, are logarithms: none is too small.
+        """
         self.need()
         cdef int64_t steps = 2 * <int64_t>self.solver.tree().clique.size()
         cdef Call call = Call(steps, deadline, progress, late)
@@ -313,8 +318,8 @@ cdef class Tree:
         if marginals is not None:
             m = <double*>cnp.PyArray_DATA(<cnp.ndarray>marginals)
         with nogil:
-            status = self.solver.infer(s, threads, &call.control, self.snapshot.card_ptr.data(), m,
-                                       &log_z)
+            status = self.solver.infer(s, threads, &call.control, self.snapshot.card_ptr.data(),
+                                       logs, m, &log_z)
         call.end(status)
         return status == kInfeasible, log_z
 
@@ -364,6 +369,10 @@ cdef class Tree:
 
     def widened(self):
         return self.solver.widened()
+
+    def faithful(self):
+        """Return whether every marginal of the last question has its digits, however small."""
+        return self.solver.faithful()
 
     def reused(self):
         return self.solver.reused()

@@ -757,6 +757,11 @@ bool Engine<A>::lossless() const {
 }
 
 template <class A>
+bool Engine<A>::faithful() const {
+    return lossless() && !lost_.load(std::memory_order_relaxed);
+}
+
+template <class A>
 void Engine<A>::take_inputs(size_t c, Flight* f) const {
     const CliqueLayout& l = c_.l.clique[c];
     for (size_t s = 0; s < l.statics.size(); ++s) f->take(l.statics[s].view, part_[c].tables[s]);
@@ -789,6 +794,7 @@ Status Engine<A>::open_down(size_t c, Flight* f, const Ear& ear) {
     Part& p = part_[c];
     weigh(c, p.belief_low, f);
     if constexpr (A::kChecked) {
+        if (f->loss > -INFINITY) lost_.store(true, std::memory_order_relaxed);
         if (f->loss > -INFINITY && c_.t.parent[c] >= 0) {  // at roots, the way up has seen to it
             double mass = 0.0;
             for (size_t e = 0; e < p.belief.size(); ++e) mass += p.belief[e] * p.message[e];
@@ -1145,6 +1151,7 @@ Status Engine<A>::up(const double* const* soft, int threads, Control* control) {
 
 template <class A>
 Status Engine<A>::down(int threads, Control* control) {
+    lost_.store(false);
     return walk(false, threads, control);
 }
 
@@ -1224,30 +1231,37 @@ void Engine<A>::step(void* context, int64_t task, int worker) {
 }
 
 template <class A>
-void Engine<A>::marginals(const int64_t* ptr, double* out) const {
-    std::fill(out, out + ptr[c_.g.n], 0.0);
+double Engine<A>::share_of(T x, T total, bool logs) {
+    return logs ? A::log_of(A::ratio(x, total)) : A::share(x, total);
+}
+
+template <class A>
+void Engine<A>::marginals(const int64_t* ptr, bool logs, double* out) const {
+    std::fill(out, out + ptr[c_.g.n], logs ? -INFINITY : 0.0);
     for (int64_t v = 0; v < c_.g.n; ++v) {
         const int32_t* value = c_.d.values(v);
         double* p = out + ptr[v];
         if (c_.d.size(v) == 1) {
-            p[value[0]] = 1.0;
+            p[value[0]] = logs ? 0.0 : 1.0;
             continue;
         }
         T total = A::zero();
         for (const T& x : marginal_[v]) total = A::add(total, x);
-        for (int64_t x = 0; x < c_.d.size(v); ++x) p[value[x]] = A::share(marginal_[v][x], total);
+        for (int64_t x = 0; x < c_.d.size(v); ++x) {
+            p[value[x]] = share_of(marginal_[v][x], total, logs);
+        }
     }
 }
 
 template <class A>
-void Engine<A>::query(size_t q, double* out) const {
+void Engine<A>::query(size_t q, bool logs, double* out) const {
     if (c_.queries[q].clique < 0) {  // everything is decided
-        out[0] = 1.0;
+        out[0] = logs ? 0.0 : 1.0;
         return;
     }
     T total = A::zero();
     for (const T& x : query_[q]) total = A::add(total, x);
-    for (size_t i = 0; i < query_[q].size(); ++i) out[i] = A::share(query_[q][i], total);
+    for (size_t i = 0; i < query_[q].size(); ++i) out[i] = share_of(query_[q][i], total, logs);
 }
 
 // Weights of the joint settings of a clique's open variables, given the others: in blocks, settings

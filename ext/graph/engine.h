@@ -70,13 +70,16 @@ class Engine {
     Status down(int threads, Control* control);
 
     double log_z() const { return log_z_; }
-    // Every variable's values at ptr[v]..: zero for values that are not alive.
-    void marginals(const int64_t* ptr, double* out) const;
-    void query(size_t q, double* out) const;  // over alive values, in the order of its dims
+    // Every variable's values at ptr[v]..: zero for values that are not alive. Or their logarithms,
+    // which reach further down than numbers do.
+    void marginals(const int64_t* ptr, bool logs, double* out) const;
+    // Over alive values, in the order of its dims.
+    void query(size_t q, bool logs, double* out) const;
     struct Picks;  // what pick() works with, and knows from one configuration to the next
     // After up: the best configuration (Best) or one drawn with `uniform`, one number a clique.
     Status pick(const double* uniform, Control* control, Picks* picks, int64_t* states) const;
     bool lossless() const;  // after up: no message has lost anything
+    bool faithful() const;  // after down: neither has anything else, however small it is
     int64_t n_cliques() const { return static_cast<int64_t>(c_.t.clique.size()); }
 
   private:
@@ -207,8 +210,11 @@ class Engine {
     void read_marginal(int32_t v, const Dims& d, const T* table);
     Status walk(bool upward, int threads, Control* control);
 
+    static double share_of(T x, T total, bool logs);
+
     Compiled c_;
     std::vector<Part> part_;
+    std::atomic<bool> lost_{false};  // on the way down something may have been
     Spare spare_;
     std::vector<std::vector<T>> marginal_;  // (n,) of variables with more than one value
     std::vector<std::vector<T>> query_;

@@ -164,6 +164,7 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
     wide_.reset();
     Status s = complete_once(threads, control);
     if (s != kOk) return s;
+    if (want == kLogs) return solve_wide(soft, threads, control, true);
     if (!linear_) linear_.reset(new Engine<Linear64>(compiled()));
     if (soft) {  // their numbers may have changed
         std::vector<uint8_t> tables(tree_.clique.size(), 1);
@@ -183,32 +184,38 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
     // Nothing has weighed what was lost against all the rest.
     if (s == kOk && want == kSamples && !linear_->lossless()) s = kWiden;
     if (s != kWiden) return s;
+    control->done.store(0);
+    return solve_wide(soft, threads, control, want == kMarginals);
+}
+
+Status Solver::solve_wide(const double* const* soft, int threads, Control* control,
+                          bool marginals) {
     linear_.reset();
     reused_ = 0;
-    control->done.store(0);
     wide_.reset(new Engine<LinearWide>(compiled()));
-    s = wide_->up(soft, threads, control);
-    if (s == kOk && want == kMarginals) s = wide_->down(threads, control);
-    return s;
+    const Status s = wide_->up(soft, threads, control);
+    return s == kOk && marginals ? wide_->down(threads, control) : s;
 }
 
 Status Solver::infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
-                     double* marginals, double* log_z) {
-    const Status s = solve(soft, threads, control, marginals ? kMarginals : kMass);
+                     bool logs, double* marginals, double* log_z) {
+    logs_ = logs;
+    const Want want = logs ? kLogs : marginals ? kMarginals : kMass;
+    const Status s = solve(soft, threads, control, want);
     if (s != kOk) return s;
     if (wide_) {
-        if (marginals) wide_->marginals(ptr, marginals);
+        if (marginals) wide_->marginals(ptr, logs, marginals);
         *log_z = wide_->log_z();
     } else {
-        if (marginals) linear_->marginals(ptr, marginals);
+        if (marginals) linear_->marginals(ptr, false, marginals);
         *log_z = linear_->log_z();
     }
     return kOk;
 }
 
 void Solver::joint(int64_t q, double* out) const {
-    if (wide_) return wide_->query(static_cast<size_t>(q), out);
-    linear_->query(static_cast<size_t>(q), out);
+    if (wide_) return wide_->query(static_cast<size_t>(q), logs_, out);
+    linear_->query(static_cast<size_t>(q), false, out);
 }
 
 Status Solver::decode(const double* const* soft, int threads, Control* control, double above,

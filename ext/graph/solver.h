@@ -29,9 +29,11 @@ class Solver {
     int64_t n_joint() const { return static_cast<int64_t>(joint_ptr_.size()) - 1; }
 
     // soft[v]: a log-vector or null; soft itself may be null. marginals: values of v at ptr[v];
-    // null when only log_z is wanted.
+    // null when only log_z is wanted. With `logs` these and all joints are logarithms.
     Status infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
-                 double* marginals, double* log_z);
+                 bool logs, double* marginals, double* log_z);
+    // Of the last marginals: whether every one of them, however small, has its digits.
+    bool faithful() const { return wide_ || linear_->faithful(); }
     // After infer with marginals: the joint of set q, over the living values of its variables in
     // the order of joint_vars(q).
     const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }
@@ -48,10 +50,11 @@ class Solver {
     int64_t reused() const { return reused_; }  // cliques whose message was still good
 
   private:
-    enum Want { kMass, kMarginals, kSamples };
+    enum Want { kMass, kMarginals, kSamples, kLogs };
     Status complete_once(int threads, Control* control);
     void keep_what_holds(const Domains& before, const Layout& old);
     Status solve(const double* const* soft, int threads, Control* control, Want want);
+    Status solve_wide(const double* const* soft, int threads, Control* control, bool marginals);
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
 
     const Graph& g_;
@@ -59,7 +62,7 @@ class Solver {
     CliqueTree tree_;
     Domains domains_;
     Layout layout_;
-    bool complete_ = false;
+    bool complete_ = false, logs_ = false;
     std::vector<Query> queries_;
     std::unique_ptr<Engine<Linear64>> linear_;
     std::unique_ptr<Engine<LinearWide>> wide_;

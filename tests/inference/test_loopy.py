@@ -1066,3 +1066,16 @@ def test_messages_that_outgrow_all_scores_are_no_proof(name: str) -> None:
     assert np.isfinite(r.log_z)
     for p in r.marginals:
         np.testing.assert_allclose(p.sum(), 1.0)
+
+
+@pytest.mark.parametrize("method", ["bp", "trw", "mean_field", "structured_mean_field"])
+def test_a_constant_that_forbids_everything(method: str) -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    for edge in [(0, 1), (1, 2), (0, 2)]:
+        graph.add(edge, np.eye(2))
+    graph.add([], -np.inf)
+    with pytest.raises(vs.InfeasibleError):
+        vs.infer(graph, method=method)
+    if method in ("bp", "trw"):
+        with pytest.raises(vs.InfeasibleError):
+            vs.decode(graph, method=method)

@@ -141,7 +141,140 @@ def test_islands_and_underflow_are_no_proof() -> None:
     graph = vs.FactorGraph([2])
     graph.add([0], [0.0, -900.0])
     graph.add([0], [0.0, -np.inf])
-    assert not vs.infer(graph, factors=[0]).rigorous
+    r = vs.infer(graph, factors=[0])
+    # A double holds no such number, but it is one: what forbids it is infinitely far.
+    assert (r.marginals[0].tolist(), r.divergence_bound) == ([1.0, 0.0], np.inf)
+    assert not vs.infer(graph, factors=[0], method="bp").rigorous
+
+
+IMPOSSIBLE = {
+    "all of a table": lambda g: g.add([0, 1], np.full((2, 3), -np.inf)),
+    "a constant": lambda g: g.add([], -np.inf),
+    "the states that the evidence leaves": lambda g: g.add(
+        [0, 1], [[0.0, 1.0, 2.0], [-np.inf, -np.inf, -np.inf]]
+    ),
+    "the states that tables leave": lambda g: g.add([1], [-np.inf, 3.0, -np.inf]),
+    "a feature that always fires": lambda g: g.add_feature(
+        [1, 0], np.ones((3, 2), dtype=bool), -np.inf
+    ),
+    "a feature without variables": lambda g: g.add_feature([], [], -np.inf),
+    "a feature of the evidence": lambda g: g.add_feature([0], [1], -np.inf),
+    "a feature of what tables leave": lambda g: g.add_feature([1], lambda y: y != 1, -np.inf),
+    "features in columns": lambda g: g.add_features(
+        vs.factors.Features([[1, 0]], -np.inf, fires=np.ones((3, 2), dtype=bool))
+    ),
+}
+
+
+@pytest.mark.parametrize("what", IMPOSSIBLE)
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("method", ["auto", "exact", "junction_tree", "bp", "mean_field"])
+def test_a_factor_left_out_that_forbids_everything(
+    what: str, soft: bool, linked: bool, method: str
+) -> None:
+    graph = vs.FactorGraph([2, 3])
+    graph.add([1], [0.5, -np.inf, 0.0])
+    if linked:
+        graph.add([0, 1], np.arange(6.0).reshape(2, 3))
+    n = graph.n_factors
+    graph.set_evidence({0: [-np.inf, 0.3] if soft else 1})
+    IMPOSSIBLE[what](graph)
+    with pytest.raises(vs.InfeasibleError):
+        vs.infer(graph)
+    for r in (
+        vs.infer(graph, factors=range(n), method=method),
+        vs.relax(graph, seed=range(n), max_rounds=0, solver=method),
+        vs.relax(graph, seed=range(n), threshold=np.inf, solver=method),
+        vs.select(graph, seed=range(n), min_divergence=0, solver=method),
+    ):
+        b = r.bounds()
+        assert (r.divergence_bound, b.eta) == (np.inf, np.inf)
+        assert [low.tolist() for low in r.marginal_lower] == [[0.0, 0.0], [0.0, 0.0, 0.0]]
+        assert [high.tolist() for high in r.marginal_upper] == [[1.0, 1.0], [1.0, 1.0, 1.0]]
+        # log Z of what was used is finite, and so is what is known of it.
+        assert r.log_z_lower <= r.log_z <= r.log_z_upper or method in ("bp", "mean_field")
+        assert not np.isnan([r.log_z_lower, r.log_z_upper]).any()
+        assert vs.gain(graph, [n], r).tolist() == [np.inf]
+    for choose in (
+        lambda: vs.relax(graph, seed=range(n), solver=method),
+        lambda: vs.select(graph, seed=range(n), min_size=1.0, solver=method),
+        lambda: vs.select(graph, seed=range(n), min_joint=1.0, solver=method),
+    ):
+        with pytest.raises(vs.InfeasibleError):
+            choose()
+
+
+def test_evidence_of_a_call_makes_a_factor_left_out_impossible() -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0], [0.0, 1.0])
+    graph.add([0, 1], [[0.0, 1.0], [-np.inf, -np.inf]])
+    assert vs.infer(graph, factors=[0]).divergence_bound == np.inf
+    assert vs.infer(graph, factors=[0], evidence={0: 0}).divergence_bound < 1.0
+    r = vs.infer(graph, factors=[0], evidence={0: 1})
+    assert r.divergence_bound == np.inf
+    assert [m.tolist() for m in r.marginal_lower] == [[0.0, 0.0]] * 2
+    assert [m.tolist() for m in r.marginal_upper] == [[1.0, 1.0]] * 2
+
+
+def test_two_that_leave_nothing_together() -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0], [-np.inf, 0.0])
+    graph.add([0], [0.0, -np.inf])
+    graph.add([1], [0.0, 1.0])
+    r = vs.infer(graph, factors=[2])
+    assert r.divergence_bound == np.inf
+    assert [m.tolist() for m in r.marginal_lower] == [[0.0, 0.0]] * 2
+    assert [m.tolist() for m in r.marginal_upper] == [[1.0, 1.0]] * 2
+
+
+def test_lazy_candidates_that_forbid_everything() -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0], [0.0, 1.0])
+    never = [vs.factors.Table((1,), np.full(2, -np.inf))]
+    r = vs.relax(graph, candidates=lambda _: never, exhaustive=True, max_rounds=0)
+    assert r.divergence_bound == np.inf
+    assert [m.tolist() for m in r.marginal_upper] == [[1.0, 1.0]] * 2
+    with pytest.raises(vs.InfeasibleError):
+        vs.relax(graph, candidates=lambda _: never, exhaustive=True)
+
+
+@given(seeds)
+@settings(max_examples=100)
+def test_forbidding_at_random_is_never_counted_as_nothing(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = vs.FactorGraph(rng.integers(1, 4, 3))
+    scopes = [[0], [1], [2], [0, 1], [1, 2], [2, 0], [0, 1, 2], []]
+    for _ in range(int(rng.integers(1, 6))):
+        scope = scopes[rng.integers(len(scopes))]
+        shape = [graph.cardinalities[v] for v in scope]
+        table = rng.normal(0, rng.choice([1.0, 400.0]), shape)
+        table = np.where(rng.random(shape) < rng.choice([0.1, 0.5]), -np.inf, table)
+        if rng.random() < 0.4:
+            graph.add_feature(scope, np.asarray(table == -np.inf), -np.inf)
+        else:
+            graph.add(scope, table)
+    if rng.random() < 0.5:
+        graph.set_evidence({0: int(rng.integers(graph.cardinalities[0]))})
+    kept = np.flatnonzero(rng.random(graph.n_factors) < 0.4)
+    try:
+        r = vs.infer(graph, factors=kept)
+    except vs.InfeasibleError:
+        return
+    b = r.bounds()
+    assert not np.isnan([b.divergence, b.eta]).any()
+    for low, high in zip(b.lower, b.upper, strict=True):
+        assert (low >= 0.0).all()
+        assert (low <= high).all()
+        assert (high <= 1.0).all()
+    used, full = scores(graph, kept), scores(graph)
+    if full.max() == -np.inf or ((used > -np.inf) & (full == -np.inf)).any():
+        assert b.divergence == np.inf
+        return
+    for low, high, p in zip(b.lower, b.upper, marginals(full), strict=True):
+        assert (low <= p + 1e-12).all()
+        assert (p <= high + 1e-12).all()
+    assert divergence(used, full) <= b.divergence * (1 + 1e-9) + 1e-9
 
 
 def test_pickle_and_growth() -> None:
@@ -179,4 +312,12 @@ def test_proposition_one_refuses() -> None:
     with pytest.raises(ValueError, match="must contain the seed"):
         proxy_divergence(graph, [0], [])
     with pytest.raises(ValueError, match=r"2\.1e\+06 configurations"):
+        proxy_divergence(graph, [], [0])
+    graph = vs.FactorGraph([2])
+    graph.add([0], [0.0, 1.0])
+    graph.add([0], [0.0, -np.inf])
+    with pytest.raises(ValueError, match="the divergence is infinite and has no terms"):
+        proxy_divergence(graph, [], [0])
+    graph.add([0], [-np.inf, 0.0])
+    with pytest.raises(vs.InfeasibleError):
         proxy_divergence(graph, [], [0])

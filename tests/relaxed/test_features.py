@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -274,3 +275,32 @@ def test_objects_of_a_block() -> None:
     # The table that was made with others is for these cardinalities only.
     assert factors[0].table([4, 5]).shape == (4, 5)
     assert pickle.loads(pickle.dumps(factors[0])).table([2, 3]).tolist() == [[0] * 3, [0, 0, 1.0]]
+
+
+@pytest.mark.parametrize("fires", [True, False])
+@pytest.mark.parametrize("form", [bool, np.bool_, np.asarray, "object"])
+def test_a_table_without_axes(fires: bool, form: Any) -> None:
+    """The right table of no variables: θ is a constant, or nothing."""
+    graph = vs.FactorGraph([2])
+    graph.add([0], [0.0, 1.0])
+    if form == "object":
+        j = graph.add(Feature((), np.bool_(fires), 2.0))
+    else:
+        j = graph.add_feature([], form(fires), 2.0)
+    r = vs.infer(graph)
+    assert r.log_z == pytest.approx(2.0 * fires + np.log(1.0 + np.e))
+    assert r.expectations().tolist() == [float(fires)]
+    assert vs.gain(graph, [j], vs.infer(graph, factors=[0])).tolist() == [0.0]
+    assert graph.factors[j].log_potential(np.zeros((3, 0), dtype=np.int64)).tolist() == [
+        2.0 * fires
+    ] * 3
+    columns = Features(np.zeros((2, 0), dtype=int), 2.0, fires=np.asarray(fires))
+    assert vs.gain(graph, columns, vs.infer(graph, factors=[0])).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("scope", "fires"), [([], np.asarray(1)), ([0], np.asarray(True)),
+                                              ([0], True), ([], [True])])  # fmt: skip
+def test_tables_without_axes_that_do_not_fit(scope: list[int], fires: Any) -> None:
+    graph = vs.FactorGraph([2])
+    with pytest.raises(ValueError, match="fires of factor 0"):
+        graph.add_feature(scope, fires, 1.0)

@@ -50,7 +50,8 @@ class Feature(Factor):
         self, scope: Sequence[int], fires: npt.NDArray[np.bool_] | Sequence[int], weight: float
     ) -> None:
         self.scope = tuple(scope)
-        masked = isinstance(fires, np.ndarray) and fires.dtype == np.bool_
+        # A table without axes may have come down to a number.
+        masked = isinstance(fires, (np.ndarray, np.bool_)) and fires.dtype == np.bool_
         self.fires = np.asarray(fires) if masked else tuple(int(s) for s in fires)
         self.weight = float(weight)
         self._table = None

@@ -177,6 +177,13 @@ def layout_of(graph: FactorGraph, watch: Watch = NOBODY) -> Layout:
     return layout
 
 
+def _local_of(layout: Layout, graph: FactorGraph, evidence: dict[int, Any]) -> Array:
+    """Return what messages meet; InfeasibleError where a factor without variables forbids all."""
+    if layout.constant == -np.inf:
+        raise impossible(graph, bool(evidence))
+    return layout.with_evidence(evidence)
+
+
 class State:
     """Messages of a result: what a warm start begins from, and what beliefs are made of."""
 
@@ -292,7 +299,7 @@ def infer(
     """Return beliefs and the free energy that `method` gives."""
     watch = Watch(deadline, None)
     layout = layout_of(model, watch)
-    local = layout.with_evidence(evidence)
+    local = _local_of(layout, model, evidence)
     if method == "mean_field":
         return _mean_field(model, layout, local, reason, options, evidence, watch, progress)
     if method == "structured_mean_field":
@@ -478,7 +485,7 @@ def trw_dual_bound(
     watch = Watch(deadline, None)
     workers = resolve(threads)
     layout = layout_of(graph, watch)
-    local = layout.with_evidence(given)
+    local = _local_of(layout, graph, given)
     groups = layout.n_groups
     found = _forests.cover(layout, trees, seed, watch)
     weights = np.full(len(found), 1.0 / len(found))
@@ -537,7 +544,7 @@ def decode(
 ) -> Best:
     """Return a configuration of high score; with "trw" also a bound on the best one."""
     layout = layout_of(model, watch)
-    local = layout.with_evidence(evidence)
+    local = _local_of(layout, model, evidence)
     messages = np.zeros(layout.engine.entries)
     found = _forests.cover(layout, _DECODING_FORESTS, 0, watch) if method == "trw" else []
     upper = None

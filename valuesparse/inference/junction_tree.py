@@ -383,6 +383,8 @@ class JunctionTree:
             if slices is not WHOLE:
                 method, reason = CONDITIONED, self._words(slices)
             found = answer(case, slices, workers, flat)
+            # Numbers that had to be wide may be too small for these.
+            faithful = slices is WHOLE and not found.widened and self._tree.faithful()
         if not found.arrays:
             raise impossible(graph, bool(given))
         flat = found.arrays[0]
@@ -407,6 +409,7 @@ class JunctionTree:
             stats,
             flat=flat,
             limit=self.memory_limit,
+            faithful=faithful,
         )
 
     def log_z(
@@ -802,11 +805,15 @@ def split(graph: FactorGraph, given: dict[int, Any]) -> tuple[Array, list[tuple[
 
 
 def full_joint(
-    tree: _graph.Tree, q: int, wanted: tuple[int, ...], graph: FactorGraph
+    tree: _graph.Tree,
+    q: int,
+    wanted: tuple[int, ...],
+    graph: FactorGraph,
+    gone: float = 0.0,
 ) -> npt.NDArray[np.float64]:
-    """Return the joint of set q of a tree that was asked for it, zeros where states are gone."""
+    """Return the joint of set q of a tree that was asked for it, `gone` where states are."""
     table, order = tree.joint(q)
-    full = np.zeros([graph.cardinalities[v] for v in wanted])
+    full = np.full([graph.cardinalities[v] for v in wanted], gone)
     alive = [tree.alive(v) for v in wanted]
     axes = [order.index(v) for v in wanted if v in order]
     block = table.transpose(axes).reshape([len(a) for a in alive])

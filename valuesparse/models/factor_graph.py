@@ -310,13 +310,16 @@ class FactorGraph:
             ]
             truth = [_ask(fires, states, index) for states in itertools.product(*values)]
             return np.array(truth, dtype=np.bool_).reshape(cards)
+        if isinstance(fires, (bool, np.bool_)):  # what is left of a table without axes
+            fires = np.asarray(fires)
         if isinstance(fires, str) or not isinstance(fires, (Sequence, np.ndarray)):
             raise ValueError(
                 f"fires of factor {index} must be a sequence of states or a callable, got {fires!r}"
             )
-        if any(isinstance(row, list) for row in fires):  # which is the name of no state
+        flat = isinstance(fires, np.ndarray) and fires.ndim == 0
+        if not flat and any(isinstance(row, list) for row in fires):  # which is the name of no state
             fires = as_array(f"fires of factor {index}", fires)
-        if isinstance(fires, np.ndarray) and (fires.dtype == np.bool_ or fires.ndim > 1):
+        if isinstance(fires, np.ndarray) and (fires.dtype == np.bool_ or fires.ndim != 1):
             all_named = all(self.states[v] is not None for v in variables)
             if fires.shape != (len(variables),) or not all_named:
                 if fires.dtype != np.bool_ or fires.shape != cards:

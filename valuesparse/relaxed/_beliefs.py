@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from valuesparse.inference._joints import iter_joints
 from valuesparse.inference._search import Search
 from valuesparse.inference.junction_tree import full_joint
 from valuesparse.models import FactorGraph
+from valuesparse.relaxed._sides import LOGS, PLAIN, Sides, others, others_of_logs
+from valuesparse.relaxed._solver import log_beliefs
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED, marginal_of
 from valuesparse.threads import resolve
@@ -32,15 +34,40 @@ _CHUNK = 1 << 15
 _FILTER_BITS = (16, 22)
 #: Bytes that a tree for the joints of many factors may take, in any case.
 _SMALL = 1 << 24
+#: Probabilities above this have all their digits, and so have products of them; see `_floor`.
+_LEAST = 1e-290
+#: What has gone through a pass that may have lost 2^-100 of the whole has them above this.
+_LEAST_OF_LOSSY = 2.0**-60
+#: Numbers of a tree's logarithms take this much more memory.
+_WIDER = 2.0
+
+
+class Tiny(NamedTuple):
+    """Rows of a part with probabilities that plain numbers do not hold, and their logarithms.
+
+    `log_p` is (rows, 2) for features, P(φ = 0) and P(φ = 1); for tables (rows, entries).
+    """
+
+    rows: Array
+    log_p: Floats
+
+
+#: Nobody asked, or there are none.
+_NO_TINY = Tiny(np.empty(0, dtype=np.int64), np.empty((0, 0)))
 
 
 class FeaturePart(NamedTuple):
-    """Features among some factors: where they stand there, θ, P(φ = 1), and whether exactly."""
+    """Features among some factors: where they stand there, θ, P(φ = 1), and whether exactly.
+
+    `off` is P(φ = 0), a sum of its own; it and `tiny` are empty where nobody asked for them.
+    """
 
     at: slice | Array
     theta: Floats
     mu: Floats
     exact: npt.NDArray[np.bool_]
+    off: Floats
+    tiny: Tiny
 
 
 class TablePart(NamedTuple):
@@ -53,6 +80,7 @@ class TablePart(NamedTuple):
     table: Floats
     joint: Floats
     exact: npt.NDArray[np.bool_]
+    tiny: Tiny
 
 
 class Beliefs:
@@ -76,8 +104,16 @@ class Beliefs:
         self._card: np.int64 | None = self.cards[0] if same else None
         #: Clique entries of the largest tree that was needed: what rounding is bounded with.
         self.entries = int(result.stats.get("table_entries", 0))
+        #: An engine's logarithms tell more than its plain numbers: of exact trees in one piece.
+        self._deeper = self.exact and result.method != CONDITIONED and not result._faithful
+        # Without links beliefs are those of one variable each, which lose nothing before that.
+        lossy = self._deeper and result.stats.get("widened") == 0
+        self._floor = _LEAST_OF_LOSSY if lossy else _LEAST
+        self._plain: Sides | None = None
+        self._logs: Sides | None = None
         self._pairs: Array | None = None
         self._found: dict[tuple[int, ...], Floats | None] = {}
+        self._found_logs: dict[tuple[int, ...], Floats | None] = {}
         self._sets: set[frozenset[int]] | None = None
         self._tables: list[tuple[tuple[int, ...], Floats]] | None = None
         n = graph.n_variables
@@ -100,8 +136,13 @@ class Beliefs:
         self._loose = not links
         self._tied = self.label.size > 0 and not self.label.any()
 
-    def walk(self, graph: FactorGraph, indices: Array) -> Iterator[FeaturePart | TablePart]:
-        """Yield what is known about these factors of `graph`, piece by piece."""
+    def walk(
+        self, graph: FactorGraph, indices: Array, *, sides: bool = True
+    ) -> Iterator[FeaturePart | TablePart]:
+        """Yield what is known about these factors of `graph`, piece by piece.
+
+        Without `sides` P(φ = 1) of features is all that is asked for.
+        """
         single: list[tuple[int, Factor]] = []
         left = np.ones(indices.size, dtype=np.bool_) if graph._blocks else None
         for start, block in graph._blocks:
@@ -118,14 +159,13 @@ class Beliefs:
                 span = rows[-1] - rows[0] + 1
                 run = span == rows.size and bool((np.diff(rows) == 1).all())
                 some = block.take(slice(int(rows[0]), int(rows[-1]) + 1) if run else rows)
-                mu, exact = self.of_features(some)
-                yield FeaturePart(at if where is None else where[at], some.weights, mu, exact)
+                yield self._part(at if where is None else where[at], some, sides)
         at_single = np.arange(indices.size) if left is None else np.flatnonzero(left)
         single = [(i, graph._factor(int(indices[i]))) for i in at_single.tolist()]
-        yield from self.of_factors(single)
+        yield from self.of_factors(single, sides=sides)
 
     def of_factors(
-        self, factors: Sequence[tuple[int, Factor]]
+        self, factors: Sequence[tuple[int, Factor]], *, sides: bool = True
     ) -> Iterator[FeaturePart | TablePart]:
         """Yield what is known about factors that are objects."""
         groups: dict[Any, list[tuple[int, Feature]]] = {}
@@ -150,8 +190,7 @@ class Beliefs:
                 else None,
                 fires=None if isinstance(first.fires, tuple) else first.fires,
             )
-            mu, exact = self.of_features(block)
-            yield FeaturePart(np.array([at for at, _ in group]), block.weights, mu, exact)
+            yield self._part(np.array([at for at, _ in group]), block, sides)
         yield from self._of_tables(tables)
 
     def _of_tables(self, factors: Sequence[tuple[int, Factor]]) -> Iterator[TablePart]:
@@ -175,7 +214,11 @@ class Beliefs:
                     chosen = [group[i] for i in some.tolist()]
                     table = np.array([self.graph._table_of(f, at) for at, f in chosen])
                     at = np.array([at for at, _ in chosen])
-                    yield TablePart(at, table.reshape(joint.shape), joint, exact)
+                    low = np.flatnonzero((joint < self._floor).any(axis=1))
+                    tiny = _NO_TINY
+                    if low.size:
+                        tiny = Tiny(low, self._log_rows(scopes[some[low]], shape, known[some[low]]))
+                    yield TablePart(at, table.reshape(joint.shape), joint, exact, tiny)
 
     def _shapes(self, scopes: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
         """Yield the shapes of the tables of some scopes, and which have each."""
@@ -217,50 +260,148 @@ class Beliefs:
                 exact[row] = self.exact
         return joint, exact
 
+    def _log_rows(
+        self, scopes: Array, shape: tuple[int, ...], known: npt.NDArray[np.bool_]
+    ) -> Floats:
+        """Return the logarithms of what `_rows` returns."""
+        belief = self._log_sides().belief
+        joint = np.zeros((len(scopes), 1))
+        for axis, k in enumerate(shape):
+            own = belief[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
+            joint = (joint[:, :, None] + own[:, None, :]).reshape(len(scopes), -1)
+        rows = np.flatnonzero(known)
+        sets = [tuple(s) for s in scopes[rows].tolist()]
+        for row, found in zip(rows.tolist(), self._log_joints(sets), strict=True):
+            if found is not None:
+                joint[row] = found.ravel()
+        return joint
+
+    def _log_joints(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
+        """Return the logarithms of joints; of what plain numbers hold where nothing tells more."""
+        if self._deeper:
+            return self._joints(scopes, logs=True)
+        return [None if p is None else _log(p) for p in self._joints(scopes)]
+
+    @property
+    def sure(self) -> bool:
+        """Whether a probability of zero is one, and no underflow."""
+        return self.result._faithful or self._deeper
+
+    def _plain_sides(self) -> Sides:
+        if self._plain is None:
+            self._plain = Sides(self.flat, others(self.flat, self.cards, self.offset), PLAIN)
+        return self._plain
+
+    def _log_sides(self) -> Sides:
+        if self._logs is None:
+            belief: Floats | None = None
+            if self._deeper and not self._scopes:
+                belief = log_beliefs(self._with_evidence())
+            elif self._deeper:
+                belief = self._tree_logs()
+            if belief is None:
+                belief = _log(self.flat)
+            rest = others_of_logs(belief, self.cards, self.offset)
+            self._logs = Sides(belief, rest, LOGS)
+        return self._logs
+
+    def _with_evidence(self) -> FactorGraph:
+        """Return the graph that was solved, with the evidence that it was solved for."""
+        graph = self.result._part()
+        return graph if self.result.evidence is graph.evidence else self.result._posterior()
+
+    def _tree_logs(self) -> Floats | None:
+        """Return the logarithms of all beliefs; None where their tree does not fit in memory."""
+        tree, soft, flat = self._own_tree([])
+        if _WIDER * tree.cost()[2] > self.result._room():
+            self._deeper = False
+            return None
+        tree.infer(soft, resolve(None), flat, None, None, None, True)
+        return flat
+
     def expectations(self, graph: FactorGraph, indices: Array) -> Floats:
         """Return P(φ = 1) of features of `graph`."""
         out = np.empty(indices.size)
-        for part in self.walk(graph, indices):
+        for part in self.walk(graph, indices, sides=False):
             assert isinstance(part, FeaturePart)
             out[part.at] = part.mu
         return out
 
-    def of_features(self, block: Features) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return P(φ = 1) of each feature of a block, and whether exactly."""
+    def _part(self, at: slice | Array, block: Features, sides: bool) -> FeaturePart:
+        """Return what is known about a block of features."""
         scopes = block.scopes
         base = [self._starts(scopes[:, a]) for a in range(scopes.shape[1])]
+        mu = self._product(block, base)
+        held, which, joints, exact = self._of_scopes(scopes)
+        for row, q in zip(held.tolist(), which.tolist(), strict=True):
+            mu[row] = min(1.0, float(joints[q][_where(block, row)].sum()))
+        if not sides:
+            return FeaturePart(at, block.weights, mu, exact, np.empty(0), _NO_TINY)
+        # The small side is the one whose digits count: 1 − p has those of a small p.
+        off = 1.0 - mu
+        large = np.flatnonzero(mu > 0.5)
+        if large.size:
+            near = [start[large] for start in base]
+            off[large] = self._plain_sides().off(block, large, near)
+        for row, q in zip(held.tolist(), which.tolist(), strict=True):
+            if mu[row] > 0.5:
+                off[row] = joints[q].sum(where=~_mask(block, row, joints[q].shape))
+        np.minimum(off, 1.0, out=off)
+        low = np.flatnonzero((np.minimum(mu, off) < self._floor) & (block.weights != 0.0))
+        tiny = _NO_TINY
+        if low.size:
+            tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
+        return FeaturePart(at, block.weights, mu, exact, off, tiny)
+
+    def _product(self, block: Features, base: list[Array]) -> Floats:
+        """Return P(φ = 1) of each feature of a block where its variables are independent."""
         if block.assignments is not None:
             mu = np.ones(len(block))
             for a, start in enumerate(base):
                 mu *= self.flat[start + block.assignments[:, a]]
-        else:
-            assert block.fires is not None
-            mu = np.zeros(len(block))
-            for states in np.argwhere(block.fires).tolist():
-                term = np.ones(len(block))
-                for start, state in zip(base, states, strict=True):
-                    term *= self.flat[start + state]
-                mu += term
-            np.minimum(mu, 1.0, out=mu)
+            return mu
+        assert block.fires is not None
+        mu = np.zeros(len(block))
+        for states in np.argwhere(block.fires).tolist():
+            term = np.ones(len(block))
+            for start, state in zip(base, states, strict=True):
+                term *= self.flat[start + state]
+            mu += term
+        return np.minimum(mu, 1.0, out=mu)
+
+    def _log_features(self, block: Features, rows: Array, base: list[Array]) -> Floats:
+        """Return log P(φ = 0) and log P(φ = 1) of some features of a block."""
+        logs = self._log_sides()
+        found = np.stack([logs.off(block, rows, base), logs.on(block, rows, base)], axis=1)
+        held, which, joints, _ = self._of_scopes(block.scopes[rows], logs=True)
+        for row, q in zip(held.tolist(), which.tolist(), strict=True):
+            fires = _mask(block, int(rows[row]), joints[q].shape)
+            for side, mask in enumerate((~fires, fires)):
+                found[row, side] = np.logaddexp.reduce(joints[q][mask], initial=-np.inf)
+        return found
+
+    def _of_scopes(
+        self, scopes: Array, *, logs: bool = False
+    ) -> tuple[Array, Array, list[Floats], npt.NDArray[np.bool_]]:
+        """Return what is no product of beliefs: rows, which joint each has, joints; exact rows."""
+        none: Array = np.empty(0, dtype=np.int64)
         if not (self.exact or self._loopy):
-            return mu, np.zeros(len(block), dtype=np.bool_)
+            return none, none, [], np.zeros(len(scopes), dtype=np.bool_)
         linked = self._linked(scopes)
         exact = ~linked & self.exact
-        if linked.any():
-            rows = np.flatnonzero(linked)
-            if self._loopy or not self.thorough:
-                rows = rows[self._held(scopes[rows])]
-            wanted, which = np.unique(scopes[rows], axis=0, return_inverse=True)
-            joints = self._joints([tuple(s) for s in wanted.tolist()])
-            for row, q in zip(rows.tolist(), which.reshape(-1).tolist(), strict=True):
-                joint = joints[q]
-                if joint is not None:
-                    if block.assignments is not None:
-                        mu[row] = joint[tuple(block.assignments[row].tolist())]
-                    else:
-                        mu[row] = min(1.0, float(joint[block.fires].sum()))
-                    exact[row] = self.exact
-        return mu, exact
+        if not linked.any():
+            return none, none, [], exact
+        rows = np.flatnonzero(linked)
+        if self._loopy or not self.thorough:
+            rows = rows[self._held(scopes[rows])]
+        wanted, which = np.unique(scopes[rows], axis=0, return_inverse=True)
+        sets = [tuple(s) for s in wanted.tolist()]
+        joints = self._log_joints(sets) if logs else self._joints(sets)
+        there = np.array([joint is not None for joint in joints], dtype=np.bool_)
+        which = which.reshape(-1)
+        rows, which = rows[there[which]], which[there[which]]
+        exact[rows] = self.exact
+        return rows, which, cast("list[Floats]", joints), exact
 
     def _starts(self, variables: Array) -> Array:
         """Return where the beliefs of variables start in `flat`."""
@@ -327,13 +468,16 @@ class Beliefs:
                 return marginal_of(table, other, scope)
         return None
 
-    def _joints(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
-        """Return joints, each computed once; see `_compute`."""
-        new = [scope for scope in scopes if scope not in self._found]
-        self._found.update(zip(new, self._compute(new), strict=True))
-        return [self._found[scope] for scope in scopes]
+    def _joints(
+        self, scopes: Sequence[tuple[int, ...]], *, logs: bool = False
+    ) -> list[Floats | None]:
+        """Return joints, or their logarithms, each computed once; see `_compute`."""
+        known = self._found_logs if logs else self._found
+        new = [scope for scope in scopes if scope not in known]
+        known.update(zip(new, self._compute(new, logs), strict=True))
+        return [known[scope] for scope in scopes]
 
-    def _compute(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
+    def _compute(self, scopes: Sequence[tuple[int, ...]], logs: bool) -> list[Floats | None]:
         """Return joints; None where `thorough` finds no tree for one alone that fits in memory.
 
         One tree for all if that stays near the size of the tree that was solved; else the sets
@@ -353,6 +497,37 @@ class Beliefs:
                 if not self.thorough:  # these are scopes of factors that were used
                     raise
                 return found
+        own, soft, flat = self._own_tree([])
+        most = self.result._room()
+        wider = _WIDER if logs else 1.0
+        limit = min(most, max(_SMALL, 4.0 * wider * own.cost()[2]))
+        stack, large = [range(len(scopes))], []
+        while stack:
+            these = stack.pop()
+            tree, soft, flat = self._own_tree([scopes[i] for i in these])
+            cost = tree.cost()
+            if wider * cost[2] > (limit if len(these) > 1 else most):
+                if len(these) > 1:
+                    half = len(these) // 2
+                    stack += [these[half:], these[:half]]
+                elif not self.thorough:
+                    large.append(these[0])
+                continue
+            self.entries = max(self.entries, int(cost[1]))
+            tree.infer(soft, resolve(None), flat, None, None, None, logs)
+            for q, i in enumerate(these):
+                found[i] = full_joint(tree, q, scopes[i], graph, -np.inf if logs else 0.0)
+        if large:
+            self._deeper = False
+        for i, joint in zip(large, self._iter_joints([scopes[i] for i in large]), strict=True):
+            found[i] = _log(joint) if logs else joint
+        return found
+
+    def _own_tree(
+        self, scopes: list[tuple[int, ...]]
+    ) -> tuple[_graph.Tree, _graph.Soft | None, Floats]:
+        """Return a tree for these joints given the evidence, ready, and room for marginals."""
+        graph = self.result._part()
         snapshot = graph._compiled()
         held = np.full(graph.n_variables, -1, dtype=np.int64)
         pairs = []
@@ -362,37 +537,36 @@ class Beliefs:
             else:
                 pairs.append((v, x))
         soft = _graph.Soft(graph.n_variables, pairs) if pairs else None
-        flat = np.empty(snapshot.entries)
-        own = _graph.Tree(snapshot, [])
-        own.prepare(held, soft, Search(effort=0.0))
-        most = self.result._room()
-        limit = min(most, max(_SMALL, 4.0 * own.cost()[2]))
-        stack, large = [range(len(scopes))], []
-        while stack:
-            these = stack.pop()
-            tree = _graph.Tree(snapshot, [scopes[i] for i in these])
-            tree.prepare(held, soft, Search(effort=0.0))
-            cost = tree.cost()
-            if cost[2] > (limit if len(these) > 1 else most):
-                if len(these) > 1:
-                    half = len(these) // 2
-                    stack += [these[half:], these[:half]]
-                elif not self.thorough:
-                    large.append(these[0])
-                continue
-            self.entries = max(self.entries, int(cost[1]))
-            tree.infer(soft, resolve(None), flat, None, None, None)
-            for q, i in enumerate(these):
-                found[i] = full_joint(tree, q, scopes[i], graph)
-        for i, joint in zip(large, self._iter_joints([scopes[i] for i in large]), strict=True):
-            found[i] = joint
-        return found
+        tree = _graph.Tree(snapshot, scopes)
+        tree.prepare(held, soft, Search(effort=0.0))
+        return tree, soft, np.empty(snapshot.entries)
 
     def _iter_joints(self, scopes: Sequence[tuple[int, ...]]) -> Iterator[Floats]:
         """Yield joints from one tree, conditioned if need be; MemoryLimitError if that fails."""
         result = self.result
         if scopes:
             yield from iter_joints(result._posterior(), list(scopes), None, result._room())
+
+
+def _log(p: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(p))
+
+
+def _where(block: Features, row: int) -> Any:
+    """Return an index of the entries of a joint for which a feature of a block fires."""
+    if block.assignments is not None:
+        return tuple(block.assignments[row].tolist())
+    return block.fires
+
+
+def _mask(block: Features, row: int, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Return the entries of a joint for which a feature of a block fires."""
+    if block.fires is not None:
+        return block.fires
+    mask = np.zeros(shape, dtype=np.bool_)
+    mask[_where(block, row)] = True
+    return mask
 
 
 def as_parts(

@@ -101,9 +101,9 @@ def _check(result: Any, part: FactorGraph) -> None:
         )
 
 
-def independent(graph: FactorGraph) -> GraphResult:
-    """Return the result of a graph in which no factor has two variables: what any engine finds."""
-    local, log_z = graph._local()
+def _local(graph: FactorGraph) -> tuple[npt.NDArray[np.float64], float]:
+    """Return the scores of all states, flat, where no factor has two variables, and a constant."""
+    local, constant = graph._local()
     cards = graph._cards
     ends = np.cumsum(cards)
     for v, known in graph.evidence.items():
@@ -112,9 +112,26 @@ def independent(graph: FactorGraph) -> GraphResult:
             row[np.arange(row.size) != known] = -np.inf
         else:
             row += known
+    return local, constant
+
+
+def log_beliefs(graph: FactorGraph) -> npt.NDArray[np.float64]:
+    """Return the log-marginals, flat, of a graph in which no factor has two variables."""
+    local, _ = _local(graph)
+    cards = graph._cards
+    if not cards.size:
+        return local
+    mass = np.logaddexp.reduceat(local, np.cumsum(cards) - cards)
+    return np.asarray(local - np.repeat(mass, cards))
+
+
+def independent(graph: FactorGraph) -> GraphResult:
+    """Return the result of a graph in which no factor has two variables: what any engine finds."""
+    local, log_z = _local(graph)
+    cards = graph._cards
     p: npt.NDArray[np.float64] = np.empty(0)
     if cards.size:
-        first = ends - cards
+        first = np.cumsum(cards) - cards
         # Where all are alike a row for each state: whole columns at a time.
         same = bool((cards == cards[0]).all())
         x = np.ascontiguousarray(local.reshape(-1, cards[0]).T) if same else local

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_indices
 from valuesparse.factors import Feature
+from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
 from valuesparse.results import GraphResult
@@ -49,7 +50,8 @@ class Bounds(NamedTuple):
     Notes
     -----
     The ratio p_F / p_H is at most e^η everywhere, for each state and for its complement (RS10).
-    Besides, D(p_H ‖ p_F) bounds the divergence between what the two say about any one state, and
+    Where a factor left out forbids all that is possible, the whole graph has no distribution: D is
+    ∞ and every interval is [0, 1]. Besides, D(p_H ‖ p_F) bounds the divergence between what the two say about any one state, and
     the ratio is bounded below; `lower` and `upper` are the best of all three. For general tables
     the bound of RSM10 becomes that of the comonotone coupling of the factors' values. All of it is
     rounded outward, and includes what rounding may have done to the marginals.
@@ -93,24 +95,30 @@ class Remaining:
         self.count = 0
         self.exact = True
         self.forbidding = False
+        self.gone = False  # one of them alone leaves nothing of what is possible
 
     def add(self, part: FeaturePart | TablePart) -> None:
         """Take in one piece."""
         if isinstance(part, FeaturePart):
             self.count += part.theta.size
             self.exact &= bool(part.exact.all())
-            best = np.where(part.theta > 0.0, part.mu, 1.0 - part.mu)
+            best = np.where(part.theta > 0.0, part.mu, part.off)
             size = np.abs(part.theta)
             forbids = size == np.inf
             self.forbidding |= bool(forbids.any())
+            on, off = part.mu > 0.0, part.off > 0.0
+            rows, log_p = part.tiny
+            if rows.size:
+                off[rows], on[rows] = log_p.T > -np.inf
+            self.gone |= bool((forbids & on & ~off).any())
             # A state that cannot be anyway may be forbidden for nothing.
-            best = np.where(forbids & (part.mu == 0.0), 2.0, best)
+            best = np.where(forbids & ~on, 2.0, best)
             self.at.append(best)
             self.drop.append(size)
             live = best < 2.0
             some = size[live]
-            possible = some.size == 0 or float(some.max()) < np.inf
-            self.fall += float((some * best[live]).sum()) if possible else np.inf
+            finite = some.size == 0 or float(some.max()) < np.inf
+            self.fall += float((some * best[live]).sum()) if finite else np.inf
             return
         self.count += len(part.at)
         self.exact &= bool(part.exact.all())
@@ -118,8 +126,17 @@ class Remaining:
         p = p / p.sum(axis=1, keepdims=True)
         never = x == -np.inf
         self.forbidding |= bool(never.any())
+        possible = p > 0.0
+        rows, log_p = part.tiny
+        if rows.size:
+            possible[rows] = log_p > -np.inf
         # Entries that are forbidden and cannot be anyway do not count.
-        open_ = (never & (p > 0.0)).any(axis=1)
+        open_ = (never & possible).any(axis=1)
+        gone = ~(possible & ~never).any(axis=1)
+        self.gone |= bool(gone.any())
+        # What may be falls by ∞ before its first step.
+        self.at.append(np.zeros(np.count_nonzero(gone)))
+        self.drop.append(np.full(np.count_nonzero(gone), np.inf))
         order = np.argsort(-x, axis=1, kind="stable")
         x, p = np.take_along_axis(x, order, axis=1), np.take_along_axis(p, order, axis=1)
         with np.errstate(invalid="ignore"):
@@ -132,8 +149,7 @@ class Remaining:
         if open_.any():
             self.fall = np.inf
         else:
-            live = p > 0.0
-            self.fall += float((np.where(live, x - lowest, 0.0) * p).sum())
+            self.fall += float((np.where(p > 0.0, x - lowest, 0.0) * p).sum())
 
     def bounds(self, slack: float) -> tuple[float, float, float]:
         """Return upper bounds on η, on RSM10's bound, and on E[X] − min X.
@@ -182,7 +198,7 @@ def finish(beliefs: Beliefs, remaining: Remaining) -> Bounds:
     slack = _EPS * (64.0 + 8.0 * size + 4.0 * beliefs.entries)
     eta, divergence, fall = remaining.bounds(slack)
     rigorous = beliefs.exact and remaining.exact
-    if remaining.forbidding and spread > _NARROW and divergence < np.inf:
+    if remaining.forbidding and divergence < np.inf and spread > _NARROW and not beliefs.sure:
         rigorous = False  # what has probability 0 may only have underflowed
     hidden = 0.0 if spread <= _NARROW else _HIDDEN
     low, high = _intervals(beliefs.flat, eta, divergence, fall, slack, hidden)
@@ -192,6 +208,8 @@ def finish(beliefs: Beliefs, remaining: Remaining) -> Bounds:
             row = slice(start, start + int(beliefs.cards[v]))
             low[row] = high[row] = 0.0
             low[start + x] = high[start + x] = 1.0
+    if remaining.gone:  # there is no distribution that a bound could hold for
+        low[:], high[:] = 0.0, 1.0
     ends = np.cumsum(beliefs.cards)[:-1]
     n = len(beliefs.cards)
     lower, upper = (np.split(low, ends), np.split(high, ends)) if n else ([], [])
@@ -279,7 +297,10 @@ def proxy_divergence(graph: FactorGraph, seed: Iterable[int], factors: Iterable[
     Raises
     ------
     ValueError
-        When the seed is not part of `factors`, or the graph is too large.
+        When the seed is not part of `factors`, the graph is too large, or what is left out forbids
+        what is kept: D is ∞ then, and has no terms.
+    InfeasibleError
+        When the graph has no possible configuration.
 
     Notes
     -----
@@ -332,6 +353,8 @@ def proxy_divergence(graph: FactorGraph, seed: Iterable[int], factors: Iterable[
     added = sum((scores[i] for i in kept.tolist() if i not in set(start.tolist())), zero)
     omitted = sum((scores[i] for i in rest), zero)
     live = base > -np.inf
+    if not (base + added + omitted > -np.inf).any():
+        raise impossible(graph, bool(graph.evidence))
     base, added, omitted = base[live], added[live], omitted[live]
     p = np.exp(base - base.max())
     p /= p.sum()
@@ -345,6 +368,11 @@ def proxy_divergence(graph: FactorGraph, seed: Iterable[int], factors: Iterable[
 
     log_n, log_r, log_nr = log_mean(added), log_mean(omitted), log_mean(added + omitted)
     h = p * np.exp(added - log_n)
+    if mean(h, omitted) == -np.inf:
+        raise ValueError(
+            "factors leaves out some that forbid what the others allow: the divergence is infinite "
+            "and has no terms; add those with entries of -inf"
+        )
     log_each = [log_mean(scores[i][live]) for i in rest]
     isolated = sum(e - mean(p, scores[i][live]) for i, e in zip(rest, log_each, strict=True))
     divergence = log_nr - log_n - mean(h, omitted)

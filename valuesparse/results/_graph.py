@@ -93,6 +93,7 @@ class GraphResult(Result):
 
     __slots__ = (
         "_bounds",
+        "_faithful",
         "_flat",
         "_limit",
         "_log_z_bounds",
@@ -123,6 +124,8 @@ class GraphResult(Result):
     #: The part of the model that was solved; None where it has to be made again.
     _solved: FactorGraph | None
     _state: Any
+    #: Whether no marginal, however small, has lost digits (or all) to a double's range.
+    _faithful: bool
 
     def __init__(
         self,
@@ -140,6 +143,7 @@ class GraphResult(Result):
         state: Any = None,
         flat: FloatArray | None = None,
         limit: int | None = None,
+        faithful: bool = False,
     ) -> None:
         if islands is None:  # not np.full, which takes as long as all the rest
             islands = np.array([-1], np.int32).repeat(model.n_variables)
@@ -156,6 +160,7 @@ class GraphResult(Result):
             factors=np.arange(model.n_factors),
             _n_factors=model.n_factors,
             _bounds=None,
+            _faithful=faithful,
             _log_z_bounds=None,
             _flat=flat,
             _limit=limit,
@@ -490,7 +495,7 @@ class GraphResult(Result):
         return pandas.DataFrame({"marginal": flat}, index=index, copy=True)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._fill(**dict.fromkeys(self._derived))
+        self._fill(**dict.fromkeys(self._derived), _faithful=False)
         self._fill(_marginals=state["marginals"])
         self._fill(**{name: value for name, value in state.items() if name != "marginals"})
 
