@@ -144,7 +144,7 @@ def write_text(target: Target, text: str) -> None:
     write_bytes(target, data)  # type: ignore[arg-type]
 
 
-def write_bytes(target: str | os.PathLike[str], data: bytes) -> None:
+def write_bytes(target: str | os.PathLike[str], data: bytes | memoryview) -> None:
     """Write a file in one piece; see :func:`replacing`."""
     with replacing(target) as file:
         file.write(data)
@@ -204,6 +204,8 @@ def check_target(target: str | os.PathLike[str]) -> None:
         folder is not there, or takes no new file. The error names `target`.
     """
     with blaming(target):
+        if not Path(os.path.realpath(target)).parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "there is no such folder")
         found = _status(target)
         if found is None or stat.S_ISREG(found.st_mode):
             _, temporary, raw = _open_new(target, "")
