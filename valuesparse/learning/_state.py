@@ -107,10 +107,9 @@ def checked(state: Mapping[str, Any], fields: Fields) -> State:
         )
     found: State = {}
     for name, field in fields.items():
-        value = state[name]
-        if type(value) in (int, float):  # their dtype is the platform's choice
-            value = np.dtype(field.dtype).type(value)
-        array = np.array(value, order="C")
+        array = np.array(state[name], order="C")
+        if field.dtype == "i8" and array.dtype.kind == "i":  # the size is the platform's choice
+            array = array.astype(np.int64, copy=False)
         problem = field.problem(array)
         if problem is not None:
             raise StateError(f"{name!r} {problem}")
