@@ -717,16 +717,27 @@ cdef class Scorer:
         c.per_edge = False
         return c
 
+    cdef int idle(self, Reader reader) except -1:
+        """Whether there are no labels, and so nothing to compute: kernels want one at least."""
+        if self.rows.n_labels:
+            return 0
+        if reader.items.n_items():
+            raise refusal(reader, 0, "the model has no labels: it was trained on empty sequences; "
+                          "train it on items with labels")
+        return 1
+
     cdef int fill(self, Reader reader, unary, int threads, double limit) except -1:
         """Score what was read."""
         cdef double* u = <double*>data(unary)
         cdef Control control
         cdef int64_t bad
+        if self.idle(reader):
+            return 0
         with nogil:
             bad = score_all(pool_api[0], threads, self.names, self.rows, reader.items, limit, u,
                             &control)
         if bad >= 0:
-            raise too_large(reader, bad)
+            raise refusal(reader, bad, kTooLarge)
         return 0
 
     def unary(self, xseqs, bint single, bint characters, double limit):
@@ -780,6 +791,8 @@ cdef class Scorer:
         reader.items.end_sequence(n)
         cdef cnp.npy_intp[3] shape = [n - 1 if n else 0, self.rows.n_labels, self.rows.n_labels]
         answer = cnp.PyArray_EMPTY(3, shape, cnp.NPY_FLOAT64, 0)
+        if self.idle(reader):
+            return answer
         cdef double log_z
         cdef Run run = Run(reader, self.rows.n_labels * 4, False)
         cdef Control* control = run.watch()
@@ -875,6 +888,9 @@ cdef class Scorer:
         cdef Run run = Run(reader, self.rows.n_labels * n_best, score)
         states = empty(cnp.NPY_INT64, n_best, n)
         scores = empty(cnp.NPY_FLOAT64, n_best, n_sequences)
+        if self.idle(reader):
+            scores[:] = 0.0
+            return states, scores
         cdef Chains c = self.chains_of(unary, allowed, run.offset.data(), run.edge.data(), n,
                                        n_sequences)
         cdef double* u = <double*>data(unary)
@@ -889,7 +905,7 @@ cdef class Scorer:
             with nogil:
                 bad = self.decode(reader, c, u, n_best, threads, score, x, s, control, &r)
         if bad >= 0:
-            raise too_large(reader, bad)
+            raise refusal(reader, bad, kTooLarge)
         run.finish(r)
         return states, scores
 
@@ -913,6 +929,9 @@ cdef class Scorer:
         cdef Run run = Run(reader, self.rows.n_labels, score)
         marginals = empty(cnp.NPY_FLOAT64, n, self.rows.n_labels)
         log_z = cnp.PyArray_EMPTY(1, &n_sequences, cnp.NPY_FLOAT64, 0)
+        if self.idle(reader):
+            log_z[:] = 0.0
+            return marginals, log_z
         islands = cnp.PyArray_EMPTY(1, &m, cnp.NPY_INT32, 0) if zeta < 1.0 else None
         cdef Request q
         cdef Report r
@@ -933,7 +952,7 @@ cdef class Scorer:
             with nogil:
                 bad = self.infer(reader, q, u, score, control, &r)
         if bad >= 0:
-            raise too_large(reader, bad)
+            raise refusal(reader, bad, kTooLarge)
         run.finish(r)
         return marginals, log_z
 
@@ -962,12 +981,15 @@ cdef list labelled(states, list labels):
     return names_of_states(<int64_t*>data(states), (<cnp.ndarray>states).shape[1], labels)
 
 
-cdef too_large(Reader reader, int64_t item):
-    """The error for a score of an item, by its number among those read."""
+cdef str kTooLarge = "a score is too large for float64; scale the values down"
+
+
+cdef refusal(Reader reader, int64_t item, str problem):
+    """The error for an item, by its number among those read."""
     cdef int64_t s = 0
     while item >= reader.items.length[s]:
         item -= reader.items.length[s]
         s += 1
     reader.sequence += s - reader.items.length.size()
     reader.item = item
-    return ValueError(f"{reader.place()}: a score is too large for float64; scale the values down")
+    return ValueError(f"{reader.place()}: {problem}")

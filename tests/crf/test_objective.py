@@ -189,3 +189,45 @@ def test_blocks_of_a_long_corpus_agree_with_one_sequence_at_a_time(
         total += part
     assert loss == pytest.approx(parts, rel=1e-12)
     np.testing.assert_allclose(gradient, total, rtol=1e-9, atol=1e-9)
+
+
+def test_arrays_that_the_engine_would_run_past_are_refused() -> None:
+    data = random_dataset(np.random.default_rng(4), 6, 5, 3, 7, True)
+    corpus, features = problem(data)
+    objective = Objective(corpus, features, 1)
+    n = objective.n_weights
+    good, frozen = np.zeros(n), np.zeros(n)
+    frozen.flags.writeable = False
+    order, touched = np.arange(corpus.n_sequences), np.zeros(n, bool)
+    assert objective(good, np.empty(n)) == objective(frozen)
+    for bad in (
+        np.zeros(n - 1), np.zeros(n + 1), np.zeros(n, np.float32), np.zeros(2 * n)[::2],
+        np.zeros((1, n)), [0.0] * n, None,
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="must be a contiguous"):
+            objective(bad)
+        if bad is not None:
+            with pytest.raises(ValueError, match="gradient must be a contiguous writable"):
+                objective(good, bad)
+        for call in (
+            objective.decode,
+            objective.transitions,
+            lambda w: objective.scores(0, w),
+            lambda w: objective.learn(0, {}, order, w, good, touched, 0),
+            lambda w: objective.learn(0, {}, order, good, w, touched, 0),
+            lambda w: objective.learn(0, {}, order, good, good, w, 0),
+            lambda w: objective.learn(2, {"variance": w}, order, good, good, touched, 0),
+            lambda w: objective.descend(order, w),
+        ):
+            with pytest.raises(ValueError, match="must be a contiguous"):
+                call(bad)
+    with pytest.raises(ValueError, match="must be a contiguous writable"):
+        objective.descend(order, frozen)
+    for wrong in ([-1], [corpus.n_sequences], [[0]]):
+        with pytest.raises(ValueError, match="order must be numbers of sequences, from 0 to 5"):
+            objective.descend(wrong, good)
+    for sequence in (-1, corpus.n_sequences):
+        with pytest.raises(IndexError, match="there is no sequence"):
+            objective.scores(sequence, good)
+    with pytest.raises(ValueError, match="residual must be a contiguous"):
+        objective.pull(0, np.zeros(1000))

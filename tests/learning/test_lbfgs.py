@@ -102,6 +102,35 @@ def test_a_restored_search_goes_on_as_if_never_interrupted(c1: float, cut: int) 
     assert run(second) == whole[cut:]
 
 
+def test_a_state_of_another_search_is_refused_and_changes_nothing() -> None:
+    first, second = Lbfgs(logistic(2), np.zeros(12)), Lbfgs(logistic(2), np.zeros(12))
+    for iteration in first:
+        if iteration.number == 3:
+            break
+    state = first.state()
+    for change, match in (
+        ({"x": np.zeros(11)}, r"'x' must have the shape \(12\), not \(11,\)"),
+        ({"x": np.zeros(12, np.float32)}, "'x' must be float64, not float32"),
+        ({"gradient": np.full(12, np.nan)}, "'gradient' has numbers that are not finite"),
+        ({"pairs": -1}, "'pairs' has numbers outside of 0 to inf"),
+        ({"pairs": 0}, "'s' must have 0 rows, not 3"),
+        ({"past": np.zeros(11)}, r"'past' must have the shape \(1 to 10\), not \(11,\)"),
+        ({"more": 1}, "'more' does not belong there"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            second.restore(state | change)
+    with pytest.raises(ValueError, match="'loss' is missing"):
+        second.restore({name: state[name] for name in state if name != "loss"})
+    assert run(second) == run(Lbfgs(logistic(2), np.zeros(12)))
+
+
+def test_arrays_of_other_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"diagonal must have shape \(12,\), not \(3,\)"):
+        Lbfgs(logistic(2), np.zeros(12), diagonal=np.ones(3))
+    with pytest.raises(ValueError, match="x must have one dimension, not 2"):
+        Lbfgs(logistic(2), np.zeros((3, 4)))
+
+
 def test_threads_never_show() -> None:
     rng = np.random.default_rng(3)
     n = 50_000  # several pieces of a sum

@@ -223,6 +223,32 @@ def test_a_restored_learner_goes_on_as_if_never_interrupted(kind: str) -> None:
     np.testing.assert_array_equal(second.result(), whole.result())
 
 
+def test_a_state_of_another_learner_is_refused_and_changes_nothing() -> None:
+    model = chains(14, 9)
+    n = model.n_weights
+
+    def make() -> Online:
+        return Online(model, Arow(n), epochs=3, seed=3)
+
+    first, second, whole = make(), make(), make()
+    next(iter(first))
+    state = first.state()
+    odd = np.zeros(n, np.uint8)
+    odd[0] = 2
+    for change, match in (
+        ({"weights": np.zeros(1)}, "'weights' must have the shape"),
+        ({"late": np.zeros(n, np.float32)}, "'late' must be float64"),
+        ({"touched": odd.view(bool)}, "'touched' has bytes above 1"),
+        ({"rule_variance": np.full(n, -1.0)}, "'rule_variance' has numbers outside of 0 to inf"),
+        ({"done": 2}, "'time' must be 2 × 9 examples, not 9"),
+        ({"random": np.zeros(6, np.uint64)}, "'random' is not the state of a generator"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            second.restore(state | change)
+    assert list(second) == list(whole)
+    np.testing.assert_array_equal(second.weights, whole.weights)
+
+
 class Walked(ChainParts):
     """The same chains, example by example in Python."""
 

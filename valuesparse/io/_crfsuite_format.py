@@ -181,8 +181,6 @@ def _read_header(data: bytes) -> _Header:
         raise ModelFormatError(
             "header", 12, f"version {header.version}, but only version 100 can be read"
         )
-    if header.n_labels == 0:
-        raise ModelFormatError("header", 20, "the model has no labels: trained on no data?")
     return header
 
 

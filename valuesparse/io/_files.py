@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -9,7 +10,7 @@ import secrets
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -18,10 +19,14 @@ from valuesparse.io.errors import ModelFormatError
 __all__ = [
     "Source",
     "Target",
+    "blaming",
+    "check_target",
     "is_path",
     "naming",
     "read_bytes",
     "read_file",
+    "replacing",
+    "sync_folder",
     "write_bytes",
     "write_text",
 ]
@@ -38,6 +43,10 @@ MAX_BYTES = 2**32 - 1
 _GZIP_FREE = 64 << 20
 _GZIP_RATIO = 100
 _GZIP_PART = 1 << 20
+
+_BINARY = getattr(os, "O_BINARY", 0)  # of Windows
+# Some file systems know no fsync of folders.
+_CANNOT_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def is_path(value: Any) -> bool:
@@ -135,32 +144,177 @@ def write_text(target: Target, text: str) -> None:
     write_bytes(target, data)  # type: ignore[arg-type]
 
 
-def write_bytes(target: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file in one piece: under a temporary name that is then renamed."""
-    try:
-        _write_file(Path(target), data)
-    except OSError as error:
-        # Of the name that was given: the temporary one says nothing to anybody.
-        raise OSError(error.errno, error.strerror, os.fspath(target)) from error
+def write_bytes(target: str | os.PathLike[str], data: bytes | memoryview) -> None:
+    """Write a file in one piece; see :func:`replacing`."""
+    with replacing(target) as file:
+        file.write(data)
 
 
-def _write_file(path: Path, data: bytes) -> None:
-    if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
-        path.write_bytes(data)
-        return
-    # A link stays a link: what it leads to is replaced.
-    path = path.resolve()
-    # Cut short: the name may be as long as names can be.
-    temporary = path.with_name(f".{path.name[:40]}-{secrets.token_hex(4)}")
+@contextmanager
+def replacing(target: str | os.PathLike[str], ending: str = "") -> Iterator[IO[bytes]]:
+    """Open a file for writing that gets its name when it is complete and on disk.
+
+    Until then a file of that name stays as it was, and so it does when the block raises. The new
+    file has its permissions from the first byte on; a link stays a link, and what it leads to is
+    replaced. Pipes and devices are written to as they are.
+
+    Parameters
+    ----------
+    target : path
+        The file.
+    ending : str
+        How the temporary name, which begins with a dot, ends.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; the error names `target`, never the temporary file.
+    """
+    with blaming(target):
+        path, temporary, raw = _open_new(target, ending)
     try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-        if path.exists():
-            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
-        os.replace(temporary, path)
+        with io.BufferedWriter(raw) as file:
+            try:
+                yield file
+                file.flush()
+                with blaming(target):
+                    _sync(raw)
+            except BaseException:
+                raw.close()  # what is buffered still is of no use
+                raise
+        if temporary is not None:
+            with blaming(target):
+                # After a power cut the name must not lead to bytes that were never written.
+                os.replace(temporary, path)
+                sync_folder(path.parent)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink()
         raise
+
+
+def check_target(target: str | os.PathLike[str]) -> None:
+    """Raise now what :func:`replacing` would raise when the work is done.
+
+    Raises
+    ------
+    OSError
+        The target is a folder, a file that may not be written, or has too long a name; or its
+        folder is not there, or takes no new file. The error names `target`.
+    """
+    with blaming(target):
+        if not Path(os.path.realpath(target)).parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "there is no such folder")
+        found = _status(target)
+        if found is None or stat.S_ISREG(found.st_mode):
+            _, temporary, raw = _open_new(target, "")
+            raw.close()
+            assert temporary is not None
+            temporary.unlink()
+        elif stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        else:
+            _demand_writable(target)
+
+
+@contextmanager
+def blaming(target: str | os.PathLike[str]) -> Iterator[None]:
+    """Give errors of the operating system the name of the file that was meant."""
+    try:
+        yield
+    except OSError as error:
+        name = os.fsdecode(target)
+        # Windows has its own numbers, and texts for them.
+        problem = error.strerror or str(error)
+        raise OSError(error.errno or errno.EIO, problem, name) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on disk, where the system can do that."""
+    if os.name == "nt":  # Windows cannot open folders, and needs no fsync of them
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder may be written to that cannot be read
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+    finally:
+        os.close(handle)
+
+
+class _Named(io.FileIO):
+    """A file whose errors name the file that it will become."""
+
+    target: str | os.PathLike[str]
+
+    def write(self, data: Any, /) -> int:
+        with blaming(self.target):
+            return super().write(data)
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+    """Return what is there; None for nothing."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _demand_writable(path: str | os.PathLike[str]) -> None:
+    # Renaming would get around the permissions of the file itself.
+    if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _open_new(target: str | os.PathLike[str], ending: str) -> tuple[Path, Path | None, _Named]:
+    """Return the path to replace, the temporary path (None: the path itself) and the file."""
+    path, old = Path(target), _status(target)
+    temporary: Path | None = None
+    if old is not None and not stat.S_ISREG(old.st_mode):  # it cannot be replaced
+        handle = os.open(path, os.O_WRONLY | _BINARY)
+    else:
+        path = Path(os.path.realpath(path))  # a link stays a link
+        if old is not None:
+            _demand_writable(path)
+        # Cut short: the name may be as long as names can be.
+        temporary = path.with_name(f".{path.name[:40]}-{secrets.token_hex(4)}{ending}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+        handle = os.open(temporary, flags, 0o666 if old is None else 0o600)
+    try:
+        if temporary is not None and old is not None and os.name != "nt":
+            _permit(handle, old)
+        raw = _Named(handle, "wb")
+        raw.target = target
+    except BaseException:
+        os.close(handle)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise
+    return path, temporary, raw
+
+
+def _permit(handle: int, old: os.stat_result) -> None:
+    """Let those use a new file, still empty, who could use the old one; nobody else."""
+    mode, new = old.st_mode & 0o777, os.fstat(handle)
+    if old.st_uid != new.st_uid:
+        with suppress(PermissionError):  # only root gives files away
+            os.fchown(handle, old.st_uid, -1)
+    if old.st_gid != new.st_gid:
+        try:
+            os.fchown(handle, -1, old.st_gid)
+        except PermissionError:
+            mode &= ~0o070  # another group would see it
+    os.fchmod(handle, mode)
+
+
+def _sync(raw: io.FileIO) -> None:
+    if stat.S_ISREG(os.fstat(raw.fileno()).st_mode):  # pipes have nothing to sync
+        os.fsync(raw.fileno())
 
 
 def _write_to(file: Any, text: str) -> None:

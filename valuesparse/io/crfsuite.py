@@ -35,7 +35,8 @@ class CrfsuiteModel:
     """A linear-chain CRF with sparse state weights, as CRFsuite trains it.
 
     Immutable, and may be shared between threads and pickled. K is the number of labels, A the
-    number of attributes.
+    number of attributes. A model that was trained on empty sequences only has no labels, and
+    scores no items.
 
     Parameters
     ----------
@@ -90,8 +91,6 @@ class CrfsuiteModel:
             repeats = len(names) - len(set(names))
             if repeats:
                 raise ValueError(f"{what}: {repeats} of {len(names)} names are repeats")
-        if not labels:
-            raise ValueError("labels: a model needs one label at least")
         for what, value in (
             ("transition", self.transition),
             ("state_weights", self.state_weights),
@@ -163,7 +162,8 @@ class CrfsuiteModel:
         TypeError
             An item, a name or a value is of a wrong type.
         ValueError
-            A value is NaN or infinite, or a score is too large for float64.
+            A value is NaN or infinite, a score is too large for float64, or there are items but no
+            labels.
 
         Examples
         --------

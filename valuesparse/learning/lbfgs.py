@@ -8,7 +8,7 @@ and they do not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from valuesparse._training import direction, dot
 from valuesparse.learning._linesearch import FTOL, Found, backtracking, more_thuente
+from valuesparse.learning._state import ENDED, Field, Fields, StateError, checked
 
 __all__ = ["LINE_SEARCHES", "Iteration", "Lbfgs"]
 
@@ -147,11 +148,18 @@ class Lbfgs:
             )
         self.function = function
         self.x = np.array(x, np.float64)
+        if self.x.ndim != 1:
+            raise ValueError(f"x must have one dimension, not {self.x.ndim}")
         self.c1, self.memory, self.epsilon = c1, memory, epsilon
         self.period, self.delta, self.max_iterations = period, delta, max_iterations
         self.linesearch, self.max_linesearch = linesearch, max_linesearch
-        self.diagonal, self.threads = diagonal, threads
+        self.threads = threads
         n = len(self.x)
+        self.diagonal = None
+        if diagonal is not None:
+            self.diagonal = np.ascontiguousarray(diagonal, np.float64)
+            if self.diagonal.shape != (n,):
+                raise ValueError(f"diagonal must have shape ({n},), not {self.diagonal.shape}")
         self.iterations = 0
         self.reason: str | None = None
         self.loss = math.nan
@@ -162,6 +170,19 @@ class Lbfgs:
         self._past: list[float] = []
         self._started = False
 
+    def fields(self) -> Fields:
+        """Return what a state of this search consists of."""
+        n = len(self.x)
+        pairs = range(self.memory + 1)
+        return {
+            "x": Field("f8", (n,)), "gradient": Field("f8", (n,)),
+            "s": Field("f8", (pairs, n)), "y": Field("f8", (pairs, n)),
+            "sy": Field("f8", (pairs,)), "pairs": Field("i8", least=0),
+            "past": Field("f8", (range(1, max(self.period, 1) + 1),)),
+            "iterations": Field("i8", least=0), "loss": Field("f8"),
+            "ended": Field("i8", least=0, most=len(ENDED) - 1),
+        }  # fmt: skip
+
     def state(self) -> dict[str, Any]:
         """Return all that the next iteration depends on: numbers and arrays."""
         kept = min(self._pairs, self.memory)
@@ -169,18 +190,31 @@ class Lbfgs:
             "x": self.x, "gradient": self._gradient, "s": self._s[:kept], "y": self._y[:kept],
             "sy": self._sy[:kept], "pairs": self._pairs, "past": np.array(self._past),
             "iterations": self.iterations, "loss": self.loss,
+            "ended": ENDED.index(self.reason) if self.reason in ENDED else 0,
         }  # fmt: skip
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state` returned."""
-        self._pairs, self.iterations = int(state["pairs"]), int(state["iterations"])
-        self.x, self.loss = np.array(state["x"]), float(state["loss"])
-        self._gradient = np.array(state["gradient"])
-        kept = min(self._pairs, self.memory)
-        self._s[:kept], self._y[:kept], self._sy[:kept] = state["s"], state["y"], state["sy"]
-        self._past = np.asarray(state["past"]).tolist()
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned.
+
+        Raises
+        ------
+        ValueError
+            It is not the state of such a search; nothing has changed then.
+        """
+        found = checked(state, self.fields())
+        pairs = int(found["pairs"])
+        kept = min(pairs, self.memory)
+        for name in ("s", "y", "sy"):
+            if len(found[name]) != kept:
+                raise StateError(f"{name!r} must have {kept} rows, not {len(found[name])}")
+        self._pairs, self.iterations = pairs, int(found["iterations"])
+        self.x, self._gradient, self.loss = found["x"], found["gradient"], float(found["loss"])
+        self._s[:kept], self._y[:kept], self._sy[:kept] = found["s"], found["y"], found["sy"]
+        self._past = found["past"].tolist()
         self._started = True
-        self.reason = None
+        self.reason = ENDED[int(found["ended"])]
+        if self.reason is None and self.iterations >= self.max_iterations:
+            self.reason = "max_iterations"
 
     def __iter__(self) -> Iterator[Iteration]:
         if not self._started:

@@ -5,14 +5,25 @@ Written once for every model that can give marginals or a best structure: see :c
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from valuesparse.learning._state import (
+    ENDED,
+    RANDOM,
+    Field,
+    Fields,
+    StateError,
+    checked,
+    generator,
+    random_state,
+    restored_random,
+)
 
 __all__ = [
     "Aggressive",
@@ -165,15 +176,22 @@ class Rule(Protocol):
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
         """Return what example i says."""
 
+    def fields(self) -> Fields:
+        """Return what the rule's state consists of."""
+
     def state(self) -> dict[str, Array]:
         """Return what the rule remembers."""
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Remember it again."""
+        """Remember it again; it is as :meth:`fields` says, and its own."""
 
 
 class _Forgetful:
     """A rule that remembers nothing."""
+
+    def fields(self) -> Fields:
+        """Return nothing."""
+        return {}
 
     def state(self) -> dict[str, Array]:
         """Return nothing."""
@@ -323,13 +341,17 @@ class Arow:
         self.variance[indices] = 1.0 / (1.0 / variance + values * values / self.gamma)
         return Update(loss, indices, -step * variance * values)
 
+    def fields(self) -> Fields:
+        """Return that there are variances; they can become as small as 0."""
+        return {"variance": Field("f8", self.variance.shape, least=0.0)}
+
     def state(self) -> dict[str, Array]:
         """Return the variances."""
         return {"variance": self.variance}
 
     def restore(self, state: dict[str, Array]) -> None:
         """Take up the variances."""
-        self.variance = np.array(state["variance"])
+        self.variance = state["variance"]
 
 
 @dataclass(frozen=True)
@@ -411,11 +433,12 @@ class Online:
         self.done = 0
         self._late = np.zeros(model.n_weights)  # Σ t δ_t
         self._time = 0
-        self._random = np.random.default_rng(seed)
+        self._random = generator(seed)
 
     def __iter__(self) -> Iterator[Epoch]:
-        self.reason = None
         count = len(self.model)
+        if self.reason == "max_iterations":  # there may be more now
+            self.reason = None
         if count == 0:
             self.reason = "converged"
         while self.reason is None:
@@ -433,23 +456,42 @@ class Online:
             return self.weights.copy()
         return self.weights - self._late / self._time
 
+    def fields(self) -> Fields:
+        """Return what a state of this learner consists of."""
+        n = self.model.n_weights
+        return {
+            "weights": Field("f8", (n,)), "late": Field("f8", (n,)), "touched": Field("?", (n,)),
+            "done": Field("i8", least=0), "time": Field("i8", least=0), "random": RANDOM,
+            "ended": Field("i8", least=0, most=len(ENDED) - 1),
+            **{f"rule_{name}": field for name, field in self.rule.fields().items()},
+        }  # fmt: skip
+
     def state(self) -> dict[str, Any]:
-        """Return all that the next pass depends on: numbers, texts and arrays."""
+        """Return all that the next pass depends on: numbers and arrays."""
         return {
             "weights": self.weights, "late": self._late, "touched": self.touched,
-            "done": self.done, "time": self._time,
-            "random": json.dumps(self._random.bit_generator.state),
+            "done": self.done, "time": self._time, "random": random_state(self._random),
+            "ended": ENDED.index(self.reason) if self.reason in ENDED else 0,
             **{f"rule_{name}": value for name, value in self.rule.state().items()},
         }  # fmt: skip
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state` returned."""
-        self.weights, self._late = np.array(state["weights"]), np.array(state["late"])
-        self.touched = np.array(state["touched"])
-        self.done, self._time = int(state["done"]), int(state["time"])
-        self._random.bit_generator.state = json.loads(str(state["random"]))
-        parts = {key[5:]: value for key, value in state.items() if key.startswith("rule_")}
-        self.rule.restore(parts)
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned.
+
+        Raises
+        ------
+        ValueError
+            It is not the state of such a learner; nothing has changed then.
+        """
+        found = checked(state, self.fields())
+        done, time = int(found["done"]), int(found["time"])
+        if time != done * len(self.model):
+            raise StateError(f"'time' must be {done} × {len(self.model)} examples, not {time}")
+        self._random = restored_random(found["random"])
+        self.weights, self._late, self.touched = found["weights"], found["late"], found["touched"]
+        self.done, self._time = done, time
+        self.reason = ENDED[int(found["ended"])]
+        self.rule.restore({key[5:]: found[key] for key in found if key.startswith("rule_")})
 
     def _pass(self) -> Epoch:
         order = self._random.permutation(len(self.model))

@@ -147,14 +147,13 @@ class _Batch:
         tell(_line("linesearch", values["linesearch"]))
         tell(_line("linesearch.max_iterations", values["max_linesearch"]))
         tell("\n")
-        state = checkpoint.load() if checkpoint else None
-        if state is not None:
-            self.search.restore(state)
+        if checkpoint is not None:
+            checkpoint.resume(self.search)
 
     def __iter__(self) -> Iterator[Progress]:
         for it in self.search:
             if self.checkpoint:
-                self.checkpoint.offer(it.number, self.search.state())
+                self.checkpoint.offer(it.number, self.search)
             lines = (
                 f"***** Iteration #{it.number} *****\n",
                 f"Loss: {it.loss:f}\n",
@@ -233,14 +232,13 @@ class _Passes:
             if not name.startswith("feature."):
                 tell(_line(name, value))
         tell("\n")
-        state = checkpoint.load() if checkpoint else None
-        if state is not None:
-            self.learner.restore(state)
+        if checkpoint is not None:
+            checkpoint.resume(self.learner)
 
     def __iter__(self) -> Iterator[Progress]:
         for epoch in self.learner:
             if self.checkpoint:
-                self.checkpoint.offer(epoch.number, self.learner.state())
+                self.checkpoint.offer(epoch.number, self.learner)
             weights = self.learner.result()
             norm = float(np.sqrt(dot(weights, weights, 1)))
             lines = (

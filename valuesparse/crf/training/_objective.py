@@ -12,9 +12,26 @@ from valuesparse import _training
 from valuesparse.crf.training._data import Corpus
 from valuesparse.crf.training._features import Features
 
-__all__ = ["Objective"]
+__all__ = ["AROW", "Objective"]
 
 Weights = npt.NDArray[np.float64]
+
+#: The number of the one rule that has variances.
+AROW = 2
+
+
+# The engine computes and never checks: an array that is too short would be read, or written, past
+# its end.
+def _demand(name: str, array: Any, shape: tuple[int, ...], dtype: type, *, filled: bool) -> None:
+    """Raise ValueError unless an array is one that the engine may be handed."""
+    good = isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape
+    if not (good and array.flags.c_contiguous and (array.flags.writeable or not filled)):
+        what = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array)
+        raise ValueError(
+            f"{name} must be a contiguous{' writable' if filled else ''} array of "
+            f"{np.dtype(dtype)} of shape {shape}, not {what}"
+        )
+
 
 _TOO_LARGE = "scores too large for float64; scale the attributes' values down"
 
@@ -55,13 +72,33 @@ class Objective:
             self.n_weights,
         )
 
+    def _vector(self, name: str, vector: Any, *, filled: bool = False) -> None:
+        _demand(name, vector, (self.n_weights,), np.float64, filled=filled)
+
+    def _order(self, order: Any) -> npt.NDArray[np.int64]:
+        numbers = np.ascontiguousarray(order, np.int64)
+        n = self.corpus.n_sequences
+        if numbers.ndim != 1 or (numbers.size and not 0 <= numbers.min() <= numbers.max() < n):
+            raise ValueError(f"order must be numbers of sequences, from 0 to {n - 1}")
+        return numbers
+
+    def _sequence(self, sequence: int) -> int:
+        if not 0 <= sequence < self.corpus.n_sequences:
+            raise IndexError(f"there is no sequence {sequence} of {self.corpus.n_sequences}")
+        offset = self.corpus.offset
+        return int(offset[sequence + 1] - offset[sequence])
+
     def __call__(self, weights: Weights, gradient: Weights | None = None) -> float:
         """Return the loss, +inf where scores are too large; fill `gradient` if it is given."""
+        self._vector("weights", weights)
+        if gradient is not None:
+            self._vector("gradient", gradient, filled=True)
         loss, overflow = self._engine.evaluate(weights, gradient, self.threads)
         return np.inf if overflow >= 0 else loss
 
     def decode(self, weights: Weights) -> npt.NDArray[np.int64]:
         """Return the best labels (N,) of all sequences, end to end."""
+        self._vector("weights", weights)
         states = np.empty(self.corpus.n_items, np.int64)
         overflow = self._engine.decode(weights, states, self.threads)
         if overflow >= 0:
@@ -70,13 +107,14 @@ class Objective:
 
     def scores(self, sequence: int, weights: Weights) -> npt.NDArray[np.float64]:
         """Return the (n, K) scores of the labels of one sequence."""
-        offset = self.corpus.offset
-        unary = np.empty((int(offset[sequence + 1] - offset[sequence]), self.n_labels))
+        self._vector("weights", weights)
+        unary = np.empty((self._sequence(sequence), self.n_labels))
         self._engine.scores(sequence, weights, unary)
         return unary
 
     def transitions(self, weights: Weights) -> npt.NDArray[np.float64]:
         """Return the (K, K) scores of transitions, 0 where there is no feature."""
+        self._vector("weights", weights)
         table = np.empty((self.n_labels, self.n_labels))
         self._engine.transitions(weights, table)
         return table
@@ -92,11 +130,17 @@ class Objective:
         time: int,
     ) -> tuple[float, int]:
         """Take one pass of an online learner; return its loss and the number of updates."""
+        variance = values.get("variance")
+        self._vector("weights", weights, filled=True)
+        self._vector("late", late, filled=True)
+        _demand("touched", touched, (self.n_weights,), np.bool_, filled=True)
+        if variance is not None or rule == AROW:
+            self._vector("variance", variance, filled=True)
         loss, updates, overflow = self._engine.learn(
-            np.ascontiguousarray(order, np.int64), weights, late, touched, time, rule,
+            self._order(order), weights, late, touched, time, rule,
             values.get("beta", 1.0), values.get("gamma", 0.0), values.get("longest", np.inf),
             values.get("kind", 1), values.get("c", 1.0), values.get("error_sensitive", True),
-            values.get("variance"),
+            variance,
         )  # fmt: skip
         if overflow >= 0:
             raise ValueError(f"item {overflow}: {_TOO_LARGE}")
@@ -117,11 +161,16 @@ class Objective:
 
         The loss is +inf where scores are too large.
         """
+        self._vector("vector", vector, filled=step)
         loss, factor, time, overflow = self._engine.descend(
-            np.ascontiguousarray(order, np.int64), vector, factor, time, decay, t0, eta, step
+            self._order(order), vector, factor, time, decay, t0, eta, step
         )
         return np.inf if overflow >= 0 else loss, factor, time
 
     def pull(self, sequence: int, residual: npt.NDArray[np.float64]) -> tuple[Any, Any]:
         """Return state features, once each, and Σ residual (n, K) × value of each."""
+        size = self._sequence(sequence) * self.n_labels
+        if residual.ndim == 2:
+            residual = residual.reshape(-1)
+        _demand("residual", residual, (size,), np.float64, filled=False)
         return self._engine.pull(sequence, residual)

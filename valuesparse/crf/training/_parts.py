@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
-from valuesparse.crf.training._objective import Objective
+from valuesparse.crf.training._objective import AROW, Objective
 from valuesparse.inference.decoding import decode
 from valuesparse.learning.online import Aggressive, Arow, PassiveAggressive, Perceptron
 from valuesparse.models import Chain
@@ -18,7 +18,7 @@ __all__ = ["ChainParts"]
 Array = npt.NDArray[np.float64]
 
 # The rules that the engine knows, by the numbers it has for them.
-_RULES = {Perceptron: 0, PassiveAggressive: 1, Arow: 2, Aggressive: 3}
+_RULES = {Perceptron: 0, PassiveAggressive: 1, Arow: AROW, Aggressive: 3}
 
 
 class ChainParts:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,17 @@ import numpy.typing as npt
 from valuesparse.crf.training._algorithms import Progress, _line
 from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._objective import Objective
+from valuesparse.learning._state import (
+    ENDED,
+    RANDOM,
+    Field,
+    Fields,
+    StateError,
+    checked,
+    generator,
+    random_state,
+    restored_random,
+)
 
 __all__ = ["Sgd"]
 
@@ -37,7 +47,7 @@ class Sgd:
         self.objective, self.values, self.checkpoint = objective, values, checkpoint
         self.count = objective.corpus.n_sequences if objective.n_labels else 0
         self.decay = 2.0 * values["c2"] / max(self.count, 1)
-        self.random = np.random.default_rng(seed)
+        self.random = generator(seed)
         self.reason: str | None = None
         self.vector, self.factor = np.zeros(objective.n_weights), 1.0
         self.best, self.best_loss = self.vector.copy(), math.inf
@@ -47,10 +57,8 @@ class Sgd:
         for name in ("c2", "max_iterations", "period", "delta"):
             tell(_line(name, values[name]))
         tell("\n")
-        state = checkpoint.load() if checkpoint else None
-        if state is not None:
-            self._restore(state)
-        elif self.count:
+        resumed = checkpoint is not None and checkpoint.resume(self)
+        if self.count and not resumed:
             self._calibrate(tell)
 
     def __iter__(self) -> Iterator[Progress]:
@@ -73,7 +81,7 @@ class Sgd:
                 self.best, self.best_loss = weights, loss
             self._decide(loss)
             if self.checkpoint:
-                self.checkpoint.offer(self.done, self._state())
+                self.checkpoint.offer(self.done, self)
             rate = 1.0 / (self._t0(self.eta) + self.time) / self.decay if self.decay else self.eta
             lines = (
                 f"***** Epoch #{self.done} *****\n",
@@ -160,18 +168,38 @@ class Sgd:
         tell("Seconds required: 0.000\n")
         tell("\n")
 
-    def _state(self) -> dict[str, Any]:
+    def fields(self) -> Fields:
+        """Return what a state consists of."""
+        n = self.objective.n_weights
+        return {
+            "vector": Field("f8", (n,)), "factor": Field("f8", least=0.0),
+            "best": Field("f8", (n,)), "best_loss": Field("f8"),
+            "past": Field("f8", (range(1, max(self.values["period"], 1) + 1),)),
+            "done": Field("i8", least=1), "time": Field("i8", least=0),
+            "eta": Field("f8", least=0.0), "random": RANDOM,
+            "ended": Field("i8", least=0, most=len(ENDED) - 1),
+        }  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        """Return all that the next pass depends on."""
         return {
             "vector": self.vector, "factor": self.factor, "best": self.best,
             "best_loss": self.best_loss, "past": np.array(self.past), "done": self.done,
-            "time": self.time, "eta": self.eta,
-            "random": json.dumps(self.random.bit_generator.state),
+            "time": self.time, "eta": self.eta, "random": random_state(self.random),
+            "ended": ENDED.index(self.reason) if self.reason in ENDED else 0,
         }  # fmt: skip
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.vector, self.factor = np.array(state["vector"]), float(state["factor"])
-        self.best, self.best_loss = np.array(state["best"]), float(state["best_loss"])
-        self.past = np.asarray(state["past"]).tolist()
-        self.done, self.time = int(state["done"]), int(state["time"])
-        self.eta = float(state["eta"])
-        self.random.bit_generator.state = json.loads(str(state["random"]))
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned; StateError where it is none."""
+        found = checked(state, self.fields())
+        done, time = int(found["done"]), int(found["time"])
+        factor, eta = float(found["factor"]), float(found["eta"])
+        if time != done * self.count:
+            raise StateError(f"'time' must be {done} × {self.count} sequences, not {time}")
+        if not (factor > 0.0 and eta > 0.0):
+            raise StateError(f"'factor' and 'eta' must be above 0, not {factor} and {eta}")
+        self.random = restored_random(found["random"])
+        self.vector, self.factor, self.best = found["vector"], factor, found["best"]
+        self.best_loss, self.past = float(found["best_loss"]), found["past"].tolist()
+        self.done, self.time, self.eta = done, time, eta
+        self.reason = ENDED[int(found["ended"])]

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ from valuesparse.crf.training._log import TrainLogParser, score_lines
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parameters import ALGORITHMS, ALIASES, parse
 from valuesparse.io._crfsuite_writer import format_model
-from valuesparse.io._files import write_bytes
+from valuesparse.io._files import check_target, write_bytes
 from valuesparse.threads import resolve
 
 __all__ = ["Trainer"]
@@ -34,6 +33,10 @@ def whole_number(name: str, value: Any) -> int:
     if isinstance(value, (str, bytes, bytearray)) or not hasattr(value, "__int__"):
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
     return int(value)
+
+
+def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    return os.path.normcase(os.path.realpath(one)) == os.path.normcase(os.path.realpath(other))
 
 
 class Trainer:
@@ -215,23 +218,26 @@ class Trainer:
             True.
         checkpoint : str or path, optional
             A file to keep the state of training in. If it is there already, training goes on from
-            it, to the same bits as without an interruption.
+            it, to the same bits as without an interruption; where it is beyond `max_iterations`,
+            the model is written as it stands.
         checkpoint_every : int
             Iterations between two checkpoints.
 
         Raises
         ------
         ValueError
-            A parameter is out of its range, the checkpoint belongs to other data or parameters,
-            scores are too large for float64 at the beginning, or all sequences were cleared.
+            A parameter is out of its range, the checkpoint is damaged or belongs to other data or
+            parameters, scores are too large for float64 at the beginning, or all sequences were
+            cleared.
         OSError
-            A file cannot be read or written.
+            A file cannot be read or written. What can be known of that is known before training
+            begins, and the error names the file.
         """
         path = os.fsdecode(model)
-        if path and not Path(path).resolve().parent.is_dir():
-            # Said before the work, not after it.
-            raise FileNotFoundError(f"{path}: there is no such folder")
-
+        if path:
+            check_target(path)  # said before the work, not after it
+        if path and checkpoint is not None and _same(path, checkpoint):
+            raise ValueError(f"checkpoint: {path} is where the model goes; name another file")
         store = partial(write_bytes, path) if path else None
         self._train(store, holdout, callback, checkpoint, checkpoint_every)
 

@@ -1,0 +1,279 @@
+"""Files are replaced whole, durably, with their permissions, and errors name them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import children
+import pytest
+
+from valuesparse.io._files import check_target, read_file, replacing, write_bytes, write_text
+
+posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions and folders")
+
+
+@pytest.fixture(autouse=True)
+def _umask() -> Any:
+    if os.name == "nt":
+        yield
+        return
+    old = os.umask(0o022)
+    yield
+    os.umask(old)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_bytes_are_on_disk_before_the_name_and_the_name_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, Any]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def watched(handle: int) -> None:
+        status = os.fstat(handle)
+        told.append(("folder", None) if stat.S_ISDIR(status.st_mode) else ("file", status.st_size))
+        fsync(handle)
+
+    def renamed(source: Any, target: Any) -> None:
+        told.append(("rename", Path(target).name))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    monkeypatch.setattr(os, "replace", renamed)
+    for _ in range(2):  # a new file, and one that is there
+        told.clear()
+        write_bytes(tmp_path / "model", b"12345")
+        assert told[:2] == [("file", 5), ("rename", "model")]
+        assert told[2:] == ([] if os.name == "nt" else [("folder", None)])
+
+
+def test_a_file_system_that_cannot_sync_folders_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+    number = errno.EINVAL
+
+    def refusing(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", refusing)
+    write_bytes(tmp_path / "model", b"new")
+    assert (tmp_path / "model").read_bytes() == b"new"
+    if os.name != "nt":
+        number = errno.EIO
+        with pytest.raises(OSError, match=r"model'$") as caught:
+            write_bytes(tmp_path / "model", b"newer")
+        assert caught.value.errno == errno.EIO
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])
+def test_a_rewritten_file_has_its_mode_from_its_first_byte(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    with replacing(path) as file:
+        (temporary,) = set(tmp_path.iterdir()) - {path}
+        assert (mode_of(temporary), temporary.stat().st_size) == (mode, 0)
+        file.write(b"new")
+        file.flush()
+        assert mode_of(temporary) == mode
+    assert (path.read_bytes(), mode_of(path)) == (b"new", mode)
+
+
+@posix
+def test_nobody_else_can_open_the_new_file_before_its_mode_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    seen: list[int] = []
+    opened = os.open
+
+    def watched(name: Any, flags: int, mode: int = 0o777, **more: Any) -> int:
+        handle = opened(name, flags, mode, **more)
+        if flags & os.O_CREAT:
+            seen.append(stat.S_IMODE(os.fstat(handle).st_mode))
+        return handle
+
+    monkeypatch.setattr(os, "open", watched)
+    write_bytes(path, b"new")
+    assert seen == [0o600]
+
+
+@posix
+def test_a_group_that_cannot_be_kept_gives_no_rights_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    path.chmod(0o660)
+    seen = os.fstat
+
+    def strange(handle: int) -> Any:
+        real = seen(handle)
+        return os.stat_result((*real[:5], real.st_gid + 1, *real[6:]))
+
+    def refused(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "not a member")
+
+    monkeypatch.setattr(os, "fstat", strange)
+    monkeypatch.setattr(os, "fchown", refused)
+    write_bytes(path, b"new")
+    assert (path.read_bytes(), mode_of(path)) == (b"new", 0o600)
+
+
+@posix
+def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "a", b"")
+    os.umask(0o077)
+    write_bytes(tmp_path / "b", b"")
+    assert (mode_of(tmp_path / "a"), mode_of(tmp_path / "b")) == (0o644, 0o600)
+
+
+@posix
+def test_links_stay_links_and_pipes_are_written_to(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    for text in (b"new", b"newer"):  # where it leads nowhere, too
+        check_target(tmp_path / "link")
+        write_bytes(tmp_path / "link", text)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "file").read_bytes() == text
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    check_target(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    write_bytes(pipe, b"through")
+    reader.join(10)
+    assert got == [b"through"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "link", "pipe"]
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match=r"loop'$"):
+        check_target(tmp_path / "loop")
+
+
+def test_a_block_that_raises_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+
+    def interrupted() -> None:
+        with replacing(path, ".part") as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_errors_of_other_files_keep_their_names(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "out") as file:
+        file.write(read_file(tmp_path / "in"))
+    assert caught.value.filename == str(tmp_path / "in")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [check_target, lambda path: write_bytes(path, b"x")])
+def test_what_cannot_be_written_is_said_with_its_name(tmp_path: Path, write: Any) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    wrong = {"folder": OSError, "none/file": FileNotFoundError, "file/file": OSError}
+    if os.name != "nt":
+        wrong |= {"n" * 300: OSError}
+    for name, kind in wrong.items():
+        with pytest.raises(kind) as caught:
+            write(tmp_path / name)
+        assert caught.value.filename == str(tmp_path / name), name
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]
+    write(tmp_path / ("ü" * 100))
+
+
+def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("m" * 255)
+    with replacing(path, ".part") as file:
+        file.write(b"x")
+    assert path.read_bytes() == b"x"
+
+
+FORBIDDEN = """
+import os, sys, tempfile
+from pathlib import Path
+from valuesparse.io._files import check_target, write_bytes
+with tempfile.TemporaryDirectory() as name:
+    folder, file = Path(name) / "folder", Path(name) / "file"
+    folder.mkdir()
+    file.write_bytes(b"old")
+    folder.chmod(0o555)
+    file.chmod(0o444)
+    Path(name).chmod(0o777)
+    if os.geteuid() == 0:
+        os.setegid(65534)
+        os.seteuid(65534)
+    for act in (check_target, lambda path: write_bytes(path, b"x")):
+        for path in (folder / "model", file):
+            try:
+                act(path)
+            except PermissionError as error:
+                print(error.filename == str(path))
+    print(file.read_bytes() == b"old", sorted(p.name for p in Path(name).iterdir()))
+    if os.getuid() == 0:
+        os.seteuid(0)
+    folder.chmod(0o777)
+"""
+
+
+@posix
+def test_permissions_are_heeded_by_the_check_and_by_the_writing() -> None:
+    done = children.run(FORBIDDEN)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:5] == [*["True"] * 4, "True ['file', 'folder']"]
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from valuesparse.io._files import replacing, write_bytes, write_text
+path = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+def piecemeal():
+    with replacing(path) as file:
+        for _ in range(20_000):
+            file.write(b"x")
+for act in (lambda: write_bytes(path, bytes(20_000)), lambda: write_text(path, "x" * 20_000),
+            piecemeal):
+    try:
+        act()
+    except OSError as error:
+        print(type(error).__name__, error.errno, error.filename == str(path))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no RLIMIT_FSIZE")
+def test_a_disk_that_is_full_leaves_the_old_file_and_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    done = children.run(FULL, str(path))
+    assert done.stdout.splitlines() == [f"OSError {errno.EFBIG} True"] * 3, done.stderr
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_text_goes_to_paths_and_files_alike(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.gz", "text\n")
+    assert (tmp_path / "a.gz").read_bytes()[:2] == b"\x1f\x8b"
+    with pytest.raises(TypeError, match="target must be a path or a file, not int"):
+        write_text(5, "text")  # type: ignore[arg-type]

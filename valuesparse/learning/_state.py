@@ -1,0 +1,153 @@
+"""What the state of a learner consists of, and the check of one that comes from elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ENDED", "RANDOM", "Field", "Fields", "Resumable", "State", "StateError", "checked"]
+
+State = dict[str, npt.NDArray[Any]]
+
+
+class StateError(ValueError):
+    """A state is not one that this learner can go on from."""
+
+
+class Field(NamedTuple):
+    """One array of a state.
+
+    Attributes
+    ----------
+    dtype : str
+        ``"f8"``, ``"i8"``, ``"u8"`` or ``"?"``.
+    shape : tuple
+        Of ints; the first may be a range: any of these lengths.
+    least, most : float
+        Between which all numbers are, both included. No number is NaN or infinite.
+    """
+
+    dtype: str
+    shape: tuple[int | range, ...] = ()
+    least: float = -math.inf
+    most: float = math.inf
+
+    @property
+    def size(self) -> int:
+        """The most bytes that the array can take."""
+        lengths = [s[-1] if isinstance(s, range) else s for s in self.shape]
+        return math.prod(lengths) * np.dtype(self.dtype).itemsize
+
+    def problem(self, array: npt.NDArray[Any]) -> str | None:
+        """Return what is wrong with an array; None for nothing."""
+        if array.dtype != np.dtype(self.dtype):
+            return f"must be {np.dtype(self.dtype)}, not {array.dtype}"
+        fits = array.ndim == len(self.shape) and all(
+            found in wanted if isinstance(wanted, range) else found == wanted
+            for found, wanted in zip(array.shape, self.shape, strict=True)
+        )
+        if not fits:
+            lengths = ", ".join(
+                f"{s[0]} to {s[-1]}" if isinstance(s, range) else str(s) for s in self.shape
+            )
+            return f"must have the shape ({lengths}), not {array.shape}"
+        if self.dtype == "?":
+            # A byte that is neither 0 nor 1 is no bool that C knows.
+            return None if array.view(np.uint8).max(initial=0) <= 1 else "has bytes above 1"
+        if self.dtype == "f8" and not np.isfinite(array).all():
+            return "has numbers that are not finite"
+        if array.size and not (array.min() >= self.least and array.max() <= self.most):
+            return f"has numbers outside of {self.least:g} to {self.most:g}"
+        return None
+
+
+Fields = Mapping[str, Field]
+
+#: Why the rules for stopping ended training, as a number in a state: 0 is that they did not.
+ENDED = (None, "converged", "delta")
+#: The state of a random generator: two halves each of state and increment, and a spare half.
+RANDOM = Field("u8", (6,))
+
+
+class Resumable(Protocol):
+    """A learner whose state can be kept."""
+
+    def fields(self) -> Fields:
+        """Return what a state of this learner consists of."""
+
+    def state(self) -> dict[str, Any]:
+        """Return all that the next iteration depends on."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned.
+
+        Raises
+        ------
+        StateError
+            It is no such state; nothing has changed then.
+        """
+
+
+def checked(state: Mapping[str, Any], fields: Fields) -> State:
+    """Return a state as new arrays, each of the kind that `fields` declares.
+
+    Raises
+    ------
+    StateError
+        Something is missing, too many, or of another dtype, shape or range.
+    """
+    if state.keys() != fields.keys():
+        missing, more = sorted(fields.keys() - state.keys()), sorted(state.keys() - fields.keys())
+        raise StateError(
+            f"{missing[0]!r} is missing" if missing else f"{more[0]!r} does not belong there"
+        )
+    found: State = {}
+    for name, field in fields.items():
+        array = np.array(state[name], order="C")
+        if field.dtype == "i8" and array.dtype.kind == "i":  # the size is the platform's choice
+            array = array.astype(np.int64, copy=False)
+        problem = field.problem(array)
+        if problem is not None:
+            raise StateError(f"{name!r} {problem}")
+        found[name] = array
+    return found
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Return a generator whose state fits `RANDOM`, whatever NumPy's default becomes."""
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+_HALF = 2**64
+
+
+def random_state(random: np.random.Generator) -> npt.NDArray[np.uint64]:
+    """Return the state of a generator as numbers."""
+    found: Any = random.bit_generator.state
+    numbers = [*divmod(found["state"]["state"], _HALF), *divmod(found["state"]["inc"], _HALF)]
+    return np.array([*numbers, found["has_uint32"], found["uinteger"]], np.uint64)
+
+
+def restored_random(numbers: npt.NDArray[np.uint64]) -> np.random.Generator:
+    """Return the generator that `random_state` told of.
+
+    Raises
+    ------
+    StateError
+        No generator has such a state.
+    """
+    high, low, inc_high, inc_low, spare, half = numbers.tolist()
+    if spare > 1 or half >= 2**32 or not inc_low % 2:
+        raise StateError("'random' is not the state of a generator")
+    bits = np.random.PCG64()
+    bits.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": high * _HALF + low, "inc": inc_high * _HALF + inc_low},
+        "has_uint32": spare,
+        "uinteger": half,
+    }
+    return np.random.Generator(bits)
