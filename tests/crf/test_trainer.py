@@ -211,6 +211,68 @@ def test_parameters_are_those_of_crfsuite(algorithm: str) -> None:
         assert ours.help(name)
 
 
+@pytest.mark.parametrize("kind", ["Trainer", "BaseTrainer"])
+def test_subclasses_need_not_call_init(kind: str, tmp_path: Path) -> None:
+    """As those of the original extension types."""
+    data = sequences(5)
+    runs = []
+    for package in (pycrfsuite, crfsuite):
+
+        class Silent(getattr(package, kind)):
+            def __init__(self, name: str, *, more: int = 0) -> None:
+                self.name, self.messages = name, []
+
+            def message(self, message: str) -> None:
+                self.messages.append(message)
+
+        trainer = Silent("mine", more=1)
+        assert trainer.get_params() == package.Trainer("lbfgs").get_params()
+        assert not trainer.verbose
+        assert trainer.messages == []
+        trainer.set("c2", 0.5)
+        for x, y, _ in data:
+            trainer.append(x, y)
+        path = tmp_path / package.__name__
+        trainer.train(str(path))
+        assert "type: CRF1d\n" in trainer.messages
+        runs.append((shape(trainer.messages), weights(path)))
+    assert runs[0][0] == runs[1][0]
+    np.testing.assert_allclose(runs[1][1][3], runs[0][1][3], rtol=1e-3, atol=1e-4)
+
+    class Tagger(crfsuite.Tagger):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    tagger = Tagger("mine")
+    with tagger.open(path):
+        assert tagger.tag(data[1][0]) == crfsuite.Tagger.from_model(tagger.model).tag(data[1][0])
+
+    for package in (pycrfsuite, crfsuite):
+
+        class Items(package.ItemSequence):
+            def __init__(self, name: str) -> None:
+                self.name = name
+
+        items = Items("mine")
+        assert (len(items), items.items(), items.name) == (0, [], "mine")
+
+
+def test_a_base_trainer_prints_every_line_as_the_original(capsys: Any) -> None:
+    for kind in (crfsuite.BaseTrainer, crfsuite.Trainer):
+        assert issubclass(kind, crfsuite.BaseTrainer)
+    outputs = []
+    for kind in (pycrfsuite.BaseTrainer, crfsuite.BaseTrainer):
+        trainer = kind("ap", {"max_iterations": 2})
+        trainer.append([["a"], ["b"]], ["A", "B"])
+        trainer.train("")
+        outputs.append(shape(capsys.readouterr().out.splitlines()))
+        assert not hasattr(trainer, "logparser")
+        trainer.verbose = False
+        trainer.train("")
+        assert capsys.readouterr().out == ""
+    assert outputs[0] == outputs[1]
+
+
 def test_setting_parameters_reads_texts_as_crfsuite_does() -> None:
     for trainer in (Trainer(verbose=False), pycrfsuite.Trainer(verbose=False)):
         trainer.set("c2", "0.5")
