@@ -39,7 +39,7 @@ class FileResource:
     >>> FileResource("model.crfsuite").name
     'model.crfsuite'
     >>> resource = FileResource(contents=b"a model")
-    >>> open(resource.name, "rb").read()
+    >>> Path(resource.name).read_bytes()
     b'a model'
     """
 
@@ -120,7 +120,7 @@ class FileResource:
 
     # The keys are sklearn-crfsuite's, so that its pickles can be opened.
     def __getstate__(self) -> dict[str, Any]:
-        state = {
+        state: dict[str, Any] = {
             "name": None if self.auto else self._name,
             "auto": self.auto,
             "keep_tempfiles": self.keep_tempfiles,

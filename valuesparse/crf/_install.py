@@ -1,4 +1,4 @@
-"""This package in the place of python-crfsuite and sklearn-crfsuite, for code that imports those."""
+"""Packages in the place of python-crfsuite and sklearn-crfsuite, for code that imports those."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Place:
                 self._remove()
 
     def _put(self) -> None:
-        before = {name: sys.modules[name] for name in _loaded()}
+        before: dict[str, ModuleType | None] = {name: sys.modules[name] for name in _loaded()}
         for name, module in before.items():
             _require_ours(name, module)
         for name in before:
@@ -135,9 +135,9 @@ def install() -> Installation:
     """Put this package in the place of python-crfsuite and sklearn-crfsuite.
 
     From now on ``import pycrfsuite`` and ``import sklearn_crfsuite`` give the classes and functions
-    of :mod:`valuesparse.crf`, in packages with the originals' submodules and public names. Libraries
-    that import those run on them unchanged, and pickles that the originals have written can be
-    opened. The originals need not be installed.
+    of :mod:`valuesparse.crf`, in packages with the originals' submodules and public names.
+    Libraries that import those run on them unchanged, and pickles that the originals have written
+    can be opened. The originals need not be installed.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def install() -> Installation:
     Notes
     -----
     ``sklearn_crfsuite.CRF`` is :class:`valuesparse.crf.CRF` then, the same class, and needs the
-    extra ``sklearn`` when it is imported; so do the classes of ``pycrfsuite`` belong to
+    extra ``sklearn`` when it is imported. The classes of ``pycrfsuite`` are those of
     :mod:`valuesparse.crf.crfsuite`.
 
     Several installations may be active, in several threads too: the packages go with the last.
