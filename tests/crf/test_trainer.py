@@ -100,6 +100,29 @@ def test_lbfgs_takes_the_steps_of_crfsuite(values: dict[str, Any], tmp_path: Pat
     np.testing.assert_allclose(mine[3], other[3], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize(("seed", "c2"), [(1169, 0.0), (1326, 1.0), (1321, 0.001)])
+def test_lbfgs_goes_on_where_crfsuite_gives_up(seed: int, c2: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    data = []
+    for _ in range(int(rng.integers(1, 5))):
+        n = int(rng.integers(1, 8))
+        x = [
+            {f"x{i}": float(rng.normal() * rng.choice([1, 5, 30])) for i in rng.choice(6, 3)}
+            for _ in range(n)
+        ]
+        data.append((x, rng.choice(list("ABC"), size=n).tolist(), 0))
+    theirs = trained(pycrfsuite.Trainer, tmp_path / "theirs", data, "lbfgs", c2=c2)
+    ours = trained(Trainer, tmp_path / "ours", data, "lbfgs", c2=c2)
+    if not any("terminated with error code" in line for line in theirs.logparser.log):
+        pytest.skip("CRFsuite's line search does not give up on this machine")
+    assert ours.reason in ("converged", "delta")
+    assert len(ours.logparser.iterations) > len(theirs.logparser.iterations)
+    assert ours.logparser.last_iteration["loss"] < theirs.logparser.last_iteration["loss"]
+    both = zip(ours.logparser.iterations, theirs.logparser.iterations, strict=False)
+    for mine, other in itertools.islice(both, 3):
+        assert mine["loss"] == pytest.approx(other["loss"], rel=1e-6)
+
+
 @pytest.mark.parametrize("algorithm", ORIGINAL)
 def test_python_crfsuite_opens_and_scores_equally(algorithm: str, tmp_path: Path) -> None:
     data = sequences(2)
@@ -133,6 +156,51 @@ def test_online_algorithms_end_where_crfsuite_does(algorithm: str, tmp_path: Pat
     assert right[1] == pytest.approx(right[0], abs=0.03)
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize(
+    ("algorithm", "values"),
+    [
+        ("ap", {}),
+        ("ap", {"max_iterations": 1}),
+        ("ap", {"epsilon": 0.2}),
+        ("pa", {}),
+        ("pa", {"max_iterations": 1}),
+        ("pa", {"type": 0, "max_iterations": 300}),
+        ("pa", {"type": 2, "averaging": 0}),
+        ("pa", {"error_sensitive": 0, "epsilon": 0.5}),
+        ("arow", {}),
+        ("arow", {"epsilon": 0.3}),
+        # One trial: both keep the first rate. Further ones they judge differently.
+        ("l2sgd", {"calibration.max_trials": 1, "max_iterations": 60}),
+        ("l2sgd", {"calibration.max_trials": 1, "period": 2, "delta": 1e-3}),
+    ],
+    ids=str,
+)
+def test_online_algorithms_take_the_steps_of_crfsuite_where_there_is_one_order(
+    algorithm: str, values: dict[str, Any], copies: int, tmp_path: Path
+) -> None:
+    """One sequence, or copies of one: whatever is shuffled, the same comes next."""
+    for seed in range(1, 8):  # at 0 two labellings score the same, and rounding chooses
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 12))
+        x = [{f"x{i}": float(rng.normal()) for i in rng.choice(6, 3)} for _ in range(n)]
+        y = rng.choice(list("ABC"), size=n).tolist()
+        data = [(x, y, 0)] * copies
+        runs = []
+        for kind in (pycrfsuite.Trainer, Trainer):
+            path = tmp_path / kind.__module__
+            run = trained(kind, path, data, algorithm, **values).logparser.iterations
+            runs.append((run, weights(path)))
+        (theirs, other), (ours, mine) = runs
+        assert len(ours) == len(theirs)
+        for one, two in zip(ours, theirs, strict=True):
+            assert one["loss"] == pytest.approx(two["loss"], rel=1e-9, abs=2e-6)
+            assert one.get("feature_norm") == pytest.approx(two.get("feature_norm"), abs=2e-6)
+        assert mine[:2] == other[:2]
+        np.testing.assert_allclose(mine[2], other[2], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(mine[3], other[3], rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("algorithm", [*ORIGINAL, "ap", "pa", "PA"])
 def test_parameters_are_those_of_crfsuite(algorithm: str) -> None:
     theirs = pycrfsuite.Trainer(algorithm, verbose=False)
@@ -142,6 +210,68 @@ def test_parameters_are_those_of_crfsuite(algorithm: str) -> None:
     for name, value in theirs.get_params().items():
         assert type(ours.get(name)) is type(value)
         assert ours.help(name)
+
+
+@pytest.mark.parametrize("kind", ["Trainer", "BaseTrainer"])
+def test_subclasses_need_not_call_init(kind: str, tmp_path: Path) -> None:
+    """As those of the original extension types."""
+    data = sequences(5)
+    runs = []
+    for package in (pycrfsuite, crfsuite):
+
+        class Silent(getattr(package, kind)):
+            def __init__(self, name: str, *, more: int = 0) -> None:
+                self.name, self.messages = name, []
+
+            def message(self, message: str) -> None:
+                self.messages.append(message)
+
+        trainer = Silent("mine", more=1)
+        assert trainer.get_params() == package.Trainer("lbfgs").get_params()
+        assert not trainer.verbose
+        assert trainer.messages == []
+        trainer.set("c2", 0.5)
+        for x, y, _ in data:
+            trainer.append(x, y)
+        path = tmp_path / package.__name__
+        trainer.train(str(path))
+        assert "type: CRF1d\n" in trainer.messages
+        runs.append((shape(trainer.messages), weights(path)))
+    assert runs[0][0] == runs[1][0]
+    np.testing.assert_allclose(runs[1][1][3], runs[0][1][3], rtol=1e-3, atol=1e-4)
+
+    class Tagger(crfsuite.Tagger):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    tagger = Tagger("mine")
+    with tagger.open(path):
+        assert tagger.tag(data[1][0]) == crfsuite.Tagger.from_model(tagger.model).tag(data[1][0])
+
+    for package in (pycrfsuite, crfsuite):
+
+        class Items(package.ItemSequence):
+            def __init__(self, name: str) -> None:
+                self.name = name
+
+        items = Items("mine")
+        assert (len(items), items.items(), items.name) == (0, [], "mine")
+
+
+def test_a_base_trainer_prints_every_line_as_the_original(capsys: Any) -> None:
+    for kind in (crfsuite.BaseTrainer, crfsuite.Trainer):
+        assert issubclass(kind, crfsuite.BaseTrainer)
+    outputs = []
+    for kind in (pycrfsuite.BaseTrainer, crfsuite.BaseTrainer):
+        trainer = kind("ap", {"max_iterations": 2})
+        trainer.append([["a"], ["b"]], ["A", "B"])
+        trainer.train("")
+        outputs.append(shape(capsys.readouterr().out.splitlines()))
+        assert not hasattr(trainer, "logparser")
+        trainer.verbose = False
+        trainer.train("")
+        assert capsys.readouterr().out == ""
+    assert outputs[0] == outputs[1]
 
 
 def test_setting_parameters_reads_texts_as_crfsuite_does() -> None:

@@ -249,6 +249,30 @@ def test_a_state_of_another_learner_is_refused_and_changes_nothing() -> None:
     np.testing.assert_array_equal(second.weights, whole.weights)
 
 
+@pytest.mark.parametrize("closing", [False, True])
+def test_the_mean_counts_the_last_weights_if_asked_to(closing: bool) -> None:
+    model = chains(15, 1)  # one update in each pass
+    learner = Online(model, Aggressive(), epochs=4, closing=closing)
+    seen = [np.zeros(model.n_weights)]
+    for epoch in learner:
+        assert epoch.updates == 1
+        seen.append(learner.weights.copy())
+    mean = np.mean(seen if closing else seen[:-1], axis=0)
+    np.testing.assert_allclose(learner.result(), mean, rtol=1e-12, atol=1e-15)
+
+
+def test_a_strict_learner_stops_below_epsilon_only() -> None:
+    model = chains(15, 1)
+    losses = [epoch.loss for epoch in Online(model, Perceptron(), epochs=30)]
+    assert losses[-1] == 0.0 < losses[-2]  # one sequence is soon learnt
+    assert len(losses) < 30
+    assert len(list(Online(model, Perceptron(), epochs=30, strict=True))) == 30
+    above = np.nextafter(losses[0], 2.0)
+    for epsilon, strict, count in ((losses[0], False, 1), (losses[0], True, 2), (above, True, 1)):
+        done = list(Online(model, Perceptron(), epochs=2, epsilon=epsilon, strict=strict))
+        assert len(done) == count
+
+
 class Walked(ChainParts):
     """The same chains, example by example in Python."""
 

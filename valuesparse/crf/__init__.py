@@ -7,6 +7,7 @@
 ``metrics``     sklearn-crfsuite's measures of how well sequences are labelled
 ``scorers``     two of those as scikit-learn's scorers; needs the extra ``sklearn``
 ``corpora``     whole files: `tag_corpus`, `train_corpus`
+``install``     puts all this in the place of ``pycrfsuite`` and ``sklearn_crfsuite``
 =============== ============================================================================
 """
 
@@ -15,13 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from valuesparse._extras import require
+from valuesparse.crf._install import install
 from valuesparse.crf.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from valuesparse.crf.corpora import CorpusReport, tag_corpus, train_corpus
     from valuesparse.crf.estimator import CRF
 
-__all__ = ["CRF", "CorpusReport", "Trainer", "tag_corpus", "train_corpus"]
+__all__ = ["CRF", "CorpusReport", "Trainer", "install", "tag_corpus", "train_corpus"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from valuesparse.io.crfsuite import CrfsuiteModel
 
-__all__ = ["ParsedDump", "dump_lines", "header_of", "header_of_model", "parse"]
+__all__ = [
+    "CRFsuiteDumpParser",
+    "ParsedDump",
+    "dump_lines",
+    "header_of",
+    "header_of_model",
+    "parse",
+]
 
 _HEADER = struct.Struct("<4sI4s4I5I")
 _NAMES = (
@@ -120,3 +128,87 @@ def parse(model: CrfsuiteModel, header: Mapping[str, str]) -> ParsedDump:
         {(a, b): float(f"{weight:f}") for a, b, weight in _transitions(model)},
         {(a, b): float(f"{weight:f}") for a, b, weight in _states(model)},
     )
+
+
+_TITLE = re.compile(r"(FILEHEADER|LABELS|ATTRIBUTES|TRANSITIONS|STATE_FEATURES) = \{")
+_FIELD = re.compile(r"(\w+): (.*)")
+_FEATURE = re.compile(r"\(\d+\) (.+ --> .+): ([+-]?\d+\.\d+)")
+
+
+class CRFsuiteDumpParser:
+    """Reads the text that :meth:`Tagger.dump` writes, line by line.
+
+    Attributes
+    ----------
+    state : str or None
+        The part of the dump that the next line belongs to.
+    result : ParsedDump
+        What was read.
+
+    Examples
+    --------
+    >>> parser = CRFsuiteDumpParser()
+    >>> for line in ["LABELS = {", "      0: noun", "      1: verb", "}"]:
+    ...     parser.feed(line)
+    >>> parser.result.labels
+    {'noun': '0', 'verb': '1'}
+    """
+
+    def __init__(self) -> None:
+        self.state: str | None = None
+        self.result = ParsedDump()
+
+    def feed(self, line: str) -> None:
+        """Take one line.
+
+        Parameters
+        ----------
+        line : str
+            With or without its end.
+
+        Raises
+        ------
+        ValueError
+            The line is not one that a dump has at this place.
+        """
+        line = line.lstrip().rstrip("\r\n")  # a name may end with blanks
+        if not line:
+            return
+        if title := _TITLE.match(line):
+            self.state = title[1]
+        elif line == "}":
+            self.state = None
+        elif self.state in ("TRANSITIONS", "STATE_FEATURES"):
+            self._feature(line)
+        elif self.state is not None and (field := _FIELD.match(line)):
+            if self.state == "FILEHEADER":
+                self.result.header[field[1]] = field[2]
+            else:
+                names = self.result.labels if self.state == "LABELS" else self.result.attributes
+                names[field[2]] = field[1]
+        else:
+            raise self._error(line)
+
+    def _feature(self, line: str) -> None:
+        found = _FEATURE.match(line)
+        if found is None:
+            raise self._error(line)
+        result = self.result
+        moves = self.state == "TRANSITIONS"
+        first, into = (
+            (result.labels, result.transitions)
+            if moves
+            else (result.attributes, result.state_features)
+        )
+        # Names may hold an arrow themselves: both sides of the right one are known.
+        parts = found[1].split(" --> ")
+        for cut in range(len(parts) - 1, 0, -1):
+            pair = " --> ".join(parts[:cut]), " --> ".join(parts[cut:])
+            if pair[0] in first and pair[1] in result.labels:
+                into[pair] = float(found[2])
+                return
+        raise self._error(line)
+
+    def _error(self, line: str) -> ValueError:
+        where = "outside of all parts" if self.state is None else f"in {self.state}"
+        return ValueError(f"{line!r} cannot stand {where} of a CRFsuite dump")

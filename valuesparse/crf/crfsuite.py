@@ -24,7 +24,7 @@ from valuesparse._crf import ItemSequence
 from valuesparse._validation import as_count, as_zeta, require_potentials
 from valuesparse.crf._constraints import Allowed, Masks, as_mask
 from valuesparse.crf._dump import ParsedDump, dump_lines, header_of, header_of_model, parse
-from valuesparse.crf.training.trainer import Trainer, whole_number
+from valuesparse.crf.training.trainer import BaseTrainer, Trainer, whole_number
 from valuesparse.io._files import read_file
 from valuesparse.io.crfsuite import CrfsuiteModel, read_crfsuite
 from valuesparse.threads import resolve
@@ -41,8 +41,6 @@ __all__ = [
     "Tagger",
     "Trainer",
 ]
-
-BaseTrainer = Trainer
 
 CRFSUITE_VERSION = "0.12.2"
 """The version of CRFsuite whose files and answers these are."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,6 +18,8 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from valuesparse.crf._fileresource import FileResource
+from valuesparse.crf._lines import LinePerIterationTrainer
 from valuesparse.crf.crfsuite import ParsedDump, Tagger
 from valuesparse.crf.training.trainer import Trainer
 from valuesparse.io._files import read_file, write_bytes
@@ -144,7 +145,7 @@ calibration_max_trials : optional
     _model: bytes | None = None
     _tagger: Tagger | None = None
     _parsed: ParsedDump | None = None
-    _file: _ModelFile | None = None
+    _file: FileResource | None = None
 
     def __init__(
         self,
@@ -395,12 +396,12 @@ calibration_max_trials : optional
         return self._tagger
 
     @property
-    def modelfile(self) -> _ModelFile:
+    def modelfile(self) -> FileResource:
         """What has the path of the model's file as ``name``; asked for it, it makes a file."""
         if self._file is None or self.tagger_ is None:
-            self._file = _ModelFile(
-                self.model_filename, None if self.tagger_ is None else self._model,
-                self.keep_tempfiles,
+            self._file = FileResource(
+                self.model_filename, self.keep_tempfiles, ".crfsuite", "model",
+                contents=None if self.tagger_ is None else self._model,
             )  # fmt: skip
         return self._file
 
@@ -465,7 +466,7 @@ calibration_max_trials : optional
         arguments: dict[str, Any] = {
             "algorithm": self.algorithm, "params": params, "verbose": self.verbose
         }  # fmt: skip
-        kind = _LineTrainer if self.trainer_cls is None else self.trainer_cls
+        kind = LinePerIterationTrainer if self.trainer_cls is None else self.trainer_cls
         if (
             isinstance(kind, type)
             and issubclass(kind, Trainer)
@@ -492,54 +493,17 @@ calibration_max_trials : optional
             state.pop(name, None)
         return state
 
-
-class _LineTrainer(Trainer):
-    """Prints one line an iteration when it is verbose."""
-
-    def on_iteration(self, log: str, info: dict[str, Any] | None) -> None:
-        """Print how an iteration went."""
-        if info is None:
-            return
-        parts = [f"Iter {info['num']:<3}"]
-        for key, text in (
-            ("time", "time={:<5.2f}"),
-            ("loss", "loss={:<8.2f}"),
-            ("active_features", "active={:<5}"),
-            ("avg_precision", "precision={:.3f}"),
-            ("avg_recall", "recall={:.3f}"),
-            ("avg_f1", "F1={:.3f}"),
-            ("item_accuracy_float", "item accuracy={:.3f}"),
-            ("instance_accuracy_float", "sequence accuracy={:.3f}"),
-            ("feature_norm", "feature_norm={:<8.2f}"),
-        ):
-            if key in info:
-                parts.append(text.format(info[key]))
-        print("  ".join(parts).rstrip())
-
-
-class _ModelFile:
-    """A model as a file, for those who want its path; it may outlive the estimator."""
-
-    def __init__(
-        self, filename: str | os.PathLike[str] | None, model: bytes | None, keep: bool
-    ) -> None:
-        self._name = None if filename is None else os.fspath(filename)
-        self._model, self._keep = model, keep
-
-    @property
-    def name(self) -> str | None:
-        """The path of the model's file; None before there is a model."""
-        if self._name is None and self._model is not None:
-            handle, self._name = tempfile.mkstemp(".crfsuite", "model")
-            os.close(handle)
-            write_bytes(self._name, self._model)
-            if not self._keep:
-                weakref.finalize(self, _remove, self._name)
-        return self._name
-
-
-def _remove(path: str) -> None:
-    Path(path).unlink(missing_ok=True)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        file = state.pop("modelfile", None)
+        if file is not None:  # sklearn-crfsuite's: see valuesparse.crf.install
+            state.pop("_tagger", None)
+            state.pop("_info_cached", None)
+            # Parameters that its version does not have get their defaults.
+            state = {**CRF().get_params(), **state}
+            if state["model_filename"] is None:
+                state["_model"] = file.read()
+        super().__setstate__(state)
 
 
 def _append(

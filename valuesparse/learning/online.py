@@ -396,6 +396,10 @@ class Online:
         Of the order.
     average : bool
         Whether :meth:`result` is the mean of the weights before each update, or the last.
+    strict : bool
+        Whether to stop only where the loss per example is below `epsilon`.
+    closing : bool
+        Whether the mean counts the last weights, too.
 
     Attributes
     ----------
@@ -424,9 +428,12 @@ class Online:
         epsilon: float = 0.0,
         seed: int = 0,
         average: bool = True,
+        strict: bool = False,
+        closing: bool = False,
     ) -> None:
         self.model, self.rule = model, rule
         self.epochs, self.epsilon, self.average = epochs, epsilon, average
+        self.strict, self.closing = strict, closing
         self.weights = np.zeros(model.n_weights)
         self.touched = np.zeros(model.n_weights, bool)
         self.reason: str | None = None
@@ -446,7 +453,8 @@ class Online:
                 self.reason = "max_iterations"
                 return
             epoch = self._pass()
-            if epoch.loss <= self.epsilon * count:
+            mean = epoch.loss / count
+            if mean < self.epsilon or (mean == self.epsilon and not self.strict):
                 self.reason = "converged"
             yield epoch
 
@@ -454,7 +462,7 @@ class Online:
         """Return the weights learnt: their mean over all updates, or the last."""
         if not self.average or self._time == 0:
             return self.weights.copy()
-        return self.weights - self._late / self._time
+        return self.weights - self._late / (self._time + self.closing)
 
     def fields(self) -> Fields:
         """Return what a state of this learner consists of."""

@@ -215,8 +215,9 @@ class _Passes:
         else:
             longest = 0.5 / values["c2"] if values["c2"] > 0.0 else math.inf
             rule = Aggressive(values["beta"], values["gamma"], longest)
-        self.mean = algorithm == "averaged-perceptron"
-        self.count = max(objective.corpus.n_sequences, 1)
+        # CRFsuite's AROW alone stops at a loss of epsilon; its means count the last weights.
+        averaged = algorithm in ("averaged-perceptron", "passive-aggressive")
+        self.last_norm = algorithm == "passive-aggressive"  # CRFsuite logs the last weights' there
         self.checkpoint = checkpoint
         self.reason: str | None = None
         self.learner = Online(
@@ -226,6 +227,8 @@ class _Passes:
             epsilon=values["epsilon"],
             seed=seed,
             average=values.get("averaging", algorithm != "arow"),
+            strict=averaged,
+            closing=averaged,
         )
         tell(f"{_TITLES[algorithm]}\n")
         for name, value in values.items():
@@ -240,7 +243,8 @@ class _Passes:
             if self.checkpoint:
                 self.checkpoint.offer(epoch.number, self.learner)
             weights = self.learner.result()
-            norm = float(np.sqrt(dot(weights, weights, 1)))
+            measured = self.learner.weights if self.last_norm else weights
+            norm = float(np.sqrt(dot(measured, measured, 1)))
             lines = (
                 f"***** Iteration #{epoch.number} *****\n",
                 f"Loss: {epoch.loss:f}\n",

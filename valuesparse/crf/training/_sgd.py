@@ -106,7 +106,7 @@ class Sgd:
     def _decide(self, loss: float) -> None:
         period = self.values["period"]
         full = period > 0 and len(self.past) >= period
-        if full and self.past[-period] - loss <= self.values["delta"] * loss:
+        if full and self.past[-period] - loss < self.values["delta"] * loss:
             self.reason = "delta"
         self.past = [*self.past, loss][-max(period, 1) :]
 

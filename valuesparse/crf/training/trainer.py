@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,10 @@ from valuesparse.io._crfsuite_writer import format_model
 from valuesparse.io._files import check_target, write_bytes
 from valuesparse.threads import resolve
 
-__all__ = ["Trainer"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["BaseTrainer", "Trainer"]
 
 Weights: TypeAlias = npt.NDArray[np.float64]
 
@@ -39,49 +42,30 @@ def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     return os.path.normcase(os.path.realpath(one)) == os.path.normcase(os.path.realpath(other))
 
 
-class Trainer:
-    """Train a linear-chain CRF and write it to a file that CRFsuite opens.
+class BaseTrainer:
+    """What trainers share: :class:`Trainer` without the reading of its log.
 
-    The surface is ``pycrfsuite.Trainer``'s. The work runs on every core; the same data and
-    parameters give the same file, bit for bit, for any number of threads.
-
-    Parameters
-    ----------
-    algorithm : str, optional
-        See :meth:`select`; L-BFGS unless it is given.
-    params : dict, optional
-        See :meth:`set_params`.
-    verbose : bool
-        Whether :meth:`message` prints what it is told. True, as in pycrfsuite.
-    threads : int, optional
-        Threads to train on; None means ``vs.get_num_threads()``.
-    seed : int
-        Of the order in which online algorithms take the data.
-
-    Attributes
-    ----------
-    verbose : bool
-        As given.
-    logparser : TrainLogParser or None
-        What the last :meth:`train` told, as numbers.
-    reason : str or None
-        Why the last :meth:`train` ended: ``"converged"``, ``"delta"``, ``"max_iterations"``,
-        ``"linesearch"`` or ``"callback"``.
-
-    Notes
-    -----
-    L-BFGS minimises Σ −log p(yseq | xseq) + c1·|w| + c2·‖w‖²; there is no ½. Marginals and
-    summed edge marginals are exact, and scores of ±10,000 do not overflow.
+    Parameters are those of :class:`Trainer`. :meth:`message` gets every line of the log.
 
     Examples
     --------
-    >>> trainer = Trainer(params={"c2": 0.1}, verbose=False)
-    >>> trainer.append([["word=the"], ["word=cat"]], ["DET", "NOUN"])
-    >>> trainer.append([["word=cats"]], ["NOUN"])
-    >>> trainer.train("cats.crfsuite")  # doctest: +SKIP
-    >>> trainer.get("c2"), trainer.get("max_iterations")
-    (0.1, 2147483647)
+    >>> BaseTrainer("l2sgd", {"c2": 0.5}, verbose=False).get("c2")
+    0.5
     """
+
+    verbose: bool = False
+    reason: str | None = None
+    _threads: int | None = None
+    _seed: int = 0
+    _cleared: bool = False
+    _data: Dataset
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make a trainer; not in __init__, which subclasses of pycrfsuite's need not call."""
+        self = super().__new__(cls)
+        self._data = Dataset()
+        BaseTrainer.select(self, "lbfgs")
+        return self
 
     def __init__(
         self,
@@ -93,12 +77,9 @@ class Trainer:
         seed: int = 0,
     ) -> None:
         self.verbose = verbose
-        self.logparser: TrainLogParser | None = None
-        self.reason: str | None = None
         self._threads, self._seed = threads, seed
-        self._data = Dataset()
-        self._cleared = False
-        self.select("lbfgs" if algorithm is None else algorithm)
+        if algorithm is not None:
+            self.select(algorithm)
         if params is not None:
             self.set_params(params)
 
@@ -321,53 +302,12 @@ class Trainer:
             self._store(store, features, run.result())
 
     def message(self, message: str) -> None:
-        """Take one line of the log; override it, or the ``on_`` methods, to do something else."""
-        assert self.logparser is not None
-        event = self.logparser.feed(message)
-        if not self.verbose or event is None:
-            return
-        log = self.logparser.last_log
-        if event == "featgen_progress":
-            self.on_featgen_progress(log, self.logparser.featgen_percent)
-        elif event == "iteration":
-            self.on_iteration(log, self.logparser.last_iteration)
-        else:
-            getattr(self, f"on_{event}")(log)
-
-    def on_start(self, log: str) -> None:
-        """Print how training starts."""
-        print(log, end="")
-
-    def on_featgen_progress(self, log: str, percent: int) -> None:
-        """Print how far the generation of features is."""
-        print(log, end="")
-
-    def on_featgen_end(self, log: str) -> None:
-        """Print how many features there are."""
-        print(log, end="")
-
-    def on_prepared(self, log: str) -> None:
-        """Print what is about to run."""
-        print(log, end="")
-
-    def on_prepare_error(self, log: str) -> None:
-        """Print why training cannot begin."""
-        print(log, end="")
-
-    def on_iteration(self, log: str, info: dict[str, Any] | None) -> None:
-        """Print how an iteration went; `info` has its numbers."""
-        print(log, end="")
-
-    def on_optimization_end(self, log: str) -> None:
-        """Print why training ended."""
-        print(log, end="")
-
-    def on_end(self, log: str) -> None:
-        """Print that the model is written."""
-        print(log, end="")
+        """Take one line of the log, and print it where ``verbose`` is true."""
+        if self.verbose:
+            print(message, end="")
 
     def _before_train(self) -> None:
-        self.logparser = TrainLogParser()
+        """Do what training begins with."""
 
     def _prepare(self, holdout: int) -> tuple[Corpus, Corpus | None, Features]:
         """Choose sequences and features, telling of it."""
@@ -444,3 +384,101 @@ class Trainer:
         store(data)
         self.message(f"Seconds required: {time.perf_counter() - started:.3f}\n")
         self.message("\n")
+
+
+class Trainer(BaseTrainer):
+    """Train a linear-chain CRF and write it to a file that CRFsuite opens.
+
+    The surface is ``pycrfsuite.Trainer``'s. The work runs on every core; the same data and
+    parameters give the same file, bit for bit, for any number of threads.
+
+    Parameters
+    ----------
+    algorithm : str, optional
+        See :meth:`select`; L-BFGS unless it is given.
+    params : dict, optional
+        See :meth:`set_params`.
+    verbose : bool
+        Whether :meth:`message` prints what it is told. True, as in pycrfsuite.
+    threads : int, optional
+        Threads to train on; None means ``vs.get_num_threads()``.
+    seed : int
+        Of the order in which online algorithms take the data.
+
+    Attributes
+    ----------
+    verbose : bool
+        As given.
+    logparser : TrainLogParser or None
+        What the last :meth:`train` told, as numbers.
+    reason : str or None
+        Why the last :meth:`train` ended: ``"converged"``, ``"delta"``, ``"max_iterations"``,
+        ``"linesearch"`` or ``"callback"``.
+
+    Notes
+    -----
+    L-BFGS minimises Σ −log p(yseq | xseq) + c1·|w| + c2·‖w‖²; there is no ½. Marginals and
+    summed edge marginals are exact, and scores of ±10,000 do not overflow.
+
+    Examples
+    --------
+    >>> trainer = Trainer(params={"c2": 0.1}, verbose=False)
+    >>> trainer.append([["word=the"], ["word=cat"]], ["DET", "NOUN"])
+    >>> trainer.append([["word=cats"]], ["NOUN"])
+    >>> trainer.train("cats.crfsuite")  # doctest: +SKIP
+    >>> trainer.get("c2"), trainer.get("max_iterations")
+    (0.1, 2147483647)
+    """
+
+    logparser: TrainLogParser | None = None
+
+    def message(self, message: str) -> None:
+        """Take one line of the log; override it, or the ``on_`` methods, to do something else."""
+        if self.logparser is None:
+            self._before_train()
+        assert self.logparser is not None
+        event = self.logparser.feed(message)
+        if not self.verbose or event is None:
+            return
+        log = self.logparser.last_log
+        if event == "featgen_progress":
+            self.on_featgen_progress(log, self.logparser.featgen_percent)
+        elif event == "iteration":
+            self.on_iteration(log, self.logparser.last_iteration)
+        else:
+            getattr(self, f"on_{event}")(log)
+
+    def on_start(self, log: str) -> None:
+        """Print how training starts."""
+        print(log, end="")
+
+    def on_featgen_progress(self, log: str, percent: int) -> None:
+        """Print how far the generation of features is."""
+        print(log, end="")
+
+    def on_featgen_end(self, log: str) -> None:
+        """Print how many features there are."""
+        print(log, end="")
+
+    def on_prepared(self, log: str) -> None:
+        """Print what is about to run."""
+        print(log, end="")
+
+    def on_prepare_error(self, log: str) -> None:
+        """Print why training cannot begin."""
+        print(log, end="")
+
+    def on_iteration(self, log: str, info: dict[str, Any] | None) -> None:
+        """Print how an iteration went; `info` has its numbers."""
+        print(log, end="")
+
+    def on_optimization_end(self, log: str) -> None:
+        """Print why training ended."""
+        print(log, end="")
+
+    def on_end(self, log: str) -> None:
+        """Print that the model is written."""
+        print(log, end="")
+
+    def _before_train(self) -> None:
+        self.logparser = TrainLogParser()
