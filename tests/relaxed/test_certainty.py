@@ -205,7 +205,7 @@ def test_nearly_sure_features() -> None:
     assert chosen.factors.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("weight", [-50.0, -200.0, -700.0, 700.0, -1e5, 1e300])
+@pytest.mark.parametrize("weight", [-50.0, -200.0, -700.0, 700.0, -1e5, 1e16])
 def test_features_that_change_nothing_gain_nothing(weight: float) -> None:
     graph = vs.FactorGraph([3, 3])
     graph.add([0, 1], np.random.default_rng(0).normal(size=(3, 3)))
