@@ -2,7 +2,10 @@
 
 Each SIMD level is one translation unit (ext/kernels/level.cpp) compiled with its own flags; the
 level is chosen when the package is imported, so one wheel serves every CPU of an architecture.
-Set VALUESPARSE_SANITIZE=thread (or address, undefined) to build with a sanitizer.
+
+VALUESPARSE_SANITIZE=thread (or address,undefined) builds with sanitizers, VALUESPARSE_WERROR=1
+makes warnings errors, VALUESPARSE_LEVELS=scalar,x86-64-v3 leaves out the levels it does not name.
+Give each a copy of the sources of its own: an object that is there is not compiled again.
 """
 
 from __future__ import annotations
@@ -63,36 +66,42 @@ def machine() -> str:
 
 
 def levels() -> list[tuple[str, list[str]]]:
-    """(name of VS_LEVEL, compiler flags) of every level of this architecture."""
+    """(name of VS_LEVEL, compiler flags) of every level of this architecture that is wanted."""
     if machine() in ("x86_64", "amd64"):
-        if MSVC:
-            return [
-                ("VS_LEVEL_SCALAR", []),
-                ("VS_LEVEL_V2", []),
-                ("VS_LEVEL_V3", ["/arch:AVX2"]),
-                ("VS_LEVEL_V4", ["/arch:AVX512"]),
-            ]
-        return [
-            ("VS_LEVEL_SCALAR", []),
-            ("VS_LEVEL_V2", ["-march=x86-64-v2"]),
-            ("VS_LEVEL_V3", ["-march=x86-64-v3"]),
-            ("VS_LEVEL_V4", ["-march=x86-64-v4"]),
-        ]
-    if machine() in ("arm64", "aarch64"):
-        return [("VS_LEVEL_SCALAR", []), ("VS_LEVEL_NEON", [])]
-    return [("VS_LEVEL_SCALAR", [])]
+        of = {
+            "scalar": ("SCALAR", []),
+            "x86-64-v2": ("V2", [] if MSVC else ["-march=x86-64-v2"]),
+            "x86-64-v3": ("V3", ["/arch:AVX2" if MSVC else "-march=x86-64-v3"]),
+            "x86-64-v4": ("V4", ["/arch:AVX512" if MSVC else "-march=x86-64-v4"]),
+        }
+    elif machine() in ("arm64", "aarch64"):
+        of = {"scalar": ("SCALAR", []), "neon": ("NEON", [])}
+    else:
+        of = {"scalar": ("SCALAR", [])}
+    wanted = os.environ.get("VALUESPARSE_LEVELS")
+    names = set(wanted.split(",")) if wanted else set(of)
+    if not {"scalar"} <= names <= set(of):
+        raise SystemExit(
+            f"VALUESPARSE_LEVELS={wanted!r} must name scalar and any of {', '.join(of)}, "
+            "with commas between them"
+        )
+    return [pair for name, pair in of.items() if name in names]
 
 
 def common_flags() -> list[str]:
     """Compiler flags of every translation unit."""
     # No contraction: the compiler must not turn a * b + c into a fused operation in one copy of a
     # kernel and not in another, or equal inputs would give different bits.
+    strict = os.environ.get("VALUESPARSE_WERROR") == "1"
     if MSVC:
-        return ["/std:c++17", "/O2", "/fp:precise", "/EHsc"]
+        flags = ["/std:c++17", "/O2", "/fp:precise", "/EHsc", "/D_CRT_SECURE_NO_WARNINGS"]
+        return [*flags, "/W3", "/WX"] if strict else flags
     flags = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-g0"]
+    if strict:
+        flags += ["-Wall", "-Wextra", "-Werror"]
     sanitize = os.environ.get("VALUESPARSE_SANITIZE")
     if sanitize:
-        flags += [f"-fsanitize={sanitize}", "-g", "-fno-omit-frame-pointer"]
+        flags += [f"-fsanitize={sanitize}", "-O1", "-g", "-fno-omit-frame-pointer"]
     return flags
 
 
@@ -124,7 +133,7 @@ class BuildExt(build_ext):
 
     def compile_level(self, ext: Extension, source: str, level: str, flags: list[str]) -> str:
         """Return the object file of one level, compiled unless it is up to date."""
-        folder = os.path.join(self.build_temp, level.lower())
+        folder = os.path.join(self.build_temp, f"level_{level.lower()}")
         (expected,) = self.compiler.object_filenames([source], output_dir=folder)
         newest = max(os.path.getmtime(p) for p in [*ext.depends, source, "setup.py"])
         if not self.force and os.path.exists(expected) and os.path.getmtime(expected) > newest:
@@ -132,7 +141,7 @@ class BuildExt(build_ext):
         (made,) = self.compiler.compile(
             [source],
             output_dir=folder,
-            macros=[("VS_LEVEL", level)],
+            macros=[("VS_LEVEL", f"VS_LEVEL_{level}")],
             include_dirs=ext.include_dirs,
             extra_postargs=[*ext.extra_compile_args, *flags],
         )
@@ -153,14 +162,7 @@ def depending_on(*folders: str) -> dict[str, Any]:
 
 
 choose_architecture()
-architecture = [
-    (name, "1")
-    for name, members in (
-        ("VS_HAVE_X86", ("x86_64", "amd64")),
-        ("VS_HAVE_NEON", ("arm64", "aarch64")),
-    )
-    if machine() in members
-]
+built = [(f"VS_HAVE_{level}", "1") for level, _ in levels()]
 numpy_api = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
 
 extensions = [
@@ -187,7 +189,7 @@ extensions = [
             "ext/kernels/pack_plan.cpp",
             "ext/kernels/scratch.cpp",
         ],
-        define_macros=[*numpy_api, *architecture],
+        define_macros=[*numpy_api, *built],
         **depending_on("chain"),
     ),
     Extension(
@@ -212,7 +214,7 @@ extensions = [
             "ext/graph/layout.cpp",
             "ext/graph/solver.cpp",
         ],
-        define_macros=[*numpy_api, *architecture],
+        define_macros=[*numpy_api, *built],
         **depending_on("graph"),
     ),
     Extension(
@@ -226,7 +228,7 @@ extensions = [
             "ext/loopy/scopes.cpp",
             "ext/loopy/structured.cpp",
         ],
-        define_macros=[*numpy_api, *architecture],
+        define_macros=[*numpy_api, *built],
         **depending_on("loopy"),
     ),
     Extension(
@@ -250,21 +252,25 @@ extensions = [
             "ext/tree/layout.cpp",
             "ext/tree/run.cpp",
         ],
-        define_macros=[*numpy_api, *architecture],
+        define_macros=[*numpy_api, *built],
         **depending_on("chain", "tree"),
     ),
 ]
 
-setup(
-    cmdclass={"build_ext": BuildExt},
-    ext_modules=cythonize(
-        extensions,
-        build_dir="build/cython",
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": False,
-            "wraparound": False,
-            "embedsignature": True,
-        },
-    ),
+CYTHON = Path("build", "cython")
+modules = cythonize(
+    extensions,
+    build_dir=str(CYTHON),
+    compiler_directives={
+        "language_level": 3,
+        "boundscheck": False,
+        "wraparound": False,
+        "embedsignature": True,
+    },
 )
+# Cython copies headers beside what it generates. Only GCC sees that two copies are one
+# `#pragma once`; to others everything in them is defined twice.
+for header in CYTHON.rglob("*.h"):
+    header.unlink()
+
+setup(cmdclass={"build_ext": BuildExt}, ext_modules=modules)

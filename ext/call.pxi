@@ -38,12 +38,18 @@ cdef extern from "simd/level.h" namespace "vs" nogil:
         int (*level)() noexcept
 
 
-cdef void* data(object array) noexcept:
-    return NULL if array is None else cnp.PyArray_DATA(<cnp.ndarray>array)
-
-
-cdef int dtype_code(object array) noexcept:
-    return 0 if cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_FLOAT32 else 1
+cdef extern from *:
+    """
+    // C++: what Cython makes of functions of its own is reported where a module calls only one.
+    inline void* vs_data(PyObject* array) {
+        return array == Py_None ? nullptr : PyArray_DATA(reinterpret_cast<PyArrayObject*>(array));
+    }
+    inline int vs_dtype_code(PyObject* array) {
+        return PyArray_TYPE(reinterpret_cast<PyArrayObject*>(array)) == NPY_FLOAT32 ? 0 : 1;
+    }
+    """
+    void* data "vs_data"(object array) noexcept
+    int dtype_code "vs_dtype_code"(object array) noexcept
 
 
 cdef const PoolApi* pool_api = <const PoolApi*>PyCapsule_GetPointer(

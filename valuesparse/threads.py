@@ -86,7 +86,8 @@ def _choose_level() -> None:
     if name and not _chain.set_simd_level(name):
         raise ImportError(
             f"VALUESPARSE_SIMD={name!r} is not a SIMD level of this CPU and build; choose one of "
-            "x86-64-v4, x86-64-v3, x86-64-v2, neon, scalar, or unset it for the best"
+            "x86-64-v4, x86-64-v3, x86-64-v2, neon, scalar, or unset it for the best",
+            name="VALUESPARSE_SIMD",
         )
 
 
@@ -94,7 +95,8 @@ def _check_environment() -> None:
     text = os.environ.get("VALUESPARSE_NUM_THREADS")
     if text and not (re.fullmatch("0*[1-9][0-9]{0,3}", text) and int(text) <= _MAX_THREADS):
         raise ImportError(
-            f"VALUESPARSE_NUM_THREADS={text!r} must be an integer between 1 and {_MAX_THREADS}"
+            f"VALUESPARSE_NUM_THREADS={text!r} must be an integer between 1 and {_MAX_THREADS}",
+            name="VALUESPARSE_NUM_THREADS",
         )
 
 

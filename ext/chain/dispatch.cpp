@@ -13,7 +13,8 @@ namespace {
 
 bool always() { return true; }
 
-#if defined(VS_HAVE_X86)
+// A level is asked for only where it was built.
+#if defined(VS_HAVE_V2) || defined(VS_HAVE_V3) || defined(VS_HAVE_V4)
 #if defined(_MSC_VER)
 bool leaf(int index, int reg, int bit) {
     int r[4];
@@ -22,18 +23,20 @@ bool leaf(int index, int reg, int bit) {
 }
 bool saves(unsigned long long mask) { return leaf(1, 2, 27) && (_xgetbv(0) & mask) == mask; }
 bool has_v2() { return leaf(1, 2, 20) && leaf(1, 2, 23); }
-bool has_v3() { return has_v2() && saves(6) && leaf(1, 2, 12) && leaf(7, 1, 5) && leaf(7, 1, 8); }
-bool has_v4() {
+[[maybe_unused]] bool has_v3() {
+    return has_v2() && saves(6) && leaf(1, 2, 12) && leaf(7, 1, 5) && leaf(7, 1, 8);
+}
+[[maybe_unused]] bool has_v4() {
     return has_v3() && saves(0xe6) && leaf(7, 1, 16) && leaf(7, 1, 17) && leaf(7, 1, 30) &&
            leaf(7, 1, 31);
 }
 #else
 bool has_v2() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
-bool has_v3() {
+[[maybe_unused]] bool has_v3() {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
            __builtin_cpu_supports("bmi2");
 }
-bool has_v4() {
+[[maybe_unused]] bool has_v4() {
     return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
@@ -48,8 +51,13 @@ struct Candidate {
 };
 
 const Candidate kCandidates[] = {
-#if defined(VS_HAVE_X86)
-    {level_v4, has_v4, VS_LEVEL_V4},         {level_v3, has_v3, VS_LEVEL_V3},
+#if defined(VS_HAVE_V4)
+    {level_v4, has_v4, VS_LEVEL_V4},
+#endif
+#if defined(VS_HAVE_V3)
+    {level_v3, has_v3, VS_LEVEL_V3},
+#endif
+#if defined(VS_HAVE_V2)
     {level_v2, has_v2, VS_LEVEL_V2},
 #endif
 #if defined(VS_HAVE_NEON)

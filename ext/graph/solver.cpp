@@ -51,11 +51,15 @@ const PoolApi& graph_pool() { return *g_pool; }
 
 const GraphLevel& graph_level() {
     switch (g_simd->level()) {
-#if defined(VS_HAVE_X86)
+#if defined(VS_HAVE_V4)
         case VS_LEVEL_V4:
             return *graph_level_v4();
+#endif
+#if defined(VS_HAVE_V3)
         case VS_LEVEL_V3:
             return *graph_level_v3();
+#endif
+#if defined(VS_HAVE_V2)
         case VS_LEVEL_V2:
             return *graph_level_v2();
 #endif

@@ -98,8 +98,9 @@ static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, 
     *score = total.total();
 }
 
-static void viterbi(const vs::Chains* c, const void* packed, int64_t sequence, int64_t* states,
-                    double* score, vs::Scratch* scratch, vs::Control* control, int caller) {
+[[maybe_unused]] static void viterbi(const vs::Chains* c, const void* packed, int64_t sequence,
+                                     int64_t* states, double* score, vs::Scratch* scratch,
+                                     vs::Control* control, int caller) {
     if (c->dtype == vs::kFloat32) {
         viterbi_of<float>(c, static_cast<const float*>(packed), sequence, states, score, scratch,
                           control, caller != 0);

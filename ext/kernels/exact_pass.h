@@ -156,6 +156,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
     const vs::Chains& c = *pass->chains;
     Exact<D> engine(d, ticker);
     Lane<D> lanes[Exact<D>::kGroup];
+    lanes[0].n = 0;  // no compiler knows that m > 0
     bool ok = true;
     for (int r = 0; r < m && ok; ++r) {
         Lane<D>& s = lanes[r];

@@ -59,7 +59,7 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
     T* block = scratch->array<T>(static_cast<int64_t>(VN) * g.Kp);
     if (scratch->failed) return;
     const Input<In> in(*c);
-    const Packed<T> none{nullptr, nullptr, nullptr, nullptr, p->shift, T(0), false};
+    const Packed<T> none{nullptr, nullptr, nullptr, nullptr, p->shift, T(0), false, false};
     const Linear<T, In> d(in, none, tmp);
     T* forward = static_cast<T*>(p->forward);
     T* backward = static_cast<T*>(p->backward);

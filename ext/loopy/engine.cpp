@@ -10,11 +10,15 @@ const SimdApi* g_simd = nullptr;
 
 const LoopyLevel& level() {
     switch (g_simd->level()) {
-#if defined(VS_HAVE_X86)
+#if defined(VS_HAVE_V4)
         case VS_LEVEL_V4:
             return *loopy_level_v4();
+#endif
+#if defined(VS_HAVE_V3)
         case VS_LEVEL_V3:
             return *loopy_level_v3();
+#endif
+#if defined(VS_HAVE_V2)
         case VS_LEVEL_V2:
             return *loopy_level_v2();
 #endif

@@ -1,7 +1,16 @@
 // x86-64-v4: 512-bit vectors, 32 registers; the tail is a 256-bit vector, which costs half.
 #pragma once
 
+// GCC's own header, before GCC 13, makes the vectors that it calls undefined from themselves.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 namespace VS_NS {
 

@@ -634,7 +634,8 @@ class TreeIslands {
         if (floored) before = std::max(before, 0.0f);
         if (before == kNoFloor) return before;
         const int64_t messages = 1 + t_.kids_end[q] - t_.kids[q] + (t_.hangs[q] ? kNear : 0);
-        return before + std::max(0.0f, static_cast<float>(-scale - kUsual * messages));
+        return before +
+               std::max(0.0f, static_cast<float>(-scale - static_cast<double>(kUsual * messages)));
     }
     void know_raised(int64_t q, float by) {
         row_raised_ = by;

@@ -213,7 +213,7 @@ Layout compile_tree(const int64_t* given, int64_t n, int64_t target) {
     std::vector<int32_t> block(size), tree(size);
     std::vector<int32_t> top_parent, sizes, n_tops;
     auto enter = [&](int32_t v, int32_t p) {
-        if (cut[at(v)]) {
+        if (p < 0 || cut[at(v)]) {  // every root is in a run that was cut off
             if (cut[at(v)] == 2) {
                 top_parent.push_back(p);
                 sizes.push_back(0);

@@ -16,6 +16,10 @@ from valuesparse._extras import MissingExtraError
 if TYPE_CHECKING:
     from valuesparse import FactorGraph
 
+    IntParam = click.ParamType[int]
+else:
+    IntParam = click.ParamType  # click < 8.4 has one type for all
+
 __all__ = ["load", "model_options", "one_line_errors"]
 
 FORMATS = ("uai", "fg", "bif")
@@ -26,7 +30,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Size(click.ParamType[int]):
+class Size(IntParam):
     """A number of bytes with a unit: 800MB, 8GB, 7.5GiB."""
 
     name = "size"

@@ -14,8 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import joblib
-
 from valuesparse._extras import require
 from valuesparse._validation import as_count, as_zeta
 from valuesparse.crf.corpora._files import UNFINISHED, as_paths, digest_of, fingerprint, publishing
@@ -357,6 +355,8 @@ def _run(
             name, jobs, more = "threading", workers, (halt,)
         else:
             name = backend
+        import joblib  # here: it takes a while to import
+
         if backend == "dask":
             require("dask", "dask", "distributed")
             import distributed

@@ -1,0 +1,108 @@
+"""The installed command, in a process of its own: what it refuses to start with, all it does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from children import run
+
+pytest.importorskip("click", reason="the command line needs the cli extra")
+pytest.importorskip("rich", reason="the command line needs the cli extra")
+
+COMMAND = """
+import sys
+from importlib.metadata import entry_points
+(command,) = entry_points(group="console_scripts", name="valuesparse")
+sys.argv[0] = "valuesparse"
+command.load()()
+"""
+SENTENCES = "the DET\ndog NOUN\nran VERB\n\na DET\ncat NOUN\n\n" * 20
+NETWORK = "MARKOV\n2\n2 2\n1\n2 0 1\n4\n0.1 0.2 0.3 0.4\n"
+
+
+def valuesparse(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
+    return run(COMMAND, *map(str, arguments), PYTHONIOENCODING="utf-8", **env)
+
+
+def output(*arguments: object) -> str:
+    """Return what a command that succeeds says."""
+    done = valuesparse(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("VALUESPARSE_NUM_THREADS", "abc"),
+        ("VALUESPARSE_NUM_THREADS", "0"),
+        ("VALUESPARSE_SIMD", "nonsense"),
+    ],
+)
+def test_a_setting_that_is_refused_is_one_line(name: str, value: str) -> None:
+    done = valuesparse("--version", **{name: value})
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"valuesparse: {name}={value!r} ")
+
+
+def test_what_else_cannot_be_imported_keeps_its_traceback() -> None:
+    done = run(f"import sys; sys.modules['valuesparse.cli'] = None\n{COMMAND}", "--version")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+@pytest.mark.smoke
+def test_version_and_help() -> None:
+    assert output("--version").startswith("valuesparse, version ")
+    for command in ("solve", "info", "train", "tag", "tune", "demo"):
+        assert f"Usage: valuesparse {command} " in output(command, "--help")
+
+
+@pytest.mark.smoke
+def test_train_and_tag(tmp_path: Path) -> None:
+    source, model, folder = tmp_path / "a.conll", tmp_path / "m.crfsuite", tmp_path / "out"
+    source.write_text(SENTENCES)
+    assert "iterations (" in output("train", source, "-o", model, "-p", "c2=0.1", "-t", 1)
+    assert "40 sentences, 100 tokens tagged" in output("tag", model, source, "-o", folder)
+    rows = [line.split(" ") for line in (folder / "a.conll").read_text().split("\n") if line]
+    assert [row[1] for row in rows] == [row[2] for row in rows]
+
+
+@pytest.mark.smoke
+def test_shards_on_several_workers(tmp_path: Path) -> None:
+    sources = [tmp_path / f"{i}.conll" for i in range(3)]
+    for source in sources:
+        source.write_text(SENTENCES)
+    model = tmp_path / "m.crfsuite"
+    output("train", *sources, "-o", model, "-p", "c2=0.1", "-t", 1)
+    for backend in ("threads", "loky"):
+        arguments = ["--backend", backend, "-j", 2, "-o", tmp_path / backend]
+        assert "tagged into 3 files" in output("tag", model, *sources, *arguments)
+
+
+@pytest.mark.smoke
+def test_solve_and_info(tmp_path: Path) -> None:
+    model = tmp_path / "model.uai"
+    model.write_text(NETWORK)
+    kind, _, numbers = output("solve", model).partition("\n")
+    assert kind == "MAR"
+    assert [float(x) for x in numbers.split()] == pytest.approx([2, 2, 0.3, 0.7, 2, 0.4, 0.6])
+    assert re.search(r"variables +2\n", output("info", model, "--memory-limit", "1GiB"))
+
+
+@pytest.mark.smoke
+def test_tune(tmp_path: Path, rng: np.random.Generator) -> None:
+    pytest.importorskip("matplotlib", reason="the command line needs the cli extra")
+    model, data, plot = tmp_path / "model.npz", tmp_path / "data.npz", tmp_path / "plot.png"
+    np.savez(model, transition=rng.normal(size=(3, 3)))
+    np.savez(data, unary=rng.normal(size=(20, 3)), lengths=[12, 8])
+    done = valuesparse("tune", model, data, "--zeta", "0.9", "-t", 1, "-o", plot)
+    assert done.returncode in (0, 1), done.stderr  # 1: nothing is fast and right enough
+    assert "2 sequences, 20 tokens, 3 labels, float64" in done.stdout
+    assert plot.read_bytes().startswith(b"\x89PNG")
