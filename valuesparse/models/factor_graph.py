@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _graph
+from valuesparse._owned import owned
 from valuesparse._validation import as_array, as_potentials
 from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
@@ -66,8 +67,11 @@ class FactorGraph:
 
     Notes
     -----
-    A builder: inference takes a snapshot. Tables that already are contiguous float64 arrays are
-    not copied, so they must not be written to afterwards.
+    A builder: inference takes a snapshot. Arrays are copied, so that writing to them afterwards
+    changes nothing; those that nobody can write to (``flags.writeable`` is False, also of the
+    array that they are a view of, or a read-only `numpy.memmap`) are kept as they are where they
+    are contiguous float64. The tables of ``factors`` are read-only. Factors of a kind of your own
+    are asked for their tables when inference first needs them.
 
     Examples
     --------
@@ -203,6 +207,7 @@ class FactorGraph:
             factor = scope
             if isinstance(scope, Feature):
                 self._check_feature(scope, index)
+                factor = scope._owned()
             if isinstance(scope, Table):
                 factor = Table(scope.scope, self._check_table(scope.scope, scope.log_table, index))
         else:
@@ -285,7 +290,7 @@ class FactorGraph:
                 for v, k in zip(variables, cards, strict=True)
             ]
             truth = [_ask(fires, states, index) for states in itertools.product(*values)]
-            return np.array(truth, dtype=np.bool_).reshape(cards)
+            return owned(truth, np.array(truth, dtype=np.bool_).reshape(cards))
         if isinstance(fires, (bool, np.bool_)):  # what is left of a table without axes
             fires = np.asarray(fires)
         if isinstance(fires, str) or not isinstance(fires, (Sequence, np.ndarray)):
@@ -304,7 +309,7 @@ class FactorGraph:
                         f"for each assignment of its variables, got {fires.dtype} of shape "
                         f"{fires.shape}"
                     )
-                return fires.copy()
+                return owned(None, fires)
         if len(fires) != len(variables):
             raise ValueError(
                 f"fires of factor {index} must have one state for each of {len(variables)} "
@@ -521,8 +526,14 @@ class FactorGraph:
 
     def _extend(self, tables: Iterable[Table]) -> None:
         """Add tables that a reader has checked already: one call for all of a file."""
+        first = len(self._factors)
         self._factors.extend(tables)
+        self._freeze(first)
         self._snapshot = None
+
+    def _freeze(self, first: int) -> None:
+        """Make tables read-only, from a factor on: they are nobody else's."""
+        _graph.freeze(f.log_table for f in self._factors[first:] if isinstance(f, Table))
 
     def _mark_conditional(self, index: int) -> None:
         """Note that a table is a distribution of its last variable, if its rows sum to one."""
@@ -640,7 +651,7 @@ class FactorGraph:
                 f"{label} must have shape {(self.cardinalities[v],)}, a log-likelihood "
                 f"for each state, got {soft.shape}"
             )
-        return soft
+        return owned(value, soft)
 
     def _is_state(self, variable: int, value: Any) -> bool:
         """Whether this is the name of a state."""
@@ -701,7 +712,7 @@ class FactorGraph:
                 f"{name} must have shape {shape} for variables "
                 f"{_listed([self.names[v] for v in scope])}, got {array.shape}"
             )
-        return array
+        return owned(table, array)
 
     def _shape(self, scope: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(map(self.cardinalities.__getitem__, scope))
@@ -785,6 +796,7 @@ class FactorGraph:
             self, state["cardinalities"], names=state["names"], states=state["states"]
         )
         self._factors = list(state["factors"])
+        self._freeze(0)
         self._blocks = list(state.get("blocks", ()))
         self._conditional = dict(state["conditional"])
         self.evidence = dict(state["evidence"])

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._graph import freeze
 from valuesparse._validation import as_indices
 from valuesparse.factors import Feature
 from valuesparse.inference.junction_tree import impossible
@@ -210,6 +211,7 @@ def finish(beliefs: Beliefs, remaining: Remaining) -> Bounds:
             low[start + x] = high[start + x] = 1.0
     if remaining.gone:  # there is no distribution that a bound could hold for
         low[:], high[:] = 0.0, 1.0
+    freeze((low, high))
     ends = np.cumsum(beliefs.cards)[:-1]
     n = len(beliefs.cards)
     lower, upper = (np.split(low, ends), np.split(high, ends)) if n else ([], [])
