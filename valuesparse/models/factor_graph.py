@@ -17,6 +17,7 @@ from valuesparse._validation import as_array, as_potentials
 from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.factors._base import require_small
+from valuesparse.models._check import Finding, findings
 
 __all__ = ["FactorGraph"]
 
@@ -542,6 +543,43 @@ class FactorGraph:
             sums = np.exp(table.log_table).sum(axis=-1)
             if np.abs(sums - 1.0).max() <= _ROUNDING:
                 self._conditional[index] = table.scope[-1]
+
+    def check(self) -> list[Finding]:
+        """Return what looks like a mistake in the model; nothing is changed, and nothing inferred.
+
+        Returns
+        -------
+        list of valuesparse.models.Finding
+            Records with ``kind``, ``factor`` (an index, or None), ``variables`` (a tuple of names)
+            and ``message``; those about factors first, in their order. Empty where nothing is
+            found. Of kinds there are
+
+            - "probabilities": a table without a negative entry that sums to 1, as a whole or over
+              one of its variables: its logarithm was probably meant;
+            - "forbids everything": no configuration is possible, by one factor or by those of one
+              variable; "impossible states": some states of a variable are not;
+              "impossible evidence": one that the evidence says it is in;
+            - "constant": a table with equal entries, or a feature that always or never fires;
+            - "duplicate": a factor that equals an earlier one over the same variables;
+            - "unused variable": one that is in no factor.
+
+        Notes
+        -----
+        Hints: any of these may be meant. A table that holds 1 and 0 only, such as an identity, may
+        be scores as well as probabilities, and is told as the latter. Factors are looked at one by
+        one: a model without findings may still be impossible.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2], names=["rain", "wet"])
+        >>> _ = graph.add(["rain"], np.log([0.8, 0.2]))
+        >>> _ = graph.add(["rain", "wet"], [[0.9, 0.1], [0.2, 0.8]])
+        >>> [(f.kind, f.factor, f.variables) for f in graph.check()]
+        [('probabilities', 1, ('rain', 'wet'))]
+        """
+        return findings(self)
 
     def variable(self, name: Any) -> int:
         """Return the number of a variable, given its name (or, without names, its number).
