@@ -151,14 +151,14 @@ def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:
 
 def as_threshold(name: str, value: Any) -> float:
     """Return a number >= 0, no NaN."""
-    if not isinstance(value, numbers.Real) or not value >= 0:
+    if not isinstance(value, numbers.Real) or not _as_float(value) >= 0.0:
         raise ValueError(f"{name} must be a number >= 0, got {value!r}")
     return _as_float(value)
 
 
 def as_zeta(value: Any) -> float:
     """Return the threshold of SMM11, in [0, 1]."""
-    if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
+    if not isinstance(value, numbers.Real) or not 0.0 <= _as_float(value) <= 1.0:
         raise ValueError(f"zeta must lie in [0, 1] (1 is exact), got {value!r}")
     return float(value)
 
@@ -172,8 +172,8 @@ def as_seconds(name: str, value: Any) -> float:
 
 
 def _as_float(value: Any) -> float:
-    """Return a real number >= 0 as a float; an integer too large for one is infinite."""
+    """Return a real number as a float; one too large for that is infinite."""
     try:
         return float(value)
     except OverflowError:
-        return math.inf
+        return math.inf if value > 0 else -math.inf

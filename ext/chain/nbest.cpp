@@ -114,7 +114,9 @@ void lead_with(const Chains& c, int64_t sequence, int64_t k, const int64_t* path
                int64_t* states, double* scores) {
     const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
     const auto row = [&](int64_t r) { return states + r * c.n_positions + begin; };
-    const auto score_of = [&](int64_t r) -> double& { return scores[r * c.n_sequences + sequence]; };
+    const auto score_of = [&](int64_t r) -> double& {
+        return scores[r * c.n_sequences + sequence];
+    };
     int64_t at = 0;  // where it stands, or the place of the worst
     while (at < k - 1 && !std::equal(path, path + n, row(at))) ++at;
     for (int64_t r = at; r > 0; --r) {

@@ -222,7 +222,9 @@ def test_the_first_of_the_best_is_the_best(kind: str, dtype: type) -> None:
         k = int(rng.integers(1, 6))
         lengths = rng.integers(0, 7, 3)
         n = int(lengths.sum())
-        transition = draw((k, k)) if rng.random() < 0.5 else draw((sum(lengths[lengths > 0] - 1), k, k))
+        transition = (
+            draw((k, k)) if rng.random() < 0.5 else draw((sum(lengths[lengths > 0] - 1), k, k))
+        )
         extra = {"start": draw((k,)), "end": draw((k,))} if rng.random() < 0.3 else {}
         model = vs.Chain(draw((n, k)), transition, lengths=lengths, **extra)
         try:

@@ -127,7 +127,9 @@ def test_states_that_are_impossible() -> None:
     assert "'b' cannot be in state 1, 2" in b.message
     graph = named()
     graph.add_features(Features([[0], [0]], [-np.inf, 1.0], assignments=[[1], [0]]))
-    graph.add_features(Features([[1, 0]], -np.inf, fires=[[True, True], [False, True], [False] * 2]))
+    graph.add_features(
+        Features([[1, 0]], -np.inf, fires=[[True, True], [False, True], [False] * 2])
+    )
     assert kinds(graph) == [("impossible states", 1, ("a",)), ("impossible states", 3, ("b",))]
 
 
@@ -139,8 +141,12 @@ def test_constants_duplicates_and_variables_that_are_nowhere() -> None:
     graph.add_feature(["a", "b"], np.zeros((2, 3), dtype=bool), 0.5)
     graph.add_feature(["a", "b"], np.zeros((2, 3), dtype=bool), 0.0)  # to be learnt
     graph.add([], 3.0)  # a constant that says so
-    assert kinds(graph) == [("constant", i, v) for i, v in
-                            [(1, ("a",)), (2, ("a", "b")), (3, ("a", "b")), (4, ("a", "b"))]]  # fmt: skip
+    assert kinds(graph) == [
+        ("constant", 1, ("a",)),
+        ("constant", 2, ("a", "b")),
+        ("constant", 3, ("a", "b")),
+        ("constant", 4, ("a", "b")),
+    ]
     graph = named()
     table = np.array([[1.0, 2.0, 5.0], [0.5, 0.1, -1.0]])
     for extra in (0.0, 0.0, 1.0):

@@ -120,11 +120,10 @@ class _Check:
             )  # fmt: skip
         elif low == -np.inf:
             self.forbid(index, scope, table == -np.inf)
-        elif table.size == 1:
-            return
-        elif low >= 0.0 and not is_feature and self.probabilities(index, scope, table):
-            return
-        elif low == high:
+        elif table.size > 1:
+            sums = low >= 0.0 and not is_feature and self.probabilities(index, scope, table)
+            if sums or low < high:
+                return
             self.add(
                 "constant", index, scope,
                 f"has only entries of {low:g}: log_z is all that it changes, by as much",

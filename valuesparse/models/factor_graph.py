@@ -299,7 +299,9 @@ class FactorGraph:
                 f"fires of factor {index} must be a sequence of states or a callable, got {fires!r}"
             )
         flat = isinstance(fires, np.ndarray) and fires.ndim == 0
-        if not flat and any(isinstance(row, list) for row in fires):  # which is the name of no state
+        if not flat and any(
+            isinstance(row, list) for row in fires
+        ):  # which is the name of no state
             fires = as_array(f"fires of factor {index}", fires)
         if isinstance(fires, np.ndarray) and (fires.dtype == np.bool_ or fires.ndim != 1):
             all_named = all(self.states[v] is not None for v in variables)
