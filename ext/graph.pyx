@@ -109,6 +109,13 @@ cdef extern from * nogil:
     bint vs_any_forbidden(const double*, int64_t) noexcept
 
 
+def freeze(arrays):
+    """Make arrays read-only: there may be one for each variable, or factor."""
+    cdef cnp.ndarray array
+    for array in arrays:
+        cnp.PyArray_CLEARFLAGS(array, cnp.NPY_ARRAY_WRITEABLE)
+
+
 cdef class Snapshot:
     """Pointers into the tables of a factor graph, which it keeps alive."""
 

@@ -82,6 +82,72 @@ def test_arrays_are_read_only(model, zeta: float) -> None:
     assert r.marginals[0, 0] <= 1
 
 
+GRAPH_METHODS = [
+    *("auto", "junction_tree", "bp", "trw", "mean_field", "structured_mean_field"),
+    *("zeta", "conditioned", "part", "relax", "select"),
+]
+
+
+def graph_result(method: str, cycle: bool = True) -> vs.results.GraphResult:
+    graph = vs.FactorGraph([2, 3, 2], names=["a", "b", "c"])
+    rng = np.random.default_rng(0)
+    for v, k in enumerate((2, 3, 2)):
+        graph.add([graph.names[v]], 3.0 * rng.normal(size=k))
+    for a, b in [("a", "b"), ("b", "c"), ("c", "a")][: 3 if cycle else 2]:
+        shape = (graph.cardinalities[graph.variable(a)], graph.cardinalities[graph.variable(b)])
+        graph.add([a, b], rng.normal(size=shape))
+    graph.add_feature(["a"], [1], 0.5)
+    graph.set_evidence({"c": [0.0, 0.5]})
+    if method == "zeta":
+        return vs.infer(graph, zeta=0.6)
+    if method == "part":
+        return vs.infer(graph, factors=[0, 1, 3])
+    if method == "relax":
+        return vs.relax(graph, threshold=0.1)
+    if method == "select":
+        return vs.select(graph, min_divergence=1)
+    if method == "conditioned":
+        return vs.JunctionTree(graph).infer({"a": 1})
+    return vs.infer(graph, method=method)
+
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_arrays_of_graphs_are_read_only(method: str) -> None:
+    r = graph_result(method)
+    for result in (r, pickle.loads(pickle.dumps(r)), copy.deepcopy(r)):
+        arrays = [*result.marginals, result["b"], result.islands, result.factors, result.residuals,
+                  *(x for x in result.evidence.values() if isinstance(x, np.ndarray)),
+                  result.joint(["b"]), result.joint(["a", "b"]), *result.factor_marginals(),
+                  *result.pairwise().values(), *(t for _, t in result.iter_pairwise()),
+                  result.expectations(), *result.marginal_lower, *result.marginal_upper,
+                  *result.bounds().lower]  # fmt: skip
+        for array in arrays:
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
+    frame = pytest.importorskip("pandas", reason="makes data frames of results") and r.to_frame()
+    frame.iloc[0, 0] = 7.0  # a copy
+    assert r.marginals[0][0] <= 1
+
+
+def test_a_result_of_a_graph_is_iterated_like_a_mapping() -> None:
+    r = graph_result("auto")
+    assert list(r) == ["a", "b", "c"]
+    assert len(r) == 3
+    assert "a" in r
+    assert ["a"] not in [*r]
+    assert "d" not in r
+    assert 0 not in r  # it has names
+    assert [] not in r
+    assert {k: v.tolist() for k, v in dict(r).items()} == {k: r[k].tolist() for k in r}
+    numbered = vs.infer(vs.FactorGraph([2, 2]))
+    assert list(numbered) == [0, 1]
+    assert 1 in numbered
+    assert 2 not in numbered
+    empty = vs.infer(vs.FactorGraph([]))
+    assert list(empty) == []
+    assert empty  # there is a result
+
+
 def test_blocks_of_edges_stay_small(rng: np.random.Generator) -> None:
     r = vs.infer(vs.Chain(rng.normal(size=(33, 700)), rng.normal(size=(700, 700))))
     tracemalloc.start()

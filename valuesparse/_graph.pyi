@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy.typing as npt
@@ -6,6 +6,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 HOPELESS: int
+
+def freeze(arrays: Iterable[Array]) -> None: ...
 
 class Snapshot:
     entries: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -96,7 +97,7 @@ def weighed(
     """Return what `as_potentials` does, and the largest finite magnitude."""
     array = as_reals(name, value)
     if array.dtype != dtype or not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array, dtype=dtype)
+        array = np.asarray(array, dtype=dtype, order="C")  # which leaves a number without axes
     return array, require_potentials(name, array, None, most)
 
 
@@ -185,20 +186,29 @@ def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:
 
 def as_threshold(name: str, value: Any) -> float:
     """Return a number >= 0, no NaN."""
-    if not isinstance(value, numbers.Real) or not float(value) >= 0.0:
+    if not isinstance(value, numbers.Real) or not _as_float(value) >= 0.0:
         raise ValueError(f"{name} must be a number >= 0, got {value!r}")
-    return float(value)
+    return _as_float(value)
 
 
 def as_zeta(value: Any) -> float:
     """Return the threshold of SMM11, in [0, 1]."""
-    if not isinstance(value, numbers.Real) or not 0.0 <= float(value) <= 1.0:
+    if not isinstance(value, numbers.Real) or not 0.0 <= _as_float(value) <= 1.0:
         raise ValueError(f"zeta must lie in [0, 1] (1 is exact), got {value!r}")
     return float(value)
 
 
 def as_seconds(name: str, value: Any) -> float:
-    """Return a positive, finite number of seconds."""
-    if not isinstance(value, numbers.Real) or not 0.0 < float(value) < math.inf:
+    """Return a positive, finite number of seconds; one beyond a double's range is at its end."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not 0 < value < math.inf:
         raise ValueError(f"{name} must be a positive number of seconds, got {value!r}")
-    return float(value)
+    return min(max(_as_float(value), sys.float_info.min), sys.float_info.max)
+
+
+def _as_float(value: Any) -> float:
+    """Return a real number as a float; one too large for that is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

@@ -1,5 +1,6 @@
 #include "chain/nbest.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <queue>
@@ -56,6 +57,7 @@ void n_best_of(const Chains& c, int64_t sequence, int64_t k, int64_t* states, do
             if (s > none) heads.push({s, l, rank});
         };
         for (int32_t l = 0; l < K; ++l) offer(l, 0);
+        out.reserve(static_cast<size_t>(std::min<int64_t>(k, 8)));
         while (!heads.empty() && static_cast<int64_t>(out.size()) < k) {
             const Head h = heads.top();
             heads.pop();
@@ -107,6 +109,25 @@ void n_best_of(const Chains& c, int64_t sequence, int64_t k, int64_t* states, do
 }
 
 }  // namespace
+
+void lead_with(const Chains& c, int64_t sequence, int64_t k, const int64_t* path, double score,
+               int64_t* states, double* scores) {
+    const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
+    const auto row = [&](int64_t r) { return states + r * c.n_positions + begin; };
+    const auto score_of = [&](int64_t r) -> double& {
+        return scores[r * c.n_sequences + sequence];
+    };
+    int64_t at = 0;  // where it stands, or the place of the worst
+    while (at < k - 1 && !std::equal(path, path + n, row(at))) ++at;
+    for (int64_t r = at; r > 0; --r) {
+        std::copy(row(r - 1), row(r - 1) + n, row(r));
+        score_of(r) = score_of(r - 1);
+    }
+    std::copy(path, path + n, row(0));
+    score_of(0) = score;
+    // Sums that are equal but for rounding stay in order.
+    for (int64_t r = 1; r < k; ++r) score_of(r) = std::min(score_of(r), score_of(r - 1));
+}
 
 void n_best(const Chains& c, int64_t sequence, int64_t k, int64_t* states, double* scores,
             Control& control, bool caller) {

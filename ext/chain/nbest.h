@@ -10,4 +10,9 @@ namespace vs {
 void n_best(const Chains& c, int64_t sequence, int64_t k, int64_t* states, double* scores,
             Control& control, bool caller);
 
+// Puts a best configuration, and its score, before what n_best found: moves it there, or drops the
+// last for it.
+void lead_with(const Chains& c, int64_t sequence, int64_t k, const int64_t* path, double score,
+               int64_t* states, double* scores);
+
 }  // namespace vs

@@ -475,6 +475,15 @@ void decode_piece(void* context, int64_t task, int worker) {
     }
     try {  // an exception must not leave a worker of the pool
         n_best(*j.chains, s, j.n_best, j.states, j.scores, *j.control, worker == 0);
+        // Where rounding leaves a choice the best is what is returned for one alone.
+        std::vector<int64_t> best(static_cast<size_t>(j.chains->offset[s + 1] - begin));
+        double score = -std::numeric_limits<double>::infinity();
+        level().viterbi(j.chains, nullptr, s, best.data(), &score, &j.scratch[worker], j.control,
+                        worker == 0);
+        if (j.control->stop.load() != 0 || score == -std::numeric_limits<double>::infinity()) {
+            return;
+        }
+        lead_with(*j.chains, s, j.n_best, best.data(), score, j.states, j.scores);
     } catch (const std::bad_alloc&) {
         j.control->stop.store(2);
     }

@@ -199,3 +199,47 @@ def test_best_agrees_with_log_prob(rng: np.random.Generator) -> None:
     model = chain(random_chain(rng, [12, 5], 4))
     d, r = vs.decode(model), vs.infer(model)
     np.testing.assert_allclose(vs.log_prob(model, d.states), d.score - r.log_z, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["ordinary", "ties", "mixed"])
+def test_the_first_of_the_best_is_the_best(kind: str, dtype: type) -> None:
+    """Also where rounding leaves a choice: scores of very different size, and ties."""
+    rng = np.random.default_rng(5)
+    largest = 28 if dtype is np.float32 else 290
+    seen = 0
+
+    def draw(shape: tuple[int, ...]) -> np.ndarray:
+        x = rng.normal(size=shape)
+        if kind == "ties":
+            x = np.round(x)
+        elif kind == "mixed":
+            x *= 10.0 ** rng.integers(-3, largest - 1, shape)
+        x[rng.random(shape) < 0.1] = -np.inf
+        return x.astype(dtype)
+
+    for _ in range(300):
+        k = int(rng.integers(1, 6))
+        lengths = rng.integers(0, 7, 3)
+        n = int(lengths.sum())
+        transition = (
+            draw((k, k)) if rng.random() < 0.5 else draw((sum(lengths[lengths > 0] - 1), k, k))
+        )
+        extra = {"start": draw((k,)), "end": draw((k,))} if rng.random() < 0.3 else {}
+        model = vs.Chain(draw((n, k)), transition, lengths=lengths, **extra)
+        try:
+            one = vs.decode(model)
+        except vs.InfeasibleError:
+            continue
+        seen += 1
+        for count in (1, 2, 5):
+            several = vs.decode(model, n_best=count)
+            assert several.states[0].tolist() == one.states.tolist()
+            assert several.score[0].tolist() == one.score.tolist()
+            assert (several.score[1:] <= several.score[:-1]).all()
+            for b, size in enumerate(lengths.tolist()):
+                begin = int(lengths[:b].sum())
+                rows = several.states[:, begin : begin + size].tolist()
+                rows = [tuple(r) for r in rows if -1 not in r]
+                assert not size or len(set(rows)) == len(rows)
+    assert seen > 100

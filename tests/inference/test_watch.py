@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -134,3 +138,60 @@ def test_junction_tree_counts_cliques_and_samples() -> None:
     assert seen[-1] == (8 * len(jt.cliques),) * 2
     jt.decode(progress=lambda *at: seen.append(at))
     assert seen[-1] == (len(jt.cliques),) * 2
+
+
+def _entries() -> dict[str, Any]:
+    """Every public call that takes a deadline, on something small."""
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0, 1], np.eye(2))
+    models = {
+        "chain": vs.Chain(np.zeros((2, 2)), np.zeros((2, 2))),
+        "tree": vs.Tree([-1, 0], np.zeros((2, 2)), np.zeros((2, 2))),
+        "graph": graph,
+    }
+    jt = vs.JunctionTree(graph)
+    found: dict[str, Any] = {
+        "JunctionTree": lambda **k: vs.JunctionTree(graph, **k),
+        "jt.infer": jt.infer,
+        "jt.infer, islands": lambda **k: jt.infer(zeta=0.9, **k),
+        "jt.log_z": jt.log_z,
+        "jt.decode": jt.decode,
+        "jt.sample": lambda **k: jt.sample(2, 0, **k),
+    }
+    for name, m in models.items():
+        found[f"infer, {name}"] = lambda m=m, **k: vs.infer(m, **k)
+        found[f"islands, {name}"] = lambda m=m, **k: vs.infer(m, zeta=0.9, **k)
+        found[f"decode, {name}"] = lambda m=m, **k: vs.decode(m, **k)
+        found[f"sample, {name}"] = lambda m=m, **k: vs.sample(m, 2, 0, **k)
+    for method in ("bp", "trw", "mean_field", "structured_mean_field"):
+        found[method] = lambda q=method, **k: vs.infer(graph, method=q, **k)
+    found["decode, trw"] = lambda **k: vs.decode(graph, method="trw", **k)
+    return found
+
+
+ENTRIES = _entries()
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_any_number_of_seconds(name: str) -> None:
+    for good in (1e300, 10**400, Fraction(10**400), np.float32(1e9), np.int64(1000), sys.maxsize):
+        ENTRIES[name](deadline=good)
+    for bad in (np.inf, -np.inf, np.nan, 0, -1, -(10**400), "1", b"1", True, np.True_, [1.0], 1j,
+                np.ones(2), Decimal(3)):  # fmt: skip
+        with pytest.raises(ValueError, match="deadline must be a positive number of seconds"):
+            ENTRIES[name](deadline=bad)
+    # A time too short for a double is over at once, or the work is done before anyone looks.
+    with contextlib.suppress(vs.DeadlineError):
+        ENTRIES[name](deadline=Fraction(1, 10**400))
+
+
+@pytest.mark.parametrize("huge", [10**400, Fraction(10**400)])
+def test_other_numbers_beyond_a_double(huge: Any) -> None:
+    graph = vs.FactorGraph([2])
+    graph.add([0], [0.0, 1.0])
+    assert vs.relax(graph, seed=[], threshold=huge).factors.size == 0
+    assert vs.select(graph, seed=[], min_size=huge).factors.size == 0
+    with pytest.raises(ValueError, match="threshold must be a number >= 0"):
+        vs.relax(graph, threshold=-huge)
+    with pytest.raises(ValueError, match="zeta must lie in"):
+        vs.infer(graph, zeta=huge)

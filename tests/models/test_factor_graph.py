@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
 import pytest
 
 import valuesparse as vs
-from valuesparse.factors import Factor, Table
+from valuesparse.factors import Factor, Feature, Features, Table
 
 
 def test_add_returns_the_index() -> None:
@@ -20,11 +21,111 @@ def test_add_returns_the_index() -> None:
     assert vs.infer(graph).log_z == pytest.approx(2.5 + np.log(6))
 
 
-def test_tables_of_the_right_kind_are_not_copied() -> None:
-    table = np.zeros((2, 2))
+class Asked(Factor):
+    """A kind of a user's own that gives away the table that it keeps."""
+
+    def __init__(self, scope: tuple[int, ...], kept: np.ndarray) -> None:
+        self.scope, self.kept = scope, kept
+
+    def table(self, cardinalities):
+        return self.kept
+
+    def log_potential(self, states):
+        return self.kept[tuple(states.T)]
+
+
+MADE = {
+    "an array": lambda g, x: g.add([0, 1], x),
+    "a view": lambda g, x: g.add([1, 0], x.T),
+    "part of an array": lambda g, x: g.add([0], x[0]),
+    "a constant": lambda g, x: g.add([], x[0, 0:1].reshape(())),
+    "a subclass": lambda g, x: g.add([0, 1], x.view(np.recarray)),
+    "a frozen view of what is not": lambda g, x: g.add([0, 1], frozen_view(x)),
+    "a table object": lambda g, x: g.add(Table((0, 1), x)),
+    "evidence": lambda g, x: g.set_evidence({0: x[1]}),
+}
+
+
+def frozen_view(x: np.ndarray) -> np.ndarray:
+    view = x[:]
+    view.flags.writeable = False
+    return view
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("method", ["auto", "bp"])
+def test_writing_to_what_was_given_changes_nothing(made: str, method: str) -> None:
+    table = np.arange(4.0).reshape(2, 2)
     graph = vs.FactorGraph([2, 2])
+    graph.add([0], [0.5, 0.0])
+    MADE[made](graph, table)
+    before = vs.infer(graph, method=method)
+    assert table.flags.writeable  # behind nobody's back
+    table[...] = np.nan
+    again = copy.deepcopy(graph)
+    for r in (before, vs.infer(graph, method=method), vs.infer(again, method=method)):
+        assert [m.tolist() for m in r.marginals] == [m.tolist() for m in before.marginals]
+        assert not np.isnan(r.joint([0]) if method == "bp" else r.joint([0, 1])).any()
+        assert not np.isnan(r.entropy())
+    for again in (graph, copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+        kept = again.factors[-1].log_table
+        with pytest.raises(ValueError, match="read-only"):
+            kept[...] = 7.0
+
+
+def test_a_kind_of_ones_own_is_asked_once() -> None:
+    table = np.arange(4.0).reshape(2, 2)
+    graph = vs.FactorGraph([2, 2])
+    graph.add(Asked((0, 1), table))
+    before = vs.infer(graph)
+    joint = before.joint([0, 1])
+    table[...] = np.nan
+    np.testing.assert_array_equal(before.joint([0, 1]), joint)
+    np.testing.assert_array_equal(vs.infer(graph).joint([0, 1]), joint)
+    assert table.flags.writeable
+
+
+def test_features_are_not_aliased_either() -> None:
+    fires, scopes = np.eye(2, dtype=bool), np.array([[0, 1]])
+    weights, states = np.array([2.0]), np.array([[1, 1]])
+    graph = vs.FactorGraph([2, 2])
+    feature = Feature((0, 1), fires, 2.0)
+    graph.add(feature)
+    graph.add_feature([0, 1], fires, 2.0)
+    graph.add_features(Features(scopes, weights, fires=fires))
+    graph.add_features(Features(scopes, weights, assignments=states))
+    before = vs.infer(graph)
+    fires[...], scopes[...], weights[...], states[...] = True, 7, np.nan, 9
+    feature.weight = np.nan
+    for r in (before, vs.infer(graph)):
+        np.testing.assert_array_equal(r.joint([0, 1]), before.joint([0, 1]))
+        assert r.expectations().tolist() == before.expectations().tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        graph.factors[1].fires[0, 0] = False
+
+
+def test_what_nobody_can_write_to_is_not_copied(tmp_path) -> None:
+    graph = vs.FactorGraph([2, 2])
+    table = np.zeros((2, 2))
+    table.flags.writeable = False
     graph.add([0, 1], table)
-    assert np.shares_memory(graph.factors[0].log_table, table)
+    assert graph.factors[0].log_table is table
+    graph.add([0], table[0])
+    assert np.shares_memory(graph.factors[1].log_table, table)
+    np.zeros((2, 2)).tofile(tmp_path / "table")
+    mapped = np.memmap(tmp_path / "table", mode="r", shape=(2, 2), dtype=np.float64)
+    graph.add([0, 1], mapped)
+    assert np.shares_memory(graph.factors[2].log_table, mapped)
+    open_ = np.memmap(tmp_path / "table", mode="r+", shape=(2, 2), dtype=np.float64)
+    graph.add([0, 1], open_)
+    assert not np.shares_memory(graph.factors[3].log_table, open_)
+
+
+def test_numbers_of_any_kind_are_constants() -> None:
+    graph = vs.FactorGraph([2])
+    for number in (1, 1.0, np.float32(1), np.int8(1), np.asarray(1.0, dtype=np.float32)):
+        graph.add([], number)
+    assert vs.infer(graph).log_z == pytest.approx(5.0 + np.log(2.0))
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,9 @@ def random_model(rng: np.random.Generator) -> tuple[vs.FactorGraph, list[vs.fact
                   or len({0, 1} & set(s)) == 1]  # fmt: skip
     if rng.random() < 0.3:
         v = int(rng.integers(n))
-        graph.set_evidence({v: table([v], size) if rng.random() < 0.5 else int(rng.integers(cards[v]))})
+        graph.set_evidence(
+            {v: table([v], size) if rng.random() < 0.5 else int(rng.integers(cards[v]))}
+        )
     found: list[vs.factors.Factor] = []
     for scope in scopes:
         weight = float(rng.choice([1e-7, 0.01, 1.0, 50.0, 700.0, 3000.0]) * rng.uniform(-1, 1))
@@ -301,7 +303,9 @@ def test_both_sides_of_a_feature_are_sums(seed: int) -> None:
     for found, want in [(plain.on, joint[fires].sum()), (plain.off, joint[~fires].sum())]:
         assert found(block, np.array([0]), base)[0] == pytest.approx(want, rel=1e-12, abs=1e-300)
     for found, want in [(deep.on, joint[fires].sum()), (deep.off, joint[~fires].sum())]:
-        assert np.exp(found(block, np.array([0]), base)[0]) == pytest.approx(want, rel=1e-12, abs=1e-300)
+        assert np.exp(found(block, np.array([0]), base)[0]) == pytest.approx(
+            want, rel=1e-12, abs=1e-300
+        )
 
 
 def test_a_tree_that_does_not_fit_twice_is_asked_for_plain_numbers(

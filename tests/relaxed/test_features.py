@@ -291,9 +291,10 @@ def test_a_table_without_axes(fires: bool, form: Any) -> None:
     assert r.log_z == pytest.approx(2.0 * fires + np.log(1.0 + np.e))
     assert r.expectations().tolist() == [float(fires)]
     assert vs.gain(graph, [j], vs.infer(graph, factors=[0])).tolist() == [0.0]
-    assert graph.factors[j].log_potential(np.zeros((3, 0), dtype=np.int64)).tolist() == [
-        2.0 * fires
-    ] * 3
+    assert (
+        graph.factors[j].log_potential(np.zeros((3, 0), dtype=np.int64)).tolist()
+        == [2.0 * fires] * 3
+    )
     columns = Features(np.zeros((2, 0), dtype=int), 2.0, fires=np.asarray(fires))
     assert vs.gain(graph, columns, vs.infer(graph, factors=[0])).tolist() == [0.0, 0.0]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._owned import owned
 from valuesparse._validation import as_array
 from valuesparse.factors._base import Factor
 
@@ -56,6 +57,15 @@ class Feature(Factor):
         self.weight = float(weight)
         self._table = None
 
+    def _owned(self) -> Feature:
+        """Return what a graph keeps: nobody else can change it."""
+        if type(self) is not Feature:
+            return self
+        other = Feature(self.scope, self.fires, self.weight)
+        if not isinstance(other.fires, tuple):
+            other.fires = owned(self.fires, other.fires)
+        return other
+
     def phi(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return whether the feature fires for each row of `states`, (m, len(scope)) -> (m,)."""
         if isinstance(self.fires, tuple):
@@ -95,7 +105,7 @@ class Features:
     Attributes
     ----------
     scopes, weights, assignments, fires : ndarray
-        As given; one of the last two is None.
+        As given, read-only, of arrays copies; one of the last two is None.
 
     Raises
     ------
@@ -126,7 +136,7 @@ class Features:
         assignments: npt.ArrayLike | None = None,
         fires: npt.ArrayLike | None = None,
     ) -> None:
-        self.scopes = _integers("scopes", scopes)
+        self.scopes = owned(scopes, _integers("scopes", scopes))
         if self.scopes.ndim != 2:
             raise ValueError(
                 f"scopes must have shape (m, k), a row for each feature, got {self.scopes.shape}"
@@ -137,7 +147,7 @@ class Features:
         if fires is not None:
             if assignments is not None:
                 raise ValueError("assignments and fires cannot both be given")
-            self.fires = as_array("fires", fires)
+            self.fires = owned(fires, as_array("fires", fires))
             if self.fires.dtype != np.bool_ or self.fires.ndim != k:
                 raise ValueError(
                     f"fires must be an array of bool with {k} axes, one per variable of a scope, "
@@ -145,7 +155,7 @@ class Features:
                 )
             return
         states = np.ones(k, dtype=np.int8) if assignments is None else assignments
-        found = _integers("assignments", states)
+        found = owned(assignments, _integers("assignments", states))
         if found.shape not in ((m, k), (k,)):
             raise ValueError(f"assignments must have shape {(m, k)} or {(k,)}, got {found.shape}")
         self.assignments = np.broadcast_to(found, (m, k))

@@ -104,8 +104,8 @@ def decode(
 
     Notes
     -----
-    Ties go to the lowest label. The recursion is max-sum, in the log-potentials themselves: no
-    exponentials, and −inf stays exact.
+    Ties go to the lowest label; the first row of `n_best` is the answer without it. The recursion
+    is max-sum, in the log-potentials themselves: no exponentials, and −inf stays exact.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Models hold arrays and never compute."""
 
+from valuesparse.models._check import Finding
 from valuesparse.models.chain import Chain
 from valuesparse.models.factor_graph import FactorGraph
 from valuesparse.models.tree import Tree
 
-__all__ = ["Chain", "FactorGraph", "Tree"]
+__all__ = ["Chain", "FactorGraph", "Finding", "Tree"]

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain, _graph
+from valuesparse._owned import owned
 from valuesparse._validation import as_array, excessive, largest_entry, weighed
 from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.factors._base import require_small
+from valuesparse.models._check import Finding, findings
 
 __all__ = ["FactorGraph"]
 
@@ -70,8 +72,11 @@ class FactorGraph:
     beyond is refused where it is added (a factor that makes its table itself: where that is asked
     for). Up to there the arithmetic of every engine is proven to hold.
 
-    A builder: inference takes a snapshot. Tables that already are contiguous float64 arrays are
-    not copied, so they must not be written to afterwards.
+    A builder: inference takes a snapshot. Arrays are copied, so that writing to them afterwards
+    changes nothing; those that nobody can write to (``flags.writeable`` is False, also of the
+    array that they are a view of, or a read-only `numpy.memmap`) are kept as they are where they
+    are contiguous float64. The tables of ``factors`` are read-only. Factors of a kind of your own
+    are asked for their tables when inference first needs them.
 
     Examples
     --------
@@ -221,6 +226,7 @@ class FactorGraph:
             if isinstance(scope, Feature):
                 self._check_feature(scope, index)
                 largest = self._weigh_feature(scope.weight, index)
+                factor = scope._owned()
             if isinstance(scope, Table):
                 table, largest = self._check_table(scope.scope, scope.log_table, index)
                 factor = Table(scope.scope, table)
@@ -309,7 +315,7 @@ class FactorGraph:
                 for v, k in zip(variables, cards, strict=True)
             ]
             truth = [_ask(fires, states, index) for states in itertools.product(*values)]
-            return np.array(truth, dtype=np.bool_).reshape(cards)
+            return owned(truth, np.array(truth, dtype=np.bool_).reshape(cards))
         if isinstance(fires, (bool, np.bool_)):  # what is left of a table without axes
             fires = np.asarray(fires)
         if isinstance(fires, str) or not isinstance(fires, (Sequence, np.ndarray)):
@@ -317,7 +323,9 @@ class FactorGraph:
                 f"fires of factor {index} must be a sequence of states or a callable, got {fires!r}"
             )
         flat = isinstance(fires, np.ndarray) and fires.ndim == 0
-        if not flat and any(isinstance(row, list) for row in fires):  # which is the name of no state
+        if not flat and any(
+            isinstance(row, list) for row in fires
+        ):  # which is the name of no state
             fires = as_array(f"fires of factor {index}", fires)
         if isinstance(fires, np.ndarray) and (fires.dtype == np.bool_ or fires.ndim != 1):
             all_named = all(self.states[v] is not None for v in variables)
@@ -328,7 +336,7 @@ class FactorGraph:
                         f"for each assignment of its variables, got {fires.dtype} of shape "
                         f"{fires.shape}"
                     )
-                return fires.copy()
+                return owned(None, fires)
         if len(fires) != len(variables):
             raise ValueError(
                 f"fires of factor {index} must have one state for each of {len(variables)} "
@@ -563,11 +571,17 @@ class FactorGraph:
 
     def _extend(self, tables: Iterable[Table]) -> None:
         """Add tables that a reader has checked already: one call for all of a file."""
+        first = len(self._factors)
         for table in tables:
             # Logarithms of what fits a double: no file is long enough for them to be too much.
             self._sum += _chain.weigh(table.log_table)[1]
             self._factors.append(table)
+        self._freeze(first)
         self._snapshot = None
+
+    def _freeze(self, first: int) -> None:
+        """Make tables read-only, from a factor on: they are nobody else's."""
+        _graph.freeze(f.log_table for f in self._factors[first:] if isinstance(f, Table))
 
     def _fits(self, more: float) -> bool:
         """Whether magnitudes of so much may be added."""
@@ -597,6 +611,43 @@ class FactorGraph:
             sums = np.exp(table.log_table).sum(axis=-1)
             if np.abs(sums - 1.0).max() <= _ROUNDING:
                 self._conditional[index] = table.scope[-1]
+
+    def check(self) -> list[Finding]:
+        """Return what looks like a mistake in the model; nothing is changed, and nothing inferred.
+
+        Returns
+        -------
+        list of valuesparse.models.Finding
+            Records with ``kind``, ``factor`` (an index, or None), ``variables`` (a tuple of names)
+            and ``message``; those about factors first, in their order. Empty where nothing is
+            found. Of kinds there are
+
+            - "probabilities": a table without a negative entry that sums to 1, as a whole or over
+              one of its variables: its logarithm was probably meant;
+            - "forbids everything": no configuration is possible, by one factor or by those of one
+              variable; "impossible states": some states of a variable are not;
+              "impossible evidence": one that the evidence says it is in;
+            - "constant": a table with equal entries, or a feature that always or never fires;
+            - "duplicate": a factor that equals an earlier one over the same variables;
+            - "unused variable": one that is in no factor.
+
+        Notes
+        -----
+        Hints: any of these may be meant. A table that holds 1 and 0 only, such as an identity, may
+        be scores as well as probabilities, and is told as the latter. Factors are looked at one by
+        one: a model without findings may still be impossible.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2], names=["rain", "wet"])
+        >>> _ = graph.add(["rain"], np.log([0.8, 0.2]))
+        >>> _ = graph.add(["rain", "wet"], [[0.9, 0.1], [0.2, 0.8]])
+        >>> [(f.kind, f.factor, f.variables) for f in graph.check()]
+        [('probabilities', 1, ('rain', 'wet'))]
+        """
+        return findings(self)
 
     def variable(self, name: Any) -> int:
         """Return the number of a variable, given its name (or, without names, its number).
@@ -721,7 +772,7 @@ class FactorGraph:
                 f"{label} must have shape {(self.cardinalities[v],)}, a log-likelihood "
                 f"for each state, got {soft.shape}"
             )
-        return soft
+        return owned(value, soft)
 
     def _is_state(self, variable: int, value: Any) -> bool:
         """Whether this is the name of a state."""
@@ -786,7 +837,7 @@ class FactorGraph:
         if not self._fits(largest):
             at, value = largest_entry(array)
             raise self._excessive(f"{name}[{', '.join(map(str, at))}]", value, largest)
-        return array, largest
+        return owned(table, array), largest
 
     def _shape(self, scope: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(map(self.cardinalities.__getitem__, scope))
@@ -885,6 +936,7 @@ class FactorGraph:
             self, state["cardinalities"], names=state["names"], states=state["states"]
         )
         self._factors = list(state["factors"])
+        self._freeze(0)
         self._blocks = list(state.get("blocks", ()))
         self._conditional = dict(state["conditional"])
         self.evidence = dict(state["evidence"])

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._graph import freeze
 from valuesparse._validation import as_indices
 from valuesparse.factors import Feature
 from valuesparse.inference.junction_tree import impossible
@@ -50,11 +51,11 @@ class Bounds(NamedTuple):
     Notes
     -----
     The ratio p_F / p_H is at most e^η everywhere, for each state and for its complement (RS10).
-    Where a factor left out forbids all that is possible, the whole graph has no distribution: D is
-    ∞ and every interval is [0, 1]. Besides, D(p_H ‖ p_F) bounds the divergence between what the two say about any one state, and
+    Besides, D(p_H ‖ p_F) bounds the divergence between what the two say about any one state, and
     the ratio is bounded below; `lower` and `upper` are the best of all three. For general tables
-    the bound of RSM10 becomes that of the comonotone coupling of the factors' values. All of it is
-    rounded outward, and includes what rounding may have done to the marginals.
+    the bound of RSM10 becomes that of the comonotone coupling of the factors' values. Where a
+    factor left out forbids all that is possible there is no p_F: D is ∞ and every interval [0, 1].
+    All of it is rounded outward, and includes what rounding may have done to the marginals.
     """
 
     divergence: float
@@ -109,7 +110,7 @@ class Remaining:
             on, off = part.mu > 0.0, part.off > 0.0
             rows, log_p = part.tiny
             if rows.size:
-                off[rows], on[rows] = log_p.T > -np.inf
+                off[rows], on[rows] = ~np.isneginf(log_p.T)
             self.gone |= bool((forbids & on & ~off).any())
             # A state that cannot be anyway may be forbidden for nothing.
             best = np.where(forbids & ~on, 2.0, best)
@@ -210,6 +211,7 @@ def finish(beliefs: Beliefs, remaining: Remaining) -> Bounds:
             low[start + x] = high[start + x] = 1.0
     if remaining.gone:  # there is no distribution that a bound could hold for
         low[:], high[:] = 0.0, 1.0
+    freeze((low, high))
     ends = np.cumsum(beliefs.cards)[:-1]
     n = len(beliefs.cards)
     lower, upper = (np.split(low, ends), np.split(high, ends)) if n else ([], [])

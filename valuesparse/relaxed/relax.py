@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._graph import freeze
 from valuesparse._validation import as_count, as_indices, as_threshold
 from valuesparse.factors import Factor, Feature, Features
 from valuesparse.models import FactorGraph
@@ -225,6 +226,7 @@ class _Lazy:
             # Anything may be missing: only what holds whatever else there is.
             zeros = [np.zeros_like(m) for m in result.marginals]
             ones = [np.ones_like(m) for m in result.marginals]
+            freeze([*zeros, *ones])
             return Bounds(np.inf, np.inf, zeros, ones, True)
         beliefs = Beliefs(result, thorough=True)
         remaining = Remaining()

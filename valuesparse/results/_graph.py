@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
+from valuesparse._graph import freeze
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import soft_sum
 from valuesparse.results._base import Result
@@ -35,7 +36,7 @@ EXACT = ("exact", "junction_tree", CONDITIONED)
 
 
 class GraphResult(Result):
-    """Marginals of a factor graph, and how they came about.
+    """Marginals of a factor graph, and how they came about; all arrays are read-only.
 
     Attributes
     ----------
@@ -145,6 +146,10 @@ class GraphResult(Result):
         limit: int | None = None,
         faithful: bool = False,
     ) -> None:
+        if flat is not None:
+            flat.flags.writeable = False
+        if marginals is not None:
+            freeze(marginals)
         if islands is None:  # not np.full, which takes as long as all the rest
             islands = np.array([-1], np.int32).repeat(model.n_variables)
         self._fill(
@@ -168,9 +173,15 @@ class GraphResult(Result):
             residuals=np.empty(0) if residuals is None else residuals,
             _state=state,
         )
+        self._freeze()
+
+    def _freeze(self) -> None:
+        freeze((self.islands, self.factors, self.residuals))
+        freeze(x for x in self.evidence.values() if isinstance(x, np.ndarray))
 
     def _of(self, model: FactorGraph, factors: npt.NDArray[np.int64]) -> GraphResult:
         """Return this result of a part as one of the whole `model`."""
+        freeze((factors,))
         fields = {"_model": model, "factors": factors, "_n_factors": model.n_factors}
         return self._with(**fields, _bounds=None, _solved=self._part())
 
@@ -180,6 +191,7 @@ class GraphResult(Result):
         names = (*Result.__slots__, *type(self).__slots__)
         own = {name: getattr(self, name) for name in names if name != "marginals"}
         if "marginals" in fields:
+            freeze(fields["marginals"])
             own.update(_flat=None, _marginals=fields.pop("marginals"))
         other._fill(**own | fields)
         return other
@@ -239,10 +251,8 @@ class GraphResult(Result):
         """
         from valuesparse.relaxed._beliefs import Beliefs
 
-        wanted = self._model._feature_indices(self._n_factors)
-        return Beliefs(self._conditioned()).expectations(
-            self._model, np.array(wanted, dtype=np.int64)
-        )
+        wanted = np.array(self._model._feature_indices(self._n_factors), dtype=np.int64)
+        return _frozen(Beliefs(self._conditioned()).expectations(self._model, wanted))
 
     def bounds(self) -> Bounds:
         """Return what is known of the distance to the whole graph; computed once.
@@ -335,6 +345,37 @@ class GraphResult(Result):
         """Return the marginal of a variable, by name (or number)."""
         return self.marginals[self._model.variable(variable)]
 
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the names (or numbers) of the variables, as a mapping does."""
+        return iter(self._model.names)
+
+    def __contains__(self, variable: object) -> bool:
+        """Whether there is a variable of this name (or number)."""
+        try:
+            self._model.variable(variable)
+        except ValueError:
+            return False
+        return True
+
+    def __len__(self) -> int:
+        """Return the number of variables."""
+        return self._model.n_variables
+
+    def __bool__(self) -> bool:
+        return True
+
+    def keys(self) -> Iterator[Any]:
+        """Iterate over the names (or numbers) of the variables: ``dict(r)`` has all marginals.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.FactorGraph([2, 2], names=["a", "b"]))
+        >>> {name: p.tolist() for name, p in dict(r).items()}
+        {'a': [0.5, 0.5], 'b': [0.5, 0.5]}
+        """
+        return iter(self)
+
     def joint(self, variables: Iterable[Any], *, threads: int | None = None) -> FloatArray:
         """Return the joint marginal of a set of variables, one axis each.
 
@@ -351,6 +392,9 @@ class GraphResult(Result):
         >>> vs.infer(graph).joint([1, 0]).tolist()
         [[0.4, 0.1], [0.1, 0.4]]
         """
+        return _frozen(self._joint(variables, threads))
+
+    def _joint(self, variables: Iterable[Any], threads: int | None) -> FloatArray:
         from valuesparse.inference.junction_tree import JunctionTree
 
         wanted = list(self._model._numbers("variables", variables))
@@ -381,7 +425,7 @@ class GraphResult(Result):
         >>> vs.infer(graph, method="bp").factor_marginals()[0].round(12).tolist()
         [[0.4, 0.1], [0.1, 0.4]]
         """
-        return [table for _, table in self._iter_factors(threads)]
+        return [_frozen(table) for _, table in self._iter_factors(threads)]
 
     def pairwise(self, *, threads: int | None = None) -> dict[tuple[Any, Any], FloatArray]:
         """Return the joint marginal of every two variables that some factor has in its scope.
@@ -430,7 +474,7 @@ class GraphResult(Result):
                 pair = min(a, b), max(a, b)
                 if pair not in seen:
                     seen.add(pair)
-                    yield (names[a], names[b]), marginal_of(table, scope, (a, b))
+                    yield (names[a], names[b]), _frozen(marginal_of(table, scope, (a, b)))
 
     def entropy(self, *, threads: int | None = None) -> float:
         """Return the entropy of the posterior in nats.
@@ -498,6 +542,10 @@ class GraphResult(Result):
         self._fill(**dict.fromkeys(self._derived), _faithful=False)
         self._fill(_marginals=state["marginals"])
         self._fill(**{name: value for name, value in state.items() if name != "marginals"})
+        freeze(state["marginals"])
+        if self._bounds is not None:
+            freeze([*self._bounds.lower, *self._bounds.upper])
+        self._freeze()
 
     def _all_marginals(self) -> FloatArray:
         """Return the marginals of all variables, one after the other."""
@@ -579,6 +627,11 @@ class GraphResult(Result):
             f"GraphResult(method={self.method!r}, converged={self.converged}, "
             f"variables={len(self.marginals)}, log_z={self.log_z:.6g})"
         )
+
+
+def _frozen(array: FloatArray) -> FloatArray:
+    array.flags.writeable = False
+    return array
 
 
 def marginal_of(table: FloatArray, scope: Sequence[int], wanted: Sequence[int]) -> FloatArray:
