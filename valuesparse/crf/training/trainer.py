@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +18,7 @@ from valuesparse.crf.training._features import Features, generate
 from valuesparse.crf.training._log import TrainLogParser, score_lines
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parameters import ALGORITHMS, ALIASES, parse
+from valuesparse.io._crfsuite_format import MAX_WEIGHT
 from valuesparse.io._crfsuite_writer import format_model
 from valuesparse.io._files import check_target, write_bytes
 from valuesparse.threads import resolve
@@ -359,8 +359,11 @@ class BaseTrainer:
     ) -> None:
         """Write the model, telling of it."""
         started = time.perf_counter()
-        if not math.isfinite(float(np.abs(weights).sum())):
-            raise ValueError("training ended with weights that are not finite; nothing is written")
+        if not (np.abs(weights) <= MAX_WEIGHT).all():  # NaN compares false
+            raise ValueError(
+                f"training ended with weights beyond ±{MAX_WEIGHT:g}, which cannot be read again; "
+                "nothing is written: scale the attributes' values down"
+            )
         names = self._data.attributes.names()
         labels = self._data.labels.names
         split = len(features.label)
