@@ -38,8 +38,15 @@ def whole_number(name: str, value: Any) -> int:
     return int(value)
 
 
-def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    return os.path.normcase(os.path.realpath(one)) == os.path.normcase(os.path.realpath(other))
+def require_apart(checkpoint: str | os.PathLike[str] | None, model: str | os.PathLike[str]) -> None:
+    """Raise ValueError where the checkpoint is a file that training writes in the end."""
+    if checkpoint is None:
+        return
+    one, other = (os.path.normcase(os.path.realpath(path)) for path in (checkpoint, model))
+    if one == other:
+        raise ValueError(
+            f"checkpoint: {os.fspath(checkpoint)} is where the model goes; name another file"
+        )
 
 
 class BaseTrainer:
@@ -217,8 +224,7 @@ class BaseTrainer:
         path = os.fsdecode(model)
         if path:
             check_target(path)  # said before the work, not after it
-        if path and checkpoint is not None and _same(path, checkpoint):
-            raise ValueError(f"checkpoint: {path} is where the model goes; name another file")
+            require_apart(checkpoint, path)
         store = partial(write_bytes, path) if path else None
         self._train(store, holdout, callback, checkpoint, checkpoint_every)
 
