@@ -267,7 +267,9 @@ class Lbfgs:
             return None
         self.iterations += 1
         if self.memory:
-            s, y = x - self.x, after - self._gradient
+            # Neither the direction nor the old gradient is needed any more.
+            s = np.subtract(x, self.x, out=d)
+            y = np.subtract(after, self._gradient, out=self._gradient)
             sy = self._dot(s, y)
             if sy > 0.0:  # else the pair would spoil the model of the curvature
                 row = self._pairs % self.memory
