@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 import time
 from contextlib import nullcontext
@@ -421,6 +422,9 @@ def test_usage_errors(model: Path, tmp_path: Path) -> None:
     assert "give one with --evidence" in error_of(run("solve", model, "--sample", "0"), 2)
     assert "is not a size" in error_of(run("solve", model, "-m", "much"), 2)
     assert "folder" in error_of(run("solve", model, "-o", tmp_path / "no" / "x"), 2)
+    if os.name != "nt":
+        long = tmp_path / ("n" * 300)
+        assert f"{long} cannot be written: " in error_of(run("solve", model, "-o", long), 2)
     assert "--zeta" in error_of(run("solve", model, "-z", "1.5"), 2)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import children
 import pytest
 
 pytest.importorskip("click", reason="the command line needs the cli extra")
@@ -81,3 +83,52 @@ def test_messages_name_the_file_once_and_the_function(tmp_path: Path, monkeypatc
         assert text in said
         assert said.count("good.conll") <= 1
     assert not model.exists()
+
+
+FULL = """
+import resource, sys
+from click.testing import CliRunner
+from valuesparse.cli._group import valuesparse
+limit, *arguments = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+result = CliRunner().invoke(valuesparse, arguments)
+print(result.exit_code, result.stderr.strip())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no RLIMIT_FSIZE")
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    source, model, out = tmp_path / "a.conll", tmp_path / "m.crfsuite", tmp_path / "out"
+    source.write_text(TEXT)
+    said = f"1 Error: {model}: File too large\n"
+    assert children.run(FULL, "1000", "train", str(source), "-o", str(model)).stdout == said
+    state = tmp_path / "state"
+    arguments = ["train", str(source), "-o", str(model), "--checkpoint", str(state)]
+    done = children.run(FULL, "500", *arguments, "-a", "aggressive", "-p", "epsilon=0")
+    assert done.stdout == f"1 Error: {state}: File too large\n"
+    assert run("train", source, "-o", model, "-q").exit_code == 0
+    done = children.run(FULL, "1000", "tag", str(model), str(source), "-o", str(out))
+    assert done.stdout == f"1 Error: {out / 'a.conll'}: File too large\n"
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "a.conll", "m.crfsuite", "m.crfsuite.json", "out"
+    }  # fmt: skip
+
+
+def test_where_a_model_cannot_go_is_said_at_once(tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(TEXT)
+    (tmp_path / "m.json").mkdir()
+    model = tmp_path / "none" / "m"
+    for options, said in (
+        (["-o", model], f"{model}: there is no such folder"),
+        (["-o", tmp_path / "m"], f"{tmp_path / 'm.json'}: "),
+        (["-o", tmp_path / "x", "--checkpoint", model], f"{model}: there is no such folder"),
+    ):
+        result = run("train", source, *options)
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
+        assert result.stderr.startswith(f"Error: {said}")
+    damaged = tmp_path / "state.npz"
+    damaged.write_bytes(b"")  # what a power cut may leave
+    result = run("train", source, "-o", tmp_path / "x", "--checkpoint", damaged, "-q")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
+    assert f"{damaged} is not a checkpoint, or it is cut off" in result.stderr

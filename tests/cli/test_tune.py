@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
 import math
 import re
 from pathlib import Path
@@ -57,7 +59,8 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     items = cantonese_attributes(WORDS)
     trainer.append(items, TAGS)
     trainer.train(str(model))
-    model.with_name("m.crfsuite.json").write_text('{"features": "cantonese"}')
+    kept = {"features": "cantonese", "model_sha256": hashlib.sha256(model.read_bytes()).hexdigest()}
+    model.with_name("m.crfsuite.json").write_text(json.dumps(kept))
     rows = [
         "\t".join([tag, *(name.replace("\\", "\\\\").replace(":", "\\:") for name in item)])
         for tag, item in zip(TAGS, items, strict=True)

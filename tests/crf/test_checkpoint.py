@@ -17,6 +17,7 @@ import pytest
 from valuesparse.crf import Trainer
 from valuesparse.crf.training import _checkpoint
 from valuesparse.crf.training._checkpoint import CheckpointError, fingerprint_of, pack, unpack
+from valuesparse.io import read_crfsuite
 from valuesparse.learning._state import Field
 
 ALGORITHMS = ("lbfgs", "owlqn", "l2sgd", "ap", "pa", "arow", "aggressive")
@@ -72,13 +73,13 @@ def forged(state: State, like: bytes) -> bytes:
     return bytes(pack(state, fields, fingerprint(like)))
 
 
-def refused(algorithm: str, path: Path, match: str = "checkpoint|'") -> str:
+def refused(algorithm: str, path: Path, match: str = "checkpoint") -> str:
     before = path.read_bytes()
     with pytest.raises(CheckpointError, match=match) as caught:
         trainer(algorithm).train_inmemory(checkpoint=path, checkpoint_every=1)
     assert path.read_bytes() == before
     text = str(caught.value)
-    assert text.startswith(f"{path} is ") or f"{path} '" in text, text
+    assert text.startswith(f"{path} is "), text
     assert text.endswith("; remove it to begin anew, or name another file")
     assert "\n" not in text
     return text
@@ -199,6 +200,39 @@ def test_any_byte_that_changes_and_any_cut_is_found(tmp_path: Path) -> None:
     for content in (b"", b"nonsense", data[:-1], data + b"\n", data[len(data) // 2 :], data * 2):
         path.write_bytes(content)
         refused("lbfgs", path, "checkpoint")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_any_numbers_that_pass_end_in_a_model_or_a_plain_error(
+    algorithm: str, tmp_path: Path
+) -> None:
+    """Sums overflow and cancel then, but nothing crashes, hangs or is not finite."""
+    path = tmp_path / "state.npz"
+    saved(algorithm, path)
+    data, state = path.read_bytes(), state_of(path)
+    rng = np.random.default_rng(0)
+    extremes = np.array([0.0, 1e100, -1e100, 5e-324, -5e-324, 1e-200, 1.0, -1.0, 3e-9, 1e50])
+    went_on = 0
+    for _ in range(150):
+        changed = dict(state)
+        for name in rng.choice(list(state), size=rng.integers(1, 4)).tolist():
+            array = state[name].copy()
+            if array.dtype == np.float64:
+                places = rng.random(array.shape) < rng.choice([0.1, 1.0])
+                found = np.where(places, rng.choice(extremes, array.shape), array)
+                changed[name] = np.asarray(np.abs(found) if rng.random() < 0.3 else found)
+            elif name in ("ended", "touched"):
+                changed[name] = rng.integers(0, 3, array.shape).astype(array.dtype)
+        path.write_bytes(forged(changed, data))
+        try:
+            found = trainer(algorithm).train_inmemory(checkpoint=path, checkpoint_every=100)
+        except ValueError:
+            continue
+        model = read_crfsuite(found)
+        assert np.isfinite(model.transition).all()
+        assert np.isfinite(model.state_weights.data).all()
+        went_on += 1
+    assert went_on > 10
 
 
 def archive(**members: bytes) -> bytes:

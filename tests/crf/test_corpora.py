@@ -421,6 +421,7 @@ def test_templates(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "m.crfsuite.json").read_text()) == {
         "features": "template:t.template", "word": None, "tags": None,
         "template_sha256": hashlib.sha256(template.read_bytes()).hexdigest(),
+        "model_sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
     }  # fmt: skip
     [output] = tag_corpus(model, [source], tmp_path / "out").outputs
     assert all(row[1] == row[2] for s in parsed(output.read_text()) for row in s)

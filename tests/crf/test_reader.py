@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import json
 import tempfile
 from pathlib import Path
@@ -135,7 +136,9 @@ def test_sentences_without_labels(tmp_path: Path) -> None:
 def test_how_a_model_was_trained_is_found_beside_it(tmp_path: Path) -> None:
     model = tmp_path / "m.crfsuite"
     assert extraction_of(model, None, None) == WORDS
+    model.write_bytes(b"a model")
     kept = {"features": "cantonese", "word": "2", "tags": "xpos"}
+    kept["model_sha256"] = hashlib.sha256(b"a model").hexdigest()
     (tmp_path / "m.crfsuite.json").write_text(json.dumps(kept))
     assert extraction_of(model, None, None) == Extraction("cantonese", None, "2", "xpos")
     assert extraction_of(model, "words", "1", "4") == Extraction("words", None, "1", "4")

@@ -239,7 +239,7 @@ def test_a_state_of_another_learner_is_refused_and_changes_nothing() -> None:
         ({"weights": np.zeros(1)}, "'weights' must have the shape"),
         ({"late": np.zeros(n, np.float32)}, "'late' must be float64"),
         ({"touched": odd.view(bool)}, "'touched' has bytes above 1"),
-        ({"rule_variance": np.full(n, -1.0)}, "'rule_variance' has numbers outside of 0 to inf"),
+        ({"rule_variance": np.full(n, -1.0)}, "'rule_variance' has numbers outside of 0 to 1"),
         ({"done": 2}, "'time' must be 2 × 9 examples, not 9"),
         ({"random": np.zeros(6, np.uint64)}, "'random' is not the state of a generator"),
     ):

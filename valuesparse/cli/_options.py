@@ -1,4 +1,4 @@
-"""Options of the commands that measure a ladder of ζ and draw it."""
+"""Options that several commands have: where output goes, and the ladder of ζ."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ from valuesparse.cli._measure import ZETAS
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["plot_option", "tell_plot", "zetas_option"]
+__all__ = ["plot_option", "tell_plot", "writable", "zetas_option"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _parent_exists(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
-    """Refuse a folder that is not there before the minute of work, not after it."""
+def writable(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse what cannot be written before the work, not after it."""
+    from valuesparse.io._files import check_target
+
+    if value is None:
+        return None
     if not value.absolute().parent.is_dir():
         raise click.BadParameter(f"the folder {value.absolute().parent} does not exist")
+    try:
+        check_target(value)
+    except OSError as error:
+        raise click.BadParameter(f"{value} cannot be written: {error.strerror}") from error
     return value
 
 
@@ -29,8 +37,8 @@ def plot_option(default: str) -> Callable[[Command], Command]:
     """Add ``--output``, where the plot goes."""
     return click.option(
         "--output", "-o",
-        type=click.Path(dir_okay=False, writable=True, path_type=Path),
-        default=Path(default), show_default=True, callback=_parent_exists,
+        type=click.Path(dir_okay=False, path_type=Path),
+        default=Path(default), show_default=True, callback=writable,
         help="Where the plot goes (PNG). An existing file is replaced.",
     )  # fmt: skip
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from valuesparse.cli._measure import Rival, Row
 from valuesparse.cli._report import ENOUGH
+from valuesparse.io._files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ def write_tradeoff(
     rows : sequence of Row
         What was measured, exact first.
     path : Path
-        Where to; it is written under a temporary name and then renamed.
+        Where to; it appears when it is complete.
     title, subtitle : str
         Shown above the panels.
     best : int
@@ -78,12 +78,8 @@ def write_tradeoff(
     _draw_error(error, rows)
     _draw_work(work, rows)
 
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        figure.savefig(unfinished, format="png")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(path) as file:
+        figure.savefig(file, format="png")
     return path.resolve()
 
 

@@ -12,6 +12,7 @@ import click
 
 from valuesparse._extras import MissingExtraError, require
 from valuesparse.cli._measure import ZETAS
+from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._options import plot_option, tell_plot, zetas_option
 
 if TYPE_CHECKING:
@@ -135,16 +136,17 @@ def _run(
     if show:
         chosen = _report.pick_sentences(tagging.sentences, show)
         console.print(_report.sentences_block(chosen, tagging.labels, tagging.zeta))
-    written = write_tradeoff(
-        measurements.rows,
-        output,
-        title="Marginals of a Cantonese part-of-speech CRF, exact and with islands",
-        subtitle=f"{len(tagging.labels)} tags, {tagging.n_tokens:,} held-out words of the Hong "
-        f"Kong Cantonese Corpus, {threads} thread{'s' if threads > 1 else ''}; "
-        "log-potentials in, marginals out",
-        best=_report.recommended(measurements.rows),
-        rival=measurements.rival,
-    )
+    with one_line_errors(output):
+        written = write_tradeoff(
+            measurements.rows,
+            output,
+            title="Marginals of a Cantonese part-of-speech CRF, exact and with islands",
+            subtitle=f"{len(tagging.labels)} tags, {tagging.n_tokens:,} held-out words of the Hong "
+            f"Kong Cantonese Corpus, {threads} thread{'s' if threads > 1 else ''}; "
+            "log-potentials in, marginals out",
+            best=_report.recommended(measurements.rows),
+            rival=measurements.rival,
+        )
     tell_plot(console, written)
     console.print(f"[dim]Done in {time.perf_counter() - begin:.0f} s.[/dim]")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from valuesparse.cli._models import load, model_options, one_line_errors
+from valuesparse.cli._options import writable
 
 if TYPE_CHECKING:
     from valuesparse import FactorGraph
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    callback=writable,
     help="Where the answer goes, instead of the terminal; .gz is compressed. It appears only "
     "once it is complete.",
 )  # fmt: skip
@@ -79,8 +81,6 @@ def solve(
     task = task.upper()
     if zeta is not None and task == "MPE":
         raise click.UsageError("--zeta has no meaning for --task MPE")
-    if output is not None and not output.absolute().parent.is_dir():
-        raise click.UsageError(f"the folder {output.absolute().parent} does not exist")
     graph = load(model, evidence, sample, input_format)
     begin = time.perf_counter()
     found: Any

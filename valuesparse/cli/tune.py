@@ -175,14 +175,15 @@ def _run(
         )
     chain = scored.chain
     cores = {None: "every core", 1: "1 thread"}.get(threads, f"{threads} threads")
-    written = write_tradeoff(
-        rows,
-        output,
-        title=f"Exact inference and islands: {model.name}",
-        subtitle=f"{chain.n_labels} labels, {chain.n_positions:,} tokens of {data.name}, {cores}; "
-        "log-potentials in, marginals out",
-        best=0 if chosen is None else chosen,
-    )
+    with one_line_errors(output):
+        written = write_tradeoff(
+            rows,
+            output,
+            title=f"Exact inference and islands: {model.name}",
+            subtitle=f"{chain.n_labels} labels, {chain.n_positions:,} tokens of {data.name}, "
+            f"{cores}; log-potentials in, marginals out",
+            best=0 if chosen is None else chosen,
+        )
     console.print()
     tell_plot(console, written)
     if chosen is None:

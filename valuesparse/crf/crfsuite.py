@@ -25,7 +25,7 @@ from valuesparse._validation import as_count, as_zeta, require_potentials
 from valuesparse.crf._constraints import Allowed, Masks, as_mask
 from valuesparse.crf._dump import ParsedDump, dump_lines, header_of, header_of_model, parse
 from valuesparse.crf.training.trainer import BaseTrainer, Trainer, whole_number
-from valuesparse.io._files import read_file
+from valuesparse.io._files import read_file, replacing
 from valuesparse.io.crfsuite import CrfsuiteModel, read_crfsuite
 from valuesparse.threads import resolve
 
@@ -570,6 +570,8 @@ class Tagger:
         ------
         RuntimeError
             The tagger is closed.
+        OSError
+            The file cannot be written; one that is there stays as it was.
         """
         opened = self._opened
         if opened is None:
@@ -578,8 +580,8 @@ class Tagger:
         if filename is None:
             sys.stdout.writelines(lines)
             return
-        with open(filename, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
+        with replacing(os.fsdecode(filename)) as file:
+            file.writelines(line.encode() for line in lines)
 
     def info(self) -> ParsedDump:
         """Return names and weights of the model, weights with the six decimals of a dump.

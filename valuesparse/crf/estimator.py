@@ -22,7 +22,7 @@ from valuesparse.crf._fileresource import FileResource
 from valuesparse.crf._lines import LinePerIterationTrainer
 from valuesparse.crf.crfsuite import ParsedDump, Tagger
 from valuesparse.crf.training.trainer import Trainer
-from valuesparse.io._files import read_file, write_bytes
+from valuesparse.io._files import check_target, read_file, write_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -251,17 +251,15 @@ calibration_max_trials : optional
         TypeError, ValueError
             As by :meth:`valuesparse.crf.Trainer.append`, naming the sequence; for a parameter that
             the algorithm does not have. The model of an earlier `fit` is kept then.
-        FileNotFoundError
-            The folder of `model_filename` is not there.
+        OSError
+            `model_filename` cannot be written; what can be known of that is known before training.
         """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         if (X_dev is None) != (y_dev is None):
             raise ValueError("Pass both X_dev and y_dev to use the holdout data")
         if self.model_filename is not None:
-            parent = Path(self.model_filename).resolve().parent
-            if not parent.is_dir():  # said before the work, not after it
-                raise FileNotFoundError(f"model_filename: there is no folder {parent}")
+            check_target(self.model_filename)  # said before the work, not after it
         trainer = self._trainer()
         if not _append(trainer, "X", X, "y", y):
             raise ValueError("X has no item to learn from")

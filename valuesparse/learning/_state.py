@@ -9,7 +9,22 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ENDED", "RANDOM", "Field", "Fields", "Resumable", "State", "StateError", "checked"]
+__all__ = [
+    "ENDED",
+    "LARGEST",
+    "RANDOM",
+    "Field",
+    "Fields",
+    "Resumable",
+    "State",
+    "StateError",
+    "checked",
+    "generator",
+    "number",
+    "random_state",
+    "restored_random",
+    "vector",
+]
 
 State = dict[str, npt.NDArray[Any]]
 
@@ -66,6 +81,20 @@ class Field(NamedTuple):
 
 
 Fields = Mapping[str, Field]
+
+#: The largest weight, or number of a gradient: products of two and their sums are finite.
+LARGEST = 1e100
+
+
+def vector(*shape: int | range, least: float = -LARGEST, most: float = LARGEST) -> Field:
+    """Return the field of numbers that weights, gradients and the like are."""
+    return Field("f8", shape, least, most)
+
+
+def number(least: float = -(LARGEST**2), most: float = LARGEST**2) -> Field:
+    """Return the field of one number, such as a loss."""
+    return Field("f8", (), least, most)
+
 
 #: Why the rules for stopping ended training, as a number in a state: 0 is that they did not.
 ENDED = (None, "converged", "delta")

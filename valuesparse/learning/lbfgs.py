@@ -17,7 +17,16 @@ import numpy.typing as npt
 
 from valuesparse._training import direction, dot
 from valuesparse.learning._linesearch import FTOL, Found, backtracking, more_thuente
-from valuesparse.learning._state import ENDED, Field, Fields, StateError, checked
+from valuesparse.learning._state import (
+    ENDED,
+    LARGEST,
+    Field,
+    Fields,
+    StateError,
+    checked,
+    number,
+    vector,
+)
 
 __all__ = ["LINE_SEARCHES", "Iteration", "Lbfgs"]
 
@@ -25,6 +34,8 @@ Array = npt.NDArray[np.float64]
 
 #: Names of the line searches.
 LINE_SEARCHES = ("MoreThuente", "Backtracking", "StrongBacktracking")
+
+_TINY = math.ulp(0.0)
 
 
 @dataclass(frozen=True)
@@ -175,11 +186,10 @@ class Lbfgs:
         n = len(self.x)
         pairs = range(self.memory + 1)
         return {
-            "x": Field("f8", (n,)), "gradient": Field("f8", (n,)),
-            "s": Field("f8", (pairs, n)), "y": Field("f8", (pairs, n)),
-            "sy": Field("f8", (pairs,)), "pairs": Field("i8", least=0),
-            "past": Field("f8", (range(1, max(self.period, 1) + 1),)),
-            "iterations": Field("i8", least=0), "loss": Field("f8"),
+            "x": vector(n), "gradient": vector(n), "s": vector(pairs, n), "y": vector(pairs, n),
+            "sy": vector(pairs, least=_TINY, most=LARGEST**2), "pairs": Field("i8", least=0),
+            "past": vector(range(1, max(self.period, 1) + 1), least=-LARGEST**2, most=LARGEST**2),
+            "iterations": Field("i8", least=0), "loss": number(),
             "ended": Field("i8", least=0, most=len(ENDED) - 1),
         }  # fmt: skip
 
@@ -213,6 +223,8 @@ class Lbfgs:
         self._past = found["past"].tolist()
         self._started = True
         self.reason = ENDED[int(found["ended"])]
+        if self.reason is None and self._small(self._pseudo_gradient()):
+            self.reason = "converged"  # no step leads on from here
         if self.reason is None and self.iterations >= self.max_iterations:
             self.reason = "max_iterations"
 
@@ -254,15 +266,16 @@ class Lbfgs:
             self.reason = "linesearch"
             return None
         self.iterations += 1
-        row = self._pairs % max(self.memory, 1)
         if self.memory:
-            np.subtract(x, self.x, out=self._s[row])
-            np.subtract(after, self._gradient, out=self._y[row])
-        self.x, self._gradient, self.loss = x, after, found.value
-        if self.memory:
-            self._sy[row] = self._dot(self._s[row], self._y[row])
-            if self._sy[row] > 0.0:  # else the pair would spoil the model of the curvature
+            # Neither the direction nor the old gradient is needed any more.
+            s = np.subtract(x, self.x, out=d)
+            y = np.subtract(after, self._gradient, out=self._gradient)
+            sy = self._dot(s, y)
+            if sy > 0.0:  # else the pair would spoil the model of the curvature
+                row = self._pairs % self.memory
+                self._s[row], self._y[row], self._sy[row] = s, y, sy
                 self._pairs += 1
+        self.x, self._gradient, self.loss = x, after, found.value
         gradient = self._pseudo_gradient()
         iteration = Iteration(
             number=self.iterations,
@@ -295,24 +308,25 @@ class Lbfgs:
         kept = min(self._pairs, self.memory)
         order = np.arange(self._pairs - kept, self._pairs, dtype=np.int64) % max(self.memory, 1)
         scale = 1.0
-        if kept:
-            y = self._y[order[-1]]
-            scaled = y if self.diagonal is None else y * self.diagonal
-            scale = self._sy[order[-1]] / self._dot(y, scaled)
         d = np.empty_like(gradient)
-        direction(
-            order, self._s, self._y, self._sy, scale, self.diagonal, gradient, d, self.threads
-        )
-        if self.c1 > 0.0 and kept:
-            d[d * gradient >= 0.0] = 0.0  # not against the pseudo-gradient
+        # What is not finite in the end is no descent, and the memory is given up.
+        with np.errstate(all="ignore"):
+            if kept:
+                y = self._y[order[-1]]
+                scaled = y if self.diagonal is None else y * self.diagonal
+                scale = self._sy[order[-1]] / self._dot(y, scaled)
+            direction(
+                order, self._s, self._y, self._sy, scale, self.diagonal, gradient, d, self.threads
+            )
+            if self.c1 > 0.0 and kept:
+                d[d * gradient >= 0.0] = 0.0  # not against the pseudo-gradient
         return d
 
     def _search(self, d: Array, slope: float, step: float, x: Array, after: Array) -> Found:
         """Search along `d`; the point and its gradient end in `x` and `after`."""
 
         def along(step: float) -> tuple[float, float]:
-            np.multiply(d, step, out=x)
-            np.add(x, self.x, out=x)
+            self._move(d, step, x)
             value = self.function(x, after)
             return value, self._dot(after, d) if math.isfinite(value) else math.inf
 
@@ -329,14 +343,20 @@ class Lbfgs:
         orthant = np.where(self.x == 0.0, -gradient, self.x)
         value = self.loss
         for trial in range(1, self.max_linesearch + 1):
-            np.multiply(d, step, out=x)
-            np.add(x, self.x, out=x)
-            x[x * orthant <= 0.0] = 0.0
+            self._move(d, step, x, orthant)
             value = self.function(x, after) + self._l1(x)
             if value <= self.loss + FTOL * self._dot(x - self.x, gradient):
                 return Found(step, value, trial, True)
             step *= 0.5
         return Found(step, value, self.max_linesearch, False)
+
+    def _move(self, d: Array, step: float, x: Array, orthant: Array | None = None) -> None:
+        """Fill `x` with the point after a step, within an orthant if there is one."""
+        with np.errstate(all="ignore"):  # a point too far out has the value +inf
+            np.multiply(d, step, out=x)
+            np.add(x, self.x, out=x)
+            if orthant is not None:
+                x[x * orthant <= 0.0] = 0.0
 
     def _pseudo_gradient(self) -> Array:
         """Return the gradient, or with c1 > 0 the one-sided derivative of steepest descent."""

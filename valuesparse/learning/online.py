@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from valuesparse.learning._state import (
     ENDED,
+    LARGEST,
     RANDOM,
     Field,
     Fields,
@@ -23,6 +24,7 @@ from valuesparse.learning._state import (
     generator,
     random_state,
     restored_random,
+    vector,
 )
 
 __all__ = [
@@ -328,6 +330,7 @@ class Arow:
                 raise ValueError(f"{name} must be above 0 and finite, not {value}")
         self.gamma = gamma
         self.variance = np.full(n_weights, float(variance))
+        self._first = float(variance)
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
         """Step towards the margin, further for weights that vary more."""
@@ -342,8 +345,8 @@ class Arow:
         return Update(loss, indices, -step * variance * values)
 
     def fields(self) -> Fields:
-        """Return that there are variances; they can become as small as 0."""
-        return {"variance": Field("f8", self.variance.shape, least=0.0)}
+        """Return that there are variances; they only become smaller."""
+        return {"variance": vector(len(self.variance), least=0.0, most=self._first)}
 
     def state(self) -> dict[str, Array]:
         """Return the variances."""
@@ -468,8 +471,9 @@ class Online:
         """Return what a state of this learner consists of."""
         n = self.model.n_weights
         return {
-            "weights": Field("f8", (n,)), "late": Field("f8", (n,)), "touched": Field("?", (n,)),
-            "done": Field("i8", least=0), "time": Field("i8", least=0), "random": RANDOM,
+            "weights": vector(n), "late": vector(n, least=-LARGEST**2, most=LARGEST**2),
+            "touched": Field("?", (n,)), "done": Field("i8", least=0),
+            "time": Field("i8", least=0), "random": RANDOM,
             "ended": Field("i8", least=0, most=len(ENDED) - 1),
             **{f"rule_{name}": field for name, field in self.rule.fields().items()},
         }  # fmt: skip

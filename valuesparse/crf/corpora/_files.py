@@ -6,19 +6,29 @@ import gzip
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from valuesparse.io._files import write_bytes
+from valuesparse.io._files import replacing, write_bytes
 
-__all__ = ["as_paths", "digest_of", "fingerprint", "publishing", "read_beside", "write_beside"]
+__all__ = [
+    "as_paths",
+    "beside",
+    "digest_of",
+    "fingerprint",
+    "kept_with",
+    "publishing",
+    "read_beside",
+    "write_pair",
+]
 
 #: Ends the names of unfinished files; they begin with a dot.
 UNFINISHED = ".part"
 _PIECE = 1 << 20  # bytes
+#: What is kept beside a model has its SHA-256 by this name.
+_TIE = "model_sha256"
 
 
 @contextmanager
@@ -27,31 +37,12 @@ def publishing(path: Path) -> Iterator[IO[bytes]]:
 
     A name that ends in ``.gz`` compresses; the bytes depend on what is written alone.
     """
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}{UNFINISHED}")
-    try:
-        with open(temporary, "xb") as file:
-            if path.suffix == ".gz":
-                with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-                    yield cast("IO[bytes]", packed)
-            else:
-                yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # Windows cannot open folders, and needs no fsync of them
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with replacing(path, UNFINISHED) as file:
+        if path.suffix == ".gz":
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+                yield cast("IO[bytes]", packed)
+        else:
+            yield file
 
 
 def digest_of(data: bytes) -> str:
@@ -80,10 +71,44 @@ def beside(model: Path) -> Path:
     return model.with_name(model.name + ".json")
 
 
-def write_beside(model: Path, settings: dict[str, Any]) -> None:
-    """Keep how a model's data were read; names only, never code."""
-    text = json.dumps(settings, indent=2, ensure_ascii=False, sort_keys=True)
+def write_pair(model: Path, data: bytes, settings: dict[str, Any]) -> None:
+    """Write a model, and beside it how its data were read; names only, never code.
+
+    What is kept comes first and says which model it is of: whatever is interrupted, a model never
+    stands there without it, and never unnoticed beside that of another.
+    """
+    kept = {**settings, _TIE: digest_of(data)}
+    text = json.dumps(kept, indent=2, ensure_ascii=False, sort_keys=True)
     write_bytes(beside(model), (text + "\n").encode())
+    write_bytes(model, data)
+
+
+def kept_with(model: Path, digest: str | None = None) -> dict[str, Any]:
+    """Return what is kept beside a model and is of this model; nothing is an empty dict.
+
+    Parameters
+    ----------
+    model : Path
+        The model.
+    digest : str, optional
+        Its SHA-256, where it is known.
+
+    Raises
+    ------
+    ValueError
+        It is damaged, or of another model.
+    """
+    kept = read_beside(model)
+    if not kept:
+        return kept
+    told = kept.pop(_TIE, None)
+    if told != (digest or fingerprint(model)):
+        problem = "does not belong to" if told else "does not say that it belongs to"
+        raise ValueError(
+            f"{beside(model)} {problem} {model}: train again, or remove it and say with --features "
+            "(features=) how words become attributes"
+        )
+    return kept
 
 
 def read_beside(model: Path) -> dict[str, Any]:

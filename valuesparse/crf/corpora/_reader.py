@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from valuesparse.crf.corpora._features import Extractor, describe, find_extractor, template_path
-from valuesparse.crf.corpora._files import read_beside
+from valuesparse.crf.corpora._files import kept_with
 from valuesparse.crf.corpora._formats import format_of, line_format
 from valuesparse.crf.corpora._parquet import Table
 from valuesparse.crf.corpora._text import lines, located
@@ -38,18 +38,23 @@ class Extraction(NamedTuple):
 
 
 def extraction_of(
-    model: Path, features: str | None, word: str | None, tags: str | None = None
+    model: Path,
+    features: str | None,
+    word: str | None,
+    tags: str | None = None,
+    digest: str | None = None,
 ) -> Extraction:
     """Return what is said, else what is kept beside a model, else the built-in extractor.
 
     Raises
     ------
     ValueError
-        The extractor cannot be had, or a template is not the one that the model was trained with.
+        What is kept is of another model than that whose SHA-256 is `digest` (None: the file's);
+        the extractor cannot be had, or a template is not the one that the model was trained with.
     """
-    kept = read_beside(model)
+    kept = kept_with(model, digest)
     name = features or kept.get("features") or "words"
-    digest = kept.get("template_sha256") if features is None else None
+    wanted = kept.get("template_sha256") if features is None else None
     template = template_path(name)
     if template is not None:
         # What is kept is seen from the model.
@@ -57,11 +62,11 @@ def extraction_of(
     if name != "attributes":
         # The file as it is now: the same path may have led to another in this process.
         found = describe(name).get("template_sha256")
-        find_extractor(name, digest or found)  # says now what is wrong with it
-        if digest not in (None, found):
+        find_extractor(name, wanted or found)  # says now what is wrong with it
+        if wanted not in (None, found):
             raise ValueError(f"{name} is not the template that the model was trained with")
-        digest = found
-    return Extraction(name, digest, word or kept.get("word"), tags or kept.get("tags"))
+        wanted = found
+    return Extraction(name, wanted, word or kept.get("word"), tags or kept.get("tags"))
 
 
 def extractor_of(extraction: Extraction) -> Extractor:

@@ -257,9 +257,9 @@ def tag_corpus(
 def _settings(
     path: Path, features: str | None, word: str | None, zeta: float, marginals: str
 ) -> _Settings:
-    how = extraction_of(path, features, word)
-    data = read_file(path)
-    return _Settings(str(path), digest_of(data), how, zeta, marginals, 1)
+    digest = digest_of(read_file(path))
+    how = extraction_of(path, features, word, digest=digest)
+    return _Settings(str(path), digest, how, zeta, marginals, 1)
 
 
 def _shards(

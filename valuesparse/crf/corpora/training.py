@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from valuesparse.crf.corpora._features import describe, template_path
-from valuesparse.crf.corpora._files import as_paths, write_beside
+from valuesparse.crf.corpora._files import as_paths, beside, write_pair
 from valuesparse.crf.corpora._formats import FORMATS, format_of
 from valuesparse.crf.corpora._reader import Extraction, Reader
-from valuesparse.crf.training.trainer import Trainer
+from valuesparse.crf.training.trainer import Trainer, require_apart
+from valuesparse.io._files import check_target
 
 __all__ = ["train_corpus"]
 
@@ -31,6 +32,9 @@ def train_corpus(
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Trainer:
     """Train a model on files, and keep beside it how they were read, in ``MODEL.json``.
+
+    ``MODEL.json`` has the SHA-256 of the model: who tags with it is told when the two do not belong
+    together.
 
     Parameters
     ----------
@@ -58,7 +62,7 @@ def train_corpus(
     ValueError
         A file or an argument is wrong, or there is no sentence.
     OSError
-        A file cannot be read or written.
+        A file cannot be read or written. What can be known of that is known before training.
     """
     if input_format is not None and input_format not in FORMATS:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
@@ -66,6 +70,9 @@ def train_corpus(
     sources = as_paths(inputs)
     if not sources:
         raise ValueError("inputs: there is no file")
+    for path in (target, beside(target)):  # said before the work, not after it
+        check_target(path)
+        require_apart(checkpoint, path)
     trainer = Trainer(algorithm, params, verbose=False, threads=threads)
     kinds = {input_format or format_of(source) for source in sources}
     name = features or ("attributes" if kinds == {"attributes"} else "words")
@@ -96,6 +103,6 @@ def train_corpus(
             "inputs: no token has an attribute; say --input-format (input_format=) if these files "
             "are not CRFsuite's attributes, which names that end in none of ours stand for"
         )
-    trainer.train(target, callback=callback, checkpoint=checkpoint)
-    write_beside(target, kept)
+    data = trainer.train_inmemory(callback=callback, checkpoint=checkpoint)
+    write_pair(target, data, kept)
     return trainer

@@ -82,8 +82,9 @@ class Checkpoint:
         try:
             learner.restore(unpack(data, fields, self.fingerprint))
         except (CheckpointError, StateError) as error:
+            damaged = "is a damaged checkpoint: " if isinstance(error, StateError) else ""
             raise CheckpointError(
-                f"{self.path} {error}; remove it to begin anew, or name another file"
+                f"{self.path} {damaged}{error}; remove it to begin anew, or name another file"
             ) from None
         return True
 

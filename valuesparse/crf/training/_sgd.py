@@ -14,14 +14,17 @@ from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._objective import Objective
 from valuesparse.learning._state import (
     ENDED,
+    LARGEST,
     RANDOM,
     Field,
     Fields,
     StateError,
     checked,
     generator,
+    number,
     random_state,
     restored_random,
+    vector,
 )
 
 __all__ = ["Sgd"]
@@ -172,11 +175,13 @@ class Sgd:
         """Return what a state consists of."""
         n = self.objective.n_weights
         return {
-            "vector": Field("f8", (n,)), "factor": Field("f8", least=0.0),
-            "best": Field("f8", (n,)), "best_loss": Field("f8"),
-            "past": Field("f8", (range(1, max(self.values["period"], 1) + 1),)),
+            # The engine multiplies a factor out before it gets smaller.
+            "vector": vector(n, least=-1e9 * LARGEST, most=1e9 * LARGEST),
+            "factor": number(1e-9, 1.0), "best": vector(n), "best_loss": number(),
+            "past": vector(range(1, max(self.values["period"], 1) + 1), least=-LARGEST**2,
+                           most=LARGEST**2),
             "done": Field("i8", least=1), "time": Field("i8", least=0),
-            "eta": Field("f8", least=0.0), "random": RANDOM,
+            "eta": number(1 / LARGEST, LARGEST), "random": RANDOM,
             "ended": Field("i8", least=0, most=len(ENDED) - 1),
         }  # fmt: skip
 
@@ -193,13 +198,11 @@ class Sgd:
         """Go on from what :meth:`state` returned; StateError where it is none."""
         found = checked(state, self.fields())
         done, time = int(found["done"]), int(found["time"])
-        factor, eta = float(found["factor"]), float(found["eta"])
         if time != done * self.count:
             raise StateError(f"'time' must be {done} × {self.count} sequences, not {time}")
-        if not (factor > 0.0 and eta > 0.0):
-            raise StateError(f"'factor' and 'eta' must be above 0, not {factor} and {eta}")
         self.random = restored_random(found["random"])
-        self.vector, self.factor, self.best = found["vector"], factor, found["best"]
-        self.best_loss, self.past = float(found["best_loss"]), found["past"].tolist()
-        self.done, self.time, self.eta = done, time, eta
+        self.vector, self.factor = found["vector"], float(found["factor"])
+        self.best, self.best_loss = found["best"], float(found["best_loss"])
+        self.past, self.done, self.time = found["past"].tolist(), done, time
+        self.eta = float(found["eta"])
         self.reason = ENDED[int(found["ended"])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +18,7 @@ from valuesparse.crf.training._features import Features, generate
 from valuesparse.crf.training._log import TrainLogParser, score_lines
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parameters import ALGORITHMS, ALIASES, parse
+from valuesparse.io._crfsuite_format import MAX_WEIGHT
 from valuesparse.io._crfsuite_writer import format_model
 from valuesparse.io._files import check_target, write_bytes
 from valuesparse.threads import resolve
@@ -38,8 +38,15 @@ def whole_number(name: str, value: Any) -> int:
     return int(value)
 
 
-def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    return os.path.normcase(os.path.realpath(one)) == os.path.normcase(os.path.realpath(other))
+def require_apart(checkpoint: str | os.PathLike[str] | None, model: str | os.PathLike[str]) -> None:
+    """Raise ValueError where the checkpoint is a file that training writes in the end."""
+    if checkpoint is None:
+        return
+    one, other = (os.path.normcase(os.path.realpath(path)) for path in (checkpoint, model))
+    if one == other:
+        raise ValueError(
+            f"checkpoint: {os.fspath(checkpoint)} is where the model goes; name another file"
+        )
 
 
 class BaseTrainer:
@@ -217,8 +224,7 @@ class BaseTrainer:
         path = os.fsdecode(model)
         if path:
             check_target(path)  # said before the work, not after it
-        if path and checkpoint is not None and _same(path, checkpoint):
-            raise ValueError(f"checkpoint: {path} is where the model goes; name another file")
+            require_apart(checkpoint, path)
         store = partial(write_bytes, path) if path else None
         self._train(store, holdout, callback, checkpoint, checkpoint_every)
 
@@ -359,8 +365,11 @@ class BaseTrainer:
     ) -> None:
         """Write the model, telling of it."""
         started = time.perf_counter()
-        if not math.isfinite(float(np.abs(weights).sum())):
-            raise ValueError("training ended with weights that are not finite; nothing is written")
+        if not (np.abs(weights) <= MAX_WEIGHT).all():  # NaN compares false
+            raise ValueError(
+                f"training ended with weights beyond ±{MAX_WEIGHT:g}, which cannot be read again; "
+                "nothing is written: scale the attributes' values down"
+            )
         names = self._data.attributes.names()
         labels = self._data.labels.names
         split = len(features.label)

@@ -1,0 +1,129 @@
+"""A model and what is kept beside it belong together, whatever is interrupted, or are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from valuesparse.crf import Trainer, tag_corpus, train_corpus
+from valuesparse.crf.corpora import training
+
+TEXT = "the DET\ndog NOUN\nran VERB\n\na DET\ncat NOUN\n\n" * 5
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "a.conll"
+    path.write_text(TEXT)
+    return path
+
+
+def train(source: Path, **options: Any) -> Path:
+    model = source.with_name("m.crfsuite")
+    train_corpus([source], model, **options)
+    return model
+
+
+def kept(model: Path) -> dict[str, Any]:
+    return json.loads(model.with_name(model.name + ".json").read_text())
+
+
+def refused(model: Path, source: Path, match: str, **options: Any) -> None:
+    with pytest.raises(ValueError, match=match) as caught:
+        tag_corpus(model, [source], source.parent / "out", **options)
+    text = str(caught.value)
+    assert text.startswith(f"{model}.json does not ")
+    assert "train again, or remove it and say with --features (features=) how words" in text
+    assert "\n" not in text
+    assert not (source.parent / "out").exists()
+
+
+def test_they_belong_together_and_the_model_is_what_the_trainer_returns(source: Path) -> None:
+    model = train(source)
+    assert kept(model)["model_sha256"] == hashlib.sha256(model.read_bytes()).hexdigest()
+    assert tag_corpus(model, [source], source.parent / "out").sentences == 10
+    # Both move together, under other names.
+    other = source.with_name("other")
+    os.replace(model, other)
+    os.replace(f"{model}.json", f"{other}.json")
+    assert tag_corpus(other, [source], source.parent / "out2").sentences == 10
+
+
+def test_a_model_of_another_training_is_refused(source: Path) -> None:
+    model = train(source, features="cantonese")
+    trainer = Trainer(verbose=False)
+    trainer.append([["w=a"]], ["X"])
+    trainer.train(model)
+    refused(model, source, "does not belong to")
+    refused(model, source, "does not belong to", features="words")
+    Path(f"{model}.json").unlink()
+    assert tag_corpus(model, [source], source.parent / "out", features="words").sentences == 10
+
+
+@pytest.mark.parametrize("told", [None, "", "0" * 64])
+def test_what_says_nothing_of_its_model_is_refused(source: Path, told: str | None) -> None:
+    model = train(source)
+    settings = kept(model)
+    settings["model_sha256"] = told
+    for content in (settings, {k: v for k, v in settings.items() if k != "model_sha256"}):
+        Path(f"{model}.json").write_text(json.dumps(content))
+        refused(model, source, "does not (say that it belong|belong)s? to")
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("calls", [0, 1])
+def test_a_kill_between_the_two_never_leaves_a_pair_that_looks_right(
+    source: Path, monkeypatch: pytest.MonkeyPatch, before: bool, calls: int
+) -> None:
+    """Nothing runs after a kill: neither do the renames that would come."""
+    model = source.with_name("m.crfsuite")
+    old = train(source, features="words").read_bytes() if before else b""
+    settings = kept(model) if before else {}
+    replace, done = os.replace, []
+
+    def killed(*names: Any) -> None:
+        if len(done) == calls:
+            raise KeyboardInterrupt
+        done.append(names)
+        replace(*names)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(source, features="cantonese")
+    monkeypatch.undo()
+    assert (model.read_bytes() if before else not model.exists()) == (old or True)
+    if calls == 0:  # as if nothing had been
+        assert not before or kept(model) == settings
+        assert before or not Path(f"{model}.json").exists()
+    elif before:
+        refused(model, source, "does not belong to")
+    else:
+        with pytest.raises(FileNotFoundError, match=r"m\.crfsuite"):
+            tag_corpus(model, [source], source.parent / "out")
+    assert {p.name for p in source.parent.iterdir()} <= {"a.conll", "m.crfsuite", "m.crfsuite.json"}
+    train(source, features="cantonese")
+    assert tag_corpus(model, [source], source.parent / "out").sentences == 10
+
+
+def test_what_cannot_be_written_is_said_before_anything_is_read(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reading(*_: Any) -> None:
+        raise AssertionError("the data are read")
+
+    monkeypatch.setattr(training, "Reader", reading)
+    folder = source.with_name("folder")
+    folder.mkdir()
+    source.with_name("m.json").mkdir()
+    for name, blamed in (("folder", "folder"), ("none/m", "none/m"), ("m", "m.json")):
+        with pytest.raises(OSError, match=r"m|folder") as caught:
+            train_corpus([source], source.with_name("x").parent / name)
+        assert caught.value.filename == str(source.parent / blamed)
+    for name in ("m.crfsuite", "m.crfsuite.json"):
+        with pytest.raises(ValueError, match="is where the model goes; name another file"):
+            train(source, checkpoint=source.with_name(name))
