@@ -32,6 +32,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     fuzz.addoption("--fuzz-shard", default="1/1", help="i/n: the i-th of n parts of the files")
     fuzz.addoption("--fuzz-seed", type=int, default=0, help="seed of the damage (default 0)")
     fuzz.addoption("--fuzz-index", type=int, help="one file only, by its number")
+    group = parser.getgroup("campaign", "random models (tests/campaign, with -m campaign)")
+    group.addoption(
+        "--campaign-seconds", type=float, default=20.0, help="time for all families (default 20)"
+    )
+    group.addoption("--campaign-models", type=int, help="so many models, whatever time they take")
+    group.addoption("--campaign-seed", type=int, default=0, help="of all models (default 0)")
+    group.addoption("--campaign-shard", default="0/1", help="I/N: every Nth model, from the Ith on")
+    group.addoption("--campaign-case", help="FAMILY/SEED/INDEX: one model alone")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.campaign = {}  # what was run of each family
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    found = terminalreporter.config.campaign
+    if found:
+        from campaign.harness import table
+
+        terminalreporter.section("campaign")
+        for line in table(found):
+            terminalreporter.line(line)
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ import valuesparse as vs
 Factors = list[tuple[tuple[int, ...], np.ndarray]]
 
 
-def log_joint(cards: list[int], factors: Factors, evidence: dict[int, Any]) -> np.ndarray:
+def log_joint(
+    cards: list[int], factors: Factors, evidence: dict[int, Any], dtype: Any = np.float64
+) -> np.ndarray:
     """Log-weight of every configuration, an axis per variable."""
-    full = np.zeros(cards)
+    full = np.zeros(cards, dtype=dtype)
     for scope, table in factors:
         order = np.argsort(scope)
         shape = [cards[v] if v in scope else 1 for v in range(len(cards))]
@@ -61,12 +63,12 @@ def nothing_to_decode(graph: vs.FactorGraph, evidence: dict[int, Any], full: np.
 
 
 def random_model(
-    rng: np.random.Generator, most: int = 12, scale: float = 2.0
+    rng: np.random.Generator, most: int = 12, scale: float = 2.0, size: int = 60_000
 ) -> tuple[list[int], Factors, dict[int, Any]]:
     """Up to `most` variables of 1 to 5 states, scopes of 0 to 4, zeros, evidence of both kinds."""
     n = int(rng.integers(1, most + 1))
     cards = rng.integers(1, 6, n)
-    while np.prod(cards) > 60_000:
+    while np.prod(cards) > size:
         cards[rng.integers(n)] = 1 + rng.integers(2)
     factors: Factors = []
     for _ in range(rng.integers(0, 2 * n + 1)):

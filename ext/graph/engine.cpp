@@ -1135,16 +1135,20 @@ Status Engine<A>::up(const double* const* soft, int threads, Control* control) {
     soft_ = soft;
     const Status status = walk(true, threads, control);
     if (status != kOk) return status;
-    // Clique by clique, so that log Z errs by a few eps times the largest partial score, however
-    // many cliques there are.
+    // Exponents are added as whole numbers, so that log Z errs by a few eps times the largest
+    // partial score, however many cliques there are. Hardly any is positive, and all of them
+    // together are log2 of Z less that of the tables' largest entries: see kLargestSum.
+    int64_t bits = 0;
     for (size_t c = 0; c < part_.size(); ++c) {
         total.add(shift_[c].sum);
-        total.add(shift_[c].lost);
-        double rest;
-        total.add(VS_NS::log_of_power(part_[c].scale, &rest));
-        total.add(rest + part_[c].tail * VS_NS::kLn2);
+        total.lost += shift_[c].lost;
+        bits += static_cast<int64_t>(part_[c].scale) + static_cast<int64_t>(part_[c].tail);
         if (c_.t.parent[c] < 0) total.add(A::log_of(part_[c].message[0]));
     }
+    const double high = static_cast<double>(bits);
+    double rest;
+    total.add(VS_NS::log_of_power(high, &rest));
+    total.add(rest + static_cast<double>(bits - static_cast<int64_t>(high)) * VS_NS::kLn2);
     log_z_ = total.value();
     return kOk;
 }

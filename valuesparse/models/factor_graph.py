@@ -234,7 +234,8 @@ class FactorGraph:
             if log_table is None:
                 raise ValueError("log_table must be given: an array with one axis per variable")
             variables = self._numbers("scope", scope)
-            self._check_scope(variables, index)
+            if len(set(variables)) != len(variables):  # the one thing that may still be wrong
+                self._check_scope(variables, index)
             table, largest = self._check_table(variables, log_table, index)
             factor = Table(variables, table)
         self._factors.append(factor)
@@ -828,13 +829,13 @@ class FactorGraph:
         """Return a table as one of float64, and its largest finite magnitude."""
         name = f"factor {index}: {what}"
         array, largest = weighed(name, table, np.dtype(np.float64), self._MOST)
-        shape = tuple(self.cardinalities[v] for v in scope)
+        shape = self._shape(scope)
         if array.shape != shape:
             raise ValueError(
                 f"{name} must have shape {shape} for variables "
                 f"{_listed([self.names[v] for v in scope])}, got {array.shape}"
             )
-        if not self._fits(largest):
+        if self._sum + self._soft + largest > self._MOST:
             at, value = largest_entry(array)
             raise self._excessive(f"{name}[{', '.join(map(str, at))}]", value, largest)
         return owned(table, array), largest

@@ -1,0 +1,74 @@
+"""Every engine against enumeration in long double, on as many random models as there is time for.
+
+``pytest tests/campaign -m campaign --campaign-models 1000000``; CONTRIBUTING.md says more.
+"""
+
+from __future__ import annotations
+
+import campaign.bounds
+import campaign.chains
+import campaign.graphs
+import campaign.loopy
+import campaign.magnitudes
+import campaign.relaxed
+import campaign.sampling
+import campaign.trees  # noqa: F401
+import pytest
+from campaign.harness import FAMILIES, Plan, Tally, run_case, run_family
+from oracles import LONG_IS_LONGER
+
+pytestmark = [
+    pytest.mark.campaign,
+    pytest.mark.skipif(
+        not LONG_IS_LONGER, reason="the oracle needs a long double with more digits than a double"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def plan(request: pytest.FixtureRequest) -> Plan:
+    option = request.config.getoption
+    shard, shards = map(int, option("--campaign-shard").split("/"))
+    models = option("--campaign-models")
+    return Plan(option("--campaign-seconds"), models, option("--campaign-seed"), shard, shards)
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_family(name: str, plan: Plan, request: pytest.FixtureRequest) -> None:
+    which, only = FAMILIES[name], request.config.getoption("--campaign-case")
+    if only is None:
+        tally = run_family(which, plan)
+    else:
+        family, seed, index = only.rsplit("/", 2)
+        if family != name:
+            pytest.skip(f"--campaign-case asks for {family}")
+        tally = Tally()
+        run_case(which, int(seed), int(index), tally)
+    request.config.campaign[name] = tally
+    told = "\n".join(tally.failures)
+    assert not tally.failures, f"{told}\nRun one again with --campaign-case FAMILY/SEED/INDEX"
+    assert tally.checks > 0
+
+
+def test_the_same_numbers_again() -> None:
+    """A case is a function of its family, seed and index."""
+    for which in FAMILIES.values():
+        once, twice = Tally(), Tally()
+        run_case(which, 5, 3, once)
+        run_case(which, 5, 3, twice)
+        assert (once.checks, once.failures) == (twice.checks, twice.failures)
+
+
+def test_a_wrong_answer_is_told() -> None:
+    from campaign.harness import Case, Family
+
+    def wrong(case: Case) -> None:
+        case.close("a number", case.rng.random(), 2.0, 1e-3)
+
+    def broken(case: Case) -> None:
+        case.close("a number", float("nan"), 2.0, 1e300)
+
+    for run in (wrong, broken):
+        tally = run_family(Family("wrong", run, 1e9), Plan(None, 100))
+        assert len(tally.failures) == 10
+        assert tally.failures[0].startswith("wrong/0/0: a number")
