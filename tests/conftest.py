@@ -25,6 +25,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="seed of the rng fixture (default 0)")
+    parser.addoption("--upstream", help="folder of what tests/upstream runs")
+    parser.addoption("--upstream-fetch", action="store_true", help="fetch into it what is missing")
 
 
 @pytest.fixture
