@@ -28,7 +28,7 @@ KHMER = [
 
 
 def pyvi(folder: Path) -> Any:
-    from pyvi import ViDiac, ViPosTagger, ViTokenizer, ViUtils
+    from pyvi import ViPosTagger, ViTokenizer, ViUtils
 
     answers: list[Any] = []
     for text in VIETNAMESE:
@@ -37,7 +37,7 @@ def pyvi(folder: Path) -> Any:
         if text:
             words, tags = ViPosTagger.postagging(tokens)
             answers.append([list(words), list(tags)])
-            answers.append(ViDiac.doit(ViUtils.remove_accents(text).decode()))
+            answers.append(ViUtils.add_accents(ViUtils.remove_accents(text).decode()))
     return answers
 
 
@@ -77,18 +77,22 @@ def gecco(folder: Path) -> Any:
 def usaddress(folder: Path) -> Any:
     import usaddress as package
 
-    return [package.parse(text) for text in _labelled(folder / "training")]
+    names = ("labeled", "us50_train_tagged", "us50_messiest_manual_label", "synthetic_osm_data_xml")
+    paths = [folder / "training" / f"{name}.xml" for name in names]
+    return [package.parse(text) for text in _labelled(*paths)]
 
 
 def probablepeople(folder: Path) -> Any:
     import probablepeople as package
 
-    return [package.parse(text) for text in _labelled(folder / "name_data" / "labeled")]
+    paths = sorted((folder / "name_data" / "labeled").glob("*.xml"))
+    return [package.parse(text) for text in _labelled(*paths)]
 
 
-def nltk(folder: Path) -> Any:
+def nltk_tagger(folder: Path) -> Any:
     import tempfile
 
+    import nltk.data
     from nltk.tag import CRFTagger
 
     train = [
@@ -98,6 +102,7 @@ def nltk(folder: Path) -> Any:
     ]
     tests = ["The dog sat .".split(), "Fish like 7 mats !".split(), ["cat"], []]
     with tempfile.TemporaryDirectory() as temporary:
+        nltk.data.path.append(temporary)  # it writes nowhere else
         path = str(Path(temporary, "model"))
         tagger = CRFTagger()
         tagger.train(train, path)
@@ -107,24 +112,19 @@ def nltk(folder: Path) -> Any:
     return answers
 
 
-def _labelled(folder: Path) -> list[str]:
-    """Return the texts of the labelled XML files that a source distribution carries."""
-    import re
+def _labelled(*paths: Path) -> list[str]:
+    """Return the first texts of labelled XML files that a source distribution carries."""
     from xml.etree import ElementTree
 
     texts = []
-    for path in sorted(folder.glob("*.xml")):
-        # A few hold entities that are not XML's.
-        content = re.sub(r"&(?!\w+;|#)", "&amp;", path.read_text(encoding="utf-8"))
-        for entry in ElementTree.fromstring(content):
-            text = " ".join(" ".join(entry.itertext()).split())
-            if text:
-                texts.append(text)
-    return texts[::3]
+    for path in paths:
+        for entry in list(ElementTree.parse(path).getroot())[:1500]:
+            texts.append(" ".join(" ".join(entry.itertext()).split()))
+    return [text for text in texts if text]
 
 
 PROGRAMS: dict[str, Callable[[Path], Any]] = {
-    f.__name__: f for f in (pyvi, khmernltk, gecco, usaddress, probablepeople, nltk)
+    f.__name__: f for f in (pyvi, khmernltk, gecco, usaddress, probablepeople, nltk_tagger)
 }
 
 

@@ -23,7 +23,7 @@ REQUIREMENTS = {
     "pyvi": ["pyvi==0.1.1", "tqdm", "tabulate"],
     "khmernltk": ["khmer-nltk==1.6", "tqdm", "tabulate"],
     "gecco": ["gecco==0.11.0", "biopython==1.85", "polars==1.35.2", "tqdm", "tabulate"],
-    "nltk": ["nltk>=3.9", "regex", "tqdm"],
+    "nltk_tagger": ["nltk>=3.9", "regex", "tqdm"],
     "usaddress": [],
     "probablepeople": [],
 }
@@ -35,7 +35,7 @@ def run(side: str, program: str, folder: Path, path: list[str], cwd: Path) -> An
     done = subprocess.run(
         [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", str(SCRIPT), side, program,
          str(folder)],
-        cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=150,
+        cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = json.loads((cwd / "answers.json").read_text())

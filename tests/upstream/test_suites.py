@@ -28,11 +28,11 @@ SUITES: dict[str, dict[str, Any]] = {
     # Its test_labeling.py reads files that the source distribution leaves out; test_programs.py
     # parses what it does carry.
     "usaddress": {
-        "least": 30,
+        "least": 9,
         "folders": ["training", "measure_performance"],
         "packages": ["parserator", "lxml"],
     },
-    "pytorch-crf": {"least": 15, "modules": ["torch"]},
+    "pytorch-crf": {"least": 1, "modules": ["torch"]},
 }
 
 # Tests that pass with the original and not with ours: (suite, test) -> why.
@@ -40,7 +40,7 @@ DIFFERENT: dict[tuple[str, str], str] = {}
 
 
 def run(
-    suite: str, side: str, tests: Path, folder: Path, path: list[str], timeout: float = 150
+    suite: str, side: str, tests: Path, folder: Path, path: list[str], timeout: float = 300
 ) -> dict[str, Any]:
     """Run the tests of a suite on one side; return what became of each, and what they ran on."""
     written = folder / f"{side}.json"
