@@ -1,7 +1,7 @@
 """Public programs that use CRFs: each prints what it answers, as JSON.
 
-``python programs.py SIDE PROGRAM FOLDER`` runs one on the side ``ours`` or ``theirs``. The programs'
-own code is as it was published, and so are their models.
+``python programs.py SIDE PROGRAM FOLDER`` runs one on the side ``ours`` or ``theirs``. The code of
+the programs is as it was published, and so are their models.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def nltk_tagger(folder: Path) -> Any:
         [("A", "DT"), ("Dog", "NN"), ("ate", "VBD"), ("12", "CD"), ("fish-cakes", "NNS")],
         [("Cats", "NNS"), ("like", "VBP"), ("the", "DT"), ("dog", "NN"), ("!", ".")],
     ]
-    tests = ["The dog sat .".split(), "Fish like 7 mats !".split(), ["cat"], []]
+    tests = [["The", "dog", "sat", "."], ["Fish", "like", "7", "mats", "!"], ["cat"], []]
     with tempfile.TemporaryDirectory() as temporary:
         nltk.data.path.append(temporary)  # it writes nowhere else
         path = str(Path(temporary, "model"))
