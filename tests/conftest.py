@@ -40,6 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--campaign-seed", type=int, default=0, help="of all models (default 0)")
     group.addoption("--campaign-shard", default="0/1", help="I/N: every Nth model, from the Ith on")
     group.addoption("--campaign-case", help="FAMILY/SEED/INDEX: one model alone")
+    parser.addoption("--upstream", help="folder of what tests/upstream runs")
+    parser.addoption("--upstream-fetch", action="store_true", help="fetch into it what is missing")
 
 
 def pytest_configure(config: pytest.Config) -> None:

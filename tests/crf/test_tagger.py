@@ -579,8 +579,8 @@ import importlib, json, sys, warnings
 warnings.simplefilter("ignore")
 module, ours, texts = sys.argv[1], sys.argv[2] == "ours", json.loads(sys.stdin.read())
 if ours:
-    import valuesparse.crf.crfsuite as pycrfsuite
-    sys.modules["pycrfsuite"] = pycrfsuite
+    import valuesparse.crf
+    valuesparse.crf.install()
 package = importlib.import_module(module)
 if ours:
     assert type(package.TAGGER).__module__ == "valuesparse.crf.crfsuite"
