@@ -26,6 +26,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="seed of the rng fixture (default 0)")
     parser.addoption("--runs", type=int, default=3, help="how often tests/ends ends a process")
+    fuzz = parser.getgroup("fuzz", "damaged files (tests/fuzz)")
+    fuzz.addoption("--fuzz-mutations", type=int, help="damaged files for each reader")
+    fuzz.addoption("--fuzz-seconds", type=float, help="time for all of them")
+    fuzz.addoption("--fuzz-shard", default="1/1", help="i/n: the i-th of n parts of the files")
+    fuzz.addoption("--fuzz-seed", type=int, default=0, help="seed of the damage (default 0)")
+    fuzz.addoption("--fuzz-index", type=int, help="one file only, by its number")
 
 
 @pytest.fixture

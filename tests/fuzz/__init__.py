@@ -1,0 +1,29 @@
+"""Damaged files: a clear error, or something that can be used; never anything else.
+
+A *target* is a reader or a state file (``targets.py`` lists them all). It has seeds, a way to damage
+them, and a function that reads a damaged file and uses what it holds, since much damage shows only
+then. Whatever a target raises but the errors that are documented is a defect; so are a crash, more
+than 10 s of processor time or of silence, and memory beyond 64 MB and 64 times what was read.
+
+The damaged file is determined by the target, ``--fuzz-seed`` and its number alone. It is read in a
+child process (``child.py``) that notes the number first, so that a crash has its file; the parent
+(``campaign.py``) starts another child and goes on.
+
+==================================== ==========================================================
+``pytest tests/fuzz``                 2,000 files for each target, fewer where a reader is slow
+``... --fuzz-mutations 40000``        so many for each
+``... --fuzz-seconds 3600``           as many as there is time for; it is shared by the targets
+``... --fuzz-shard 2/4``              the second quarter of the files, for four processes
+``... -k "[uai]" --fuzz-index 1234``  one file of one target; a failure prints this line
+==================================== ==========================================================
+
+Under AddressSanitizer: build with ``VALUESPARSE_SANITIZE=address,undefined`` and run ::
+
+    export PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=16
+    export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+    LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so)" \
+        python -m pytest tests/fuzz --fuzz-mutations 40000
+
+Pickles are not among the targets: Python's pickle runs what a file tells it to, so that no pickle of
+unknown origin may be opened, with this package or another.
+"""

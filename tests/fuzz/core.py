@@ -1,0 +1,83 @@
+"""What a target is, and the list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TypeAlias
+
+from fuzz.mutators import Mutate
+
+__all__ = ["TARGETS", "Read", "Reading", "Target", "target"]
+
+#: Reads a damaged file and uses what it holds; raises what the reader raises. The generator is for
+#: choices among several uses.
+Read: TypeAlias = Callable[[bytes, Random], object]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A target that has been set up.
+
+    Attributes
+    ----------
+    seeds : sequence of bytes
+        Files that can be read.
+    mutate : callable
+        Makes a damaged file.
+    read : callable
+        Reads it. Without an error it counts as taken.
+    allowed : tuple of exceptions
+        What is documented.
+    named : tuple of str
+        Every message must hold one of them: the name of the file where the reader is given one.
+    size : callable
+        How much there is to read, in bytes; of compressed files, what is in them.
+    """
+
+    seeds: Sequence[bytes]
+    mutate: Mutate
+    read: Read
+    allowed: tuple[type[Exception], ...] = (ValueError,)
+    named: tuple[str, ...] = ("",)
+    size: Callable[[bytes], int] = len
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader or a state file.
+
+    Attributes
+    ----------
+    name : str
+        Of the target.
+    make : callable
+        Sets it up in a folder of its own.
+    share : float
+        Of the number of files: less than 1 where a reader is slow.
+    needs : tuple of str
+        Packages without which it cannot run.
+    """
+
+    name: str
+    make: Callable[[Path], Reading]
+    share: float
+    needs: tuple[str, ...]
+
+
+TARGETS: dict[str, Target] = {}
+
+
+def target(
+    name: str, share: float = 1.0, needs: tuple[str, ...] = ()
+) -> Callable[[Callable[[Path], Reading]], Callable[[Path], Reading]]:
+    """Put what sets a target up on the list."""
+
+    def add(make: Callable[[Path], Reading]) -> Callable[[Path], Reading]:
+        assert name not in TARGETS, name
+        TARGETS[name] = Target(name, make, share, needs)
+        return make
+
+    return add

@@ -1,0 +1,8 @@
+"""Every reader and state file, in the order in which they run."""
+
+from __future__ import annotations
+
+from fuzz import checkpoints, corpora, crfsuite_models, graph_models, states
+from fuzz.core import TARGETS
+
+__all__ = ["TARGETS", "checkpoints", "corpora", "crfsuite_models", "graph_models", "states"]
