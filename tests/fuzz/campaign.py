@@ -36,8 +36,8 @@ class Report:
     ----------
     done, taken, refused : int
         Files in all, and those that could be read or got a documented error.
-    seconds : float
-        That it took.
+    work, seconds : float
+        Seconds that it took: of processor time in the child, and by the clock.
     most_memory, most_seconds : float
         Of any file: bytes, and seconds of processor time.
     failures : dict
@@ -47,6 +47,7 @@ class Report:
     done: int = 0
     taken: int = 0
     refused: int = 0
+    work: float = 0.0
     seconds: float = 0.0
     most_memory: float = 0.0
     most_seconds: float = 0.0
@@ -57,6 +58,7 @@ class Report:
         self.done += more["done"]
         self.taken += more["taken"]
         self.refused += more["refused"]
+        self.work += more["work"]
         self.most_memory = max(self.most_memory, more["most_memory"])
         self.most_seconds = max(self.most_seconds, more["most_seconds"])
         for kind, found in more["failures"].items():
@@ -104,7 +106,7 @@ class Children:
             crashes += 1
             _, index, done, taken, refused = self.note.read()
             report.add({"done": done, "taken": taken, "refused": refused, "failures": {},
-                        "most_memory": 0.0, "most_seconds": 0.0})  # fmt: skip
+                        "most_memory": 0.0, "most_seconds": 0.0, "work": 0.0})  # fmt: skip
             text = self._last_words()
             if not self._obey({**order, "first": index, "count": 1})[1]:
                 text = "not when it comes first: files before it may have done the damage\n" + text

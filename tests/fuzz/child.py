@@ -32,6 +32,8 @@ MEMORY_FREE, MEMORY_PER_BYTE = 64 << 20, 64
 ADDRESSES = 4 << 30
 #: What a child writes where its parent sees it: number of the file, and counts.
 NOTE = struct.Struct("<5Q")
+#: What it reports of an order.
+REPORTED = ("done", "taken", "refused", "failures", "most_memory", "most_seconds", "work")
 _KINDS = 20
 
 
@@ -147,6 +149,7 @@ class Session:
         run = Run(reading, order, self.memory)
         gc.collect()
         begin, first, step = time.monotonic(), order["first"], order["step"]
+        work = time.process_time()
         for done in range(order["count"]):
             if done and time.monotonic() - begin > order["seconds"]:
                 break
@@ -156,8 +159,8 @@ class Session:
             if len(run.failures) >= _KINDS:
                 break
         gc.collect()  # so that what was destroyed here breaks here
-        return {**vars(run), "seconds": time.monotonic() - begin, "reading": None, "memory": None,
-                "order": None}  # fmt: skip
+        run.work = time.process_time() - work
+        return {name: vars(run)[name] for name in REPORTED}
 
 
 class Run:
@@ -167,7 +170,7 @@ class Run:
         self.reading, self.order, self.memory = reading, order, memory
         self.done = self.taken = self.refused = 0
         self.failures: dict[str, dict[str, Any]] = {}
-        self.most_memory = self.most_seconds = 0.0
+        self.most_memory = self.most_seconds = self.work = 0.0
 
     def one(self, index: int) -> None:
         """Read one file."""

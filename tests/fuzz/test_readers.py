@@ -83,11 +83,11 @@ def test_damaged_files(
     assert 1 <= shard <= shards, "--fuzz-shard: the first is 1/n"
     count = len(range(shard - 1, max(1, int(wanted * target.share)), shards))
     report = children.run(name, seed, shard - 1, shards, count, budget.share())
-    for key in ("done", "taken", "refused", "seconds", "most_memory", "most_seconds"):
+    for key in ("done", "taken", "refused", "work", "seconds", "most_memory", "most_seconds"):
         record_property(key, getattr(report, key))
     print(
         f"{name}: {report.done} files, {report.taken} taken, {report.refused} refused, "
-        f"{report.seconds:.1f} s, at most {report.most_memory / 2**20:.0f} MiB and "
+        f"{report.work:.1f} s of processor time, at most {report.most_memory / 2**20:.0f} MiB and "
         f"{report.most_seconds:.2f} s for one"
     )
     assert not report.failures, described(name, seed, report)
