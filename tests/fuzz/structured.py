@@ -152,7 +152,7 @@ def kind(r: Random, array: np.ndarray) -> np.ndarray:
         return np.frombuffer(raw[: len(raw) // new.itemsize * new.itemsize], new)
     try:
         return flat.astype(new)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):
         return flat
 
 
