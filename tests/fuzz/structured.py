@@ -215,9 +215,9 @@ def npzs(seal: Callable[[Random, bytes, bytes], bytes], *, text: Mutate | None =
         elif array.dtype.kind == "U" and text is not None:
             inside = (text if str(array)[:1] == "{" else words)(r, [str(array).encode()])
             arrays[name] = np.array(inside.decode("utf-8", "replace"))
-        elif what < 6:
+        elif what == 4:
             arrays[name] = shape(r, array)
-        elif what < 8:
+        elif what == 5:
             arrays[name] = kind(r, array)
         else:
             arrays[name] = entries(r, array)
