@@ -42,6 +42,7 @@ def model_json(folder: Path) -> Reading:
     pairs = [("features", name) for name in names] + [("word", "99"), ("word", "-1")]
 
     def read(data: bytes, _: Random) -> None:
+        canary.CALLS.clear()
         beside.write_bytes(data)
         shutil.rmtree(output, ignore_errors=True)
         try:
