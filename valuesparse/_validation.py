@@ -34,9 +34,11 @@ Array = npt.NDArray[Any]
 def as_array(name: str, value: npt.ArrayLike) -> Array:
     """Return `value` as an array; ValueError that names it when its rows differ in shape."""
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} must be one array, its rows all of one shape: {error}") from None
+    # Numbers inside of packed records stand where C++ may not read them.
+    return array if array.flags.aligned else array.copy()
 
 
 def as_reals(name: str, value: npt.ArrayLike) -> Array:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,14 @@ TAGS = ["DET", "NOUN", "VERB", "DET", "NOUN", "ADP", "PROPN"]
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(valuesparse, ["tune", *(str(a) for a in arguments)])
+
+
+def npz_by_hand(path: Path, header: str) -> Path:
+    """Write an archive with an array of 48 bytes under a header that need not be true."""
+    text = header.ljust(117) + "\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("unary.npy", b"\x93NUMPY\x01\x00\x76\x00" + text.encode() + bytes(48))
+    return path
 
 
 @pytest.fixture
@@ -288,7 +297,15 @@ def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:
     np.savez(short, unary=np.zeros((2, 6)), gold=[0.5, 1.0])
     empty = tmp_path / "empty.npz"
     np.savez(empty, unary=np.zeros((0, 6)), lengths=np.zeros(0, dtype=int))
+    torn = npz_by_hand(tmp_path / "torn.npz", "{'shape': (1,")
+    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 6), }"
+    longer = npz_by_hand(tmp_path / "longer.npz", header)
+    packed = tmp_path / "packed.npz"
+    np.savez_compressed(packed, unary=np.zeros((2_000_000, 6)))
     for arguments, words in (
+        ((model, torn), "torn.npz cannot be used as .npz"),
+        ((model, longer), "'unary' has 48 bytes, but its header says 4799999999952"),
+        ((model, packed), "its arrays have 96000128 bytes"),
         ((model, wrong), "no array 'unary', only scores"),
         ((wrong, data), "no array 'transition'"),
         ((model, damaged), "damaged.npz cannot be used as .npz"),

@@ -1,9 +1,10 @@
 """Damaged files: a clear error, or something that can be used; never anything else.
 
-A *target* is a reader or a state file (``targets.py`` lists them all). It has seeds, a way to damage
-them, and a function that reads a damaged file and uses what it holds, since much damage shows only
-then. Whatever a target raises but the errors that are documented is a defect; so are a crash, more
-than 10 s of processor time or of silence, and memory beyond 64 MB and 64 times what was read.
+A *target* is a reader or a state file (``targets.py`` lists them all). It has seeds, a way to
+damage them, and a function that reads a damaged file and uses what it holds, since much damage
+shows only then. Whatever a target raises but the errors that are documented is a defect; so are a
+crash, more than 10 s of processor time, a hang, a warning, and memory beyond 64 MiB and 64 times
+what is read.
 
 The damaged file is determined by the target, ``--fuzz-seed`` and its number alone. It is read in a
 child process (``child.py``) that notes the number first, so that a crash has its file; the parent
@@ -24,6 +25,6 @@ Under AddressSanitizer: build with ``VALUESPARSE_SANITIZE=address,undefined`` an
     LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so)" \
         python -m pytest tests/fuzz --fuzz-mutations 40000
 
-Pickles are not among the targets: Python's pickle runs what a file tells it to, so that no pickle of
-unknown origin may be opened, with this package or another.
+Pickles are not among the targets: Python's pickle runs what a file tells it to, so that no pickle
+of unknown origin may be opened, with this package or another.
 """

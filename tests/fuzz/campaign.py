@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import children
+
 from fuzz.child import NOTE, Note
 
 __all__ = ["Children", "Report"]

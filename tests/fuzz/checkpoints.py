@@ -10,14 +10,14 @@ from random import Random
 from typing import Any
 
 import numpy as np
+
 from fuzz.core import Reading, target
+from fuzz.corpora import SENTENCES
 from fuzz.mutators import flip
 from fuzz.structured import jsons, npzs
-
 from valuesparse.crf import Trainer
 from valuesparse.io import read_crfsuite
 
-SENTENCES = [(["the", "dog"], ["DET", "NOUN"]), (["ran"], ["VERB"]), (["字", "Rome"], ["X", "PROPN"])]
 NAME = "c.npz"
 # More than the seeds have done, so that there is something to go on with.
 ITERATIONS = 10

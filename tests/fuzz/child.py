@@ -1,4 +1,4 @@
-"""The process that reads damaged files: orders come in by its input, reports leave by its output."""
+"""The process that reads damaged files: orders come by its input, reports go by its output."""
 
 from __future__ import annotations
 

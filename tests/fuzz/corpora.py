@@ -10,7 +10,6 @@ from random import Random
 from fuzz.core import Read, Reading, target
 from fuzz.graph_models import unpacked_size
 from fuzz.mutators import BYTES, damaged, packed, texts
-
 from valuesparse.crf import tag_corpus, train_corpus
 
 CONLL = [
@@ -34,14 +33,19 @@ ATTRIBUTES = [
 ]
 TEMPLATES = [
     b"U00:%x[0,0]\nU01:%x[-1,0]/%x[0,1]\nB\n",
-    b"# c\nU:%t[0,0,\"^[A-Z]\"]\nu2:%M[@-1,0,\"..$\"]\nU3:%X[1,0]\n\n",
+    b'# c\nU:%t[0,0,"^[A-Z]"]\nu2:%M[@-1,0,"..$"]\nU3:%X[1,0]\n\n',
     b'U:%m[0,0,"a\\"b"]\r\nB00\n',
 ]
 TEMPLATE_WORDS = (b"%x[0,0]", b"%t[0,0,\"(a+)+$\"]", b"%m[", b"@", b"U", b"B", b"*", b'"',
-                  b"%x[99999999999,0]", b"%x[0,99999999999]", b"(?P<a>", b"[", b"(" * 500)  # fmt: skip
+                  b"%x[99999999999,0]", b"%x[0,99999999999]", b"(?P<a>", b"[",
+                  b"(" * 500)  # fmt: skip
 #: What is said of all inputs together.
 NONE = "inputs: "
-SENTENCES = [(["the", "dog"], ["DET", "NOUN"]), (["ran"], ["VERB"]), (["字", "Rome"], ["X", "PROPN"])]
+SENTENCES = [
+    (["the", "dog"], ["DET", "NOUN"]),
+    (["ran"], ["VERB"]),
+    (["字", "Rome"], ["X", "PROPN"]),
+]
 
 
 def model_of(path: Path) -> Path:
@@ -83,7 +87,11 @@ def add(kind: str, suffix: str, seeds: list[bytes]) -> None:
     def gzip(folder: Path) -> Reading:
         name = f"corpus{suffix}.gz"
         return Reading(
-            seeds, packed(texts()), train_and_tag(folder, name), named=(name, NONE), size=unpacked_size
+            seeds,
+            packed(texts()),
+            train_and_tag(folder, name),
+            named=(name, NONE),
+            size=unpacked_size,
         )
 
 

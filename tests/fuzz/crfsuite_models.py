@@ -10,9 +10,9 @@ from random import Random
 
 import numpy as np
 from crfsuite_files import small_file, write_model
+
 from fuzz.core import Reading, target
 from fuzz.mutators import BYTES, INTEGERS, Seeds, damaged
-
 from valuesparse.crf.crfsuite import Tagger, Trainer
 from valuesparse.io import CrfsuiteModel, ModelFormatError, read_crfsuite
 
@@ -125,7 +125,8 @@ def tagging(folder: Path) -> Callable[[bytes, Random], object]:
             else:
                 tagger.open_inmemory(data)
         except ModelFormatError as error:
-            assert 0 <= error.offset <= len(data), str(error)
+            if not 0 <= error.offset <= len(data):
+                raise AssertionError("the offset is not in the file") from error
             raise
         assert_usable(tagger.model, len(data))
         items = [list(tagger.model.attributes[:5]), {"a": 1.0, "x": -2.0}, []]

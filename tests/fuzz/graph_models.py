@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from fuzz.core import Reading, target
-from fuzz.mutators import packed, texts
 
 import valuesparse as vs
+from fuzz.core import Reading, target
+from fuzz.mutators import packed, texts
 from valuesparse.io import TextFormatError, UaiResult, read_uai_evidence, read_uai_result
 
 UAI = [

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+
 from fuzz.mutators import BYTES, FLOATS, INTEGERS, Mutate, Seeds, damaged, texts
 
 __all__ = ["Arrays", "arrays_of", "jsons", "npz_of", "npzs"]
@@ -151,7 +152,7 @@ def kind(r: Random, array: np.ndarray) -> np.ndarray:
         return np.frombuffer(raw[: len(raw) // new.itemsize * new.itemsize], new)
     try:
         return flat.astype(new)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):
         return flat
 
 
@@ -160,7 +161,8 @@ def header(r: Random, array: np.ndarray) -> bytes:
     file = io.BytesIO()
     np.save(file, array)
     data = file.getvalue()
-    words = (b"fortran_order", b"True", b"(99999999999,)", b"'|O'", b"(-1,)", b"{", b"(", b"'shape'")
+    words = (b"fortran_order", b"True", b"(99999999999,)", b"(9999999,)", b"'|O'", b"(-1,)", b"{",
+             b"(", b"'shape'")  # fmt: skip
     inside = texts(*words)(r, [data[:128]])
     return inside + data[128:]
 
@@ -213,9 +215,9 @@ def npzs(seal: Callable[[Random, bytes, bytes], bytes], *, text: Mutate | None =
         elif array.dtype.kind == "U" and text is not None:
             inside = (text if str(array)[:1] == "{" else words)(r, [str(array).encode()])
             arrays[name] = np.array(inside.decode("utf-8", "replace"))
-        elif what < 6:
+        elif what == 4:
             arrays[name] = shape(r, array)
-        elif what < 8:
+        elif what == 5:
             arrays[name] = kind(r, array)
         else:
             arrays[name] = entries(r, array)
@@ -230,7 +232,9 @@ def npzs(seal: Callable[[Random, bytes, bytes], bytes], *, text: Mutate | None =
                 np.save(whole, array)
                 data = header(r, array) if name == which else whole.getvalue()
                 if name == which and r.random() < 0.2:
-                    data = r.choice((b"", data[:100], b"\x93NUMPY", data[:6] + b"\x09\x00" + data[8:]))
+                    data = r.choice(
+                        (b"", data[:100], b"\x93NUMPY", data[:6] + b"\x09\x00" + data[8:])
+                    )
                 z.writestr(f"{name}.npy" if r.random() < 0.95 or not name else name, data)
         return file.getvalue()
 

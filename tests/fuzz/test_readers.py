@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from fuzz.campaign import Children, Report
 from fuzz.targets import TARGETS
 

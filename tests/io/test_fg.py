@@ -131,6 +131,26 @@ def test_unnamed_zeros_are_bounded() -> None:
         vs.read_fg(MODEL, max_entries=11)
 
 
+@pytest.mark.parametrize(("rows", "named"), [(1 << 11, 1), (2060, 100_000)])
+def test_memory_for_zeros(rows: int, named: int) -> None:
+    entries = "".join(f"{40 * i} .5\n" for i in range(named))
+    text = f"1\n\n2\n0 1\n{rows} {rows}\n{named}\n{entries}".encode()
+    tracemalloc.start()
+    graph = vs.read_fg(text)
+    assert tracemalloc.get_traced_memory()[1] < (64 << 20) + 64 * len(text)
+    tracemalloc.stop()
+    assert graph.factors[0].log_table.shape == (rows, rows)
+    assert np.isfinite(graph.factors[0].log_table).sum() == named
+
+
+def test_the_first_variable_changes_fastest(rng: np.random.Generator) -> None:
+    cards = [3, 1, 4, 2]
+    table = rng.random(cards)
+    numbers = "\n".join(f"{i} {x!r}" for i, x in enumerate(table.ravel(order="F").tolist()))
+    text = f"1\n\n4\n0 1 2 3\n3 1 4 2\n24\n{numbers}\n"
+    np.testing.assert_array_equal(vs.read_fg(text.encode()).factors[0].log_table, np.log(table))
+
+
 def test_names_that_are_not_labels() -> None:
     graph = vs.FactorGraph([2], names=["rain"])
     graph.add(["rain"], [0.0, -np.inf])

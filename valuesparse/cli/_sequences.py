@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 import zipfile
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -13,12 +15,15 @@ import numpy.typing as npt
 import valuesparse as vs
 from valuesparse.crf.corpora._reader import Extraction, Reader
 from valuesparse.crf.crfsuite import ItemSequence
+from valuesparse.io._files import read_file
 from valuesparse.io.crfsuite import CrfsuiteModel
 
 __all__ = ["NPZ", "Scored", "is_arrays", "load_arrays", "load_text"]
 
 #: The format of files with arrays.
 NPZ = "npz"
+# Bytes of arrays that any file may hold, and for each byte of a file, which may be compressed.
+_FREE, _RATIO = 64 << 20, 100
 
 
 class Scored(NamedTuple):
@@ -155,14 +160,54 @@ def _arrays(
 ) -> dict[str, npt.NDArray[Any]]:
     """Return arrays of a ``.npz`` file by name."""
     try:
-        with open(path, "rb") as stream:  # np.load leaves a damaged one open
-            file = np.load(stream, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("one array, not several by name")
-            missing = [name for name in needed if name not in file]
+        data = read_file(path)
+        if data.startswith(b"\x93NUMPY"):
+            raise ValueError("one array, not several by name")
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            missing = [name for name in needed if name not in members]
             if missing:
-                names = ", ".join(file) or "none at all"
+                names = ", ".join(members) or "none at all"
                 raise ValueError(f"no array {missing[0]!r}, only {names}")
-            return {name: file[name] for name in (*needed, *more) if name in file}
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        raise ValueError(f"{path.name} cannot be used as .npz: {error}") from error
+            chosen = [name for name in (*needed, *more) if name in members]
+            size = sum(members[name].file_size for name in chosen)
+            if size > (limit := max(_FREE, _RATIO * len(data))):
+                raise ValueError(
+                    f"its arrays have {size} bytes, but a file of this size may hold {limit}; save "
+                    "it with numpy.savez, not compressed"
+                )
+            return {name: _array(name, archive.read(members[name])) for name in chosen}
+    except MemoryError:
+        raise
+    except OSError as error:
+        if error.filename is not None:  # there is no such file, or it may not be read
+            raise
+        raise _unusable(path, error) from None
+    except Exception as error:  # zipfile has no list of what a strange archive makes it raise
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: Path, error: Exception) -> ValueError:
+    problem = " ".join(str(error).split())[:400] or type(error).__name__
+    return ValueError(f"{path.name} cannot be used as .npz: {problem}")
+
+
+def _array(name: str, content: bytes) -> npt.NDArray[Any]:
+    """Return the array in a file of NPY format; what its header says must be what is there."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:  # of structures with names beyond ASCII
+        raise ValueError(f"array {name!r} holds no numbers")
+    if dtype.hasobject:
+        raise ValueError(f"array {name!r} holds Python objects, which are not read")
+    size = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or size != len(content) - stream.tell():
+        raise ValueError(
+            f"array {name!r} has {len(content) - stream.tell()} bytes, but its header says {size}"
+        )
+    array = np.frombuffer(content, dtype, math.prod(shape), stream.tell())
+    return array.reshape(shape, order="F" if fortran else "C")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from valuesparse._crf import Scorer
+from valuesparse._validation import as_array
 from valuesparse.io._crfsuite_format import parse_model
 from valuesparse.io._files import read_file
 from valuesparse.io.errors import ModelFormatError
@@ -99,14 +100,14 @@ class CrfsuiteModel:
             if dtype.kind not in "biuf":
                 raise TypeError(f"{what} must have real numbers, not {dtype}")
         # Views, so that freezing them leaves the caller's arrays writable.
-        transition = np.asarray(self.transition, np.float64).view()
+        transition = as_array("transition", np.asarray(self.transition, np.float64)).view()
         transition.flags.writeable = False
         weights = csr_array(self.state_weights, dtype=np.float64)
         if not weights.has_canonical_format:
             weights = weights.copy()
             weights.sum_duplicates()
         for part in ("data", "indices", "indptr"):
-            array = getattr(weights, part).view()
+            array = as_array(part, getattr(weights, part)).view()
             array.flags.writeable = False
             setattr(weights, part, array)
         for what, matrix, shape, numbers in (

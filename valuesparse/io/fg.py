@@ -8,6 +8,7 @@ there are 0. In an index the *first* variable changes fastest. ``#`` begins a co
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +22,10 @@ from valuesparse.models import FactorGraph
 
 __all__ = ["ModelFormatError", "TextFormatError", "read_fg", "write_fg"]
 
-# Entries of all tables that a file may ask for without naming them, whatever its size: 128 MiB.
-_ENTRIES_FREE = 1 << 24
-# And beyond that, for each byte of the file.
-_ENTRIES_PER_BYTE = 16
+# Entries of all tables that a file may ask for without naming them, whatever its size: 32 MiB.
+_ENTRIES_FREE = 1 << 22
+# And beyond that, for each byte of the file: with what reading takes itself, 64 bytes.
+_ENTRIES_PER_BYTE = 4
 
 
 def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
@@ -36,7 +37,7 @@ def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
         The file, as text or gzip.
     max_entries : int, optional
         Refuse files whose tables have more entries in all. A file does not name its zeros, so that
-        a small one can ask for any memory; by default there may be 2**24 entries, or 16 for each
+        a small one can ask for any memory; by default there may be 2**22 entries, or 4 for each
         byte of the file.
 
     Returns
@@ -94,7 +95,7 @@ def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
             )
         room -= size
         labels.append(scope)
-        tables.append(_read_entries(tokens, f, size).reshape(cards, order="F"))
+        tables.append(_read_entries(tokens, f, cards))
     tokens.end()
     names = sorted(states)
     check_cardinalities(tokens, [states[name] for name in names], [places[name] for name in names])
@@ -102,7 +103,7 @@ def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
     plain = names == list(range(len(names)))
     graph = FactorGraph([states[name] for name in names], names=None if plain else names)
     graph._extend(
-        Table([number[label] for label in scope], np.asarray(table, order="C"))
+        Table([number[label] for label in scope], table)
         for scope, table in zip(labels, tables, strict=True)
     )
     return graph
@@ -132,8 +133,9 @@ def _read_scope(
     return scope, cards
 
 
-def _read_entries(tokens: Tokens, f: int, size: int) -> npt.NDArray[np.float64]:
-    """Read the entries of a table and return their logs, (size,)."""
+def _read_entries(tokens: Tokens, f: int, cards: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Read the entries of a table and return their logs, of shape `cards`."""
+    size = math.prod(cards)
     chunk = f"table of factor {f}"
     count = tokens.count(chunk, "number of entries", 2)
     tokens.require(2 * count, chunk, "numbers")
@@ -157,9 +159,19 @@ def _read_entries(tokens: Tokens, f: int, size: int) -> npt.NDArray[np.float64]:
     def refuse(at: int, problem: str) -> TextFormatError:
         return tokens.error(first + 2 * at + 1, chunk, f"{{}} {problem}")
 
-    table[places] = log_of(pairs[:, 1], refuse)
+    table[_last_fastest(places, cards)] = log_of(pairs[:, 1], refuse)
     tokens.at += 2 * count
-    return table
+    return table.reshape(cards)
+
+
+def _last_fastest(places: npt.NDArray[np.intp], cards: Sequence[int]) -> npt.NDArray[np.intp]:
+    """Return indices in which the first variable changes fastest, as those of C."""
+    found, rest, step = np.zeros_like(places), places, math.prod(cards)
+    for states in cards:
+        step //= states
+        found += rest % states * step
+        rest = rest // states
+    return found
 
 
 def write_fg(graph: FactorGraph, target: Target) -> None:
