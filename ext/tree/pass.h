@@ -241,7 +241,8 @@ struct WideProduct {
         }
         for (int k = 0; k < K; ++k) {
             const int64_t by = exponent[k] - e;
-            const double v = by < -1000 ? 0.0 : std::ldexp(mantissa[k], static_cast<int>(by));
+            const bool counts = mantissa[k] > 0.0 && by >= -1000;  // and by <= 0
+            const double v = counts ? std::ldexp(mantissa[k], static_cast<int>(by)) : 0.0;
             const T held =
                 static_cast<T>(v) > Floor<T>::kMessage ? static_cast<T>(v) : Floor<T>::kMessage;
             out[k] = mantissa[k] > 0.0 ? held : T(0);

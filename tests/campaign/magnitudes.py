@@ -89,14 +89,14 @@ def huge_chains(case: Case) -> None:
     base, eps = chain_family.base_of(model)
     r, d, x = vs.infer(chain), vs.decode(chain), vs.sample(chain, 2, rng)
     for b, (rows, seq) in enumerate(zip(slices_of(model), sequences(model), strict=True)):
-        joint = chain_family.joint_of(seq)
+        joint = chain_family.joint_of(seq, model)
         check_log_z(case, joint, r.log_z[b], base, eps)
         check_marginals(case, joint, r.marginals[rows], base, eps)
         check_best(case, joint, d.states[rows], d.score[b], eps)
         check_samples(case, joint, x[:, rows], eps)
     z = vs.infer(chain, zeta=float(case.choice(0.5, 0.9)))
     for b, (rows, seq) in enumerate(zip(slices_of(model), sequences(model), strict=True)):
-        check_huge_islands(case, chain_family.joint_of(seq), z, rows, b, base, eps)
+        check_huge_islands(case, chain_family.joint_of(seq, model), z, rows, b, base, eps)
 
 
 @family(share=5, seconds=1)

@@ -27,7 +27,10 @@ def samples(case: Case) -> None:
         arrays = chain_family.draw(case, most=1)
         if not len(arrays.unary) or chain_family.first_infeasible(arrays) is not None:
             return
-        model, joint = vs.Chain(**arrays.kwargs()), chain_family.joint_of(next(sequences(arrays)))
+        model, joint = (
+            vs.Chain(**arrays.kwargs()),
+            chain_family.joint_of(next(sequences(arrays)), arrays),
+        )
         nodes, options = list(range(joint.full.ndim)), {}
     elif kind == "tree":
         forest = tree_family.draw(case, (0.1, 1.0, 3.0))
