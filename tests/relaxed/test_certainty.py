@@ -320,3 +320,31 @@ def test_a_tree_that_does_not_fit_twice_is_asked_for_plain_numbers(
     monkeypatch.setattr(_memory, "default_memory_limit", lambda: 0)
     monkeypatch.setattr(type(again), "_room", lambda self: 0)
     assert vs.gain(graph, [j], again)[0] == 0.0
+
+
+@pytest.mark.parametrize("high", [3.0, 60.0, 400.0])
+def test_trees_that_are_conditioned(high: float) -> None:
+    """Slices of very different mass: what is small in all is put together as logarithms."""
+    rng = np.random.default_rng(int(high))
+    graph = vs.FactorGraph([2] * 9)
+    edges = [(v, v + 1) for v in range(8) if v % 3 < 2] + [(v, v + 3) for v in range(6)]
+    for v in range(9):
+        graph.add([v], rng.uniform(-high, high, 2))
+    for edge in edges:
+        graph.add(edge, rng.uniform(-high, high, (2, 2)))
+    kept = list(range(graph.n_factors))
+    room = vs.JunctionTree(graph).memory
+    r = vs.infer(graph, factors=kept, memory_limit=room - 1)
+    assert r.method == "conditioned_junction_tree"
+    candidates: list[vs.factors.Factor] = []
+    for edge in edges[:5]:
+        state = tuple(int(x) for x in rng.integers(0, 2, 2))
+        candidates += [
+            Feature(edge, state, float(rng.uniform(-1, 1) * rng.choice([1.0, 700.0, 2500.0]))),
+            Feature(edge, np.eye(2, dtype=bool), float(rng.uniform(-700, 700))),
+            Table(edge, rng.uniform(-700, 700, (2, 2))),
+        ]
+    candidates += [Feature((v,), (0,), float(rng.uniform(-900, 900))) for v in range(9)]
+    got = vs.gain(graph, candidates, r)
+    for f, a, b in zip(candidates, got.tolist(), gains(graph, kept, candidates), strict=True):
+        assert same(a, b), (f, a, b)

@@ -53,6 +53,8 @@ _MOST_SLICES = 256
 _CANDIDATES = 12
 #: Times too large, or too slow, for parts of it to be looked at; zeros may do more than halve.
 _BEYOND = 16.0
+#: Shares above this take no digits of what is small: the rest of a double's range is left to it.
+_LEAST_SHARE = 1e-30
 
 
 class Slice(NamedTuple):
@@ -102,23 +104,34 @@ WHOLE = Slices((), (Slice((), 0.0, 0.0, 0.0),))
 
 
 class Mixture:
-    """Arrays averaged over slices, weighted by mass; `log_z` is the log of all of it so far."""
+    """Arrays averaged over slices, weighted by mass; `log_z` is the log of all of it so far.
 
-    def __init__(self, slices: Slices) -> None:
+    With `logs` they are logarithms.
+    """
+
+    def __init__(self, slices: Slices, logs: bool = False) -> None:
         self.log_z = -np.inf
         self.arrays: list[Array] = []
         self.widened = False
+        self.faithful = True  # every entry, however small, has its digits
+        self._logs = logs
         self._alone = len(slices.parts) == 1
 
     def add(self, log_z: float, arrays: Iterable[Array] = ()) -> float:
         """Add a slice; return the share that it has in all so far."""
         total = float(np.logaddexp(self.log_z, log_z))
-        before, share = math.exp(self.log_z - total), math.exp(log_z - total)
+        rest, own = self.log_z - total, log_z - total
+        before, share = math.exp(rest), math.exp(own)
+        if self.arrays and min(before, share) < _LEAST_SHARE:
+            self.faithful = False
         if not self.arrays:
             # The next slice writes to the same ones.
             self.arrays = [x if self._alone else x.copy() for x in arrays]
         else:
             for x, y in zip(self.arrays, arrays, strict=True):
+                if self._logs:
+                    np.logaddexp(x + rest, y + own, out=x)
+                    continue
                 x *= before
                 x += share * y
         self.log_z = total
@@ -147,14 +160,16 @@ def each(case: Case, slices: Slices) -> Iterator[int]:
             yield number
 
 
-def masses(case: Case, slices: Slices, workers: int, flat: Array | None = None) -> Iterator[float]:
+def masses(
+    case: Case, slices: Slices, workers: int, flat: Array | None = None, logs: bool = False
+) -> Iterator[float]:
     """Ask the tree slice by slice: yield the log mass of each that has one, marginals in `flat`."""
     tree, watch = case.tree, case.watch
     steps = 2 * tree.n_cliques()
     total = steps * len(slices.parts)
     for i in each(case, slices):
         progress = watch.part(steps * i, steps * (i + 1), total)
-        dead, log_z = tree.infer(case.soft, workers, flat, watch.left(), progress, watch.late)
+        dead, log_z = tree.infer(case.soft, workers, flat, watch.left(), progress, watch.late, logs)
         if not dead:
             yield log_z
     watch.finish(total)
@@ -166,11 +181,16 @@ def answer(
     workers: int,
     flat: Array | None = None,
     tables: Callable[[], Iterable[Array]] = tuple,
+    logs: bool = False,
 ) -> Mixture:
     """Ask as `masses` does and put together: log Z, marginals where `flat` is given, `tables()`."""
-    total = Mixture(slices)
-    for mass in masses(case, slices, workers, flat):
+    total = Mixture(slices, logs)
+    for mass in masses(case, slices, workers, flat, logs):
         total.widened = total.widened or case.tree.widened()
+        if flat is not None:
+            # Numbers that had to be wide may be too small for these.
+            clean = case.tree.faithful() and not case.tree.widened()
+            total.faithful = total.faithful and clean
         total.add(mass, itertools.chain([] if flat is None else [flat], tables()))
     return total
 

@@ -37,11 +37,25 @@ _UNSEEN = 1e-12
 
 
 def iter_joints(
-    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, limit: int
+    graph: FactorGraph,
+    sets: list[tuple[int, ...]],
+    threads: int | None,
+    limit: int,
+    *,
+    logs: bool = False,
 ) -> Iterator[npt.NDArray[np.float64]]:
-    """Yield the joint of each set of variables given the graph's evidence, from one tree."""
-    joints, _, _ = _asked(graph, sets, threads, limit)
+    """Yield the joint of each set of variables given the graph's evidence, from one tree.
+
+    With `logs` their logarithms, which are never too small, in at most half of the memory.
+    """
+    joints, _, _ = _asked(graph, sets, threads, limit, logs)
     return joints
+
+
+def log_marginals(graph: FactorGraph, threads: int | None, limit: int) -> npt.NDArray[np.float64]:
+    """Return the logarithms of all marginals given the graph's evidence, flat."""
+    _, _, marginals = _asked(graph, [], threads, limit, True)
+    return np.concatenate([*marginals, np.empty(0)])
 
 
 def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
@@ -110,19 +124,27 @@ class _Question:
         if self.tree.prepare(self.held, self.soft, search) >= 0:
             raise impossible(self.graph, bool(self.graph.evidence))
 
-    def ask(self, threads: int | None) -> float:
+    def ask(self, threads: int | None, logs: bool = False) -> float:
         """Return log Z; the tree has joints, and `flat` the marginals."""
-        dead, log_z = self.tree.infer(self.soft, resolve(threads), self.flat, None, None, None)
+        dead, log_z = self.tree.infer(
+            self.soft, resolve(threads), self.flat, None, None, None, logs
+        )
         if dead:
             raise impossible(self.graph, bool(self.graph.evidence))
         return log_z
 
 
 def _asked(
-    graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, limit: int
+    graph: FactorGraph,
+    sets: list[tuple[int, ...]],
+    threads: int | None,
+    limit: int,
+    logs: bool = False,
 ) -> tuple[Iterator[Array], float, list[Array]]:
-    """Return the joint of each of these sets, log Z and all marginals."""
-    question = _Question(graph, sets, 1.0, limit)
+    """Return the joint of each of these sets, log Z and all marginals; or logarithms of them."""
+    # Numbers of any size take twice the memory.
+    question = _Question(graph, sets, 1.0, limit // 2 if logs else limit)
+    gone = -np.inf if logs else 0.0
     more = longer(question.tree, graph, question.search, question.limit, ASKED)
     if more is not None:
         question.compile(more)
@@ -133,12 +155,13 @@ def _asked(
         raise MemoryLimitError(f"{slices}: {ADVICE}")
     apart = graph._compiled().split
     if slices is WHOLE:
-        log_z = question.ask(threads)
-        joints = (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets))
+        log_z = question.ask(threads, logs)
+        joints = (full_joint(tree, q, wanted, graph, gone) for q, wanted in enumerate(sets))
         return joints, log_z, apart(question.flat)
     total = answer(
         case, slices, resolve(threads), question.flat,
-        lambda: (full_joint(tree, q, wanted, graph) for q, wanted in enumerate(sets)),
+        lambda: (full_joint(tree, q, wanted, graph, gone) for q, wanted in enumerate(sets)),
+        logs,
     )  # fmt: skip
     if not total.arrays:
         raise impossible(graph, bool(graph.evidence))

@@ -383,8 +383,6 @@ class JunctionTree:
             if slices is not WHOLE:
                 method, reason = CONDITIONED, self._words(slices)
             found = answer(case, slices, workers, flat)
-            # Numbers that had to be wide may be too small for these.
-            faithful = slices is WHOLE and not found.widened and self._tree.faithful()
         if not found.arrays:
             raise impossible(graph, bool(given))
         flat = found.arrays[0]
@@ -409,7 +407,7 @@ class JunctionTree:
             stats,
             flat=flat,
             limit=self.memory_limit,
-            faithful=faithful,
+            faithful=found.faithful,
         )
 
     def log_z(

@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
-from valuesparse.inference._joints import iter_joints
+from valuesparse.inference._joints import iter_joints, log_marginals
 from valuesparse.inference._search import Search
 from valuesparse.inference.junction_tree import full_joint
 from valuesparse.models import FactorGraph
@@ -105,7 +105,7 @@ class Beliefs:
         #: Clique entries of the largest tree that was needed: what rounding is bounded with.
         self.entries = int(result.stats.get("table_entries", 0))
         #: An engine's logarithms tell more than its plain numbers: of exact trees in one piece.
-        self._deeper = self.exact and result.method != CONDITIONED and not result._faithful
+        self._deeper = self.exact and not result._faithful
         # Without links beliefs are those of one variable each, which lose nothing before that.
         lossy = self._deeper and result.stats.get("widened") == 0
         self._floor = _LEAST_OF_LOSSY if lossy else _LEAST
@@ -312,12 +312,11 @@ class Beliefs:
 
     def _tree_logs(self) -> Floats | None:
         """Return the logarithms of all beliefs; None where their tree does not fit in memory."""
-        tree, soft, flat = self._own_tree([])
-        if _WIDER * tree.cost()[2] > self.result._room():
+        try:
+            return log_marginals(self.result._posterior(), None, self.result._room())
+        except MemoryLimitError:
             self._deeper = False
             return None
-        tree.infer(soft, resolve(None), flat, None, None, None, True)
-        return flat
 
     def expectations(self, graph: FactorGraph, indices: Array) -> Floats:
         """Return P(φ = 1) of features of `graph`."""
@@ -359,7 +358,7 @@ class Beliefs:
             mu = np.ones(len(block))
             for a, start in enumerate(base):
                 mu *= self.flat[start + block.assignments[:, a]]
-            return mu
+            return np.minimum(mu, 1.0, out=mu)
         assert block.fires is not None
         mu = np.zeros(len(block))
         for states in np.argwhere(block.fires).tolist():
@@ -492,7 +491,7 @@ class Beliefs:
         graph = self.result._part()
         if self.result.method == CONDITIONED:
             try:
-                return list(self._iter_joints(scopes))
+                return self._large(list(scopes), logs)
             except MemoryLimitError:
                 if not self.thorough:  # these are scopes of factors that were used
                     raise
@@ -515,13 +514,38 @@ class Beliefs:
                 continue
             self.entries = max(self.entries, int(cost[1]))
             tree.infer(soft, resolve(None), flat, None, None, None, logs)
+            self._heed(widened=tree.widened(), faithful=tree.faithful())
             for q, i in enumerate(these):
                 found[i] = full_joint(tree, q, scopes[i], graph, -np.inf if logs else 0.0)
-        if large:
-            self._deeper = False
-        for i, joint in zip(large, self._iter_joints([scopes[i] for i in large]), strict=True):
-            found[i] = _log(joint) if logs else joint
+        for i, joint in zip(large, self._large([scopes[i] for i in large], logs), strict=True):
+            found[i] = joint
         return found
+
+    def _large(self, scopes: list[tuple[int, ...]], logs: bool) -> list[Floats | None]:
+        """Return joints from one tree, conditioned if need be; MemoryLimitError if that fails.
+
+        Logarithms are those of plain numbers where theirs do not fit.
+        """
+        if not scopes:
+            return []
+        try:
+            room = self.result._room()
+            found = iter_joints(self.result._posterior(), scopes, None, room, logs=logs)
+            if not logs:
+                self._heed(widened=False, faithful=False)  # nobody has looked
+            return list(found)
+        except MemoryLimitError:
+            if not logs:
+                raise
+            self._deeper = False
+            return [None if p is None else _log(p) for p in self._joints(scopes)]
+
+    def _heed(self, *, widened: bool, faithful: bool) -> None:
+        """Note what a pass of another tree than that of the result may have lost."""
+        if widened or not faithful:
+            self._deeper = self.exact
+        if not faithful:
+            self._floor = _LEAST_OF_LOSSY
 
     def _own_tree(
         self, scopes: list[tuple[int, ...]]
@@ -540,12 +564,6 @@ class Beliefs:
         tree = _graph.Tree(snapshot, scopes)
         tree.prepare(held, soft, Search(effort=0.0))
         return tree, soft, np.empty(snapshot.entries)
-
-    def _iter_joints(self, scopes: Sequence[tuple[int, ...]]) -> Iterator[Floats]:
-        """Yield joints from one tree, conditioned if need be; MemoryLimitError if that fails."""
-        result = self.result
-        if scopes:
-            yield from iter_joints(result._posterior(), list(scopes), None, result._room())
 
 
 def _log(p: Floats) -> Floats:
