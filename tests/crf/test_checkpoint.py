@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import struct
+import time
 import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import children
 import numpy as np
 import pytest
 
@@ -401,3 +403,36 @@ def test_where_a_checkpoint_cannot_go_is_said_before_training(tmp_path: Path) ->
     with pytest.raises(ValueError, match="is where the model goes; name another file"):
         trainer("ap").train(model, checkpoint=tmp_path / "folder" / ".." / "model")
     assert not model.exists()
+
+
+KILLED = """
+import sys, time
+from valuesparse.crf import Trainer
+def train(model, state, pause):
+    trainer = Trainer("lbfgs", {"max_iterations": 40, "c2": 0.1, "period": 0}, verbose=False)
+    for i in range(40):
+        y = ["AB"[(i * j) % 2] for j in range(1, 1 + i % 7)]
+        trainer.append([["b", f"x{(i + j) % 5}", f"{z}{i % 3}"] for j, z in enumerate(y)], y)
+    def callback(progress):
+        if pause:
+            print("running", flush=True)
+            time.sleep(pause)
+    trainer.train(model, callback=callback, checkpoint=state, checkpoint_every=1)
+"""
+
+
+def test_a_killed_process_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    whole, model, state = tmp_path / "whole", tmp_path / "model", tmp_path / "state"
+    rng, here = np.random.default_rng(0), {}
+    exec(KILLED, here)
+    here["train"](whole, None, 0)
+    for _ in range(2):
+        code = KILLED + "train(*sys.argv[1:], 0.04)"
+        with children.start(code, str(model), str(state)) as child:
+            child.stdout.readline()
+            time.sleep(float(rng.uniform(0.0, 0.3)))
+            child.kill()
+        assert not model.exists()
+        assert state.exists()
+    here["train"](model, state, 0)
+    assert model.read_bytes() == whole.read_bytes()

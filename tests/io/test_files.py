@@ -202,6 +202,7 @@ def test_what_cannot_be_written_is_said_with_its_name(tmp_path: Path, write: Any
     write(tmp_path / ("ü" * 100))
 
 
+@posix
 def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / ("m" * 255)
     with replacing(path, ".part") as file:
