@@ -279,8 +279,11 @@ def line_format(path: Path, kind: str, word: str | None, tag: str | None) -> Lin
     if kind == "tsv":
         header = first_line(path)[0].split("\t")
         if header == [""]:
-            raise ValueError("the first line of a TSV file must name its columns")
-    return LineFormat(kind, word, tag, header)
+            raise ValueError(f"{path.name}: the first line of a TSV file must name its columns")
+    try:
+        return LineFormat(kind, word, tag, header)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
 
 
 def items_of(block: Block, extract: Any, word: int) -> Sequence[Any]:

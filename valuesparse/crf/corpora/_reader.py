@@ -218,9 +218,9 @@ class Reader:
         form = line_format(self.path, self.kind, word, tags)
         self._word = form.columns.word
         stream = lines(self.path)
-        if form.header is not None:
-            next(stream)
         try:
+            if form.header is not None:
+                next(stream)
             for number, block in enumerate(form.blocks(stream), 1):
                 if not block.rows:
                     continue

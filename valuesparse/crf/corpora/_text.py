@@ -113,17 +113,7 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
             raw = file.readline(longest)
             if not raw:
                 return
-            if len(raw) == longest:
-                problem = f"longer than {longest >> 20} MiB"
-                if longest < _LONGEST:
-                    problem += ", which is more than a hundred times the file; decompress it first"
-                raise TextFormatError("line", offset, problem, 0, "")
-            try:
-                text = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                problem = f"not UTF-8: {error.reason}"
-                raise TextFormatError("text", offset, problem, 0, "") from None
-            yield Line(offset, text.removesuffix("\n").removesuffix("\r"))
+            yield Line(offset, _text_of(raw, offset, longest))
             offset += len(raw)
 
 
@@ -140,6 +130,21 @@ def _require_bounded(path: Path, packed: int) -> None:
                 raise error
 
 
+def _text_of(raw: bytes, offset: int, longest: int) -> str:
+    """Return a line without its end."""
+    if len(raw) == longest:
+        problem = f"longer than {longest >> 20} MiB"
+        if longest < _LONGEST:
+            problem += ", which is more than a hundred times the file; decompress it first"
+        raise TextFormatError("line", offset, problem, 0, "")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"not UTF-8: {error.reason}"
+        raise TextFormatError("text", offset, problem, 0, "") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
 def _longest(packed: int | None) -> int:
     """Return how long lines may be, in bytes: in a file as it is, or in so much gzip data."""
     if packed is None:
@@ -148,11 +153,20 @@ def _longest(packed: int | None) -> int:
 
 
 def first_line(path: Path) -> tuple[str, int]:
-    """Return the first line of a file, and where the second begins."""
-    packed = text_size(path) if is_gzip(path) else None
+    """Return the first line of a file, and where the second begins.
+
+    Raises
+    ------
+    TextFormatError
+        It is not UTF-8, or too long.
+    """
+    longest = _longest(text_size(path) if is_gzip(path) else None)
     with _opened(path) as file:
-        raw = file.readline(_longest(packed))
-    return raw.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r"), len(raw)
+        raw = file.readline(longest)
+    try:
+        return _text_of(raw, 0, longest), len(raw)
+    except TextFormatError as error:
+        raise located(error, path) from None
 
 
 def located(error: TextFormatError, path: Path) -> TextFormatError:
