@@ -152,7 +152,8 @@ def test_exactly_one_of_many_processes_gets_the_lock(tmp_path: Path) -> None:
     said = [child.communicate(timeout=60) for child in found]
     assert [child.returncode for child in found] == [0, 0, 0], said
     assert sum(int(out) for out, _ in said) > 10
-    assert os.listdir(tmp_path) == []
+    # Windows cannot remove what another has open; the file alone locks nothing.
+    assert os.listdir(tmp_path) in ([], [LOCK] if os.name == "nt" else [])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks, which Windows cannot")
@@ -473,7 +474,7 @@ def test_whatever_happens_the_output_is_that_of_one_run(model: Path, tmp_path: P
 @pytest.mark.slow
 @needs_sigkill
 def test_whatever_happens_very_often(model: Path, tmp_path: Path) -> None:
-    run_machine(model, tmp_path, 150, 15)
+    run_machine(model, tmp_path, 60, 15)
 
 
 @pytest.mark.slow
