@@ -67,7 +67,7 @@ def sdist(request: pytest.FixtureRequest, upstream: Path) -> Callable[[str], Pat
                 pytest.skip(f"{named[0].name} is not in {upstream}, and nothing is to be fetched")
             # Says what pip says where there is no source distribution of this version.
             problem = pip(
-                "download", "--no-deps", "--no-binary", ":all:", "-d", str(upstream),
+                "download", "--no-deps", "--no-binary", name, "-d", str(upstream),
                 f"{name}=={version}",
             )  # fmt: skip
             if problem is not None:
