@@ -10,7 +10,8 @@ import pages
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = pytest.param(ROOT / "README.md", marks=pytest.mark.smoke)
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

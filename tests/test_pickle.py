@@ -28,6 +28,7 @@ def test_models(protocol: int, per_edge: bool, rng: np.random.Generator, dtype: 
         assert_same_result(vs.infer(model), vs.infer(again))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("zeta", [1.0, 0.8])
 def test_results(zeta: float, rng: np.random.Generator, dtype: type) -> None:
     r = vs.infer(chain(peaked_chain(rng, [9, 0, 4], 4, dtype=dtype)), zeta=zeta)

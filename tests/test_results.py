@@ -231,6 +231,7 @@ def test_queries_twice_and_after_another_call(model, zeta: float) -> None:
         assert_same_bits(a, b)
 
 
+@pytest.mark.smoke
 def test_to_frame(model, zeta: float) -> None:
     pd = pytest.importorskip("pandas", reason="makes data frames of results")
     r = vs.infer(chain(model), zeta=zeta)

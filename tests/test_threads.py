@@ -188,6 +188,7 @@ def test_no_more_threads_than_tasks() -> None:
     assert 1 <= int(done.stdout) <= 5, done.stderr  # a long chain is four tasks
 
 
+@pytest.mark.smoke
 def test_threadpoolctl() -> None:
     threadpoolctl = pytest.importorskip("threadpoolctl", reason="limits threads from outside")
     vs.set_num_threads(4)

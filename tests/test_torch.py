@@ -419,6 +419,7 @@ def test_changing_an_input_before_backward_is_noticed() -> None:
         llh.backward()
 
 
+@pytest.mark.smoke
 def test_training_learns_to_copy() -> None:
     torch.manual_seed(0)
     crf = CRF(3, batch_first=True)
@@ -680,6 +681,7 @@ def test_one_layer_serves_many_threads() -> None:
     assert answers == [expected] * 80
 
 
+@pytest.mark.smoke
 def test_layers_are_copied_and_saved() -> None:
     batch = Batch(0, allowed_start=[True, True, True, False])
     buffer = io.BytesIO()
@@ -700,6 +702,7 @@ def test_it_warns_of_nothing_and_loads_lazily() -> None:
         Batch(0).crf(Batch(0).emissions, Batch(0).tags).backward()
 
 
+@pytest.mark.smoke
 def test_examples() -> None:
     options = "addopts=--pyargs --import-mode=importlib --doctest-modules"
     done = subprocess.run(

@@ -48,6 +48,7 @@ def triangle() -> vs.FactorGraph:
     return graph
 
 
+@pytest.mark.smoke
 def test_other_methods_say_what_they_prove() -> None:
     graph = triangle()
     exact = float(vs.infer(graph).log_z)

@@ -127,6 +127,7 @@ def test_zeros_and_larger_tables_have_structured_mean_fields() -> None:
     assert finite > 15
 
 
+@pytest.mark.smoke
 def test_mini_buckets_are_exact_where_they_need_not_split() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -166,6 +167,7 @@ def test_scores_of_any_size(scale: float) -> None:
         assert m.lower <= exact <= m.upper, name
 
 
+@pytest.mark.smoke
 def test_configurations_are_found_among_zeros() -> None:
     found = 0
     for seed in range(40):

@@ -62,6 +62,7 @@ def test_the_condition_holds_for_every_configuration(kind: str) -> None:
         assert (sign * (own + model.constant - full) >= -model.margin - 1e-9).all()
 
 
+@pytest.mark.smoke
 def test_exact_where_the_graph_is_the_preconditioner() -> None:
     rng = np.random.default_rng(0)
     graph = vs.FactorGraph([3, 2, 4])
@@ -96,6 +97,7 @@ def test_a_sparsifier_tightens_both_bounds(seed: int) -> None:
     assert more.event({0: 1, 1: 0})[0] <= inside <= more.event({0: 1, 1: 0})[1]
 
 
+@pytest.mark.smoke
 def test_marginals_and_evidence() -> None:
     graph = vs.FactorGraph([2, 2, 2], names=["a", "b", "c"], states=[["no", "yes"]] * 3)
     for pair in (("a", "b"), ("b", "c"), ("a", "c")):

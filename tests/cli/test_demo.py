@@ -32,6 +32,7 @@ def test_the_corpus_is_the_one_we_report_on() -> None:
     assert split(corpus, seed=1) != (train, test)
 
 
+@pytest.mark.smoke
 def test_demo(tmp_path: Path) -> None:
     plot = tmp_path / "plot.png"
     result = run(

@@ -100,6 +100,7 @@ def test_conllu(model: Path, tagger: Tagger, tmp_path: Path, packed: bool) -> No
         assert 0.2 < float(probability.removeprefix("Probability=")) <= 1
 
 
+@pytest.mark.smoke
 def test_tsv(tmp_path: Path) -> None:
     data = sentences(40, seed=3)
     text = "id\tlabel\tword\n" + "".join(
@@ -141,6 +142,7 @@ def test_attribute_files(tmp_path: Path) -> None:
         tag_corpus(model, [words], tmp_path / "wrong")
 
 
+@pytest.mark.smoke
 def test_parquet(model: Path, tagger: Tagger, tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
     import pyarrow.parquet as pq
@@ -289,6 +291,7 @@ def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) ->
     assert contents(out) == contents(expected)
 
 
+@pytest.mark.smoke
 def test_dask_loses_nothing_with_a_worker(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

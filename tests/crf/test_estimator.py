@@ -130,6 +130,7 @@ def test_marginals_are_theirs(data: Data, fitted: CRF, theirs: Any) -> None:
     assert same.shape == theirs.predict_marginals([X[5], X[5]]).shape
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("algorithm", ["lbfgs", "l2sgd", "ap", "pa", "arow"])
 def test_training_is_the_trainers(data: Data, algorithm: str) -> None:
     crf = CRF(algorithm, min_freq=1, max_iterations=4, all_possible_states=True, random_state=3)
@@ -243,6 +244,7 @@ def test_nothing_to_learn_from_is_said(nothing: list) -> None:
         CRF().fit(nothing, nothing)
 
 
+@pytest.mark.smoke
 def test_scorers(data: Data, fitted: CRF) -> None:
     from valuesparse.crf import metrics, scorers
 
@@ -303,6 +305,7 @@ def test_bad_input(data: Data, fitted: CRF) -> None:
     assert fitted.predict(X).shape == (40,)
 
 
+@pytest.mark.smoke
 def test_grid_search(data: Data) -> None:
     search = GridSearchCV(CRF(max_iterations=5), {"c2": [0.01, 100.0]}, cv=3, n_jobs=1)
     search.fit(*sentences(2, 60, empty=False))
@@ -321,6 +324,7 @@ def _checks() -> list[Any]:
         return list(estimator_checks_generator(CRF(max_iterations=3), legacy=False))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("estimator", "check"), _checks(), ids=lambda v: getattr(getattr(v, "func", v), "__name__", "")
 )
@@ -385,6 +389,7 @@ def test_conventions_of_scikit_learn(name: str) -> None:
         check("Rows", Rows(max_iterations=5))
 
 
+@pytest.mark.smoke
 def test_metrics() -> None:
     y, predicted = [["A", "B"], ["A"]], [["A", "A"], ["A"]]
     assert metrics.flat_accuracy_score(y, predicted) == pytest.approx(2 / 3)

@@ -135,6 +135,7 @@ def test_any_items(xseq: list[Any], model_path: Path, theirs: Any) -> None:
         assert ours.tag(ItemSequence(xseq)) == theirs.tag(xseq)
 
 
+@pytest.mark.smoke
 def test_whole_surface(theirs: Any) -> None:
     names = {name for name in dir(theirs) if not name.startswith("_")}
     assert names <= set(dir(Tagger))
@@ -481,6 +482,7 @@ class Named(Tagger):
         self.name = name
 
 
+@pytest.mark.smoke
 def test_pickling(tagger: Tagger, ours: Tagger, rng: np.random.Generator, model_path: Path) -> None:
     xseq = draw(rng, 6)
     tagger.set(xseq)

@@ -123,6 +123,7 @@ def test_lbfgs_goes_on_where_crfsuite_gives_up(seed: int, c2: float, tmp_path: P
         assert mine["loss"] == pytest.approx(other["loss"], rel=1e-6)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("algorithm", ORIGINAL)
 def test_python_crfsuite_opens_and_scores_equally(algorithm: str, tmp_path: Path) -> None:
     data = sequences(2)
@@ -393,6 +394,7 @@ def test_messages_go_where_the_surface_says(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("algorithm", "c1"), [*((name, 0.0) for name in ALGORITHMS), ("lbfgs", 0.2)]
 )

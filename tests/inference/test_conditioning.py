@@ -124,6 +124,7 @@ def test_joints_of_any_variables(model, share: float, data: st.DataObject) -> No
     np.testing.assert_allclose(found, marginal(probabilities(full), wanted), rtol=0, atol=1e-10)
 
 
+@pytest.mark.smoke
 def test_joints_are_conditioned_too() -> None:
     """The tree of the joint of two corners, and its table, do not fit; parts of it do."""
     graph = _grid(6)

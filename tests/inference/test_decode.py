@@ -82,6 +82,7 @@ def test_n_best_of_all(model: Arrays, k: int) -> None:
         np.testing.assert_array_equal(configuration_scores(seq, states), scores)
 
 
+@pytest.mark.smoke
 def test_score_is_the_sum_of_potentials(rng: np.random.Generator, dtype: type) -> None:
     model = random_chain(rng, [40, 0, 1, 9], 7, scale=3, dtype=dtype)
     for d in (vs.decode(chain(model)), vs.decode(chain(model), n_best=4)):

@@ -76,6 +76,7 @@ def test_every_group_of_sequences(batch: int, rng: np.random.Generator, dtype: t
     assert_exact(model, vs.infer(chain(model)))
 
 
+@pytest.mark.smoke
 def test_optional_arguments_one_at_a_time(rng: np.random.Generator, dtype: type) -> None:
     full = random_chain(rng, [4, 1, 3], 3, dtype=dtype)
     allowed = rng.random((8, 3)) > 0.4

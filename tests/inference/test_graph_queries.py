@@ -192,6 +192,7 @@ def test_log_z_is_expected_score_plus_entropy(method: str) -> None:
         np.testing.assert_allclose(table.sum(axis=1), r.marginals[a], rtol=0, atol=1e-7)
 
 
+@pytest.mark.smoke
 def test_loopy_entropy_is_exact_without_cycles() -> None:
     rng = np.random.default_rng(2)
     graph = vs.FactorGraph([2, 3, 2, 4])
@@ -266,6 +267,7 @@ def test_joint_tells_a_name_from_a_sequence_of_names(variables: object) -> None:
     np.testing.assert_allclose(vs.infer(graph).joint(["a", "b"]), 0.25)
 
 
+@pytest.mark.smoke
 def test_to_frame() -> None:
     pandas = pytest.importorskip("pandas", reason="makes data frames of results")
     graph = vs.FactorGraph(
@@ -290,6 +292,7 @@ def test_to_frame() -> None:
     assert len(vs.infer(vs.FactorGraph([])).to_frame()) == 0
 
 
+@pytest.mark.smoke
 def test_junction_trees_pickle() -> None:
     """By what they were built from: the same tree, the same bits, and the graph of then."""
     cards, factors = _model(n=8)

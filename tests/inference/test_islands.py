@@ -61,6 +61,7 @@ def test_one_long_chain(zeta: float, rng: np.random.Generator, dtype: type) -> N
     assert r.stats["segments"] > 1
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("zeta", [0.5, 0.8, 0.9, 0.99])
 def test_per_edge_and_masks(zeta: float, rng: np.random.Generator, dtype: type) -> None:
     model = peaked_chain(rng, [12, 3, 1, 0, 20], 4)

@@ -129,6 +129,7 @@ def test_samples_do_not_depend_on_the_blocks_they_are_drawn_in(
         monkeypatch.undo()
 
 
+@pytest.mark.smoke
 def test_log_prob(rng: np.random.Generator) -> None:
     cards, factors, _ = random_model(np.random.default_rng(3), 6)
     full = log_joint(cards, factors, {})
@@ -475,6 +476,7 @@ def test_counting(rng: np.random.Generator) -> None:
     assert np.exp(vs.infer(graph).log_z) == pytest.approx(2**10 + 2)
 
 
+@pytest.mark.smoke
 def test_names_and_reason() -> None:
     graph = vs.FactorGraph([2, 2, 2], names=["a", "b", "c"], states=[["n", "y"], None, None])
     for pair in (["a", "b"], ["b", "c"], ["a", "c"]):

@@ -114,6 +114,7 @@ def merged(factors: Factors) -> Factors:
     return list(found.items())
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(200))
 def test_exact_without_cycles(seed: int) -> None:
     cards, factors = random_tree(np.random.default_rng(seed))
@@ -278,6 +279,7 @@ def test_evidence(known: dict[int, Any]) -> None:
         np.testing.assert_allclose(got, want, atol=1e-8)
 
 
+@pytest.mark.smoke
 def test_warm_starts() -> None:
     cards, factors = random_grid(np.random.default_rng(10), 6, 2)
     graph = graph_of(cards, factors)

@@ -83,6 +83,7 @@ def test_never_draws_what_is_forbidden(model: Arrays) -> None:
         assert (vs.log_prob(chain(model), row) > -np.inf).all()
 
 
+@pytest.mark.smoke
 def test_seeds_and_generators(rng: np.random.Generator) -> None:
     model = chain(random_chain(rng, [20, 3], 4))
     a = vs.sample(model, 5, 42)

@@ -235,6 +235,7 @@ def test_samples_follow_the_posterior(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(seen, marginals, rtol=0, atol=0.02)
 
 
+@pytest.mark.smoke
 def test_log_prob_of_each_tree(rng: np.random.Generator) -> None:
     model = random_forest(rng, random_parent(rng, 7, 3), 2, kind=1)
     r = vs.infer(tree(model))
@@ -603,6 +604,7 @@ def test_nothing_at_all() -> None:
     assert r.pairwise().shape == (0, 2, 2)
 
 
+@pytest.mark.smoke
 def test_models_and_results_are_records(rng: np.random.Generator) -> None:
     model = tree(random_forest(rng, random_parent(rng, 30, 2), 3, kind=1, peak=4.0))
     for zeta in (1.0, 0.8):

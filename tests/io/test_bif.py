@@ -44,6 +44,7 @@ def example(name: str) -> Path:
     return path
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("text", [MODEL, MODEL.replace("\n", "\r\n"), MODEL.rstrip()])
 def test_names_states_and_tables(text: str) -> None:
     graph = vs.read_bif(text.encode())

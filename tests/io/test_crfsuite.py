@@ -132,6 +132,7 @@ def assert_scores_like_crfsuite(path: Path, xseqs: Sequence[Any]) -> CrfsuiteMod
     return model
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", SETTINGS)
 def test_trained_models(name: str, train: Callable[..., Path]) -> None:
     xseqs, yseqs, params = SETTINGS[name]

@@ -44,6 +44,7 @@ def test_a_file_is_written_as_crfsuite_writes_it(
     assert format_model(model.labels, model.attributes, *parts) == data
 
 
+@pytest.mark.smoke
 def test_weights_of_zero_are_left_out_and_attributes_numbered_anew() -> None:
     states = (np.array([0, 1, 1, 2]), np.array([0, 0, 1, 1]), np.array([0.0, 1.5, 0.0, -2.0]))
     moves = (np.array([0, 1]), np.array([1, 1]), np.array([0.0, 3.0]))

@@ -68,6 +68,7 @@ def test_labels_of_64_bits() -> None:
     assert vs.read_fg(written(graph)).names == graph.names
 
 
+@pytest.mark.smoke
 def test_sources(tmp_path: Path) -> None:
     path = tmp_path / "m.fg.gz"
     path.write_bytes(gzip.compress(MODEL))

@@ -49,6 +49,7 @@ def sprinkler(pgmpy: Any, *, other_order: bool = False) -> Any:
     return model
 
 
+@pytest.mark.smoke
 def test_network_of_pgmpy(pgmpy: Any) -> None:
     model = sprinkler(pgmpy)
     graph = vs.from_pgmpy(model)
@@ -67,6 +68,7 @@ def test_network_of_pgmpy(pgmpy: Any) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
+@pytest.mark.smoke
 def test_markov_network_and_factor_graph_of_pgmpy(pgmpy: Any) -> None:
     factor = pgmpy.factors.discrete.DiscreteFactor
     first = factor(["a", "b"], [2, 3], np.arange(6) / 4)
@@ -115,6 +117,7 @@ def test_there_and_back(pgmpy: Any, graph: vs.FactorGraph) -> None:
     np.testing.assert_allclose(weights(again), expected, rtol=1e-13, atol=1e-300)
 
 
+@pytest.mark.smoke
 def test_names_and_states_go_to_pgmpy(pgmpy: Any) -> None:
     graph = vs.FactorGraph([2, 3], names=["rain", "wet"], states=[["no", "yes"], None])
     graph.add(["rain", "wet"], np.log(np.arange(6).reshape(2, 3) + 1.0))

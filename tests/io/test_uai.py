@@ -142,6 +142,7 @@ def test_kinds(kind: str) -> None:
     assert_same_tables(vs.read_uai(MODEL.replace(b"MARKOV", kind.encode())), vs.read_uai(MODEL))
 
 
+@pytest.mark.smoke
 def test_sources(tmp_path: Path) -> None:
     plain, packed = tmp_path / "m.uai", tmp_path / "m.uai.gz"
     plain.write_bytes(MODEL)
@@ -157,6 +158,7 @@ def test_sources(tmp_path: Path) -> None:
         vs.read_uai(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.smoke
 def test_targets(tmp_path: Path) -> None:
     graph = vs.read_uai(MODEL)
     packed = tmp_path / "m.uai.gz"

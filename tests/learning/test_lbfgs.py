@@ -31,6 +31,7 @@ def logistic(seed: int, n: int = 40, d: int = 12) -> Callable[[np.ndarray, np.nd
     return function
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("linesearch", LINE_SEARCHES)
 @pytest.mark.parametrize("memory", [1, 6])
 def test_the_minimum_is_found(linesearch: str, memory: int) -> None:

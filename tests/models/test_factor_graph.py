@@ -193,6 +193,7 @@ def test_wrong_types(table) -> None:
         vs.FactorGraph([2]).add([0], table)
 
 
+@pytest.mark.smoke
 def test_names_and_states() -> None:
     graph = vs.FactorGraph([2, 2], names=["rain", "wet"], states=[["no", "yes"], None])
     graph.set_evidence({"rain": "yes", "wet": [0.0, -1.0]})

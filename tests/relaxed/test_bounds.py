@@ -96,6 +96,7 @@ def test_reached_by_the_comonotone_distribution(seed: int) -> None:
     assert b.divergence == pytest.approx(d, rel=1e-8, abs=1e-10)
 
 
+@pytest.mark.smoke
 def test_nothing_left_out_is_exact() -> None:
     graph = vs.FactorGraph([2, 3])
     graph.add([0, 1], np.arange(6.0).reshape(2, 3))

@@ -73,6 +73,7 @@ def test_gain_is_the_divergence_that_adding_brings(seed: int) -> None:
         assert g == pytest.approx(want, rel=1e-8, abs=1e-10)
 
 
+@pytest.mark.smoke
 def test_candidates_of_any_form() -> None:
     graph = vs.FactorGraph([2, 3])
     graph.add([0], [0.0, 1.0])

@@ -27,6 +27,7 @@ def test_ends_where_no_factor_left_has_gain(seed: int, threshold: float) -> None
     assert r.stats["added"] == r.factors.size - kept.size
 
 
+@pytest.mark.smoke
 def test_rounds() -> None:
     graph = pairs_of_six()
     none = vs.relax(graph, max_rounds=0)

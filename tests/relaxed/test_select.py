@@ -70,6 +70,7 @@ def test_marginals_are_those_of_the_chosen_graph(seed: int) -> None:
         np.testing.assert_allclose(got, want, atol=1e-10)
 
 
+@pytest.mark.smoke
 def test_evidence_and_solver() -> None:
     graph = pairs_of_six()
     calls = []
