@@ -200,6 +200,12 @@ def test_threadpoolctl() -> None:
     assert mine[0]["num_threads"] == 4
 
 
+def test_a_threadpoolctl_that_nobody_can_join_is_left_alone() -> None:
+    old = "import sys, types\nsys.modules['threadpoolctl'] = types.ModuleType('threadpoolctl')\n"
+    done = run(old + "import valuesparse as vs; print(vs.get_num_threads() >= 1)")
+    assert done.stdout.strip() == "True", done.stderr
+
+
 # ------------------------------------------------------------------------------ many callers
 
 

@@ -105,6 +105,8 @@ def _join_threadpoolctl() -> None:
         import threadpoolctl
     except ImportError:
         return
+    if not hasattr(threadpoolctl, "register"):  # before 3.2 it knew only what it was made for
+        return
 
     class Controller(threadpoolctl.LibController):  # type: ignore[misc]
         user_api = "valuesparse"

@@ -21,7 +21,7 @@ pytest.importorskip("sklearn", reason="the estimator needs the extra sklearn")
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils import estimator_checks
 
 from valuesparse.crf import CRF, Trainer, crfsuite, metrics
 
@@ -321,10 +321,11 @@ def _checks() -> list[Any]:
     """Return the checks of scikit-learn for an estimator of what is no table of numbers."""
     with warnings.catch_warnings():  # scikit-learn says that it has fewer of them
         warnings.simplefilter("ignore")
-        return list(estimator_checks_generator(CRF(max_iterations=3), legacy=False))
+        # scikit-learn < 1.6 has none for estimators of sequences: then the test is skipped.
+        generate = getattr(estimator_checks, "estimator_checks_generator", lambda *_, **__: ())
+        return list(generate(CRF(max_iterations=3), legacy=False))
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("estimator", "check"), _checks(), ids=lambda v: getattr(getattr(v, "func", v), "__name__", "")
 )
@@ -380,8 +381,6 @@ CONVENTIONS = [
 @pytest.mark.parametrize("name", CONVENTIONS)
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_conventions_of_scikit_learn(name: str) -> None:
-    from sklearn.utils import estimator_checks
-
     check = getattr(estimator_checks, name)
     if name == "check_parameters_default_constructible":
         check("CRF", CRF())
