@@ -11,8 +11,8 @@ child process (``child.py``) that notes the number first, so that a crash has it
 (``campaign.py``) starts another child and goes on.
 
 ==================================== ==========================================================
-``pytest tests/fuzz``                 2,000 files for each target, fewer where a reader is slow
-``... --fuzz-mutations 40000``        so many for each
+``pytest tests/fuzz``                 200 files for each target, 20 where a reader is slow
+``... --fuzz-mutations 2000``         so many for each, as in .ci/run
 ``... --fuzz-seconds 3600``           as many as there is time for; it is shared by the targets
 ``... --fuzz-shard 2/4``              the second quarter of the files, for four processes
 ``... -k "[uai]" --fuzz-index 1234``  one file of one target; a failure prints this line

@@ -72,9 +72,22 @@ class Report:
 
 
 class Children:
-    """One child at a time; another takes its place when it dies."""
+    """One child at a time; another takes its place when it dies.
 
-    def __init__(self, folder: Path) -> None:
+    Parameters
+    ----------
+    folder : Path
+        For what the child notes.
+    module : str
+        Where the targets are listed.
+    silence : float
+        Seconds without a new file after which a child hangs.
+    """
+
+    def __init__(
+        self, folder: Path, module: str = "fuzz.targets", silence: float = SILENCE
+    ) -> None:
+        self.module, self.silence = module, silence
         self.path = folder / "note"
         self.path.write_bytes(bytes(NOTE.size))
         self.note = Note(self.path)
@@ -169,7 +182,7 @@ class Children:
     def _lines(self) -> Iterator[str]:
         """Yield what the child says, empty for its end; stop when it is silent for too long."""
         seen, since = 0, time.monotonic()
-        while time.monotonic() - since < (SILENCE if seen > 1 else SET_UP):
+        while time.monotonic() - since < (self.silence if seen else SET_UP):
             with suppress(queue.Empty):
                 yield self.reports.get(timeout=1.0)
                 return
@@ -185,7 +198,7 @@ class Children:
         env.setdefault("OPENBLAS_NUM_THREADS", "1")
         with open(self.errors, "wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "fuzz.child", str(self.path)],
+                [sys.executable, "-m", "fuzz.child", str(self.path), self.module],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=env,
                 encoding="utf-8", cwd=tempfile.gettempdir(),
             )  # fmt: skip

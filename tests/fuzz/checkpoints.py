@@ -65,7 +65,7 @@ def trainer_of(algorithm: str, iterations: int, params: dict[str, Any]) -> Train
 def learner(name: str, algorithm: str, **params: Any) -> None:
     """List the checkpoints of a learner."""
 
-    @target(f"checkpoint-{name}", share=0.5)
+    @target(f"checkpoint-{name}")
     def make(folder: Path) -> Reading:
         path = folder / NAME
         seeds, models = [], set()

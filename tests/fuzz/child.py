@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import importlib
 import json
 import mmap
 import os
@@ -18,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from fuzz.core import TARGETS
 
 try:
     import resource
@@ -130,8 +133,6 @@ class Session:
     def reading(self, name: str) -> Any:
         """Set a target up, and read its seeds as they are."""
         if name not in self.readings:
-            from fuzz.targets import TARGETS
-
             folder = self.folder / name
             folder.mkdir(exist_ok=True)
             with warnings.catch_warnings():
@@ -224,8 +225,8 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
         session = Session(Path(folder), Note(Path(sys.argv[1])))
-        import fuzz.targets  # noqa: F401
-
+        for module in sys.argv[2:]:
+            importlib.import_module(module)
         limit_addresses()
         warnings.simplefilter("error")
         for line in orders:

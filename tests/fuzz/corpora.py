@@ -78,12 +78,12 @@ def train_and_tag(folder: Path, name: str) -> Read:
 def add(kind: str, suffix: str, seeds: list[bytes]) -> None:
     """List a format twice, for text and for gzip."""
 
-    @target(kind, share=0.5)
+    @target(kind)
     def text(folder: Path) -> Reading:
         name = "corpus" + suffix
         return Reading(seeds, texts(), train_and_tag(folder, name), named=(name, NONE))
 
-    @target(f"{kind}.gz", share=0.25)
+    @target(f"{kind}.gz")
     def gzip(folder: Path) -> Reading:
         name = f"corpus{suffix}.gz"
         return Reading(
@@ -101,7 +101,7 @@ add("tsv", ".tsv", TSV)
 add("attributes", ".crfsuite.txt", ATTRIBUTES)
 
 
-@target("parquet", share=0.5, needs=("pyarrow",))
+@target("parquet", needs=("pyarrow",))
 def parquet(folder: Path) -> Reading:
     import pyarrow
     import pyarrow.parquet
@@ -123,7 +123,7 @@ def parquet(folder: Path) -> Reading:
     return Reading(seeds, damaged(BYTES), read, named=("corpus.parquet", NONE))
 
 
-@target("template", share=0.5)
+@target("template")
 def template(folder: Path) -> Reading:
     source, path = folder / "seed.conll", folder / "words.template"
     source.write_bytes(CONLL[0])

@@ -141,7 +141,7 @@ def add(
         return Reading(seeds, packed(plain.mutate), plain.read, size=unpacked_size)
 
     target(name, share, needs)(text)
-    target(f"{name}.gz", share / 2, needs)(gzip)
+    target(f"{name}.gz", share, needs)(gzip)
 
 
 add("uai", vs.read_uai, UAI, use_graph, (b"MARKOV", b"BAYES"))

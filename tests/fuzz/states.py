@@ -20,7 +20,7 @@ from valuesparse.crf import tag_corpus
 SECRET = "SECRET-LINE"
 
 
-@target("model-json", share=0.5)
+@target("model-json")
 def model_json(folder: Path) -> Reading:
     """``MODEL.json``: names of features, of columns, of a template; no file may run code."""
     inside, outside = folder / "inside", folder / "outside"
@@ -58,7 +58,7 @@ def model_json(folder: Path) -> Reading:
     return Reading(seeds, jsons(*names, pairs=pairs), read, allowed=(ValueError, OSError))
 
 
-@target("run-json", share=0.5)
+@target("run-json")
 def run_json(folder: Path) -> Reading:
     """``valuesparse-run.json``, in a folder with a finished output."""
     model = model_of(folder / "m.crfsuite")
