@@ -18,7 +18,13 @@ import pytest
 
 from valuesparse.crf import Trainer
 from valuesparse.crf.training import _checkpoint
-from valuesparse.crf.training._checkpoint import CheckpointError, fingerprint_of, pack, unpack
+from valuesparse.crf.training._checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    fingerprint_of,
+    pack,
+    unpack,
+)
 from valuesparse.io import read_crfsuite
 from valuesparse.learning._state import Field
 
@@ -320,6 +326,23 @@ def test_a_file_larger_than_any_state_is_not_read_to_its_end(tmp_path: Path) -> 
     with pytest.raises(CheckpointError, match="is not a checkpoint of this model: it has more"):
         trainer("lbfgs").train_inmemory(checkpoint=path)
     assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    tracemalloc.stop()
+
+
+def test_a_small_file_takes_little_memory_however_large_the_model(tmp_path: Path) -> None:
+    class Large:
+        def fields(self) -> dict[str, Field]:
+            return {"x": Field("f8", (1 << 28,))}
+
+        def restore(self, state: State) -> None:
+            raise AssertionError("nothing was read")
+
+    path = tmp_path / "state.npz"
+    path.write_bytes(b"cut off")
+    tracemalloc.start()
+    with pytest.raises(CheckpointError, match="is not a checkpoint, or it is cut off"):
+        Checkpoint(path, 1, ()).resume(Large())  # type: ignore[arg-type]
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
 
 

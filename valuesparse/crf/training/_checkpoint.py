@@ -76,7 +76,8 @@ class Checkpoint:
         limit = _limit(fields)
         try:
             with open(self.path, "rb") as file:
-                data = file.read(limit + 1)
+                # Reading sets aside what it is asked for: no more than there is.
+                data = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
         except FileNotFoundError:
             return False
         try:
