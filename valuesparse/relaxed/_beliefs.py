@@ -104,7 +104,7 @@ class Beliefs:
         self._card: np.int64 | None = self.cards[0] if same else None
         #: Clique entries of the largest tree that was needed: what rounding is bounded with.
         self.entries = int(result.stats.get("table_entries", 0))
-        #: An engine's logarithms tell more than its plain numbers: of exact trees in one piece.
+        #: An engine's logarithms tell more than its plain numbers, which may have lost something.
         self._deeper = self.exact and not result._faithful
         # Without links beliefs are those of one variable each, which lose nothing before that.
         lossy = self._deeper and result.stats.get("widened") == 0
