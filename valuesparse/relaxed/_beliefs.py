@@ -12,18 +12,11 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from valuesparse import _graph
-from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Table
-from valuesparse.inference._joints import iter_joints, log_marginals
-from valuesparse.inference._search import Search
-from valuesparse.inference.junction_tree import full_joint
 from valuesparse.models import FactorGraph
+from valuesparse.relaxed._asked import Joints
 from valuesparse.relaxed._sides import LOGS, PLAIN, Sides, others, others_of_logs
-from valuesparse.relaxed._solver import log_beliefs
 from valuesparse.results import GraphResult
-from valuesparse.results._graph import CONDITIONED, marginal_of
-from valuesparse.threads import resolve
 
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
@@ -32,14 +25,6 @@ Array = npt.NDArray[Any]
 _CHUNK = 1 << 15
 #: Bits of a key by which pairs are told apart at first: more the more pairs, within these.
 _FILTER_BITS = (16, 22)
-#: Bytes that a tree for the joints of many factors may take, in any case.
-_SMALL = 1 << 24
-#: Probabilities above this have all their digits, and so have products of them; see `_floor`.
-_LEAST = 1e-290
-#: What has gone through a pass that may have lost 2^-100 of the whole has them above this.
-_LEAST_OF_LOSSY = 2.0**-60
-#: Numbers of a tree's logarithms take this much more memory.
-_WIDER = 2.0
 
 
 class Tiny(NamedTuple):
@@ -102,23 +87,14 @@ class Beliefs:
         # Where all are alike an address is a product, which is faster than a look.
         same = self.cards.size > 0 and bool((self.cards == self.cards[0]).all())
         self._card: np.int64 | None = self.cards[0] if same else None
-        #: Clique entries of the largest tree that was needed: what rounding is bounded with.
-        self.entries = int(result.stats.get("table_entries", 0))
-        #: An engine's logarithms tell more than its plain numbers, which may have lost something.
-        self._deeper = self.exact and not result._faithful
-        # Without links beliefs are those of one variable each, which lose nothing before that.
-        lossy = self._deeper and result.stats.get("widened") == 0
-        self._floor = _LEAST_OF_LOSSY if lossy else _LEAST
         self._plain: Sides | None = None
         self._logs: Sides | None = None
         self._pairs: Array | None = None
-        self._found: dict[tuple[int, ...], Floats | None] = {}
-        self._found_logs: dict[tuple[int, ...], Floats | None] = {}
         self._sets: set[frozenset[int]] | None = None
-        self._tables: list[tuple[tuple[int, ...], Floats]] | None = None
         n = graph.n_variables
         #: Of the factors of two variables and more that were used.
         self._scopes = result._part()._wide_scopes()
+        self.joints = Joints(result, thorough, bool(self._scopes))
         known = {v for v, x in result.evidence.items() if isinstance(x, int)}
         links = [
             (scope[0], v)
@@ -202,7 +178,7 @@ class Beliefs:
             scopes = np.array([f.scope for _, f in group], dtype=np.int64).reshape(len(group), size)
             asked.append((group, scopes, self._known(scopes)))
         # All at once: the fewer trees, the better.
-        self._joints(
+        self.joints.of(
             sorted({tuple(s) for _, scopes, known in asked for s in scopes[known].tolist()})
         )
         for group, scopes, known in asked:
@@ -214,7 +190,7 @@ class Beliefs:
                     chosen = [group[i] for i in some.tolist()]
                     table = np.array([self.graph._table_of(f, at) for at, f in chosen])
                     at = np.array([at for at, _ in chosen])
-                    low = np.flatnonzero((joint < self._floor).any(axis=1))
+                    low = np.flatnonzero((joint < self.joints.floor).any(axis=1))
                     tiny = _NO_TINY
                     if low.size:
                         tiny = Tiny(low, self._log_rows(scopes[some[low]], shape, known[some[low]]))
@@ -253,7 +229,7 @@ class Beliefs:
             exact = ~self._linked(scopes)
         rows = np.flatnonzero(known)
         for row, own in zip(
-            rows.tolist(), self._joints([tuple(s) for s in scopes[rows].tolist()]), strict=True
+            rows.tolist(), self.joints.of([tuple(s) for s in scopes[rows].tolist()]), strict=True
         ):
             if own is not None:
                 joint[row] = own.ravel()
@@ -271,21 +247,10 @@ class Beliefs:
             joint = (joint[:, :, None] + own[:, None, :]).reshape(len(scopes), -1)
         rows = np.flatnonzero(known)
         sets = [tuple(s) for s in scopes[rows].tolist()]
-        for row, found in zip(rows.tolist(), self._log_joints(sets), strict=True):
+        for row, found in zip(rows.tolist(), self.joints.logs_of(sets), strict=True):
             if found is not None:
                 joint[row] = found.ravel()
         return joint
-
-    def _log_joints(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
-        """Return the logarithms of joints; of what plain numbers hold where nothing tells more."""
-        if self._deeper:
-            return self._joints(scopes, logs=True)
-        return [None if p is None else _log(p) for p in self._joints(scopes)]
-
-    @property
-    def sure(self) -> bool:
-        """Whether a probability of zero is one, and no underflow."""
-        return self.result._faithful or self._deeper
 
     def _plain_sides(self) -> Sides:
         if self._plain is None:
@@ -294,29 +259,10 @@ class Beliefs:
 
     def _log_sides(self) -> Sides:
         if self._logs is None:
-            belief: Floats | None = None
-            if self._deeper and not self._scopes:
-                belief = log_beliefs(self._with_evidence())
-            elif self._deeper:
-                belief = self._tree_logs()
-            if belief is None:
-                belief = _log(self.flat)
+            belief = self.joints.log_beliefs()
             rest = others_of_logs(belief, self.cards, self.offset)
             self._logs = Sides(belief, rest, LOGS)
         return self._logs
-
-    def _with_evidence(self) -> FactorGraph:
-        """Return the graph that was solved, with the evidence that it was solved for."""
-        graph = self.result._part()
-        return graph if self.result.evidence is graph.evidence else self.result._posterior()
-
-    def _tree_logs(self) -> Floats | None:
-        """Return the logarithms of all beliefs; None where their tree does not fit in memory."""
-        try:
-            return log_marginals(self.result._posterior(), None, self.result._room())
-        except MemoryLimitError:
-            self._deeper = False
-            return None
 
     def expectations(self, graph: FactorGraph, indices: Array) -> Floats:
         """Return P(φ = 1) of features of `graph`."""
@@ -346,7 +292,7 @@ class Beliefs:
             if mu[row] > 0.5:
                 off[row] = joints[q].sum(where=~_mask(block, row, joints[q].shape))
         np.minimum(off, 1.0, out=off)
-        low = np.flatnonzero((np.minimum(mu, off) < self._floor) & (block.weights != 0.0))
+        low = np.flatnonzero((np.minimum(mu, off) < self.joints.floor) & (block.weights != 0.0))
         tiny = _NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
@@ -395,7 +341,7 @@ class Beliefs:
             rows = rows[self._held(scopes[rows])]
         wanted, which = np.unique(scopes[rows], axis=0, return_inverse=True)
         sets = [tuple(s) for s in wanted.tolist()]
-        joints = self._log_joints(sets) if logs else self._joints(sets)
+        joints = self.joints.logs_of(sets) if logs else self.joints.of(sets)
         there = np.array([joint is not None for joint in joints], dtype=np.bool_)
         which = which.reshape(-1)
         rows, which = rows[there[which]], which[there[which]]
@@ -449,126 +395,6 @@ class Beliefs:
         near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
         held[some] = self._pairs[near] == exact
         return held
-
-    def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
-        """Return what the first factor that holds these variables believes of them."""
-        if self._tables is None:
-            every = self.result._part()._compiled().scopes
-            beliefs = zip(every, self.result.factor_marginals(), strict=True)
-            self._tables = [(s, table) for s, table in beliefs if len(s) > 1]
-            self._holders: dict[int, list[int]] = {}
-            for f, (other, _) in enumerate(self._tables):
-                for v in other:
-                    self._holders.setdefault(v, []).append(f)
-        wanted = set(scope)
-        for f in self._holders.get(scope[0], []):
-            other, table = self._tables[f]
-            if wanted <= set(other):
-                return marginal_of(table, other, scope)
-        return None
-
-    def _joints(
-        self, scopes: Sequence[tuple[int, ...]], *, logs: bool = False
-    ) -> list[Floats | None]:
-        """Return joints, or their logarithms, each computed once; see `_compute`."""
-        known = self._found_logs if logs else self._found
-        new = [scope for scope in scopes if scope not in known]
-        known.update(zip(new, self._compute(new, logs), strict=True))
-        return [known[scope] for scope in scopes]
-
-    def _compute(self, scopes: Sequence[tuple[int, ...]], logs: bool) -> list[Floats | None]:
-        """Return joints; None where `thorough` finds no tree for one alone that fits in memory.
-
-        One tree for all if that stays near the size of the tree that was solved; else the sets
-        are halved until it does. Scopes of factors that were used never become products: what
-        does not fit is conditioned, or refused. After loopy inference: beliefs of factors.
-        """
-        found: list[Floats | None] = [None] * len(scopes)
-        if not scopes:
-            return found
-        if self._loopy:
-            return [self._factor_belief(scope) for scope in scopes]
-        graph = self.result._part()
-        if self.result.method == CONDITIONED:
-            try:
-                return self._large(list(scopes), logs)
-            except MemoryLimitError:
-                if not self.thorough:  # these are scopes of factors that were used
-                    raise
-                return found
-        own, soft, flat = self._own_tree([])
-        most = self.result._room()
-        wider = _WIDER if logs else 1.0
-        limit = min(most, max(_SMALL, 4.0 * wider * own.cost()[2]))
-        stack, large = [range(len(scopes))], []
-        while stack:
-            these = stack.pop()
-            tree, soft, flat = self._own_tree([scopes[i] for i in these])
-            cost = tree.cost()
-            if wider * cost[2] > (limit if len(these) > 1 else most):
-                if len(these) > 1:
-                    half = len(these) // 2
-                    stack += [these[half:], these[:half]]
-                elif not self.thorough:
-                    large.append(these[0])
-                continue
-            self.entries = max(self.entries, int(cost[1]))
-            tree.infer(soft, resolve(None), flat, None, None, None, logs)
-            self._heed(widened=tree.widened(), faithful=tree.faithful())
-            for q, i in enumerate(these):
-                found[i] = full_joint(tree, q, scopes[i], graph, -np.inf if logs else 0.0)
-        for i, joint in zip(large, self._large([scopes[i] for i in large], logs), strict=True):
-            found[i] = joint
-        return found
-
-    def _large(self, scopes: list[tuple[int, ...]], logs: bool) -> list[Floats | None]:
-        """Return joints from one tree, conditioned if need be; MemoryLimitError if that fails.
-
-        Logarithms are those of plain numbers where theirs do not fit.
-        """
-        if not scopes:
-            return []
-        try:
-            room = self.result._room()
-            found = iter_joints(self.result._posterior(), scopes, None, room, logs=logs)
-            if not logs:
-                self._heed(widened=False, faithful=False)  # nobody has looked
-            return list(found)
-        except MemoryLimitError:
-            if not logs:
-                raise
-            self._deeper = False
-            return [None if p is None else _log(p) for p in self._joints(scopes)]
-
-    def _heed(self, *, widened: bool, faithful: bool) -> None:
-        """Note what a pass of another tree than that of the result may have lost."""
-        if widened or not faithful:
-            self._deeper = self.exact
-        if not faithful:
-            self._floor = _LEAST_OF_LOSSY
-
-    def _own_tree(
-        self, scopes: list[tuple[int, ...]]
-    ) -> tuple[_graph.Tree, _graph.Soft | None, Floats]:
-        """Return a tree for these joints given the evidence, ready, and room for marginals."""
-        graph = self.result._part()
-        snapshot = graph._compiled()
-        held = np.full(graph.n_variables, -1, dtype=np.int64)
-        pairs = []
-        for v, x in sorted(self.result.evidence.items()):
-            if isinstance(x, int):
-                held[v] = x
-            else:
-                pairs.append((v, x))
-        soft = _graph.Soft(graph.n_variables, pairs) if pairs else None
-        tree = _graph.Tree(snapshot, scopes)
-        tree.prepare(held, soft, Search(effort=0.0))
-        return tree, soft, np.empty(snapshot.entries)
-
-
-def _log(p: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(p))
 
 
 def _where(block: Features, row: int) -> Any:

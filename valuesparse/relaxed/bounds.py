@@ -196,10 +196,15 @@ def bounds_of(result: GraphResult) -> Bounds:
 def finish(beliefs: Beliefs, remaining: Remaining) -> Bounds:
     """Return the bounds that follow from the factors left out."""
     spread, size = _spread(beliefs)
-    slack = _EPS * (64.0 + 8.0 * size + 4.0 * beliefs.entries)
+    slack = _EPS * (64.0 + 8.0 * size + 4.0 * beliefs.joints.entries)
     eta, divergence, fall = remaining.bounds(slack)
     rigorous = beliefs.exact and remaining.exact
-    if remaining.forbidding and divergence < np.inf and spread > _NARROW and not beliefs.sure:
+    if (
+        remaining.forbidding
+        and divergence < np.inf
+        and spread > _NARROW
+        and not beliefs.joints.sure
+    ):
         rigorous = False  # what has probability 0 may only have underflowed
     hidden = 0.0 if spread <= _NARROW else _HIDDEN
     low, high = _intervals(beliefs.flat, eta, divergence, fall, slack, hidden)

@@ -1,0 +1,213 @@
+"""Joints of sets of variables, asked of the engine that gave a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _graph
+from valuesparse.errors import MemoryLimitError
+from valuesparse.inference._joints import iter_joints, log_marginals
+from valuesparse.inference._search import Search
+from valuesparse.inference.junction_tree import full_joint
+from valuesparse.models import FactorGraph
+from valuesparse.relaxed._solver import log_beliefs
+from valuesparse.results import GraphResult
+from valuesparse.results._graph import CONDITIONED, marginal_of
+from valuesparse.threads import resolve
+
+__all__ = ["Joints", "log_of"]
+
+Floats = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+
+#: Bytes that a tree for the joints of many factors may take, in any case.
+_SMALL = 1 << 24
+#: Probabilities above this have all their digits, and so have products of them; see `floor`.
+_LEAST = 1e-290
+#: What has gone through a pass that may have lost 2^-100 of the whole has them above this.
+_LEAST_OF_LOSSY = 2.0**-60
+#: Numbers of a tree's logarithms take this much more memory.
+_WIDER = 2.0
+
+
+class Joints:
+    """What the engine of a result knows of sets of variables, in numbers and in logarithms.
+
+    Attributes
+    ----------
+    floor : float
+        Numbers above it have their digits; it falls with every pass that may have lost some.
+    deeper : bool
+        Whether logarithms tell more than numbers, which may have lost something.
+    entries : int
+        Clique entries of the largest tree that was needed: what rounding is bounded with.
+    """
+
+    def __init__(self, result: GraphResult, thorough: bool, linked: bool) -> None:
+        self.result, self.thorough, self.exact = result, thorough, result.exact
+        #: Whether a factor that was used has two variables.
+        self._linked = linked
+        self._loopy = result._state is not None
+        self.entries = int(result.stats.get("table_entries", 0))
+        self.deeper = self.exact and not result._faithful
+        # Without links beliefs are those of one variable each, which lose nothing before that.
+        lossy = self.deeper and result.stats.get("widened") == 0
+        self.floor = _LEAST_OF_LOSSY if lossy else _LEAST
+        self._shallow = False  # logarithms did not fit in memory
+        self._found: dict[tuple[int, ...], Floats | None] = {}
+        self._found_logs: dict[tuple[int, ...], Floats | None] = {}
+        self._tables: list[tuple[tuple[int, ...], Floats]] | None = None
+
+    @property
+    def sure(self) -> bool:
+        """Whether a probability of zero is one, and no underflow."""
+        return not self._shallow and (self.result._faithful or self.deeper)
+
+    def logs_of(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
+        """Return the logarithms of joints; of what plain numbers hold where nothing tells more."""
+        if self.deeper:
+            return self.of(scopes, logs=True)
+        return [None if p is None else log_of(p) for p in self.of(scopes)]
+
+    def _with_evidence(self) -> FactorGraph:
+        """Return the graph that was solved, with the evidence that it was solved for."""
+        graph = self.result._part()
+        return graph if self.result.evidence is graph.evidence else self.result._posterior()
+
+    def log_beliefs(self) -> Floats:
+        """Return the logarithms of all beliefs, flat; of the numbers where nothing tells more."""
+        if self.deeper and not self._linked:
+            return log_beliefs(self._with_evidence())
+        if self.deeper:
+            try:
+                return log_marginals(self.result._posterior(), None, self.result._room())
+            except MemoryLimitError:
+                self._give_up()
+        return log_of(self.result._all_marginals())
+
+    def _give_up(self) -> None:
+        """Note that logarithms do not fit in memory."""
+        self.deeper, self._shallow = False, True
+
+    def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
+        """Return what the first factor that holds these variables believes of them."""
+        if self._tables is None:
+            every = self.result._part()._compiled().scopes
+            beliefs = zip(every, self.result.factor_marginals(), strict=True)
+            self._tables = [(s, table) for s, table in beliefs if len(s) > 1]
+            self._holders: dict[int, list[int]] = {}
+            for f, (other, _) in enumerate(self._tables):
+                for v in other:
+                    self._holders.setdefault(v, []).append(f)
+        wanted = set(scope)
+        for f in self._holders.get(scope[0], []):
+            other, table = self._tables[f]
+            if wanted <= set(other):
+                return marginal_of(table, other, scope)
+        return None
+
+    def of(self, scopes: Sequence[tuple[int, ...]], *, logs: bool = False) -> list[Floats | None]:
+        """Return joints, or their logarithms, each computed once; see `_compute`."""
+        known = self._found_logs if logs else self._found
+        new = [scope for scope in scopes if scope not in known]
+        known.update(zip(new, self._compute(new, logs), strict=True))
+        return [known[scope] for scope in scopes]
+
+    def _compute(self, scopes: Sequence[tuple[int, ...]], logs: bool) -> list[Floats | None]:
+        """Return joints; None where `thorough` finds no tree for one alone that fits in memory.
+
+        One tree for all if that stays near the size of the tree that was solved; else the sets
+        are halved until it does. Scopes of factors that were used never become products: what
+        does not fit is conditioned, or refused. After loopy inference: beliefs of factors.
+        """
+        found: list[Floats | None] = [None] * len(scopes)
+        if not scopes:
+            return found
+        if self._loopy:
+            return [self._factor_belief(scope) for scope in scopes]
+        graph = self.result._part()
+        if self.result.method == CONDITIONED:
+            try:
+                return self._large(list(scopes), logs)
+            except MemoryLimitError:
+                if not self.thorough:  # these are scopes of factors that were used
+                    raise
+                return found
+        own, soft, flat = self._own_tree([])
+        most = self.result._room()
+        wider = _WIDER if logs else 1.0
+        limit = min(most, max(_SMALL, 4.0 * wider * own.cost()[2]))
+        stack, large = [range(len(scopes))], []
+        while stack:
+            these = stack.pop()
+            tree, soft, flat = self._own_tree([scopes[i] for i in these])
+            cost = tree.cost()
+            if wider * cost[2] > (limit if len(these) > 1 else most):
+                if len(these) > 1:
+                    half = len(these) // 2
+                    stack += [these[half:], these[:half]]
+                elif not self.thorough:
+                    large.append(these[0])
+                continue
+            self.entries = max(self.entries, int(cost[1]))
+            tree.infer(soft, resolve(None), flat, None, None, None, logs)
+            self._heed(widened=tree.widened(), faithful=tree.faithful())
+            for q, i in enumerate(these):
+                found[i] = full_joint(tree, q, scopes[i], graph, -np.inf if logs else 0.0)
+        for i, joint in zip(large, self._large([scopes[i] for i in large], logs), strict=True):
+            found[i] = joint
+        return found
+
+    def _large(self, scopes: list[tuple[int, ...]], logs: bool) -> list[Floats | None]:
+        """Return joints from one tree, conditioned if need be; MemoryLimitError if that fails.
+
+        Logarithms are those of plain numbers where theirs do not fit.
+        """
+        if not scopes:
+            return []
+        try:
+            room = self.result._room()
+            found = iter_joints(self.result._posterior(), scopes, None, room, logs=logs)
+            if not logs:
+                self._heed(widened=False, faithful=False)  # nobody has looked
+            return list(found)
+        except MemoryLimitError:
+            if not logs:
+                raise
+            self._give_up()
+            return [None if p is None else log_of(p) for p in self.of(scopes)]
+
+    def _heed(self, *, widened: bool, faithful: bool) -> None:
+        """Note what a pass of another tree than that of the result may have lost."""
+        if widened or not faithful:
+            self.deeper = self.exact
+        if not faithful:
+            self.floor = _LEAST_OF_LOSSY
+
+    def _own_tree(
+        self, scopes: list[tuple[int, ...]]
+    ) -> tuple[_graph.Tree, _graph.Soft | None, Floats]:
+        """Return a tree for these joints given the evidence, ready, and room for marginals."""
+        graph = self.result._part()
+        snapshot = graph._compiled()
+        held = np.full(graph.n_variables, -1, dtype=np.int64)
+        pairs = []
+        for v, x in sorted(self.result.evidence.items()):
+            if isinstance(x, int):
+                held[v] = x
+            else:
+                pairs.append((v, x))
+        soft = _graph.Soft(graph.n_variables, pairs) if pairs else None
+        tree = _graph.Tree(snapshot, scopes)
+        tree.prepare(held, soft, Search(effort=0.0))
+        return tree, soft, np.empty(snapshot.entries)
+
+
+def log_of(p: Floats) -> Floats:
+    """Return the logarithms of probabilities: −inf of 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(p))
