@@ -108,10 +108,12 @@ def results_table(measurements: Measurements) -> Table:
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     exact = rows[0]
-    for name, speed in (("CRFsuite", rival.speed), ("  its C core", rival.core_speed)):
+    for name, speed, last in (
+        ("CRFsuite", rival.speed, False),
+        ("  its C core", rival.core_speed, True),
+    ):
         cells = [name, _speed(speed), _ratio(speed / rival.speed), _ratio(speed / exact.speed)]
-        table.add_row(*cells, *[""] * 6, style="dim")
-    table.add_section()
+        table.add_row(*cells, *[""] * 6, style="dim", end_section=last)
     best = recommended(rows)
     for i, row in enumerate(rows):
         table.add_row(
