@@ -22,7 +22,7 @@ bool leaf(int index, int reg, int bit) {
     return (r[reg] >> bit) & 1;
 }
 bool saves(unsigned long long mask) { return leaf(1, 2, 27) && (_xgetbv(0) & mask) == mask; }
-bool has_v2() { return leaf(1, 2, 20) && leaf(1, 2, 23); }
+[[maybe_unused]] bool has_v2() { return leaf(1, 2, 20) && leaf(1, 2, 23); }
 [[maybe_unused]] bool has_v3() {
     return has_v2() && saves(6) && leaf(1, 2, 12) && leaf(7, 1, 5) && leaf(7, 1, 8);
 }
@@ -31,7 +31,9 @@ bool has_v2() { return leaf(1, 2, 20) && leaf(1, 2, 23); }
            leaf(7, 1, 31);
 }
 #else
-bool has_v2() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
+[[maybe_unused]] bool has_v2() {
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+}
 [[maybe_unused]] bool has_v3() {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
            __builtin_cpu_supports("bmi2");
