@@ -358,6 +358,8 @@ def test_templates(tmp_path: Path) -> None:
         ("\nU:%x[0]", r"line 2: '%x\[0\]' is no macro"),
         ("X:%x[0,0]", "neither U nor B"),
         ('U:%t[0,0,"("]', "unterminated"),
+        (f'U:%t[0,0,"{"(" * 5000}{")" * 5000}"]', "template, line 1: "),
+        (f'U:%t[0,0,"a{{{"9" * 20}}}"]', "line 1: .*too large"),
         ("U:%t[0,0]", "need a regex"),
     ):
         with pytest.raises(ValueError, match=message):

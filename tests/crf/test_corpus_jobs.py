@@ -262,6 +262,7 @@ def test_shards_that_nobody_vouches_for_are_made_again(
         ('{"shards": {"a": {"bytes": true, "sha256": ""}}}', "without bytes and sha256"),
         ("{}", "a run with other features, formats, inputs, marginals, model_sha256"),
         ('{"zeta": {}}', "a run with other features"),
+        ('{"a\\nb": {}}', r"a run with other 'a\\nb', features"),
     ],
 )
 def test_a_damaged_run_file_is_one_line(

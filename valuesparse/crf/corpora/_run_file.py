@@ -82,7 +82,8 @@ class RunFile:
                 for name in os.listdir(folder)
             ):
                 keys = told.keys() | self._settings.keys()
-                other = sorted(k for k in keys if told.get(k) != self._settings.get(k))
+                differ = sorted(k for k in keys if told.get(k) != self._settings.get(k))
+                other = [k if k.isidentifier() else repr(k[:40]) for k in differ]
                 raise ValueError(
                     f"{folder} holds the output of a run with other {', '.join(other)}; choose "
                     "another folder, or remove this one"

@@ -94,8 +94,8 @@ def _macro(match: re.Match[str], number: int) -> Part:
         raise ValueError(f"template, line {number}: {match[0]!r}: %t and %m need a regex, %x none")
     try:
         regex = None if pattern is None else re.compile(pattern.replace('\\"', '"'))
-    except re.error as error:
-        raise ValueError(f"template, line {number}: {match[0]!r}: {error}") from None
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"template, line {number}: {match[0][:40]!r}: {error}") from None
 
     def value(rows: Rows, i: int) -> str:
         at = i + row
