@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -111,7 +110,7 @@ def one_line_errors(path: Path | None) -> Iterator[None]:
         text = " ".join(str(error).split()) or "not enough memory"
         text = text.replace(ADVICE, "give evidence or raise --memory-limit")
         text = text.replace("choose one with sample=", "choose one with --sample ")
-        named = path is not None and text.startswith(f"{path.name}: ")
+        named = path is not None and text.startswith((f"{path.name}: ", f"{path}: "))
         raise click.ClickException(text if named else before + text) from error
 
 
@@ -164,20 +163,10 @@ def _evidence(graph: FactorGraph, path: Path, sample: int | None) -> dict[Any, A
     return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for i, key in enumerate(keys) if key in keys[:i])
-        raise ValueError(f"{twice!r} stands there twice")
-    return found
-
-
 def _json_evidence(graph: FactorGraph, path: Path) -> dict[Any, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not JSON: {error}") from None
+    from valuesparse.io._json import read_json
+
+    content = read_json(path)
     if not isinstance(content, dict):
         raise ValueError('expected an object such as {"rain": "yes"}')
     # Keys of JSON are text, names of variables and states may be numbers.
