@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from valuesparse.crf.corpora._formats import line_format
 from valuesparse.crf.corpora._reader import Extraction, Reader, Sentence, extraction_of
 from valuesparse.io import ModelFormatError, TextFormatError
 
@@ -168,3 +169,24 @@ def test_repeats_score_as_in_crfsuite(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         model.unary(sequence.items), model.unary([["a", "b", "a"], {"b": 0.5}]), rtol=1e-15
     )
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (b"word\ttag\xff\n", r"line 1, text: not UTF-8"),
+        (b"\n", "a.tsv(.gz)?: the first line of a TSV file must name its columns"),
+        (b"id\n", "a.tsv(.gz)?: word: 'form' must be the number of a column"),
+    ],
+)
+def test_a_bad_heading_has_its_file(
+    head: bytes, message: str, packed: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / ("a.tsv" + ".gz" * packed)
+    path.write_bytes(gzip.compress(head) if packed else head)
+    for read in (lambda: list(Reader(path, None, WORDS._replace(word="form"))),
+                 lambda: line_format(path, "tsv", "form", None)):  # fmt: skip
+        with pytest.raises(ValueError, match=message) as info:
+            read()
+        assert path.name in str(info.value)

@@ -17,10 +17,13 @@ from typing import IO, Any, TypeAlias
 from valuesparse.io.errors import ModelFormatError
 
 __all__ = [
+    "GZIP_RATIO",
     "Source",
     "Target",
     "blaming",
     "check_target",
+    "grown_error",
+    "gzip_limit",
     "is_path",
     "naming",
     "read_bytes",
@@ -41,7 +44,7 @@ MAX_BYTES = 2**32 - 1
 
 # Text of a table that is all zeros shrinks a thousandfold; real models shrink by 3 to 100.
 _GZIP_FREE = 64 << 20
-_GZIP_RATIO = 100
+GZIP_RATIO = 100
 _GZIP_PART = 1 << 20
 
 _BINARY = getattr(os, "O_BINARY", 0)  # of Windows
@@ -105,7 +108,7 @@ def read_bytes(source: Source) -> bytes:
 
 
 def _gunzip(data: bytes) -> bytes:
-    limit = min(max(_GZIP_FREE, _GZIP_RATIO * len(data)), MAX_BYTES)
+    limit = min(gzip_limit(len(data)), MAX_BYTES)
     text = bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
@@ -116,13 +119,23 @@ def _gunzip(data: bytes) -> bytes:
         problem = f"damaged: {error}".rstrip(".")
         raise ModelFormatError("gzip data", 0, problem) from error
     if len(text) > limit:
-        raise ModelFormatError(
-            "gzip data",
-            0,
-            f"{len(data)} bytes hold more than {limit} bytes of text, as only a damaged or hostile "
-            "file does; if you trust it, decompress it first",
-        )
+        raise grown_error(len(data), limit)
     return bytes(text)
+
+
+def gzip_limit(size: int) -> int:
+    """Return how many bytes of text so many bytes of gzip data may hold."""
+    return max(_GZIP_FREE, GZIP_RATIO * size)
+
+
+def grown_error(size: int, limit: int) -> ModelFormatError:
+    """Return the error of gzip data that hold more than they may."""
+    return ModelFormatError(
+        "gzip data",
+        0,
+        f"{size} bytes hold more than {limit} bytes of text, as only a damaged or hostile file "
+        "does; if you trust it, decompress it first",
+    )
 
 
 def write_text(target: Target, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,25 @@ from valuesparse.crf.corpora._text import Line, first_line
 from valuesparse.io._corpora import parse_item
 from valuesparse.io.errors import TextFormatError
 
-__all__ = ["FORMATS", "Block", "LineFormat", "format_of", "line_format"]
+__all__ = [
+    "BATCH",
+    "BATCH_TOKENS",
+    "FORMATS",
+    "LARGEST",
+    "LONGEST",
+    "Block",
+    "LineFormat",
+    "format_of",
+    "line_format",
+]
+
+#: The most lines (of Parquet: words), and about the most bytes, of a sentence.
+LONGEST = 1_000_000
+LARGEST = 64 << 20
+#: Sentences that are read and tagged together, and tokens that end such a batch: enough for the
+#: threads, little memory.
+BATCH = 256
+BATCH_TOKENS = 1 << 14
 
 FORMATS = ("attributes", "conll", "conllu", "tsv", "parquet")
 _SUFFIXES = {
@@ -111,30 +130,49 @@ class LineFormat:
         return number - 1 if number > 0 else number
 
     def blocks(self, lines: Iterable[Line]) -> Iterator[Block]:
-        """Yield the sentences; the last may want its blank line."""
-        block = Block([], [], [], [] if self.kind == "attributes" else None)
+        """Yield the sentences; the last may want its blank line.
+
+        Raises
+        ------
+        TextFormatError
+            A line is not what the format wants, or a sentence has more than 1,000,000 lines or
+            64 MiB of text.
+        """
+        held: list[str] = []
+        # Beside their text nothing is kept of lines before their sentence is known to end.
+        offsets = array("q")
         for line in lines:
-            if not line.text.strip(" \t" if self.kind == "conll" else ""):
-                if block.lines:
-                    yield block
-                    block = Block([], [], [], [] if self.kind == "attributes" else None)
-                continue
+            if line.text.strip(" \t" if self.kind == "conll" else ""):
+                held.append(line.text)
+                offsets.append(line.offset)
+                size = line.offset - offsets[0]
+                if len(held) > LONGEST or size > LARGEST:
+                    raise _endless(line, size)
+            elif held:
+                yield self._block(held, offsets)
+                held, offsets = [], array("q")
+        if held:
+            yield self._block(held, offsets)
+
+    def _block(self, lines: list[str], offsets: Sequence[int]) -> Block:
+        """Return what the lines of one sentence mean."""
+        block = Block(lines, [], [], [] if self.kind == "attributes" else None)
+        for at, line in enumerate(map(Line, offsets, lines)):
             row = self._row(line)
-            if row is not None:
-                if self.kind == "conll" and block.rows and len(row) != len(block.rows[0]):
-                    raise TextFormatError(
-                        "sentence", line.offset,
-                        f"{len(row)} columns, the tokens before it have {len(block.rows[0])}",
-                        0, line.text[:40],
-                    )  # fmt: skip
-                block.at.append(len(block.lines))
-                block.rows.append(row)
-                if block.items is not None:
-                    item, row[0] = parse_item(line.text, 0, line.offset)
-                    block.items.append(item)
-            block.lines.append(line.text)
-        if block.lines:
-            yield block
+            if row is None:
+                continue
+            if self.kind == "conll" and block.rows and len(row) != len(block.rows[0]):
+                raise TextFormatError(
+                    "sentence", line.offset,
+                    f"{len(row)} columns, the tokens before it have {len(block.rows[0])}",
+                    0, line.text[:40],
+                )  # fmt: skip
+            block.at.append(at)
+            block.rows.append(row)
+            if block.items is not None:
+                item, row[0] = parse_item(line.text, 0, line.offset)
+                block.items.append(item)
+        return block
 
     def _row(self, line: Line) -> list[str] | None:
         text = line.text
@@ -225,14 +263,27 @@ class LineFormat:
         return "\n".join(lines) + "\n\n"
 
 
+def _endless(line: Line, size: int) -> TextFormatError:
+    """Return the error of a sentence that is too long at a line."""
+    what = f"{LONGEST:,} lines" if size <= LARGEST else f"{LARGEST >> 20} MiB of text"
+    problem = (
+        f"a sentence of more than {what}; a blank line must end each sentence, and what is "
+        "longer must be cut"
+    )
+    return TextFormatError("sentence", line.offset, problem, 0, line.text[:40])
+
+
 def line_format(path: Path, kind: str, word: str | None, tag: str | None) -> LineFormat:
     """Return the format of a file; of TSV its first line names the columns."""
     header = None
     if kind == "tsv":
         header = first_line(path)[0].split("\t")
         if header == [""]:
-            raise ValueError("the first line of a TSV file must name its columns")
-    return LineFormat(kind, word, tag, header)
+            raise ValueError(f"{path.name}: the first line of a TSV file must name its columns")
+    try:
+        return LineFormat(kind, word, tag, header)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
 
 
 def items_of(block: Block, extract: Any, word: int) -> Sequence[Any]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from valuesparse._extras import require
+from valuesparse.crf.corpora._footer import Column, read_columns
+from valuesparse.crf.corpora._formats import BATCH, BATCH_TOKENS, LARGEST, LONGEST
+from valuesparse.io._files import gzip_limit
+from valuesparse.io.errors import ModelFormatError
 
 __all__ = ["Table"]
 
-_BATCH = 256  # sentences
 _TAGS = "tags"
+# Of pyarrow's texts, which may go on for lines.
+_LONGEST_TEXT = 200
 
 
 class Table:
@@ -31,16 +37,75 @@ class Table:
 
         self.path = path
         self.word, self.tag = word or "words", tag or _TAGS
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with self._named(), pyarrow.parquet.ParquetFile(path) as file:
             self.schema: Any = file.schema_arrow
             self.groups = int(file.num_row_groups)
             groups = [file.metadata.row_group(i) for i in range(self.groups)]
-        self.sizes: list[int] = [group.total_byte_size for group in groups]
-        self._rows: list[int] = [group.num_rows for group in groups]
+            self.sizes: list[int] = [group.total_byte_size for group in groups]
+            self._rows: list[int] = [group.num_rows for group in groups]
+        try:
+            columns = read_columns(path)
+        except ValueError as error:
+            raise self._damaged(f"cannot be read: {error}") from error
+        if len(columns) != self.groups:
+            raise self._damaged(f"cannot be read: {len(columns)} row groups of {self.groups}")
+        most = [
+            self._fullest(i, some, rows)
+            for i, (some, rows) in enumerate(zip(columns, self._rows, strict=True))
+        ]
+        # Rows that are read together, of sentences as long as these are on average.
+        self._batch = [
+            max(1, min(BATCH, BATCH_TOKENS * rows // max(values, 1)))
+            for rows, values in zip(self._rows, most, strict=True)
+        ]
         if self.word not in self.schema.names:
             names = ", ".join(self.schema.names)
             raise ValueError(f"word: no column {self.word!r} in {self.path.name} among {names}")
         self._require_texts("word", self.word)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Turn what pyarrow says of a file, often at length, into one line with its name."""
+        import pyarrow
+
+        try:
+            yield
+        except MemoryError:
+            raise
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            # Of the system, not of what is in the file.
+            if isinstance(error, OSError) and error.errno is not None:
+                problem = error.strerror or str(error)
+                raise OSError(error.errno, problem, str(self.path)) from error
+            text = " ".join(str(error).split())
+            text = text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " ..."
+            raise self._damaged(f"cannot be read: {text}") from error
+
+    def _damaged(self, problem: str) -> ModelFormatError:
+        found = ModelFormatError("Parquet data", 0, problem)
+        found.path = str(self.path)
+        return found
+
+    def _fullest(self, number: int, columns: Sequence[Column], rows: int) -> int:
+        """Return how many values the fullest column of a row group has.
+
+        Columns of few different values take next to no room: what they hold is bounded, as it is of
+        gzip data.
+        """
+        for column in columns:
+            name, growth = repr(column.name[:80]), gzip_limit(column.packed)
+            if column.values > rows * LONGEST:
+                raise self._damaged(
+                    f"row group {number}: more than {LONGEST:,} values a row in the column "
+                    f"{name}; what is longer must be cut"
+                )
+            if 4 * column.values > growth or column.unpacked > growth:
+                raise self._damaged(
+                    f"row group {number}: {column.packed} bytes of the column {name} hold far too "
+                    "many values, as only a damaged or hostile file does; if you trust it, write "
+                    "it again with smaller row groups"
+                )
+        return max((column.values for column in columns), default=0)
 
     def _require_texts(self, what: str, column: str) -> None:
         """Refuse a column that holds no lists of str; a str is a list of characters to Python."""
@@ -62,17 +127,40 @@ class Table:
         import pyarrow.parquet
 
         row = sum(self._rows[: groups[0]]) if groups else 0
-        with pyarrow.parquet.ParquetFile(self.path) as file:
-            for batch in file.iter_batches(_BATCH, row_groups=list(groups)):
-                self._require_no_nulls("word", self.word, batch, row)
-                yield batch
-                row += len(batch)
+        with self._named(), pyarrow.parquet.ParquetFile(self.path) as file:
+            for group in groups:
+                for batch in file.iter_batches(self._batch[group], row_groups=[group]):
+                    self._require_short(batch, row)
+                    self._require_no_nulls("word", self.word, batch, row)
+                    yield batch
+                    row += len(batch)
+
+    def texts(self, batch: Any, column: str) -> list[list[str] | None]:
+        """Return the lists of str of a column."""
+        with self._named():
+            return batch.column(column).to_pylist()
+
+    def _require_short(self, batch: Any, row: int) -> None:
+        """Refuse a sentence of too many words, or of too much text."""
+        import pyarrow.compute as compute
+
+        lists = batch.column(self.word)
+        words = compute.list_value_length(lists).to_pylist()
+        long = lists.nbytes > LARGEST  # seldom: only then rows are looked at one by one
+        for at, count in enumerate(words):
+            size = lists[at : at + 1].flatten().nbytes if long else 0
+            if (count or 0) > LONGEST or size > LARGEST:
+                what = f"{LONGEST:,} words" if size <= LARGEST else f"{LARGEST >> 20} MiB of text"
+                raise self._damaged(
+                    f"row {row + at}: a sentence of more than {what}; what is longer must be cut"
+                )
 
     def _require_no_nulls(self, what: str, column: str, batch: Any, row: int) -> None:
         """Refuse a list in which something is missing; a missing list is an empty one."""
         lists = batch.column(column)
         if lists.flatten().null_count:
-            at = next(i for i, some in enumerate(lists.to_pylist()) if some and None in some)
+            rows = self.texts(batch, column)
+            at = next(i for i, some in enumerate(rows) if some and None in some)
             raise ValueError(
                 f"{what}: {self.path.name}, row {row + at}: a null in column {column!r}"
             )
@@ -93,8 +181,8 @@ class Table:
             if found:
                 self._require_no_nulls("tags", self.tag, batch, row)
             row += len(batch)
-            words = batch.column(self.word).to_pylist()
-            tags = batch.column(self.tag).to_pylist() if found else [None] * len(words)
+            words = self.texts(batch, self.word)
+            tags = self.texts(batch, self.tag) if found else [None] * len(words)
             for some, labels in zip(words, tags, strict=True):
                 yield [[word] for word in some or []], list(labels or []) if found else None
 
@@ -113,7 +201,8 @@ class Table:
             if name in schema.names:
                 raise ValueError(f"{self.path.name} has a column {name!r} already")
             schema = schema.append(pyarrow.field(name, kind))
-        return pyarrow.parquet.ParquetWriter(file, schema)
+        with self._named():
+            return pyarrow.parquet.ParquetWriter(file, schema)
 
     @staticmethod
     def extended(batch: Any, schema: Any, columns: Sequence[Any]) -> Any:

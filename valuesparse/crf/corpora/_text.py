@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
+from valuesparse.io._files import GZIP_RATIO, grown_error, gzip_limit
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 
 __all__ = ["Line", "boundary", "first_line", "is_gzip", "lines", "text_size"]
 
-# The longest line that is read.
+# The longest line that is read; one of gzip data may be long only where these are.
 _LONGEST = 1 << 26
+_LONGEST_PACKED = 1 << 20
 _PIECE = 1 << 16
 
 
@@ -47,7 +49,9 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         with gzip.open(path, "rb") as unpacked:
             yield cast("IO[bytes]", unpacked)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ModelFormatError("gzip data", 0, f"damaged: {error}".rstrip(".")) from error
+        found = ModelFormatError("gzip data", 0, f"damaged: {error}".rstrip("."))
+        found.path = str(path)
+        raise found from error
 
 
 def boundary(path: Path, at: int) -> int:
@@ -93,33 +97,76 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
 
     Raises
     ------
-    TextFormatError
-        A line is not UTF-8, or longer than 64 MiB.
+    ModelFormatError
+        A line is not UTF-8, or longer than 64 MiB; or gzip data are damaged, or hold more than 64
+        MiB and more than a hundred times their size.
     """
+    packed = text_size(path) if is_gzip(path) else None
+    longest = _longest(packed)
+    if packed is not None:
+        _require_bounded(path, packed)
     with _opened(path) as file:
         if first:
             file.seek(first)
         offset = first
         while last is None or offset < last:
-            raw = file.readline(_LONGEST)
+            raw = file.readline(longest)
             if not raw:
                 return
-            if len(raw) == _LONGEST:
-                raise TextFormatError("line", offset, "longer than 64 MiB", 0, "")
-            try:
-                text = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                problem = f"not UTF-8: {error.reason}"
-                raise TextFormatError("text", offset, problem, 0, "") from None
-            yield Line(offset, text.removesuffix("\n").removesuffix("\r"))
+            yield Line(offset, _text_of(raw, offset, longest))
             offset += len(raw)
 
 
-def first_line(path: Path) -> tuple[str, int]:
-    """Return the first line of a file, and where the second begins."""
+def _require_bounded(path: Path, packed: int) -> None:
+    """Refuse gzip data that grow too much, or are damaged, before any work is done on them."""
+    limit = gzip_limit(packed)
+    size = 0
     with _opened(path) as file:
-        raw = file.readline(_LONGEST)
-    return raw.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r"), len(raw)
+        while piece := file.read(_PIECE):
+            size += len(piece)
+            if size > limit:
+                error = grown_error(packed, limit)
+                error.path = str(path)
+                raise error
+
+
+def _text_of(raw: bytes, offset: int, longest: int) -> str:
+    """Return a line without its end."""
+    if len(raw) == longest:
+        problem = f"longer than {longest >> 20} MiB"
+        if longest < _LONGEST:
+            problem += ", which is more than a hundred times the file; decompress it first"
+        raise TextFormatError("line", offset, problem, 0, "")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"not UTF-8: {error.reason}"
+        raise TextFormatError("text", offset, problem, 0, "") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _longest(packed: int | None) -> int:
+    """Return how long lines may be, in bytes: in a file as it is, or in so much gzip data."""
+    if packed is None:
+        return _LONGEST
+    return min(_LONGEST, max(_LONGEST_PACKED, GZIP_RATIO * packed))
+
+
+def first_line(path: Path) -> tuple[str, int]:
+    """Return the first line of a file, and where the second begins.
+
+    Raises
+    ------
+    TextFormatError
+        It is not UTF-8, or too long.
+    """
+    longest = _longest(text_size(path) if is_gzip(path) else None)
+    with _opened(path) as file:
+        raw = file.readline(longest)
+    try:
+        return _text_of(raw, 0, longest), len(raw)
+    except TextFormatError as error:
+        raise located(error, path) from None
 
 
 def located(error: TextFormatError, path: Path) -> TextFormatError:

@@ -1,0 +1,236 @@
+"""What corpora may not do: sentences without an end, text that explodes, damaged Parquet."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import children
+import pytest
+from corpus_files import as_conll, make_model, sentences
+
+from valuesparse.crf import tag_corpus, train_corpus
+from valuesparse.crf.corpora import _formats, _parquet, _text, tagging
+from valuesparse.crf.corpora._reader import Extraction, Reader
+from valuesparse.io import ModelFormatError, TextFormatError
+from valuesparse.io import _files as files
+
+WORDS = Extraction("words", None, None, None)
+LINES = {
+    "attributes": "N\ta\n", "conll": "a N\n", "tsv": "a\tN\n",
+    "conllu": "1\ta\t_\tN\t_\t_\t_\t_\t_\t_\n",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", LINES)
+def test_a_sentence_has_an_end(
+    kind: str, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_formats, "LONGEST", 100)
+    path = tmp_path / (f"a.{kind}" + ".gz" * packed)
+    head = "word\ttag\n" if kind == "tsv" else ""
+
+    def write(text: str) -> None:
+        raw = (head + text).encode()
+        path.write_bytes(gzip.compress(raw) if packed else raw)
+
+    write((LINES[kind] * 100 + "\n") * 2)
+    assert [len(s.rows) for s in Reader(path, kind, WORDS)] == [100, 100]
+    write(LINES[kind] + "\n" + LINES[kind] * 101)
+    line = 103 + bool(head)
+    message = (
+        rf"{re.escape(str(path))}: line {line}, sentence: a sentence of more than 100 lines; a"
+    )
+    with pytest.raises(TextFormatError, match=message):
+        list(Reader(path, kind, WORDS))
+    monkeypatch.setattr(_formats, "LARGEST", 1 << 20)
+    monkeypatch.setattr(_formats, "LONGEST", 10**9)
+    write(LINES[kind] * ((1 << 20) // len(LINES[kind]) + 3))
+    with pytest.raises(TextFormatError, match="a sentence of more than 1 MiB of text"):
+        list(Reader(path, kind, WORDS))
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_gzip_data_grow_a_hundredfold_at_most(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Path
+) -> None:
+    monkeypatch.setattr(files, "_GZIP_FREE", 10_000)
+    path = tmp_path / f"a.{kind}.gz"
+    head = "word\ttag\n" if kind == "tsv" else ""
+    path.write_bytes(gzip.compress((head + (LINES[kind] + "\n") * 100_000).encode()))
+    with pytest.raises(ModelFormatError, match="bytes of text, as only a damaged or hostile") as i:
+        list(Reader(path, kind, WORDS))
+    assert str(i.value).startswith(f"{path}: gzip data")
+    with pytest.raises(ModelFormatError, match="decompress it first"):
+        tag_corpus(model, [path], tmp_path / "out", features="words")
+    # Text as it really is grows less.
+    path.write_bytes(gzip.compress(as_conll(sentences(3000)).encode()))
+    assert sum(1 for _ in Reader(path, "conll", WORDS)) == 3000
+
+
+def test_a_line_of_gzip_data_is_bounded_by_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.conll.gz"
+    path.write_bytes(gzip.compress(b"a" * (2 << 20)))
+    with pytest.raises(TextFormatError, match=r"line 1, line: longer than 1 MiB.*decompress it"):
+        list(Reader(path, None, WORDS))
+    rng = random.Random(0)
+    long = bytes(rng.choices(range(97, 123), k=2 << 20))
+    path.write_bytes(gzip.compress(long + b" N\n"))
+    assert [len(s.rows[0][0]) for s in Reader(path, None, WORDS)] == [2 << 20]
+    monkeypatch.setattr(_text, "_LONGEST", 1 << 20)
+    plain = tmp_path / "a.conll"
+    plain.write_bytes(long)
+    with pytest.raises(TextFormatError, match=r"line 1, line: longer than 1 MiB$"):
+        list(Reader(plain, None, WORDS))
+
+
+ENDLESS = """
+import resource, sys, time
+from valuesparse.crf import tag_corpus
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+begin = time.process_time()
+try:
+    tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3])
+except ValueError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(time.process_time() - begin)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts memory in KiB, as Linux does")
+@pytest.mark.parametrize("what", ["400 kB, one sentence", "400 kB, many sentences", "4.2 MB"])
+def test_a_file_takes_no_more_than_it_may(what: str, model: Path, tmp_path: Path) -> None:
+    """The first reproduces the defect, which took 2.7 GB in a minute, and grew."""
+    source = tmp_path / ("a.conll" + ".gz" * what.startswith("400"))
+    if what.startswith("400"):
+        line = b"a N\n" if what.endswith("one sentence") else b"a N\n\n"
+        with gzip.open(source, "wb") as file:
+            for _ in range(400):
+                file.write(line * (1_000_000 // len(line)))
+        assert source.stat().st_size < 1_000_000
+        expected = "bytes of text, as only a damaged or hostile file does; if you trust it, deco"
+    else:
+        source.write_bytes(b"a N\n" * 1_040_000)
+        expected = "line 1000001, sentence: a sentence of more than 1,000,000 lines; a blank line"
+    child = subprocess.run(
+        [sys.executable, "-c", ENDLESS, model, source, tmp_path / "out"],
+        env=children.environment(), cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        check=True,
+    )  # fmt: skip
+    message, kib, seconds = child.stdout.splitlines()
+    assert message.startswith(f"{source}: ")
+    assert expected in message
+    assert int(kib) * 1024 < 64 * source.stat().st_size + (64 << 20)
+    assert float(seconds) < 30
+    assert os.listdir(tmp_path / "out") == ["valuesparse-run.json"]
+
+
+def test_batches_are_bounded_by_their_tokens(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(("the DET\n" * 10_000 + "\n") * 3 + as_conll(sentences(600)))
+    form = _formats.line_format(source, "conll", None, None)
+    batches = list(tagging._batches(form.blocks(_text.lines(source))))
+    assert [len(batch) for batch in batches] == [2, 256, 256, 89]
+    assert sum(len(block.rows) for batch in batches for block in batch) == sum(
+        bool(line) for line in source.read_text().split("\n")
+    )
+
+
+def parquet_of(path: Path, words: list, **options: object) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+    import pyarrow.parquet as parquet
+
+    tags = [["N"] * len(some) for some in words]
+    parquet.write_table(pyarrow.table({"words": words, "tags": tags}), path, **options)
+
+
+def test_rows_of_parquet_have_an_end(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_parquet, "LONGEST", 100)
+    path = tmp_path / "a.parquet"
+    parquet_of(path, [["a"]] * 5 + [["a"] * 101])
+    with pytest.raises(ModelFormatError, match="row 5: a sentence of more than 100 words; what is"):
+        tag_corpus(model, [path], tmp_path / "out")
+    with pytest.raises(ModelFormatError, match="row 5: a sentence of more than 100 words"):
+        train_corpus([path], tmp_path / "m")
+    parquet_of(path, [["a"] * 101])  # known before a value is read
+    with pytest.raises(ModelFormatError, match="row group 0: more than 100 values a row") as info:
+        tag_corpus(model, [path], tmp_path / "out")
+    assert str(info.value).startswith(f"{path}: Parquet data")
+    monkeypatch.setattr(_parquet, "LARGEST", 1 << 20)
+    parquet_of(path, [["a"], ["ab" * (1 << 20)]])
+    with pytest.raises(ModelFormatError, match="row 1: a sentence of more than 1 MiB of text"):
+        tag_corpus(model, [path], tmp_path / "out")
+    monkeypatch.setattr(_parquet, "LONGEST", 10**9)
+    monkeypatch.setattr(files, "_GZIP_FREE", 10_000)
+    parquet_of(path, [["a"] * 100_000])
+    with pytest.raises(ModelFormatError, match=r"far too many values.*smaller row groups"):
+        tag_corpus(model, [path], tmp_path / "out")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_parquet_is_one_line(seed: int, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    data = [words for words, _ in sentences(200, seed)]
+    parquet_of(path, data, compression=["none", "snappy", "zstd"][seed])
+    good = path.read_bytes()
+    rng = random.Random(seed)
+    said = []
+    for i in range(60):
+        bad = bytearray(good)
+        if i % 3 == 0:
+            del bad[rng.randrange(len(bad)) :]
+        else:
+            for _ in range(rng.randint(1, 8)):
+                # Half of them in the footer, which says where everything is.
+                low = len(bad) * 2 // 3 if i % 2 else 0
+                bad[rng.randrange(low, len(bad))] = rng.randrange(256)
+        path.write_bytes(bad)
+        try:
+            for _ in Reader(path, None, WORDS):
+                pass
+        except ValueError as error:
+            said.append(str(error))
+    assert len(said) > 20
+    for text in said:
+        assert "\n" not in text
+        assert "a.parquet" in text
+        assert len(text) < len(str(path)) + 400
+
+
+def test_damage_in_parquet_has_its_name(model: Path, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+    import pyarrow.parquet as parquet
+
+    path = tmp_path / "a.parquet"
+    for data in (b"", b"PAR1", b"nothing of it\n" * 100, b"PAR1" + b"\0" * 100 + b"PAR1"):
+        path.write_bytes(data)
+        with pytest.raises(
+            ModelFormatError, match=r"Parquet data at byte 0: cannot be read: "
+        ) as i:
+            tag_corpus(model, [path], tmp_path / "out")
+        assert str(i.value).startswith(f"{path}: ")
+        assert "\n" not in str(i.value)
+    bad = pyarrow.array([b"\xff\xfe"]).cast(pyarrow.string(), safe=False)
+    words = pyarrow.ListArray.from_arrays(pyarrow.array([0, 1], pyarrow.int32()), bad)
+    parquet.write_table(pyarrow.table({"words": words}), path)
+    with pytest.raises(ModelFormatError, match=r"cannot be read: 'utf-8' codec can't decode"):
+        tag_corpus(model, [path], tmp_path / "out")
+    with pytest.raises(FileNotFoundError) as info:
+        train_corpus([tmp_path / "nothing.parquet"], tmp_path / "m")
+    assert info.value.filename == str(tmp_path / "nothing.parquet")
