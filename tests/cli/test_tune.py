@@ -25,7 +25,6 @@ from valuesparse.cli._choice import Budget, choose, microseconds, on_front
 from valuesparse.cli._group import valuesparse
 from valuesparse.cli._measure import Ladder, Row
 from valuesparse.cli._sequences import is_arrays, sample
-from valuesparse.crf.corpora._features import find_extractor
 
 LENGTHS = [12, 1, 30, 7, 22]
 WORDS = ["the", "dog", "saw", "a", "cat", "in", "Rome"]
@@ -200,8 +199,11 @@ def test_what_train_reads_tune_reads(tmp_path: Path, kind: str) -> None:
     said = [f"--{name}={value}" for name, value in options.items()]
     again = run(model, data, *said, "-z", "0.9", "-o", tmp_path / "plot.png")
     assert rows_of(again.output)["exact"][3] == "100.00"
-    template.write_text("U0:%x[0,0]\n")
-    find_extractor.cache_clear()
+    # The model has its own copy: one that does not match what it was trained with is refused.
+    template.unlink()
+    kept = json.loads((tmp_path / "m.crfsuite.json").read_text())
+    kept["template"] = "U0:%x[0,0]\n"
+    (tmp_path / "m.crfsuite.json").write_text(json.dumps(kept))
     result = run(model, data)
     assert result.exit_code == 1
     assert "is not the template that the model was trained with" in result.stderr

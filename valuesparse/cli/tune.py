@@ -131,6 +131,7 @@ def tune(
             from valuesparse.io.crfsuite import read_crfsuite
 
             crfsuite = read_crfsuite(model)
+        with one_line_errors(None):  # names its files itself
             extraction = extraction_of(model, features, word, tags)
         return load_text(crfsuite, data, input_format, extraction, tokens)
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from valuesparse.crf._words import cantonese_attributes, shape
-from valuesparse.crf.corpora._files import digest_of
+from valuesparse.crf.corpora._functions import find_function
 from valuesparse.crf.corpora._templates import compile_template
 
-__all__ = ["Extractor", "find_extractor", "find_function", "word_attributes"]
+__all__ = [
+    "BUILT_IN",
+    "TEMPLATE",
+    "Extractor",
+    "calling",
+    "find_extractor",
+    "is_function",
+    "word_attributes",
+]
 
 #: Columns of each token, and the number of the column of words, to attributes of each token.
 Extractor = Callable[[Sequence[Sequence[str]], int], Sequence[Any]]
+
+#: Begins the names of templates.
+TEMPLATE = "template:"
 
 _AFFIX = 4
 
@@ -79,78 +86,61 @@ BUILT_IN: dict[str, Callable[[Sequence[str]], Sequence[Any]]] = {
 }
 
 
-def find_function(name: str) -> Callable[[Sequence[str]], Sequence[Any]]:
-    """Return the function that ``package.module:function`` names.
+def is_function(name: str) -> bool:
+    """Return whether a name leads to a function of the user's.
 
     Examples
     --------
-    >>> find_function("valuesparse.crf.corpora._features:word_attributes")(["a"])[0][:2]
-    ['bias', 'w=a']
+    >>> [is_function(name) for name in ("words", "template:a.txt", "mine:f")]
+    [False, False, True]
     """
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise ValueError(f"{name!r} does not name a function as package.module:function does")
-    if os.getcwd() not in sys.path:  # as python -m does
-        sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{name!r} cannot be imported: {error}") from error
-    if not callable(found):
-        raise ValueError(f"{name!r} is a {type(found).__name__}, not a function")
-    return found
-
-
-def template_path(name: str) -> Path | None:
-    """Return the path in the name of a template, None for other names."""
-    return Path(name.removeprefix("template:")) if name.startswith("template:") else None
-
-
-def describe(name: str) -> dict[str, str]:
-    """Return what is kept of an extractor: its name, and of a template the digest, too."""
-    kept = {"features": name}
-    path = template_path(name)
-    if path is not None:
-        kept["template_sha256"] = digest_of(path.read_bytes())
-    return kept
-
-
-def _some(words: Sequence[str]) -> str:
-    return repr(" ".join(words[:4]) + (" ..." if len(words) > 4 else ""))
+    return ":" in name and not name.startswith(TEMPLATE)
 
 
 @lru_cache(maxsize=8)
-def find_extractor(name: str, digest: str | None = None) -> Extractor:
+def find_extractor(name: str, template: str | None = None, folder: str | None = None) -> Extractor:
     """Return the extractor of a name.
 
     Parameters
     ----------
     name : str
-        ``words``, ``cantonese``, ``template:PATH`` or ``package.module:function``.
-    digest : str, optional
-        The SHA-256 that a template must have.
+        ``words``, ``cantonese``, ``template:...`` or ``package.module:function``.
+    template : str, optional
+        What the template says; its name alone says who it is.
+    folder : str, optional
+        Where a module is looked for that is not installed.
+
+    Raises
+    ------
+    ValueError
+        There is no such extractor, or the template cannot be read.
     """
-    path = template_path(name)
-    if path is not None:
-        data = path.read_bytes()
-        if digest is not None and digest_of(data) != digest:
-            raise ValueError(f"{path} is not the template that the model was trained with")
-        compiled = compile_template(data.decode("utf-8"))
+    if name.startswith(TEMPLATE):
+        assert template is not None
+        try:
+            compiled = compile_template(template)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
         return lambda rows, word: compiled(rows)
     function = BUILT_IN.get(name)
     if function is None:
-        if ":" not in name:
+        if not is_function(name):
             known = ", ".join(BUILT_IN)
             raise ValueError(
-                f"features {name!r}: there are {known}, template:PATH and package.module:function"
+                f"features {name[:80]!r}: there are {known}, template:FILE and "
+                "package.module:function"
             )
-        function = find_function(name)
-    chosen = function
+        function = find_function(name, folder)
+    return calling(name, function)
+
+
+def calling(name: str, function: Callable[[Sequence[str]], Sequence[Any]]) -> Extractor:
+    """Return an extractor that calls a function of the words, and checks what it returns."""
 
     def extract(rows: Sequence[Sequence[str]], word: int) -> Sequence[Any]:
         words = [row[word] for row in rows]
         try:
-            items: Any = chosen(words)
+            items: Any = function(words)
         except Exception as error:
             raise ValueError(f"features {name} of {_some(words)}: {error!r}") from error
         if not isinstance(items, Sequence) or isinstance(items, str):
@@ -163,3 +153,7 @@ def find_extractor(name: str, digest: str | None = None) -> Extractor:
         return items
 
     return extract
+
+
+def _some(words: Sequence[str]) -> str:
+    return repr(" ".join(words[:4]) + (" ..." if len(words) > 4 else ""))

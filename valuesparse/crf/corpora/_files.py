@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from valuesparse.io._files import replacing, write_bytes
+from valuesparse.io._json import read_json
 
 __all__ = [
     "as_paths",
     "beside",
     "digest_of",
     "fingerprint",
-    "kept_with",
     "publishing",
     "read_beside",
+    "require_tied",
     "write_pair",
 ]
 
@@ -29,6 +30,8 @@ UNFINISHED = ".part"
 _PIECE = 1 << 20  # bytes
 #: What is kept beside a model has its SHA-256 by this name.
 _TIE = "model_sha256"
+# The largest file beside a model: room for a template of 1 MiB, however JSON writes it.
+_BESIDE = 8 << 20
 
 
 @contextmanager
@@ -72,7 +75,7 @@ def beside(model: Path) -> Path:
 
 
 def write_pair(model: Path, data: bytes, settings: dict[str, Any]) -> None:
-    """Write a model, and beside it how its data were read; names only, never code.
+    """Write a model, and beside it how its data were read; names and templates, never code.
 
     What is kept comes first and says which model it is of: whatever is interrupted, a model never
     stands there without it, and never unnoticed beside that of another.
@@ -83,46 +86,50 @@ def write_pair(model: Path, data: bytes, settings: dict[str, Any]) -> None:
     write_bytes(model, data)
 
 
-def kept_with(model: Path, digest: str | None = None) -> dict[str, Any]:
-    """Return what is kept beside a model and is of this model; nothing is an empty dict.
+def require_tied(model: Path, kept: dict[str, Any], digest: str | None = None) -> None:
+    """Refuse what is kept beside a model and is of another one; nothing is of every model.
 
     Parameters
     ----------
     model : Path
         The model.
+    kept : dict
+        What is kept.
     digest : str, optional
-        Its SHA-256, where it is known.
+        The SHA-256 of the model, where it is known.
 
     Raises
     ------
     ValueError
-        It is damaged, or of another model.
+        It is of another model.
     """
-    kept = read_beside(model)
     if not kept:
-        return kept
-    told = kept.pop(_TIE, None)
+        return
+    told = kept.get(_TIE)
     if told != (digest or fingerprint(model)):
         problem = "does not belong to" if told else "does not say that it belongs to"
         raise ValueError(
             f"{beside(model)} {problem} {model}: train again, or remove it and say with --features "
             "(features=) how words become attributes"
         )
-    return kept
 
 
 def read_beside(model: Path) -> dict[str, Any]:
-    """Return what is kept beside a model; nothing is an empty dict."""
+    """Return what is kept beside a model; nothing is an empty dict.
+
+    Raises
+    ------
+    ValueError
+        It is not an object of JSON that holds texts.
+    """
     path = beside(model)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path, _BESIDE, regular=True)
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise ValueError(f"{path.name} is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise ValueError(f"{path.name} must hold an object, not {type(found).__name__}")
+        raise ValueError(f"{path} must hold an object, not {type(found).__name__}")
     for name, value in found.items():
         if not (value is None or isinstance(value, str)):
-            raise ValueError(f"{path.name}: {name!r} must be text, not {type(value).__name__}")
+            raise ValueError(f"{path}: {name[:80]!r} must be text, not {type(value).__name__}")
     return found

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from valuesparse.crf.corpora._features import Extractor, describe, find_extractor, template_path
-from valuesparse.crf.corpora._files import kept_with
+from valuesparse.crf.corpora._features import (
+    TEMPLATE,
+    Extractor,
+    calling,
+    find_extractor,
+    is_function,
+)
+from valuesparse.crf.corpora._files import beside, digest_of, read_beside, require_tied
 from valuesparse.crf.corpora._formats import format_of, line_format
+from valuesparse.crf.corpora._functions import name_of
 from valuesparse.crf.corpora._parquet import Table
+from valuesparse.crf.corpora._templates import read_template, read_template_below
 from valuesparse.crf.corpora._text import lines, located
 from valuesparse.io.errors import TextFormatError
 
-__all__ = ["Extraction", "Reader", "Sentence", "extraction_of", "extractor_of"]
+__all__ = [
+    "Extraction",
+    "Features",
+    "Reader",
+    "Sentence",
+    "extraction_given",
+    "extraction_of",
+    "extractor_of",
+]
+
+#: The name of what makes attributes, or a function of the words of a sentence.
+Features: TypeAlias = "str | Callable[[Sequence[str]], Sequence[Any]]"
 
 
 class Extraction(NamedTuple):
@@ -29,44 +49,105 @@ class Extraction(NamedTuple):
         The column of words.
     tags : str or None
         The column of labels.
+    template : str or None
+        What a template says.
+    folder : str or None
+        Where the module of a function is looked for that is not installed.
+    function : callable or None
+        The function itself, where it was given.
     """
 
     features: str
     digest: str | None
     word: str | None
     tags: str | None
+    template: str | None = None
+    folder: str | None = None
+    function: Callable[[Sequence[str]], Sequence[Any]] | None = None
+
+
+def extraction_given(
+    features: Features, word: str | None = None, tags: str | None = None
+) -> Extraction:
+    """Return what somebody says, who may name any file and any function.
+
+    Raises
+    ------
+    ValueError
+        The extractor cannot be had.
+    """
+    if not isinstance(features, str):
+        return Extraction(name_of(features), None, word, tags, function=features)
+    how = Extraction(features, None, word, tags)
+    if features.startswith(TEMPLATE):
+        path = Path(features.removeprefix(TEMPLATE)).absolute()
+        text = read_template(path)
+        how = how._replace(features=f"{TEMPLATE}{path}", template=text, digest=_digest(text))
+    elif is_function(features):
+        how = how._replace(folder=os.getcwd())
+    return _usable(how)
 
 
 def extraction_of(
     model: Path,
-    features: str | None,
+    features: Features | None,
     word: str | None,
     tags: str | None = None,
     digest: str | None = None,
 ) -> Extraction:
     """Return what is said, else what is kept beside a model, else the built-in extractor.
 
+    What is kept beside a model may come from anybody: it names no code, and no file elsewhere.
+
     Raises
     ------
     ValueError
         What is kept is of another model than that whose SHA-256 is `digest` (None: the file's);
-        the extractor cannot be had, or a template is not the one that the model was trained with.
+        the extractor cannot be had; a template is not the one that the model was trained with, or
+        not in the model's folder; or the model asks for a function, and nobody gave its name.
     """
-    kept = kept_with(model, digest)
-    name = features or kept.get("features") or "words"
-    wanted = kept.get("template_sha256") if features is None else None
-    template = template_path(name)
-    if template is not None:
-        # What is kept is seen from the model.
-        name = f"template:{(template if features else model.parent / template).resolve()}"
-    if name != "attributes":
-        # The file as it is now: the same path may have led to another in this process.
-        found = describe(name).get("template_sha256")
-        find_extractor(name, wanted or found)  # says now what is wrong with it
-        if wanted not in (None, found):
-            raise ValueError(f"{name} is not the template that the model was trained with")
-        wanted = found
-    return Extraction(name, wanted, word or kept.get("word"), tags or kept.get("tags"))
+    model = model.resolve()
+    path, kept = beside(model), read_beside(model)
+    name = kept.get("features") or "words"
+    if features is None and is_function(name):
+        raise ValueError(
+            f"{path} asks for the function {name[:80]!r}, and models run no code of their own "
+            "accord: if you know the function and trust it, give its name, --features NAME "
+            "(features=NAME)"
+        )
+    require_tied(model, kept, digest)
+    word, tags = word or kept.get("word"), tags or kept.get("tags")
+    if features is not None:
+        return extraction_given(features, word, tags)
+    how = Extraction(name, None, word, tags)
+    text = None
+    if name.startswith(TEMPLATE):
+        text = kept.get("template")
+        if text is None:
+            text = read_template_below(model.parent, name.removeprefix(TEMPLATE), path)
+        if kept.get("template_sha256") not in (None, _digest(text)):
+            raise ValueError(f"{path}: {name[:80]!r} is not the template that the model was "
+                             "trained with")  # fmt: skip
+        how = how._replace(template=text, digest=_digest(text))
+    try:
+        return _usable(how)
+    except ValueError as error:
+        # A file that a model only points to may be no template: none of it is told.
+        told = text is None or "template" in kept
+        why = f": {error}" if told else f" asks for {name[:80]!r}, which is no template"
+        raise ValueError(f"{path}{why}") from (error if told else None)
+
+
+def _digest(text: str) -> str:
+    """Return the SHA-256 of a text; JSON can write what UTF-8 cannot."""
+    return digest_of(text.encode("utf-8", "surrogatepass"))
+
+
+def _usable(how: Extraction) -> Extraction:
+    """Return how words become attributes, once it is certain that they can."""
+    if how.features != "attributes":
+        extractor_of(how)
+    return how
 
 
 def extractor_of(extraction: Extraction) -> Extractor:
@@ -77,11 +158,13 @@ def extractor_of(extraction: Extraction) -> Extractor:
     ValueError
         The model was trained on attribute files, and nothing is said of words.
     """
+    if extraction.function is not None:
+        return calling(extraction.features, extraction.function)
     if extraction.features == "attributes":
         raise ValueError(
             "the model takes attribute files; say with features= how words become attributes"
         )
-    return find_extractor(extraction.features, extraction.digest)
+    return find_extractor(extraction.features, extraction.template, extraction.folder)
 
 
 class Sentence(NamedTuple):
@@ -135,9 +218,9 @@ class Reader:
         form = line_format(self.path, self.kind, word, tags)
         self._word = form.columns.word
         stream = lines(self.path)
-        if form.header is not None:
-            next(stream)
         try:
+            if form.header is not None:
+                next(stream)
             for number, block in enumerate(form.blocks(stream), 1):
                 if not block.rows:
                     continue

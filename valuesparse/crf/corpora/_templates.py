@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
+import os
 import re
+import stat
 from collections.abc import Callable, Sequence
+from pathlib import Path, PureWindowsPath
 
-__all__ = ["compile_template"]
+__all__ = ["compile_template", "read_template", "read_template_below"]
 
 Rows = Sequence[Sequence[str]]
 Part = Callable[[Rows, int], str]
+
+# Real ones have a few kilobytes.
+_LARGEST = 1 << 20  # bytes
 
 _MACRO = re.compile(
     r"%([xXtTmM])\[\s*(@?)(-?\d+)\s*,\s*(\d+)\s*(?:,\s*\"((?:[^\"\\]|\\.)*)\"\s*)?\]"
@@ -112,3 +119,60 @@ def _macro(match: re.Match[str], number: int) -> Part:
         return text.lower() if kind.isupper() else text
 
     return value
+
+
+def read_template(path: Path) -> str:
+    """Return what a template says.
+
+    Raises
+    ------
+    ValueError
+        It is no regular file, larger than 1 MiB, or not UTF-8.
+    OSError
+        It cannot be read.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"{path}: a template must be a regular file")
+    with open(path, "rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ValueError(f"{path}: a template may have {_LARGEST} bytes, this one has more")
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 at byte {error.start}") from None
+
+
+def read_template_below(folder: Path, name: str, asking: Path) -> str:
+    """Return what a template in a folder, or in one inside of it, says.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder, as it is resolved.
+    name : str
+        The path seen from there, which may come from anybody.
+    asking : Path
+        The file that asks for it, for errors.
+
+    Raises
+    ------
+    ValueError
+        It is elsewhere, perhaps behind a link, or cannot be read. Nothing in the message comes from
+        the file.
+    """
+    # Read as Windows does, which knows more ways out than others; none of them is in a plain name.
+    windows = PureWindowsPath(name)
+    inside = name.isprintable() and not (windows.drive or windows.root or ".." in windows.parts)
+    found = Path(os.path.realpath(folder / name)) if inside else folder
+    if not (inside and found.is_relative_to(folder)):
+        raise ValueError(
+            f"{asking} asks for the template {name[:80]!r}, and templates of models are read from "
+            "their folder only: give it yourself, --features template:FILE (features=)"
+        )
+    try:
+        return read_template(found)
+    except OSError as error:
+        raise ValueError(
+            f"{asking} asks for the template {name[:80]!r}, which cannot be read: {error.strerror}"
+        ) from None

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from valuesparse.crf.corpora._features import describe, template_path
+from valuesparse.crf.corpora._features import TEMPLATE
 from valuesparse.crf.corpora._files import as_paths, beside, write_pair
 from valuesparse.crf.corpora._formats import FORMATS, format_of
-from valuesparse.crf.corpora._reader import Extraction, Reader
+from valuesparse.crf.corpora._reader import Features, Reader, extraction_given
 from valuesparse.crf.training.trainer import Trainer, require_apart
 from valuesparse.io._files import check_target
 
@@ -21,7 +21,7 @@ def train_corpus(
     inputs: Iterable[str | os.PathLike[str]],
     model: str | os.PathLike[str],
     *,
-    features: str | None = None,
+    features: Features | None = None,
     input_format: str | None = None,
     word: str | None = None,
     tags: str | None = None,
@@ -42,7 +42,10 @@ def train_corpus(
         Files with labels.
     model : path
         Where the model goes.
-    features, input_format, word : str, optional
+    features : str or callable, optional
+        As in :func:`tag_corpus`. ``MODEL.json`` keeps a template as it is, and of a function the
+        name alone: who tags has to give it again.
+    input_format, word : str, optional
         As in :func:`tag_corpus`.
     tags : str, optional
         Name or number (from 1) of the column of labels; by default UPOS in CoNLL-U, the last column
@@ -75,15 +78,17 @@ def train_corpus(
         require_apart(checkpoint, path)
     trainer = Trainer(algorithm, params, verbose=False, threads=threads)
     kinds = {input_format or format_of(source) for source in sources}
-    name = features or ("attributes" if kinds == {"attributes"} else "words")
-    kept: dict[str, Any] = {**describe(name), "word": word, "tags": tags}
-    template = template_path(name)
-    if template is not None:
-        # Relative to the model, so that both can move together.
-        kept["features"] = "template:" + os.path.relpath(template.resolve(), target.parent)
     # Without a word on features, attribute files among others have theirs, and the rest has words.
-    # The digest tells this template from what the same path led to earlier in this process.
-    extraction = Extraction(features or "words", kept.get("template_sha256"), word, tags)
+    extraction = extraction_given(features or "words", word, tags)
+    name = extraction.features
+    if features is None and kinds == {"attributes"}:
+        name = "attributes"
+    kept: dict[str, Any] = {"features": name, "word": word, "tags": tags}
+    if extraction.template is not None:
+        # What it says goes with the model; of the path the name is enough.
+        kept["features"] = TEMPLATE + Path(name.removeprefix(TEMPLATE)).name
+        kept["template"] = extraction.template
+        kept["template_sha256"] = extraction.digest
     count, any_items = 0, False
     for source in sources:
         reader = Reader(source, input_format, extraction)
