@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import children
 import joblib
 import numpy as np
 import pytest
+from corpus_files import as_conll, as_conllu, begin_tagging, contents, kill, make_model, sentences
 from hypothesis import given
 from hypothesis import strategies as st
 from joblib.parallel import ThreadingBackend
@@ -33,42 +33,10 @@ from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io import read_crfsuite
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 
-LEXICON = {"the": "DET", "a": "DET", "dog": "NOUN", "cat": "NOUN", "Rome": "PROPN", "saw": "VERB",
-           "ran": "VERB", "in": "ADP"}  # fmt: skip
-
-
-def sentences(count: int, seed: int = 0) -> list[tuple[list[str], list[str]]]:
-    rng = random.Random(seed)
-    found = []
-    for _ in range(count):
-        words = rng.choices(list(LEXICON), k=rng.randint(1, 9))
-        found.append((words, [LEXICON[word] for word in words]))
-    return found
-
-
-def as_conll(data: list, apart: str = "\t") -> str:
-    return "".join(
-        "".join(f"{w}{apart}{t}\n" for w, t in zip(*s, strict=True)) + "\n" for s in data
-    )
-
-
-def as_conllu(data: list) -> str:
-    return "".join(
-        f"# sent_id = {n}\n"
-        + "1-2\tx\t_\t_\t_\t_\t_\t_\t_\t_\n"
-        + "".join(f"{i}\t{w}\t_\t{t}\tX{t}\t_\t0\t_\t_\t{'A=b' if i == 1 else '_'}\n"
-                  for i, (w, t) in enumerate(zip(*s, strict=True), 1))
-        + "\n"
-        for n, s in enumerate(data)
-    )  # fmt: skip
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    (folder / "train.conll").write_text(as_conll(sentences(60)))
-    train_corpus([folder / "train.conll"], folder / "m.crfsuite", params={"c2": 0.1})
-    return folder / "m.crfsuite"
+    return make_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +44,6 @@ def tagger(model: Path) -> Tagger:
     tagger = Tagger()
     tagger.open(model)
     return tagger
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def parsed(text: str, apart: str | None = "\t") -> list[list[list[str]]]:
@@ -302,30 +266,6 @@ def test_nothing_runs_on_after_an_interruption(kind: str, model: Path, tmp_path:
     assert sorted(path.name for path in out.iterdir()) == names
 
 
-KILLED = """
-import sys
-from valuesparse.crf import tag_corpus
-tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3], shard_bytes=int(sys.argv[4]), jobs=2)
-"""
-
-
-def begin_tagging(
-    model: Path, source: Path, out: Path, shard_bytes: int
-) -> subprocess.Popen[bytes]:
-    """Start a process that tags, to be killed."""
-    return subprocess.Popen(
-        [sys.executable, "-c", KILLED, model, source, out, str(shard_bytes)],
-        env=children.environment(),
-        cwd=out.parent,
-    )
-
-
-def kill(child: subprocess.Popen[bytes]) -> bool:
-    """Kill a process; say whether it was still running."""
-    child.send_signal(signal.SIGKILL)
-    return child.wait() == -signal.SIGKILL
-
-
 @pytest.mark.skipif(os.name == "nt", reason="kills a process with SIGKILL, which Windows lacks")
 def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) -> None:
     source = tmp_path / "a.conll"
@@ -349,12 +289,21 @@ def test_killed_at_random_and_resumed(model: Path, tmp_path: Path, seed: int) ->
     assert contents(out) == contents(expected)
 
 
-def test_dask_loses_nothing_with_a_worker(model: Path, tmp_path: Path) -> None:
+def test_dask_loses_nothing_with_a_worker(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("distributed", reason="needs the extra dask")
-    source = tmp_path / "a.conll"
+    source, work = tmp_path / "a.conll", tmp_path / "work"
     source.write_text(as_conll(sentences(12_000, seed=9)))
     expected = tmp_path / "expected"
-    tag_corpus(model, [source], expected, shard_bytes=20000)
+    # Workers find a function in the working folder as well, and what its module imports.
+    work.mkdir()
+    (work / "mine_for_dask.py").write_text("from mine_beside import f\n")
+    (work / "mine_beside.py").write_text(
+        "from valuesparse.crf.corpora._features import word_attributes as f\n"
+    )
+    monkeypatch.chdir(work)
+    tag_corpus(model, [source], expected, shard_bytes=20000, features="mine_for_dask:f")
     script = tmp_path / "run.py"
     script.write_text(DASK)
     environment = children.environment(DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="3")
@@ -385,7 +334,7 @@ if __name__ == "__main__":
                 print("killed at", done, "of", total)
         report = tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3], shard_bytes=20000,
                             backend="dask", scheduler=cluster.scheduler_address,
-                            progress=progress)
+                            progress=progress, features="mine_for_dask:f")
         assert report.sentences >= 12_000, report
 """
 
@@ -420,14 +369,16 @@ def test_templates(tmp_path: Path) -> None:
     train_corpus([source], model, features=f"template:{template}")
     assert json.loads((tmp_path / "m.crfsuite.json").read_text()) == {
         "features": "template:t.template", "word": None, "tags": None,
+        "template": template.read_text(),
         "template_sha256": hashlib.sha256(template.read_bytes()).hexdigest(),
         "model_sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
     }  # fmt: skip
     [output] = tag_corpus(model, [source], tmp_path / "out").outputs
     assert all(row[1] == row[2] for s in parsed(output.read_text()) for row in s)
+    # What becomes of the template is nothing to the model: it has its own.
     template.write_text("U00:%x[0,0]\n")
-    with pytest.raises(ValueError, match="is not the template"):
-        tag_corpus(model, [source], tmp_path / "other")
+    [again] = tag_corpus(model, [source], tmp_path / "other").outputs
+    assert again.read_bytes() == output.read_bytes()
     # A template that was edited in the same process is the one that trains.
     train_corpus([source], model, features=f"template:{template}")
     assert not any(name.startswith("U01") for name in read_crfsuite(model).attributes)
@@ -445,7 +396,7 @@ def test_functions_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert json.loads(model.with_name("m.crfsuite.json").read_text())["features"] == (
         "mine_for_test:f"
     )
-    tag_corpus(model, [source], tmp_path / "out")
+    tag_corpus(model, [source], tmp_path / "out", features="mine_for_test:f")
     for name, message in (
         ("mine_for_test:g", ": 0 items of"),
         ("mine_for_test:h", "cannot be imported"),

@@ -74,7 +74,10 @@ def tag(
     )  # fmt: skip
     with (
         one_line_errors(None),
-        Progress(*columns, console=console, disable=quiet, transient=True) as bar,
+        # Where nobody looks it would only print an empty line.
+        Progress(
+            *columns, console=console, disable=quiet or not console.is_terminal, transient=True
+        ) as bar,
     ):
         task = bar.add_task("Tagging", total=None)
         report = tag_corpus(

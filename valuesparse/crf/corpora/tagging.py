@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import threading
@@ -10,26 +9,28 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from valuesparse._extras import require
 from valuesparse._validation import as_count, as_zeta
-from valuesparse.crf.corpora._files import UNFINISHED, as_paths, digest_of, fingerprint, publishing
+from valuesparse.crf.corpora._files import as_paths, digest_of, fingerprint, publishing
 from valuesparse.crf.corpora._formats import (
     FORMATS,
     Marginals,
+    batches,
     format_of,
     items_of,
     line_format,
 )
+from valuesparse.crf.corpora._lock import locked, require_mine
 from valuesparse.crf.corpora._parquet import Table
-from valuesparse.crf.corpora._reader import Extraction, extraction_of, extractor_of
+from valuesparse.crf.corpora._reader import Extraction, Features, extraction_of, extractor_of
+from valuesparse.crf.corpora._run_file import RunFile, Shard, tidy
 from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, lines, located
 from valuesparse.crf.corpora._text import text_size as size_of
 from valuesparse.crf.crfsuite import Tagger
-from valuesparse.io._files import naming, read_file, write_bytes
+from valuesparse.io._files import naming, read_file
 from valuesparse.io.errors import TextFormatError
 from valuesparse.threads import resolve
 
@@ -40,11 +41,7 @@ BACKENDS = ("threads", "loky", "dask", "ray", "spark")
 REGISTERED = ("ray", "spark")
 MARGINALS = ("best", "all", "none")
 
-#: What the folder of outputs keeps about the run that filled it.
-_RUN = "valuesparse-run.json"
 _SHARD = 4 << 20
-# Sentences that are tagged together: enough for the threads, little memory.
-_BATCH = 256
 # Shards per worker that are handed to backends which only say when all are done.
 _WAVE = 8
 
@@ -89,6 +86,16 @@ class _Job(NamedTuple):
     target: str
     size: int
     settings: _Settings
+    run: str = ""  # which run of all that ever wrote to the folder
+
+
+class _Done(NamedTuple):
+    """What a shard was."""
+
+    size: int
+    sentences: int
+    tokens: int
+    shard: Shard
 
 
 Item = TypeVar("Item")
@@ -148,7 +155,7 @@ def tag_corpus(
     inputs: Iterable[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     *,
-    features: str | None = None,
+    features: Features | None = None,
     input_format: str | None = None,
     word: str | None = None,
     marginals: str = "best",
@@ -163,8 +170,10 @@ def tag_corpus(
 
     A file is cut into shards, which the file alone decides. Each is read as a stream, written under
     a temporary name, and gets its own name when it is complete and on disk. A run that finds shards
-    finished leaves them as they are; the output of an interrupted run and of the one that finished
-    it is the same, bit for bit, as that of one run, with any backend and number of jobs.
+    finished leaves them as they are, and makes again what was cut short or changed since. It locks
+    the folder, so that no other run writes there meanwhile. The output of an interrupted run and of
+    the one that finished it is the same, bit for bit, as that of one run, with any backend and
+    number of jobs.
 
     Parameters
     ----------
@@ -174,9 +183,11 @@ def tag_corpus(
         Files of one or several formats. Their names must differ.
     output : path
         A folder; it is made when it is not there.
-    features : str, optional
-        How words become attributes: ``words``, ``cantonese``, ``template:PATH`` or
-        ``package.module:function``; by default what the model was trained with, else ``words``.
+    features : str or callable, optional
+        How words become attributes: ``words``, ``cantonese``, ``template:PATH``,
+        ``package.module:function``, or such a function itself; by default what the model was
+        trained with, else ``words``. A model that was trained with a function wants it given again:
+        what is kept beside a model never runs code.
     input_format : {"attributes", "conll", "conllu", "tsv", "parquet"}, optional
         By default the file's name tells.
     word : str, optional
@@ -205,8 +216,9 @@ def tag_corpus(
     Raises
     ------
     ValueError
-        The folder holds the output of other settings or inputs; an argument or a file is wrong: the
-        message names the file and the line.
+        The folder holds the output of other settings or inputs, or another run writes there; the
+        model asks for a function that was not given; an argument or a file is wrong: the message
+        names the file and the line.
     OSError
         A file cannot be read or written.
     """
@@ -237,25 +249,33 @@ def tag_corpus(
         twice = next(target for target in targets if targets.count(target) > 1)
         raise ValueError(f"inputs: two files would be written to {Path(twice).name}; rename one")
     folder.mkdir(parents=True, exist_ok=True)
-    _claim(folder, settings, sources, plan, shard_bytes)
-    todo = [job for job in plan if not Path(job.target).exists()]
-    total = sum(job.size for job in plan)
-    done = total - sum(job.size for job in todo)
     sentences = tokens = 0
-    if progress is not None:
-        progress(done, total)
-    with closing(_run(todo, backend, jobs, scheduler)) as run:
-        for size, some, more in run:
-            done, sentences, tokens = done + size, sentences + some, tokens + more
-            if progress is not None:
-                progress(done, total)
-    _tidy(folder)
+    with locked(folder) as run:
+        identity = _identity(settings, sources, plan, shard_bytes)
+        state = RunFile(folder, identity, {Path(target).name for target in targets})
+        tidy(folder)
+        todo = [job for job in plan if Path(job.target).name not in state.finished]
+        total = sum(job.size for job in plan)
+        done = total - sum(job.size for job in todo)
+        if progress is not None:
+            progress(done, total)
+        try:
+            with closing(_run(todo, run, backend, jobs, scheduler)) as shards:
+                for found in shards:
+                    state.note(found.shard)
+                    done, sentences = done + found.size, sentences + found.sentences
+                    tokens += found.tokens
+                    if progress is not None:
+                        progress(done, total)
+        finally:
+            state.save()
+        tidy(folder)
     outputs = tuple(map(Path, targets))
     return CorpusReport(outputs, sentences, tokens, len(plan) - len(todo))
 
 
 def _settings(
-    path: Path, features: str | None, word: str | None, zeta: float, marginals: str
+    path: Path, features: Features | None, word: str | None, zeta: float, marginals: str
 ) -> _Settings:
     digest = digest_of(read_file(path))
     how = extraction_of(path, features, word, digest=digest)
@@ -286,58 +306,32 @@ def _shards(
         yield _Job(str(source), kind, first, last, str(folder / target), part, settings)
 
 
-def _claim(
-    folder: Path, settings: _Settings, sources: Sequence[Path], plan: Sequence[_Job], shard: int
-) -> None:
-    """Note whose output a folder holds; refuse one that holds another's."""
-    wanted = {
+def _identity(
+    settings: _Settings, sources: Sequence[Path], plan: Sequence[_Job], shard: int
+) -> dict[str, Any]:
+    """Return what decides the output, as the folder keeps it."""
+    how = settings.extraction
+    return {
         "model_sha256": settings.digest,
-        "features": settings.extraction.features,
-        "template_sha256": settings.extraction.digest,
-        "word": settings.extraction.word,
+        # A template is what it says, wherever it lies.
+        "features": how.features if how.template is None else "template",
+        "template_sha256": how.digest,
+        "word": how.word,
         "zeta": settings.zeta,
         "marginals": settings.marginals,
         "shard_bytes": shard,
         "formats": sorted({job.kind for job in plan}),
         "inputs": {source.name: fingerprint(source) for source in sources},
     }
-    path = folder / _RUN
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        there = [Path(job.target).name for job in plan if Path(job.target).exists()]
-        if there:
-            raise ValueError(
-                f"{folder}: {there[0]} is there already, and not from such a run; choose another "
-                "folder"
-            ) from None
-        found = wanted
-    except ValueError as error:
-        raise ValueError(f"{path}: damaged: {error}") from error
-    if found != wanted and any(
-        name != _RUN and not name.endswith(UNFINISHED) for name in os.listdir(folder)
-    ):
-        changed = sorted(key for key in wanted if found.get(key) != wanted[key])
-        raise ValueError(
-            f"{folder} holds the output of a run with other {', '.join(changed)}; choose another "
-            "folder, or remove this one"
-        )
-    write_bytes(path, (json.dumps(wanted, indent=2, ensure_ascii=False) + "\n").encode())
-    _tidy(folder)
-
-
-def _tidy(folder: Path) -> None:
-    """Remove what workers that were killed have left."""
-    for left in folder.glob(f".*{UNFINISHED}"):
-        left.unlink(missing_ok=True)
 
 
 def _run(
-    todo: Sequence[_Job], backend: str, jobs: int | None, scheduler: str | None
-) -> Generator[tuple[int, int, int], None, None]:
-    """Tag shards; yield bytes, sentences and tokens of each when it is done."""
+    todo: Sequence[_Job], run: str, backend: str, jobs: int | None, scheduler: str | None
+) -> Generator[_Done, None, None]:
+    """Tag shards; yield what each was when it is done."""
     if not todo:
         return
+    todo = [job._replace(run=run) for job in todo]
     halt = _Halt()
     with ExitStack() as stack:
         stack.callback(halt.end)
@@ -374,8 +368,8 @@ def _run(
         stack.enter_context(joblib.parallel_config(backend=name, n_jobs=jobs or -1))
         calls = [joblib.delayed(_tag_shard)(job, *more) for job in todo]
         if joblib.parallel.get_active_backend()[0].supports_return_generator:
-            run = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
-            yield from _given_up(run(calls), halt, threads=bool(more))
+            parallel = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
+            yield from _given_up(parallel(calls), halt, threads=bool(more))
             return
         # Ray's and Spark's return lists only: in waves, so that progress can be told.
         wave = _WAVE * joblib.effective_n_jobs(jobs or -1)
@@ -398,7 +392,7 @@ def _given_up(results: Any, halt: _Halt, *, threads: bool) -> Iterator[Any]:
         raise
 
 
-def _tag_shard(job: _Job, halt: _Halt | None = None) -> tuple[int, int, int]:
+def _tag_shard(job: _Job, halt: _Halt | None = None) -> _Done:
     """Tag one shard, wherever this runs."""
     halt = halt or _Halt()
     try:
@@ -406,7 +400,19 @@ def _tag_shard(job: _Job, halt: _Halt | None = None) -> tuple[int, int, int]:
             sentences, tokens = (_tag_table if job.kind == "parquet" else _tag_lines)(job, halt)
     except TextFormatError as error:
         raise located(error, Path(job.source)) from None
-    return job.size, sentences, tokens
+    target = Path(job.target)
+    # Read again, the file is still in the system's memory.
+    shard = Shard(target.name, target.stat().st_size, fingerprint(target))
+    return _Done(job.size, sentences, tokens, shard)
+
+
+@contextmanager
+def _writing(job: _Job) -> Iterator[IO[bytes]]:
+    """Open the output of a shard, which appears when it is complete."""
+    target = Path(job.target)
+    with publishing(target) as file:
+        yield file
+        require_mine(target.parent, job.run)
 
 
 def _answers(
@@ -430,10 +436,9 @@ def _tag_lines(job: _Job, halt: _Halt) -> tuple[int, int]:
     labels = _tagger(settings.model, settings.digest).labels()
     extract = None if job.kind == "attributes" else extractor_of(settings.extraction)
     sentences = tokens = 0
-    with publishing(Path(job.target)) as file:
+    with _writing(job) as file:
         file.write(form.heading(labels, settings.marginals).encode())
-        blocks = form.blocks(_from(source, first, last))
-        while batch := list(halt.heeded(islice(blocks, _BATCH))):
+        for batch in batches(halt.heeded(form.blocks(_from(source, first, last)))):
             word = form.columns.word
             items = [items_of(block, extract, word) for block in halt.heeded(batch)]
             for block, tags, table in zip(batch, *_answers(items, settings), strict=True):
@@ -459,11 +464,11 @@ def _tag_table(job: _Job, halt: _Halt) -> tuple[int, int]:
     labels = _tagger(settings.model, settings.digest).labels()
     sentences = tokens = 0
     with (
-        publishing(Path(job.target)) as file,
+        _writing(job) as file,
         table.writer(file, settings.marginals) as writer,
     ):
         for batch in table.batches([job.first]):
-            rows = [[[w] for w in words or []] for words in batch.column(table.word).to_pylist()]
+            rows = [[[w] for w in words or []] for words in table.texts(batch, table.word)]
             items = [extract(some, 0) if some else [] for some in halt.heeded(rows)]
             tags, found = _answers(items, settings)
             columns: list[Any] = [tags]
