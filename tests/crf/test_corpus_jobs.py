@@ -7,12 +7,10 @@ import os
 import random
 import shutil
 import subprocess
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
-import children
 import pytest
 from corpus_files import as_conll, begin_tagging, contents, kill, make_model, sentences
 from hypothesis import HealthCheck, Phase, settings
@@ -28,9 +26,9 @@ from hypothesis.stateful import (
 
 from valuesparse.crf import tag_corpus
 from valuesparse.crf.corpora import _lock, _run_file
-from valuesparse.crf.corpora._lock import LOCK, locked, require_mine
+from valuesparse.crf.corpora._lock import LOCK
+from valuesparse.crf.corpora._run_file import RUN
 
-RUN = "valuesparse-run.json"
 needs_sigkill = pytest.mark.skipif(
     os.name == "nt", reason="kills a process with SIGKILL, which Windows lacks"
 )
@@ -39,166 +37,6 @@ needs_sigkill = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_model(tmp_path_factory.mktemp("model"))
-
-
-HOLDER = """
-import sys, time
-from pathlib import Path
-from valuesparse.crf.corpora._lock import locked
-with locked(Path(sys.argv[1])):
-    print("locked", flush=True)
-    time.sleep(600)
-"""
-
-
-def holder(folder: Path) -> subprocess.Popen[str]:
-    """Return a process that has locked a folder."""
-    child = children.start(HOLDER, str(folder))
-    assert child.stdout.readline() == "locked\n"
-    return child
-
-
-def end(child: subprocess.Popen[str]) -> None:
-    child.kill()
-    child.communicate()
-
-
-def test_a_second_run_is_refused_until_the_first_ends(model: Path, tmp_path: Path) -> None:
-    source, out = tmp_path / "a.conll", tmp_path / "out"
-    source.write_text(as_conll(sentences(5)))
-    out.mkdir()
-    child = holder(out)
-    try:
-        with pytest.raises(ValueError, match="another run writes there") as info:
-            tag_corpus(model, [source], out)
-        said = str(info.value)
-        assert said.startswith(f"{out.resolve()}: ")
-        assert f"process {child.pid} on {_lock.socket.gethostname()}, since 20" in said
-        assert "wait for its end, or choose another folder" in said
-        assert "\n" not in said
-        assert os.listdir(out) == [LOCK]  # nothing of it was touched
-    finally:
-        end(child)
-    # Killed, it leaves its file, and nothing to do by hand.
-    assert os.listdir(out) == [LOCK]
-    assert tag_corpus(model, [source], out).sentences == 5
-    assert sorted(os.listdir(out)) == ["a.conll", RUN]
-
-
-def test_a_lock_holds_within_a_process_too(tmp_path: Path) -> None:
-    with locked(tmp_path) as run:
-        with pytest.raises(ValueError, match=rf"process {os.getpid()}, this one"), locked(tmp_path):
-            pass
-        (tmp_path / "sub").mkdir()
-        with locked(tmp_path / "sub") as other:
-            assert other != run
-        require_mine(tmp_path, run)
-    assert not (tmp_path / LOCK).exists()
-    # Workers of a run that was killed write nothing into the next one's output.
-    over = pytest.raises(ValueError, match="this run is over, another one writes there now")
-    with locked(tmp_path), over:
-        require_mine(tmp_path, run)
-    require_mine(tmp_path, run)  # nobody else came
-
-
-def test_exactly_one_of_many_gets_the_lock(tmp_path: Path) -> None:
-    """In threads that come and go, so that files are removed and made again all the time."""
-    inside, most, got = 0, 0, 0
-    guard = threading.Lock()
-    until = time.monotonic() + 1
-
-    def compete() -> None:
-        nonlocal inside, most, got
-        while time.monotonic() < until:
-            with suppress(ValueError), locked(tmp_path):
-                with guard:
-                    inside, got = inside + 1, got + 1
-                    most = max(most, inside)
-                with guard:
-                    inside -= 1
-
-    threads = [threading.Thread(target=compete) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert got > 10
-    assert most == 1
-    assert not _lock._open
-    assert not _lock._here
-
-
-COUNTER = """
-import os, sys, time
-from pathlib import Path
-from valuesparse.crf.corpora._lock import locked
-folder, got = Path(sys.argv[1]), 0
-until = time.monotonic() + float(sys.argv[2])
-while time.monotonic() < until:
-    try:
-        with locked(folder):
-            handle = os.open(folder / "inside", os.O_CREAT | os.O_EXCL)  # fails if two are
-            os.close(handle)
-            os.unlink(folder / "inside")
-            got += 1
-    except ValueError:
-        pass
-print(got)
-"""
-
-
-def test_exactly_one_of_many_processes_gets_the_lock(tmp_path: Path) -> None:
-    found = [children.start(COUNTER, str(tmp_path), "1.5") for _ in range(3)]
-    said = [child.communicate(timeout=60) for child in found]
-    assert [child.returncode for child in found] == [0, 0, 0], said
-    assert sum(int(out) for out, _ in said) > 10
-    # Windows cannot remove what another has open; the file alone locks nothing.
-    assert os.listdir(tmp_path) in ([], [LOCK] if os.name == "nt" else [])
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks, which Windows cannot")
-def test_a_forked_child_does_not_hold_the_lock(tmp_path: Path) -> None:
-    reader, writer = os.pipe()
-    child = 0
-    try:
-        with locked(tmp_path):
-            child = os.fork()
-            if child == 0:  # lives until the pipe is closed
-                os.close(writer)
-                os.read(reader, 1)
-                os._exit(0)
-        with locked(tmp_path):
-            pass
-    finally:
-        os.close(writer)
-        os.close(reader)
-        if child:
-            os.waitpid(child, 0)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="stands for file systems that Windows does not mount")
-def test_a_file_system_without_locks_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import errno
-    import fcntl
-
-    def flock(handle: int, how: int) -> None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.warns(RuntimeWarning, match="has no locks"), locked(tmp_path):
-        pass
-
-
-def test_a_folder_that_cannot_be_written_is_named(model: Path, tmp_path: Path) -> None:
-    source = tmp_path / "a.conll"
-    source.write_text(as_conll(sentences(5)))
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / LOCK).mkdir()
-    with pytest.raises(OSError, match=r"out'$") as info:
-        tag_corpus(model, [source], tmp_path / "out")
-    assert info.value.filename == str((tmp_path / "out").resolve())
 
 
 @pytest.fixture

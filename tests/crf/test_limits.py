@@ -15,7 +15,7 @@ import pytest
 from corpus_files import as_conll, make_model, sentences
 
 from valuesparse.crf import tag_corpus, train_corpus
-from valuesparse.crf.corpora import _formats, _parquet, _text, tagging
+from valuesparse.crf.corpora import _formats, _parquet, _text
 from valuesparse.crf.corpora._reader import Extraction, Reader
 from valuesparse.io import ModelFormatError, TextFormatError
 from valuesparse.io import _files as files
@@ -143,9 +143,9 @@ def test_batches_are_bounded_by_their_tokens(model: Path, tmp_path: Path) -> Non
     source = tmp_path / "a.conll"
     source.write_text(("the DET\n" * 10_000 + "\n") * 3 + as_conll(sentences(600)))
     form = _formats.line_format(source, "conll", None, None)
-    batches = list(tagging._batches(form.blocks(_text.lines(source))))
-    assert [len(batch) for batch in batches] == [2, 256, 256, 89]
-    assert sum(len(block.rows) for batch in batches for block in batch) == sum(
+    found = list(_formats.batches(form.blocks(_text.lines(source))))
+    assert [len(batch) for batch in found] == [2, 256, 256, 89]
+    assert sum(len(block.rows) for batch in found for block in batch) == sum(
         bool(line) for line in source.read_text().split("\n")
     )
 

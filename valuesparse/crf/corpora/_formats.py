@@ -22,6 +22,7 @@ __all__ = [
     "LONGEST",
     "Block",
     "LineFormat",
+    "batches",
     "format_of",
     "line_format",
 ]
@@ -284,6 +285,20 @@ def line_format(path: Path, kind: str, word: str | None, tag: str | None) -> Lin
         return LineFormat(kind, word, tag, header)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
+
+
+def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+    """Yield sentences that are tagged together."""
+    batch: list[Block] = []
+    tokens = 0
+    for block in blocks:
+        batch.append(block)
+        tokens += len(block.rows)
+        if len(batch) >= BATCH or tokens >= BATCH_TOKENS:
+            yield batch
+            batch, tokens = [], 0
+    if batch:
+        yield batch
 
 
 def items_of(block: Block, extract: Any, word: int) -> Sequence[Any]:

@@ -16,11 +16,9 @@ from valuesparse._extras import require
 from valuesparse._validation import as_count, as_zeta
 from valuesparse.crf.corpora._files import as_paths, digest_of, fingerprint, publishing
 from valuesparse.crf.corpora._formats import (
-    BATCH,
-    BATCH_TOKENS,
     FORMATS,
-    Block,
     Marginals,
+    batches,
     format_of,
     items_of,
     line_format,
@@ -417,20 +415,6 @@ def _writing(job: _Job) -> Iterator[IO[bytes]]:
         require_mine(target.parent, job.run)
 
 
-def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    """Yield sentences that are tagged together."""
-    batch: list[Block] = []
-    tokens = 0
-    for block in blocks:
-        batch.append(block)
-        tokens += len(block.rows)
-        if len(batch) >= BATCH or tokens >= BATCH_TOKENS:
-            yield batch
-            batch, tokens = [], 0
-    if batch:
-        yield batch
-
-
 def _answers(
     items: Sequence[Sequence[Any]], settings: _Settings
 ) -> tuple[list[list[str]], Sequence[Marginals | None]]:
@@ -454,7 +438,7 @@ def _tag_lines(job: _Job, halt: _Halt) -> tuple[int, int]:
     sentences = tokens = 0
     with _writing(job) as file:
         file.write(form.heading(labels, settings.marginals).encode())
-        for batch in _batches(halt.heeded(form.blocks(_from(source, first, last)))):
+        for batch in batches(halt.heeded(form.blocks(_from(source, first, last)))):
             word = form.columns.word
             items = [items_of(block, extract, word) for block in halt.heeded(batch)]
             for block, tags, table in zip(batch, *_answers(items, settings), strict=True):
