@@ -53,7 +53,7 @@ class Machine(RuleBasedStateMachine):
         some: dict[int, Any] = {}
         for v, k in enumerate(self.cards):
             dice = rng.random()
-            if dice < 0.15:  # what contradicts the tree's own is a ValueError, tested elsewhere
+            if dice < 0.15:  # for what contradicts the tree's own see `contradicted`
                 known = self.own.get(v)
                 some[v] = known if isinstance(known, int) else int(rng.integers(k))
             elif dice < 0.35:
@@ -190,6 +190,14 @@ class Machine(RuleBasedStateMachine):
             pass
         else:
             assert len(calls) <= after
+
+    @precondition(lambda self: self.tree)
+    @rule(v=st.integers(0, 7))
+    def contradicted(self, v: int) -> None:
+        known = self.own.get(v)
+        if isinstance(known, int) and self.cards[v] > 1:
+            with pytest.raises(ValueError, match=f"evidence for {v} contradicts"):
+                self.tree.infer({v: (known + 1) % self.cards[v]})
 
     @precondition(lambda self: self.tree)
     @rule()
