@@ -918,8 +918,8 @@ cdef class Scorer:
                         Control* control, Report* r) except -2 nogil:
         cdef int64_t bad = -1
         if score:
-            bad = score_all(pool_api[0], threads, self.names[0], self.rows, reader.items, kLargest64,
-                            unary, control)
+            bad = score_all(pool_api[0], threads, self.names[0], self.rows, reader.items,
+                            kLargest64, unary, control)
         if bad < 0:
             r[0] = chains.decode(c, n_best, threads, states, scores, control[0], self.prepared)
         return bad
@@ -964,8 +964,8 @@ cdef class Scorer:
                        Control* control, Report* r) except -2 nogil:
         cdef int64_t bad = -1
         if score:
-            bad = score_all(pool_api[0], q.threads, self.names[0], self.rows, reader.items, kLargest64,
-                            unary, control)
+            bad = score_all(pool_api[0], q.threads, self.names[0], self.rows, reader.items,
+                            kLargest64, unary, control)
         if bad < 0:
             r[0] = chains.infer(q, control[0])
         return bad

@@ -20,7 +20,7 @@ class Dictionary {
     int32_t find(const char* s, int64_t n) const noexcept;
     // The id, new or old; -1 when the dictionary is full. Throws bad_alloc and is then unchanged.
     int32_t add(const char* s, int64_t n);
-    // Fills an empty dictionary with names that differ. Returns the place of the first repeat, or -1.
+    // Fills an empty dictionary with names that differ; the place of the first repeat, or -1.
     int64_t fill(const Items& names);
     // Forgets all ids from n_names on.
     void truncate(int32_t n_names) noexcept;

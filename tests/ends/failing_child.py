@@ -1,7 +1,7 @@
 """Ask one operation while its native allocations fail, one after the other; run as a script.
 
 Arguments: the preloaded library, the operation, how many of the first allocations fail, and how
-many more, spread over the rest.
+many more, spread over the rest. Or "list": the operations' names.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import crf_operations  # noqa: F401
 from operations import OPERATIONS, digest
 
 
@@ -78,9 +79,14 @@ def main(library: str, name: str, first: int, spread: int) -> None:
             raise error
         if digest(answer) != want:
             raise SystemExit(f"{name}: wrong answer after the failure of allocation {at}")
-    print(f"{name}: {count} allocations, {failures} failures: {errors} MemoryError, "
-          f"{done_without} right answers")
+    print(
+        f"{name}: {count} allocations, {failures} failures: {errors} MemoryError, "
+        f"{done_without} right answers"
+    )
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "list":
+        print(*OPERATIONS)
+        sys.exit()
     main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

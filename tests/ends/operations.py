@@ -1,4 +1,4 @@
-"""Every public operation that runs native code, on models small enough to be asked thousands of times.
+"""Operations on chains, trees and graphs that run native code, asked thousands of times.
 
 An operation prepares what it needs and returns a function without arguments. That function may be
 called again when it failed, and answers the same then.
@@ -6,8 +6,6 @@ called again when it failed, and answers the same then.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import pickle
 import tempfile
 from collections.abc import Callable
@@ -17,8 +15,6 @@ from typing import Any
 import numpy as np
 
 import valuesparse as vs
-from valuesparse import _crf
-from valuesparse.crf import crfsuite
 from valuesparse.schedule import execute_pool, plan
 
 Act = Callable[[], Any]
@@ -72,11 +68,6 @@ for scope in ([0, 1, 2], [2, 3], [3, 4, 5], [1, 4], [0, 5], [2]):
     shape = [TRIPLES.cardinalities[v] for v in scope]
     TRIPLES.add(scope, np.where(rng.random(shape) < 0.1, -np.inf, rng.normal(size=shape)))
 
-XSEQS = [
-    [{"b": 1.0, f"w={rng.integers(30)}": 1.0, "né": {"x": 0.5, "y": ["z", "ü"]}} for _ in range(n)]
-    for n in rng.integers(1, 9, 40)
-]
-YSEQS = [rng.choice(["N", "V", "D"], len(x)).tolist() for x in XSEQS]
 FOLDER = Path(tempfile.mkdtemp())
 
 
@@ -162,7 +153,9 @@ def chain_log_prob() -> Act:
 
 @operation
 def chain_plan() -> Act:
-    return lambda: execute_pool(plan(CHAIN, threads=2).schedule, lambda task, worker: None, threads=2)
+    return lambda: execute_pool(
+        plan(CHAIN, threads=2).schedule, lambda task, worker: None, threads=2
+    )
 
 
 @operation
@@ -223,7 +216,9 @@ def tree_decode_and_sample() -> Act:
 
 @operation
 def tree_plan() -> Act:
-    return lambda: execute_pool(plan(TREE, threads=2).schedule, lambda task, worker: None, threads=2)
+    return lambda: execute_pool(
+        plan(TREE, threads=2).schedule, lambda task, worker: None, threads=2
+    )
 
 
 @operation
@@ -360,7 +355,9 @@ def bounds_log_z() -> Act:
 @operation
 def bounds_preconditioner() -> Act:
     def act() -> Any:
-        found = [vs.bounds.preconditioner(BINARY, kind=k) for k in ("spanning_tree", "support_tree")]
+        found = [
+            vs.bounds.preconditioner(BINARY, kind=k) for k in ("spanning_tree", "support_tree")
+        ]
         return [(b.lower, b.upper) for b in found]
 
     return act
@@ -387,100 +384,6 @@ def gain() -> Act:
     return lambda: vs.gain(GRID, range(len(GRID.factors)), r)
 
 
-def training(algorithm: str) -> None:
-    def prepare() -> Act:
-        trainer = crfsuite.Trainer(algorithm, verbose=False)
-        trainer.set_params({"max_iterations": 3})
-        for x, y in zip(XSEQS, YSEQS, strict=True):
-            trainer.append(x, y)
-        return trainer.train_inmemory
-
-    OPERATIONS[f"train_{algorithm}"] = prepare
-
-
-for algorithm in ("lbfgs", "l2sgd", "ap", "pa", "arow"):
-    training(algorithm)
-
-
-@operation
-def train_append() -> Act:
-    trainer = crfsuite.Trainer("lbfgs", verbose=False)
-    trainer.set_params({"max_iterations": 1})
-
-    def act() -> Any:
-        trainer.clear()
-        for x, y in zip(XSEQS, YSEQS, strict=True):
-            trainer.append(x, y)
-        return trainer.train_inmemory()
-
-    return act
-
-
-MODEL = OPERATIONS["train_lbfgs"]()()
-
-
-def tagger() -> crfsuite.Tagger:
-    t = crfsuite.Tagger()
-    t.open_inmemory(MODEL)
-    return t
-
-
-@operation
-def tagger_open() -> Act:
-    return lambda: tagger().tag(XSEQS[0])
-
-
-@operation
-def tagger_tag() -> Act:
-    t = tagger()
-
-    def act() -> Any:
-        labels = t.tag(XSEQS[1])
-        return labels, t.probability(labels), t.marginal("N", 0), t.marginals(), t.pairwise()
-
-    return act
-
-
-@operation
-def tagger_batch() -> Act:
-    t = tagger()
-    return lambda: (t.tag_batch(XSEQS, threads=2), t.marginals_batch(XSEQS, threads=2))
-
-
-@operation
-def item_sequence() -> Act:
-    def act() -> Any:
-        ready = [crfsuite.ItemSequence(x) for x in XSEQS]
-        return [x.items() for x in pickle.loads(pickle.dumps(ready))]
-
-    return act
-
-
-@operation
-def dictionary() -> Act:
-    d = _crf.Dictionary()
-
-    def act() -> Any:
-        arrays = d.encode(XSEQS, grow=True)
-        again = pickle.loads(pickle.dumps(d))
-        return *arrays, d.names(), len(d), again.names(), d.find("b"), d.encode(XSEQS)
-
-    return act
-
-
-@operation
-def dictionary_rolled_back() -> Act:
-    d = _crf.Dictionary(["a", "b"])
-    broken = [[{f"n{i}-{j}": 1.0 for j in range(700)} for i in range(100)], [[3]]]
-
-    def act() -> Any:
-        with contextlib.suppress(TypeError):
-            d.encode(broken, grow=True)
-        return d.names(), d.find("n1-1"), d.encode([[["n1-1", "a", "b"]]])
-
-    return act
-
-
 @operation
 def read_and_write() -> Act:
     path = FOLDER / "model.uai"
@@ -490,20 +393,5 @@ def read_and_write() -> Act:
         vs.write_fg(TRIPLES, path.with_suffix(".fg"))
         read = [vs.read_uai(path), vs.read_fg(path.with_suffix(".fg"))]
         return [vs.infer(graph).log_z for graph in read]
-
-    return act
-
-
-@operation
-def read_crfsuite() -> Act:
-    path = FOLDER / "model.crfsuite"
-    path.write_bytes(MODEL)
-
-    def act() -> Any:
-        t = crfsuite.Tagger()
-        t.open(str(path))
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            t.dump()
-        return out.getvalue()
 
     return act

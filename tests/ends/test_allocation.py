@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from children import environment
+from children import environment, run
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
@@ -27,11 +27,7 @@ pytestmark = [
     ),
 ]
 
-sys.path.insert(0, str(HERE))
-try:
-    from operations import OPERATIONS
-finally:
-    sys.path.remove(str(HERE))
+NAMES = (HERE / "operations.txt").read_text().split()
 
 # One or two of each engine: the rest is slow.
 QUICK = [
@@ -61,7 +57,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fail(library: Path, name: str, first: int, spread: int, timeout: float) -> None:
     done = subprocess.run(
-        [sys.executable, str(HERE / "failing_child.py"), str(library), name, str(first), str(spread)],
+        [
+            sys.executable,
+            str(HERE / "failing_child.py"),
+            str(library),
+            name,
+            str(first),
+            str(spread),
+        ],
         env=environment(LD_PRELOAD=str(library)),
         cwd=tempfile.gettempdir(),
         capture_output=True,
@@ -73,13 +76,25 @@ def fail(library: Path, name: str, first: int, spread: int, timeout: float) -> N
     print(done.stdout)
 
 
+def test_every_operation_is_named() -> None:
+    done = subprocess.run(
+        [sys.executable, str(HERE / "failing_child.py"), "list"],
+        env=environment(),
+        cwd=tempfile.gettempdir(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == NAMES
+
+
 @pytest.mark.parametrize("name", QUICK)
 def test_memory_runs_out(name: str, library: Path) -> None:
     fail(library, name, 25, 10, 120)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(OPERATIONS))
+@pytest.mark.parametrize("name", NAMES)
 def test_memory_runs_out_at_every_allocation(name: str, library: Path) -> None:
     fail(library, name, 300, 100, 3600)
 
@@ -109,8 +124,6 @@ assert vs.infer(small).marginals[0, 0] == 0.25
 @pytest.mark.slow
 @pytest.mark.parametrize("left", range(0, 85, 5))
 def test_a_graph_that_does_not_fit(left: int) -> None:
-    from children import run
-
     done = run(NO_ROOM, str(left), timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() in ("MemoryError", "answered")

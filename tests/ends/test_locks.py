@@ -27,6 +27,6 @@ def test_forks_while_threads_hold_the_locks(tmp_path: Path, runs: int) -> None:
         check=True,
     )  # fmt: skip
     done = subprocess.run(
-        [program, str(100 * runs)], capture_output=True, text=True, timeout=600, check=False
+        [program, str(20 * runs)], capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

@@ -166,8 +166,12 @@ class Machine(RuleBasedStateMachine):
         np.testing.assert_allclose(joint, marginal(p, list(some)), rtol=0, atol=1e-10)
 
     @precondition(lambda self: self.tree)
-    @rule(seed=SEEDS, what=st.sampled_from(["infer", "log_z", "decode", "sample"]),
-          after=st.integers(0, 4), late=st.booleans())
+    @rule(
+        seed=SEEDS,
+        what=st.sampled_from(["infer", "log_z", "decode", "sample"]),
+        after=st.integers(0, 4),
+        late=st.booleans(),
+    )
     def interrupted(self, seed: int, what: str, after: int, late: bool) -> None:
         """End a call with an error of its own, wherever it then is; the next is right."""
         calls = []
