@@ -104,7 +104,7 @@ cdef class Call:
             raise self.late
         if status == kNoMemory:
             raise MemoryError("not enough memory for the messages of this model")
-        if status == kCancelled:  # not by a poll: the interpreter is ending, and this thread with it
+        if status == kCancelled:  # by no poll: the interpreter is ending, and this thread with it
             raise SystemExit
         return 0
 

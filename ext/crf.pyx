@@ -87,26 +87,27 @@ cdef extern from "crf/items.h" namespace "vs" nogil:
 cdef extern from "crf/dictionary.h" namespace "vs" nogil:
     cdef cppclass Names "vs::Dictionary":
         Names() except +
-        int32_t size() noexcept
-        const char* name(int32_t) noexcept
-        int64_t length(int32_t) noexcept
-        int32_t find(const char*, int64_t) noexcept
-        int32_t add(const char*, int64_t) except +
+        int64_t fill(const Items&) except +
 
 
 cdef extern from "crf/encoder.h" namespace "vs" nogil:
     cdef cppclass Encoding:
-        Encoding() except +
+        Encoding()
         Buffer[int64_t] indptr
         Buffer[int32_t] ids
         Buffer[double] values
         Buffer[int64_t] length
+    cdef cppclass Growth:
+        Growth()
+    const int64_t kFilled "vs::Encoder::kFilled"
     cdef cppclass Encoder:
         Encoder() except +
-        Names names
-        bint encode(const Items&, bint, Encoding&) except +
+        bint encode(const Items&, Growth*, Encoding&) except +
+        int32_t size() noexcept
+        int64_t fill(const Items&) except +
         int32_t find(const char*, int64_t) noexcept
-        void roll_back(int32_t, int32_t) except +
+        void copy(Buffer[char]&, Buffer[int64_t]&) except +
+        void roll_back(const Growth&) noexcept
 
 
 cdef extern from "crf/scorer.h" namespace "vs" nogil:
@@ -477,23 +478,10 @@ cdef object int32s(Buffer[int32_t]& b):
     return array_of(b.data(), b.size(), cnp.NPY_INT32)
 
 
-cdef list names_of(Names& names):
-    cdef int32_t i
-    return [names.name(i)[:names.length(i)].decode("utf-8", "surrogateescape")
-            if names.length(i) else "" for i in range(names.size())]
-
-
-cdef int64_t add_names(Names& names, list given) except -2:
-    """Fill an empty dictionary; return the place of the first repeat, or -1."""
+cdef Reader read_names(list names):
     cdef Reader reader = Reader(True, True)
-    cdef Items* c = &reader.items
-    cdef int64_t i, begin
-    reader.read_item(given)
-    for i in range(c.n_attributes()):
-        begin = c.begin(i)
-        if names.add(c.text.data() + begin, c.end[i] - begin) != i:
-            return i
-    return -1
+    reader.read_item(names)
+    return reader
 
 
 cdef class Dictionary:
@@ -506,7 +494,9 @@ cdef class Dictionary:
 
     Notes
     -----
-    May be used by several threads at once. A name ends at its first NUL, as in CRFsuite.
+    May be used by several threads at once: each sees all names of a call to `encode` or, before
+    it has come to them, those up to some block of its attributes. A name ends at its first NUL, as
+    in CRFsuite.
 
     Examples
     --------
@@ -520,25 +510,38 @@ cdef class Dictionary:
     array([2], dtype=int32)
     """
 
-    cdef Encoder encoder
+    cdef Encoder* encoder
+
+    def __cinit__(self):
+        self.encoder = new Encoder()
+
+    def __dealloc__(self):
+        del self.encoder
 
     def __init__(self, names=()):
         given = list(names)
-        if len(self):
+        cdef int64_t repeat = self.encoder.fill(read_names(given).items)
+        if repeat == kFilled:
             raise ValueError("a dictionary is filled once; make a new one")
-        cdef int64_t repeat = add_names(self.encoder.names, given)
         if repeat >= 0:
             raise ValueError(f"names[{repeat}] is {given[repeat]!r} again; names must differ")
 
     def __len__(self):
-        return self.encoder.names.size()
+        return self.encoder.size()
 
     def __reduce__(self):
         return type(self), (self.names(),)
 
     def names(self):
         """Return the known names in the order of their ids."""
-        return names_of(self.encoder.names)
+        cdef Buffer[char] text
+        cdef Buffer[int64_t] begin
+        cdef int64_t i
+        with nogil:
+            self.encoder.copy(text, begin)
+        cdef const char* at = text.data()
+        return [at[begin[i]:begin[i + 1]].decode("utf-8", "surrogateescape")
+                if begin[i] < begin[i + 1] else "" for i in range(begin.size() - 1)]
 
     def find(self, name):
         """Return the id of a name, -1 for one that is not known."""
@@ -583,24 +586,23 @@ cdef class Dictionary:
         """
         cdef Encoding out
         cdef Reader reader = Reader(single, characters)
-        cdef int32_t begin = self.encoder.names.size(), last = begin
+        cdef Growth growth
+        cdef Growth* grows = &growth if grow else NULL
         try:
             for xseq in ((xseqs,) if single else xseqs):
                 reader.read(xseq)
                 if reader.items.n_attributes() >= BLOCK:
-                    self.add(reader, grow, &out)
-                    last = self.encoder.names.size()
-            self.add(reader, grow, &out)
+                    self.add(reader, grows, &out)
+            self.add(reader, grows, &out)
         except BaseException:
-            if grow:
-                self.encoder.roll_back(begin, last)
+            self.encoder.roll_back(growth)
             raise
         return int64s(out.indptr), int32s(out.ids), doubles(out.values), int64s(out.length)
 
-    cdef int add(self, Reader reader, bint grow, Encoding* out) except -1:
+    cdef int add(self, Reader reader, Growth* growth, Encoding* out) except -1:
         cdef bint fits
         with nogil:
-            fits = self.encoder.encode(reader.items, grow, out[0])
+            fits = self.encoder.encode(reader.items, growth, out[0])
         if not fits:
             raise ValueError(f"{reader.place()}: more than {2**31 - 1} different attributes")
         reader.items.clear()
@@ -673,7 +675,7 @@ cdef class Scorer:
         C-contiguous.
     """
 
-    cdef Names names
+    cdef Names* names
     cdef WeightRows rows
     cdef object transition
     cdef Prepared* prepared
@@ -681,7 +683,8 @@ cdef class Scorer:
     def __cinit__(self, names, const int64_t[::1] indptr, const int32_t[::1] labels,
                   const double[::1] weights, cnp.ndarray transition):
         cdef int64_t a
-        add_names(self.names, list(names))
+        self.names = new Names()
+        self.names.fill(read_names(list(names)).items)
         self.transition = transition
         self.rows.n_labels = transition.shape[0]
         for a in range(indptr.shape[0] - 1):
@@ -690,6 +693,7 @@ cdef class Scorer:
                           indptr[a + 1] - indptr[a])
 
     def __dealloc__(self):
+        del self.names
         chains.release(self.prepared)
 
     cdef int prepare(self) except -1:
@@ -734,7 +738,7 @@ cdef class Scorer:
         if self.idle(reader):
             return 0
         with nogil:
-            bad = score_all(pool_api[0], threads, self.names, self.rows, reader.items, limit, u,
+            bad = score_all(pool_api[0], threads, self.names[0], self.rows, reader.items, limit, u,
                             &control)
         if bad >= 0:
             raise refusal(reader, bad, kTooLarge)
@@ -914,8 +918,8 @@ cdef class Scorer:
                         Control* control, Report* r) except -2 nogil:
         cdef int64_t bad = -1
         if score:
-            bad = score_all(pool_api[0], threads, self.names, self.rows, reader.items, kLargest64,
-                            unary, control)
+            bad = score_all(pool_api[0], threads, self.names[0], self.rows, reader.items,
+                            kLargest64, unary, control)
         if bad < 0:
             r[0] = chains.decode(c, n_best, threads, states, scores, control[0], self.prepared)
         return bad
@@ -960,8 +964,8 @@ cdef class Scorer:
                        Control* control, Report* r) except -2 nogil:
         cdef int64_t bad = -1
         if score:
-            bad = score_all(pool_api[0], q.threads, self.names, self.rows, reader.items, kLargest64,
-                            unary, control)
+            bad = score_all(pool_api[0], q.threads, self.names[0], self.rows, reader.items,
+                            kLargest64, unary, control)
         if bad < 0:
             r[0] = chains.infer(q, control[0])
         return bad

@@ -144,8 +144,8 @@ cdef class Snapshot:
         self.g.card = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>cards)
         self.g.n_factors = m
         self.scope_ptr.push_back(0)
-        self.at_ptr.assign(n + 1, 0)
-        self.card_ptr.assign(n + 1, 0)
+        self.at_ptr.resize(n + 1)
+        self.card_ptr.resize(n + 1)
         for f in range(m):
             scope = scopes[f]
             for v in scope:
@@ -160,8 +160,9 @@ cdef class Snapshot:
             self.at_ptr[v + 1] += self.at_ptr[v]
             self.card_ptr[v + 1] = self.card_ptr[v] + self.g.card[v]
         self.entries = self.card_ptr[n]
-        self.at.assign(self.scope.size(), 0)
-        cdef vector[int64_t] fill = self.at_ptr
+        self.at.resize(self.scope.size())
+        cdef vector[int64_t] fill
+        fill.insert(fill.end(), self.at_ptr.begin(), self.at_ptr.end())
         for f in range(m):
             for i in range(self.scope_ptr[f], self.scope_ptr[f + 1]):
                 v = self.scope[i]
@@ -206,7 +207,7 @@ cdef class Soft:
 
     def __init__(self, int64_t n, list pairs):
         self.keep = pairs
-        self.at.assign(n, NULL)
+        self.at.resize(n)
         for v, vector_ in pairs:
             self.which.push_back(v)
             self.at[v] = <const double*>cnp.PyArray_DATA(<cnp.ndarray>vector_)
@@ -256,7 +257,7 @@ cdef class Tree:
         cdef Search wanted
         cdef Call call
         if soft is not None:
-            which = soft.which
+            which.insert(which.end(), soft.which.begin(), soft.which.end())
         if self.compiled:
             with nogil:
                 empty = self.solver.prepare(h, which)

@@ -25,7 +25,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="seed of the rng fixture (default 0)")
-    parser.addoption("--runs", type=int, default=3, help="how often tests/ends ends a process")
+    parser.addoption("--runs", type=int, default=9, help="how often tests/ends ends a process")
     fuzz = parser.getgroup("fuzz", "damaged files (tests/fuzz)")
     fuzz.addoption("--fuzz-mutations", type=int, help="damaged files for each reader")
     fuzz.addoption("--fuzz-seconds", type=float, help="time for all of them")
@@ -66,7 +66,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def runs(request: pytest.FixtureRequest) -> int:
-    """Return how often a test ends a process: 3 times unless --runs says otherwise."""
+    """Return how often processes are ended in each way: 9 times unless --runs says otherwise."""
     return request.config.getoption("--runs")
 
 

@@ -70,6 +70,7 @@ int64_t length(const Chains& c, int64_t sequence) {
 ExactPlan plan_exact(const Chains& c, const std::vector<int64_t>& order, int threads, bool split,
                      int64_t expectations, double slower) {
     ExactPlan plan;
+    plan.succ_ptr.push_back(0);
     const double cost = position_cost(c.n_labels) * slower;
     const double labels = static_cast<double>(c.n_labels);
     for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));

@@ -55,7 +55,7 @@ struct ExactPlan {
     std::vector<int64_t> first, last;
     std::vector<double> messages;  // full K*K messages of each task
     std::vector<int32_t> waits;
-    std::vector<int64_t> succ_ptr{0}, succ;
+    std::vector<int64_t> succ_ptr, succ;
     size_t n_split = 0;        // chains cut into half passes: order[0, n_split)
     double nanoseconds = 0.0;  // estimated work
 

@@ -78,11 +78,15 @@ void Dictionary::place(uint64_t h, int32_t id) noexcept {
 
 void Dictionary::rebuild(int64_t n_slots) {
     Buffer<Slot> slots;
-    Slot* s = slots.room(n_slots);
+    slots.room(n_slots);
     slots.used(n_slots);
-    for (int64_t i = 0; i < n_slots; ++i) s[i] = {0, -1};
     slots_.swap(slots);
     mask_ = static_cast<uint64_t>(n_slots - 1);
+    place_all();
+}
+
+void Dictionary::place_all() noexcept {
+    for (int64_t i = 0; i < slots_.size(); ++i) slots_[i] = {0, -1};
     for (int32_t id = 0; id < size(); ++id) place(hash(name(id), length(id)), id);
 }
 
@@ -101,11 +105,24 @@ int32_t Dictionary::add(const char* s, int64_t n) {
     return fresh;
 }
 
-void Dictionary::truncate(int32_t n_names) {
+int64_t Dictionary::fill(const Items& names) {
+    for (int64_t i = 0; i < names.n_attributes(); ++i) {
+        const int64_t begin = names.begin(i);
+        if (add(names.text.data() + begin, names.end[i] - begin) != i) return i;
+    }
+    return -1;
+}
+
+void Dictionary::truncate(int32_t n_names) noexcept {
     if (n_names >= size()) return;
     begin_.truncate(int64_t{n_names} + 1);
     text_.truncate(begin_[n_names]);
-    rebuild(slots_.size());
+    place_all();
+}
+
+void Dictionary::copy(Buffer<char>& text, Buffer<int64_t>& begin) const {
+    text.append(text_.data(), text_.size());
+    begin.append(begin_.data(), begin_.size());
 }
 
 void Dictionary::look_up(const Items& items, int64_t first, int64_t last,

@@ -20,8 +20,12 @@ class Dictionary {
     int32_t find(const char* s, int64_t n) const noexcept;
     // The id, new or old; -1 when the dictionary is full. Throws bad_alloc and is then unchanged.
     int32_t add(const char* s, int64_t n);
+    // Fills an empty dictionary with names that differ; the place of the first repeat, or -1.
+    int64_t fill(const Items& names);
     // Forgets all ids from n_names on.
-    void truncate(int32_t n_names);
+    void truncate(int32_t n_names) noexcept;
+    // All names, end to end, and where each one begins: (size + 1,).
+    void copy(Buffer<char>& text, Buffer<int64_t>& begin) const;
 
     // ids of attributes [first, last), at most kBlock, -1 for unknown ones. As in C, a name ends at
     // its first NUL.
@@ -40,6 +44,7 @@ class Dictionary {
     }
     void place(uint64_t h, int32_t id) noexcept;
     void rebuild(int64_t n_slots);
+    void place_all() noexcept;
 
     Buffer<char> text_;
     Buffer<int64_t> begin_;  // (size + 1,)

@@ -5,37 +5,45 @@
 
 namespace vs {
 
-bool Encoder::ids_of(const Items& items, bool grow, int32_t* ids) {
+bool Encoder::ids_of(const Items& items, Growth* growth, int32_t* ids) {
     const int64_t n = items.n_attributes();
     bool all = true;
     {
-        std::shared_lock<std::shared_mutex> lock(mutex);
+        std::shared_lock<std::shared_mutex> lock(mutex_);
         for (int64_t at = 0; at < n; at += Dictionary::kBlock) {
-            names.look_up(items, at, std::min(n, at + Dictionary::kBlock), ids + at);
+            names_.look_up(items, at, std::min(n, at + Dictionary::kBlock), ids + at);
         }
     }
-    if (!grow) return true;
+    if (!growth) return true;
     for (int64_t i = 0; i < n && all; ++i) all = ids[i] >= 0;
     if (all) return true;
-    std::unique_lock<std::shared_mutex> lock(mutex);
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    if (growth->from < 0) growth->from = names_.size();
+    if (growth->to >= 0 && growth->to != names_.size()) growth->alone = false;
+    struct Count {
+        const Dictionary& names;
+        Growth* growth;
+        ~Count() { growth->to = names.size(); }
+    } count{names_, growth};
     for (int64_t i = 0; i < n; ++i) {
         if (ids[i] >= 0) continue;
         const char* s = items.text.data() + items.begin(i);
         int64_t size = items.end[i] - items.begin(i);
         cut_at_nul(s, &size);
-        ids[i] = names.add(s, size);
+        ids[i] = names_.add(s, size);
         if (ids[i] < 0) return false;
     }
     return true;
 }
 
-bool Encoder::encode(const Items& items, bool grow, Encoding& out) {
+bool Encoder::encode(const Items& items, Growth* growth, Encoding& out) {
+    if (out.indptr.size() == 0) out.indptr.push(0);
     const int64_t n = items.n_attributes();
     int32_t* const ids = out.ids.room(n);
     double* const values = out.values.room(n);
     int64_t* const indptr = out.indptr.room(items.n_items());
     out.length.room(items.n_sequences());
-    if (!ids_of(items, grow, ids)) return false;
+    if (!ids_of(items, growth, ids)) return false;
     const int64_t before = out.ids.size();
     int64_t kept = 0, at = 0;
     for (int64_t item = 0; item < items.n_items(); ++item) {
@@ -53,9 +61,24 @@ bool Encoder::encode(const Items& items, bool grow, Encoding& out) {
     return true;
 }
 
-void Encoder::roll_back(int32_t from, int32_t to) {
-    std::unique_lock<std::shared_mutex> lock(mutex);
-    if (names.size() == to) names.truncate(from);
+int64_t Encoder::fill(const Items& names) {
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    if (names_.size() > 0) return kFilled;
+    struct Undo {
+        Dictionary* names;
+        ~Undo() {
+            if (names) names->truncate(0);
+        }
+    } undo{&names_};
+    const int64_t repeat = names_.fill(names);
+    if (repeat < 0) undo.names = nullptr;
+    return repeat;
+}
+
+void Encoder::roll_back(const Growth& growth) noexcept {
+    if (growth.from < 0 || !growth.alone) return;
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    if (names_.size() == growth.to) names_.truncate(growth.from);
 }
 
 }  // namespace vs

@@ -1,4 +1,5 @@
-// A dictionary that may grow, shared by threads, and what it makes of items.
+// A dictionary that may grow, shared by threads, and what it makes of items. Whoever reads it or
+// writes to it holds the lock, and never waits for the GIL meanwhile.
 #pragma once
 
 #include <shared_mutex>
@@ -9,31 +10,46 @@ namespace vs {
 
 // N items in B sequences with M known attributes.
 struct Encoding {
-    Encoding() { indptr.push(0); }
-    Buffer<int64_t> indptr;  // (N + 1,)
+    Buffer<int64_t> indptr;  // (N + 1,), or empty before the first items
     Buffer<int32_t> ids;     // (M,), item after item, in the order given, repeats kept
     Buffer<double> values;   // (M,)
     Buffer<int64_t> length;  // (B,)
 };
 
+// What one call has added: ids [from, to).
+struct Growth {
+    int32_t from = -1, to = -1;  // -1: nothing yet
+    bool alone = true;           // nobody else has added in between
+};
+
 class Encoder {
   public:
-    Dictionary names;
-
-    // Appends items to `out`: unknown names become known when `grow`, else they are left out.
+    // Appends items to `out`: unknown names become known with a `growth`, else they are left out.
     // False when the dictionary is full.
-    bool encode(const Items& items, bool grow, Encoding& out);
-    int32_t find(const char* s, int64_t n) const noexcept {
-        std::shared_lock<std::shared_mutex> lock(mutex);
-        return names.find(s, n);
+    bool encode(const Items& items, Growth* growth, Encoding& out);
+    int32_t size() const noexcept {
+        std::shared_lock<std::shared_mutex> lock(mutex_);
+        return names_.size();
     }
-    // Forgets what a failed call has added, unless others have added more since.
-    void roll_back(int32_t from, int32_t to);
-
-    mutable std::shared_mutex mutex;
+    void copy(Buffer<char>& text, Buffer<int64_t>& begin) const {
+        std::shared_lock<std::shared_mutex> lock(mutex_);
+        names_.copy(text, begin);
+    }
+    // As Dictionary's; kFilled, and nothing is done, where it has names. All or nothing.
+    static constexpr int64_t kFilled = -2;
+    int64_t fill(const Items& names);
+    int32_t find(const char* s, int64_t n) const noexcept {
+        std::shared_lock<std::shared_mutex> lock(mutex_);
+        return names_.find(s, n);
+    }
+    // Forgets what a failed call has added, unless others have added some meanwhile.
+    void roll_back(const Growth& growth) noexcept;
 
   private:
-    bool ids_of(const Items& items, bool grow, int32_t* ids);
+    bool ids_of(const Items& items, Growth* growth, int32_t* ids);
+
+    Dictionary names_;
+    mutable std::shared_mutex mutex_;
 };
 
 }  // namespace vs

@@ -1,6 +1,7 @@
 #include "graph/solver.h"
 
 #include <algorithm>
+#include <new>
 
 namespace vs {
 namespace {
@@ -72,6 +73,26 @@ const GraphLevel& graph_level() {
     }
 }
 
+template <class F>
+Status Solver::guarded(F&& f) {
+    Status status = kNoMemory;
+    try {
+        if (!sound_) {
+            layout_ = measure(g_, domains_, tree_, soft_);
+            complete_ = false;
+            sound_ = true;
+        }
+        status = f();
+    } catch (const std::bad_alloc&) {
+        status = kNoMemory;
+    }
+    if (status == kNoMemory) {
+        release();
+        sound_ = false;
+    }
+    return status;
+}
+
 int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, const Search& search,
                         Control* control) {
     const int64_t empty = find_domains(g_, held, &domains_);
@@ -96,16 +117,25 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft) {
     Domains d;
     const int64_t empty = find_domains(g_, held, &d);
     if (empty >= 0) return empty;
-    held_.assign(held, held + g_.n);
-    if (d == domains_ && soft == soft_) return kReady;
-    const Domains before = std::move(domains_);
-    const Layout old = std::move(layout_);
-    domains_ = std::move(d);
-    soft_ = std::move(soft);
-    layout_ = measure(g_, domains_, tree_, soft_);
+    std::vector<int64_t> now(held, held + g_.n);
+    if (d == domains_ && soft == soft_) {
+        held_.swap(now);
+        return kReady;
+    }
+    // All or nothing: what may run out of memory comes first.
+    Layout layout = measure(g_, d, tree_, soft);
+    held_.swap(now);
+    std::swap(domains_, d);
+    std::swap(layout_, layout);
+    soft_.swap(soft);
     complete_ = false;
     wide_.reset();
-    if (linear_) keep_what_holds(before, old);
+    if (!linear_) return kReady;
+    try {
+        keep_what_holds(d, layout);
+    } catch (const std::bad_alloc&) {
+        linear_.reset();  // nothing holds then
+    }
     return kReady;
 }
 
@@ -203,18 +233,20 @@ Status Solver::solve_wide(const double* const* soft, int threads, Control* contr
 
 Status Solver::infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
                      bool logs, double* marginals, double* log_z) {
-    logs_ = logs;
-    const Want want = logs ? kLogs : marginals ? kMarginals : kMass;
-    const Status s = solve(soft, threads, control, want);
-    if (s != kOk) return s;
-    if (wide_) {
-        if (marginals) wide_->marginals(ptr, logs, marginals);
-        *log_z = wide_->log_z();
-    } else {
-        if (marginals) linear_->marginals(ptr, false, marginals);
-        *log_z = linear_->log_z();
-    }
-    return kOk;
+    return guarded([&] {
+        logs_ = logs;
+        const Want want = logs ? kLogs : marginals ? kMarginals : kMass;
+        const Status s = solve(soft, threads, control, want);
+        if (s != kOk) return s;
+        if (wide_) {
+            if (marginals) wide_->marginals(ptr, logs, marginals);
+            *log_z = wide_->log_z();
+        } else {
+            if (marginals) linear_->marginals(ptr, false, marginals);
+            *log_z = linear_->log_z();
+        }
+        return kOk;
+    });
 }
 
 void Solver::joint(int64_t q, double* out) const {
@@ -224,34 +256,38 @@ void Solver::joint(int64_t q, double* out) const {
 
 Status Solver::decode(const double* const* soft, int threads, Control* control, double above,
                       int64_t* states, double* score) {
-    Status s = complete_once(threads, control);
-    if (s != kOk) return s;
-    Engine<Best> best(compiled());
-    s = best.up(soft, threads, control);
-    if (s != kOk) return s;
-    *score = best.log_z();
-    if (!(*score > above)) return kOk;
-    Engine<Best>::Picks picks;
-    return best.pick(nullptr, control, &picks, states);
+    return guarded([&] {
+        Status s = complete_once(threads, control);
+        if (s != kOk) return s;
+        Engine<Best> best(compiled());
+        s = best.up(soft, threads, control);
+        if (s != kOk) return s;
+        *score = best.log_z();
+        if (!(*score > above)) return kOk;
+        Engine<Best>::Picks picks;
+        return best.pick(nullptr, control, &picks, states);
+    });
 }
 
 Status Solver::sample(const double* const* soft, int threads, Control* control, int64_t size,
                       const double* uniforms, int64_t* states) {
-    Status s = solve(soft, threads, control, kSamples);
-    if (s != kOk) return s;
-    const int64_t cliques = static_cast<int64_t>(tree_.clique.size());
-    Engine<Linear64>::Picks linear;
-    Engine<LinearWide>::Picks wide;
-    for (int64_t i = 0; i < size; ++i) {
-        const double* uniform = uniforms + i * cliques;
-        int64_t* to = states + i * g_.n;
-        s = wide_ ? wide_->pick(uniform, control, &wide, to)
-                  : linear_->pick(uniform, control, &linear, to);
+    return guarded([&] {
+        Status s = solve(soft, threads, control, kSamples);
         if (s != kOk) return s;
-        control->done.fetch_add(cliques, std::memory_order_relaxed);
-        if (control->poll && control->poll(control->arg)) return kCancelled;
-    }
-    return kOk;
+        const int64_t cliques = static_cast<int64_t>(tree_.clique.size());
+        Engine<Linear64>::Picks linear;
+        Engine<LinearWide>::Picks wide;
+        for (int64_t i = 0; i < size; ++i) {
+            const double* uniform = uniforms + i * cliques;
+            int64_t* to = states + i * g_.n;
+            s = wide_ ? wide_->pick(uniform, control, &wide, to)
+                      : linear_->pick(uniform, control, &linear, to);
+            if (s != kOk) return s;
+            control->done.fetch_add(cliques, std::memory_order_relaxed);
+            if (control->poll && control->poll(control->arg)) return kCancelled;
+        }
+        return kOk;
+    });
 }
 
 }  // namespace vs

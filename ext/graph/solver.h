@@ -56,13 +56,16 @@ class Solver {
     Status solve(const double* const* soft, int threads, Control* control, Want want);
     Status solve_wide(const double* const* soft, int threads, Control* control, bool marginals);
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
+    // What runs out of memory in the middle is forgotten, and laid out again for the next question.
+    template <class F>
+    Status guarded(F&& f);
 
     const Graph& g_;
     std::vector<int64_t> joint_ptr_, joint_, soft_, held_;
     CliqueTree tree_;
     Domains domains_;
     Layout layout_;
-    bool complete_ = false, logs_ = false;
+    bool complete_ = false, logs_ = false, sound_ = true;
     std::vector<Query> queries_;
     std::unique_ptr<Engine<Linear64>> linear_;
     std::unique_ptr<Engine<LinearWide>> wide_;

@@ -218,6 +218,13 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
     for (int r = 0; r < m; ++r) pass->status[pass->order[first + r]] = vs::kNoMemory;
 }
 
+// The lane of a split chain that a half pass works in.
+template <class D>
+Lane<D>& split_lane(vs::ExactPass* pass, int kind, int64_t which) {
+    const bool forward = kind == vs::kForward || kind == vs::kForwardMeet;
+    return *static_cast<Lane<D>*>(pass->split[2 * which + (forward ? 0 : 1)]);
+}
+
 template <class D>
 void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int worker,
                 int64_t chunk) {
@@ -232,6 +239,10 @@ void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int 
     const int64_t stride = Tiling<T>(c.n_labels).Kp;
     T* tmp = scratch.array<T>(2 * stride);
     if (tmp == nullptr) {
+        if (split) {  // closing reads the lane
+            split_lane<D>(pass, kind, first).status = vs::kNoMemory;
+            return;
+        }
         for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
         return;
     }
@@ -258,8 +269,7 @@ void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int 
     }
     // One chain in four half passes: the first two store, the others meet them.
     Exact<D> engine(d, ticker);
-    const bool forward = kind == vs::kForward || kind == vs::kForwardMeet;
-    Lane<D>& s = *static_cast<Lane<D>*>(pass->split[2 * first + (forward ? 0 : 1)]);
+    Lane<D>& s = split_lane<D>(pass, kind, first);
     const int64_t mid = s.n / 2;
     bool ok = true;
     NoSink sink;
@@ -308,10 +318,15 @@ void split_close(vs::ExactPass* pass, int64_t which, vs::Scratch& scratch) {
     const Input<typename D::In> in(*pass->chains);
     const Packed<T> packed = packed_view<T>(*pass->packing);
     T* tmp = scratch.array<T>(2 * static_cast<int64_t>(Tiling<T>(pass->chains->n_labels).Kp));
+    if (tmp == nullptr) {
+        pass->status[pass->order[which]] = vs::kNoMemory;
+        return;
+    }
     D d(in, packed, tmp);
     Lane<D>& s = *static_cast<Lane<D>*>(pass->split[2 * which]);
     const Lane<D>& b = *static_cast<Lane<D>*>(pass->split[2 * which + 1]);
-    if (s.status == vs::kOk) s.status = b.status;
+    // A half that had no memory has left the other nothing to meet.
+    if (s.status == vs::kOk || b.status == vs::kNoMemory) s.status = b.status;
     s.leak += b.leak;
     vouch(s);
     finish_lane(pass, d, s, pass->order[which]);

@@ -56,10 +56,9 @@ bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, in
     plan.n = (c.n_labels + job.rows - 1) / job.rows;
     pool.run_plan(plan, pack_piece, &job, threads, control);
     uint8_t found = 0;
-    for (int64_t l = 0; l < c.n_labels; ++l) {
-        out->reach = std::max(out->reach, sums[l]);
-        found |= findings[l];
-    }
+    for (int64_t l = 0; l < c.n_labels; ++l) found |= findings[l];
+    if (found & Packing::kNoRoom) return false;
+    for (int64_t l = 0; l < c.n_labels; ++l) out->reach = std::max(out->reach, sums[l]);
     out->floored = found & Packing::kFloored;
     out->positive = !(found & Packing::kForbids);
     return true;

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from children import run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -196,3 +197,77 @@ def test_examples(kind: type) -> None:
     for test in doctest.DocTestFinder().find(kind, globs={kind.__name__: kind}):
         assert doctest.DocTestRunner().run(test).failed == 0
     assert ">>>" in (kind.__doc__ or "")
+
+
+MANY_THREADS = """
+import threading, time
+import numpy as np
+from valuesparse._crf import Dictionary
+d = Dictionary()
+stop, failures = threading.Event(), []
+def attempt(work):
+    def run():
+        try:
+            work()
+        except BaseException as error:
+            failures.append(repr(error))
+    return threading.Thread(target=run)
+def write(seed):
+    rng = np.random.default_rng(seed)
+    mine = {}
+    while not stop.is_set():
+        names = [f"{x:x}" for x in rng.integers(0, 1 << 20, 300)]
+        ids = d.encode([[names]], grow=True)[1].tolist()
+        for name, i in zip(names, ids):
+            assert mine.setdefault(name, i) == i
+    known = d.names()
+    assert all(known[i] == name for name, i in mine.items())
+def broken():
+    while not stop.is_set():
+        try:
+            d.encode([[["new" + str(time.perf_counter_ns())], [3]]], grow=True)
+        except TypeError:
+            pass
+def read():
+    before = []
+    while not stop.is_set():
+        n = len(d)
+        names = d.names()
+        assert len(names) == len(set(names))
+        assert all(0 <= i < len(d) for i in d.encode([[names[:50]]])[1])
+        assert d.find(names[0]) == 0 if names else n == 0
+threads = [attempt(lambda s=s: write(s)) for s in range(3)]
+threads += [attempt(read), attempt(read), attempt(broken)]
+[t.start() for t in threads]
+time.sleep(1.0)
+stop.set()
+[t.join() for t in threads]
+assert not failures, failures
+names = d.names()
+assert len(names) == len(set(names)) == len(d)
+assert not any(name.startswith("new") for name in names)
+print("fine")
+"""
+
+
+def test_threads_that_read_and_write() -> None:
+    done = run(MANY_THREADS)
+    assert (done.returncode, done.stdout.strip()) == (0, "fine"), done.stderr
+
+
+def test_what_fails_forgets_its_own_names_only() -> None:
+    d = Dictionary()
+
+    def xseqs() -> Iterable[Any]:
+        theirs.append(d.encode([[["theirs", "too"]]], grow=True)[1].tolist())
+        yield [[f"a{i}" for i in range(70_000)]]  # more than is held back
+        yield [[f"b{i}" for i in range(70_000)]]
+        yield [[3]]
+
+    theirs: list[list[int]] = []
+    with pytest.raises(TypeError):
+        d.encode(xseqs(), grow=True)
+    assert theirs == [[0, 1]]
+    assert d.names() == ["theirs", "too"]
+    assert d.find("a7") == d.find("b7") == -1
+    assert d.encode([[["a7", "too"]]], grow=True)[1].tolist() == [2, 1]
