@@ -218,7 +218,7 @@ def test_questions_have_the_memory_of_the_answer(monkeypatch: pytest.MonkeyPatch
         return _conditioning.divide(*arguments)
 
     monkeypatch.setattr("valuesparse.inference.junction_tree.divide", divide)
-    monkeypatch.setattr("valuesparse.relaxed._beliefs._SMALL", 0)
+    monkeypatch.setattr("valuesparse.relaxed._asked._SMALL", 0)
     elsewhere = pickle.loads(pickle.dumps(r))
     for one in (r, elsewhere):
         for ask, answer in zip(questions, answers, strict=True):

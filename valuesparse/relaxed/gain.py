@@ -161,7 +161,7 @@ def feature_gain(
     >>> feature_gain([0.0, 0.5, 0.5], [10_000.0, 10_000.0, 1e-9]).tolist()
     [0.0, 4999.306852819441, 1.25e-19]
     >>> feature_gain([1.0, 1.0], -100.0, [0.0, 1e-26]).round(6).tolist()
-    [0.0, 40.132826]
+    [0.0, 40.132788]
     """
     on = np.asarray(mu, dtype=np.float64)
     off = 1.0 - on if complement is None else np.asarray(complement, dtype=np.float64)
