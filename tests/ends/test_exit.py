@@ -103,3 +103,33 @@ def test_exit_while_two_calls_are_under_way(what: str, runs: int) -> None:
 def test_exit_while_a_progress_callback_does_not_end(runs: int) -> None:
     for i in range(max(1, runs // 9)):
         leave("chain loopy tree", "progress", 0.003 * (i % 20), "endless")
+
+
+# A handler that was registered before the package was imported runs after the package's own.
+LATE_HANDLER = """
+import atexit
+def late():
+    seen, done = [], []
+    limit = {"deadline": 1e6, "progress": lambda done, total: seen.append(done)}
+    assert vs.infer(chain, threads=2, **limit).marginals.tobytes() == want
+    assert seen
+    p = plan(chain, threads=2)
+    execute_pool(p.schedule, lambda task, worker: done.append(worker), threads=2)
+    assert len(done) == len(p.schedule.waits)
+    try:
+        vs.infer(chain, deadline=1e-9)
+    except vs.DeadlineError:
+        print("fine")
+atexit.register(late)
+import numpy as np, valuesparse as vs
+from valuesparse.schedule import execute_pool, plan
+rng = np.random.default_rng(0)
+chain = vs.Chain(rng.normal(size=(20_000, 20)), rng.normal(size=(20, 20)),
+                 lengths=np.full(200, 100))
+want = vs.infer(chain).marginals.tobytes()
+"""
+
+
+def test_handlers_at_exit_may_compute() -> None:
+    done = run(LATE_HANDLER)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
