@@ -40,7 +40,10 @@ def upstream(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = request.config.getoption("--upstream") or os.environ.get("VALUESPARSE_UPSTREAM")
     if folder is None:
         if not request.config.getoption("--upstream-fetch"):
-            pytest.skip("nothing to run: give --upstream-fetch, or --upstream with a folder")
+            nothing = "nothing to run: give --upstream-fetch, or --upstream with a folder"
+            if request.config.getoption("markexpr") == "upstream":  # asked for: no silent success
+                pytest.fail(nothing, pytrace=False)
+            pytest.skip(nothing)
         return tmp_path_factory.mktemp("upstream")
     Path(folder).mkdir(parents=True, exist_ok=True)
     return Path(folder).resolve()
