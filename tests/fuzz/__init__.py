@@ -18,12 +18,12 @@ child process (``child.py``) that notes the number first, so that a crash has it
 ``... -k "[uai]" --fuzz-index 1234``  one file of one target; a failure prints this line
 ==================================== ==========================================================
 
-Under AddressSanitizer: build with ``VALUESPARSE_SANITIZE=address,undefined`` and run ::
+Under AddressSanitizer and UndefinedBehaviorSanitizer, in a fresh environment ::
 
-    export PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=16
-    export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-    LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so)" \
-        python -m pytest tests/fuzz --fuzz-mutations 40000
+    VALUESPARSE_SANITIZE=address,undefined pip install ".[test]"
+    .ci/sanitized address "$(command -v pytest)" tests/fuzz --fuzz-mutations 30000
+
+On a machine that does much else, a file can seem to hang: it is said to after 60 s.
 
 Pickles are not among the targets: Python's pickle runs what a file tells it to, so that no pickle
 of unknown origin may be opened, with this package or another.
