@@ -67,9 +67,9 @@ def train_and_tag(folder: Path, name: str) -> Read:
         if r.random() < 0.25:
             train_corpus([source], folder / "other.crfsuite", params={"max_iterations": 1})
         marginals = r.choice(("none", "best", "all"))
-        # Small shards, so that texts are cut.
+        # Small shards, so that texts are cut, but no thousands of files.
         report = tag_corpus(model, source, output, marginals=marginals, jobs=1,
-                            shard_bytes=r.choice((40, 1 << 22)))  # fmt: skip
+                            shard_bytes=r.choice((max(40, len(data) // 8), 1 << 22)))  # fmt: skip
         assert all(path.exists() for path in report.outputs)
 
     return read
