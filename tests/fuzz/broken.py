@@ -11,17 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from fuzz.core import Reading, target
+from fuzz.core import Reading, Target, target
 from fuzz.mutators import BYTES, damaged
 
 #: The number of the file that is read wrongly.
 BAD = 3
+#: A list of their own: no reader of the package is among them.
+TARGETS: dict[str, Target] = {}
 
 
 def add(name: str, do: Callable[[bytes], object]) -> None:
     """List a target that is right but for one file."""
 
-    @target(name)
+    @target(name, targets=TARGETS)
     def make(_: Path) -> Reading:
         seeds, mutate = [bytes(range(200))], damaged(BYTES)
         bad = mutate(Random(f"{name}:0:{BAD}"), seeds)

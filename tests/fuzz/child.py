@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fuzz.core import TARGETS
+from fuzz.core import Target
 
 try:
     import resource
@@ -70,12 +70,15 @@ class Memory:
         try:  # Linux can begin anew; elsewhere only what exceeds all before is seen
             self.reset: int | None = os.open("/proc/self/clear_refs", os.O_WRONLY)
             os.write(self.reset, b"5")
+            self.status = os.open("/proc/self/status", os.O_RDONLY)
         except OSError:
             self.reset = None
 
-    @staticmethod
-    def peak() -> int:
+    def peak(self) -> int:
         """Return the largest resident size so far, in bytes; 0 where it cannot be had."""
+        if self.reset is not None:  # getrusage would count the process that started this one
+            text = os.pread(self.status, 4096, 0)
+            return int(text[text.index(b"VmHWM:") + 6 :].split(None, 1)[0]) << 10
         if resource is None:
             return 0
         size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -125,8 +128,8 @@ def place_of(error: BaseException) -> str:
 class Session:
     """The targets of one child, each set up once."""
 
-    def __init__(self, folder: Path, note: Note) -> None:
-        self.folder, self.note = folder, note
+    def __init__(self, targets: dict[str, Target], folder: Path, note: Note) -> None:
+        self.targets, self.folder, self.note = targets, folder, note
         self.memory = Memory()
         self.readings: dict[str, Any] = {}
 
@@ -137,7 +140,7 @@ class Session:
             folder.mkdir(exist_ok=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of what is imported for the first time
-                reading = TARGETS[name].make(folder)
+                reading = self.targets[name].make(folder)
                 for i, seed in enumerate(reading.seeds):
                     if not name.endswith(".gz"):
                         reading.read(seed, Random(i))
@@ -224,9 +227,8 @@ def main() -> None:
         json.dumps(report), file=reports, flush=True
     )
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
-        session = Session(Path(folder), Note(Path(sys.argv[1])))
-        for module in sys.argv[2:]:
-            importlib.import_module(module)
+        targets = importlib.import_module(sys.argv[2]).TARGETS
+        session = Session(targets, Path(folder), Note(Path(sys.argv[1])))
         limit_addresses()
         warnings.simplefilter("error")
         for line in orders:

@@ -71,13 +71,16 @@ TARGETS: dict[str, Target] = {}
 
 
 def target(
-    name: str, share: float = 1.0, needs: tuple[str, ...] = ()
+    name: str,
+    share: float = 1.0,
+    needs: tuple[str, ...] = (),
+    targets: dict[str, Target] = TARGETS,
 ) -> Callable[[Callable[[Path], Reading]], Callable[[Path], Reading]]:
-    """Put what sets a target up on the list."""
+    """Put what sets a target up on a list."""
 
     def add(make: Callable[[Path], Reading]) -> Callable[[Path], Reading]:
-        assert name not in TARGETS, name
-        TARGETS[name] = Target(name, make, share, needs)
+        assert name not in targets, name
+        targets[name] = Target(name, make, share, needs)
         return make
 
     return add

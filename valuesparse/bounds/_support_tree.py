@@ -95,7 +95,9 @@ def _halves(weights: Floats, part: Ints) -> tuple[Ints, Ints]:
         order = np.arange(len(part))
     elif len(part) > _SPECTRAL:
         order = csgraph.breadth_first_order(w, 0, directed=False, return_predecessors=False)
-        order = np.concatenate([order, np.setdiff1d(np.arange(len(part)), order)])
+        missed = np.ones(len(part), dtype=bool)
+        missed[order] = False
+        order = np.concatenate([order, np.flatnonzero(missed)])
     else:
         laplacian = np.diag(w.sum(axis=1)) - w
         _, vectors = linalg.eigh(laplacian, subset_by_index=[1, 1])

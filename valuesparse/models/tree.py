@@ -316,7 +316,7 @@ def _require_sum(
         name, index, value = "unary", *largest_entry(u)
     else:
         kept = np.full_like(t, -np.inf)
-        used = np.unique(at) if t.ndim == 3 else slice(None)
+        used = np.flatnonzero(np.bincount(at)) if t.ndim == 3 else slice(None)
         kept[used] = t[used]
         name, index, value = "pairwise", *largest_entry(kept)
     place = f"{name}[{', '.join(map(str, index))}]"

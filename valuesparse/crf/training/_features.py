@@ -66,7 +66,7 @@ def generate(
     key += np.repeat(corpus.gold, sizes)
     state, frequency = _count(key, corpus.values)
     if possible_states:
-        seen = np.unique(corpus.ids).astype(np.int64)
+        seen = np.flatnonzero(np.bincount(corpus.ids))
         every = (seen[:, None] * n_labels + np.arange(n_labels)).ravel()
         state, frequency = every, _spread(state, frequency, every)
     state = state[frequency >= minfreq]

@@ -374,7 +374,7 @@ class BaseTrainer:
         labels = self._data.labels.names
         split = len(features.label)
         active = np.flatnonzero(weights[:split])
-        used = np.unique(features.attribute[active]).size
+        used = np.count_nonzero(np.bincount(features.attribute[active]))
         self.message("Storing the model\n")
         total = np.count_nonzero(weights)
         self.message(f"Number of active features: {total} ({len(weights)})\n")
