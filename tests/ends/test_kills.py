@@ -17,7 +17,7 @@ from children import run, start
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes with SIGKILL")
 
 TRAIN = """
-import sys
+import sys, time
 import numpy as np
 from valuesparse.crf import Trainer
 algorithm, model, checkpoint = sys.argv[1:]
@@ -28,8 +28,9 @@ for _ in range(600):
     trainer.append([[f"w{w}", f"l{w % 7}"] for w in words], [f"y{w % 5}" for w in words])
 trainer.set_params({"max_iterations": 30})
 print("ready", flush=True)
+begin = time.monotonic()
 trainer.train(model, checkpoint=checkpoint, checkpoint_every=1)
-print("done", flush=True)
+print("done", time.monotonic() - begin, flush=True)
 """
 TAG = """
 import sys
@@ -55,7 +56,9 @@ def interrupt(child: Any, delay: float, how: int) -> bool:
 @pytest.mark.parametrize("algorithm", ["lbfgs", "l2sgd", "ap", "pa", "arow"])
 def test_training_killed_and_resumed(algorithm: str, tmp_path: Path, runs: int) -> None:
     whole = tmp_path / "whole.crfsuite"
-    assert run(TRAIN, algorithm, str(whole), str(tmp_path / "none.npz")).returncode == 0
+    done = run(TRAIN, algorithm, str(whole), str(tmp_path / "none.npz"))
+    assert done.returncode == 0, done.stderr
+    takes = float(done.stdout.split()[-1])
     rng, cut, series = random.Random(0), 0, 0
     while cut < max(1, runs // 5):
         model, state = tmp_path / f"{series}.crfsuite", tmp_path / f"{series}.npz"
@@ -63,7 +66,7 @@ def test_training_killed_and_resumed(algorithm: str, tmp_path: Path, runs: int) 
         for _ in range(rng.randint(1, 4)):
             how = rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
             cut += interrupt(start(TRAIN, algorithm, str(model), str(state)),
-                             0.3 * rng.random(), how)  # fmt: skip
+                             takes * rng.random(), how)  # fmt: skip
         done = run(TRAIN, algorithm, str(model), str(state))
         assert done.returncode == 0, done.stderr
         assert model.read_bytes() == whole.read_bytes()
