@@ -435,6 +435,15 @@ def test_scores_of_any_size() -> None:
         assert a.sum() == pytest.approx(1.0, abs=1e-12)
 
 
+def test_shares_of_slices_add_up_to_one_where_log_z_is_large() -> None:
+    graph = _grid(4)
+    graph.add([0], np.full(3, 1.4e8))
+    r = vs.infer(graph, method="exact", memory_limit=_below(graph, 0.3))
+    assert r.method == METHOD
+    for found in r.marginals:
+        assert abs(found.sum() - 1.0) < 1e-14
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_progress_and_deadline(threads: int) -> None:
     graph = _grid(9, 4)

@@ -119,8 +119,10 @@ class Mixture:
 
     def add(self, log_z: float, arrays: Iterable[Array] = ()) -> float:
         """Add a slice; return the share that it has in all so far."""
-        total = float(np.logaddexp(self.log_z, log_z))
-        rest, own = self.log_z - total, log_z - total
+        # From the difference of the two masses: shares taken from the sum, whose last digits are
+        # those of large numbers, would not add up to one.
+        ahead = log_z - self.log_z
+        rest, own = -float(np.logaddexp(0.0, ahead)), -float(np.logaddexp(0.0, -ahead))
         before, share = math.exp(rest), math.exp(own)
         if self.arrays and min(before, share) < _LEAST_SHARE:
             self.faithful = False
@@ -134,7 +136,7 @@ class Mixture:
                     continue
                 x *= before
                 x += share * y
-        self.log_z = total
+        self.log_z = float(np.logaddexp(self.log_z, log_z))
         return share
 
 
