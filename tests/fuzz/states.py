@@ -58,7 +58,7 @@ def model_json(folder: Path) -> Reading:
     return Reading(seeds, jsons(*names, pairs=pairs), read, allowed=(ValueError, OSError))
 
 
-@target("run-json")
+@target("run-json", share=0.2)
 def run_json(folder: Path) -> Reading:
     """``valuesparse-run.json``, in a folder with a finished output."""
     model = model_of(folder / "m.crfsuite")
