@@ -178,6 +178,9 @@ cdef extern from *:
 # besides, few enough to stay in cache.
 cdef int64_t BLOCK = 1 << 16
 
+# Items within items. A level takes some 500 bytes of the stack, and a thread may have 256 KiB.
+cdef int DEEPEST = 256
+
 
 cdef class Reader:
     """Copies names and values out of items; see `ItemSequence` for what an item is.
@@ -189,6 +192,7 @@ cdef class Reader:
     cdef Items items
     cdef vector[char] prefix  # of the nested item that is being read
     cdef int64_t sequence, item
+    cdef int depth  # of nested items
     cdef bint single, characters
 
     def __cinit__(self, bint single, bint characters):
@@ -196,6 +200,7 @@ cdef class Reader:
         self.characters = characters
         self.sequence = 0
         self.item = 0
+        self.depth = 0
 
     cdef str place(self):
         if self.single:
@@ -366,7 +371,13 @@ cdef class Reader:
         for i in range(begin + <int64_t>before, self.items.text.size()):
             self.prefix.push_back(text[i])
         self.items.text.truncate(begin)
+        # Python's own limit knows nothing of how small the stack of a thread is.
+        if self.depth >= DEEPEST:
+            raise RecursionError(
+                f"{self.place()}: attributes are nested more than {DEEPEST} deep; flatten the item"
+            )
         vs_deeper()
+        self.depth += 1
         try:
             if isinstance(value, dict):
                 for key, inner in value.items():
@@ -376,6 +387,7 @@ cdef class Reader:
                     self.open(name)
                     self.items.close(1.0)
         finally:
+            self.depth -= 1
             Py_LeaveRecursiveCall()
         self.prefix.resize(before)
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,13 +24,26 @@ settings.register_profile("explore", max_examples=1000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
+def _shard(text: str) -> tuple[int, int]:
+    """Read i/n, the i-th of n parts."""
+    try:
+        part, parts = map(int, text.split("/"))
+    except ValueError:
+        part = parts = 0
+    if not 1 <= part <= parts:
+        raise argparse.ArgumentTypeError(f"{text!r} is not i/n with 1 <= i <= n, such as 1/2")
+    return part, parts
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="seed of the rng fixture (default 0)")
     parser.addoption("--runs", type=int, default=9, help="how often tests/ends ends a process")
     fuzz = parser.getgroup("fuzz", "damaged files (tests/fuzz)")
     fuzz.addoption("--fuzz-mutations", type=int, help="damaged files for each reader")
     fuzz.addoption("--fuzz-seconds", type=float, help="time for all of them")
-    fuzz.addoption("--fuzz-shard", default="1/1", help="i/n: the i-th of n parts of the files")
+    fuzz.addoption(
+        "--fuzz-shard", type=_shard, default=(1, 1), help="i/n: the i-th of n parts of the files"
+    )
     fuzz.addoption("--fuzz-seed", type=int, default=0, help="seed of the damage (default 0)")
     fuzz.addoption("--fuzz-index", type=int, help="one file only, by its number")
     group = parser.getgroup("campaign", "random models (tests/campaign, with -m campaign)")
@@ -38,7 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--campaign-models", type=int, help="so many models, whatever time they take")
     group.addoption("--campaign-seed", type=int, default=0, help="of all models (default 0)")
-    group.addoption("--campaign-shard", default="0/1", help="I/N: every Nth model, from the Ith on")
+    group.addoption(
+        "--campaign-shard", type=_shard, default=(1, 1), help="i/n: the i-th of n parts of them"
+    )
     group.addoption("--campaign-case", help="FAMILY/SEED/INDEX: one model alone")
     parser.addoption("--upstream", help="folder of what tests/upstream runs")
     parser.addoption("--upstream-fetch", action="store_true", help="fetch into it what is missing")

@@ -234,22 +234,49 @@ Pool& pool() {
     return *p;
 }
 
+#if defined(__linux__)
+// Cores that one group may use, 0 when it says nothing of them.
+double cores_of(const std::string& folder, bool second) {
+    double used = 0, period = 0;
+    if (second) {
+        std::ifstream file(folder + "/cpu.max");
+        std::string most;
+        if (!(file >> most >> period) || most == "max") return 0;
+        used = std::strtod(most.c_str(), nullptr);
+    } else {
+        std::ifstream(folder + "/cpu.cfs_quota_us") >> used;
+        std::ifstream(folder + "/cpu.cfs_period_us") >> period;
+    }
+    return used > 0 && period > 0 ? used / period : 0;
+}
+
+// The least of a group and those that it lies in: a quota holds for all below it.
+double least_cores(const std::string& root, std::string group, bool second) {
+    double least = 0;
+    for (;;) {
+        const double cores = cores_of(root + group, second);
+        if (cores > 0 && (least == 0 || cores < least)) least = cores;
+        const size_t slash = group.rfind('/');
+        if (slash == std::string::npos) return least;
+        group.resize(slash);
+    }
+}
+#endif
+
 int quota() {  // cores granted by the container, 0 when unlimited
 #if defined(__linux__)
-    std::ifstream v2("/sys/fs/cgroup/cpu.max");
-    std::string max;
-    double period = 0;
-    if (v2 >> max >> period && max != "max" && period > 0) {
-        const double cores = std::strtod(max.c_str(), nullptr) / period;
-        return cores < 1 ? 1 : static_cast<int>(cores + 0.5);
+    std::ifstream groups("/proc/self/cgroup");  // lines of number:controllers:/group
+    std::string line, first, second;
+    while (std::getline(groups, line)) {
+        const size_t a = line.find(':'), b = line.find(':', a + 1);
+        if (a == std::string::npos || b == std::string::npos) continue;
+        const std::string controllers = "," + line.substr(a + 1, b - a - 1) + ",";
+        if (controllers == ",,") second = line.substr(b + 1);
+        if (controllers.find(",cpu,") != std::string::npos) first = line.substr(b + 1);
     }
-    std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-        p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-    double used = 0;
-    if (q >> used && p >> period && used > 0 && period > 0) {
-        const double cores = used / period;
-        return cores < 1 ? 1 : static_cast<int>(cores + 0.5);
-    }
+    double cores = least_cores("/sys/fs/cgroup", second, true);
+    if (cores == 0) cores = least_cores("/sys/fs/cgroup/cpu", first, false);
+    if (cores > 0) return cores < 1 ? 1 : static_cast<int>(cores + 0.5);
 #endif
     return 0;
 }

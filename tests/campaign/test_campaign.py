@@ -26,28 +26,43 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
+def only(request: pytest.FixtureRequest) -> tuple[str, int, int] | None:
+    """Return family, seed and index of --campaign-case."""
+    text = request.config.getoption("--campaign-case")
+    if text is None:
+        return None
+    family, *numbers = text.split("/")
+    if family not in FAMILIES or len(numbers) != 2 or not all(n.isdecimal() for n in numbers):
+        raise pytest.UsageError(
+            f"--campaign-case: {text!r} is not FAMILY/SEED/INDEX with one of {', '.join(FAMILIES)}"
+        )
+    return family, int(numbers[0]), int(numbers[1])
+
+
+@pytest.fixture(scope="module")
 def plan(request: pytest.FixtureRequest) -> Plan:
     option = request.config.getoption
-    shard, shards = map(int, option("--campaign-shard").split("/"))
+    shard, shards = option("--campaign-shard")
     models = option("--campaign-models")
-    return Plan(option("--campaign-seconds"), models, option("--campaign-seed"), shard, shards)
+    return Plan(option("--campaign-seconds"), models, option("--campaign-seed"), shard - 1, shards)
 
 
 @pytest.mark.parametrize("name", list(FAMILIES))
-def test_family(name: str, plan: Plan, request: pytest.FixtureRequest) -> None:
-    which, only = FAMILIES[name], request.config.getoption("--campaign-case")
+def test_family(
+    name: str, plan: Plan, only: tuple[str, int, int] | None, request: pytest.FixtureRequest
+) -> None:
+    which = FAMILIES[name]
     if only is None:
         tally = run_family(which, plan)
+    elif only[0] != name:
+        pytest.skip(f"--campaign-case asks for {only[0]}")
     else:
-        family, seed, index = only.rsplit("/", 2)
-        if family != name:
-            pytest.skip(f"--campaign-case asks for {family}")
         tally = Tally()
-        run_case(which, int(seed), int(index), tally)
+        run_case(which, only[1], only[2], tally)
     request.config.campaign[name] = tally
     told = "\n".join(tally.failures)
     assert not tally.failures, f"{told}\nRun one again with --campaign-case FAMILY/SEED/INDEX"
-    assert tally.checks > 0
+    assert tally.checks > 0 or tally.models == 0  # a shard of very few
 
 
 def test_the_same_numbers_again() -> None:

@@ -133,6 +133,28 @@ def test_endless_nesting() -> None:
     assert ours.names() == ["a:" * 200 + "x", "b:" + "a:" * 200 + "x", "c"]
 
 
+def test_nesting_where_the_stack_is_small() -> None:
+    deep: dict[str, Any] = {"x": 1.0}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    found: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            ItemSequence([{}, deep])
+        except RecursionError as error:
+            found.append(error)
+
+    before = threading.stack_size(256 << 10)
+    try:
+        thread = threading.Thread(target=read)
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    assert str(found[0]) == "xseq[1]: attributes are nested more than 256 deep; flatten the item"
+
+
 class Nosy:
     """A number that encodes something while it is read."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -21,6 +22,10 @@ pytestmark = [
         platform.libc_ver()[0] != "glibc", reason="replaces the allocators of glibc by a preload"
     ),
     pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler"),
+    pytest.mark.skipif(
+        any(name in os.environ.get("LD_PRELOAD", "") for name in ("libasan", "libtsan")),
+        reason="sanitizers have allocators of their own",
+    ),
     pytest.mark.skipif(
         bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         reason="a free-threaded interpreter allocates in ways that were never tried here",
