@@ -348,3 +348,17 @@ def test_trees_that_are_conditioned(high: float) -> None:
     got = vs.gain(graph, candidates, r)
     for f, a, b in zip(candidates, got.tolist(), gains(graph, kept, candidates), strict=True):
         assert same(a, b), (f, a, b)
+
+
+@pytest.mark.parametrize("solver", ["bp", "mean_field"])
+def test_relax_says_where_loopy_beliefs_end(solver: str) -> None:
+    """The gain is 200, of a belief of e^-800, for which there is no double."""
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0], [800.0, 0.0])
+    graph.add([0, 1], [[0.0, 0.5], [0.5, 0.0]])
+    graph.add_feature([0, 1], np.eye(2, dtype=bool)[::-1], -1000.0)
+    graph.add_feature([0], [1], 1000.0)
+    r = vs.relax(graph, seed=[0, 1], threshold=1e-4, solver=solver)
+    what = f"as far as {solver} can tell: for 1 of them it has a belief of zero"
+    assert what in r.reason
+    assert "can tell" not in vs.relax(graph, seed=[0, 1], threshold=1e-4).reason

@@ -79,6 +79,9 @@ class Beliefs:
     def __init__(self, result: GraphResult, *, thorough: bool = False) -> None:
         graph = result._model
         self.result, self.graph, self.thorough = result, graph, thorough
+        #: Factors asked about, of whose joints loopy inference made a zero: of one that is forbidden,
+        #: or of one too small for a double, which it does not tell apart.
+        self.zeros = 0
         self.exact = result.exact
         self._loopy = result._state is not None
         self.cards = graph._cards
@@ -194,7 +197,13 @@ class Beliefs:
                     tiny = _NO_TINY
                     if low.size:
                         tiny = Tiny(low, self._log_rows(scopes[some[low]], shape, known[some[low]]))
+                        self._note(tiny)
                     yield TablePart(at, table.reshape(joint.shape), joint, exact, tiny)
+
+    def _note(self, tiny: Tiny) -> None:
+        """Count the factors whose joint has a zero that may be none."""
+        if not self.exact:
+            self.zeros += int((tiny.log_p == -np.inf).any(axis=1).sum())
 
     def _shapes(self, scopes: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
         """Yield the shapes of the tables of some scopes, and which have each."""
@@ -296,6 +305,7 @@ class Beliefs:
         tiny = _NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
+            self._note(tiny)
         return FeaturePart(at, block.weights, mu, exact, off, tiny)
 
     def _product(self, block: Features, base: list[Array]) -> Floats:
