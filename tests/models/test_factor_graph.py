@@ -96,7 +96,13 @@ def test_features_are_not_aliased_either() -> None:
     graph.add_features(Features(scopes, weights, assignments=states))
     before = vs.infer(graph)
     fires[...], scopes[...], weights[...], states[...] = True, 7, np.nan, 9
-    feature.weight = np.nan
+    for name, value in (("weight", np.nan), ("scope", (1, 1)), ("fires", (0, 0))):
+        with pytest.raises(AttributeError, match=f"read-only: make a new one, {name} cannot"):
+            setattr(feature, name, value)
+    with pytest.raises(AttributeError, match="weights cannot change"):
+        graph._blocks[0][1].weights = np.array([np.nan])
+    with pytest.raises(AttributeError, match="read-only"):
+        vs.factors.Table((0,), np.zeros(2)).log_table = np.array([np.nan, 0.0])
     for r in (before, vs.infer(graph)):
         np.testing.assert_array_equal(r.joint([0, 1]), before.joint([0, 1]))
         assert r.expectations().tolist() == before.expectations().tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,15 @@ def require_small(name: str, shape: Sequence[int]) -> None:
         )
 
 
+def set_once(factor: object, name: str, value: object) -> None:
+    """Set an attribute that is not set yet; AttributeError otherwise."""
+    if hasattr(factor, name):
+        raise AttributeError(
+            f"{type(factor).__name__} objects are read-only: make a new one, {name} cannot change"
+        )
+    object.__setattr__(factor, name, value)
+
+
 class Factor(ABC):
     """A function of a few variables that multiplies the weight of a configuration.
 
@@ -49,6 +58,11 @@ class Factor(ABC):
     __slots__ = ("scope",)
 
     scope: tuple[int, ...]
+    #: Attributes that keep what they are given first: graphs check it once.
+    _fixed: ClassVar[frozenset[str]] = frozenset({"scope"})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        (set_once if name in self._fixed else object.__setattr__)(self, name, value)
 
     @abstractmethod
     def log_potential(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

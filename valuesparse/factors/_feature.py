@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._owned import owned
 from valuesparse._validation import as_array
-from valuesparse.factors._base import Factor
+from valuesparse.factors._base import Factor, set_once
 
 __all__ = ["Feature", "Features"]
 
@@ -46,6 +46,7 @@ class Feature(Factor):
     weight: float
     #: Its log-table where that was made together with others.
     _table: npt.NDArray[np.float64] | None
+    _fixed = frozenset({"scope", "fires", "weight"})
 
     def __init__(
         self, scope: Sequence[int], fires: npt.NDArray[np.bool_] | Sequence[int], weight: float
@@ -61,10 +62,10 @@ class Feature(Factor):
         """Return what a graph keeps: nobody else can change it."""
         if type(self) is not Feature:
             return self
-        other = Feature(self.scope, self.fires, self.weight)
-        if not isinstance(other.fires, tuple):
-            other.fires = owned(self.fires, other.fires)
-        return other
+        fires = self.fires
+        return Feature(
+            self.scope, fires if isinstance(fires, tuple) else owned(fires, fires), self.weight
+        )
 
     def phi(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return whether the feature fires for each row of `states`, (m, len(scope)) -> (m,)."""
@@ -143,22 +144,25 @@ class Features:
             )
         m, k = self.scopes.shape
         self.weights = as_weights("weights", weights, m)
-        self.assignments = self.fires = None
         if fires is not None:
             if assignments is not None:
                 raise ValueError("assignments and fires cannot both be given")
-            self.fires = owned(fires, as_array("fires", fires))
-            if self.fires.dtype != np.bool_ or self.fires.ndim != k:
+            where = owned(fires, as_array("fires", fires))
+            if where.dtype != np.bool_ or where.ndim != k:
                 raise ValueError(
                     f"fires must be an array of bool with {k} axes, one per variable of a scope, "
-                    f"got {self.fires.ndim} of {self.fires.dtype}"
+                    f"got {where.ndim} of {where.dtype}"
                 )
+            self.assignments, self.fires = None, where
             return
         states = np.ones(k, dtype=np.int8) if assignments is None else assignments
         found = owned(assignments, _integers("assignments", states))
         if found.shape not in ((m, k), (k,)):
             raise ValueError(f"assignments must have shape {(m, k)} or {(k,)}, got {found.shape}")
-        self.assignments = np.broadcast_to(found, (m, k))
+        self.assignments, self.fires = np.broadcast_to(found, (m, k)), None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        set_once(self, name, value)
 
     def __len__(self) -> int:
         return len(self.scopes)
@@ -182,12 +186,13 @@ class Features:
             fires = list(map(tuple, self.assignments.tolist()))
         scopes = map(tuple, self.scopes.tolist())
         found = []
+        names, assign = ("scope", "fires", "weight", "_table"), object.__setattr__
         for scope, where, weight, table in zip(
             scopes, fires, self.weights.tolist(), self.tables(cardinalities), strict=True
         ):
             feature = Feature.__new__(Feature)
-            feature.scope, feature.fires = scope, where
-            feature.weight, feature._table = weight, table
+            for name, value in zip(names, (scope, where, weight, table), strict=True):
+                assign(feature, name, value)
             found.append(feature)
         return found
 

@@ -34,6 +34,7 @@ class Table(Factor):
     __slots__ = ("log_table",)
 
     log_table: npt.NDArray[np.float64]
+    _fixed = frozenset({"scope", "log_table"})
 
     def __init__(self, scope: Sequence[int], log_table: npt.NDArray[np.float64]) -> None:
         self.scope = tuple(scope)
