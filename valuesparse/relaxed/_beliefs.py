@@ -79,8 +79,8 @@ class Beliefs:
     def __init__(self, result: GraphResult, *, thorough: bool = False) -> None:
         graph = result._model
         self.result, self.graph, self.thorough = result, graph, thorough
-        #: Factors asked about, of whose joints loopy inference made a zero: of one that is forbidden,
-        #: or of one too small for a double, which it does not tell apart.
+        #: Factors asked about that loopy inference believes a zero of: forbidden, or too small for
+        #: a double, which it does not tell apart.
         self.zeros = 0
         self.exact = result.exact
         self._loopy = result._state is not None
