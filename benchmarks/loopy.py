@@ -52,7 +52,7 @@ def per_iteration(graph: vs.FactorGraph, threads: int, most: int) -> float:
     def run(iterations: int) -> float:
         return median(
             lambda: vs.infer(
-                graph, method="bp", tolerance=0.0, max_iterations=iterations, threads=threads
+                graph, method=vs.BP(tolerance=0.0, max_iterations=iterations), threads=threads
             )
         )
 
@@ -83,7 +83,7 @@ def schedules() -> None:
             graph = mixed(30, strength, np.random.default_rng(seed))
             words = []
             for schedule in ("flooding", "residual", "rounds", "tree"):
-                r = vs.infer(graph, method="bp", schedule=schedule, max_iterations=2000, threads=1)
+                r = vs.infer(graph, method=vs.BP(schedule=schedule, max_iterations=2000), threads=1)
                 count = r.stats["messages"] / (4 * 30 * 29)
                 words.append(f"{schedule} {count:.1f}{'' if r.converged else ' (not converged)'}")
             print(f"strength {strength}, seed {seed}, messages an edge: {', '.join(words)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,14 @@ STATS = {
     "rounds",
     "sequences_widened",
 }
+
+
+METHODS = {m.name: m for m in (vs.BP, vs.TRW, vs.MeanField, vs.StructuredMeanField)}
+
+
+def method_of(name: str, **options: Any) -> Any:
+    """Return a method of loopy inference with these options; without any, its own name."""
+    return METHODS[name](**options) if options else name
 
 
 def chain(model: Arrays) -> vs.Chain:

@@ -138,11 +138,11 @@ elif "loopy" in what:
                                           fires=np.eye(2, dtype=bool)))
     grid.add_features(vs.factors.Features(v.reshape(-1, 1), rng.normal(size=v.size)))
     name = what.split()[1]
-    options = {"method": name, "tolerance": 0.0, "max_iterations": 10**7, "threads": threads}
-    if name in ("residual", "rounds", "tree"):
-        options.update(method="bp", schedule=name)
+    kinds = {m.name: m for m in (vs.BP, vs.TRW, vs.MeanField, vs.StructuredMeanField)}
+    order = {"schedule": name} if name in ("residual", "rounds", "tree") else {}
+    method = kinds.get(name, vs.BP)(tolerance=0.0, max_iterations=10**7, **order)
     ask = vs.decode if "decode" in what else vs.infer
-    call = lambda **limit: ask(grid, **options, **limit)
+    call = lambda **limit: ask(grid, method=method, threads=threads, **limit)
 elif what == "n_best":
     model = chain(2000, 400)
     call = lambda: vs.decode(model, n_best=20, threads=threads)

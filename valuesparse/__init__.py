@@ -8,7 +8,18 @@ from importlib.metadata import version as _version
 
 from valuesparse import bounds, factors, relaxed
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
-from valuesparse.inference import Decoding, JunctionTree, decode, infer, log_prob, sample
+from valuesparse.inference import (
+    BP,
+    TRW,
+    Decoding,
+    JunctionTree,
+    MeanField,
+    StructuredMeanField,
+    decode,
+    infer,
+    log_prob,
+    sample,
+)
 from valuesparse.io import (
     from_pgmpy,
     from_pyagrum,
@@ -30,14 +41,18 @@ except _PackageNotFoundError:  # running from a source tree that was never insta
     __version__ = "0+unknown"
 
 __all__ = [
+    "BP",
+    "TRW",
     "Chain",
     "DeadlineError",
     "Decoding",
     "FactorGraph",
     "InfeasibleError",
     "JunctionTree",
+    "MeanField",
     "MemoryLimitError",
     "Result",
+    "StructuredMeanField",
     "Tree",
     "bounds",
     "decode",

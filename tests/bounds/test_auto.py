@@ -119,7 +119,7 @@ def test_tree_reweighted_messages_are_not_called_bethe(monkeypatch: pytest.Monke
 
     def stubborn(model, method, *rest):
         r = plain(model, method, *rest)
-        if method == "bp":  # as if it had wandered to the end
+        if method.name == "bp":  # as if it had wandered to the end
             r = r._with(converged=False, residuals=np.full_like(r.residuals, 9.0))
         return r
 
@@ -148,8 +148,8 @@ def test_damping_is_tried_where_messages_do_not_converge() -> None:
     r = vs.infer(graph, memory_limit=0)
     assert (r.method, r.converged) == ("bp", True)
     assert "damped, since it did not converge without" in r.reason
-    # Who says how much damping gets that.
-    asked = vs.infer(graph, memory_limit=0, damping=0.0)
+    # Who asks for belief propagation gets that, however little it comes to.
+    asked = vs.infer(graph, memory_limit=0, method=vs.BP(damping=0.0))
     assert asked.residuals.tolist() == plain.residuals.tolist()
 
 

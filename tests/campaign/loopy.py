@@ -8,6 +8,7 @@ import numpy as np
 from campaign.graphs import draw, impossible
 from campaign.harness import EPS, Case, family
 from campaign.oracle import Joint, check_best, check_between, check_marginals, tolerance
+from checks import method_of
 from graph_oracle import Factors, graph_of
 
 import valuesparse as vs
@@ -42,7 +43,7 @@ def forest(case: Case) -> tuple[list[int], Factors]:
 
 def schedules() -> tuple[str, ...]:
     """Return the schedules that this build has."""
-    from valuesparse.inference._loopy import _SCHEDULES as known
+    from valuesparse.inference._methods import SCHEDULES as known
 
     return tuple(known)
 
@@ -54,18 +55,18 @@ def loopy_on_trees(case: Case) -> None:
     joint = Joint.of(cards, factors, {})
     graph = graph_of(cards, factors)
     method = case.choice("bp", "bp", "trw")
-    options: dict[str, Any] = {"method": method, "schedule": case.choice(*schedules())}
-    options |= {"damping": case.choice(0.0, 0.0, 0.3), "max_iterations": 1000, "tolerance": 1e-13}
-    if impossible(case, joint, lambda: vs.infer(graph, **options)):
+    order, damping = case.choice(*schedules()), case.choice(0.0, 0.0, 0.3)
+    asked = method_of(method, schedule=order, damping=damping, max_iterations=1000, tolerance=1e-13)
+    if impossible(case, joint, lambda: vs.infer(graph, method=asked)):
         return
-    r = vs.infer(graph, **options)
+    r = vs.infer(graph, method=asked)
     case.true("numbers", all(np.isfinite(p).all() for p in r.marginals) and np.isfinite(r.log_z))
     if r.converged:
         check_marginals(case, joint, r.marginals, 1e-9)
         tol = 1e-9 * max(1.0, abs(float(joint.log_z))) + joint.delta()
         case.close("log_z", r.log_z, float(joint.log_z), tol)
     if case.chance(0.2):
-        again = vs.infer(graph, threads=int(case.choice(2, 3, 8)), **options)
+        again = vs.infer(graph, threads=int(case.choice(2, 3, 8)), method=asked)
         same = all((p == q).all() for p, q in zip(r.marginals, again.marginals, strict=True))
         case.true("bits of threads", same and again.log_z == r.log_z)
 
@@ -79,12 +80,12 @@ def loopy_bounds(case: Case) -> None:
         return
     graph = graph_of(cards, factors)
     method = case.choice("bp", "trw", "mean_field", "structured_mean_field")
-    options: dict[str, Any] = {"method": method, "evidence": evidence}
-    options["max_iterations"] = int(case.choice(1, 10, 100))
+    options: dict[str, Any] = {"max_iterations": int(case.choice(1, 10, 100))}
     if method in ("bp", "trw"):
         options |= {"schedule": case.choice(*schedules()), "damping": case.choice(0.0, 0.5)}
+    asked = method_of(method, **options)
     try:
-        r = vs.infer(graph, **options)
+        r = vs.infer(graph, method=asked, evidence=evidence)
     except vs.InfeasibleError:  # on loops, messages may leave a variable nothing
         case.refused += 1
         return
@@ -98,7 +99,8 @@ def loopy_bounds(case: Case) -> None:
         slack = 1e-4 * (1.0 + abs(float(joint.log_z))) + joint.delta()
         check_between(case, "trw", joint, -np.inf, float(r.log_z) + slack)
     if case.chance(0.2):
-        again = vs.infer(graph, threads=int(case.choice(2, 3, 8)), **options)
+        workers = int(case.choice(2, 3, 8))
+        again = vs.infer(graph, threads=workers, method=asked, evidence=evidence)
         same = all((p == q).all() for p, q in zip(r.marginals, again.marginals, strict=True))
         case.true("bits of threads", same)
 
@@ -111,7 +113,8 @@ def trw_dual(case: Case) -> None:
     graph = graph_of(cards, factors)
     options = {"max_iterations": int(case.choice(1, 5, 50)), "optimise": int(case.choice(0, 0, 3))}
     try:
-        bound = trw_dual_bound(graph, evidence=evidence, seed=int(case.rng.integers(9)), **options)
+        method = vs.TRW(seed=int(case.rng.integers(9)), **options)
+        bound = trw_dual_bound(graph, evidence=evidence, method=method)
     except vs.InfeasibleError:
         case.true("no configuration", not joint.feasible)
         case.infeasible += 1

@@ -19,6 +19,7 @@ from campaign.oracle import (
     check_samples,
     tolerance,
 )
+from checks import method_of
 from graph_oracle import graph_of
 from oracles import Arrays, sequences, slices_of
 from tree_oracles import Forest
@@ -184,7 +185,7 @@ def huge_graphs(case: Case) -> None:
     elif dice < 0.6:
         method = case.choice("bp", "trw", "mean_field", "structured_mean_field")
         try:
-            z = vs.infer(graph, method=method, max_iterations=20)
+            z = vs.infer(graph, method=method_of(method, max_iterations=20))
         except vs.InfeasibleError:
             return
         case.true("messages are numbers", all(np.isfinite(p).all() for p in z.marginals))

@@ -318,10 +318,13 @@ def graph_decode_and_sample() -> Act:
     return act
 
 
+LOOPY = {m.name: m for m in (vs.BP, vs.TRW, vs.MeanField, vs.StructuredMeanField)}
+
+
 def loopy(method: str, **more: Any) -> None:
     def prepare() -> Act:
         def act() -> Any:
-            r = vs.infer(GRID, method=method, max_iterations=30, **more)
+            r = vs.infer(GRID, method=LOOPY[method](max_iterations=30, **more))
             return r.marginals, r.log_z
 
         return act
@@ -338,7 +341,7 @@ for method in ("trw", "mean_field", "structured_mean_field"):
 @operation
 def loopy_decode() -> Act:
     def act() -> Any:
-        return [vs.decode(GRID, method=m, max_iterations=30).states for m in ("bp", "trw")]
+        return [vs.decode(GRID, method=LOOPY[m](max_iterations=30)).states for m in ("bp", "trw")]
 
     return act
 

@@ -37,12 +37,12 @@ CALLS = {
     "islands": lambda: lambda **limit: vs.infer(long, zeta=0.9, threads=2, **limit),
     "tree": lambda: lambda **limit: vs.infer(tree, threads=2, **limit),
     "graph": ask_tree,
-    "loopy": lambda: lambda **limit: vs.infer(large, method="bp", tolerance=0.0,
-                                              max_iterations=10**6, threads=2, **limit),
-    "mean_field": lambda: lambda **limit: vs.infer(large, method="mean_field", tolerance=0.0,
-                                                   max_iterations=10**6, **limit),
-    "trw": lambda: lambda **limit: vs.infer(large, method="trw", tolerance=0.0,
-                                            max_iterations=10**6, **limit),
+    "loopy": lambda: lambda **limit: vs.infer(
+        large, method=vs.BP(tolerance=0.0, max_iterations=10**6), threads=2, **limit),
+    "mean_field": lambda: lambda **limit: vs.infer(
+        large, method=vs.MeanField(tolerance=0.0, max_iterations=10**6), **limit),
+    "trw": lambda: lambda **limit: vs.infer(
+        large, method=vs.TRW(tolerance=0.0, max_iterations=10**6), **limit),
     "decode": lambda: lambda **limit: vs.decode(chain, threads=2, **limit),
     "sample": lambda: lambda **limit: vs.sample(chain, 3, np.random.default_rng(0),
                                            threads=2, **limit),

@@ -235,7 +235,7 @@ def test_loopy_engines_give_what_they_believe_of_factors(left_out: list[int]) ->
     graph.add_feature([3], [1], -1.5)
     used = [i for i in range(graph.n_factors) if i not in left_out]
     exact = vs.infer(graph, factors=used)
-    loopy = vs.infer(graph, factors=used, method="bp", tolerance=1e-14)
+    loopy = vs.infer(graph, factors=used, method=vs.BP(tolerance=1e-14))
     assert loopy.method == "bp"
     np.testing.assert_allclose(loopy.expectations()[used], exact.expectations()[used], atol=1e-12)
     assert len(loopy.factor_marginals()) == len(used)

@@ -12,7 +12,7 @@ from relaxed_oracle import pairs_of_six
 
 import valuesparse as vs
 from valuesparse.factors import Feature, Features
-from valuesparse.relaxed import _solver
+from valuesparse.inference import _graphs
 from valuesparse.relaxed._solver import independent
 
 seeds = st.integers(0, 2**32 - 1)
@@ -130,6 +130,16 @@ def test_solvers_by_name(method: str) -> None:
     assert r.rigorous == (method in ("exact", "junction_tree"))
 
 
+def test_solvers_with_options() -> None:
+    graph = pairs_of_six()
+    given = vs.BP(damping=0.3, max_iterations=1)
+    assert not vs.relax(graph, solver=given, threshold=0.05).converged
+    r = vs.select(graph, solver=vs.TRW(max_iterations=2, tolerance=0.0), min_divergence=3)
+    assert (r.method, r.iterations) == ("trw", 2)
+    with pytest.raises(ValueError, match="solver must be one of auto, exact"):
+        vs.relax(graph, solver="loopy")
+
+
 def grid(side: int, rng: np.random.Generator) -> vs.FactorGraph:
     graph = vs.FactorGraph([2] * side * side)
     for v in range(side * side):
@@ -146,14 +156,18 @@ def test_rounds_begin_from_the_messages_of_the_round_before(
 ) -> None:
     begun = []
 
-    def infer(part: vs.FactorGraph, **options):
-        begun.append((part, options["start"]))
-        return vs.infer(part, **options)
+    plain = _graphs.infer
 
-    monkeypatch.setattr(_solver, "infer", infer)
+    def infer(part: vs.FactorGraph, zeta, rounds, threads, method, *rest, start=None, **options):
+        begun.append((part, start))
+        assert method == "auto" or start is None or method.start is start
+        return plain(part, zeta, rounds, threads, method, *rest, start=start, **options)
+
     graph = grid(16, np.random.default_rng(3))
-    # With nothing for exact tables "auto" is belief propagation, too.
-    r = vs.relax(graph, solver=method, threshold=0.02, memory_limit=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(_graphs, "infer", infer)
+        # With nothing for exact tables "auto" is belief propagation, too.
+        r = vs.relax(graph, solver=method, threshold=0.02, memory_limit=0)
     assert len(begun) == r.stats["rounds"] >= 2
     assert begun[0][1] is None
     for (before, _), (_, start) in itertools.pairwise(begun):

@@ -16,7 +16,14 @@ from valuesparse.bounds._preconditioner import PreconditionerBounds, preconditio
 from valuesparse.bounds._reduced import FIRST, THREE, Reduced, graph_of, reduce_graph
 from valuesparse.bounds._rounding import EPS, down, engine_margin, up
 from valuesparse.errors import InfeasibleError, MemoryLimitError
-from valuesparse.inference import JunctionTree, infer, trw_dual_bound
+from valuesparse.inference import (
+    TRW,
+    JunctionTree,
+    MeanField,
+    StructuredMeanField,
+    infer,
+    trw_dual_bound,
+)
 from valuesparse.inference._conditioning import NEVER
 from valuesparse.inference._watch import NOBODY
 from valuesparse.inference.junction_tree import impossible
@@ -302,16 +309,18 @@ class _Search:
         return _conditioned.lower(self.reduced, states, self.seed), np.inf, ""
 
     def _mean_field(self) -> tuple[float, float, str]:
-        return self._lowest(self._field("mean_field"))
+        return self._lowest(self._field(MeanField))
 
-    def _field(self, method: str, start: GraphResult | None = None) -> GraphResult | None:
+    def _field(
+        self, kind: type[MeanField | StructuredMeanField], start: GraphResult | None = None
+    ) -> GraphResult | None:
         """Return a mean field of what evidence leaves open; None where messages vanished."""
         if self.open is None:
             # So that a tree of these variables can be a start.
             self.open = graph_of(self.reduced.unary, self.reduced.tables)
         steps = max(1, self.iterations)
         with contextlib.suppress(InfeasibleError):
-            r = infer(self.open, method=method, start=start, max_iterations=steps, seed=self.seed)
+            r = infer(self.open, method=kind(start=start, max_iterations=steps, seed=self.seed))
             assert isinstance(r, GraphResult)
             return r
         return None
@@ -338,12 +347,12 @@ class _Search:
     def _structured(self) -> tuple[float, float, str]:
         # From naive mean field and the model's own tree it usually climbs higher; from the scaled
         # one it provably never ends below the preconditioner.
-        found = [self._field("structured_mean_field")]
+        found = [self._field(StructuredMeanField)]
         if self.tree is not None:
             scaled = self.tree._sides[0]
             start = infer(graph_of(scaled.unary, scaled.tables), method="exact")
             assert isinstance(start, GraphResult)
-            found.append(self._field("structured_mean_field", start))
+            found.append(self._field(StructuredMeanField, start))
         return self._lowest(*found)
 
     def _trw(self) -> tuple[float, float, str]:
@@ -351,9 +360,11 @@ class _Search:
             bound = trw_dual_bound(
                 self.graph,
                 evidence=self.evidence,
-                optimise=self.iterations // 4,
-                max_iterations=max(1, 2 * self.iterations),
-                seed=self.seed,
+                method=TRW(
+                    optimise=self.iterations // 4,
+                    max_iterations=max(1, 2 * self.iterations),
+                    seed=self.seed,
+                ),
             )
         except InfeasibleError:
             return -np.inf, np.inf, _VANISHED

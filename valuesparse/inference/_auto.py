@@ -9,6 +9,7 @@ import numpy as np
 
 from valuesparse.errors import DeadlineError
 from valuesparse.inference import _loopy
+from valuesparse.inference._methods import BP, TRW, Loopy, StructuredMeanField
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
@@ -19,7 +20,7 @@ __all__ = ["infer"]
 _MOST_FACTORS = 50_000
 #: For lower bounds: as fast as naive mean field that is run to its end, and far above it. Every
 #: iterate is a bound, and more of them gain little.
-_FIELD, _STEPS = "structured_mean_field", 10
+_FIELD = StructuredMeanField(max_iterations=10)
 #: Change of a log-ratio from which messages are far from any fixed point.
 _WANDERING = 1.0
 
@@ -33,7 +34,7 @@ _LOG_Z = {
 def infer(
     model: FactorGraph,
     reason: str,
-    options: dict[str, Any],
+    start: GraphResult | None,
     given: dict[int, Any],
     workers: int,
     deadline: float | None,
@@ -41,27 +42,18 @@ def infer(
 ) -> GraphResult:
     """Return what belief propagation finds, damped where it has to be, and bounds on log Z."""
     watch = Watch(deadline, progress)
-    tries = [("bp", options, "")]
-    if "damping" not in options:
-        shared = {k: v for k, v in options.items() if k != "start"}
-        tries += [
-            ("bp", {**shared, "damping": 0.5}, "damped, since it did not converge without"),
-            (
-                "trw",
-                shared,
-                "in the end tree-reweighted messages, since it did not converge",
-            ),
-        ]
+    tries: list[tuple[Loopy, str]] = [
+        (BP(start=start), ""),
+        (BP(damping=0.5), "damped, since it did not converge without"),
+        (TRW(), "in the end tree-reweighted messages, since it did not converge"),
+    ]
     best: GraphResult | None = None
     words = ""
-    for method, chosen, why in tries:
-        if method == "trw" and best is not None and best.residuals[-1] < _WANDERING:
+    for method, why in tries:
+        if isinstance(method, TRW) and best is not None and best.residuals[-1] < _WANDERING:
             break
         try:
-            passing = _loopy.options_of(method, chosen)
-            found = _loopy.infer(
-                model, method, reason, passing, given, workers, watch.left(), progress
-            )
+            found = _loopy.infer(model, method, reason, given, workers, watch.left(), progress)
         except DeadlineError:
             if best is None:
                 raise
@@ -88,8 +80,7 @@ def _bounded(
         why = f"the graph has more than {_MOST_FACTORS} factors of two and more variables"
     else:
         try:
-            options = _loopy.options_of(_FIELD, {"max_iterations": _STEPS})
-            field = _loopy.infer(model, _FIELD, "", options, given, workers, watch.left(), None)
+            field = _loopy.infer(model, _FIELD, "", given, workers, watch.left(), None)
             lower = float(field.log_z)
             upper = _bound(model, given, workers, watch)
         except DeadlineError:

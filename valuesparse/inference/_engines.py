@@ -29,25 +29,19 @@ _NOTHING: dict[str, Any] = {}
 
 
 def for_graphs(
-    engine: ModuleType, evidence: Any, memory_limit: Any, factors: Any = None
+    engine: ModuleType,
+    evidence: Any,
+    memory_limit: Any,
+    factors: Any = None,
+    method: Any = None,
 ) -> dict[str, Any]:
     """Return those arguments that were given; ValueError when the model is no graph."""
-    if evidence is None and memory_limit is None and factors is None:
+    if evidence is None and memory_limit is None and factors is None and method is None:
         return _NOTHING
-    given = {"evidence": evidence, "memory_limit": memory_limit, "factors": factors}
+    given = {
+        "evidence": evidence, "memory_limit": memory_limit, "factors": factors, "method": method
+    }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     if engine is not _graphs:
         raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
     return given
-
-
-def for_loops(
-    engine: ModuleType, options: dict[str, Any], within: str | None = "options"
-) -> dict[str, Any]:
-    """Return the options of loopy inference that were given, for a graph; likewise."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if not given:
-        return _NOTHING
-    if engine is not _graphs:
-        raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
-    return given if within is None else {within: given}

@@ -14,6 +14,15 @@ from valuesparse.inference import _auto, _loopy
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit, show_bytes
+from valuesparse.inference._methods import (
+    BP,
+    DECODERS,
+    LOOPY,
+    TRW,
+    Loopy,
+    name_of,
+    record_of,
+)
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import (
     ADVICE,
@@ -27,8 +36,8 @@ from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 
 #: Of `decode`.
-DECODERS = ("auto", "exact", *_loopy.DECODERS)
-METHODS = ("auto", "exact", "islands", "junction_tree", *_loopy.METHODS)
+_DECODERS = ("auto", "exact", *DECODERS)
+METHODS = ("auto", "exact", "islands", "junction_tree", *LOOPY)
 
 #: Of a state: messages, beliefs and marginals of an engine for loops.
 _LOOPY_BYTES = 96
@@ -47,43 +56,32 @@ def infer(
     zeta: float,
     rounds: int,
     workers: int,
-    method: str,
+    method: str | Loopy,
     deadline: float | None,
     progress: Callable[[int, int], object] | None,
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
-    options: dict[str, Any] | None = None,
+    start: GraphResult | None = None,
 ) -> GraphResult:
-    """See :func:`valuesparse.infer`."""
+    """See :func:`valuesparse.infer`; `start` is what belief propagation of "auto" begins from."""
     if factors is not None:
         kept = as_indices("factors", factors, model.n_factors)
         result = infer(
             model._part(kept), zeta, rounds, workers, method, deadline, progress,
-            evidence, memory_limit, None, options,
+            evidence, memory_limit, None, start,
         )  # fmt: skip
         return result._of(model, kept)
     given = model.evidence if evidence is None else model.resolve_evidence(evidence)
-    passing = None
-    if options and method not in ("auto", *_loopy.METHODS):
-        raise ValueError(
-            f"{' and '.join(options)} cannot be given with method {method!r}: loopy inference "
-            f"({', '.join(_loopy.METHODS)}) takes such options"
-        )
-    if method == "auto" or method in _loopy.METHODS:
-        passing = _loopy.options_of("bp" if method == "auto" else method, options or {}, method)
     watch = Watch(deadline, progress)
-    choice = choose(model, zeta, method, evidence, memory_limit, watch)
+    choice = choose(model, zeta, name_of(method), evidence, memory_limit, watch)
     if choice.method is None:
         raise MemoryLimitError(choice.reason)
-    if passing is not None and choice.method in _loopy.METHODS:
-        if method == "auto":
-            return _auto.infer(
-                model, choice.reason, options or {}, given, workers, deadline, progress
-            )
-        return _loopy.infer(
-            model, choice.method, choice.reason, passing, given, workers, watch.left(), progress
-        )
+    if choice.method in LOOPY:
+        loopy = record_of(method)
+        if loopy is None:
+            return _auto.infer(model, choice.reason, start, given, workers, deadline, progress)
+        return _loopy.infer(model, loopy, choice.reason, given, workers, watch.left(), progress)
     if choice.tree is None:
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, given, limit, watch)
@@ -114,7 +112,7 @@ def choose(
         if method not in ("auto", "islands") or zeta >= 1.0:
             raise ValueError(f"method {method!r} does not go with zeta={zeta}")
         return Choice("islands", f"zeta={zeta:g} was asked for", None)
-    if method in _loopy.METHODS:
+    if method in LOOPY:
         check_states(model, as_limit(memory_limit), _LOOPY_BYTES)
         return Choice(method, f"{_WORDS[method]} was asked for", None)
     quit = method == "auto"
@@ -178,24 +176,18 @@ def decode(
     watch: Watch,
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
-    method: str = "auto",
-    options: dict[str, Any] | None = None,
+    method: str | Loopy = "auto",
 ) -> tuple[Any, ...]:
     """Return states (1, n) and the score (1,); after messages, what `Decoding` has beside them."""
     if k != 1:
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
-    if method not in DECODERS:
-        raise ValueError(f"method must be one of {', '.join(DECODERS)}, got {method!r}")
-    if method in _loopy.DECODERS:
+    if name_of(method) not in _DECODERS:
+        raise ValueError(f"method must be one of {', '.join(_DECODERS)}, got {method!r}")
+    loopy = record_of(method)
+    if isinstance(loopy, (BP, TRW)):
         given = model.evidence if evidence is None else model.resolve_evidence(evidence)
-        passing = _loopy.options_of(method, options or {})
-        best = _loopy.decode(model, method, passing, given, workers, watch)
+        best = _loopy.decode(model, loopy, given, workers, watch)
         return best.states[None], np.array([best.score]), best.converged, best.upper
-    if options:
-        raise ValueError(
-            f"{' and '.join(options)} cannot be given with method {method!r}: messages "
-            f"({', '.join(_loopy.DECODERS)}) take such options"
-        )
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     states, score = jt._decode(None, workers, watch)
     return states[None], np.array([score]), True, None, jt.conditioned

@@ -7,7 +7,6 @@ for the updates.
 
 from __future__ import annotations
 
-import numbers
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -17,9 +16,18 @@ import numpy.typing as npt
 from scipy.special import entr
 
 from valuesparse import _chain, _loopy
-from valuesparse._validation import as_count, as_reals
+from valuesparse._validation import as_count
 from valuesparse.factors import Factor, Feature, Table
 from valuesparse.inference import _forests
+from valuesparse.inference._methods import (
+    BP,
+    SCHEDULES,
+    TRW,
+    Loopy,
+    MeanField,
+    StructuredMeanField,
+    refuse,
+)
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
@@ -27,80 +35,15 @@ from valuesparse.models.factor_graph import Evidence, soft_sum
 from valuesparse.results import GraphResult
 from valuesparse.threads import resolve
 
-__all__ = ["METHODS", "OPTIONS", "DualBound", "Options", "infer", "options_of", "trw_dual_bound"]
+__all__ = ["DualBound", "decode", "infer", "trw_dual_bound"]
 
 Array = npt.NDArray[Any]
-
-_PASSING = frozenset({"schedule", "damping", "tolerance", "max_iterations", "start"})
-
-#: Engines of this module, and the options that each takes.
-OPTIONS: dict[str, frozenset[str]] = {
-    "bp": _PASSING,
-    "trw": _PASSING | {"edge_probabilities", "optimise", "seed"},
-    "mean_field": frozenset({"tolerance", "max_iterations", "restarts", "seed", "start"}),
-    "structured_mean_field": frozenset(
-        {"tolerance", "max_iterations", "restarts", "seed", "start"}
-    ),
-}
-METHODS = tuple(OPTIONS)
-#: Those that `decode` takes.
-DECODERS = ("bp", "trw")
-
-_SCHEDULES = {"flooding": 0, "residual": 1, "rounds": 2, "tree": 3}
 
 # Of max-product "trw".
 _DECODING_FORESTS = 8
 
 # The log of a zero in messages that were computed for other evidence: it may not be one any more.
 _DOUBTED = -30.0
-
-
-class Options(NamedTuple):
-    """How messages are passed; see :func:`valuesparse.infer`."""
-
-    schedule: str = "flooding"
-    damping: float = 0.0
-    tolerance: float = 1e-6
-    max_iterations: int = 1000
-    start: Any = None
-    edge_probabilities: Any = "uniform"
-    optimise: int = 0
-    restarts: int = 3
-    seed: int = 0
-
-
-def options_of(method: str, given: dict[str, Any], asked: str | None = None) -> Options:
-    """Return checked options; ValueError for one that `method` (`asked` for so) does not take."""
-    for name in given:
-        if name not in OPTIONS[method]:
-            taking = [m for m, names in OPTIONS.items() if name in names]
-            raise ValueError(
-                f"{name} goes with method {' or '.join(taking)}, not {asked or method!r}"
-            )
-    # Undamped, tree-reweighted messages swing to and fro.
-    o = Options(**({"damping": 0.5} if method == "trw" else {}) | given)
-    if str(o.schedule) not in _SCHEDULES:  # a list has no hash
-        raise ValueError(f"schedule must be one of {', '.join(_SCHEDULES)}, got {o.schedule!r}")
-    if not _is_number(o.damping) or not 0.0 <= float(o.damping) < 1.0:
-        raise ValueError(f"damping must lie in [0, 1), got {o.damping!r}; 0 damps nothing")
-    if not _is_number(o.tolerance) or not 0.0 <= float(o.tolerance) < np.inf:
-        raise ValueError(f"tolerance must be a number >= 0, got {o.tolerance!r}")
-    as_count("max_iterations", o.max_iterations, at_least=1)
-    as_count("optimise", o.optimise, at_least=0)
-    as_count("restarts", o.restarts, at_least=0)
-    as_count("seed", o.seed, at_least=0)
-    if o.start is not None and method in ("mean_field", "structured_mean_field"):
-        if not isinstance(o.start, GraphResult):
-            raise ValueError(f"start must be a result of a graph, got {type(o.start).__name__}")
-    elif o.start is not None and not (
-        isinstance(o.start, GraphResult) and isinstance(o.start._state, State)
-    ):
-        raise ValueError("start must be a result of loopy inference, with messages to begin from")
-    return o._replace(damping=float(o.damping), tolerance=float(o.tolerance))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real)
 
 
 class Layout:
@@ -288,9 +231,8 @@ class _Engine:
 
 def infer(
     model: FactorGraph,
-    method: str,
+    method: Loopy,
     reason: str,
-    options: Options,
     evidence: dict[int, Any],
     workers: int,
     deadline: float | None,
@@ -300,24 +242,26 @@ def infer(
     watch = Watch(deadline, None)
     layout = layout_of(model, watch)
     local = _local_of(layout, model, evidence)
-    if method == "mean_field":
-        return _mean_field(model, layout, local, reason, options, evidence, watch, progress)
-    if method == "structured_mean_field":
-        return _structured(model, layout, local, reason, options, evidence, watch, progress)
-    messages = _first_messages(layout, local, options.start)
-    rho = None if method == "bp" else _probabilities(layout, options, watch)
+    if isinstance(method, MeanField):
+        return _mean_field(model, layout, local, reason, method, evidence, watch, progress)
+    if isinstance(method, StructuredMeanField):
+        return _structured(model, layout, local, reason, method, evidence, watch, progress)
+    assert isinstance(method, (BP, TRW))
+    messages = _first_messages(layout, local, method.start)
+    rho = _probabilities(layout, method, watch) if isinstance(method, TRW) else None
+    steps = method.optimise if isinstance(method, TRW) else 0
     marginals = np.empty(local.shape)
     with _Engine(layout, watch) as engine:
-        for step in range(options.optimise + 1 if rho is not None else 1):
+        for step in range(steps + 1):
             engine.weigh(rho)
             dead, converged, residuals, updates, log_z = engine.run(
                 local,
                 messages,
-                _SCHEDULES[options.schedule],
+                SCHEDULES[method.schedule],
                 False,
-                options.damping,
-                options.tolerance,
-                options.max_iterations,
+                method.damping,
+                method.tolerance,
+                method.max_iterations,
                 workers,
                 watch.left(),
                 progress,
@@ -326,7 +270,7 @@ def infer(
             )
             if dead >= 0:
                 break
-            if rho is not None and step < options.optimise:
+            if rho is not None and step < steps:
                 tables = np.empty(layout.engine.table_entries)
                 dead, log_z = engine.beliefs(local, messages, workers, marginals, tables)
                 if dead >= 0:
@@ -346,7 +290,7 @@ def infer(
         evidence,
         None,
         log_z + layout.constant,
-        method,
+        method.name,
         reason,
         {"iterations": iterations, "messages": updates},
         converged=converged,
@@ -356,20 +300,15 @@ def infer(
     )
 
 
-def _probabilities(layout: Layout, options: Options, watch: Watch) -> Array:
+def _probabilities(layout: Layout, method: TRW, watch: Watch) -> Array:
     """Return the weight of each group."""
-    given = options.edge_probabilities
+    given = method.edge_probabilities
     engine = layout.engine
     if isinstance(given, str):
-        if given != "uniform":
-            raise ValueError(
-                "edge_probabilities must be 'uniform' or an array with a number for each factor, "
-                f"got {given!r}"
-            )
         if _forests.in_reach(layout):
             return _forests.spanning_tree_probabilities(layout)
-        return _shares(layout.n_groups, _forests.cover(layout, 8, options.seed, watch))
-    rho = as_reals("edge_probabilities", given).astype(np.float64)
+        return _shares(layout.n_groups, _forests.cover(layout, 8, method.seed, watch))
+    rho = np.asarray(given, dtype=np.float64)
     if rho.shape != (layout.n_factors,):
         raise ValueError(
             f"edge_probabilities must have shape {(layout.n_factors,)}, one for each factor of "
@@ -426,11 +365,7 @@ def trw_dual_bound(
     *,
     evidence: Evidence | None = None,
     trees: int = 8,
-    optimise: int = 0,
-    seed: int = 0,
-    damping: float = 0.5,
-    tolerance: float = 1e-6,
-    max_iterations: int = 200,
+    method: TRW | None = None,
     threads: int | None = None,
     deadline: float | None = None,
 ) -> DualBound:
@@ -444,12 +379,11 @@ def trw_dual_bound(
         Instead of the graph's own.
     trees : int, default 8
         Forests to begin with; more where it takes more to hold every factor.
-    optimise : int, default 0
-        Steps of the conditional gradient, each of which adds the forest of the largest mutual
-        information.
-    seed : int, default 0
-        Of the forests.
-    damping, tolerance, max_iterations, threads, deadline : optional
+    method : TRW, optional
+        How messages are passed, by default ``vs.TRW(max_iterations=200)``. Each step of
+        ``optimise`` adds the forest of the largest mutual information; ``seed`` is that of the
+        forests, which take the place of ``edge_probabilities``.
+    threads, deadline : optional
         As for :func:`valuesparse.infer`.
 
     Returns
@@ -480,25 +414,29 @@ def trw_dual_bound(
     """
     as_count("trees", trees, at_least=1)
     given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
-    options = options_of("trw", {"damping": damping, "tolerance": tolerance, "optimise": optimise,
-                                 "max_iterations": max_iterations, "seed": seed})  # fmt: skip
+    if method is None:
+        method = TRW(max_iterations=200)
+    elif not isinstance(method, TRW):
+        raise ValueError(f"method must be a valuesparse.TRW, got {method!r}")
+    refuse(method, ("edge_probabilities",), "trw_dual_bound, whose forests give them")
     watch = Watch(deadline, None)
     workers = resolve(threads)
     layout = layout_of(graph, watch)
     local = _local_of(layout, graph, given)
     groups = layout.n_groups
-    found = _forests.cover(layout, trees, seed, watch)
+    found = _forests.cover(layout, trees, method.seed, watch)
     weights = np.full(len(found), 1.0 / len(found))
-    messages = np.zeros(layout.engine.entries)
+    messages = _first_messages(layout, local, method.start)
     marginals = np.empty(local.shape)
     best = DualBound(np.inf, [])
     with _Engine(layout, watch) as engine:
-        for step in range(options.optimise + 1):
+        for step in range(method.optimise + 1):
             rho = _shares(groups, found, weights)
             engine.weigh(rho)
             dead, *_ = engine.run(
-                local, messages, 0, False, options.damping, options.tolerance,
-                options.max_iterations, workers, watch.left(), None, watch.late, None,
+                local, messages, SCHEDULES[method.schedule], False, method.damping,
+                method.tolerance, method.max_iterations, workers, watch.left(), None,
+                watch.late, None,
             )  # fmt: skip
             if dead >= 0:
                 raise impossible(graph, bool(given))
@@ -514,7 +452,7 @@ def trw_dual_bound(
             if upper < best.upper:
                 named = [layout.members(tree) for tree in found]
                 best = DualBound(upper, list(zip(weights.tolist(), named, strict=True)))
-            if step < options.optimise:
+            if step < method.optimise:
                 tables = np.empty(layout.engine.table_entries)
                 dead, _ = engine.beliefs(local, messages, workers, marginals, tables)
                 if dead >= 0:
@@ -536,23 +474,26 @@ class Best(NamedTuple):
 
 def decode(
     model: FactorGraph,
-    method: str,
-    options: Options,
+    method: BP | TRW,
     evidence: dict[int, Any],
     workers: int,
     watch: Watch,
 ) -> Best:
     """Return a configuration of high score; with "trw" also a bound on the best one."""
+    # Sum-product messages are none to begin from, and forests are drawn here.
+    refuse(method, ("start", "edge_probabilities", "optimise"), "decode")
     layout = layout_of(model, watch)
     local = _local_of(layout, model, evidence)
     messages = np.zeros(layout.engine.entries)
-    found = _forests.cover(layout, _DECODING_FORESTS, 0, watch) if method == "trw" else []
+    found = []
+    if isinstance(method, TRW):
+        found = _forests.cover(layout, _DECODING_FORESTS, method.seed, watch)
     upper = None
     with _Engine(layout, watch) as engine:
         engine.weigh(_shares(layout.n_groups, found) if found else None)
         dead, converged, *_ = engine.run(
-            local, messages, _SCHEDULES[options.schedule], True, options.damping,
-            options.tolerance, options.max_iterations, workers, watch.left(), watch.progress,
+            local, messages, SCHEDULES[method.schedule], True, method.damping,
+            method.tolerance, method.max_iterations, workers, watch.left(), watch.progress,
             watch.late, None,
         )  # fmt: skip
         if dead < 0:
@@ -585,14 +526,14 @@ def _points(
     layout: Layout,
     local: Array,
     engine: _loopy.Engine,
-    options: Options,
+    method: MeanField | StructuredMeanField,
     evidence: dict[int, Any],
     watch: Watch,
 ) -> Iterator[Array]:
     """Yield where naive mean field begins: at `start`, at beliefs, their mode, random points."""
-    if options.start is not None:
-        yield options.start._all_marginals().copy()
-    rng = np.random.default_rng(options.seed)
+    if method.start is not None:
+        yield method.start._all_marginals().copy()
+    rng = np.random.default_rng(method.seed)
     messages = np.zeros(layout.engine.entries)
     beliefs = np.empty(local.shape)
     engine.weigh(None)
@@ -601,7 +542,7 @@ def _points(
     )
     if dead >= 0:
         raise impossible(model, bool(evidence))
-    for i in range(2 + options.restarts):
+    for i in range(2 + method.restarts):
         q = beliefs.copy()
         for v, p in enumerate(layout.engine.split(q)):
             if i == 1:  # one configuration: it is worth something whatever is forbidden
@@ -617,24 +558,24 @@ def _mean_field(
     layout: Layout,
     local: Array,
     reason: str,
-    options: Options,
+    method: MeanField | StructuredMeanField,
     evidence: dict[int, Any],
     watch: Watch,
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
     """Ascend from `start`, or from beliefs and from random points; keep the best bound."""
     best: tuple[Any, ...] | None = None
-    if options.start is not None:
-        _require_same_variables(layout, options.start)
+    if method.start is not None:
+        _require_same_variables(layout, method.start)
     with _Engine(layout, watch) as engine:
-        for q in _points(model, layout, local, engine, options, evidence, watch):
+        for q in _points(model, layout, local, engine, method, evidence, watch):
             bound, scale, converged, residuals, updates = engine.mean_field(
-                local, q, options.max_iterations, options.tolerance, watch.left(), progress,
+                local, q, method.max_iterations, method.tolerance, watch.left(), progress,
                 watch.late,
             )  # fmt: skip
             if best is None or bound > best[0]:
                 best = bound, scale, converged, residuals, updates, q
-            if options.start is not None and bound > -np.inf:
+            if method.start is not None and bound > -np.inf:
                 break
     assert best is not None
     bound, scale, converged, residuals, updates, q = best
@@ -660,27 +601,27 @@ def _structured(
     layout: Layout,
     local: Array,
     reason: str,
-    options: Options,
+    method: MeanField | StructuredMeanField,
     evidence: dict[int, Any],
     watch: Watch,
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
     """Ascend among the distributions of a forest, from `start` or from naive mean field."""
-    if options.start is None:
-        naive = _mean_field(model, layout, local, reason, options, evidence, watch, None)
+    if method.start is None:
+        naive = _mean_field(model, layout, local, reason, method, evidence, watch, None)
         forest = _strong_forest(model, layout, local, evidence, watch)
         # The product of naive mean field, below which no step leads; and the forest's own tables.
         first = np.zeros(layout.engine.table_entries)
         second = _tables(layout, forest)
         starts = [(_logs(naive._all_marginals()), first), (local.copy(), second)]
     else:
-        forest, node, table = _first_field(layout, options.start)
+        forest, node, table = _first_field(layout, method.start)
         starts = [(node, table)]
     best: tuple[Any, ...] | None = None
     with _Engine(layout, watch) as engine:
         for node, table in starts:
             found = engine.structured(
-                local, forest, node, table, options.max_iterations, options.tolerance,
+                local, forest, node, table, method.max_iterations, method.tolerance,
                 watch.left(), progress, watch.late,
             )  # fmt: skip
             if found is not None and (best is None or found[3] > best[0][3]):

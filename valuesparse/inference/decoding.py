@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_count
-from valuesparse.inference._engines import engine_of, for_graphs, for_loops
+from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.inference._methods import BP, TRW
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.threads import resolve
@@ -53,11 +54,7 @@ def decode(
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
-    method: str | None = None,
-    schedule: str | None = None,
-    damping: float | None = None,
-    tolerance: float | None = None,
-    max_iterations: int | None = None,
+    method: str | BP | TRW | None = None,
 ) -> Decoding:
     """Return the MAP configuration (Viterbi), or the `n_best` best of every sequence.
 
@@ -78,13 +75,12 @@ def decode(
         Graphs only: evidence instead of the graph's own.
     memory_limit : int, optional
         Graphs only: bytes that exact tables may take.
-    method : {"auto", "exact", "bp", "trw"}, optional
-        Graphs only. "bp" passes max-product messages and "trw" tree-reweighted ones, whose sum over
-        eight forests also bounds the best score: ``upper``. Then variables are decided one after
-        the other, each given those before it; without cycles that is exact. Where what was decided
-        leaves a variable no value, the score is −inf. By default exact.
-    schedule, damping, tolerance, max_iterations : optional
-        Of messages, as for :func:`valuesparse.infer`.
+    method : {"auto", "exact", "bp", "trw"}, BP or TRW, optional
+        Graphs only; a record has options of the messages. "bp" passes max-product messages and
+        "trw" tree-reweighted ones, whose sum over eight forests also bounds the best score:
+        ``upper``. Then variables are decided one after the other, each given those before it;
+        without cycles that is exact. Where what was decided leaves a variable no value, the score
+        is −inf. By default exact.
 
     Returns
     -------
@@ -121,13 +117,6 @@ def decode(
     engine = engine_of(model)
     k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
     watch = Watch(deadline, progress)
-    more = for_graphs(engine, evidence, memory_limit)
-    options = {
-        "schedule": schedule,
-        "damping": damping,
-        "tolerance": tolerance,
-        "max_iterations": max_iterations,
-    }
-    more = more | for_loops(engine, options) | for_loops(engine, {"method": method}, within=None)
+    more = for_graphs(engine, evidence, memory_limit, method=method)
     states, score, *rest = engine.decode(model, k, resolve(threads), watch, **more)
     return Decoding(*((states, score) if n_best is not None else (states[0], score[0])), *rest)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy.typing as npt
-
 from valuesparse._validation import as_count, as_seconds, as_zeta
-from valuesparse.inference._engines import engine_of, for_graphs, for_loops
+from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField, name_of
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.results import Result
 from valuesparse.threads import resolve
@@ -22,21 +21,12 @@ def infer(
     zeta: float = 1.0,
     revisit: int | None = None,
     threads: int | None = None,
-    method: str = "auto",
+    method: str | BP | TRW | MeanField | StructuredMeanField = "auto",
     deadline: float | None = None,
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
-    schedule: str | None = None,
-    damping: float | None = None,
-    tolerance: float | None = None,
-    max_iterations: int | None = None,
-    start: Result | None = None,
-    edge_probabilities: str | npt.ArrayLike | None = None,
-    optimise: int | None = None,
-    restarts: int | None = None,
-    seed: int | None = None,
 ) -> Result:
     r"""Return the marginals and the log partition function of a model.
 
@@ -54,10 +44,12 @@ def infer(
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
     method : {"auto", "exact", "islands", "junction_tree", "bp", "trw", "mean_field", \
-            "structured_mean_field"}
-        Forces an engine. "auto" takes the islands when ``zeta < 1``, and for a graph two passes
-        when it has no cycles, else a junction tree when that fits in `memory_limit`, as it is or
-        in minutes when it is conditioned on a few variables, else loopy belief propagation.
+            "structured_mean_field"} or record
+        Forces an engine: a string with its defaults, or for loopy inference a record with options,
+        `vs.BP`, `vs.TRW`, `vs.MeanField` or `vs.StructuredMeanField`. "auto" takes the islands
+        when ``zeta < 1``, and for a graph two passes when it has no cycles, else a junction tree
+        when that fits in `memory_limit`, as it is or in minutes when it is conditioned on a few
+        variables, else loopy belief propagation.
     deadline : float, optional
         Seconds after which the call gives up with `DeadlineError`.
     progress : callable, optional
@@ -70,41 +62,6 @@ def infer(
     factors : iterable of int, optional
         Graphs only: indices of the factors to use; the others are ignored, and
         ``r.divergence_bound`` says how far that leads away from the whole graph.
-    schedule : {"flooding", "residual", "rounds", "tree"}, optional
-        Loopy inference only, like all that follow: in which order messages are sent. By default
-        all at once. "residual": always the one that what its factor hears may have moved most (a
-        queue, on one thread); "rounds": a quarter of those that still matter at a time, the most
-        urgent ones; "tree": up and down forests that hold every factor, so that one iteration is
-        exact without cycles. ``stats["messages"]`` counts the messages that were computed.
-    damping : float, default 0
-        In [0, 1): the share of the old message (of its logarithm) that a new one keeps; 0.5 by
-        default for "trw".
-    tolerance : float, default 1e-6
-        It has converged when no log-ratio of two entries of a message (mean field: no marginal)
-        changes by more.
-    max_iterations : int, default 1000
-        Iterations after which it stops; ``r.converged`` says whether it had to. Of "residual" and
-        "rounds" one iteration is as many messages as there are.
-    start : GraphResult, optional
-        Begin from the messages of this result: of the same graph with other evidence, or before
-        factors were added. "mean_field" begins from the marginals of any result of a graph with the
-        same variables, and from nothing else unless they have mass where the graph forbids it.
-        "structured_mean_field" begins from the distribution of a result of its own, of
-        "mean_field", or of a graph without cycles (whose factors then are the forest), and never
-        falls below what that is worth; by default it takes the forest of the largest mutual
-        information that a few iterations of "bp" believe in, and begins from naive mean field too.
-    edge_probabilities : "uniform" or array_like of shape (factors,), optional
-        Of "trw": how often the forests hold each factor, in (0, 1]; those of one variable are not
-        looked at, and of those of the same variables the largest counts. "uniform", the default:
-        as uniform spanning trees do (matrix-tree theorem); with scopes of three and more, more than
-        2**16 variables, or many more pairs than variables, as 8 forests that hold every factor.
-    optimise : int, default 0
-        Of "trw": steps of the conditional gradient on these probabilities.
-    restarts : int, default 3
-        Of mean field: random points to ascend from, beside the beliefs of a few iterations of
-        belief propagation and their mode.
-    seed : int, default 0
-        Of forests and restarts.
 
     Returns
     -------
@@ -179,7 +136,7 @@ def infer(
     zeta = as_zeta(zeta)
     rounds = -1 if revisit is None else as_count("revisit", revisit, at_least=0)
     workers = resolve(threads)
-    if method not in engine.METHODS:
+    if name_of(method) not in engine.METHODS:
         raise ValueError(f"method must be one of {', '.join(engine.METHODS)}, got {method!r}")
     if method == "exact" and zeta < 1.0:
         raise ValueError(f"method 'exact' takes no islands, got zeta={zeta}; leave zeta at 1")
@@ -193,17 +150,5 @@ def infer(
         deadline = as_seconds("deadline", deadline)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-    options = {
-        "schedule": schedule,
-        "damping": damping,
-        "tolerance": tolerance,
-        "max_iterations": max_iterations,
-        "start": start,
-        "edge_probabilities": edge_probabilities,
-        "optimise": optimise,
-        "restarts": restarts,
-        "seed": seed,
-    }
-    more = for_loops(engine, options)
-    more = for_graphs(engine, evidence, memory_limit, factors) | more
+    more = for_graphs(engine, evidence, memory_limit, factors)
     return engine.infer(model, zeta, rounds, workers, method, deadline, progress, **more)

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.inference import _graphs, _loopy
+from valuesparse.inference import _graphs
+from valuesparse.inference._methods import Loopy, name_of, record_of
 from valuesparse.inference.junction_tree import impossible
-from valuesparse.inference.marginals import infer
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.results import GraphResult
+from valuesparse.threads import resolve
 
 Solve = Callable[[FactorGraph, GraphResult | None], GraphResult]
 
-#: Engines that begin from an earlier result.
-_STARTING = ("auto", *(m for m, names in _loopy.OPTIONS.items() if "start" in names))
 
-
-def solver_of(solver: Any) -> str | Solve:
+def solver_of(solver: Any) -> str | Loopy | Solve:
     """Return a solver; ValueError when it is neither a method of ours nor callable."""
     if callable(solver):
         return solver
     # Islands need a zeta, which only a callable can give.
     names = [name for name in _graphs.METHODS if name != "islands"]
-    if not isinstance(solver, str) or solver not in names:
+    if not isinstance(solver, (str, Loopy)) or name_of(solver) not in names:
         raise ValueError(f"solver must be one of {', '.join(names)}, or a callable, got {solver!r}")
     return solver
 
@@ -38,7 +37,7 @@ class Solver:
     def __init__(
         self,
         graph: FactorGraph,
-        solve: str | Solve,
+        solve: str | Loopy | Solve,
         evidence: Evidence | None,
         threads: int | None,
         memory_limit: int | None,
@@ -55,24 +54,25 @@ class Solver:
         result: Any
         part = self.graph._part(kept)
         part.evidence = dict(self.known)
-        if isinstance(self.solve, str) and not part._is_wide():
-            result = independent(part)
-        elif isinstance(self.solve, str):
-            result = infer(
-                part,
-                method=self.solve,
-                threads=self.threads,
-                memory_limit=self.memory_limit,
-                start=self._start(previous),
-            )
-        else:
+        if not isinstance(self.solve, (str, Loopy)):
             result = self.solve(part, previous)
             _check(result, part)
+        elif not part._is_wide():
+            result = independent(part)
+        else:
+            method, start = self.solve, self._start(previous)
+            loopy = record_of(method)
+            if loopy is not None and start is not None:
+                method = replace(loopy, start=start)
+            result = _graphs.infer(
+                part, 1.0, -1, resolve(self.threads), method, None, None,
+                memory_limit=self.memory_limit, start=start,
+            )  # fmt: skip
         return result._of(self.graph, kept)
 
     def _start(self, previous: GraphResult | None) -> GraphResult | None:
-        """Return the round before where the solver begins from what it has."""
-        if previous is None or self.solve not in _STARTING:
+        """Return the round before where loopy inference can begin from what it has."""
+        if previous is None:
             return None
         if previous._state is None and previous.method != "mean_field":
             return None

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from valuesparse._graph import freeze
 from valuesparse._validation import as_count, as_indices, as_threshold
 from valuesparse.factors import Factor, Feature, Features
+from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart, check_factors
-from valuesparse.relaxed._solver import Solver, default_seed, solver_of
+from valuesparse.relaxed._solver import Solve, Solver, default_seed, solver_of
 from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.relaxed.select import without
@@ -36,7 +37,7 @@ def relax(
     max_divergence: float | None = None,
     candidates: Candidates | None = None,
     exhaustive: bool = False,
-    solver: str | Callable[[FactorGraph, GraphResult | None], GraphResult] = "auto",
+    solver: str | Loopy | Solve = "auto",
     evidence: Evidence | None = None,
     threads: int | None = None,
     memory_limit: int | None = None,
@@ -64,7 +65,7 @@ def relax(
     exhaustive : bool, default False
         Promise that every call of `candidates` yields all factors of the full model that are not
         in `graph`. Without it nothing can be said about the distance to the full model.
-    solver : str or callable, default "auto"
+    solver : str, record or callable, default "auto"
         A `method` of :func:`valuesparse.infer`, or ``solver(graph, previous)`` that returns the
         result for a graph; `previous` is the result of the round before (None at first), for a
         solver that starts from it.

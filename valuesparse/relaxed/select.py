@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_count, as_indices, as_threshold
+from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._solver import Solver, default_seed, solver_of
+from valuesparse.relaxed._solver import Solve, Solver, default_seed, solver_of
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.results import GraphResult
 
@@ -29,7 +30,7 @@ def select(
     min_size: float | None = None,
     min_divergence: int | None = None,
     min_joint: float | None = None,
-    solver: str | Callable[[FactorGraph, GraphResult | None], GraphResult] = "auto",
+    solver: str | Loopy | Solve = "auto",
     evidence: Evidence | None = None,
     threads: int | None = None,
     memory_limit: int | None = None,
@@ -48,7 +49,7 @@ def select(
         m: those m factors beyond the seed that have the largest gains.
     min_joint : float, optional
         γ: every factor with a gain of at least γ, which minimises divergence plus γ times size.
-    solver : str or callable, default "auto"
+    solver : str, record or callable, default "auto"
         A `method` of :func:`valuesparse.infer`, or ``solver(graph, previous)`` that returns the
         result for a graph; `previous` is the seed's, None at first.
     evidence, threads, memory_limit : optional
