@@ -66,7 +66,7 @@ def main() -> None:
             for _ in range(args.repeat):
                 graph, seed = model(n, pairs, weights, chain)
                 begin = time.process_time()
-                r = vs.select(graph, seed=range(seed), solver="bp", threads=1, **objective)
+                r = vs.select(graph, first=range(seed), solver="bp", threads=1, **objective)
                 times.append(time.process_time() - begin)
             what = "chain" if chain else "unary"
             print(f"{what} seed, {name:14} {statistics.median(times):6.2f} s, "

@@ -189,8 +189,8 @@ def test_any_number_of_seconds(name: str) -> None:
 def test_other_numbers_beyond_a_double(huge: Any) -> None:
     graph = vs.FactorGraph([2])
     graph.add([0], [0.0, 1.0])
-    assert vs.relax(graph, seed=[], threshold=huge).factors.size == 0
-    assert vs.select(graph, seed=[], min_size=huge).factors.size == 0
+    assert vs.relax(graph, first=[], threshold=huge).factors.size == 0
+    assert vs.select(graph, first=[], min_size=huge).factors.size == 0
     with pytest.raises(ValueError, match="threshold must be a number >= 0"):
         vs.relax(graph, threshold=-huge)
     with pytest.raises(ValueError, match="zeta must lie in"):

@@ -185,9 +185,9 @@ def test_a_factor_left_out_that_forbids_everything(
         vs.infer(graph)
     for r in (
         vs.infer(graph, factors=range(n), method=method),
-        vs.relax(graph, seed=range(n), max_rounds=0, solver=method),
-        vs.relax(graph, seed=range(n), threshold=np.inf, solver=method),
-        vs.select(graph, seed=range(n), min_divergence=0, solver=method),
+        vs.relax(graph, first=range(n), max_rounds=0, solver=method),
+        vs.relax(graph, first=range(n), threshold=np.inf, solver=method),
+        vs.select(graph, first=range(n), min_divergence=0, solver=method),
     ):
         b = r.bounds()
         assert (r.divergence_bound, b.eta) == (np.inf, np.inf)
@@ -198,9 +198,9 @@ def test_a_factor_left_out_that_forbids_everything(
         assert not np.isnan([r.log_z_lower, r.log_z_upper]).any()
         assert vs.gain(graph, [n], r).tolist() == [np.inf]
     for choose in (
-        lambda: vs.relax(graph, seed=range(n), solver=method),
-        lambda: vs.select(graph, seed=range(n), min_size=1.0, solver=method),
-        lambda: vs.select(graph, seed=range(n), min_joint=1.0, solver=method),
+        lambda: vs.relax(graph, first=range(n), solver=method),
+        lambda: vs.select(graph, first=range(n), min_size=1.0, solver=method),
+        lambda: vs.select(graph, first=range(n), min_joint=1.0, solver=method),
     ):
         with pytest.raises(vs.InfeasibleError):
             choose()
@@ -310,7 +310,7 @@ def test_proposition_one(seed: int) -> None:
 def test_proposition_one_refuses() -> None:
     graph = vs.FactorGraph([2] * 21)
     graph.add([0], [0.0, 1.0])
-    with pytest.raises(ValueError, match="must contain the seed"):
+    with pytest.raises(ValueError, match="must contain those of first"):
         proxy_divergence(graph, [0], [])
     with pytest.raises(ValueError, match=r"2\.1e\+06 configurations"):
         proxy_divergence(graph, [], [0])

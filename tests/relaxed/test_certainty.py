@@ -203,7 +203,7 @@ def test_nearly_sure_features() -> None:
     j = graph.add_feature([0], [0], -100.0)
     r = vs.infer(graph, factors=[0])
     assert vs.gain(graph, [j], r).tolist() == pytest.approx([40.0], rel=1e-12)
-    chosen = vs.select(graph, seed=[0], min_size=0.01)
+    chosen = vs.select(graph, first=[0], min_size=0.01)
     assert chosen.factors.tolist() == [0, 1]
 
 
@@ -258,8 +258,8 @@ def test_nothing_above_the_threshold_is_left_out(seed: int, epsilon: float, solv
         if not (isinstance(f, Feature) and f.weight == -np.inf):
             graph.add(f)
     try:
-        r = vs.relax(graph, seed=given_, threshold=epsilon, solver=solver)
-        chosen = vs.select(graph, seed=given_, min_joint=epsilon, solver=solver)
+        r = vs.relax(graph, first=given_, threshold=epsilon, solver=solver)
+        chosen = vs.select(graph, first=given_, min_joint=epsilon, solver=solver)
         start = vs.infer(graph, factors=given_)
     except vs.InfeasibleError:
         return

@@ -17,7 +17,7 @@ seeds = st.integers(0, 2**32 - 1)
 @given(seeds, st.sampled_from([0.0, 1e-4, 1e-2, 0.3]))
 def test_ends_where_no_factor_left_has_gain(seed: int, threshold: float) -> None:
     graph, kept = random_graph(np.random.default_rng(seed))
-    r = vs.relax(graph, seed=kept, threshold=threshold)
+    r = vs.relax(graph, first=kept, threshold=threshold)
     assert r.converged
     assert set(kept) <= set(r.factors.tolist())
     rest = sorted(set(range(graph.n_factors)) - set(r.factors.tolist()))
@@ -41,7 +41,7 @@ def test_rounds() -> None:
 
 def test_a_bound_stops_it() -> None:
     graph = pairs_of_six()
-    r = vs.relax(graph, seed=range(12), threshold=0.0, max_divergence=50.0)
+    r = vs.relax(graph, first=range(12), threshold=0.0, max_divergence=50.0)
     assert r.factors.tolist() == list(range(12))
     assert "max_divergence" in r.reason
     d = divergence(scores(graph, r.factors), scores(graph))
@@ -116,7 +116,7 @@ def test_without_a_promise_nothing_is_known() -> None:
         ({"candidates": lambda r: [3]}, TypeError, "candidates must yield"),
         ({"candidates": lambda r: None}, TypeError, "candidates must return or yield factors"),
         ({"solver": "islands"}, ValueError, "solver must be one of auto, exact, junction_tree, bp"),
-        ({"seed": [77]}, ValueError, r"seed\[0\] is 77"),
+        ({"first": [77]}, ValueError, r"first\[0\] is 77"),
     ],
 )
 def test_refusals(arguments, error, words: str) -> None:

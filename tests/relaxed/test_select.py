@@ -46,7 +46,7 @@ def test_three_objectives_choose_the_same_set_at_equal_size() -> None:
         c = vs.select(graph, min_joint=float(g[15 - m]) if m else 1e9)
         assert a.factors.size == 6 + m
         assert a.factors.tolist() == b.factors.tolist() == c.factors.tolist()
-        assert (a.stats["seed"], a.stats["candidates"], a.stats["added"]) == (6, 15, m)
+        assert (a.stats["first"], a.stats["candidates"], a.stats["added"]) == (6, 15, m)
         assert a.graph is graph
         assert a.rigorous
 
@@ -63,7 +63,7 @@ def test_min_size_keeps_the_factor_that_would_cross() -> None:
 @given(seeds)
 def test_marginals_are_those_of_the_chosen_graph(seed: int) -> None:
     graph, kept = random_graph(np.random.default_rng(seed))
-    r = vs.select(graph, seed=kept, min_divergence=2)
+    r = vs.select(graph, first=kept, min_divergence=2)
     assert set(kept) <= set(r.factors.tolist())
     assert r.factors.size == min(graph.n_factors, kept.size + 2)
     for got, want in zip(r.marginals, marginals(scores(graph, r.factors)), strict=True):
@@ -119,7 +119,7 @@ def test_many_candidates_in_columns() -> None:
         ({"min_size": -1.0}, "min_size must be a number >= 0"),
         ({"min_joint": np.nan}, "min_joint must be a number >= 0"),
         ({"min_divergence": 1.5}, "min_divergence must be an integer >= 0"),
-        ({"min_joint": 1.0, "seed": [99]}, r"seed\[0\] is 99"),
+        ({"min_joint": 1.0, "first": [99]}, r"first\[0\] is 99"),
         ({"min_joint": 1.0, "solver": "magic"}, "solver must be one of"),
     ],
 )

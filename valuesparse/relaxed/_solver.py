@@ -149,7 +149,7 @@ def independent(graph: FactorGraph) -> GraphResult:
     return GraphResult(graph, dict(graph.evidence), None, log_z, "exact", reason, {}, flat=p)
 
 
-def default_seed(graph: FactorGraph) -> npt.NDArray[np.int64]:
+def local_factors(graph: FactorGraph) -> npt.NDArray[np.int64]:
     """Return the factors of at most one variable."""
     in_block = np.zeros(graph.n_factors, dtype=np.bool_)
     local = np.zeros(graph.n_factors, dtype=np.bool_)

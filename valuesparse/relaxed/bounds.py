@@ -73,7 +73,7 @@ class ProxyTerms(NamedTuple):
     divergence : float
         D(p_H ‖ p_F), by enumeration.
     isolated : float
-        Sum of the gains, under the seed, of the factors left out: what selection minimises.
+        Sum of the gains, under the first, of the factors left out: what selection minimises.
     correlation : float
         S: between the product of the factors added and that of the factors left out.
     interaction : float
@@ -282,20 +282,22 @@ def _furthest(p: Floats, d: float) -> Floats:
     return outside
 
 
-def proxy_divergence(graph: FactorGraph, seed: Iterable[int], factors: Iterable[int]) -> ProxyTerms:
+def proxy_divergence(
+    graph: FactorGraph, first: Iterable[int], factors: Iterable[int]
+) -> ProxyTerms:
     r"""Take the divergence of a choice of factors apart (RSM10, Proposition 1), by enumeration.
 
     A diagnostic for small graphs: where `correlation` and `interaction` are small beside
-    `isolated`, gains in the seed say what leaving factors out will cost.
+    `isolated`, gains beside the first factors say what leaving factors out will cost.
 
     Parameters
     ----------
     graph : FactorGraph
         The full model F; at most 2**20 configurations.
-    seed : iterable of int
+    first : iterable of int
         The factors G under which gains are computed.
     factors : iterable of int
-        The factors H that are kept, those of the seed included.
+        The factors H that are kept, the first included.
 
     Returns
     -------
@@ -304,7 +306,7 @@ def proxy_divergence(graph: FactorGraph, seed: Iterable[int], factors: Iterable[
     Raises
     ------
     ValueError
-        When the seed is not part of `factors`, the graph is too large, or what is left out forbids
+        When `first` is not part of `factors`, the graph is too large, or what is left out forbids
         what is kept: D is ∞ then, and has no terms.
     InfeasibleError
         When the graph has no possible configuration.
@@ -334,10 +336,10 @@ def proxy_divergence(graph: FactorGraph, seed: Iterable[int], factors: Iterable[
     """
     if not isinstance(graph, FactorGraph):
         raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
-    start = as_indices("seed", seed, graph.n_factors)
+    start = as_indices("first", first, graph.n_factors)
     kept = as_indices("factors", factors, graph.n_factors)
     if not np.isin(start, kept).all():
-        raise ValueError("factors must contain the seed")
+        raise ValueError("factors must contain those of first")
     if math.prod(graph.cardinalities) > _CONFIGURATIONS:
         raise ValueError(
             f"graph has {math.prod(graph.cardinalities):.3g} configurations; enumeration is for "

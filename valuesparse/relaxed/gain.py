@@ -64,8 +64,8 @@ def gain(
     >>> import valuesparse as vs
     >>> graph = vs.FactorGraph([2, 2])
     >>> edge = graph.add_feature([0, 1], [1, 1], 2.0)
-    >>> seed = vs.infer(graph, factors=[])
-    >>> vs.gain(graph, [edge], seed).round(4).tolist()
+    >>> first = vs.infer(graph, factors=[])
+    >>> vs.gain(graph, [edge], first).round(4).tolist()
     [0.4545]
     """
     if not isinstance(graph, FactorGraph):

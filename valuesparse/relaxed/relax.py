@@ -16,7 +16,7 @@ from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart, check_factors
-from valuesparse.relaxed._solver import Solve, Solver, default_seed, solver_of
+from valuesparse.relaxed._solver import Solve, Solver, local_factors, solver_of
 from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.relaxed.select import without
@@ -31,7 +31,7 @@ Candidates = Callable[[GraphResult], Iterable[Factor | Features]]
 def relax(
     graph: FactorGraph,
     *,
-    seed: Iterable[int] | None = None,
+    first: Iterable[int] | None = None,
     threshold: float = 1e-4,
     max_rounds: int | None = None,
     max_divergence: float | None = None,
@@ -48,7 +48,7 @@ def relax(
     ----------
     graph : FactorGraph
         The full model, or with `candidates` as much of it as is to be written down.
-    seed : iterable of int, optional
+    first : iterable of int, optional
         Factors to start with; by default those of at most one variable.
     threshold : float, default 1e-4
         ε: a factor is added when its gain is larger (:func:`valuesparse.gain`).
@@ -77,7 +77,7 @@ def relax(
     GraphResult
         For the last part. ``r.factors`` are indices into ``r.graph``: a copy of `graph` with the
         factors of `candidates` that were added behind its own. ``r.converged`` is False when
-        `max_rounds` stopped it. ``r.stats`` has ``rounds``, ``seed`` and ``added``;
+        `max_rounds` stopped it. ``r.stats`` has ``rounds``, ``first`` and ``added``;
         ``r.divergence_bound``, ``r.marginal_lower`` and ``r.marginal_upper`` say how far the full
         model can be.
 
@@ -88,8 +88,8 @@ def relax(
 
     Notes
     -----
-    The marginals returned are always those of the last part: with ``max_rounds=1`` the seed is
-    solved, factors are added and the result is solved again.
+    The marginals returned are always those of the last part: with ``max_rounds=1`` the first
+    factors are solved, others are added and the result is solved again.
 
     References
     ----------
@@ -115,8 +115,8 @@ def relax(
     if exhaustive and candidates is None:
         raise ValueError("exhaustive is a promise about candidates, which are not given")
     run = Solver(graph, solver_of(solver), evidence, threads, memory_limit)
-    kept = default_seed(graph) if seed is None else as_indices("seed", seed, graph.n_factors)
-    n_own, n_seed = graph.n_factors, kept.size
+    kept = local_factors(graph) if first is None else as_indices("first", first, graph.n_factors)
+    n_own, n_first = graph.n_factors, kept.size
     if candidates is not None:
         run.graph = graph._copy()
     lazy = _Lazy(candidates, run.graph)
@@ -152,7 +152,7 @@ def relax(
         done += 1
     if bounds is None and candidates is not None:
         bounds = lazy.bounds(result, n_own, exhaustive)
-    stats = {**result.stats, "rounds": done, "seed": n_seed, "added": kept.size - n_seed}
+    stats = {**result.stats, "rounds": done, "first": n_first, "added": kept.size - n_first}
     return result._with(
         stats=stats,
         _bounds=bounds,

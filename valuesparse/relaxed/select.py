@@ -12,7 +12,7 @@ from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._solver import Solve, Solver, default_seed, solver_of
+from valuesparse.relaxed._solver import Solve, Solver, local_factors, solver_of
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.results import GraphResult
 
@@ -26,7 +26,7 @@ _SORTED = 1 << 12  # so few are sorted rather than halved once more
 def select(
     graph: FactorGraph,
     *,
-    seed: Iterable[int] | None = None,
+    first: Iterable[int] | None = None,
     min_size: float | None = None,
     min_divergence: int | None = None,
     min_joint: float | None = None,
@@ -35,32 +35,32 @@ def select(
     threads: int | None = None,
     memory_limit: int | None = None,
 ) -> GraphResult:
-    r"""Choose factors by their gain in a seed graph, and infer with those alone (RSM10).
+    r"""Choose factors by their gain beside a few, and infer with those alone (RSM10).
 
     Parameters
     ----------
     graph : FactorGraph
         The full model.
-    seed : iterable of int, optional
+    first : iterable of int, optional
         Factors to start with; by default those of at most one variable.
     min_size : float, optional
         ε: as few factors as possible such that the gains of those left out sum to at most ε.
     min_divergence : int, optional
-        m: those m factors beyond the seed that have the largest gains.
+        m: those m factors beyond the first that have the largest gains.
     min_joint : float, optional
         γ: every factor with a gain of at least γ, which minimises divergence plus γ times size.
     solver : str, record or callable, default "auto"
         A `method` of :func:`valuesparse.infer`, or ``solver(graph, previous)`` that returns the
-        result for a graph; `previous` is the seed's, None at first.
+        result for a graph; `previous` is the result of the first factors, None for these.
     evidence, threads, memory_limit : optional
         As for :func:`valuesparse.infer`.
 
     Returns
     -------
     GraphResult
-        ``r.factors`` names the factors that were used, the seed's included;
+        ``r.factors`` names the factors that were used, the first included;
         ``r.divergence_bound``, ``r.marginal_lower`` and ``r.marginal_upper`` say how far the
-        whole graph can be. ``r.stats`` has ``seed``, ``candidates`` and ``added``.
+        whole graph can be. ``r.stats`` has ``first``, ``candidates`` and ``added``.
 
     Raises
     ------
@@ -70,8 +70,8 @@ def select(
     Notes
     -----
     Algorithm 1 of RSM10. The divergence of a choice is approximated by the sum of the gains of
-    what it leaves out, under the seed's marginals. At equal size the three choose the same set,
-    ties going to the lowest index. All three are linear on average: selection, no sort.
+    what it leaves out, under the marginals of the first. At equal size the three choose the same
+    set, ties going to the lowest index. All three are linear on average: selection, no sort.
 
     References
     ----------
@@ -105,7 +105,7 @@ def select(
         else as_threshold(name, given[name])
     )
     run = Solver(graph, solver_of(solver), evidence, threads, memory_limit)
-    kept = default_seed(graph) if seed is None else as_indices("seed", seed, graph.n_factors)
+    kept = local_factors(graph) if first is None else as_indices("first", first, graph.n_factors)
     result = run(kept, None)
     rest = without(graph.n_factors, kept)
     gains = gains_of(rest.size, Beliefs(result).walk(graph, rest))
@@ -123,11 +123,11 @@ def select(
         result = run(kept, result)
     stats = {
         **result.stats,
-        "seed": graph.n_factors - rest.size,
+        "first": graph.n_factors - rest.size,
         "candidates": rest.size,
         "added": chosen.size,
     }
-    what = f"{name}={amount:g} kept {chosen.size} of {rest.size} factors beyond the seed"
+    what = f"{name}={amount:g} kept {chosen.size} of {rest.size} factors beyond the first"
     return result._with(stats=stats, reason=f"{what}; {result.reason}")
 
 
