@@ -126,7 +126,7 @@ elif what in ("elimination", "junction_tree", "conditioned"):
     if what == "conditioned":
         whole = vs.JunctionTree(grid).memory
         tree = vs.JunctionTree(grid, memory_limit=whole // 8)
-        assert tree.slices > 8
+        assert tree.divide().slices > 8
         call = lambda **limit: tree.infer(threads=threads, **limit)
 elif "loopy" in what:
     side = 600 if what.endswith("set_up") else 60

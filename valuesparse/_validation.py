@@ -18,6 +18,7 @@ __all__ = [
     "ExcessiveError",
     "as_array",
     "as_count",
+    "as_generator",
     "as_indices",
     "as_lengths",
     "as_potentials",
@@ -155,6 +156,14 @@ def as_count(name: str, value: Any, *, at_least: int) -> int:
     if isinstance(value, (bool, np.bool_)) or count < at_least:
         raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}")
     return count
+
+
+def as_generator(rng: Any) -> np.random.Generator:
+    """Return a source of randomness; the error of what is none names `rng`."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"rng must be a Generator, a seed or None: {error}") from None
 
 
 def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:

@@ -132,8 +132,8 @@ def junction_trees(case: Case) -> None:
         if dice < 0.7:
             check_exact(case, joint, ask())
         elif dice < 0.85:
-            states, score = decode()[:2]
-            check_best(case, joint, states, score)
+            d = decode()
+            check_best(case, joint, d.states, d.score)
         else:
             check_samples(case, joint, jt.sample(2, case.rng, evidence=more))
     return None

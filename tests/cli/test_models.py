@@ -331,11 +331,11 @@ def test_what_a_tree_is_conditioned_on_is_said(tmp_path: Path) -> None:
     graph = vs.read_uai(path)
     limit = vs.JunctionTree(graph).memory // 2
     jt = vs.JunctionTree(graph, memory_limit=limit)
-    names = ", ".join(str(v) for v in jt.conditioned)
+    names = ", ".join(str(v) for v in jt.divide().conditioned)
     options = ["--memory-limit", str(limit)]
     text = " ".join(run("info", path, *options).stdout.split())
-    assert f"conditioned on {names}: {jt.slices} slices, one after the other" in text
-    assert f"memory {show_bytes(jt.memory)} time" in text
+    assert f"conditioned on {names}: {jt.divide().slices} slices, one after the other" in text
+    assert f"memory {show_bytes(jt.divide().memory)} time" in text
     assert "infer would run conditioned_junction_tree because the junction tree has" in text
     assert "conditioned on" not in run("info", path).stdout
     whole = vs.infer(graph)

@@ -270,7 +270,7 @@ def junction_tree_queries() -> Act:
 
     def act() -> Any:
         samples = tree.sample(3, np.random.default_rng(1))
-        return tree.decode({0: 0}), samples, tree.joint([0, 3, 5]), tree.log_z({4: 1})
+        return tree.decode({0: 0}).states, samples, tree.joint([0, 3, 5]), tree.log_z({4: 1})
 
     return act
 
@@ -278,11 +278,11 @@ def junction_tree_queries() -> Act:
 @operation
 def junction_tree_conditioned() -> Act:
     tree = vs.JunctionTree(GRID, memory_limit=vs.JunctionTree(GRID).memory // 2)
-    assert tree.slices > 1
+    assert tree.divide().slices > 1
 
     def act() -> Any:
         r = tree.infer(threads=2)
-        return r.marginals, r.log_z, tree.decode(), tree.sample(2, np.random.default_rng(1))
+        return r.marginals, r.log_z, tree.decode().states, tree.sample(2, np.random.default_rng(1))
 
     return act
 

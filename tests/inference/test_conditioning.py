@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import valuesparse as vs
-from valuesparse.inference import _conditioning
+from valuesparse.inference import _conditioning, junction_tree
 from valuesparse.inference.junction_tree import outputs
 
 METHOD = "conditioned_junction_tree"
@@ -62,10 +62,12 @@ def test_every_question_against_enumeration(model, share: float, data: st.DataOb
         assert log_joint(cards, factors, evidence).max() == -np.inf
         return
     # Trees of a single small clique are not made smaller by anything.
-    assume(jt.slices > 1)
-    assert jt.memory <= limit
-    assert len(jt.conditioned) >= 1
-    event(f"{len(jt.conditioned)} variables")
+    assume(not isinstance(jt._slices(), str))
+    division = jt.divide()
+    assume(division.slices > 1)
+    assert division.memory <= limit
+    assert len(division.conditioned) >= 1
+    event(f"{len(division.conditioned)} variables")
     for _ in range(2):
         more: dict[int, Any] = {}
         for v in range(len(cards)):
@@ -79,7 +81,7 @@ def test_every_question_against_enumeration(model, share: float, data: st.DataOb
             more = {}
         full = log_joint(cards, factors, evidence) + log_joint(cards, [], more)
         if full.max() == -np.inf:
-            questions = (jt.infer, jt.log_z, jt.decode, lambda e: jt.sample(3, 0, e))
+            questions = (jt.infer, jt.log_z, jt.decode, lambda e: jt.sample(3, 0, evidence=e))
             for ask in questions:
                 with pytest.raises((vs.InfeasibleError, ValueError)):
                     ask(more)
@@ -93,14 +95,15 @@ def test_every_question_against_enumeration(model, share: float, data: st.DataOb
             continue
         if not more:
             assert r.method == METHOD
-            assert r.stats["slices"] == jt.slices
+            assert r.stats["slices"] == jt.divide().slices
         assert r.log_z == pytest.approx(log_sum(full), rel=1e-10, abs=1e-10)
         assert jt.log_z(more) == pytest.approx(log_sum(full), rel=1e-10, abs=1e-10)
         _close(r, p)
-        states, score = jt.decode(more)
+        d = jt.decode(more)
+        states, score = d.states, d.score
         assert score == pytest.approx(full.max(), rel=1e-10, abs=1e-10)
         assert full[tuple(states)] == pytest.approx(full.max(), rel=1e-10, abs=1e-10)
-        for x in jt.sample(5, 1, more):
+        for x in jt.sample(5, 1, evidence=more):
             assert p[tuple(x)] > 0.0
 
 
@@ -120,7 +123,7 @@ def test_joints_of_any_variables(model, share: float, data: st.DataObject) -> No
     except vs.MemoryLimitError:
         event("refused")
         return
-    event(f"slices: {jt.slices > 1}")
+    event(f"fits: {jt.memory <= jt.memory_limit}")
     np.testing.assert_allclose(found, marginal(probabilities(full), wanted), rtol=0, atol=1e-10)
 
 
@@ -130,7 +133,7 @@ def test_joints_are_conditioned_too() -> None:
     graph = _grid(6)
     whole = vs.JunctionTree(graph)
     jt = vs.JunctionTree(graph, memory_limit=_below(graph, 0.5))
-    assert jt.slices > 1
+    assert jt.divide().slices > 1
     for wanted in ([0, 35], [35, 0, 17]):
         expected = whole.joint(wanted, {4: 1})
         np.testing.assert_allclose(jt.joint(wanted, {4: 1}), expected, rtol=0, atol=1e-12)
@@ -237,15 +240,16 @@ def test_the_limit_may_change() -> None:
     graph = _grid(6)
     limit = _below(graph, 0.5)
     jt = vs.JunctionTree(graph, memory_limit=limit)
-    expected, few = jt.infer(), jt.slices
+    expected, few = jt.infer(), jt.divide().slices
     jt.memory_limit = 10**9
-    assert (jt.slices, jt.conditioned, jt.infer().method) == (1, (), "junction_tree")
+    assert (jt.divide().slices, jt.divide().conditioned) == (1, ())
+    assert jt.infer().method == "junction_tree"
     jt.memory_limit = _below(graph, 0.2)
     r = jt.infer()
-    assert r.stats["slices"] == jt.slices > few
-    assert jt.memory <= jt.memory_limit
+    assert r.stats["slices"] == jt.divide().slices > few
+    assert jt.divide().memory <= jt.memory_limit
     jt.memory_limit = limit
-    assert jt.slices == few
+    assert jt.divide().slices == few
     _same(jt.infer(), expected)
 
 
@@ -258,11 +262,11 @@ def test_messages_of_earlier_questions_do_not_count_twice() -> None:
         jt = vs.JunctionTree(graph, memory_limit=limit)
         first = jt.infer(evidence)
         assert jt._tree.reused() == 0
-        _, score = jt.decode(evidence)
+        score = jt.decode(evidence).score
         _same(jt.infer(evidence), first)
         assert (jt._tree.reused() > 0) == kept
         assert jt.log_z(evidence) == pytest.approx(first.log_z, rel=1e-12)
-        assert score == vs.JunctionTree(graph).decode(evidence)[1]
+        assert score == vs.JunctionTree(graph).decode(evidence).score
 
 
 def test_what_to_condition_on_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,32 +302,32 @@ def test_what_ran_is_said() -> None:
     graph = _grid(7)
     limit = _below(graph, 0.4)
     jt = vs.JunctionTree(graph, memory_limit=limit)
-    assert jt.slices == 3 ** len(jt.conditioned)
-    shown = ", ".join(str(v) for v in jt.conditioned)
-    words = f"; conditioned on {shown}: {jt.slices} slices of at most "
+    assert jt.divide().slices == 3 ** len(jt.divide().conditioned)
+    shown = ", ".join(str(v) for v in jt.divide().conditioned)
+    words = f"; conditioned on {shown}: {jt.divide().slices} slices of at most "
     for method in ("auto", "exact", "junction_tree"):
         r = vs.infer(graph, method=method, memory_limit=limit)
         assert r.method == METHOD
         assert words in r.reason
         assert r.reason.startswith("the junction tree has width ")
-        assert r.stats["slices"] == jt.slices
+        assert r.stats["slices"] == jt.divide().slices
         assert r.stats["table_entries"] > jt.table_size
     whole = vs.JunctionTree(graph)
-    assert (whole.conditioned, whole.slices) == ((), 1)
+    assert (whole.divide().conditioned, whole.divide().slices) == ((), 1)
     assert vs.decode(graph).conditioned == ()
     best = vs.decode(graph, memory_limit=limit)
-    assert best.conditioned == jt.conditioned
+    assert best.conditioned == jt.divide().conditioned
     assert best.score == pytest.approx(vs.decode(graph).score, abs=1e-10)
     assert vs.sample(graph, 3, 0, memory_limit=limit).shape == (3, 49)
     states = [0] * 49
     expected = vs.log_prob(graph, states)
     assert vs.log_prob(graph, states, memory_limit=limit) == pytest.approx(expected, abs=1e-10)
     assert (whole.width, whole.table_size) == (jt.width, jt.table_size)
-    assert jt.memory <= limit < whole.memory
-    assert jt.seconds > whole.seconds
+    assert jt.divide().memory <= limit < whole.memory
+    assert jt.divide().seconds > whole.seconds
     assert "slices" not in whole.infer().stats
     again = pickle.loads(pickle.dumps(jt))
-    assert (again.conditioned, again.memory) == (jt.conditioned, jt.memory)
+    assert again.divide() == jt.divide()
     _same(again.infer(), jt.infer())
 
 
@@ -337,9 +341,9 @@ def test_nothing_is_conditioned_that_fits() -> None:
     graph = _grid(5)
     whole = vs.JunctionTree(graph)
     exactly = vs.JunctionTree(graph, memory_limit=whole.memory)
-    assert exactly.slices == 1
+    assert exactly.divide().slices == 1
     _same(exactly.infer({3: 1}), whole.infer({3: 1}))
-    assert vs.JunctionTree(graph, memory_limit=whole.memory - 1).slices > 1
+    assert vs.JunctionTree(graph, memory_limit=whole.memory - 1).divide().slices > 1
     less = vs.JunctionTree(graph, memory_limit=_below(graph, 0.7))
     # Evidence makes it fit, and it is the same tree.
     held = {v: 0 for v in range(10, 15)}
@@ -354,18 +358,18 @@ def test_same_bits_for_any_threads_and_any_history() -> None:
     limit = _below(graph, 0.3)
     evidence = {3: 1, 40: [0.3, -0.2, -np.inf, 0.0]}
     jt = vs.JunctionTree(graph, memory_limit=limit)
-    assert jt.slices > 4
-    first, states = jt.infer(evidence, threads=1), jt.sample(20, 5, evidence, threads=1)
+    assert jt.divide().slices > 4
+    first, states = jt.infer(evidence, threads=1), jt.sample(20, 5, evidence=evidence, threads=1)
     best, mass = jt.decode(evidence, threads=1), jt.log_z(evidence, threads=1)
     for threads in (2, 3, 8):
         other = vs.JunctionTree(graph, memory_limit=limit)
         other.infer({7: 2}, threads=threads)
         _same(other.infer(evidence, threads=threads), first)
         assert other.log_z(evidence, threads=threads) == mass
-        assert (other.sample(20, 5, evidence, threads=threads) == states).all()
+        assert (other.sample(20, 5, evidence=evidence, threads=threads) == states).all()
         again = other.decode(evidence, threads=threads)
-        assert again[1] == best[1]
-        assert (again[0] == best[0]).all()
+        assert again.score == best.score
+        assert (again.states == best.states).all()
 
 
 def test_samples_follow_the_posterior() -> None:
@@ -377,18 +381,18 @@ def test_samples_follow_the_posterior() -> None:
     graph = graph_of(cards, factors)
     evidence = {3: [0.0, 0.7]}
     jt = vs.JunctionTree(graph, evidence=evidence, memory_limit=_below(graph, 0.7, evidence))
-    assert jt.slices > 1
+    assert jt.divide().slices > 1
     p = probabilities(log_joint(cards, factors, evidence))
     rng = np.random.default_rng(1)
     x = np.array([jt.sample(10, rng) for _ in range(2000)])  # more at once do not fit
-    pair = x[:, :2, jt.conditioned[0]]
+    pair = x[:, :2, jt.divide().conditioned[0]]
     x = x.reshape(-1, 4)
     seen = np.zeros(p.shape)
     np.add.at(seen, tuple(x.T), 1)
     assert (seen[p == 0] == 0).all()
     assert stats.chisquare(seen[p > 0], 20_000 * p[p > 0]).pvalue > 1e-4
     # Neighbours in the order of drawing are independent, whatever slice they come from.
-    share = marginal(p, [jt.conditioned[0]])
+    share = marginal(p, [jt.divide().conditioned[0]])
     both = np.zeros((share.size, share.size))
     np.add.at(both, tuple(pair.T), 1)
     assert stats.chisquare(both, 2000 * np.outer(share, share), axis=None).pvalue > 1e-4
@@ -405,7 +409,7 @@ def test_slices_without_mass_and_graphs_without_any() -> None:
     for f in graph.factors:
         full.add(f.scope, f.log_table)
     jt = vs.JunctionTree(graph, memory_limit=_below(graph, 0.5))
-    v = jt.conditioned[0]
+    v = jt.divide().conditioned[0]
     # Soft evidence is not looked at before the messages: the slice is found to be empty.
     r = jt.infer({v: [0.0, -np.inf, 0.5]})
     expected = vs.infer(graph, evidence={v: [0.0, -np.inf, 0.5]})
@@ -413,10 +417,10 @@ def test_slices_without_mass_and_graphs_without_any() -> None:
     assert r.marginals[v][1] == 0.0
     for a, b in zip(r.marginals, expected.marginals, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
-    assert (jt.sample(50, 0, {v: [0.0, -np.inf, 0.5]})[:, v] != 1).all()
-    assert jt.decode({v: [0.0, -np.inf, 0.5]})[0][v] != 1
+    assert (jt.sample(50, 0, evidence={v: [0.0, -np.inf, 0.5]})[:, v] != 1).all()
+    assert jt.decode({v: [0.0, -np.inf, 0.5]}).states[v] != 1
     nothing = {v: [-np.inf] * 3}
-    for ask in (jt.infer, jt.log_z, jt.decode, lambda e: jt.sample(2, 0, e)):
+    for ask in (jt.infer, jt.log_z, jt.decode, lambda e: jt.sample(2, 0, evidence=e)):
         with pytest.raises(vs.InfeasibleError, match="no configuration of the graph agrees"):
             ask(nothing)
     assert jt.infer().method == METHOD
@@ -469,13 +473,47 @@ def test_progress_and_deadline(threads: int) -> None:
     _same(jt.infer(), vs.JunctionTree(graph, memory_limit=_below(graph, 0.3)).infer())
 
 
+def test_attributes_and_repr_do_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = _grid(8, 4)
+    whole = vs.JunctionTree(graph)
+    jt = vs.JunctionTree(graph, memory_limit=_below(graph, 0.5))
+    seen: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(junction_tree, "slices_of", None)
+        patch.setattr(jt, "_lock", None)
+        patch.setattr(vs.JunctionTree, "_prepare", None)
+        assert (jt.memory, jt.seconds) == (whole.memory, whole.seconds)
+        assert (jt.width, jt.table_size) == (whole.width, whole.table_size)
+        assert repr(jt) == repr(whole)
+        assert f"memory={whole.memory:.3g}" in repr(jt)
+    # From within a question, too.
+    jt.infer(progress=lambda *_: seen.append(f"{jt!r} {jt.memory} {jt.seconds}"))
+    assert set(seen) == {f"{jt!r} {jt.memory} {jt.seconds}"}
+
+
+def test_a_division_is_what_questions_are_made_of() -> None:
+    graph = _grid(8, 4)
+    jt = vs.JunctionTree(graph, memory_limit=_below(graph, 0.5))
+    division = jt.divide()
+    assert division.slices == jt.infer().stats["slices"] > 1
+    assert division.memory <= jt.memory_limit < jt.memory
+    assert jt.decode().conditioned == division.conditioned
+    # What evidence makes fit is in one piece.
+    held = dict.fromkeys(range(0, 32), 0)
+    assert jt.decode(held).conditioned == ()
+    whole = vs.JunctionTree(graph)
+    assert (whole.divide().conditioned, whole.divide().slices) == ((), 1)
+    assert (whole.divide().memory, whole.divide().seconds) == (whole.memory, whole.seconds)
+
+
 def test_refusals_say_what_was_considered(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = _grid(8, 4)
     few = outputs(graph) + 1000
     with pytest.raises(vs.MemoryLimitError, match="not make it small enough: give evidence"):
         vs.infer(graph, method="exact", memory_limit=few)
     jt = vs.JunctionTree(graph, memory_limit=few)
-    assert (jt.conditioned, jt.slices) == ((), 0)
+    with pytest.raises(vs.MemoryLimitError, match="not make it small enough: give evidence"):
+        jt.divide()
     assert jt.memory > 1_000_000
     many = outputs(graph) + 4000
     with pytest.raises(
@@ -510,11 +548,14 @@ def test_one_factor_beyond_the_limit_is_divided() -> None:
     table = rng.normal(0, 1, [4] * 6)
     graph = graph_of([4] * 6, [(tuple(range(6)), table)])
     jt = vs.JunctionTree(graph, memory_limit=_below(graph, 0.5))
-    if jt.slices:
-        assert jt.infer().log_z == pytest.approx(log_sum(table), rel=1e-12)
-    else:
+    try:
+        division = jt.divide()
+    except vs.MemoryLimitError:
         with pytest.raises(vs.MemoryLimitError, match="conditioned on"):
             jt.infer()
+        return
+    assert division.slices > 1
+    assert jt.infer().log_z == pytest.approx(log_sum(table), rel=1e-12)
 
 
 @pytest.mark.slow
@@ -525,6 +566,6 @@ def test_linkage_11_within_8_gb() -> None:
         pytest.skip(f"{file.name} is not in {DATA / 'hard'}")
     expected = float(file.with_suffix(".uai.PR").read_text().split()[1])
     jt = vs.JunctionTree(vs.read_uai(file), memory_limit=8 * 10**9)
-    assert jt.slices == 8
-    assert jt.memory < 8e9
+    assert jt.divide().slices == 8
+    assert jt.divide().memory < 8e9
     assert jt.log_z() / math.log(10.0) == pytest.approx(expected, abs=5e-5)

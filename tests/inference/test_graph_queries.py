@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checks import method_of
 from graph_oracle import graph_of, log_joint, log_sum, marginal, models, probabilities
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -180,8 +181,8 @@ def test_log_z_is_expected_score_plus_entropy(method: str) -> None:
     factors = [(s, np.where(np.isinf(t), -1.0, t)) for s, t in factors]
     evidence: dict[int, Any] = {1: np.array([0.5, 0.0, -0.5]), 3: 2}
     graph = graph_of(cards, factors)
-    options = {"tolerance": 1e-12} if method != "junction_tree" else {}
-    r = vs.infer(graph, method=method, evidence=evidence, **options)
+    asked = method_of(method, tolerance=1e-12) if method != "junction_tree" else method
+    r = vs.infer(graph, method=asked, evidence=evidence)
     assert r.converged
     energy = _expected_score(r, graph, evidence)
     assert energy + r.entropy() == pytest.approx(r.log_z, abs=1e-7)
@@ -310,8 +311,9 @@ def test_junction_trees_pickle() -> None:
         assert a.log_z == b.log_z == other.infer(evidence).log_z
         for p, q in zip(a.marginals, b.marginals, strict=True):
             np.testing.assert_array_equal(p, q)
-        np.testing.assert_array_equal(jt.decode(evidence)[0], other.decode(evidence)[0])
-        np.testing.assert_array_equal(jt.sample(5, 1, evidence), other.sample(5, 1, evidence))
+        np.testing.assert_array_equal(jt.decode(evidence).states, other.decode(evidence).states)
+        drawn = [tree.sample(5, 1, evidence=evidence) for tree in (jt, other)]
+        np.testing.assert_array_equal(*drawn)
         np.testing.assert_array_equal(jt.joint([2, 5], evidence), other.joint([2, 5], evidence))
     with pytest.raises(ValueError, match="contradicts"):
         other.infer({4: 0})
@@ -418,3 +420,43 @@ def test_tables_of_factors_have_a_limit() -> None:
     for method in ("auto", "bp"):
         with pytest.raises(vs.MemoryLimitError, match="that of a Wide over 40 variables"):
             vs.infer(graph, method=method)
+
+
+def test_a_tree_answers_in_the_records_of_the_functions() -> None:
+    cards, factors = _model(seed=2, scale=0.5)
+    graph, evidence = graph_of(cards, factors), {1: 0, 3: [0.0, 1.0, -0.5]}
+    jt = vs.JunctionTree(graph)
+    d, other = jt.decode(evidence), vs.decode(graph, evidence=evidence)
+    assert type(d) is vs.Decoding
+    assert type(d.score) is type(other.score)
+    assert d.score == pytest.approx(other.score, rel=1e-12)
+    assert (d.converged, d.upper, d.conditioned) == (True, None, ())
+    assert type(jt.log_z(evidence)) is type(vs.infer(graph).log_z)
+    assert jt.log_z(evidence) == pytest.approx(vs.infer(graph, evidence=evidence).log_z, rel=1e-12)
+    options = {"threads": 1, "deadline": 60.0, "evidence": evidence}
+    mine, theirs = jt.sample(5, 1, **options), vs.sample(graph, 5, 1, **options)
+    assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+    with pytest.raises(TypeError, match="positional"):
+        jt.sample(5, 1, evidence)
+    with pytest.raises(TypeError, match="rng must be a Generator, a seed or None"):
+        jt.sample(5, "dice")
+
+
+def test_joints_are_watched() -> None:
+    cards, factors = _model(seed=2, scale=0.5)
+    jt = vs.JunctionTree(graph_of(cards, factors))
+    seen: list[tuple[int, int]] = []
+    expected = jt.joint([2, 4])
+    found = jt.joint([2, 4], deadline=60.0, progress=lambda *at: seen.append(at))
+    assert (found == expected).all()
+    assert seen[-1][0] == seen[-1][1] > 0
+    with pytest.raises(ValueError, match="deadline must be a positive number"):
+        jt.joint([2, 4], deadline=-1.0)
+    with pytest.raises(vs.DeadlineError):
+        jt.joint([2, 4], deadline=1e-9)
+
+    def stop(*_: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        jt.joint([2, 4], progress=stop)

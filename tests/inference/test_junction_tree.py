@@ -202,7 +202,7 @@ def test_no_reachable_entry_is_lost() -> None:
             p = probabilities(full)
             _close(r, p, 1e-10)
             widened.append(r.stats["widened"])
-            states = jt.sample(5, seed, evidence)
+            states = jt.sample(5, seed, evidence=evidence)
             assert (p[tuple(states.T)] > 1e-15).all()
     assert 0.05 < np.mean(widened) < 0.95  # both are tested
 

@@ -125,8 +125,9 @@ class Machine(RuleBasedStateMachine):
         evidence = self.evidence(seed)
         both = self.ask(lambda tree: tree.decode(evidence, threads=threads), evidence)
         if both is not None:
-            (states, score), fresh = both
-            assert (states.tolist(), score) == (fresh[0].tolist(), fresh[1])
+            found, fresh = both
+            states, score = found.states, found.score
+            assert (states.tolist(), score) == (fresh.states.tolist(), fresh.score)
             full = self.full(evidence)
             assert score == pytest.approx(full.max(), rel=1e-12, abs=1e-10)
             assert full[tuple(states)] == pytest.approx(full.max(), rel=1e-12, abs=1e-10)
@@ -135,7 +136,9 @@ class Machine(RuleBasedStateMachine):
     @rule(seed=SEEDS, size=st.integers(0, 5), threads=THREADS)
     def sample(self, seed: int, size: int, threads: int | None) -> None:
         evidence = self.evidence(seed)
-        both = self.ask(lambda tree: tree.sample(size, seed, evidence, threads=threads), evidence)
+        both = self.ask(
+            lambda tree: tree.sample(size, seed, evidence=evidence, threads=threads), evidence
+        )
         if both is not None:
             assert both[0].tolist() == both[1].tolist()
             assert all(self.full(evidence)[tuple(states)] > -np.inf for states in both[0])

@@ -44,7 +44,7 @@ def lower(reduced: Reduced, states: Sequence[int], seed: int = 0) -> float:
         best = max(best, down(value + reduced.constant, margin + reduced.merged))
         if not held:
             break
-        found = tree.decode()[0] if turn < _BEST - 1 else tree.sample(1, rng)[0]
+        found = tree.decode().states if turn < _BEST - 1 else tree.sample(1, rng)[0]
         states = [int(x) for x in found]
     return best
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from valuesparse import Decoding, FactorGraph, JunctionTree, Result
+    from valuesparse.inference import Division
 
 __all__ = ["Mass", "Plan", "best_states", "marginals", "mass", "plan"]
 
@@ -16,6 +18,7 @@ class Plan(NamedTuple):
     """What exact inference would cost, and what `infer` would do."""
 
     tree: JunctionTree | None  # None: the search was given up
+    division: Division | None  # None: it is refused
     compiling: float  # seconds that it took to find the tree
     method: str | None  # None: refused
     reason: str
@@ -23,13 +26,18 @@ class Plan(NamedTuple):
 
 def plan(graph: FactorGraph, memory_limit: int | None, zeta: float | None = None) -> Plan:
     """Return what `infer` would do, without doing it."""
+    import valuesparse as vs
     from valuesparse.inference._graphs import choose
 
     began = time.perf_counter()
     exact = choose(graph, memory_limit=memory_limit)
     compiling = time.perf_counter() - began
     choice = exact if zeta is None else choose(graph, zeta, memory_limit=memory_limit)
-    return Plan(exact.tree, compiling, choice.method, choice.reason)
+    division = None
+    if exact.tree is not None:
+        with contextlib.suppress(vs.MemoryLimitError):
+            division = exact.tree.divide()
+    return Plan(exact.tree, division, compiling, choice.method, choice.reason)
 
 
 class Mass(NamedTuple):

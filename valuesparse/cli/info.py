@@ -13,8 +13,9 @@ from valuesparse.cli._models import load, model_options, one_line_errors
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from valuesparse import FactorGraph
+    from valuesparse import FactorGraph, JunctionTree
     from valuesparse.cli._engine import Plan
+    from valuesparse.inference import Division
 
 
 @click.command()
@@ -91,11 +92,12 @@ def _table(graph: FactorGraph, plan: Plan) -> Table:
     else:
         row("width", f"{tree.width}")
         row("clique tables", f"{_count(tree.table_size)} entries")
-        if tree.slices > 1:
-            names = ", ".join(str(name) for name in tree.conditioned)
-            row("conditioned on", f"{names}: {tree.slices} slices, one after the other")
-        row("memory", show_bytes(tree.memory))
-        row("time", f"about {_seconds(tree.seconds)}, and {_seconds(plan.compiling)} for the plan")
+        cost: Division | JunctionTree = plan.division or tree
+        if plan.division is not None and plan.division.slices > 1:
+            names = ", ".join(str(name) for name in plan.division.conditioned)
+            row("conditioned on", f"{names}: {plan.division.slices} slices, one after the other")
+        row("memory", show_bytes(cost.memory))
+        row("time", f"about {_seconds(cost.seconds)}, and {_seconds(plan.compiling)} for the plan")
     table.add_row("", "")
     if plan.method is None:
         row("infer would", "refuse", "bold red")

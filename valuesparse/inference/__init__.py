@@ -2,15 +2,17 @@
 
 from valuesparse.inference._loopy import DualBound, trw_dual_bound
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField
-from valuesparse.inference.decoding import Decoding, decode
-from valuesparse.inference.junction_tree import JunctionTree
+from valuesparse.inference.decoding import decode
+from valuesparse.inference.junction_tree import Division, JunctionTree
 from valuesparse.inference.marginals import infer
 from valuesparse.inference.posterior import log_prob, sample
+from valuesparse.results import Decoding
 
 __all__ = [
     "BP",
     "TRW",
     "Decoding",
+    "Division",
     "DualBound",
     "JunctionTree",
     "MeanField",

@@ -189,8 +189,8 @@ def decode(
         best = _loopy.decode(model, loopy, given, workers, watch)
         return best.states[None], np.array([best.score]), best.converged, best.upper
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
-    states, score = jt._decode(None, workers, watch)
-    return states[None], np.array([score]), True, None, jt.conditioned
+    found = jt._decode(None, workers, watch)
+    return found.states[None], np.array([found.score]), True, None, found.conditioned
 
 
 def sample(

@@ -3,46 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of, for_graphs
 from valuesparse.inference._methods import BP, TRW
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.results import Decoding
 from valuesparse.threads import resolve
 
-__all__ = ["Decoding", "decode"]
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """The best configurations of a model.
-
-    Attributes
-    ----------
-    states : ndarray of int64, shape (N,) or (k, N)
-        Labels, best configuration first.
-    score : ndarray of float64, shape (B,) or (k, B)
-        Sum of the log-potentials of each sequence or tree; a scalar for a graph.
-    converged : bool
-        Whether messages that were asked for ("bp", "trw") came to rest; True for what is exact.
-    upper : float or None
-        With "trw": at least the best score there is, rounding included.
-    conditioned : tuple
-        Graphs: variables (names) that were conditioned on, since the junction tree did not fit in
-        `memory_limit`; see `JunctionTree`.
-    """
-
-    states: npt.NDArray[np.int64]
-    score: npt.NDArray[np.float64]
-    converged: bool = True
-    upper: float | None = None
-    conditioned: tuple[Any, ...] = ()
+__all__ = ["decode"]
 
 
 def decode(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _graph
-from valuesparse._validation import as_count, as_zeta
+from valuesparse._validation import as_count, as_generator, as_zeta
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._conditioning import (
@@ -32,11 +33,11 @@ from valuesparse.inference._search import Search, within
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models.factor_graph import Evidence, soft_sum
-from valuesparse.results import GraphResult
+from valuesparse.results import Decoding, GraphResult
 from valuesparse.results._graph import CONDITIONED
 from valuesparse.threads import resolve
 
-__all__ = ["JunctionTree"]
+__all__ = ["Division", "JunctionTree"]
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +57,28 @@ ADVICE = "give evidence, raise memory_limit, or approximate with infer(method='b
 
 class Hopeless(MemoryLimitError):
     """The search for a tree was given up, its tables being beyond any memory."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """What a question to a junction tree is made of.
+
+    Attributes
+    ----------
+    conditioned : tuple
+        Variables (names) that it is conditioned on; none where the tree fits.
+    slices : int
+        Joint states of these, each asked for in turn: 1 where the tree fits.
+    memory : int
+        Bytes that the largest slice needs.
+    seconds : float
+        Estimate for all slices, on one thread of a machine of 2020.
+    """
+
+    conditioned: tuple[Any, ...]
+    slices: int
+    memory: int
+    seconds: float
 
 
 class _Asking:
@@ -110,17 +133,13 @@ class JunctionTree:
     table_size : float
         Entries of all clique tables together.
     memory : int
-        Bytes that a question needs, of its largest slice where it is conditioned.
+        Bytes that a question needs where it is answered in one piece; :meth:`divide` says what is
+        done where that exceeds `memory_limit`.
     flops : float
         Multiplications and additions of one propagation.
     seconds : float
-        Estimate of how long the first :meth:`infer` takes on one thread of a machine of 2020, all
-        slices together.
-    conditioned : tuple
-        Variables (names) that questions are conditioned on, since the tree does not fit in
-        `memory_limit`; none where it fits, or where questions are refused.
-    slices : int
-        Joint states of these that the tree is asked for: 1 where it fits, 0 where it refuses.
+        Estimate of how long the first :meth:`infer` takes in one piece, on one thread of a machine
+        of 2020.
     cliques : list of tuple
         Variables (names) of each clique; children before their parents.
     parent : list of int
@@ -142,6 +161,9 @@ class JunctionTree:
     of the tables), and so are variables with one state left. Orders: min-fill, weighted min-fill
     and min-weight, then restarts with random ties under a budget of operations; the smallest
     tables win. Costs are known before anything is allocated.
+
+    Attributes were found when the tree was built, for the evidence that it was built with: reading
+    one, or printing the tree, does no work and waits for no question.
 
     Pickles hold the graph and these arguments; the tree is compiled again from them, with the same
     result.
@@ -237,7 +259,7 @@ class JunctionTree:
         self._prepare(*self._with(None)[:2], watch)
         self._look()
         search = None
-        if self._cost[0] > self.memory_limit:
+        if self.memory > self.memory_limit:
             search = longer(self._tree, graph, self._search, self.memory_limit, self._patience)
         if search is not None:
             self._search, self._tree = search, _graph.Tree(self._snapshot, [])
@@ -247,7 +269,8 @@ class JunctionTree:
     def _look(self) -> None:
         """Note what the tree costs with the evidence that it is built with."""
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
-        self._cost = int(bytes_) + outputs(self._graph), self._tree.seconds()
+        self.memory = int(bytes_) + outputs(self._graph)
+        self.seconds: float = self._tree.seconds()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was built from: compiled again, it gives the same bits."""
@@ -268,33 +291,6 @@ class JunctionTree:
         self._start(graph, None, limit, state["effort"], state["seed"], NOBODY, state["barren"])
 
     @property
-    def memory(self) -> int:
-        """Bytes that a question needs, of its largest slice where it is conditioned."""
-        slices = self._slices()
-        if isinstance(slices, str) or slices is WHOLE:
-            return self._cost[0]
-        return int(slices.bytes) + outputs(self._graph)
-
-    @property
-    def seconds(self) -> float:
-        """Estimate of how long the first question takes on one thread of a machine of 2020."""
-        slices = self._slices()
-        return self._cost[1] if isinstance(slices, str) or slices is WHOLE else slices.seconds
-
-    @property
-    def conditioned(self) -> tuple[Any, ...]:
-        """Variables (names) that questions are conditioned on, since the tree does not fit."""
-        slices = self._slices()
-        names = self._graph.names
-        return () if isinstance(slices, str) else tuple(names[v] for v in slices.variables)
-
-    @property
-    def slices(self) -> int:
-        """How often the tree is asked for one answer: 1 where it fits, 0 where that is refused."""
-        slices = self._slices()
-        return 0 if isinstance(slices, str) else len(slices.parts)
-
-    @property
     def cliques(self) -> list[tuple[Any, ...]]:
         """Variables (names) of each clique; children before their parents."""
         names = self._graph.names
@@ -304,6 +300,53 @@ class JunctionTree:
     def parent(self) -> list[int]:
         """Parent of each clique, −1 at roots."""
         return list(self._tree.cliques()[1])
+
+    def divide(self, *, deadline: float | None = None) -> Division:
+        """Return what a question is made of: one piece where it fits, else slices.
+
+        Where the tree does not fit in `memory_limit`, this looks for variables to condition on;
+        the first question would do so, and neither does it again.
+
+        Parameters
+        ----------
+        deadline : float, optional
+            Seconds after which the call gives up with `DeadlineError`.
+
+        Returns
+        -------
+        Division
+            For questions without evidence of their own; evidence may make fewer slices do.
+
+        Raises
+        ------
+        MemoryLimitError
+            When questions are refused, in their words.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([20] * 4)
+        >>> for edge in [(0, 1), (1, 2), (2, 3), (0, 3)]:
+        ...     _ = graph.add(edge, np.zeros((20, 20)))
+        >>> whole = vs.JunctionTree(graph)
+        >>> whole.divide().slices
+        1
+        >>> part = vs.JunctionTree(graph, memory_limit=whole.memory - 1).divide()
+        >>> part.conditioned, part.slices
+        ((0,), 20)
+        """
+        slices = self._slices(Watch(deadline, None))
+        if isinstance(slices, str):
+            raise MemoryLimitError(f"{slices}: {ADVICE}")
+        if slices is WHOLE:
+            return Division((), 1, self.memory, self.seconds)
+        bytes_ = int(slices.bytes) + outputs(self._graph)
+        return Division(self._names(slices), len(slices.parts), bytes_, slices.seconds)
+
+    def _names(self, slices: Slices) -> tuple[Any, ...]:
+        """Return the variables that slices are conditioned on, as the graph names them."""
+        return tuple(self._graph.names[v] for v in slices.variables)
 
     def infer(
         self,
@@ -486,6 +529,8 @@ class JunctionTree:
         evidence: Evidence | None = None,
         *,
         threads: int | None = None,
+        deadline: float | None = None,
+        progress: Progress | None = None,
     ) -> npt.NDArray[np.float64]:
         """Return the joint marginal of any set of variables.
 
@@ -495,8 +540,8 @@ class JunctionTree:
             Names (or numbers), without repetition; one axis each, in this order.
         evidence : mapping, optional
             As for :meth:`infer`.
-        threads : int, optional
-            At least 1.
+        threads, deadline, progress : optional
+            As for :meth:`infer`; it is cliques of the tree for this question that are counted.
 
         Returns
         -------
@@ -508,7 +553,7 @@ class JunctionTree:
         A tree of its own is built in which one clique holds them all. In a Bayesian network it
         leaves out what neither they nor the evidence descend from.
         """
-        graph = self._graph
+        graph, watch = self._graph, Watch(deadline, progress)
         wanted = graph._numbers("variables", variables)
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
@@ -523,7 +568,7 @@ class JunctionTree:
         other = JunctionTree.__new__(JunctionTree)
         other.__dict__.update(self.__dict__)
         other._tree, other._last = tree, {}
-        case = other._prepare(held, soft, NOBODY)
+        case = other._prepare(held, soft, watch)
         # The table as the tree has it, turned, and with the states that are impossible.
         alive = math.prod(len(tree.alive(v)) for v in wanted)
         size = 8 * (6 * alive + math.prod(graph.cardinalities[v] for v in wanted))
@@ -556,16 +601,33 @@ class JunctionTree:
         threads: int | None = None,
         deadline: float | None = None,
         progress: Progress | None = None,
-    ) -> tuple[npt.NDArray[np.int64], float]:
-        """Return a most probable configuration (n,) given the evidence, and its score.
+    ) -> Decoding:
+        """Return a most probable configuration given the evidence, as :func:`valuesparse.decode`.
 
-        `deadline` and `progress` as for :meth:`infer`; every clique counts once.
+        Parameters
+        ----------
+        evidence : mapping, optional
+            As for :meth:`infer`.
+        threads, deadline, progress : optional
+            As for :meth:`infer`; every clique counts once.
+
+        Returns
+        -------
+        Decoding
+            ``states`` (n,), their ``score``, and what this question was ``conditioned`` on.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2])
+        >>> _ = graph.add([0, 1], [[0.0, 1.0], [2.0, 3.0]])
+        >>> d = vs.JunctionTree(graph).decode({1: 0})
+        >>> d.states.tolist(), float(d.score)
+        ([1, 0], 2.0)
         """
         return self._decode(evidence, resolve(threads), Watch(deadline, progress))
 
-    def _decode(
-        self, evidence: Evidence | None, workers: int, watch: Watch
-    ) -> tuple[npt.NDArray[np.int64], float]:
+    def _decode(self, evidence: Evidence | None, workers: int, watch: Watch) -> Decoding:
         graph = self._graph
         held, soft, given = self._with(evidence)
         states = np.empty(graph.n_variables, dtype=np.int64)
@@ -587,25 +649,39 @@ class JunctionTree:
         if best is None:
             raise impossible(graph, bool(given))
         watch.finish(total)
-        return best
+        value: Any = np.float64(best[1])  # of a graph a scalar
+        return Decoding(best[0], value, conditioned=self._names(slices))
 
     def sample(
         self,
         size: int,
         rng: np.random.Generator | int | None = None,
-        evidence: Evidence | None = None,
         *,
         threads: int | None = None,
         deadline: float | None = None,
         progress: Progress | None = None,
+        evidence: Evidence | None = None,
     ) -> npt.NDArray[np.int64]:
-        """Draw exact samples from the posterior, (size, n).
+        """Draw exact samples from the posterior, as :func:`valuesparse.sample`.
 
-        `deadline` and `progress` as for :meth:`infer`; every clique counts once, and once more
-        for each sample.
+        Parameters
+        ----------
+        size : int
+            Number of samples, at least 0.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed for one.
+        threads, deadline, progress : optional
+            As for :meth:`infer`; every clique counts once, and once more for each sample.
+        evidence : mapping, optional
+            As for :meth:`infer`.
+
+        Returns
+        -------
+        ndarray of int64, shape (size, n)
+            One configuration per row.
         """
         count = as_count("size", size, at_least=0)
-        generator = np.random.default_rng(rng)
+        generator = as_generator(rng)
         watch = Watch(deadline, progress)
         return self._sample(count, generator, evidence, resolve(threads), watch)
 
@@ -745,7 +821,7 @@ class JunctionTree:
     def _slices(self, watch: Watch = NOBODY) -> Slices | str:
         """Return what a question without evidence of its own is made of, or why it is refused."""
         limit = self.memory_limit
-        if self._cost[0] <= limit:
+        if self.memory <= limit:
             return WHOLE
         if self._own is None or self._own[0] != limit:
             with self._asking():

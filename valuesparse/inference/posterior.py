@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count
+from valuesparse._validation import as_count, as_generator
 from valuesparse.inference._engines import engine_of, for_graphs
 from valuesparse.inference._watch import Watch
 from valuesparse.inference.marginals import infer
@@ -81,10 +81,7 @@ def sample(
     engine = engine_of(model)
     count = as_count("size", size, at_least=0)
     workers = resolve(threads)
-    try:
-        generator = np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"rng must be a Generator, a seed or None: {error}") from None
+    generator = as_generator(rng)
     watch = Watch(deadline, progress)
     more = for_graphs(engine, evidence, memory_limit)
     return engine.sample(model, count, generator, workers, watch, **more)
