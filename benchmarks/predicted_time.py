@@ -45,9 +45,10 @@ def main() -> None:
             began = time.perf_counter()
             jt.infer(threads=1)
             measured = min(measured, time.perf_counter() - began)
-        ratio = jt.seconds / measured
+        seconds = jt.divide().seconds  # found already: it was asked
+        ratio = seconds / measured
         logs.append(math.log(ratio))
-        row = f"{1e3 * jt.seconds:12.3f} {1e3 * measured:12.3f} {ratio:6.2f}"
+        row = f"{1e3 * seconds:12.3f} {1e3 * measured:12.3f} {ratio:6.2f}"
         print(f"{Path(name).stem[:22]:22s} {row}", flush=True)
     mean = math.exp(sum(logs) / len(logs))
     worst = math.exp(max(map(abs, logs)))

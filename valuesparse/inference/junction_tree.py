@@ -334,7 +334,7 @@ class JunctionTree:
         1
         >>> part = vs.JunctionTree(graph, memory_limit=whole.memory - 1).divide()
         >>> part.conditioned, part.slices
-        ((0,), 20)
+        ((3,), 20)
         """
         slices = self._slices(Watch(deadline, None))
         if isinstance(slices, str):
