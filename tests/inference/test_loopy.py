@@ -405,6 +405,9 @@ def test_methods_are_records() -> None:
     assert method == vs.TRW(edge_probabilities=[0.5, 1.0], tolerance=0.5)
     assert method != vs.TRW()
     assert len({method, pickle.loads(pickle.dumps(method))}) == 1
+    start = vs.infer(graph_of([2, 2], [((0, 1), np.eye(2))]), method="bp")
+    assert vs.BP(start=start) == vs.BP(start=start) != vs.BP()
+    assert hash(vs.BP(start=start)) == hash(vs.BP(start=start))
     with pytest.raises(AttributeError):
         method.damping = 0.1  # type: ignore[misc]
     for name, kind in METHODS.items():
@@ -412,6 +415,23 @@ def test_methods_are_records() -> None:
         asked = [vs.infer(graph_of(cards, factors), method=m) for m in (name, kind())]
         assert asked[0].method == asked[1].method == name
         assert asked[0].log_z == asked[1].log_z
+
+
+def test_options_of_the_dual_bound() -> None:
+    cards, factors = random_grid(np.random.default_rng(3), 3, 2)
+    graph = graph_of(cards, factors)
+    exact = vs.infer(graph).log_z
+    begun = vs.infer(graph, method=vs.TRW(max_iterations=3))
+    for method in (vs.TRW(schedule="residual", max_iterations=2), vs.TRW(start=begun)):
+        assert trw_dual_bound(graph, method=method).upper >= exact
+    # It begins where `start` ended.
+    once = [trw_dual_bound(graph, method=vs.TRW(max_iterations=1, start=r)) for r in (None, begun)]
+    assert once[1].upper < once[0].upper
+    uniform = np.ones(len(factors))
+    with pytest.raises(ValueError, match="edge_probabilities has no meaning in trw_dual_bound"):
+        trw_dual_bound(graph, method=vs.TRW(edge_probabilities=uniform))
+    with pytest.raises(ValueError, match=r"method must be a valuesparse\.TRW, got BP"):
+        trw_dual_bound(graph, method=vs.BP())
 
 
 def test_options_are_for_graphs() -> None:

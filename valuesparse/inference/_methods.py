@@ -300,7 +300,9 @@ def refuse(method: Loopy, names: tuple[str, ...], where: str) -> None:
     """Raise ValueError where a record has an option that does nothing in `where`."""
     for field in fields(method):
         if field.name in names and getattr(method, field.name) != field.default:
-            raise ValueError(f"{field.name} has no meaning in {where}; leave it out of {method!r}")
+            raise ValueError(
+                f"{field.name} has no meaning in {where}; leave it out of {type(method).__name__}"
+            )
 
 
 def _is_number(value: Any) -> bool:
