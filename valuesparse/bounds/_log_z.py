@@ -21,7 +21,7 @@ from valuesparse.inference._conditioning import NEVER
 from valuesparse.inference._watch import NOBODY
 from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models._evidence import Evidence
 from valuesparse.results import GraphResult
 
 __all__ = ["METHODS", "LogZBounds", "MethodBounds", "log_z"]

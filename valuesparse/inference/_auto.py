@@ -11,6 +11,7 @@ from valuesparse.errors import DeadlineError
 from valuesparse.inference import _loopy
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import wide_scopes
 from valuesparse.results import GraphResult
 
 __all__ = ["infer"]
@@ -84,7 +85,7 @@ def _bounded(
     What a deadline leaves no time for stays infinite: the answer is there.
     """
     lower, upper, why = -np.inf, np.inf, ""
-    if len(model._wide_scopes()) > _MOST_FACTORS:
+    if len(wide_scopes(model)) > _MOST_FACTORS:
         why = f"the graph has more than {_MOST_FACTORS} factors of two and more variables"
     else:
         try:

@@ -29,6 +29,7 @@ from valuesparse import _graph
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._search import within
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import Watch
 from valuesparse.inference.junction_tree import ADVICE, check_memory, check_states, impossible
 from valuesparse.models import FactorGraph
@@ -59,7 +60,7 @@ class _Islands:
         self.memory_limit, self.watch = memory_limit, watch
         n = model.n_variables
         self.scopes = [f.scope for f in model.factors]
-        self.tables = model._compiled().arrays()
+        self.tables = snapshot_of(model).arrays()
         self.soft = {v: x for v, x in evidence.items() if not isinstance(x, int)}
         self.given = np.full(n, -1, dtype=np.int64)
         for v, x in evidence.items():
@@ -305,7 +306,7 @@ def infer_islands(
             watch.progress(done, 3 * model.n_variables)
 
     # The log mass of what agrees with the islands: everything else is summed out once more.
-    snapshot, held = prune(model._compiled(), state.held, state.soft)
+    snapshot, held = prune(snapshot_of(model), state.held, state.soft)
     tree = _graph.Tree(snapshot, [])
     soft = _graph.Soft(model.n_variables, sorted(state.soft.items())) if state.soft else None
     lost = state.prepare(tree, held, soft) >= 0

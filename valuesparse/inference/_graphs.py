@@ -22,7 +22,7 @@ from valuesparse.inference.junction_tree import (
     check_states,
 )
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models._evidence import Evidence
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 

@@ -14,6 +14,7 @@ from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._conditioning import ASKED, WHOLE, Case, answer
 from valuesparse.inference._search import Search, within
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import NOBODY
 from valuesparse.inference.junction_tree import (
     ADVICE,
@@ -64,7 +65,8 @@ def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
     log Z less the expected score, unless so much of that cancels that it would be seen; then by the
     chain rule, the entropy of each clique given what it shares with its parent.
     """
-    scopes, tables = graph._compiled().scopes, graph._compiled().arrays()
+    snapshot = snapshot_of(graph)
+    scopes, tables = snapshot.scopes, snapshot.arrays()
     wide = [scope for scope in scopes if len(scope) > 1]
     joints, log_z, marginals = _asked(graph, wide, threads, limit)
     known = [((v,), x) for v, x in graph.evidence.items() if not isinstance(x, int)]
@@ -120,7 +122,7 @@ class _Question:
 
     def compile(self, search: Search) -> None:
         """Look for a tree."""
-        self.search, self.tree = search, _graph.Tree(self.graph._compiled(), self.sets)
+        self.search, self.tree = search, _graph.Tree(snapshot_of(self.graph), self.sets)
         if self.tree.prepare(self.held, self.soft, search) >= 0:
             raise impossible(self.graph, bool(self.graph.evidence))
 
@@ -153,7 +155,7 @@ def _asked(
     slices = slices_of(case, graph, question.limit, ASKED, question.more)
     if isinstance(slices, str):
         raise MemoryLimitError(f"{slices}: {ADVICE}")
-    apart = graph._compiled().split
+    apart = snapshot_of(graph).split
     if slices is WHOLE:
         log_z = question.ask(threads, logs)
         joints = (full_joint(tree, q, wanted, graph, gone) for q, wanted in enumerate(sets))

@@ -29,9 +29,10 @@ from valuesparse.inference._conditioning import (
 )
 from valuesparse.inference._memory import as_limit, default_memory_limit, show_bytes
 from valuesparse.inference._search import Search, within
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence, soft_sum
+from valuesparse.models._evidence import Evidence, soft_sum
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 from valuesparse.threads import resolve
@@ -220,7 +221,7 @@ class JunctionTree:
         seed = as_count("seed", seed, at_least=0)
         self._search = within(self.memory_limit, effort=float(effort), seed=seed, quit=quit)
         self._barren, self._patience = barren, patience
-        self._snapshot = graph._compiled()
+        self._snapshot = snapshot_of(graph)
         self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
         self._states = int(graph._cards.sum())
         self._lock = threading.RLock()

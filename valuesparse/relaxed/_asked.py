@@ -12,8 +12,10 @@ from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._joints import iter_joints, log_marginals
 from valuesparse.inference._search import Search
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference.junction_tree import full_joint
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import scopes_of
 from valuesparse.relaxed._solver import log_beliefs
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED, marginal_of
@@ -96,7 +98,7 @@ class Joints:
     def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
         """Return what the first factor that holds these variables believes of them."""
         if self._tables is None:
-            every = self.result._part()._compiled().scopes
+            every = scopes_of(self.result._part())
             beliefs = zip(every, self.result.factor_marginals(), strict=True)
             self._tables = [(s, table) for s, table in beliefs if len(s) > 1]
             self._holders: dict[int, list[int]] = {}
@@ -193,7 +195,7 @@ class Joints:
     ) -> tuple[_graph.Tree, _graph.Soft | None, Floats]:
         """Return a tree for these joints given the evidence, ready, and room for marginals."""
         graph = self.result._part()
-        snapshot = graph._compiled()
+        snapshot = snapshot_of(graph)
         held = np.full(graph.n_variables, -1, dtype=np.int64)
         pairs = []
         for v, x in sorted(self.result.evidence.items()):

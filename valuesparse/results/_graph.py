@@ -12,7 +12,8 @@ from scipy.special import entr
 
 from valuesparse._graph import freeze
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import soft_sum
+from valuesparse.models._blocks import feature_indices, scopes_of
+from valuesparse.models._evidence import soft_sum
 from valuesparse.results._base import Result
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ class GraphResult(Result):
         """
         from valuesparse.relaxed._beliefs import Beliefs
 
-        wanted = np.array(self._model._feature_indices(self._n_factors), dtype=np.int64)
+        wanted = np.array(feature_indices(self._model, self._n_factors), dtype=np.int64)
         return _frozen(Beliefs(self._conditioned()).expectations(self._model, wanted))
 
     def bounds(self) -> Bounds:
@@ -589,7 +590,7 @@ class GraphResult(Result):
             yield from held._iter_factors(threads)
             return
         part = self._posterior()
-        scopes: list[tuple[int, ...]] = part._compiled().scopes
+        scopes = scopes_of(part)
         wide = [scope for scope in scopes if len(scope) > 1]
         tables: Iterator[FloatArray]
         if self._state is not None:
