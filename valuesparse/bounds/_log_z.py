@@ -18,8 +18,8 @@ from valuesparse.bounds._rounding import EPS, down, engine_margin, up
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import JunctionTree, infer, trw_dual_bound
 from valuesparse.inference._conditioning import NEVER
+from valuesparse.inference._refusals import impossible
 from valuesparse.inference._watch import NOBODY
-from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence
 from valuesparse.results import GraphResult

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.bounds._rounding import EPS
+from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
-from valuesparse.inference.junction_tree import JunctionTree, impossible
+from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence
 from valuesparse.models.factor_graph import Derived

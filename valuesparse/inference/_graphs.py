@@ -14,15 +14,11 @@ from valuesparse.inference import _auto, _loopy
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit, show_bytes
+from valuesparse.inference._refusals import ADVICE, Hopeless, check_states
 from valuesparse.inference._watch import NOBODY, Watch
-from valuesparse.inference.junction_tree import (
-    ADVICE,
-    Hopeless,
-    JunctionTree,
-    check_states,
-)
+from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence
+from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 
@@ -63,7 +59,7 @@ def infer(
             evidence, memory_limit, None, options,
         )  # fmt: skip
         return result._of(model, kept)
-    given = model.evidence if evidence is None else model.resolve_evidence(evidence)
+    known = known_of(model, evidence)
     passing = None
     if options and method not in ("auto", *_loopy.METHODS):
         raise ValueError(
@@ -73,20 +69,21 @@ def infer(
     if method == "auto" or method in _loopy.METHODS:
         passing = _loopy.options_of("bp" if method == "auto" else method, options or {}, method)
     watch = Watch(deadline, progress)
-    choice = choose(model, zeta, method, evidence, memory_limit, watch)
+    choice = choose(model, zeta, method, known, memory_limit, watch)
     if choice.method is None:
         raise MemoryLimitError(choice.reason)
     if passing is not None and choice.method in _loopy.METHODS:
         if method == "auto":
             return _auto.infer(
-                model, choice.reason, options or {}, given, workers, deadline, progress
+                model, choice.reason, options or {}, known.given, workers, deadline, progress
             )
         return _loopy.infer(
-            model, choice.method, choice.reason, passing, given, workers, watch.left(), progress
-        )
+            model, choice.method, choice.reason, passing, known.given, workers, watch.left(),
+            progress,
+        )  # fmt: skip
     if choice.tree is None:
         limit = as_limit(memory_limit)
-        return infer_islands(model, zeta, rounds, workers, given, limit, watch)
+        return infer_islands(model, zeta, rounds, workers, known, limit, watch)
     return choice.tree._infer(None, workers, watch, choice.method, choice.reason)
 
 
@@ -105,7 +102,7 @@ def choose(
     model: FactorGraph,
     zeta: float = 1.0,
     method: str = "auto",
-    evidence: Evidence | None = None,
+    evidence: Evidence | Known | None = None,
     memory_limit: int | None = None,
     watch: Watch = NOBODY,
 ) -> Choice:
@@ -138,8 +135,8 @@ def choose(
     if method == "junction_tree":
         return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
     if jt.width <= 1:
-        known = bool(model.evidence if evidence is None else evidence)
-        what = "what the evidence leaves of the graph has no" if known else "a graph without"
+        some = bool(known_of(model, evidence).given)
+        what = "what the evidence leaves of the graph has no" if some else "a graph without"
         return Choice("exact", f"{what} cycles: two passes solve it exactly", jt)
     reason = (
         f"the junction tree has width {jt.width} and needs {show_bytes(jt.memory)}, within "

@@ -13,20 +13,15 @@ from scipy.special import rel_entr
 from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._conditioning import ASKED, WHOLE, Case, answer
+from valuesparse.inference._fitting import longer, slices_of
+from valuesparse.inference._read_out import full_joint
+from valuesparse.inference._refusals import ADVICE, check_memory, impossible
 from valuesparse.inference._search import Search, within
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import NOBODY
-from valuesparse.inference.junction_tree import (
-    ADVICE,
-    JunctionTree,
-    check_memory,
-    full_joint,
-    impossible,
-    longer,
-    slices_of,
-    split,
-)
+from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
+from valuesparse.models._evidence import split
 from valuesparse.threads import resolve
 
 __all__ = ["entropy", "iter_joints"]
@@ -111,7 +106,7 @@ class _Question:
         self, graph: FactorGraph, sets: list[tuple[int, ...]], effort: float, limit: int
     ) -> None:
         self.graph, self.limit = graph, limit
-        self.held, pairs = split(graph, graph.evidence)
+        _, self.held, pairs = split(graph, graph.evidence)
         self.soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
         self.sets = sets
         self.compile(within(self.limit, effort=effort))

@@ -20,8 +20,8 @@ from valuesparse import _chain, _loopy
 from valuesparse._validation import as_count, as_reals
 from valuesparse.factors import Factor, Feature, Table
 from valuesparse.inference import _forests
+from valuesparse.inference._refusals import impossible
 from valuesparse.inference._watch import NOBODY, Watch
-from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, soft_sum
 from valuesparse.results import GraphResult

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._joints import iter_joints, log_marginals
+from valuesparse.inference._read_out import full_joint
 from valuesparse.inference._search import Search
 from valuesparse.inference._snapshots import snapshot_of
-from valuesparse.inference.junction_tree import full_joint
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import scopes_of
 from valuesparse.relaxed._solver import log_beliefs

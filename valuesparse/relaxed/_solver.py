@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.inference import _graphs, _loopy
-from valuesparse.inference.junction_tree import impossible
+from valuesparse.inference._refusals import impossible
 from valuesparse.inference.marginals import infer
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import is_wide, local_tables, same_factors

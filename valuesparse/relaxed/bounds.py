@@ -12,7 +12,7 @@ import numpy.typing as npt
 from valuesparse._graph import freeze
 from valuesparse._validation import as_indices
 from valuesparse.factors import Feature
-from valuesparse.inference.junction_tree import impossible
+from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
 from valuesparse.results import GraphResult
