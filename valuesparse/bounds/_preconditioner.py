@@ -13,10 +13,10 @@ from scipy import optimize, sparse
 from scipy.sparse import csgraph
 
 from valuesparse._chain import CARRIED_SUM
+from valuesparse._rounding import EPS, down, engine_margin, up
 from valuesparse._validation import ExcessiveError, as_count
 from valuesparse.bounds._quadratic import Quadratic, interaction, shift
 from valuesparse.bounds._reduced import Reduced, Tables, graph_of, plan_of, reduce_graph
-from valuesparse.bounds._rounding import EPS, down, engine_margin, up
 from valuesparse.bounds._support_tree import gauge, schur, support_tree
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import JunctionTree

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.bounds._rounding import EPS
+from valuesparse._rounding import EPS
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference.junction_tree import JunctionTree

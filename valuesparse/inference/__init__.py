@@ -1,10 +1,12 @@
 """Infer plans and computes; results are records."""
 
+from valuesparse.inference import _joints
 from valuesparse.inference._loopy import DualBound, trw_dual_bound
 from valuesparse.inference.decoding import Decoding, decode
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.inference.marginals import infer
 from valuesparse.inference.posterior import log_prob, sample
+from valuesparse.results import GraphResult as _GraphResult
 
 __all__ = [
     "Decoding",
@@ -16,3 +18,6 @@ __all__ = [
     "sample",
     "trw_dual_bound",
 ]
+
+# Results lie below, and cannot import who answers them.
+_GraphResult._engine = _joints

@@ -14,6 +14,7 @@ from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._conditioning import ASKED, WHOLE, Case, answer
 from valuesparse.inference._fitting import longer, slices_of
+from valuesparse.inference._memory import as_limit
 from valuesparse.inference._read_out import full_joint
 from valuesparse.inference._refusals import ADVICE, check_memory, impossible
 from valuesparse.inference._search import Search, within
@@ -24,12 +25,25 @@ from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import split
 from valuesparse.threads import resolve
 
-__all__ = ["entropy", "iter_joints"]
+__all__ = ["entropy", "iter_joints", "joint", "room"]
 
 Array = npt.NDArray[Any]
 
 #: Error of an entropy that may come from rounding, relative where it is above one.
 _UNSEEN = 1e-12
+
+
+def joint(
+    graph: FactorGraph, variables: list[int], threads: int | None, limit: int | None
+) -> npt.NDArray[np.float64]:
+    """Return the joint of a set of variables given the graph's evidence."""
+    tree = JunctionTree(graph, memory_limit=limit)
+    return tree.joint([graph.names[v] for v in variables], threads=threads)
+
+
+def room(limit: int | None) -> int:
+    """Return the bytes that a question about a result may use; `limit`: what the answer might."""
+    return max(as_limit(None), limit or 0)
 
 
 def iter_joints(

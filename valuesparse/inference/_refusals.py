@@ -77,8 +77,8 @@ def check_states(graph: FactorGraph, limit: int, each: int = STATE_BYTES) -> Non
     if size > limit:
         v = int(graph._cards.argmax())
         raise MemoryLimitError(
-            f"the marginals alone need {bytes_of(size)}, above memory_limit={bytes_of(limit)}: there "
-            f"are {int(graph._cards.sum()):,} states, {graph.cardinalities[v]:,} of them of "
+            f"the marginals alone need {bytes_of(size)}, above memory_limit={bytes_of(limit)}: "
+            f"there are {int(graph._cards.sum()):,} states, {graph.cardinalities[v]:,} of them of "
             f"variable {graph.names[v]!r}; give variables fewer states or raise memory_limit"
         )
 

@@ -621,8 +621,8 @@ class JunctionTree:
         size = 8 * count * graph.n_variables
         if size > self.memory_limit:
             raise MemoryLimitError(
-                f"size={count} samples of {graph.n_variables} variables need {bytes_of(size)}, above "
-                f"memory_limit={bytes_of(self.memory_limit)}; draw them in several calls"
+                f"size={count} samples of {graph.n_variables} variables need {bytes_of(size)}, "
+                f"above memory_limit={bytes_of(self.memory_limit)}; draw them in several calls"
             )
         states = np.empty((count, graph.n_variables), dtype=np.int64)
         with self._asking():

@@ -16,6 +16,7 @@ from valuesparse.inference._search import Search
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import scopes_of
+from valuesparse.models._evidence import split
 from valuesparse.relaxed._solver import log_beliefs
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED, marginal_of
@@ -196,16 +197,11 @@ class Joints:
         """Return a tree for these joints given the evidence, ready, and room for marginals."""
         graph = self.result._part()
         snapshot = snapshot_of(graph)
-        held = np.full(graph.n_variables, -1, dtype=np.int64)
-        pairs = []
-        for v, x in sorted(self.result.evidence.items()):
-            if isinstance(x, int):
-                held[v] = x
-            else:
-                pairs.append((v, x))
+        known = split(graph, self.result.evidence)
+        pairs = sorted(known.soft, key=lambda pair: pair[0])
         soft = _graph.Soft(graph.n_variables, pairs) if pairs else None
         tree = _graph.Tree(snapshot, scopes)
-        tree.prepare(held, soft, Search(effort=0.0))
+        tree.prepare(known.held, soft, Search(effort=0.0))
         return tree, soft, np.empty(snapshot.entries)
 
 

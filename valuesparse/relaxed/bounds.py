@@ -180,6 +180,13 @@ class Remaining:
         return eta, min(eta, max(0.0, eta + c) + 4.0 * _EPS * eta), fall
 
 
+def expectations(
+    result: GraphResult, graph: FactorGraph, features: npt.NDArray[np.int64]
+) -> Floats:
+    """Return the probability that each feature of a graph fires."""
+    return Beliefs(result).expectations(graph, features)
+
+
 def bounds_of(result: GraphResult) -> Bounds:
     """Return the bounds of a result, against the factors of its graph that it left out."""
     model = result._model
