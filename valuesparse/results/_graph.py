@@ -16,11 +16,10 @@ from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import feature_indices, scopes_of
 from valuesparse.models._evidence import soft_sum
 from valuesparse.results._base import Result
+from valuesparse.results._bounds import Bounds
 
 if TYPE_CHECKING:
     import pandas
-
-    from valuesparse.relaxed.bounds import Bounds
 
 __all__ = ["CONDITIONED", "EXACT", "GraphResult"]
 
