@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import valuesparse as vs
+from valuesparse.inference import _snapshots
 from valuesparse.inference._snapshots import snapshot_of
 
 
@@ -86,3 +87,17 @@ def test_a_copy_checks_what_factors_make_beside_its_own_evidence() -> None:
     assert own.asked == 1
     with pytest.raises(ValueError, match="1e\\+17"):
         snapshot_of(before)
+
+
+def test_beliefs_of_factors_need_no_snapshot() -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    for edge in [(0, 1), (1, 2), (0, 2)]:
+        graph.add_feature(edge, [1, 1], 0.5)
+    r = vs.infer(graph, method="bp")
+    assert len(r.pairwise()) == len(r.factor_marginals()) == 3
+    r.entropy()
+    r.joint([0, 1])
+    assert graph._stamp not in _snapshots._KEPT
+    assert r._part()._stamp not in _snapshots._KEPT
+    vs.infer(graph)
+    assert graph._stamp in _snapshots._KEPT
