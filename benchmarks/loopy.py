@@ -106,7 +106,7 @@ def main() -> None:
 
     def cold(method: str) -> float:
         def call() -> None:
-            graph._layout = graph._snapshot = None
+            graph._layout = None
             vs.infer(graph, method=method, threads=1)
 
         return median(call)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import valuesparse as vs
 from valuesparse.inference import _barren
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.io._tables import graph_of
 
 
@@ -78,7 +79,7 @@ def test_answers_are_those_of_the_whole_network(seed: int) -> None:
 def _gone(graph: vs.FactorGraph, known=(), wanted=(), soft=()) -> set[int]:
     held = np.full(graph.n_variables, -1)
     held[list(known)] = 1
-    _, after = _barren.prune(graph._compiled(), held, soft, wanted)
+    _, after = _barren.prune(snapshot_of(graph), held, soft, wanted)
     return set(np.flatnonzero(after != held).tolist())
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 
 import valuesparse as vs
 from valuesparse.inference import _conditioning, junction_tree
-from valuesparse.inference.junction_tree import outputs
+from valuesparse.inference._refusals import outputs
 
 METHOD = "conditioned_junction_tree"
 
@@ -178,7 +178,7 @@ def test_results_answer_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(0 if isinstance(found, str) else len(found.parts))
         return found
 
-    monkeypatch.setattr("valuesparse.inference.junction_tree.divide", divide)
+    monkeypatch.setattr("valuesparse.inference._fitting.divide", divide)
     r = vs.infer(graph)
     assert r.method == METHOD
     for one in (r, pickle.loads(pickle.dumps(r))):
@@ -220,7 +220,7 @@ def test_questions_have_the_memory_of_the_answer(monkeypatch: pytest.MonkeyPatch
         divided.append(1)
         return _conditioning.divide(*arguments)
 
-    monkeypatch.setattr("valuesparse.inference.junction_tree.divide", divide)
+    monkeypatch.setattr("valuesparse.inference._fitting.divide", divide)
     monkeypatch.setattr("valuesparse.relaxed._asked._SMALL", 0)
     elsewhere = pickle.loads(pickle.dumps(r))
     for one in (r, elsewhere):
@@ -278,7 +278,7 @@ def test_what_to_condition_on_is_looked_for_once(monkeypatch: pytest.MonkeyPatch
         calls.append(1)
         return _conditioning.divide(*arguments)
 
-    monkeypatch.setattr("valuesparse.inference.junction_tree.divide", divide)
+    monkeypatch.setattr("valuesparse.inference._fitting.divide", divide)
     for ask in (jt.log_z, jt.infer, jt.decode):
         calls.clear()
         for state in (0, 0, 1):

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._rounding import down, engine_margin
 from valuesparse.bounds._reduced import Reduced, Tables, graph_of, plan_of
-from valuesparse.bounds._rounding import down, engine_margin
 from valuesparse.inference import JunctionTree
 from valuesparse.models import FactorGraph
 

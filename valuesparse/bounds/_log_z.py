@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from valuesparse._rounding import EPS, down, engine_margin, up
 from valuesparse._validation import ExcessiveError, as_count
 from valuesparse.bounds import _conditioned
 from valuesparse.bounds._mini_bucket import Buckets
 from valuesparse.bounds._preconditioner import PreconditionerBounds, preconditioner
 from valuesparse.bounds._reduced import FIRST, THREE, Reduced, graph_of, reduce_graph
-from valuesparse.bounds._rounding import EPS, down, engine_margin, up
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import (
     TRW,
@@ -25,10 +25,10 @@ from valuesparse.inference import (
     trw_dual_bound,
 )
 from valuesparse.inference._conditioning import NEVER
+from valuesparse.inference._refusals import impossible
 from valuesparse.inference._watch import NOBODY
-from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models._evidence import Evidence
 from valuesparse.results import GraphResult
 
 __all__ = ["METHODS", "LogZBounds", "MethodBounds", "log_z"]

@@ -21,9 +21,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._rounding import EPS, down, up
 from valuesparse.bounds._conditioned import Domains
 from valuesparse.bounds._reduced import THREE, Reduced, Tables, graph_of, plan_of
-from valuesparse.bounds._rounding import EPS, down, up
 
 __all__ = ["Buckets"]
 

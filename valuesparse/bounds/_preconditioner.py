@@ -13,15 +13,16 @@ from scipy import optimize, sparse
 from scipy.sparse import csgraph
 
 from valuesparse._chain import CARRIED_SUM
+from valuesparse._rounding import EPS, down, engine_margin, up
 from valuesparse._validation import ExcessiveError, as_count
 from valuesparse.bounds._quadratic import Quadratic, interaction, shift
 from valuesparse.bounds._reduced import Reduced, Tables, graph_of, plan_of, reduce_graph
-from valuesparse.bounds._rounding import EPS, down, engine_margin, up
 from valuesparse.bounds._support_tree import gauge, schur, support_tree
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import JunctionTree
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models._evidence import Evidence
 
 __all__ = ["KINDS", "PreconditionerBounds", "preconditioner"]
 
@@ -475,7 +476,7 @@ def _require_pairwise(graph: FactorGraph, given: Mapping[int, Any]) -> None:
     held = {v: x for v, x in given.items() if isinstance(x, int)}
     instead = "valuesparse.bounds.log_z has bounds for such models"
     for f, (factor, table) in enumerate(
-        zip(graph.factors, graph._compiled().arrays(), strict=True)
+        zip(graph.factors, snapshot_of(graph).arrays(), strict=True)
     ):
         free = sum(v not in held for v in factor.scope)
         if free > 2:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from valuesparse.bounds._rounding import EPS
+from valuesparse._rounding import EPS
 
 __all__ = ["Quadratic", "helmert", "interaction", "shift"]
 

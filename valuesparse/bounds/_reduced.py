@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.bounds._rounding import EPS
-from valuesparse.inference.junction_tree import JunctionTree, impossible
+from valuesparse._rounding import EPS
+from valuesparse.inference._refusals import impossible
+from valuesparse.inference._snapshots import snapshot_of
+from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Derived, Evidence
+from valuesparse.models._evidence import Evidence
+from valuesparse.models.factor_graph import Derived
 
 __all__ = ["FIRST", "THREE", "Reduced", "Tables", "graph_of", "plan_of", "reduce_graph"]
 
@@ -81,7 +84,7 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | None) -> Reduced:
     decided: list[float] = []
     magnitude, entries, rounding = 0.0, 0, 0.0
     merged: dict[tuple[int, ...], Floats] = {}
-    for factor, table in zip(graph.factors, graph._compiled().arrays(), strict=True):
+    for factor, table in zip(graph.factors, snapshot_of(graph).arrays(), strict=True):
         part = np.asarray(table)[tuple(held.get(v, slice(None)) for v in factor.scope)]
         scope = [number[v] for v in factor.scope if v not in held]
         magnitude += _largest(part)

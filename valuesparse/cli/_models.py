@@ -105,7 +105,7 @@ def one_line_errors(path: Path | None) -> Iterator[None]:
         where = before if error.filename is None else f"{error.filename}: "
         raise click.ClickException(f"{where}{error.strerror or error}") from error
     except (ValueError, MemoryError) as error:
-        from valuesparse.inference.junction_tree import ADVICE
+        from valuesparse.inference._refusals import ADVICE
 
         text = " ".join(str(error).split()) or "not enough memory"
         text = text.replace(ADVICE, "give evidence or raise --memory-limit")

@@ -1,5 +1,6 @@
 """Infer plans and computes; results are records."""
 
+from valuesparse.inference import _joints
 from valuesparse.inference._loopy import DualBound, trw_dual_bound
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField
 from valuesparse.inference.decoding import decode
@@ -7,6 +8,7 @@ from valuesparse.inference.junction_tree import Division, JunctionTree
 from valuesparse.inference.marginals import infer
 from valuesparse.inference.posterior import log_prob, sample
 from valuesparse.results import Decoding
+from valuesparse.results import GraphResult as _GraphResult
 
 __all__ = [
     "BP",
@@ -23,3 +25,6 @@ __all__ = [
     "sample",
     "trw_dual_bound",
 ]
+
+# Results lie below, and cannot import who answers them.
+_GraphResult._engine = _joints

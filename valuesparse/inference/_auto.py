@@ -12,6 +12,7 @@ from valuesparse.inference import _loopy
 from valuesparse.inference._methods import BP, TRW, Loopy, StructuredMeanField
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import wide_scopes
 from valuesparse.results import GraphResult
 
 __all__ = ["infer"]
@@ -76,7 +77,7 @@ def _bounded(
     What a deadline leaves no time for stays infinite: the answer is there.
     """
     lower, upper, why = -np.inf, np.inf, ""
-    if len(model._wide_scopes()) > _MOST_FACTORS:
+    if len(wide_scopes(model)) > _MOST_FACTORS:
         why = f"the graph has more than {_MOST_FACTORS} factors of two and more variables"
     else:
         try:

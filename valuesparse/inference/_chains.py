@@ -14,7 +14,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain
-from valuesparse.results import ChainResult
+from valuesparse.results._chain import ChainResult
 from valuesparse.threads import resolve
 
 Array = npt.NDArray[Any]

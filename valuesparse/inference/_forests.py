@@ -7,7 +7,7 @@ group of the layout.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from valuesparse import _loopy
-
-if TYPE_CHECKING:
-    from valuesparse.inference._loopy import Layout
-    from valuesparse.inference._watch import Watch
+from valuesparse.inference._watch import Watch
 
 __all__ = ["cover", "in_reach", "spanning_tree_probabilities"]
 
@@ -29,6 +26,20 @@ MOST = 1 << 16
 #: Edges a variable up to which that is sparse; up to `MOST_DENSE` variables any number will do.
 MOST_EDGES = 4
 MOST_DENSE = 1000
+
+
+class Layout(Protocol):
+    """What forests ask of a layout of factors for loopy inference."""
+
+    cards: Array
+    engine: _loopy.Engine
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+
+    def forest(self, order: Array, watch: Watch) -> Array:
+        """Return a maximal forest: groups taken greedily in this order."""
 
 
 def cover(layout: Layout, least: int, seed: int, watch: Watch) -> list[Array]:

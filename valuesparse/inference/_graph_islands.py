@@ -28,10 +28,12 @@ from scipy.sparse import csgraph
 from valuesparse import _graph
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._barren import prune
+from valuesparse.inference._refusals import ADVICE, check_memory, check_states, impossible
 from valuesparse.inference._search import within
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import Watch
-from valuesparse.inference.junction_tree import ADVICE, check_memory, check_states, impossible
 from valuesparse.models import FactorGraph
+from valuesparse.models._evidence import Known
 from valuesparse.results import GraphResult
 
 __all__ = ["infer_islands"]
@@ -51,7 +53,7 @@ class _Islands:
         model: FactorGraph,
         zeta: float,
         workers: int,
-        evidence: dict[int, Any],
+        known: Known,
         memory_limit: int,
         watch: Watch,
     ) -> None:
@@ -59,12 +61,9 @@ class _Islands:
         self.memory_limit, self.watch = memory_limit, watch
         n = model.n_variables
         self.scopes = [f.scope for f in model.factors]
-        self.tables = model._compiled().arrays()
-        self.soft = {v: x for v, x in evidence.items() if not isinstance(x, int)}
-        self.given = np.full(n, -1, dtype=np.int64)
-        for v, x in evidence.items():
-            if isinstance(x, int):
-                self.given[v] = x
+        self.tables = snapshot_of(model).arrays()
+        self.soft = dict(known.soft)
+        self.given = known.held
         self.held = self.given.copy()
         self.released = np.zeros(n, dtype=bool)
         self.flipped = np.zeros(n, dtype=bool)
@@ -260,13 +259,13 @@ def infer_islands(
     zeta: float,
     rounds: int,
     workers: int,
-    evidence: dict[int, Any],
+    known: Known,
     memory_limit: int,
     watch: Watch,
 ) -> GraphResult:
     """Return the marginals of `model` conditioned on its final islands."""
     check_states(model, memory_limit)
-    state = _Islands(model, zeta, workers, evidence, memory_limit, watch)
+    state = _Islands(model, zeta, workers, known, memory_limit, watch)
     state.start()
     changed: set[int] | None = None
     done = 0
@@ -305,7 +304,7 @@ def infer_islands(
             watch.progress(done, 3 * model.n_variables)
 
     # The log mass of what agrees with the islands: everything else is summed out once more.
-    snapshot, held = prune(model._compiled(), state.held, state.soft)
+    snapshot, held = prune(snapshot_of(model), state.held, state.soft)
     tree = _graph.Tree(snapshot, [])
     soft = _graph.Soft(model.n_variables, sorted(state.soft.items())) if state.soft else None
     lost = state.prepare(tree, held, soft) >= 0
@@ -313,7 +312,7 @@ def infer_islands(
         check_memory(tree, model, memory_limit, advice=_ADVICE)
         lost, log_z = tree.infer(soft, workers, None, watch.left(), None, watch.late)
     if lost:  # factors of evidence alone; islands have been looked at
-        raise impossible(model, bool(evidence))
+        raise impossible(model, bool(known.given))
     marginals = [
         np.eye(1, model.cardinalities[v], int(state.given[v]))[0]
         if state.given[v] >= 0
@@ -332,7 +331,7 @@ def infer_islands(
     }
     return GraphResult(
         model,
-        evidence,
+        known.given,
         marginals,
         log_z,
         "islands",

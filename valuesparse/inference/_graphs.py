@@ -23,15 +23,11 @@ from valuesparse.inference._methods import (
     name_of,
     record_of,
 )
+from valuesparse.inference._refusals import ADVICE, Hopeless, check_states
 from valuesparse.inference._watch import NOBODY, Watch
-from valuesparse.inference.junction_tree import (
-    ADVICE,
-    Hopeless,
-    JunctionTree,
-    check_states,
-)
+from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 
@@ -72,19 +68,23 @@ def infer(
             evidence, memory_limit, None, start,
         )  # fmt: skip
         return result._of(model, kept)
-    given = model.evidence if evidence is None else model.resolve_evidence(evidence)
+    known = known_of(model, evidence)
     watch = Watch(deadline, progress)
-    choice = choose(model, zeta, name_of(method), evidence, memory_limit, watch)
+    choice = choose(model, zeta, name_of(method), known, memory_limit, watch)
     if choice.method is None:
         raise MemoryLimitError(choice.reason)
     if choice.method in LOOPY:
         loopy = record_of(method)
         if loopy is None:
-            return _auto.infer(model, choice.reason, start, given, workers, deadline, progress)
-        return _loopy.infer(model, loopy, choice.reason, given, workers, watch.left(), progress)
+            return _auto.infer(
+                model, choice.reason, start, known.given, workers, deadline, progress
+            )
+        return _loopy.infer(
+            model, loopy, choice.reason, known.given, workers, watch.left(), progress
+        )
     if choice.tree is None:
         limit = as_limit(memory_limit)
-        return infer_islands(model, zeta, rounds, workers, given, limit, watch)
+        return infer_islands(model, zeta, rounds, workers, known, limit, watch)
     return choice.tree._infer(None, workers, watch, choice.method, choice.reason)
 
 
@@ -103,7 +103,7 @@ def choose(
     model: FactorGraph,
     zeta: float = 1.0,
     method: str = "auto",
-    evidence: Evidence | None = None,
+    evidence: Evidence | Known | None = None,
     memory_limit: int | None = None,
     watch: Watch = NOBODY,
 ) -> Choice:
@@ -136,8 +136,8 @@ def choose(
     if method == "junction_tree":
         return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
     if jt.width <= 1:
-        known = bool(model.evidence if evidence is None else evidence)
-        what = "what the evidence leaves of the graph has no" if known else "a graph without"
+        some = bool(known_of(model, evidence).given)
+        what = "what the evidence leaves of the graph has no" if some else "a graph without"
         return Choice("exact", f"{what} cycles: two passes solve it exactly", jt)
     reason = (
         f"the junction tree has width {jt.width} and needs {show_bytes(jt.memory)}, within "

@@ -13,27 +13,37 @@ from scipy.special import rel_entr
 from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._conditioning import ASKED, WHOLE, Case, answer
+from valuesparse.inference._fitting import longer, slices_of
+from valuesparse.inference._memory import as_limit
+from valuesparse.inference._read_out import full_joint
+from valuesparse.inference._refusals import ADVICE, check_memory, impossible
 from valuesparse.inference._search import Search, within
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import NOBODY
-from valuesparse.inference.junction_tree import (
-    ADVICE,
-    JunctionTree,
-    check_memory,
-    full_joint,
-    impossible,
-    longer,
-    slices_of,
-    split,
-)
+from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
+from valuesparse.models._evidence import split
 from valuesparse.threads import resolve
 
-__all__ = ["entropy", "iter_joints"]
+__all__ = ["entropy", "iter_joints", "joint", "room"]
 
 Array = npt.NDArray[Any]
 
 #: Error of an entropy that may come from rounding, relative where it is above one.
 _UNSEEN = 1e-12
+
+
+def joint(
+    graph: FactorGraph, variables: list[int], threads: int | None, limit: int | None
+) -> npt.NDArray[np.float64]:
+    """Return the joint of a set of variables given the graph's evidence."""
+    tree = JunctionTree(graph, memory_limit=limit)
+    return tree.joint([graph.names[v] for v in variables], threads=threads)
+
+
+def room(limit: int | None) -> int:
+    """Return the bytes that a question about a result may use; `limit`: what the answer might."""
+    return max(as_limit(None), limit or 0)
 
 
 def iter_joints(
@@ -64,7 +74,8 @@ def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
     log Z less the expected score, unless so much of that cancels that it would be seen; then by the
     chain rule, the entropy of each clique given what it shares with its parent.
     """
-    scopes, tables = graph._compiled().scopes, graph._compiled().arrays()
+    snapshot = snapshot_of(graph)
+    scopes, tables = snapshot.scopes, snapshot.arrays()
     wide = [scope for scope in scopes if len(scope) > 1]
     joints, log_z, marginals = _asked(graph, wide, threads, limit)
     known = [((v,), x) for v, x in graph.evidence.items() if not isinstance(x, int)]
@@ -109,7 +120,7 @@ class _Question:
         self, graph: FactorGraph, sets: list[tuple[int, ...]], effort: float, limit: int
     ) -> None:
         self.graph, self.limit = graph, limit
-        self.held, pairs = split(graph, graph.evidence)
+        _, self.held, pairs = split(graph, graph.evidence)
         self.soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
         self.sets = sets
         self.compile(within(self.limit, effort=effort))
@@ -120,7 +131,7 @@ class _Question:
 
     def compile(self, search: Search) -> None:
         """Look for a tree."""
-        self.search, self.tree = search, _graph.Tree(self.graph._compiled(), self.sets)
+        self.search, self.tree = search, _graph.Tree(snapshot_of(self.graph), self.sets)
         if self.tree.prepare(self.held, self.soft, search) >= 0:
             raise impossible(self.graph, bool(self.graph.evidence))
 
@@ -153,7 +164,7 @@ def _asked(
     slices = slices_of(case, graph, question.limit, ASKED, question.more)
     if isinstance(slices, str):
         raise MemoryLimitError(f"{slices}: {ADVICE}")
-    apart = graph._compiled().split
+    apart = snapshot_of(graph).split
     if slices is WHOLE:
         log_z = question.ask(threads, logs)
         joints = (full_joint(tree, q, wanted, graph, gone) for q, wanted in enumerate(sets))

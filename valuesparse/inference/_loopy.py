@@ -28,10 +28,10 @@ from valuesparse.inference._methods import (
     StructuredMeanField,
     refuse,
 )
+from valuesparse.inference._refusals import impossible
 from valuesparse.inference._watch import NOBODY, Watch
-from valuesparse.inference.junction_tree import impossible
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence, soft_sum
+from valuesparse.models._evidence import Evidence, soft_sum
 from valuesparse.results import GraphResult
 from valuesparse.threads import resolve
 

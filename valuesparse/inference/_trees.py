@@ -14,7 +14,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Tree
-from valuesparse.results import TreeResult
+from valuesparse.results._tree import TreeResult
 from valuesparse.threads import resolve
 
 METHODS = ("auto", "exact", "islands")

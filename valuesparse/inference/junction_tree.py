@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,26 +12,25 @@ import numpy.typing as npt
 
 from valuesparse import _graph
 from valuesparse._validation import as_count, as_generator, as_zeta
-from valuesparse.errors import InfeasibleError, MemoryLimitError
+from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
+from valuesparse.inference._compiled import Compiled
 from valuesparse.inference._conditioning import (
     ASKED,
-    LONG,
     WHOLE,
-    Case,
     Mixture,
     Slices,
     answer,
-    divide,
     each,
-    hopeless,
     masses,
 )
-from valuesparse.inference._memory import as_limit, default_memory_limit, show_bytes
-from valuesparse.inference._search import Search, within
+from valuesparse.inference._graph_islands import infer_islands
+from valuesparse.inference._memory import default_memory_limit
+from valuesparse.inference._read_out import full_joint
+from valuesparse.inference._refusals import ADVICE, bytes_of, impossible, outputs
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence, soft_sum
+from valuesparse.models._evidence import Evidence, Known
 from valuesparse.results import Decoding, GraphResult
 from valuesparse.results._graph import CONDITIONED
 from valuesparse.threads import resolve
@@ -45,18 +43,6 @@ _UNIFORMS = 4_000_000  # of samples, drawn at once
 
 #: Of an array of numpy.
 _MOST_AXES = 64
-
-#: Of a state: its marginal, what its variable hears, and whether it is possible at all.
-_STATE_BYTES = 32
-
-#: Variables of a clique that a message names.
-_SHOWN = 12
-
-ADVICE = "give evidence, raise memory_limit, or approximate with infer(method='bp')"
-
-
-class Hopeless(MemoryLimitError):
-    """The search for a tree was given up, its tables being beyond any memory."""
 
 
 @dataclass(frozen=True)
@@ -81,30 +67,7 @@ class Division:
     seconds: float
 
 
-class _Asking:
-    """See `JunctionTree._asking`; a generator would take longer than a small tree."""
-
-    __slots__ = ("_tree",)
-
-    def __init__(self, tree: JunctionTree) -> None:
-        self._tree = tree
-
-    def __enter__(self) -> None:
-        tree = self._tree
-        tree._lock.acquire()
-        if tree._busy:
-            tree._lock.release()
-            raise RuntimeError(
-                "a JunctionTree cannot be asked from its own progress callback; build another"
-            )
-        tree._busy = True
-
-    def __exit__(self, *error: object) -> None:
-        self._tree._busy = False
-        self._tree._lock.release()
-
-
-class JunctionTree:
+class JunctionTree(Compiled):
     """An exact engine for one factor graph: triangulated once, asked with any evidence.
 
     Parameters
@@ -194,7 +157,11 @@ class JunctionTree:
 
     @classmethod
     def _of_mass(
-        cls, graph: FactorGraph, evidence: Evidence | None, memory_limit: int | None, watch: Watch
+        cls,
+        graph: FactorGraph,
+        evidence: Evidence | Known | None,
+        memory_limit: int | None,
+        watch: Watch,
     ) -> JunctionTree:
         """Return a tree for :meth:`log_z` with this evidence only: barren variables are gone."""
         self = cls.__new__(cls)
@@ -205,7 +172,7 @@ class JunctionTree:
     def _of_call(
         cls,
         graph: FactorGraph,
-        evidence: Evidence | None,
+        evidence: Evidence | Known | None,
         memory_limit: int | None,
         watch: Watch,
         *,
@@ -219,58 +186,6 @@ class JunctionTree:
         self = cls.__new__(cls)
         self._start(graph, evidence, memory_limit, 1.0, 0, watch, quit=quit, patience=patience)
         return self
-
-    def _start(
-        self,
-        graph: FactorGraph,
-        evidence: Evidence | None,
-        memory_limit: int | None,
-        effort: float,
-        seed: int,
-        watch: Watch,
-        barren: bool = True,
-        quit: bool = False,
-        patience: float = ASKED,
-    ) -> None:
-        if not isinstance(graph, FactorGraph):
-            raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
-        if not 0.0 <= float(effort) < float("inf"):
-            raise ValueError(f"effort must be a number >= 0, got {effort!r}")
-        self.memory_limit = as_limit(memory_limit)
-        check_states(graph, self.memory_limit)  # compiling looks at every state
-        self._given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
-        seed = as_count("seed", seed, at_least=0)
-        self._search = within(self.memory_limit, effort=float(effort), seed=seed, quit=quit)
-        self._barren, self._patience = barren, patience
-        self._snapshot = graph._compiled()
-        self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
-        self._states = int(graph._cards.sum())
-        self._lock = threading.RLock()
-        self._busy = False
-        self._small: tuple[Any, _graph.Tree, Array] | None = None
-        self._last: dict[_graph.Tree, tuple[Any, Slices | str]] = {}
-        self._own: tuple[int, Slices | str] | None = None
-        graph._soft = soft_sum(self._given)
-        self._held, self._soft = split(graph, self._given)
-        if not barren:
-            some = [v for v, _ in self._soft]
-            self._snapshot, self._held = prune(self._snapshot, self._held, some)
-        self._tree = _graph.Tree(self._snapshot, [])
-        self._prepare(*self._with(None)[:2], watch)
-        self._look()
-        search = None
-        if self.memory > self.memory_limit:
-            search = longer(self._tree, graph, self._search, self.memory_limit, self._patience)
-        if search is not None:
-            self._search, self._tree = search, _graph.Tree(self._snapshot, [])
-            self._prepare(*self._with(None)[:2], watch)
-            self._look()
-
-    def _look(self) -> None:
-        """Note what the tree costs with the evidence that it is built with."""
-        self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
-        self.memory = int(bytes_) + outputs(self._graph)
-        self.seconds: float = self._tree.seconds()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was built from: compiled again, it gives the same bits."""
@@ -389,8 +304,6 @@ class JunctionTree:
         MemoryLimitError
             When the tables need more than `memory_limit`.
         """
-        from valuesparse.inference._graph_islands import infer_islands
-
         zeta = as_zeta(zeta)
         rounds = -1 if revisit is None else as_count("revisit", revisit, at_least=0)
         watch = Watch(deadline, progress)
@@ -578,9 +491,9 @@ class JunctionTree:
             slices = other._sliced(case, size)
             if isinstance(slices, str):
                 raise MemoryLimitError(
-                    f"the joint of {len(wanted)} variables needs {_bytes(size)} beside "
-                    f"{_bytes(rest)} of a junction tree, above "
-                    f"memory_limit={_bytes(self.memory_limit)}; ask for fewer variables, give "
+                    f"the joint of {len(wanted)} variables needs {bytes_of(size)} beside "
+                    f"{bytes_of(rest)} of a junction tree, above "
+                    f"memory_limit={bytes_of(self.memory_limit)}; ask for fewer variables, give "
                     "evidence or raise memory_limit"
                 )
         else:
@@ -698,8 +611,8 @@ class JunctionTree:
         size = 8 * count * graph.n_variables
         if size > self.memory_limit:
             raise MemoryLimitError(
-                f"size={count} samples of {graph.n_variables} variables need {_bytes(size)}, above "
-                f"memory_limit={_bytes(self.memory_limit)}; draw them in several calls"
+                f"size={count} samples of {graph.n_variables} variables need {bytes_of(size)}, "
+                f"above memory_limit={bytes_of(self.memory_limit)}; draw them in several calls"
             )
         states = np.empty((count, graph.n_variables), dtype=np.int64)
         with self._asking():
@@ -747,235 +660,14 @@ class JunctionTree:
         watch.finish(total)
         return False
 
-    def _asking(self) -> _Asking:
-        """One question at a time: other threads wait, a question within a question is refused."""
-        return _Asking(self)
-
-    def _with(self, evidence: Evidence | None) -> tuple[Array, _graph.Soft | None, dict[int, Any]]:
-        """Return what the engine wants for the tree's evidence and more."""
-        held, merged, given = self._merged(evidence)
-        pairs = sorted(merged.items(), key=lambda pair: pair[0])
-        return held, _graph.Soft(self._graph.n_variables, pairs) if pairs else None, given
-
-    def _merged(self, evidence: Evidence | None) -> tuple[Array, dict[int, Array], dict[int, Any]]:
-        """Return states that are known, likelihoods, and both as one question's evidence."""
-        graph = self._graph
-        if not evidence:
-            held, soft = self._held, self._soft
-            given = self._given
-        else:
-            more = graph.resolve_evidence(evidence, beside=self._graph._soft)
-            held, soft = split(graph, more)
-            for v, state in enumerate(self._held):
-                if state >= 0:
-                    if held[v] >= 0 and held[v] != state:
-                        raise ValueError(
-                            f"evidence for {graph.names[v]!r} contradicts what the tree was built "
-                            "with; build another one"
-                        )
-                    held[v] = state
-            soft = [*self._soft, *soft]
-            given = {**self._given, **more}
-        merged: dict[int, Array] = {}
-        for v, value in soft:
-            merged[v] = merged[v] + value if v in merged else value
-        # Likelihoods of the tree and of the question multiply; a state outweighs them.
-        given = {v: int(held[v]) if held[v] >= 0 else merged[v] for v in given}
-        return held, merged, given
-
-    def _prepare(
-        self,
-        held: Array,
-        soft: _graph.Soft | None,
-        watch: Watch,
-        tree: _graph.Tree | None = None,
-    ) -> Case:
-        tree = tree or self._tree
-        empty = tree.prepare(held, soft, self._search, watch.left(), watch.late)
-        if empty == _graph.HOPELESS:
-            raise Hopeless(
-                f"every junction tree of a short search needs more than "
-                f"{_bytes(8 * self._search.hopeless)}, far above "
-                f"memory_limit={_bytes(self.memory_limit)} (method='exact' searches longer)"
-            )
-        if empty >= 0:
-            known = soft is not None or bool((held >= 0).any())
-            raise impossible(self._graph, known, int(empty))
-        return Case(tree, held, soft, self._search, watch)
-
-    def _make_room(self, tree: _graph.Tree, kept: _graph.Tree | None) -> None:
-        """Let go of messages of earlier questions, but for one tree's, where both may not fit."""
-        if 2.0 * tree.cost()[2] <= self.memory_limit:
-            return
-        trees = [self._tree] if self._small is None else [self._tree, self._small[1]]
-        for other in trees:
-            if other is not kept:
-                other.release()
-
     def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
         """Return the way up and the way down with the evidence that the tree was built with."""
         with self._asking():
             self._prepare(*self._with(None)[:2], NOBODY)
             return self._tree.schedule(True), self._tree.schedule(False)
 
-    def _slices(self, watch: Watch = NOBODY) -> Slices | str:
-        """Return what a question without evidence of its own is made of, or why it is refused."""
-        limit = self.memory_limit
-        if self.memory <= limit:
-            return WHOLE
-        if self._own is None or self._own[0] != limit:
-            with self._asking():
-                held, soft, _ = self._with(None)
-                self._own = limit, self._sliced(self._prepare(held, soft, watch))
-        return self._own[1]
-
-    def _sliced(self, case: Case, more: float = 0.0) -> Slices | str:
-        """Return what a question is made of, or why it is refused."""
-        # What every question asks is quick: only a refusal looks closer.
-        if case.tree.cost()[2] <= self.memory_limit - _STATE_BYTES * self._states - more:
-            return WHOLE
-        some = () if case.soft is None else tuple(case.soft.variables())
-        known = case.held.tobytes(), some, self.memory_limit
-        last = self._last.get(case.tree)
-        if last is None or last[0] != known:
-            found = slices_of(case, self._graph, self.memory_limit, self._patience, more)
-            last = self._last[case.tree] = known, found
-        return last[1]
-
-    def _divided(self, case: Case) -> Slices:
-        """Return what a question is made of; MemoryLimitError where it is refused."""
-        slices = self._sliced(case)
-        if isinstance(slices, str):
-            raise MemoryLimitError(f"{slices}: {ADVICE}")
-        return slices
-
-    def _words(self, slices: Slices) -> str:
-        """Return why questions are conditioned, with the tree prepared for the whole."""
-        width, _, bytes_, *_ = self._tree.cost()
-        rest = outputs(self._graph)
-        return (
-            f"the junction tree has width {width} and needs {show_bytes(bytes_ + rest)}, above "
-            f"memory_limit={show_bytes(self.memory_limit)}; {slices.words(self._graph.names)} of "
-            f"at most {show_bytes(slices.bytes + rest)}, exact when put together"
-        )
-
     def __repr__(self) -> str:
         return (
             f"JunctionTree(cliques={self._tree.n_cliques()}, width={self.width}, "
             f"table_size={self.table_size:.3g}, memory={self.memory:.3g})"
         )
-
-
-def split(graph: FactorGraph, given: dict[int, Any]) -> tuple[Array, list[tuple[int, Array]]]:
-    """Return the state of each variable that is known, −1 elsewhere; and soft evidence."""
-    held = np.full(graph.n_variables, -1, dtype=np.int64)
-    soft = []
-    for v, value in given.items():
-        if isinstance(value, int):
-            held[v] = value
-        else:
-            soft.append((v, value))
-    return held, soft
-
-
-def full_joint(
-    tree: _graph.Tree,
-    q: int,
-    wanted: tuple[int, ...],
-    graph: FactorGraph,
-    gone: float = 0.0,
-) -> npt.NDArray[np.float64]:
-    """Return the joint of set q of a tree that was asked for it, `gone` where states are."""
-    table, order = tree.joint(q)
-    full = np.full([graph.cardinalities[v] for v in wanted], gone)
-    alive = [tree.alive(v) for v in wanted]
-    axes = [order.index(v) for v in wanted if v in order]
-    block = table.transpose(axes).reshape([len(a) for a in alive])
-    full[np.ix_(*alive)] = block
-    return full
-
-
-def check_memory(
-    tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0, advice: str = ADVICE
-) -> None:
-    """Raise MemoryLimitError when `tree`, and `more` bytes, need more than `limit` bytes."""
-    refusal = too_large(tree, graph, limit, more)
-    if refusal is not None:
-        raise MemoryLimitError(f"{refusal}: {advice}")
-
-
-def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0) -> str | None:
-    """Return why `tree` does not fit in `limit` bytes, or None when it does."""
-    _, _, bytes_, _, clique, entries, _ = tree.cost()
-    bytes_ += outputs(graph) + more
-    if bytes_ <= limit:
-        return None
-    names = [str(graph.names[v]) for v in clique]
-    shown = ", ".join(names[:_SHOWN])
-    if len(names) > _SHOWN:
-        shown += f" and {len(names) - _SHOWN} more"
-    # Said, since `width` is that of the triangulation.
-    blame = f"; its largest clique, after merging, has {entries:.3g} entries, over {shown}"
-    blame = blame if names else ""
-    return f"the junction tree needs {_bytes(bytes_)}, above memory_limit={_bytes(limit)}{blame}"
-
-
-def slices_of(
-    case: Case, graph: FactorGraph, limit: int, patience: float, more: float = 0.0
-) -> Slices | str:
-    """Return how a tree, and `more` bytes, fit in `limit`, or why not at all.
-
-    `patience`: seconds, as predicted for one thread, that conditioning may take.
-    """
-    refusal = too_large(case.tree, graph, limit, more)
-    if refusal is None:
-        return WHOLE
-    room = limit - outputs(graph) - more
-    found = divide(case, graph.names, room, patience)
-    if isinstance(found, str):
-        return f"{refusal}; {found}" if found else refusal
-    return found
-
-
-def longer(
-    tree: _graph.Tree, graph: FactorGraph, search: Search, limit: int, patience: float
-) -> Search | None:
-    """Return a longer search for a tree that does not fit, where parts of it may."""
-    if search.effort == 0.0 or search.fits >= LONG or too_large(tree, graph, limit) is None:
-        return None
-    if hopeless(tree, limit - outputs(graph), patience) is not None:
-        return None
-    return search._replace(fits=LONG)
-
-
-def outputs(graph: FactorGraph) -> int:
-    """Return the bytes of the marginals, and of what variables hear while they are made."""
-    return _STATE_BYTES * int(graph._cards.sum())
-
-
-def check_states(graph: FactorGraph, limit: int, each: int = _STATE_BYTES) -> None:
-    """Raise MemoryLimitError when so many bytes for `each` state are more than there are.
-
-    A `limit` below the default is for tables: what exceeds it is refused with them.
-    """
-    limit = max(limit, default_memory_limit())
-    size = each * int(graph._cards.sum())
-    if size > limit:
-        v = int(graph._cards.argmax())
-        raise MemoryLimitError(
-            f"the marginals alone need {_bytes(size)}, above memory_limit={_bytes(limit)}: there "
-            f"are {int(graph._cards.sum()):,} states, {graph.cardinalities[v]:,} of them of "
-            f"variable {graph.names[v]!r}; give variables fewer states or raise memory_limit"
-        )
-
-
-def _bytes(size: float) -> str:
-    """Return a number of bytes for a message, and what that is in larger units."""
-    return f"{size:.3g} bytes" + (f" ({show_bytes(size)})" if 1024 <= size < 2**50 else "")
-
-
-def impossible(graph: FactorGraph, evidence: bool, variable: int = -1) -> InfeasibleError:
-    """Return the error that says no configuration is left, and for which variable no state."""
-    what = "agrees with the evidence" if evidence else "has positive weight"
-    blame = f": variable {graph.names[variable]!r} has no state left" if variable >= 0 else ""
-    return InfeasibleError(0, variable, message=f"no configuration of the graph {what}{blame}")

@@ -10,7 +10,7 @@ import operator
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,7 @@ from valuesparse._validation import as_array
 from valuesparse.io._crfsuite_format import parse_model
 from valuesparse.io._files import read_file
 from valuesparse.io.errors import ModelFormatError
-
-if TYPE_CHECKING:
-    from valuesparse import Chain
+from valuesparse.models import Chain
 
 __all__ = ["CrfsuiteModel", "ModelFormatError", "read_crfsuite"]
 
@@ -233,9 +231,6 @@ class CrfsuiteModel:
         >>> vs.infer(model.chain([[["x"], ["y"]]])).marginals.round(3).tolist()
         [[0.269, 0.731], [0.269, 0.731]]
         """
-        # The package imports this module, so that the import has to wait.
-        from valuesparse import Chain
-
         unary, lengths = self.unary_batch(xseqs)
         return Chain(unary, self.transition, lengths)
 

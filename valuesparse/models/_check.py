@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse.factors import Feature, Features, Table
-
-if TYPE_CHECKING:
-    from valuesparse.models.factor_graph import FactorGraph
+from valuesparse.models._blocks import Factors
 
 __all__ = ["Finding", "findings"]
 
@@ -45,7 +43,7 @@ class Finding(NamedTuple):
     message: str
 
 
-def findings(graph: FactorGraph) -> list[Finding]:
+def findings(graph: Factors) -> list[Finding]:
     """Return what looks like a mistake, in the order of factors, then of variables."""
     check = _Check(graph)
     in_block = np.zeros(graph.n_factors, dtype=np.bool_)
@@ -66,7 +64,7 @@ def _digest(array: Array) -> bytes:
 class _Check:
     """The findings so far, and what is known of each variable."""
 
-    def __init__(self, graph: FactorGraph) -> None:
+    def __init__(self, graph: Factors) -> None:
         self.graph = graph
         self.found: list[Finding] = []
         self.used = np.zeros(graph.n_variables, dtype=np.bool_)

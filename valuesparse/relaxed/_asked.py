@@ -11,9 +11,12 @@ import numpy.typing as npt
 from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._joints import iter_joints, log_marginals
+from valuesparse.inference._read_out import full_joint
 from valuesparse.inference._search import Search
-from valuesparse.inference.junction_tree import full_joint
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import scopes_of
+from valuesparse.models._evidence import split
 from valuesparse.relaxed._solver import log_beliefs
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED, marginal_of
@@ -96,7 +99,7 @@ class Joints:
     def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
         """Return what the first factor that holds these variables believes of them."""
         if self._tables is None:
-            every = self.result._part()._compiled().scopes
+            every = scopes_of(self.result._part())
             beliefs = zip(every, self.result.factor_marginals(), strict=True)
             self._tables = [(s, table) for s, table in beliefs if len(s) > 1]
             self._holders: dict[int, list[int]] = {}
@@ -193,17 +196,12 @@ class Joints:
     ) -> tuple[_graph.Tree, _graph.Soft | None, Floats]:
         """Return a tree for these joints given the evidence, ready, and room for marginals."""
         graph = self.result._part()
-        snapshot = graph._compiled()
-        held = np.full(graph.n_variables, -1, dtype=np.int64)
-        pairs = []
-        for v, x in sorted(self.result.evidence.items()):
-            if isinstance(x, int):
-                held[v] = x
-            else:
-                pairs.append((v, x))
+        snapshot = snapshot_of(graph)
+        known = split(graph, self.result.evidence)
+        pairs = sorted(known.soft, key=lambda pair: pair[0])
         soft = _graph.Soft(graph.n_variables, pairs) if pairs else None
         tree = _graph.Tree(snapshot, scopes)
-        tree.prepare(held, soft, Search(effort=0.0))
+        tree.prepare(known.held, soft, Search(effort=0.0))
         return tree, soft, np.empty(snapshot.entries)
 
 

@@ -14,6 +14,14 @@ from scipy.sparse import csgraph
 
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import wide_scopes
+from valuesparse.models._checks import (
+    check_feature,
+    check_features,
+    check_scope,
+    check_table,
+    weigh_feature,
+)
 from valuesparse.relaxed._asked import Joints
 from valuesparse.relaxed._sides import LOGS, PLAIN, Sides, others, others_of_logs
 from valuesparse.results import GraphResult
@@ -96,7 +104,7 @@ class Beliefs:
         self._sets: set[frozenset[int]] | None = None
         n = graph.n_variables
         #: Of the factors of two variables and more that were used.
-        self._scopes = result._part()._wide_scopes()
+        self._scopes = wide_scopes(result._part())
         self.joints = Joints(result, thorough, bool(self._scopes))
         known = {v for v, x in result.evidence.items() if isinstance(x, int)}
         links = [
@@ -430,7 +438,7 @@ def as_parts(
     if isinstance(items, Factor):
         items = [items]
     if isinstance(items, Features):
-        graph._check_features(items)
+        check_features(graph, items)
         other = graph._part(np.empty(0, dtype=np.int64))
         other.add_features(items)
         return len(items), beliefs.walk(other, np.arange(len(items)))
@@ -449,11 +457,11 @@ def check_factors(graph: FactorGraph, factors: Sequence[Factor]) -> list[Factor]
     """Return factors whose scopes and tables fit the variables of `graph`."""
     checked: list[Factor] = []
     for i, factor in enumerate(factors):
-        graph._check_scope(factor.scope, i)
+        check_scope(graph, factor.scope, i)
         if isinstance(factor, Table):
-            factor = Table(factor.scope, graph._check_table(factor.scope, factor.log_table, i)[0])
+            factor = Table(factor.scope, check_table(graph, factor.scope, factor.log_table, i)[0])
         elif isinstance(factor, Feature):
-            graph._check_feature(factor, i)
-            graph._weigh_feature(factor.weight, i)
+            check_feature(graph, factor, i)
+            weigh_feature(graph, factor.weight, i)
         checked.append(factor)
     return checked

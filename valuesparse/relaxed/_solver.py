@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from valuesparse.inference import _graphs
 from valuesparse.inference._methods import Loopy, name_of, record_of
-from valuesparse.inference.junction_tree import impossible
+from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models._blocks import is_wide, local_tables, same_factors
+from valuesparse.models._evidence import Evidence
 from valuesparse.results import GraphResult
 from valuesparse.threads import resolve
 
@@ -57,7 +58,7 @@ class Solver:
         if not isinstance(self.solve, (str, Loopy)):
             result = self.solve(part, previous)
             _check(result, part)
-        elif not part._is_wide():
+        elif not is_wide(part):
             result = independent(part)
         else:
             method, start = self.solve, self._start(previous)
@@ -87,7 +88,7 @@ def _check(result: Any, part: FactorGraph) -> None:
             f"solver must return what valuesparse.infer does, got {type(result).__name__}"
         )
     other, what = result._model, ""
-    if other is not part and not part._is_same(other):
+    if other is not part and not same_factors(part, other):
         what = "another graph"
     elif len(result.factors) != part.n_factors:
         what = f"{len(result.factors)} of its {part.n_factors} factors"
@@ -103,7 +104,7 @@ def _check(result: Any, part: FactorGraph) -> None:
 
 def _local(graph: FactorGraph) -> tuple[npt.NDArray[np.float64], float]:
     """Return the scores of all states, flat, where no factor has two variables, and a constant."""
-    local, constant = graph._local()
+    local, constant = local_tables(graph)
     cards = graph._cards
     ends = np.cumsum(cards)
     for v, known in graph.evidence.items():

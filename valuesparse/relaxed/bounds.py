@@ -12,12 +12,13 @@ import numpy.typing as npt
 from valuesparse._graph import freeze
 from valuesparse._validation import as_indices
 from valuesparse.factors import Feature
-from valuesparse.inference.junction_tree import impossible
+from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
 from valuesparse.results import GraphResult
+from valuesparse.results._bounds import Bounds
 
-__all__ = ["Bounds", "ProxyTerms", "proxy_divergence"]
+__all__ = ["Bounds", "ProxyTerms", "bounds_of", "expectations", "proxy_divergence"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,41 +29,6 @@ _NARROW = 60.0
 _HIDDEN = 2.0**-100
 _ROUNDS = 60  # of bisection
 _CONFIGURATIONS = 1 << 20
-
-
-class Bounds(NamedTuple):
-    """What is known of the whole graph from inference in a part of it.
-
-    With H the factors that were used and F all of them:
-
-    Attributes
-    ----------
-    divergence : float
-        D(p_H ‖ p_F) is at most this: RSM10, Proposition 2, the best bound that the expectations
-        of the factors left out allow.
-    eta : float
-        D is at most this: RS10, Proposition 2. Never below `divergence`.
-    lower, upper : list of ndarray of float64
-        The marginals under F lie between them. One array for each variable.
-    rigorous : bool
-        Whether all this is a proof: the solver was exact, and so were the joints of the factors
-        left out. Otherwise the numbers are what the formulas give on approximate marginals.
-
-    Notes
-    -----
-    The ratio p_F / p_H is at most e^η everywhere, for each state and for its complement (RS10).
-    Besides, D(p_H ‖ p_F) bounds the divergence between what the two say about any one state, and
-    the ratio is bounded below; `lower` and `upper` are the best of all three. For general tables
-    the bound of RSM10 becomes that of the comonotone coupling of the factors' values. Where a
-    factor left out forbids all that is possible there is no p_F: D is ∞ and every interval [0, 1].
-    All of it is rounded outward, and includes what rounding may have done to the marginals.
-    """
-
-    divergence: float
-    eta: float
-    lower: list[Floats]
-    upper: list[Floats]
-    rigorous: bool
 
 
 class ProxyTerms(NamedTuple):
@@ -178,6 +144,13 @@ class Remaining:
         total = float((widths * np.exp(-gone)).sum()) * grow
         c = min(0.0, math.log(total) + 8.0 * _EPS * (1.0 + abs(math.log(total))))
         return eta, min(eta, max(0.0, eta + c) + 4.0 * _EPS * eta), fall
+
+
+def expectations(
+    result: GraphResult, graph: FactorGraph, features: npt.NDArray[np.int64]
+) -> Floats:
+    """Return the probability that each feature of a graph fires."""
+    return Beliefs(result).expectations(graph, features)
 
 
 def bounds_of(result: GraphResult) -> Bounds:

@@ -14,7 +14,8 @@ from valuesparse._validation import as_count, as_indices, as_threshold
 from valuesparse.factors import Factor, Feature, Features
 from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models._checks import check_features
+from valuesparse.models._evidence import Evidence
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart, check_factors
 from valuesparse.relaxed._solver import Solve, Solver, local_factors, solver_of
 from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
@@ -182,7 +183,7 @@ class _Lazy:
             )
         for item in items:
             if isinstance(item, Features):
-                self.graph._check_features(item)
+                check_features(self.graph, item)
                 yield item
             elif isinstance(item, Factor):
                 single.append(item)

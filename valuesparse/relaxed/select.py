@@ -10,7 +10,7 @@ import numpy.typing as npt
 from valuesparse._validation import as_count, as_indices, as_threshold
 from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import Evidence
+from valuesparse.models._evidence import Evidence
 from valuesparse.relaxed._beliefs import Beliefs
 from valuesparse.relaxed._solver import Solve, Solver, local_factors, solver_of
 from valuesparse.relaxed.gain import gains_of

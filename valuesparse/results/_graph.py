@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
 from valuesparse._graph import freeze
+from valuesparse._rounding import down, engine_margin, up
 from valuesparse.models import FactorGraph
-from valuesparse.models.factor_graph import soft_sum
+from valuesparse.models._blocks import feature_indices, scopes_of
+from valuesparse.models._evidence import soft_sum
 from valuesparse.results._base import Result
+from valuesparse.results._bounds import Bounds
 
 if TYPE_CHECKING:
     import pandas
-
-    from valuesparse.relaxed.bounds import Bounds
 
 __all__ = ["CONDITIONED", "EXACT", "GraphResult"]
 
@@ -33,6 +34,38 @@ _FOREST = "structured_mean_field"
 CONDITIONED = "conditioned_junction_tree"
 #: Methods whose answer is that of the factors that were used.
 EXACT = ("exact", "junction_tree", CONDITIONED)
+
+
+class Engine(Protocol):
+    """What a result asks of an exact engine; graphs have their evidence in them."""
+
+    def joint(
+        self, graph: FactorGraph, variables: list[int], threads: int | None, limit: int | None
+    ) -> FloatArray:
+        """Return the joint of a set of variables."""
+
+    def iter_joints(
+        self, graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, limit: int
+    ) -> Iterator[FloatArray]:
+        """Yield the joint of each set of variables."""
+
+    def entropy(self, graph: FactorGraph, threads: int | None, limit: int) -> float:
+        """Return the entropy in nats."""
+
+    def room(self, limit: int | None) -> int:
+        """Return the bytes that a question may use: the default, or what the answer might."""
+
+
+class Selection(Protocol):
+    """What a result asks of those who know features and what leaving factors out does."""
+
+    def expectations(
+        self, result: GraphResult, graph: FactorGraph, features: npt.NDArray[np.int64]
+    ) -> FloatArray:
+        """Return the probability that each feature of a graph fires."""
+
+    def bounds_of(self, result: GraphResult) -> Bounds:
+        """Return what is known of the distance to the whole graph."""
 
 
 class GraphResult(Result):
@@ -106,6 +139,9 @@ class GraphResult(Result):
         "factors",
         "residuals",
     )
+    #: Who answers what a result does not hold. They lie above results, and come here from there.
+    _engine: ClassVar[Engine]
+    _selection: ClassVar[Selection]
     _derived = ("_flat", "_limit", "_marginals", "_solved")
 
     log_z: float
@@ -249,10 +285,8 @@ class GraphResult(Result):
         >>> vs.infer(graph).expectations().tolist()
         [0.8]
         """
-        from valuesparse.relaxed._beliefs import Beliefs
-
-        wanted = np.array(self._model._feature_indices(self._n_factors), dtype=np.int64)
-        return _frozen(Beliefs(self._conditioned()).expectations(self._model, wanted))
+        wanted = np.array(feature_indices(self._model, self._n_factors), dtype=np.int64)
+        return _frozen(self._selection.expectations(self._conditioned(), self._model, wanted))
 
     def bounds(self) -> Bounds:
         """Return what is known of the distance to the whole graph; computed once.
@@ -267,9 +301,7 @@ class GraphResult(Result):
         (0.001, 0.075, True)
         """
         if self._bounds is None:
-            from valuesparse.relaxed.bounds import bounds_of
-
-            self._fill(_bounds=bounds_of(self))
+            self._fill(_bounds=self._selection.bounds_of(self))
         found = self._bounds
         assert found is not None
         return found
@@ -323,8 +355,6 @@ class GraphResult(Result):
     def _between(self) -> tuple[float, float]:
         if self._log_z_bounds is not None:
             return self._log_z_bounds
-        from valuesparse.bounds._rounding import down, engine_margin, up
-
         value, model = float(self.log_z), self._part()
         magnitude = model._sum + model._made + soft_sum(self.evidence)
         magnitude += float(np.log(model._cards).sum())
@@ -395,20 +425,17 @@ class GraphResult(Result):
         return _frozen(self._joint(variables, threads))
 
     def _joint(self, variables: Iterable[Any], threads: int | None) -> FloatArray:
-        from valuesparse.inference.junction_tree import JunctionTree
-
         wanted = list(self._model._numbers("variables", variables))
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         if self.method == _FOREST:
-            jt = JunctionTree(self._state.graph(self._model))
-        elif self._state is not None:
+            return self._engine.joint(self._state.graph(self._model), wanted, threads, None)
+        if self._state is not None:
             return self._belief(wanted)
-        elif self.method == _PRODUCT:
+        if self.method == _PRODUCT:
             return self._product(wanted)
-        else:
-            jt = JunctionTree(self._conditioned()._posterior(), memory_limit=self._room())
-        return jt.joint([self._model.names[v] for v in wanted], threads=threads)
+        graph, limit = self._conditioned()._posterior(), self._room()
+        return self._engine.joint(graph, wanted, threads, limit)
 
     def factor_marginals(self, *, threads: int | None = None) -> list[FloatArray]:
         """Return the marginal of the scope of every factor that was used, in their order.
@@ -496,12 +523,10 @@ class GraphResult(Result):
         >>> bool(np.isclose(vs.infer(graph).entropy(), 3 * np.log(2)))
         True
         """
-        from valuesparse.inference._joints import entropy
-
         if self.method == _FOREST:
-            return entropy(self._state.graph(self._model), threads, self._room())
+            return self._engine.entropy(self._state.graph(self._model), threads, self._room())
         if self._state is None and self.method != _PRODUCT:
-            return entropy(self._conditioned()._posterior(), threads, self._room())
+            return self._engine.entropy(self._conditioned()._posterior(), threads, self._room())
         single = np.array([entr(p).sum() for p in self.marginals])
         total = float(single.sum())
         if self._state is not None:
@@ -571,9 +596,7 @@ class GraphResult(Result):
 
     def _room(self) -> int:
         """Return the bytes that a question may use: the default, or more if the answer might."""
-        from valuesparse.inference._memory import as_limit
-
-        return max(as_limit(None), self._limit or 0)
+        return self._engine.room(self._limit)
 
     def _posterior(self) -> FactorGraph:
         """Return the graph that was solved, with what was known as its evidence."""
@@ -583,13 +606,11 @@ class GraphResult(Result):
 
     def _iter_factors(self, threads: int | None) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
         """Yield the scope of each factor that was used, and its marginal."""
-        from valuesparse.inference._joints import iter_joints
-
         if (held := self._conditioned()) is not self:
             yield from held._iter_factors(threads)
             return
         part = self._posterior()
-        scopes: list[tuple[int, ...]] = part._compiled().scopes
+        scopes = scopes_of(part)
         wide = [scope for scope in scopes if len(scope) > 1]
         tables: Iterator[FloatArray]
         if self._state is not None:
@@ -597,7 +618,8 @@ class GraphResult(Result):
         elif self.method == _PRODUCT:
             tables = (self._product(scope) for scope in wide)
         else:
-            tables = iter_joints(part, wide, threads, self._room()) if wide else iter(())
+            limit = self._room()
+            tables = self._engine.iter_joints(part, wide, threads, limit) if wide else iter(())
         for scope in scopes:
             if len(scope) > 1:
                 yield scope, next(tables)

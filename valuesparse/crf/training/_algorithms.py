@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +13,8 @@ from valuesparse._training import dot
 from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parts import ChainParts
+from valuesparse.crf.training._progress import Progress, line_of
+from valuesparse.crf.training._sgd import Sgd
 from valuesparse.learning.lbfgs import LINE_SEARCHES, Lbfgs
 from valuesparse.learning.online import Aggressive, Arow, Online, PassiveAggressive, Perceptron
 
@@ -21,30 +22,6 @@ __all__ = ["Progress", "Run", "check", "start"]
 
 Weights = npt.NDArray[np.float64]
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One iteration (or pass over the data).
-
-    Attributes
-    ----------
-    number : int
-        Counted from 1.
-    loss : float
-        What is minimised, regularisation included; for online algorithms the loss summed over the
-        sequences, each as it was met.
-    weights : (n,) float64
-        The model as it stands. Do not change it.
-    info : dict
-        What else the algorithm tells.
-    """
-
-    number: int
-    loss: float
-    weights: Weights = field(repr=False)
-    info: dict[str, float]
-    lines: tuple[str, ...] = field(repr=False)
 
 
 class Run(Protocol):
@@ -99,8 +76,6 @@ def start(
     if algorithm == "lbfgs":
         return _Batch(objective, values, tell, checkpoint)
     if algorithm == "l2sgd":
-        from valuesparse.crf.training._sgd import Sgd
-
         return Sgd(objective, values, seed, tell, checkpoint)
     return _Passes(algorithm, objective, values, seed, tell, checkpoint)
 
@@ -141,11 +116,11 @@ class _Batch:
         )
         tell("L-BFGS optimization\n")
         for name in ("c1", "c2", "num_memories", "max_iterations", "epsilon"):
-            tell(_line(name, values[name]))
-        tell(_line("stop", values["period"]))
-        tell(_line("delta", values["delta"]))
-        tell(_line("linesearch", values["linesearch"]))
-        tell(_line("linesearch.max_iterations", values["max_linesearch"]))
+            tell(line_of(name, values[name]))
+        tell(line_of("stop", values["period"]))
+        tell(line_of("delta", values["delta"]))
+        tell(line_of("linesearch", values["linesearch"]))
+        tell(line_of("linesearch.max_iterations", values["max_linesearch"]))
         tell("\n")
         if checkpoint is not None:
             checkpoint.resume(self.search)
@@ -233,7 +208,7 @@ class _Passes:
         tell(f"{_TITLES[algorithm]}\n")
         for name, value in values.items():
             if not name.startswith("feature."):
-                tell(_line(name, value))
+                tell(line_of(name, value))
         tell("\n")
         if checkpoint is not None:
             checkpoint.resume(self.learner)
@@ -263,11 +238,3 @@ class _Passes:
 
     def result(self) -> Weights:
         return self.learner.result()
-
-
-def _line(name: str, value: Any) -> str:
-    """Return the line that tells a parameter, floats with six digits as C's %f has them."""
-    text = f"{value:f}" if isinstance(value, float) else str(int(value)) if isinstance(
-        value, (bool, int)
-    ) else str(value)  # fmt: skip
-    return f"{name}: {text}\n"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.crf.training._algorithms import Progress, _line
 from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._objective import Objective
+from valuesparse.crf.training._progress import Progress, line_of
 from valuesparse.learning._state import (
     ENDED,
     LARGEST,
@@ -58,7 +58,7 @@ class Sgd:
         self.done, self.time, self.eta = 0, 0, math.nan
         tell("Stochastic Gradient Descent (SGD)\n")
         for name in ("c2", "max_iterations", "period", "delta"):
-            tell(_line(name, values[name]))
+            tell(line_of(name, values[name]))
         tell("\n")
         resumed = checkpoint is not None and checkpoint.resume(self)
         if self.count and not resumed:
@@ -137,10 +137,10 @@ class Sgd:
         sample = self.random.permutation(self.count)[:size]
         tell("Calibrating the learning rate (eta)\n")
         for name in ("calibration.eta", "calibration.rate"):
-            tell(_line(name, v[name]))
-        tell(_line("calibration.samples", size))
+            tell(line_of(name, v[name]))
+        tell(line_of("calibration.samples", size))
         for name in ("calibration.candidates", "calibration.max_trials"):
-            tell(_line(name, v[name]))
+            tell(line_of(name, v[name]))
         whole, self.decay = self.decay, 2.0 * v["c2"] / size
         zero = np.zeros_like(self.vector)
         first = self._loss(sample, zero)

@@ -1,6 +1,6 @@
 """Outward rounding: how far a computed log partition function may lie from the true one.
 
-Every bound here is a mathematical bound evaluated in float64, so its computed value is moved
+Every bound of log Z is a mathematical bound evaluated in float64, so its computed value is moved
 outward by a bound on its rounding error:
 
 * *sums of log-potentials*: each of m additions errs by at most eps times the largest partial sum,

@@ -1,0 +1,45 @@
+"""What an algorithm tells of each iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Progress", "line_of"]
+
+Weights = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One iteration (or pass over the data).
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1.
+    loss : float
+        What is minimised, regularisation included; for online algorithms the loss summed over the
+        sequences, each as it was met.
+    weights : (n,) float64
+        The model as it stands. Do not change it.
+    info : dict
+        What else the algorithm tells.
+    """
+
+    number: int
+    loss: float
+    weights: Weights = field(repr=False)
+    info: dict[str, float]
+    lines: tuple[str, ...] = field(repr=False)
+
+
+def line_of(name: str, value: Any) -> str:
+    """Return the line that tells a parameter, floats with six digits as C's %f has them."""
+    text = f"{value:f}" if isinstance(value, float) else str(int(value)) if isinstance(
+        value, (bool, int)
+    ) else str(value)  # fmt: skip
+    return f"{name}: {text}\n"

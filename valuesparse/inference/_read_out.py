@@ -1,0 +1,28 @@
+"""What is read out of a tree that has been asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _graph
+from valuesparse.models import FactorGraph
+
+__all__ = ["full_joint"]
+
+
+def full_joint(
+    tree: _graph.Tree,
+    q: int,
+    wanted: tuple[int, ...],
+    graph: FactorGraph,
+    gone: float = 0.0,
+) -> npt.NDArray[np.float64]:
+    """Return the joint of set q of a tree that was asked for it, `gone` where states are."""
+    table, order = tree.joint(q)
+    full = np.full([graph.cardinalities[v] for v in wanted], gone)
+    alive = [tree.alive(v) for v in wanted]
+    axes = [order.index(v) for v in wanted if v in order]
+    block = table.transpose(axes).reshape([len(a) for a in alive])
+    full[np.ix_(*alive)] = block
+    return full

@@ -1,0 +1,44 @@
+"""What engines prepare of a factor graph, kept as long as a graph with these factors is."""
+
+from __future__ import annotations
+
+import weakref
+
+from valuesparse import _graph
+from valuesparse.errors import MemoryLimitError
+from valuesparse.inference import _memory
+from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import Stamp, all_tables, tables_to_make
+
+__all__ = ["require_room", "snapshot_of"]
+
+#: Snapshots, and the magnitude of the tables that were made for each.
+_KEPT: weakref.WeakKeyDictionary[Stamp, tuple[_graph.Snapshot, float]]
+_KEPT = weakref.WeakKeyDictionary()
+
+
+def snapshot_of(graph: FactorGraph) -> _graph.Snapshot:
+    """Return the native snapshot of a graph's variables and factors."""
+    kept = _KEPT.get(graph._stamp)
+    # A graph whose own factors have not been weighed yet checks what they add to its evidence.
+    if kept is None or kept[1] != graph._made:
+        require_room(graph)
+        scopes, tables, made = all_tables(graph)
+        graph._made = made
+        snapshot = _graph.Snapshot(graph._cards, scopes, tables, graph._conditional)
+        kept = _KEPT[graph._stamp] = snapshot, made
+    return kept[0]
+
+
+def require_room(graph: FactorGraph) -> None:
+    """Refuse to make the tables of factors that have none, if they do not fit in memory."""
+    asked, limit = tables_to_make(graph), _memory.default_memory_limit()
+    if asked.size > limit:
+        raise MemoryLimitError(
+            f"the tables to be made of {asked.number} factors need {asked.size:.3g} bytes, above "
+            f"half of what the machine has ({limit:.3g}); the largest is that of a {asked.kind} "
+            f"over {len(asked.scope)} variables"
+        )
+
+
+FactorGraph._require_room = require_room

@@ -1,0 +1,328 @@
+"""Factors of a graph: objects, and blocks of features that stay in columns."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _chain, _graph
+from valuesparse._validation import largest_entry
+from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.models._checks import check_table
+from valuesparse.models._evidence import Observed
+
+__all__ = [
+    "Factors",
+    "Stamp",
+    "ToMake",
+    "all_tables",
+    "feature_indices",
+    "is_wide",
+    "local_tables",
+    "same_factors",
+    "scopes_of",
+    "tables_to_make",
+    "wide_scopes",
+]
+
+
+# How far from one the rows of a conditional table may sum: what normalising leaves.
+_ROUNDING = 1e-13
+
+
+class Stamp:
+    """Graphs with the same stamp have the same variables and factors."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Factors(Observed):
+    """Factors over variables, in the order they were added."""
+
+    __slots__ = ("_blocks", "_conditional", "_factors", "_stamp")
+
+    #: None where the factor stands in a block and nobody has asked for it as an object.
+    _factors: list[Factor | None]
+    #: First index, and the features from there on.
+    _blocks: list[tuple[int, Features]]
+    #: Factor: the variable, its last one, that it is a distribution of given the others.
+    _conditional: dict[int, int]
+    #: Another one with each factor: what engines prepare belongs to a stamp.
+    _stamp: Stamp
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return len(self._factors)
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """The factors, in the order they were added."""
+        for start, block in self._blocks:
+            here = self._factors[start : start + len(block)]
+            if any(factor is None for factor in here):
+                made = block.objects(self._cards)
+                self._factors[start : start + len(block)] = [
+                    new if old is None else old for old, new in zip(here, made, strict=True)
+                ]
+        return tuple(cast("list[Factor]", self._factors))
+
+    def _factor(self, index: int) -> Factor:
+        """Return a factor as an object, made now if it stands in a block."""
+        factor = self._factors[index]
+        if factor is None:
+            start, block = next(b for b in reversed(self._blocks) if b[0] <= index)
+            factor = self._factors[index] = block[index - start]
+        return factor
+
+    def _taken(
+        self, factors: npt.NDArray[np.int64]
+    ) -> tuple[list[Factor | None], list[tuple[int, Features]]]:
+        """Return some of the factors; those of a block stay in one where they can."""
+        blocks: list[tuple[int, Features]] = []
+        own = self._factors
+        ascending = not factors.size or bool((np.diff(factors) > 0).all())
+        if self._blocks and ascending:
+            # What stands in a block stays in one: no object for each.
+            if factors.size and factors[-1] - factors[0] + 1 == factors.size:
+                taken = own[int(factors[0]) : int(factors[-1]) + 1]
+            elif own.count(None) == len(own):  # all in blocks
+                taken = [None] * factors.size
+            else:
+                taken = list(map(own.__getitem__, factors.tolist()))
+            for start, block in self._blocks:
+                first, end = np.searchsorted(factors, [start, start + len(block)])
+                if first < end:
+                    rows = factors[first:end] - start
+                    run = rows[-1] - rows[0] + 1 == rows.size
+                    which = slice(int(rows[0]), int(rows[-1]) + 1) if run else rows
+                    blocks.append((int(first), block.take(which)))
+        else:
+            taken = [self._factor(i) for i in factors.tolist()]
+        return taken, blocks
+
+    def _fill(self, other: Factors, factors: npt.NDArray[np.int64]) -> None:
+        """Give another one the same variables, and some of the factors."""
+        other._share(self)
+        other.evidence = dict(self.evidence)
+        other._sum, other._made, other._soft = self._sum, self._made, self._soft
+        other._factors, other._blocks = self._taken(factors)
+        other._stamp = Stamp()
+        known = self._conditional
+        other._conditional = (
+            {new: known[old] for new, old in enumerate(factors.tolist()) if old in known}
+            if known
+            else {}
+        )
+
+    def _append(self, factor: Factor, largest: float) -> int:
+        """Add a checked factor of this magnitude and return its index."""
+        self._factors.append(factor)
+        self._sum += largest
+        self._stamp = Stamp()
+        return len(self._factors) - 1
+
+    def _extend(self, tables: Iterable[Table]) -> None:
+        """Add tables that a reader has checked already: one call for all of a file."""
+        first = len(self._factors)
+        for table in tables:
+            # Logarithms of what fits a double: no file is long enough for them to be too much.
+            self._sum += _chain.weigh(table.log_table)[1]
+            self._factors.append(table)
+        self._freeze(first)
+        self._stamp = Stamp()
+
+    def _freeze(self, first: int) -> None:
+        """Make tables read-only, from a factor on: they are nobody else's."""
+        _graph.freeze(f.log_table for f in self._factors[first:] if isinstance(f, Table))
+
+    def _mark_conditional(self, index: int) -> None:
+        """Note that a table is a distribution of its last variable, if its rows sum to one."""
+        table = self._factors[index]
+        if isinstance(table, Table) and table.scope:
+            sums = np.exp(table.log_table).sum(axis=-1)
+            if np.abs(sums - 1.0).max() <= _ROUNDING:
+                self._conditional[index] = table.scope[-1]
+
+    def _stacked(
+        self,
+    ) -> tuple[list[Factor | None], list[tuple[int, npt.NDArray[np.int64], Any]]]:
+        """Return the factors, and those of blocks (None, or not looked at, there) as arrays.
+
+        An array stands for each block whose tables have one shape: (index of the first, scopes
+        (m, k), tables (m, ...)).
+        """
+        factors: list[Factor | None] = list(self._factors)
+        stacks = []
+        for start, block in self._blocks:
+            stack = block.stack(self._cards)
+            if stack is not None:
+                scopes = np.ascontiguousarray(block.scopes, dtype=np.int64)
+                stacks.append((start, scopes, stack))
+            elif any(f is None for f in factors[start : start + len(block)]):
+                factors[start : start + len(block)] = block.objects(self._cards)
+        return factors, stacks
+
+    def _table_of(self, factor: Factor, index: int) -> Any:
+        """Return the log-table of a factor, checked unless it is one already."""
+        if type(factor) is Feature:  # checked when it was added
+            return factor.table(self._shape(factor.scope))
+        if isinstance(factor, Table):
+            return factor.log_table
+        return self._made_table(factor, index)[0]
+
+    def _made_table(self, factor: Factor, index: int) -> tuple[Any, float]:
+        """Return the log-table that a factor makes, checked, and its largest magnitude."""
+        table = factor.table(self._shape(factor.scope))
+        return check_table(self, factor.scope, table, index, "table")
+
+
+def is_wide(graph: Factors) -> bool:
+    """Whether a factor has two variables or more."""
+    if any(block.scopes.shape[1] > 1 for _, block in graph._blocks):
+        return True
+    if graph._factors.count(None) == len(graph._factors):  # all in blocks
+        return False
+    return any(f is not None and len(f.scope) > 1 for f in graph._factors)
+
+
+def wide_scopes(graph: Factors) -> list[tuple[int, ...]]:
+    """Return the scopes of two variables and more; features in blocks stay there."""
+    scopes = [f.scope for f in graph._factors if f is not None and len(f.scope) > 1]
+    for start, block in graph._blocks:
+        if block.scopes.shape[1] > 1:
+            made = graph._factors[start : start + len(block)]
+            rows = block.scopes
+            if any(f is not None for f in made):
+                rows = rows[[f is None for f in made]]
+            scopes += map(tuple, rows.tolist())
+    return scopes
+
+
+def scopes_of(graph: Factors) -> list[tuple[int, ...]]:
+    """Return the scopes of all factors; features in blocks stay there."""
+    scopes: list[tuple[int, ...]] = [() if f is None else f.scope for f in graph._factors]
+    for start, block in graph._blocks:
+        scopes[start : start + len(block)] = map(tuple, block.scopes.tolist())
+    return scopes
+
+
+def local_tables(graph: Factors) -> tuple[npt.NDArray[np.float64], float]:
+    """Return the sum of all tables of one variable, flat, and of those of none."""
+    at = np.concatenate([[0], np.cumsum(graph._cards)])
+    local, constant = np.zeros(int(at[-1])), 0.0
+    alone = np.ones(len(graph._factors), dtype=np.bool_)
+    for start, block in graph._blocks:
+        alone[start : start + len(block)] = False
+        k = block.scopes.shape[1]
+        if k == 0:
+            constant += sum(float(table) for table in block.tables(graph._cards))
+        elif k == 1:
+            first = at[block.scopes[:, 0]]
+            if block.assignments is not None:
+                np.add.at(local, first + block.assignments[:, 0], block.weights)
+            elif block.fires is not None:
+                for state in np.flatnonzero(block.fires).tolist():
+                    np.add.at(local, first + state, block.weights)
+    which: list[int] = []
+    tables: list[Any] = []
+    for i in np.flatnonzero(alone).tolist():
+        f = graph._factors[i]
+        if f is None or len(f.scope) > 1:
+            continue
+        table = f.log_table if type(f) is Table else graph._table_of(f, i)
+        if f.scope:
+            which.append(f.scope[0])
+            tables.append(table)
+        else:
+            constant += float(table)
+    if which:
+        sizes = graph._cards[which]
+        first = np.repeat(at[which] - np.cumsum(sizes) + sizes, sizes)
+        np.add.at(local, first + np.arange(first.size), np.concatenate(tables))
+    return local, constant
+
+
+def feature_indices(graph: Factors, n_factors: int) -> list[int]:
+    """Return the indices, below `n_factors`, of the factors that are features."""
+    return [
+        i
+        for i, f in enumerate(itertools.islice(graph._factors, n_factors))
+        if f is None or isinstance(f, Feature)
+    ]
+
+
+def same_factors(graph: Factors, other: Factors) -> bool:
+    """Return whether another graph has the same variables and the very same factors."""
+    return (
+        np.array_equal(graph._cards, other._cards)
+        and len(graph._factors) == len(other._factors)
+        and all(map(operator.is_, graph._factors, other._factors))
+        and [start for start, _ in graph._blocks] == [start for start, _ in other._blocks]
+        and all(a is b for (_, a), (_, b) in zip(graph._blocks, other._blocks, strict=True))
+    )
+
+
+def all_tables(graph: Factors) -> tuple[list[tuple[int, ...]], list[Any], float]:
+    """Return the scopes and log-tables of all factors, and the magnitude of those made now."""
+    scopes = scopes_of(graph)
+    tables: list[Any] = [None] * len(graph._factors)
+    for start, block in graph._blocks:
+        tables[start : start + len(block)] = block.tables(graph._cards)
+    made = 0.0
+    for i, f in enumerate(graph._factors):
+        if f is None or tables[i] is not None:
+            continue
+        if isinstance(f, Table) or type(f) is Feature:
+            tables[i] = graph._table_of(f, i)
+            continue
+        tables[i], largest = graph._made_table(f, i)
+        made += largest
+        if not graph._fits(made):
+            at, value = largest_entry(tables[i])
+            place = f"factor {i}: table[{', '.join(map(str, at))}]"
+            raise graph._excessive(place, value, made)
+    return scopes, tables, made
+
+
+class ToMake(NamedTuple):
+    """Tables that factors have to make: how many, their bytes, and the largest one's factor."""
+
+    number: int
+    size: float
+    scope: tuple[int, ...]
+    kind: str
+
+
+def tables_to_make(graph: Factors) -> ToMake:
+    """Return what the tables of factors that have none would take."""
+    count, size, largest, kind = 0, 0.0, 0.0, "Feature"
+    most: tuple[int, ...] = ()
+    in_blocks = np.zeros(len(graph._factors), dtype=np.bool_)
+    cards = graph._cards
+    same = float(cards[0]) if cards.size and bool((cards == cards[0]).all()) else None
+    for start, block in graph._blocks:
+        in_blocks[start : start + len(block)] = True
+        if same is not None:
+            sizes = np.full(min(len(block), 1), 8.0 * same ** block.scopes.shape[1])
+            count, size = count + len(block), size + len(block) * float(sizes.sum())
+        else:
+            sizes = 8.0 * graph._cards[block.scopes].prod(axis=1, dtype=np.float64)
+            count, size = count + len(block), size + float(sizes.sum())
+        if sizes.size and sizes.max() > largest:
+            most, largest = tuple(block.scopes[sizes.argmax()]), float(sizes.max())
+    for i in np.flatnonzero(~in_blocks).tolist():
+        f = graph._factors[i]
+        if f is None or isinstance(f, Table):
+            continue
+        own = 8.0 * math.prod(graph.cardinalities[v] for v in f.scope)
+        count, size = count + 1, size + own
+        if own > largest:
+            most, largest, kind = f.scope, own, type(f).__name__
+    return ToMake(count, size, most, kind)

@@ -1,0 +1,209 @@
+"""Names of variables and of their states, and the numbers behind them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Name", "Variables"]
+
+Name = Hashable
+
+
+class Variables:
+    """Variables with a number of states each; both may have names."""
+
+    __slots__ = ("_cards", "_number", "_state_number", "cardinalities", "names", "states")
+
+    cardinalities: tuple[int, ...]
+    names: tuple[Any, ...]
+    states: tuple[tuple[Any, ...] | None, ...]
+
+    def __init__(
+        self,
+        cardinalities: Sequence[int] | npt.NDArray[np.integer[Any]],
+        names: Sequence[Name] | None,
+        states: Sequence[Sequence[Any] | None] | None,
+    ) -> None:
+        cards = _cardinalities(cardinalities)
+        n = len(cards)
+        self.cardinalities = cards
+        self._cards = np.array(cards, dtype=np.int64)
+        self.names = tuple(range(n)) if names is None else _names(names, n)
+        self._number = None if names is None else {v: i for i, v in enumerate(self.names)}
+        self.states = (None,) * n if states is None else _states(states, cards, self.names)
+        self._state_number: dict[int, dict[Any, int]] = {}
+
+    def _share(self, other: Variables) -> None:
+        """Have the variables of another one."""
+        for name in Variables.__slots__:
+            setattr(self, name, getattr(other, name))
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.cardinalities)
+
+    def variable(self, name: Any) -> int:
+        """Return the number of a variable, given its name (or, without names, its number).
+
+        Raises
+        ------
+        ValueError
+            When there is no such variable.
+        """
+        if self._number is not None:
+            try:
+                return self._number[name]
+            except (KeyError, TypeError):
+                raise ValueError(f"there is no variable named {name!r}") from None
+        try:
+            number = operator.index(name)
+        except TypeError:
+            raise ValueError(
+                f"variables of this graph have no names: give a number, not {name!r}"
+            ) from None
+        if not 0 <= number < len(self.cardinalities):
+            raise ValueError(
+                f"variable {number} is out of range: there are {len(self.cardinalities)}, "
+                "numbered from 0"
+            )
+        return number
+
+    def _numbers(self, argument: str, variables: Any) -> tuple[int, ...]:
+        """Return the numbers of several variables; a name alone is told from a sequence of them."""
+        if isinstance(variables, str) or not isinstance(variables, Iterable):
+            raise ValueError(
+                f"{argument} must be a sequence of variables, got {variables!r}; write "
+                f"[{variables!r}]"
+            )
+        return tuple(self.variable(v) for v in variables)
+
+    def state(self, variable: int, state: Any) -> int:
+        """Return the number of a state of a variable (both numbered), given its name or number.
+
+        Raises
+        ------
+        ValueError
+            When the variable has no such state.
+        """
+        named = self.states[variable]
+        if named is not None:
+            try:
+                return self._numbers_of(variable)[state]
+            except (KeyError, TypeError):
+                raise ValueError(
+                    f"variable {self.names[variable]!r} has no state {state!r}: its states are "
+                    f"{listed(named)}"
+                ) from None
+        try:
+            number = operator.index(state)
+        except TypeError:
+            raise ValueError(
+                f"states of variable {self.names[variable]!r} have no names: give a number, not "
+                f"{state!r}"
+            ) from None
+        if not 0 <= number < self.cardinalities[variable]:
+            raise ValueError(
+                f"variable {self.names[variable]!r} has no state {number}: it has "
+                f"{self.cardinalities[variable]}, numbered from 0"
+            )
+        return number
+
+    def _is_state(self, variable: int, value: Any) -> bool:
+        """Whether this is the name of a state."""
+        try:
+            return value in self._numbers_of(variable)
+        except TypeError:  # it has no hash
+            return False
+
+    def _numbers_of(self, variable: int) -> dict[Any, int]:
+        """Return the number of each state by its name; empty without names."""
+        named = self.states[variable]
+        if named is None:
+            return {}
+        table = self._state_number.get(variable)
+        if table is None:
+            table = self._state_number[variable] = {s: i for i, s in enumerate(named)}
+        return table
+
+    def _shape(self, scope: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(map(self.cardinalities.__getitem__, scope))
+
+
+def listed(items: Sequence[Any]) -> str:
+    """Return the first ten items for a message, and how many there are."""
+    shown = ", ".join(map(repr, items[:10]))
+    return f"{shown}, ... ({len(items)})" if len(items) > 10 else shown
+
+
+def _cardinalities(value: Any) -> tuple[int, ...]:
+    try:
+        cards = tuple(operator.index(c) for c in value)
+    except TypeError:
+        raise ValueError(f"cardinalities must be a sequence of integers, got {value!r}") from None
+    for v, c in enumerate(cards):
+        if c < 1:
+            raise ValueError(f"cardinalities[{v}] is {c}; a variable needs at least one state")
+        if c >= 2**31:
+            raise ValueError(f"cardinalities[{v}] is {c}; a variable has fewer than 2**31 states")
+    return cards
+
+
+def _names(value: Sequence[Name], n: int) -> tuple[Any, ...]:
+    names = _tuple("names", value)
+    if len(names) != n:
+        raise ValueError(f"names must have one entry for each of {n} variables, got {len(names)}")
+    seen = set()
+    for v, name in enumerate(names):
+        _require_hash(f"names[{v}]", name)
+        if name in seen:
+            raise ValueError(f"names[{v}] is {name!r}, which another variable has already")
+        seen.add(name)
+    return names
+
+
+def _states(
+    value: Sequence[Sequence[Any] | None], cards: tuple[int, ...], names: tuple[Any, ...]
+) -> tuple[tuple[Any, ...] | None, ...]:
+    states = tuple(
+        None if s is None else _tuple(f"states[{v}]", s)
+        for v, s in enumerate(_tuple("states", value))
+    )
+    if len(states) != len(cards):
+        raise ValueError(
+            f"states must have one entry for each of {len(cards)} variables, got {len(states)}"
+        )
+    for v, s in enumerate(states):
+        if s is None:
+            continue
+        if len(s) != cards[v]:
+            raise ValueError(f"states[{v}] must have {cards[v]} entries, got {len(s)}")
+        seen = set()
+        for i, name in enumerate(s):
+            _require_hash(f"states[{v}][{i}]", name)
+            if name in seen:
+                raise ValueError(
+                    f"states[{v}][{i}] (variable {names[v]!r}) is {name!r}: the same name twice"
+                )
+            seen.add(name)
+    return states
+
+
+def _tuple(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError(f"{name} must be a sequence, got {value!r}")
+    return tuple(value)
+
+
+def _require_hash(place: str, name: Any) -> None:
+    try:
+        hash(name)
+    except TypeError:
+        raise TypeError(
+            f"{place} is {name!r}, which has no hash; names are text, numbers or tuples"
+        ) from None
