@@ -17,6 +17,7 @@ import numpy as np
 from roofline import bandwidth
 
 import valuesparse as vs
+from valuesparse.models._blocks import Stamp
 
 
 def ising(side: int, rng: np.random.Generator) -> vs.FactorGraph:
@@ -106,7 +107,7 @@ def main() -> None:
 
     def cold(method: str) -> float:
         def call() -> None:
-            graph._layout = None
+            graph._stamp = Stamp()
             vs.infer(graph, method=method, threads=1)
 
         return median(call)

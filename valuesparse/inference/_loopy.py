@@ -8,6 +8,7 @@ for the updates.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -29,8 +30,10 @@ from valuesparse.inference._methods import (
     refuse,
 )
 from valuesparse.inference._refusals import impossible
+from valuesparse.inference._snapshots import require_room
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import Stamp
 from valuesparse.models._evidence import Evidence, soft_sum
 from valuesparse.results import GraphResult
 from valuesparse.threads import resolve
@@ -55,7 +58,7 @@ class Layout:
 
     def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
         self.cards = graph._cards
-        graph._require_room()
+        require_room(graph)
         self.n_factors = graph.n_factors
         # Of a graph without factors: one that kept its graph would wait for the garbage collector.
         empty = graph._part(np.empty(0, dtype=np.int64))
@@ -112,12 +115,15 @@ class Layout:
 
 
 def layout_of(graph: FactorGraph, watch: Watch = NOBODY) -> Layout:
-    """Return the layout of `graph`, which keeps it until a factor is added."""
-    layout: Layout | None = graph._layout
-    # Factors come, and never go.
-    if layout is None or layout.n_factors != graph.n_factors:
-        layout = graph._layout = Layout(graph, watch)
+    """Return the layout of `graph`, which is kept until a factor is added."""
+    layout = _LAYOUTS.get(graph._stamp)
+    if layout is None:
+        layout = _LAYOUTS[graph._stamp] = Layout(graph, watch)
     return layout
+
+
+#: The layout of all graphs with the same factors.
+_LAYOUTS: weakref.WeakKeyDictionary[Stamp, Layout] = weakref.WeakKeyDictionary()
 
 
 def _local_of(layout: Layout, graph: FactorGraph, evidence: dict[int, Any]) -> Array:

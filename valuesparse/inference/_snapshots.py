@@ -39,6 +39,3 @@ def require_room(graph: FactorGraph) -> None:
             f"half of what the machine has ({limit:.3g}); the largest is that of a {asked.kind} "
             f"over {len(asked.scope)} variables"
         )
-
-
-FactorGraph._require_room = require_room

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -91,12 +91,7 @@ class FactorGraph(Factors):
     [0.333, 0.667]
     """
 
-    __slots__ = ("__weakref__", "_layout")
-
-    #: Of loopy inference, which keeps it here.
-    _layout: Any
-    #: What loopy inference asks before it makes tables; the engines put it here.
-    _require_room: ClassVar[Callable[[FactorGraph], None]]
+    __slots__ = ("__weakref__",)
 
     def __init__(
         self,
@@ -108,7 +103,7 @@ class FactorGraph(Factors):
     ) -> None:
         super().__init__(cardinalities, names, states)
         self._factors, self._blocks, self._conditional = [], [], {}
-        self._stamp, self._layout = Stamp(), None
+        self._stamp = Stamp()
         self._sum = self._made = self._soft = 0.0
         self.evidence = {}
         if evidence is not None:
@@ -301,7 +296,6 @@ class FactorGraph(Factors):
         """Return the same variables with some of the factors only."""
         other = FactorGraph.__new__(kind or FactorGraph)
         self._fill(other, factors)
-        other._layout = None
         return other
 
     def _derived(self) -> FactorGraph:
