@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import valuesparse as vs
-from valuesparse.inference import _conditioning, junction_tree
+from valuesparse.inference import _compiled, _conditioning
 from valuesparse.inference._refusals import outputs
 
 METHOD = "conditioned_junction_tree"
@@ -479,7 +479,7 @@ def test_attributes_and_repr_do_no_work(monkeypatch: pytest.MonkeyPatch) -> None
     jt = vs.JunctionTree(graph, memory_limit=_below(graph, 0.5))
     seen: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(junction_tree, "slices_of", None)
+        patch.setattr(_compiled, "slices_of", None)
         patch.setattr(jt, "_lock", None)
         patch.setattr(vs.JunctionTree, "_prepare", None)
         assert (jt.memory, jt.seconds) == (whole.memory, whole.seconds)

@@ -358,7 +358,7 @@ def test_relax_says_where_loopy_beliefs_end(solver: str) -> None:
     graph.add([0, 1], [[0.0, 0.5], [0.5, 0.0]])
     graph.add_feature([0, 1], np.eye(2, dtype=bool)[::-1], -1000.0)
     graph.add_feature([0], [1], 1000.0)
-    r = vs.relax(graph, seed=[0, 1], threshold=1e-4, solver=solver)
+    r = vs.relax(graph, first=[0, 1], threshold=1e-4, solver=solver)
     what = f"as far as {solver} can tell: for 1 of them it has a belief of zero"
     assert what in r.reason
-    assert "can tell" not in vs.relax(graph, seed=[0, 1], threshold=1e-4).reason
+    assert "can tell" not in vs.relax(graph, first=[0, 1], threshold=1e-4).reason
