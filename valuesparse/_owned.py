@@ -1,16 +1,31 @@
-"""Arrays that a model keeps: nobody else can write to them."""
+"""Arrays and mappings that a model keeps: nobody else can write to them."""
 
 from __future__ import annotations
 
 import mmap
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["owned"]
+__all__ = ["ReadOnly", "owned"]
 
 Array = npt.NDArray[Any]
+
+
+class ReadOnly(dict[Any, Any]):
+    """A dict that keeps what it was made of."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this mapping is read-only: take a dict of it, or call set_evidence")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type, tuple[dict[Any, Any]]]:
+        return type(self), (dict(self),)
 
 
 def owned(value: Any, array: Array) -> Array:

@@ -110,6 +110,28 @@ def test_features_are_not_aliased_either() -> None:
         graph.factors[1].fires[0, 0] = False
 
 
+def test_evidence_is_set_by_its_method_only() -> None:
+    """What `set_evidence` checks nobody can go round."""
+    graph = vs.FactorGraph([2, 2], evidence={0: 1})
+    r = vs.infer(graph)
+    for owner in (graph, r):
+        with pytest.raises(AttributeError):
+            owner.evidence = {0: np.array([np.nan, 0.0])}
+        for change in (
+            lambda known: known.__setitem__(0, 7),
+            lambda known: known.update({0: 7}),
+            lambda known: known.clear(),
+            lambda known: known.pop(0),
+            lambda known: known.setdefault(1, 7),
+            lambda known: known.__ior__({0: 7}),
+        ):
+            with pytest.raises(TypeError, match="read-only: take a dict of it, or call set_evid"):
+                change(owner.evidence)
+    assert graph.evidence == r.evidence == {0: 1}
+    assert pickle.loads(pickle.dumps((graph, r)))[1].evidence == {0: 1}
+    assert dict(graph.evidence) | {1: 0} == {0: 1, 1: 0}
+
+
 def test_what_nobody_can_write_to_is_not_copied(tmp_path) -> None:
     graph = vs.FactorGraph([2, 2])
     table = np.zeros((2, 2))

@@ -48,7 +48,9 @@ def test_independent_variables_are_solved_as_by_the_exact_engine(seed: int) -> N
     for v in rng.choice(n, int(rng.integers(0, n + 1)), replace=False).tolist():
         cards = graph.cardinalities[v]
         hard = rng.random() < 0.5
-        graph.evidence[v] = int(rng.integers(cards)) if hard else rng.normal(size=cards)
+        graph.set_evidence(
+            {**graph.evidence, v: int(rng.integers(cards)) if hard else rng.normal(size=cards)}
+        )
     if rng.random() < 0.5:
         assert len(graph.factors) == graph.n_factors  # objects made of blocks change nothing
     want, got = vs.infer(graph, method="exact"), independent(graph)

@@ -98,6 +98,6 @@ def _bounded(
 
 def _bound(model: FactorGraph, given: dict[int, Any], workers: int, watch: Watch) -> float:
     graph = model._copy()
-    graph.evidence = dict(given)
+    graph._know(given)
     bound = _loopy.trw_dual_bound(graph, threads=workers, deadline=watch.left())
     return bound.upper

@@ -190,7 +190,7 @@ class JunctionTree(Compiled):
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was built from: compiled again, it gives the same bits."""
         graph = self._graph._copy()
-        graph.evidence = self._given
+        graph._know(self._given)
         limit = self.memory_limit
         return {
             "graph": graph,

@@ -110,7 +110,7 @@ class Factors(Observed):
     def _fill(self, other: Factors, factors: npt.NDArray[np.int64]) -> None:
         """Give another one the same variables, and some of the factors."""
         other._share(self)
-        other.evidence = dict(self.evidence)
+        other._evidence = self._evidence
         other._sum, other._made, other._soft = self._sum, self._made, self._soft
         other._factors, other._blocks = self._taken(factors)
         other._stamp = Stamp()

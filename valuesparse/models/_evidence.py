@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
-from valuesparse._owned import owned
+from valuesparse._owned import ReadOnly, owned
 from valuesparse._validation import as_array, largest_entry, weighed
 from valuesparse.models._checks import Weighed
 from valuesparse.models._names import Variables
@@ -24,9 +24,14 @@ Evidence = Mapping[Any, Any]
 class Observed(Weighed):
     """Variables, and what is known of them."""
 
-    __slots__ = ("evidence",)
+    __slots__ = ("_evidence",)
 
-    evidence: dict[int, int | npt.NDArray[np.float64]]
+    _evidence: ReadOnly
+
+    @property
+    def evidence(self) -> dict[int, int | npt.NDArray[np.float64]]:
+        """What is known of variables, by numbers, read-only: `set_evidence` replaces it."""
+        return self._evidence
 
     def set_evidence(self, evidence: Evidence) -> None:
         """Replace the evidence that belongs to the graph.
@@ -43,8 +48,12 @@ class Observed(Weighed):
             For an unknown variable or state, a likelihood of another shape, or likelihoods with
             which the magnitudes of the graph sum to more than 1e17.
         """
-        self.evidence = self.resolve_evidence(evidence)
-        self._soft = soft_sum(self.evidence)
+        self._know(self.resolve_evidence(evidence))
+
+    def _know(self, evidence: Evidence) -> None:
+        """Replace the evidence by what was checked."""
+        self._evidence = evidence if isinstance(evidence, ReadOnly) else ReadOnly(evidence)
+        self._soft = soft_sum(evidence)
 
     def resolve_evidence(
         self, evidence: Evidence, *, beside: float = 0.0

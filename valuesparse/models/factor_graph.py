@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
+from valuesparse._owned import ReadOnly
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.models._blocks import Factors, Stamp
 from valuesparse.models._check import Finding, findings
@@ -22,7 +23,7 @@ from valuesparse.models._checks import (
     weigh_features,
     where_it_fires,
 )
-from valuesparse.models._evidence import Evidence, soft_sum
+from valuesparse.models._evidence import Evidence
 from valuesparse.models._names import Name
 
 __all__ = ["FactorGraph"]
@@ -105,7 +106,7 @@ class FactorGraph(Factors):
         self._factors, self._blocks, self._conditional = [], [], {}
         self._stamp = Stamp()
         self._sum = self._made = self._soft = 0.0
-        self.evidence = {}
+        self._evidence = ReadOnly()
         if evidence is not None:
             self.set_evidence(evidence)
 
@@ -301,7 +302,7 @@ class FactorGraph(Factors):
     def _derived(self) -> FactorGraph:
         """Return the same variables without factors or evidence, for what is made from them."""
         other = self._part(np.empty(0, dtype=np.int64), Derived)
-        other.evidence = {}
+        other._evidence = ReadOnly()
         other._sum = other._made = other._soft = 0.0
         return other
 
@@ -313,7 +314,7 @@ class FactorGraph(Factors):
             "factors": self._factors,
             "blocks": self._blocks,
             "conditional": self._conditional,
-            "evidence": self.evidence,
+            "evidence": self._evidence,
             "sum": self._sum,
         }
 
@@ -325,8 +326,8 @@ class FactorGraph(Factors):
         self._freeze(0)
         self._blocks = list(state.get("blocks", ()))
         self._conditional = dict(state["conditional"])
-        self.evidence = dict(state["evidence"])
-        self._sum, self._soft = state["sum"], soft_sum(self.evidence)
+        self._sum = state["sum"]
+        self._know(state["evidence"])
 
     def __repr__(self) -> str:
         entries = sum(f.log_table.size if isinstance(f, Table) else 0 for f in self._factors)

@@ -54,7 +54,7 @@ class Solver:
         """Return the result with these factors of the graph."""
         result: Any
         part = self.graph._part(kept)
-        part.evidence = dict(self.known)
+        part._know(self.known)
         if not isinstance(self.solve, (str, Loopy)):
             result = self.solve(part, previous)
             _check(result, part)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.special import entr
 
 from valuesparse._graph import freeze
+from valuesparse._owned import ReadOnly
 from valuesparse._rounding import down, engine_margin, up
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import feature_indices, scopes_of
@@ -190,7 +191,7 @@ class GraphResult(Result):
             islands = np.array([-1], np.int32).repeat(model.n_variables)
         self._fill(
             _model=model,
-            evidence=evidence,
+            evidence=evidence if isinstance(evidence, ReadOnly) else ReadOnly(evidence),
             _marginals=marginals,
             log_z=log_z,
             islands=islands,
@@ -591,7 +592,11 @@ class GraphResult(Result):
             marginals[v][state] = 1.0
         none = np.full(len(marginals), -1, dtype=np.int32)
         return self._with(
-            method="exact", marginals=marginals, evidence=evidence, islands=none, _bounds=None
+            method="exact",
+            marginals=marginals,
+            evidence=ReadOnly(evidence),
+            islands=none,
+            _bounds=None,
         )
 
     def _room(self) -> int:
@@ -601,7 +606,7 @@ class GraphResult(Result):
     def _posterior(self) -> FactorGraph:
         """Return the graph that was solved, with what was known as its evidence."""
         graph = self._part()._copy()
-        graph.evidence = dict(self.evidence)
+        graph._know(self.evidence)
         return graph
 
     def _iter_factors(self, threads: int | None) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
