@@ -182,3 +182,48 @@ def test_a_folder_that_cannot_be_written_is_named(model: Path, tmp_path: Path) -
     with pytest.raises(OSError, match=r"out'$") as info:
         tag_corpus(model, [source], tmp_path / "out")
     assert info.value.filename == str((tmp_path / "out").resolve())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="makes links and pipes")
+@pytest.mark.parametrize("what", ["symlink", "dangling", "hard link", "pipe"])
+def test_what_is_no_file_of_the_folder_is_never_written_to(
+    what: str, model: Path, tmp_path: Path
+) -> None:
+    source, out, victim = tmp_path / "a.conll", tmp_path / "out", tmp_path / "victim"
+    source.write_text(as_conll(sentences(5)))
+    out.mkdir()
+    if what != "dangling":
+        victim.write_text("precious")
+    if what == "pipe":
+        os.mkfifo(out / LOCK)
+    elif what == "hard link":
+        os.link(victim, out / LOCK)
+    else:
+        (out / LOCK).symlink_to(victim)
+    with pytest.raises(ValueError, match="is a link or no regular file") as info:
+        tag_corpus(model, [source], out)
+    assert str(info.value).startswith(f"{out.resolve()}: {LOCK} there")
+    assert "\n" not in str(info.value)
+    assert not victim.exists() if what == "dangling" else victim.read_text() == "precious"
+    assert os.listdir(out) == [LOCK]
+    assert not _lock._open
+    (out / LOCK).unlink()
+    assert tag_corpus(model, [source], out).sentences == 5
+
+
+@pytest.mark.skipif(os.name == "nt", reason="makes links")
+@pytest.mark.parametrize("name", ["a.conll", RUN])
+def test_output_is_not_written_through_links(name: str, model: Path, tmp_path: Path) -> None:
+    """Not even where the folder says that an earlier run wrote it."""
+    source, out, victim = tmp_path / "a.conll", tmp_path / "out", tmp_path / "victim"
+    source.write_text(as_conll(sentences(5)))
+    tag_corpus(model, [source], out)
+    os.replace(out / name, victim)
+    if name == "a.conll":
+        victim.write_text("precious")
+    before = victim.read_bytes()
+    (out / name).symlink_to(victim)
+    with pytest.raises(ValueError, match=f"{name} there is a link, and is not written to"):
+        tag_corpus(model, [source], out)
+    assert victim.read_bytes() == before
+    assert not _lock._open

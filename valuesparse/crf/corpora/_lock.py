@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import socket
+import stat
 import sys
 import threading
 import time
@@ -27,6 +28,9 @@ LOCK = ".valuesparse.lock"
 _LARGEST = 4096  # bytes of a lock file
 # Windows keeps others from reading what is locked: a byte far behind what the file tells.
 _FAR = 1 << 30
+# A link could lead anywhere; of a pipe nobody may ever answer. Windows knows neither flag.
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
+_LINKS = (errno.ELOOP, errno.EMLINK)  # what O_NOFOLLOW says of a link
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
 
 # Locks of network file systems may not hold against this very process.
@@ -49,7 +53,8 @@ def locked(folder: Path) -> Iterator[str]:
     Raises
     ------
     ValueError
-        Another run writes to the folder; the message says who.
+        Another run writes to the folder; the message says who. Or what has the lock file's name is
+        no file of its own: a link, a second name of another file, a pipe.
     OSError
         The lock file cannot be written.
     """
@@ -94,11 +99,14 @@ def _locked_file(folder: Path) -> int:
     path = folder / LOCK
     while True:
         # Not inherited by programs that are started; forked children close it, see below.
-        with blaming(folder):
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        handle = _opened(folder, path)
         with _guard:
             _open.add(handle)
         try:
+            found = os.fstat(handle)
+            # Without a name it was removed just now, which is looked at below.
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                raise _strange(folder)
             _lock(handle)
             # Whoever held it may have removed it since it was opened here.
             if os.name == "nt" or _is(path, handle):
@@ -117,6 +125,19 @@ def _locked_file(folder: Path) -> int:
             _close(handle)
             raise
         _close(handle)
+
+
+def _opened(folder: Path, path: Path) -> int:
+    """Open the lock file of a folder, and nothing that a link leads to."""
+    if not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
+        raise _strange(folder)
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o666)
+    except OSError as error:
+        if error.errno in _LINKS and path.is_symlink():
+            raise _strange(folder) from None
+        with blaming(folder):
+            raise
 
 
 def _lock(handle: int) -> None:
@@ -165,7 +186,7 @@ def _close(handle: int) -> None:
 def _is(path: Path, handle: int) -> bool:
     """Return whether a path still leads to an open file."""
     try:
-        return os.path.samestat(os.stat(path), os.fstat(handle))
+        return os.path.samestat(os.lstat(path), os.fstat(handle))
     except FileNotFoundError:
         return False
 
@@ -179,11 +200,18 @@ def _write(handle: int, data: bytes) -> None:
 def _told(path: Path) -> dict[str, Any]:
     """Return what a lock file says of its run; nothing, where it says nothing."""
     try:
-        with open(path, "rb") as file:
-            found = parse_json(file.read(_LARGEST))
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _FLAGS)) as file:
+            found = parse_json(file.read(_LARGEST) or b"{}")
     except (OSError, ValueError):  # gone, or being written
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _strange(folder: Path) -> ValueError:
+    return ValueError(
+        f"{folder}: {LOCK} there is a link or no regular file, and is not written to; remove it, or "
+        "choose another folder"
+    )
 
 
 def _taken(folder: Path, who: str) -> ValueError:

@@ -53,7 +53,7 @@ class RunFile:
     Raises
     ------
     ValueError
-        The folder holds the output of another run, or files that are nobody's.
+        The folder holds the output of another run, or files that are nobody's, or links.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], names: Collection[str]) -> None:
@@ -61,6 +61,13 @@ class RunFile:
         self._path = folder / RUN
         self._next = 0.0
         self._shards: dict[str, Shard] = {}
+        for name in (RUN, *names):
+            # Another's folder must not choose which file is written to.
+            if (folder / name).is_symlink():
+                raise ValueError(
+                    f"{folder}: {name} there is a link, and is not written to; remove it, or "
+                    "choose another folder"
+                )
         try:
             told, shards = _read(self._path)
         except FileNotFoundError:
