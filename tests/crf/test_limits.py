@@ -54,22 +54,23 @@ def test_a_sentence_has_an_end(
     )
     with pytest.raises(TextFormatError, match=message):
         list(Reader(path, kind, WORDS))
-    monkeypatch.setattr(_formats, "LARGEST", 1 << 20)
+    monkeypatch.setattr(_text, "_LARGEST", 1 << 20)
     monkeypatch.setattr(_formats, "LONGEST", 10**9)
+    monkeypatch.setattr(files, "_GZIP_FREE", 10 << 20)
     write(LINES[kind] * ((1 << 20) // len(LINES[kind]) + 3))
     with pytest.raises(TextFormatError, match="a sentence of more than 1 MiB of text"):
         list(Reader(path, kind, WORDS))
 
 
 @pytest.mark.parametrize("kind", LINES)
-def test_gzip_data_grow_a_hundredfold_at_most(
+def test_gzip_data_grow_25_fold_at_most(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Path
 ) -> None:
     monkeypatch.setattr(files, "_GZIP_FREE", 10_000)
     path = tmp_path / f"a.{kind}.gz"
     head = "word\ttag\n" if kind == "tsv" else ""
     path.write_bytes(gzip.compress((head + (LINES[kind] + "\n") * 100_000).encode()))
-    with pytest.raises(ModelFormatError, match="bytes of text, as only a damaged or hostile") as i:
+    with pytest.raises(ModelFormatError, match="bytes of text, as a damaged or hostile") as i:
         list(Reader(path, kind, WORDS))
     assert str(i.value).startswith(f"{path}: gzip data")
     with pytest.raises(ModelFormatError, match="decompress it first"):
@@ -83,68 +84,80 @@ def test_a_line_of_gzip_data_is_bounded_by_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.conll.gz"
+    monkeypatch.setattr(files, "_GZIP_FREE", 10 << 20)
     path.write_bytes(gzip.compress(b"a" * (2 << 20)))
     with pytest.raises(TextFormatError, match=r"line 1, line: longer than 1 MiB.*decompress it"):
         list(Reader(path, None, WORDS))
     rng = random.Random(0)
-    long = bytes(rng.choices(range(97, 123), k=2 << 20))
+    long = bytes(rng.choices(range(97, 123), k=1_000_000))
     path.write_bytes(gzip.compress(long + b" N\n"))
-    assert [len(s.rows[0][0]) for s in Reader(path, None, WORDS)] == [2 << 20]
-    monkeypatch.setattr(_text, "_LONGEST", 1 << 20)
+    assert [len(s.rows[0][0]) for s in Reader(path, None, WORDS)] == [1_000_000]
+    monkeypatch.setattr(_text, "_LARGEST", 1 << 20)
     plain = tmp_path / "a.conll"
-    plain.write_bytes(long)
+    plain.write_bytes(long * 2)
     with pytest.raises(TextFormatError, match=r"line 1, line: longer than 1 MiB$"):
         list(Reader(plain, None, WORDS))
 
 
-ENDLESS = """
-import resource, sys, time
+MEASURED = """
+import sys, time
+from pathlib import Path
 from valuesparse.crf import tag_corpus
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-begin = time.process_time()
+def peak():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+model, source, other, out = sys.argv[1:]
+tag_corpus(model, [other], out + "1")  # what is imported, once
+Path("/proc/self/clear_refs").write_text("5")
+before, begin, said = peak(), time.process_time(), "tagged"
 try:
-    tag_corpus(sys.argv[1], [sys.argv[2]], sys.argv[3])
+    tag_corpus(model, [source], out + "2", jobs=1)
 except ValueError as error:
-    print(error)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    said = str(error)
+print(said)
+print(peak() - before)
 print(time.process_time() - begin)
 """
 
+LINE = b"a N\n"
+MADE = {
+    "one sentence": ("a.conll", LINE * 900_000, "a sentence of more than 16,000 lines; a blank"),
+    "one sentence, packed": ("a.conll.gz", LINE * 900_000, "decompress it first"),
+    "the longest, packed": ("a.conll.gz", (LINE * 16_000 + b"\n") * 2, "tagged"),
+    "many sentences, packed": ("a.conll.gz", (LINE + b"\n") * 3_000_000, "decompress it first"),
+    "blank lines": ("a.conll", b"\n" * 4_000_000, "tagged"),
+    "blank lines, packed": ("a.conll.gz", b"\n" * 60_000_000, "decompress it first"),
+    "long words, packed": (
+        "a.conll.gz", ("𐐀".encode() + b"x" * 400_000 + b" N\n\n") * 2, "tagged",
+    ),
+}  # fmt: skip
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts memory in KiB, as Linux does")
-@pytest.mark.parametrize("what", ["400 kB, one sentence", "400 kB, many sentences", "4.2 MB"])
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads its memory where Linux tells it")
+@pytest.mark.parametrize("what", MADE)
 def test_a_file_takes_no_more_than_it_may(what: str, model: Path, tmp_path: Path) -> None:
-    """The first reproduces the defect, which took 2.7 GB in a minute, and grew."""
-    source = tmp_path / ("a.conll" + ".gz" * what.startswith("400"))
-    if what.startswith("400"):
-        line = b"a N\n" if what.endswith("one sentence") else b"a N\n\n"
-        with gzip.open(source, "wb") as file:
-            for _ in range(400):
-                file.write(line * (1_000_000 // len(line)))
-        assert source.stat().st_size < 1_000_000
-        expected = "bytes of text, as only a damaged or hostile file does; if you trust it, deco"
-    else:
-        source.write_bytes(b"a N\n" * 1_040_000)
-        expected = "line 1000001, sentence: a sentence of more than 1,000,000 lines; a blank line"
+    """Sentences of a million lines took 1.7 GB, and kilobytes of gzip data a minute."""
+    name, text, expected = MADE[what]
+    source, other = tmp_path / name, tmp_path / "other.conll"
+    source.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    other.write_text(as_conll(sentences(50)))
     child = subprocess.run(
-        [sys.executable, "-c", ENDLESS, model, source, tmp_path / "out"],
+        [sys.executable, "-c", MEASURED, model, source, other, tmp_path / "out"],
         env=children.environment(), cwd=tmp_path, capture_output=True, text=True, timeout=300,
         check=True,
     )  # fmt: skip
     message, kib, seconds = child.stdout.splitlines()
-    assert message.startswith(f"{source}: ")
+    assert message == "tagged" or message.startswith(f"{source}: ")
     assert expected in message
     assert int(kib) * 1024 < 64 * source.stat().st_size + (64 << 20)
-    assert float(seconds) < 30
-    assert os.listdir(tmp_path / "out") == ["valuesparse-run.json"]
+    assert float(seconds) < 10
 
 
 def test_batches_are_bounded_by_their_tokens(model: Path, tmp_path: Path) -> None:
     source = tmp_path / "a.conll"
     source.write_text(("the DET\n" * 10_000 + "\n") * 3 + as_conll(sentences(600)))
     form = _formats.line_format(source, "conll", None, None)
-    found = list(_formats.batches(form.blocks(_text.lines(source))))
-    assert [len(batch) for batch in found] == [2, 256, 256, 89]
+    found = list(_formats.batches(form.blocks(_text.lines(source), 1 << 26)))
+    assert [len(batch) for batch in found] == [1, 1, 1, 256, 256, 88]
     assert sum(len(block.rows) for batch in found for block in batch) == sum(
         bool(line) for line in source.read_text().split("\n")
     )
@@ -172,12 +185,12 @@ def test_rows_of_parquet_have_an_end(
     with pytest.raises(ModelFormatError, match="row group 0: more than 100 values a row") as info:
         tag_corpus(model, [path], tmp_path / "out")
     assert str(info.value).startswith(f"{path}: Parquet data")
-    monkeypatch.setattr(_parquet, "LARGEST", 1 << 20)
+    monkeypatch.setattr(_parquet, "_LARGEST", 1 << 20)
     parquet_of(path, [["a"], ["ab" * (1 << 20)]])
     with pytest.raises(ModelFormatError, match="row 1: a sentence of more than 1 MiB of text"):
         tag_corpus(model, [path], tmp_path / "out")
     monkeypatch.setattr(_parquet, "LONGEST", 10**9)
-    monkeypatch.setattr(files, "_GZIP_FREE", 10_000)
+    monkeypatch.setattr(_parquet, "_FREE", 10_000)
     parquet_of(path, [["a"] * 100_000])
     with pytest.raises(ModelFormatError, match=r"far too many values.*smaller row groups"):
         tag_corpus(model, [path], tmp_path / "out")

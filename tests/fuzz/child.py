@@ -206,9 +206,8 @@ class Run:
         self.most_memory = max(self.most_memory, growth)
         if seconds > SECONDS:
             self.fail(index, f"more than {SECONDS:g} s", f"{seconds:.1f} s of processor time")
-        size = self.reading.size(data) if growth > MEMORY_FREE else 0
-        if growth > MEMORY_FREE + MEMORY_PER_BYTE * size:
-            self.fail(index, "memory", f"{growth >> 20} MiB for a file of {size} bytes")
+        if growth > MEMORY_FREE + MEMORY_PER_BYTE * len(data):
+            self.fail(index, "memory", f"{growth >> 20} MiB for a file of {len(data)} bytes")
 
     def fail(self, index: int, kind: str, text: str) -> None:
         """Note a defect; of each kind the first is described, and all are counted."""

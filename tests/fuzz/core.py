@@ -33,8 +33,6 @@ class Reading:
         What is documented.
     named : tuple of str
         Every message must hold one of them: the name of the file where the reader is given one.
-    size : callable
-        How much there is to read, in bytes; of compressed files, what is in them.
     """
 
     seeds: Sequence[bytes]
@@ -42,7 +40,6 @@ class Reading:
     read: Read
     allowed: tuple[type[Exception], ...] = (ValueError,)
     named: tuple[str, ...] = ("",)
-    size: Callable[[bytes], int] = len
 
 
 @dataclass(frozen=True)

@@ -183,11 +183,21 @@ def texts(*more: bytes) -> Mutate:
     return damaged((*TEXT, words_of(*more), words_of(*more)))
 
 
+def endless(r: Random, text: bytes) -> bytes:
+    """Repeat a piece of a text up to what a few bytes of gzip data may hold, or beyond."""
+    begin = r.randrange(len(text) + 1)
+    piece = text[begin : begin + r.choice((1, 2, 4, 8, 30, 300))] or b"1 "
+    size = r.choice((1 << 18, (1 << 20) - 1 - len(text), 1 << 21, 9 << 20))
+    return text[:begin] + piece * (size // len(piece)) + text[begin:]
+
+
 def packed(mutate: Mutate) -> Mutate:
     """Return what damages gzip files, or what is in them."""
     outside = damaged(BYTES)
 
     def mutate_packed(r: Random, seeds: Seeds) -> bytes:
+        if r.random() < 0.004:
+            return gzip.compress(endless(r, mutate(r, seeds)), 6, mtime=0)
         if r.random() < 0.6:
             data = gzip.compress(mutate(r, seeds), 1, mtime=0)
         else:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
+import random
 import stat
 import sys
 import threading
@@ -13,6 +15,8 @@ from typing import Any
 import children
 import pytest
 
+import valuesparse as vs
+from valuesparse.io import _text
 from valuesparse.io._files import check_target, read_file, replacing, write_bytes, write_text
 
 posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions and folders")
@@ -278,3 +282,85 @@ def test_text_goes_to_paths_and_files_alike(tmp_path: Path) -> None:
     assert (tmp_path / "a.gz").read_bytes()[:2] == b"\x1f\x8b"
     with pytest.raises(TypeError, match="target must be a path or a file, not int"):
         write_text(5, "text")  # type: ignore[arg-type]
+
+
+MEASURED = """
+import sys, time
+from pathlib import Path
+import valuesparse as vs
+from valuesparse.io import read_uai_evidence, read_uai_result
+def peak():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+read = {"uai": vs.read_uai, "fg": vs.read_fg, "evidence": read_uai_evidence,
+        "result": read_uai_result}[sys.argv[2]]
+Path("/proc/self/clear_refs").write_text("5")
+before, begin, said = peak(), time.process_time(), "read"
+try:
+    read(sys.argv[1])
+except ValueError as error:
+    said = str(error)
+print(said)
+print(peak() - before)
+print(time.process_time() - begin)
+"""
+
+
+def observed(count: int) -> bytes:
+    return b"%d %s" % (count, b" ".join(b"%d 1" % v for v in range(count)))
+
+
+#: Texts of many things, and what becomes of them as they are and as gzip.
+MADE = {
+    "variables": ("uai", b"MARKOV %d %s 0" % (200_000, b"1 " * 200_000), True),
+    "more variables": ("uai", b"MARKOV %d %s 0" % (3_000_000, b"1 " * 3_000_000), False),
+    "factors": ("uai", b"MARKOV 1 2 %d\n%s" % (10**5, b"0 " * 10**5 + b"1 1 " * 10**5), True),
+    "more factors": ("uai", b"MARKOV 1 2 %d\n%s" % (10**6, b"0 " * 10**6 + b"1 1 " * 10**6), False),
+    "one table": ("uai", b"MARKOV 1 500000 1 1 0 500000 " + b"1 " * 500_000, True),
+    "far more": ("uai", b"MARKOV 1 9000000 1 1 0 9000000 " + b"1 " * 9_000_000, False),
+    "constants": ("fg", b"200000 " + b"0 0 " * 200_000, False),
+    "fewer constants": ("fg", b"50000 " + b"0 0 " * 50_000, True),
+    "evidence": ("evidence", observed(100_000), True),
+    "same evidence": ("evidence", b"2000000 " + b"0 1 " * 2_000_000, False),
+    "marginals": ("result", b"MAR 100000 " + b"1 1 " * 100_000, True),
+    "more marginals": ("result", b"MAR 1500000 " + b"1 1 " * 1_500_000, False),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads its memory where Linux tells it")
+@pytest.mark.parametrize("what", MADE)
+def test_gzip_data_take_no_more_than_their_size_allows(what: str, tmp_path: Path) -> None:
+    """Kilobytes took gigabytes, and minutes."""
+    kind, text, read = MADE[what]
+    path = tmp_path / "file.gz"
+    path.write_bytes(gzip.compress(text))
+    child = children.run(MEASURED, str(path), kind)
+    assert child.returncode == 0, child.stderr
+    said, kib, seconds = child.stdout.splitlines()
+    if read:
+        assert said == "read"
+    else:
+        assert said.startswith(f"{path}: gzip data")
+        assert said.endswith("if you trust it, decompress it first")
+    assert int(kib) * 1024 < 64 * path.stat().st_size + (64 << 20)
+    assert float(seconds) < 10
+
+
+@pytest.mark.parametrize("ratio", [5, 20])
+def test_gzip_data_as_they_are_in_practice_are_read(ratio: int) -> None:
+    """Numbers of so many different digits that they shrink as real models do."""
+    rng = random.Random(ratio)
+    numbers = [f"{rng.random():.15f}" for _ in range(40_000 if ratio == 5 else 250)]
+    text = " ".join(rng.choice(numbers) for _ in range(100_000)).encode()
+    packed = gzip.compress(b"MARKOV 1 100000 1 1 0 100000 " + text)
+    assert len(text) > 1 << 20
+    assert vs.read_uai(packed).n_factors == 1
+
+
+def test_words_are_found_wherever_pieces_of_the_text_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(0)
+    for size in range(1, 30):
+        data = bytes(rng.choices(b"ab \n", k=29))[:size]
+        for piece in (1, 2, 3, 7, 64):
+            monkeypatch.setattr(_text, "_PIECE", piece)
+            tokens = _text.Tokens(data)
+            assert [tokens.text(i).encode() for i in range(len(tokens))] == data.split()

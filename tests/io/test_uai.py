@@ -314,7 +314,7 @@ def test_small_files_cannot_ask_for_memory() -> None:
             vs.read_uai(text)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
-    with pytest.raises(ModelFormatError, match="hold more than 67108864 bytes of text"):
+    with pytest.raises(ModelFormatError, match="hold more than 8388608 bytes of text"):
         vs.read_uai(texts[-1])
 
 

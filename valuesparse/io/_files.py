@@ -17,7 +17,6 @@ from typing import IO, Any, TypeAlias
 from valuesparse.io.errors import ModelFormatError
 
 __all__ = [
-    "GZIP_RATIO",
     "Source",
     "Target",
     "blaming",
@@ -28,6 +27,7 @@ __all__ = [
     "naming",
     "read_bytes",
     "read_file",
+    "read_packed",
     "replacing",
     "sync_folder",
     "write_bytes",
@@ -42,9 +42,9 @@ Target: TypeAlias = "str | os.PathLike[str] | IO[Any]"
 MAX_BYTES = 2**32 - 1
 """The largest file that is read."""
 
-# Text of a table that is all zeros shrinks a thousandfold; real models shrink by 3 to 100.
-_GZIP_FREE = 64 << 20
-GZIP_RATIO = 100
+# Text that says nothing shrinks a thousandfold; real models and corpora of this size by 3 to 20.
+_GZIP_FREE = 1 << 20
+_GZIP_RATIO = 25
 _GZIP_PART = 1 << 20
 
 _BINARY = getattr(os, "O_BINARY", 0)  # of Windows
@@ -88,12 +88,26 @@ def read_bytes(source: Source) -> bytes:
     Raises
     ------
     ModelFormatError
-        For more than 2**32 - 1 bytes, damaged gzip data, or gzip data that grow beyond 64 MiB and
-        beyond a hundred times their size.
+        For more than 2**32 - 1 bytes, damaged gzip data, or gzip data that grow beyond 1 MiB and
+        beyond 25 times their size.
     OSError
         When the file cannot be read.
     TypeError
         For anything else than a path, a file object or bytes.
+    """
+    return read_packed(source)[0]
+
+
+def read_packed(source: Source, free: int | None = None) -> tuple[bytes, int | None]:
+    """Return what :func:`read_bytes` does, and the size of gzip data; None for other contents.
+
+    Parameters
+    ----------
+    source : path, file object or bytes
+        The file.
+    free : int, optional
+        What gzip data may hold whatever their size, where that is not 1 MiB: for readers that bound
+        their memory themselves.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
@@ -104,11 +118,12 @@ def read_bytes(source: Source) -> bytes:
         data = content.encode() if isinstance(content, str) else bytes(content)
     else:
         raise TypeError(f"source must be a path, a file or bytes, not {type(source).__name__}")
-    return _gunzip(data) if data[:2] == b"\x1f\x8b" else data
+    if data[:2] != b"\x1f\x8b":
+        return data, None
+    return _gunzip(data, min(gzip_limit(len(data), free), MAX_BYTES)), len(data)
 
 
-def _gunzip(data: bytes) -> bytes:
-    limit = min(gzip_limit(len(data)), MAX_BYTES)
+def _gunzip(data: bytes, limit: int) -> bytes:
     text = bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
@@ -123,9 +138,9 @@ def _gunzip(data: bytes) -> bytes:
     return bytes(text)
 
 
-def gzip_limit(size: int) -> int:
+def gzip_limit(size: int, free: int | None = None) -> int:
     """Return how many bytes of text so many bytes of gzip data may hold."""
-    return max(_GZIP_FREE, GZIP_RATIO * size)
+    return max(_GZIP_FREE if free is None else free, _GZIP_RATIO * size)
 
 
 def grown_error(size: int, limit: int) -> ModelFormatError:
@@ -133,8 +148,8 @@ def grown_error(size: int, limit: int) -> ModelFormatError:
     return ModelFormatError(
         "gzip data",
         0,
-        f"{size} bytes hold more than {limit} bytes of text, as only a damaged or hostile file "
-        "does; if you trust it, decompress it first",
+        f"{size} bytes hold more than {limit} bytes of text, as a damaged or hostile file does; if "
+        "you trust it, decompress it first",
     )
 
 

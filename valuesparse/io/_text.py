@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.io.errors import TextFormatError
+from valuesparse.io._files import Source, read_packed
+from valuesparse.io.errors import ModelFormatError, TextFormatError
 
 __all__ = ["MAX_SCOPE", "Tokens", "check_cardinalities"]
 
 MAX_SCOPE = 32
 """Axes of the largest table: what every supported numpy has, and more than memory has room for."""
 
+#: What reading may take, in bytes, for each byte of a file and beside that.
+_MEMORY_PER_BYTE, _MEMORY_FREE = 64, 64 << 20
+# Of that: text and a copy of it, for each byte; a word with its number and what is made of it.
+_TEXT, _WORD = 2.2, 32
+# Text that gzip data of any size may hold; its words are counted before memory is set aside.
+_GZIP_FREE = 8 << 20
+# Characters of which words are found at a time.
+_PIECE = 1 << 20
 # Beyond the file's own size, so that small files may have large variables.
 _STATES_FREE = 1 << 20
 
@@ -34,6 +43,8 @@ _LABEL = re.compile(rb"-?\d{1,19}")
 _NUMERIC = b"0123456789+-.eE" + _SPACE
 # Tokens turned into numbers at a time: their Python objects take some megabytes.
 _BLOCK = 1 << 16
+# Numbers that Python looks at sooner than numpy.
+_FEW = 16
 # float64 holds all whole numbers up to here.
 _EXACT = 2.0**53
 _SHOWN = 40
@@ -48,6 +59,8 @@ class Tokens:
         The text.
     comments : bool, default False
         Skip what follows a ``#`` that begins a word, up to the end of the line.
+    packed : int, optional
+        The size of the gzip data that held the text, to which memory is bound then.
 
     Attributes
     ----------
@@ -56,25 +69,63 @@ class Tokens:
     values : (m,) float64
         All numbers from token ``first`` on, up to the first token that is none; empty before
         :meth:`read_numbers`.
+
+    Raises
+    ------
+    ModelFormatError
+        Gzip data hold more words than memory that is bound to their size has room for.
     """
 
-    __slots__ = ("_ends", "_starts", "at", "data", "first", "values")
+    __slots__ = ("_ends", "_packed", "_room", "_starts", "at", "data", "first", "values")
 
-    def __init__(self, data: bytes, *, comments: bool = False) -> None:
+    def __init__(self, data: bytes, *, comments: bool = False, packed: int | None = None) -> None:
         data = data.removeprefix(codecs.BOM_UTF8)
+        self._packed = packed
+        self._room = _MEMORY_FREE + _MEMORY_PER_BYTE * (packed or 0) - _TEXT * len(data)
         if comments:
             data = _COMMENT.sub(lambda match: b" " * len(match[0]), data)
         self.data = data
-        padded = np.ones(len(data) + 2, dtype=bool)
-        padded[1:-1] = _IS_SPACE[np.frombuffer(data, dtype=np.uint8)]
-        edges = np.flatnonzero(padded[1:] != padded[:-1])
-        self._starts, self._ends = edges[::2], edges[1::2]
+        count = sum(len(begin) for begin, _ in _words(data))
+        self.afford(count, _WORD, "words")
+        # No file is larger than 2**32 - 1 bytes.
+        self._starts, self._ends = np.empty(count, np.uint32), np.empty(count, np.uint32)
+        starts = ends = 0
+        for begin, end in _words(data):
+            self._starts[starts : starts + len(begin)] = begin
+            self._ends[ends : ends + len(end)] = end
+            starts, ends = starts + len(begin), ends + len(end)
         self.at = 0
         self.first = 0
         self.values = np.empty(0)
 
+    @classmethod
+    def of(cls, source: Source, *, comments: bool = False) -> Tokens:
+        """Return the words of a path, a file object or bytes, as text or gzip."""
+        data, packed = read_packed(source, _GZIP_FREE)
+        return cls(data, comments=comments, packed=packed)
+
     def __len__(self) -> int:
         return len(self._starts)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the file has, gzip data as they are."""
+        return len(self.data) if self._packed is None else self._packed
+
+    def afford(self, count: int, each: int, what: str) -> None:
+        """Refuse things that take more memory than the size of gzip data allows.
+
+        Plain text of so many things is long enough for the memory that they take.
+        """
+        self._room -= count * each
+        if self._packed is not None and self._room < 0:
+            raise ModelFormatError(
+                "gzip data",
+                0,
+                f"{self._packed} bytes hold {len(self.data)} bytes of text with too many {what} for "
+                f"memory of {_MEMORY_FREE >> 20} MiB and {_MEMORY_PER_BYTE} times the file; if you "
+                "trust it, decompress it first",
+            )
 
     @property
     def left(self) -> int:
@@ -174,6 +225,12 @@ class Tokens:
         """Return the next `count` numbers, all whole and in a range."""
         self.require(count, chunk, what)
         begin = self.at - self.first
+        if count > _FEW:
+            numbers = self.values[begin : begin + count]
+            right = (numbers >= at_least) & (numbers <= at_most) & (numbers == np.floor(numbers))
+            if right.all():
+                self.at += count
+                return numbers.astype(np.int64).tolist()
         found = self.values[begin : begin + count].tolist()
         for i, value in enumerate(found):
             if not at_least <= value <= at_most or not value.is_integer():
@@ -215,6 +272,12 @@ class Tokens:
         self.at += count
         return found
 
+    def skip_to(self, offset: int) -> None:
+        """Go on at a byte of the text; a word around it is cut there."""
+        self.at = int(np.searchsorted(self._ends, offset, side="right"))
+        if self.left:
+            self._starts[self.at] = max(self._starts[self.at], offset)
+
     def end(self) -> None:
         """Raise if any token is left."""
         if self.left:
@@ -222,6 +285,22 @@ class Tokens:
 
     def _offset(self, index: int) -> int:
         return int(self._starts[index]) if index < len(self) else len(self.data)
+
+
+def _words(data: bytes) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+    """Yield where words begin, and where words end, in one piece of a text after the other."""
+    everything = np.frombuffer(data, dtype=np.uint8)
+    before = True  # as if there were white space
+    for begin in range(0, len(data), _PIECE):
+        space = np.empty(min(_PIECE, len(data) - begin) + 1, dtype=bool)
+        space[0] = before
+        space[1:] = _IS_SPACE[everything[begin : begin + _PIECE]]
+        edges = np.flatnonzero(space[1:] != space[:-1])
+        first = int(not before)  # whether the first edge ends a word
+        yield edges[first::2] + begin, edges[1 - first :: 2] + begin
+        before = bool(space[-1])
+    if not before:
+        yield np.empty(0, np.intp), np.array([len(data)])
 
 
 def check_cardinalities(tokens: Tokens, cards: Sequence[int], places: Sequence[int]) -> None:

@@ -8,13 +8,14 @@ there are 0. In an index the *first* variable changes fastest. ``#`` begins a co
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse.factors import Table
-from valuesparse.io._files import Source, Target, naming, read_bytes, write_text
+from valuesparse.io._files import Source, Target, naming, write_text
 from valuesparse.io._tables import factors_to_write, log_of, numbers_of, require_graph
 from valuesparse.io._text import MAX_SCOPE, Tokens, check_cardinalities
 from valuesparse.io.errors import ModelFormatError, TextFormatError
@@ -26,6 +27,10 @@ __all__ = ["ModelFormatError", "TextFormatError", "read_fg", "write_fg"]
 _ENTRIES_FREE = 1 << 22
 # And beyond that, for each byte of the file: with what reading takes itself, 64 bytes.
 _ENTRIES_PER_BYTE = 4
+# Bytes that a factor takes beside its words.
+_FACTOR = 500
+# Factors whose numbers are looked at together, and entries of one that is looked at alone.
+_BLOCK, _LARGE = 1 << 12, 1 << 8
 
 
 def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
@@ -70,19 +75,20 @@ def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
     [[0.25, 0.0, 0.0], [0.0, 0.75, 0.0]]
     """
     with naming(source):
-        return _read(Tokens(read_bytes(source), comments=True), max_entries)
+        return _read(Tokens.of(source, comments=True), max_entries)
 
 
 def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
-    room = max(_ENTRIES_FREE, _ENTRIES_PER_BYTE * len(tokens.data))
+    room = max(_ENTRIES_FREE, _ENTRIES_PER_BYTE * tokens.size)
     room = room if max_entries is None else max_entries
     tokens.read_numbers()
     # A factor takes at least its number of variables and its number of entries.
     m = tokens.count("header", "number of factors", 2)
+    tokens.afford(m, _FACTOR, "factors")
     states: dict[int, int] = {}  # of each label
     places: dict[int, int] = {}  # where that was said
-    labels: list[list[int]] = []
-    tables: list[npt.NDArray[np.float64]] = []
+    labels: list[tuple[int, ...]] = []
+    heads: list[_Head] = []
     for f in range(m):
         scope, cards = _read_scope(tokens, f, states, places)
         size = math.prod(cards)
@@ -94,8 +100,12 @@ def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
                 f"(it has {size}); max_entries allows more",
             )
         room -= size
+        chunk = f"table of factor {f}"
+        count = tokens.count(chunk, "number of entries", 2)
+        tokens.require(2 * count, chunk, "numbers")
         labels.append(scope)
-        tables.append(_read_entries(tokens, f, cards))
+        heads.append(_Head(cards, size, tokens.at - tokens.first, count))
+        tokens.at += 2 * count
     tokens.end()
     names = sorted(states)
     check_cardinalities(tokens, [states[name] for name in names], [places[name] for name in names])
@@ -104,17 +114,28 @@ def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
     graph = FactorGraph([states[name] for name in names], names=None if plain else names)
     graph._extend(
         Table([number[label] for label in scope], table)
-        for scope, table in zip(labels, tables, strict=True)
+        for scope, table in zip(labels, _tables(tokens, heads), strict=True)
     )
     return graph
 
 
+class _Head(NamedTuple):
+    """What stands before the entries of a factor."""
+
+    cards: tuple[int, ...]
+    size: int
+    first: int  # where its entries are among the numbers
+    count: int
+
+
 def _read_scope(
     tokens: Tokens, f: int, states: dict[int, int], places: dict[int, int]
-) -> tuple[list[int], list[int]]:
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Read the labels of a factor's variables and their numbers of states."""
     chunk = f"variables of factor {f}"
     k = tokens.integer(chunk, "number of variables", 0, MAX_SCOPE, "the most that are supported")
+    if not k:
+        return (), ()
     first = tokens.at
     scope = tokens.labels(k, chunk)
     if len(set(scope)) != k:
@@ -130,38 +151,63 @@ def _read_scope(
                 f"variable {label} has {{}} states here and {states[label]} before",
             )
         places.setdefault(label, first + i)
-    return scope, cards
+    return tuple(scope), tuple(cards)
 
 
-def _read_entries(tokens: Tokens, f: int, cards: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Read the entries of a table and return their logs, of shape `cards`."""
-    size = math.prod(cards)
-    chunk = f"table of factor {f}"
-    count = tokens.count(chunk, "number of entries", 2)
-    tokens.require(2 * count, chunk, "numbers")
-    first = tokens.at
-    pairs = tokens.values[first - tokens.first :][: 2 * count].reshape(count, 2)
-    index = pairs[:, 0]
-    wrong = ~((index >= 0) & (index < size) & (index == np.floor(index)))
+def _tables(tokens: Tokens, heads: list[_Head]) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield the tables of factors as logs: of one at a time, numpy's calls would take longest."""
+    at = 0
+    while at < len(heads):
+        end = at + 1
+        while end < min(at + _BLOCK, len(heads)) and heads[end - 1].size < _LARGE > heads[end].size:
+            end += 1
+        yield from _block(tokens, heads[at:end], at)
+        at = end
+
+
+def _block(tokens: Tokens, heads: list[_Head], number: int) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield the tables of some factors; `number` is that of the first."""
+    sizes = np.array([head.size for head in heads])
+    counts = np.array([head.count for head in heads])
+    ends = np.cumsum(sizes)
+    owner = np.repeat(np.arange(len(heads)), counts)
+    # Where the index of each entry stands among the numbers; its value comes after it.
+    before = np.array([head.first for head in heads]) - 2 * (np.cumsum(counts) - counts)
+    words = before[owner] + 2 * np.arange(len(owner))
+    index = tokens.values[words]
+    wrong = ~((index >= 0) & (index < sizes[owner]) & (index == np.floor(index)))
     if wrong.any():
+        at = int(wrong.argmax())
+        f = int(owner[at])
         tokens.refuse_integer(
-            first + 2 * int(wrong.argmax()), chunk, "index", 0, size - 1, "the last one"
-        )
-    table = np.full(size, -np.inf)
-    places = index.astype(np.intp)
-    if count > 1 and not (places[1:] > places[:-1]).all():  # most files have them in order
+            tokens.first + int(words[at]), f"table of factor {number + f}", "index", 0,
+            heads[f].size - 1, "the last one",
+        )  # fmt: skip
+    begins = ends - sizes
+    places = begins[owner] + index.astype(np.intp)
+    if len(places) > 1 and not (places[1:] > places[:-1]).all():  # most files have them in order
         order = np.argsort(places, kind="stable")
         twice = np.flatnonzero(places[order][1:] == places[order][:-1])
         if twice.size:
             at = int(order[1:][twice].min())
-            raise tokens.error(first + 2 * at, chunk, "index {} stands there twice")
+            chunk = f"table of factor {number + int(owner[at])}"
+            raise tokens.error(
+                tokens.first + int(words[at]), chunk, "index {} stands there twice"
+            )
 
     def refuse(at: int, problem: str) -> TextFormatError:
-        return tokens.error(first + 2 * at + 1, chunk, f"{{}} {problem}")
+        chunk = f"table of factor {number + int(owner[at])}"
+        return tokens.error(tokens.first + int(words[at]) + 1, chunk, f"{{}} {problem}")
 
-    table[_last_fastest(places, cards)] = log_of(pairs[:, 1], refuse)
-    tokens.at += 2 * count
-    return table.reshape(cards)
+    if len(heads) == 1:  # perhaps large: the one copy is the table
+        places = _last_fastest(places, heads[0].cards)
+    logs = np.full(int(ends[-1]), -np.inf)
+    logs[places] = log_of(tokens.values[words + 1], refuse)
+    for head, begin, end in zip(heads, begins.tolist(), ends.tolist(), strict=True):
+        # In a file the first variable changes fastest.
+        swapped = len(heads) > 1 and len(head.cards) > 1
+        table = logs[begin:end].reshape(head.cards, order="F" if swapped else "C")
+        yield np.ascontiguousarray(table) if swapped else table
 
 
 def _last_fastest(places: npt.NDArray[np.intp], cards: Sequence[int]) -> npt.NDArray[np.intp]:

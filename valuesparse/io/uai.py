@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from valuesparse.factors import Table
-from valuesparse.io._files import Source, Target, naming, read_bytes, write_text
+from valuesparse.io._files import Source, Target, naming, write_text
 from valuesparse.io._samples import choose, find_samples
 from valuesparse.io._tables import (
     factors_to_write,
@@ -45,6 +45,8 @@ __all__ = [
 
 # How far the rows of tables that are called conditional probabilities may be from 1.
 _ROW_TOLERANCE = 1e-6
+# Bytes that things take beside their words.
+_VARIABLE, _FACTOR, _OBSERVED = 100, 300, 100
 
 
 def read_uai(
@@ -100,7 +102,7 @@ def read_uai(
     valuesparse.io.errors.TextFormatError: line 1, table of factor 0: 'half' is not a number
     """
     with naming(source):
-        graph = _read_model(Tokens(read_bytes(source)))
+        graph = _read_model(Tokens.of(source))
     if evidence is None:
         if sample is not None:
             raise ValueError("sample chooses from an evidence file, but evidence is None")
@@ -117,11 +119,13 @@ def _read_model(tokens: Tokens) -> FactorGraph:
     tokens.word("header", ("MARKOV", "BAYES"))
     tokens.read_numbers()
     n = tokens.count("header", "number of variables", 1)
+    tokens.afford(n, _VARIABLE, "variables")
     first = tokens.at
     cards = tokens.integers(n, "cardinalities", "number of states", 1, 2**31 - 1)
     check_cardinalities(tokens, cards, range(first, first + n))
     # A factor takes a word for the size of its scope, one for that of its table, and an entry.
     m = tokens.count("header", "number of factors", 3)
+    tokens.afford(m, _FACTOR, "factors")
     scopes = [_read_scope(tokens, f"scope of factor {f}", cards) for f in range(m)]
     begin = tokens.at - tokens.first
     places = []
@@ -312,7 +316,7 @@ def read_uai_evidence(
     if graph is not None:
         require_graph(graph)
     with naming(source):
-        return _read_evidence(Tokens(read_bytes(source)), sample, graph)
+        return _read_evidence(Tokens.of(source), sample, graph)
 
 
 def _read_evidence(tokens: Tokens, sample: int | None, graph: FactorGraph | None) -> dict[int, int]:
@@ -328,6 +332,7 @@ def _read_evidence(tokens: Tokens, sample: int | None, graph: FactorGraph | None
     samples = find_samples(tokens, measure)
     if samples is None:
         raise _no_layout(tokens)
+    tokens.afford(len(tokens) // 2, _OBSERVED, "observed variables")
     found = [_read_sample(tokens, *place) for place in samples]
     chosen = choose(found, sample, "evidence file")
     if graph is None:

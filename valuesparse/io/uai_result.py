@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.io._files import Source, Target, naming, read_bytes, write_text
+from valuesparse.io._files import Source, Target, naming, write_text
 from valuesparse.io._samples import choose, find_samples
 from valuesparse.io._text import Tokens
 
 __all__ = ["UaiResult", "read_uai_result", "write_uai_result"]
 
 TASKS = ("PR", "MAR", "MPE")
+# Bytes that a variable takes beside its words.
+_VARIABLE = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,17 +91,14 @@ def read_uai_result(source: Source, *, sample: int | None = None) -> UaiResult:
     [[0.25, 0.75], [1.0]]
     """
     with naming(source):
-        return _read(read_bytes(source), sample)
+        return _read(Tokens.of(source), sample)
 
 
-def _read(data: bytes, sample: int | None) -> UaiResult:
-    tokens = Tokens(data)
+def _read(tokens: Tokens, sample: int | None) -> UaiResult:
     task = tokens.word("header", TASKS)
-    begin = data.rfind(b"-BEGIN-")
+    begin = tokens.data.rfind(b"-BEGIN-")
     if begin >= 0:
-        # Line numbers count from the file's beginning: what comes before becomes blank.
-        blank = bytes(c if c in b"\n" else 32 for c in data[: begin + 7])
-        tokens = Tokens(blank + data[begin + 7 :])
+        tokens.skip_to(begin + len("-BEGIN-"))
     tokens.read_numbers()
     chunk = {"PR": "partition function", "MAR": "marginals", "MPE": "explanation"}[task]
     tokens.require(1, chunk, "numbers")
@@ -141,6 +140,7 @@ def _read_sample(tokens: Tokens, task: str, chunk: str) -> UaiResult:
         tokens.at += 1
         return UaiResult(task, log10_z=float(tokens.values[tokens.at - tokens.first - 1]))
     n = tokens.count(chunk, "number of variables", 1)
+    tokens.afford(n, _VARIABLE, "variables")
     if task == "MPE":
         return UaiResult(task, states=tuple(tokens.integers(n, chunk, "state", 0, 2**31 - 1)))
     marginals = []

@@ -18,7 +18,6 @@ __all__ = [
     "BATCH",
     "BATCH_TOKENS",
     "FORMATS",
-    "LARGEST",
     "LONGEST",
     "Block",
     "LineFormat",
@@ -27,13 +26,13 @@ __all__ = [
     "line_format",
 ]
 
-#: The most lines (of Parquet: words), and about the most bytes, of a sentence.
-LONGEST = 1_000_000
-LARGEST = 64 << 20
-#: Sentences that are read and tagged together, and tokens that end such a batch: enough for the
-#: threads, little memory.
+#: The most lines (of Parquet: words) of a sentence: its attributes are in memory together.
+LONGEST = 16_000
+#: The most sentences, tokens and bytes that are read and tagged together, unless one sentence has
+#: more: enough for the threads, little memory.
 BATCH = 256
-BATCH_TOKENS = 1 << 14
+BATCH_TOKENS = 1 << 13
+BATCH_BYTES = 1 << 20
 
 FORMATS = ("attributes", "conll", "conllu", "tsv", "parquet")
 _SUFFIXES = {
@@ -72,12 +71,15 @@ class Block(NamedTuple):
         The columns of those.
     items : list or None
         The attributes of tokens, where the file gives them.
+    size : int
+        The bytes of the text.
     """
 
     lines: list[str]
     at: list[int]
     rows: list[list[str]]
     items: list[dict[str, float]] | None
+    size: int
 
 
 class Columns(NamedTuple):
@@ -130,14 +132,21 @@ class LineFormat:
             raise ValueError(f"{what}: {given!r} must be the number of a column, from 1{known}")
         return number - 1 if number > 0 else number
 
-    def blocks(self, lines: Iterable[Line]) -> Iterator[Block]:
+    def blocks(self, lines: Iterable[Line], largest: int) -> Iterator[Block]:
         """Yield the sentences; the last may want its blank line.
+
+        Parameters
+        ----------
+        lines : iterable of Line
+            The lines.
+        largest : int
+            The most bytes that a sentence may have.
 
         Raises
         ------
         TextFormatError
-            A line is not what the format wants, or a sentence has more than 1,000,000 lines or
-            64 MiB of text.
+            A line is not what the format wants, or a sentence has more than 16,000 lines, or too
+            much text.
         """
         held: list[str] = []
         # Beside their text nothing is kept of lines before their sentence is known to end.
@@ -146,9 +155,9 @@ class LineFormat:
             if line.text.strip(" \t" if self.kind == "conll" else ""):
                 held.append(line.text)
                 offsets.append(line.offset)
-                size = line.offset - offsets[0]
-                if len(held) > LONGEST or size > LARGEST:
-                    raise _endless(line, size)
+                size = line.offset + len(line.text) - offsets[0]  # characters of the last one
+                if len(held) > LONGEST or size > largest:
+                    raise _endless(line, largest if size > largest else None)
             elif held:
                 yield self._block(held, offsets)
                 held, offsets = [], array("q")
@@ -157,7 +166,8 @@ class LineFormat:
 
     def _block(self, lines: list[str], offsets: Sequence[int]) -> Block:
         """Return what the lines of one sentence mean."""
-        block = Block(lines, [], [], [] if self.kind == "attributes" else None)
+        size = offsets[-1] - offsets[0] + len(lines[-1])
+        block = Block(lines, [], [], [] if self.kind == "attributes" else None, size)
         for at, line in enumerate(map(Line, offsets, lines)):
             row = self._row(line)
             if row is None:
@@ -264,9 +274,9 @@ class LineFormat:
         return "\n".join(lines) + "\n\n"
 
 
-def _endless(line: Line, size: int) -> TextFormatError:
-    """Return the error of a sentence that is too long at a line."""
-    what = f"{LONGEST:,} lines" if size <= LARGEST else f"{LARGEST >> 20} MiB of text"
+def _endless(line: Line, largest: int | None) -> TextFormatError:
+    """Return the error of a sentence that is too long, or larger than is allowed, at a line."""
+    what = f"{LONGEST:,} lines" if largest is None else f"{largest >> 20} MiB of text"
     problem = (
         f"a sentence of more than {what}; a blank line must end each sentence, and what is "
         "longer must be cut"
@@ -290,13 +300,13 @@ def line_format(path: Path, kind: str, word: str | None, tag: str | None) -> Lin
 def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
     """Yield sentences that are tagged together."""
     batch: list[Block] = []
-    tokens = 0
+    tokens = size = 0
     for block in blocks:
-        batch.append(block)
-        tokens += len(block.rows)
-        if len(batch) >= BATCH or tokens >= BATCH_TOKENS:
+        tokens, size = tokens + len(block.rows), size + block.size
+        if batch and (len(batch) >= BATCH or tokens > BATCH_TOKENS or size > BATCH_BYTES):
             yield batch
-            batch, tokens = [], 0
+            batch, tokens, size = [], len(block.rows), block.size
+        batch.append(block)
     if batch:
         yield batch
 

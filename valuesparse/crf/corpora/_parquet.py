@@ -9,13 +9,16 @@ from typing import IO, Any
 
 from valuesparse._extras import require
 from valuesparse.crf.corpora._footer import Column, read_columns
-from valuesparse.crf.corpora._formats import BATCH, BATCH_TOKENS, LARGEST, LONGEST
-from valuesparse.io._files import gzip_limit
+from valuesparse.crf.corpora._formats import BATCH, BATCH_TOKENS, LONGEST
 from valuesparse.io.errors import ModelFormatError
 
 __all__ = ["Table"]
 
 _TAGS = "tags"
+# The most bytes of a sentence.
+_LARGEST = 64 << 20
+# What a column may hold: a few values that are repeated take next to no room, and are no attack.
+_FREE, _RATIO = 64 << 20, 100
 # Of pyarrow's texts, which may go on for lines.
 _LONGEST_TEXT = 200
 
@@ -93,7 +96,7 @@ class Table:
         gzip data.
         """
         for column in columns:
-            name, growth = repr(column.name[:80]), gzip_limit(column.packed)
+            name, growth = repr(column.name[:80]), max(_FREE, _RATIO * column.packed)
             if column.values > rows * LONGEST:
                 raise self._damaged(
                     f"row group {number}: more than {LONGEST:,} values a row in the column "
@@ -146,11 +149,11 @@ class Table:
 
         lists = batch.column(self.word)
         words = compute.list_value_length(lists).to_pylist()
-        long = lists.nbytes > LARGEST  # seldom: only then rows are looked at one by one
+        long = lists.nbytes > _LARGEST  # seldom: only then rows are looked at one by one
         for at, count in enumerate(words):
             size = lists[at : at + 1].flatten().nbytes if long else 0
-            if (count or 0) > LONGEST or size > LARGEST:
-                what = f"{LONGEST:,} words" if size <= LARGEST else f"{LARGEST >> 20} MiB of text"
+            if (count or 0) > LONGEST or size > _LARGEST:
+                what = f"{LONGEST:,} words" if size <= _LARGEST else f"{_LARGEST >> 20} MiB of text"
                 raise self._damaged(
                     f"row {row + at}: a sentence of more than {what}; what is longer must be cut"
                 )

@@ -19,7 +19,7 @@ from valuesparse.crf.corpora._formats import format_of, line_format
 from valuesparse.crf.corpora._functions import name_of
 from valuesparse.crf.corpora._parquet import Table
 from valuesparse.crf.corpora._templates import read_template, read_template_below
-from valuesparse.crf.corpora._text import lines, located
+from valuesparse.crf.corpora._text import largest, lines, located
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
@@ -221,7 +221,7 @@ class Reader:
         try:
             if form.header is not None:
                 next(stream)
-            for number, block in enumerate(form.blocks(stream), 1):
+            for number, block in enumerate(form.blocks(stream, largest(self.path)), 1):
                 if not block.rows:
                     continue
                 try:

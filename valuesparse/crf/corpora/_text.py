@@ -7,17 +7,18 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import NamedTuple
 
-from valuesparse.io._files import GZIP_RATIO, grown_error, gzip_limit
+from valuesparse.io._files import grown_error, gzip_limit
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 
-__all__ = ["Line", "boundary", "first_line", "is_gzip", "lines", "text_size"]
+__all__ = ["Line", "boundary", "first_line", "is_gzip", "largest", "lines", "text_size"]
 
-# The longest line that is read; one of gzip data may be long only where these are.
-_LONGEST = 1 << 26
-_LONGEST_PACKED = 1 << 20
+# The most bytes of a sentence, and of a line; those of gzip data are as large only where these are.
+_LARGEST = 64 << 20
+_LARGEST_PACKED = 1 << 20
 _PIECE = 1 << 16
 
 
@@ -40,14 +41,14 @@ def text_size(path: Path) -> int:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
     if not is_gzip(path):
         with open(path, "rb") as file:
             yield file
         return
     try:
         with gzip.open(path, "rb") as unpacked:
-            yield cast("IO[bytes]", unpacked)
+            yield unpacked
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         found = ModelFormatError("gzip data", 0, f"damaged: {error}".rstrip("."))
         found.path = str(path)
@@ -98,13 +99,12 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
     Raises
     ------
     ModelFormatError
-        A line is not UTF-8, or longer than 64 MiB; or gzip data are damaged, or hold more than 64
-        MiB and more than a hundred times their size.
+        A line is not UTF-8, or longer than :func:`largest` allows; or gzip data are damaged, or
+        hold more than 1 MiB and more than 25 times their size.
     """
-    packed = text_size(path) if is_gzip(path) else None
-    longest = _longest(packed)
-    if packed is not None:
-        _require_bounded(path, packed)
+    longest = largest(path)
+    if is_gzip(path):
+        _require_bounded(path, text_size(path))
     with _opened(path) as file:
         if first:
             file.seek(first)
@@ -115,6 +115,21 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
                 return
             yield Line(offset, _text_of(raw, offset, longest))
             offset += len(raw)
+            if raw == b"\n":
+                offset += _skip_blank(file, None if last is None else last - offset)
+
+
+def _skip_blank(file: BufferedReader | gzip.GzipFile, most: int | None) -> int:
+    """Read over blank lines after one, which mean nothing more; return how many bytes they have."""
+    skipped = 0
+    while most is None or skipped < most:
+        held = file.peek(_PIECE)
+        blank = len(held) - len(held.lstrip(b"\n"))
+        blank = blank if most is None else min(blank, most - skipped)
+        if not blank:
+            break
+        skipped += len(file.read(blank))
+    return skipped
 
 
 def _require_bounded(path: Path, packed: int) -> None:
@@ -134,8 +149,8 @@ def _text_of(raw: bytes, offset: int, longest: int) -> str:
     """Return a line without its end."""
     if len(raw) == longest:
         problem = f"longer than {longest >> 20} MiB"
-        if longest < _LONGEST:
-            problem += ", which is more than a hundred times the file; decompress it first"
+        if longest < _LARGEST:
+            problem += ", which is more than the compressed file has; decompress it first"
         raise TextFormatError("line", offset, problem, 0, "")
     try:
         text = raw.decode("utf-8")
@@ -145,11 +160,11 @@ def _text_of(raw: bytes, offset: int, longest: int) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _longest(packed: int | None) -> int:
-    """Return how long lines may be, in bytes: in a file as it is, or in so much gzip data."""
-    if packed is None:
-        return _LONGEST
-    return min(_LONGEST, max(_LONGEST_PACKED, GZIP_RATIO * packed))
+def largest(path: Path) -> int:
+    """Return how many bytes a line, or a sentence, of a file may have."""
+    if not is_gzip(path):
+        return _LARGEST
+    return min(_LARGEST, max(_LARGEST_PACKED, text_size(path)))
 
 
 def first_line(path: Path) -> tuple[str, int]:
@@ -160,7 +175,7 @@ def first_line(path: Path) -> tuple[str, int]:
     TextFormatError
         It is not UTF-8, or too long.
     """
-    longest = _longest(text_size(path) if is_gzip(path) else None)
+    longest = largest(path)
     with _opened(path) as file:
         raw = file.readline(longest)
     try:

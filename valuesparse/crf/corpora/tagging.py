@@ -27,7 +27,7 @@ from valuesparse.crf.corpora._lock import locked, require_mine
 from valuesparse.crf.corpora._parquet import Table
 from valuesparse.crf.corpora._reader import Extraction, Features, extraction_of, extractor_of
 from valuesparse.crf.corpora._run_file import RunFile, Shard, tidy
-from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, lines, located
+from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, largest, lines, located
 from valuesparse.crf.corpora._text import text_size as size_of
 from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io._files import naming, read_file
@@ -438,7 +438,8 @@ def _tag_lines(job: _Job, halt: _Halt) -> tuple[int, int]:
     sentences = tokens = 0
     with _writing(job) as file:
         file.write(form.heading(labels, settings.marginals).encode())
-        for batch in batches(halt.heeded(form.blocks(_from(source, first, last)))):
+        blocks = form.blocks(_from(source, first, last), largest(source))
+        for batch in batches(halt.heeded(blocks)):
             word = form.columns.word
             items = [items_of(block, extract, word) for block in halt.heeded(batch)]
             for block, tags, table in zip(batch, *_answers(items, settings), strict=True):
