@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import struct
 import time
 import tracemalloc
@@ -459,3 +460,13 @@ def test_a_killed_process_goes_on_to_the_same_bits(tmp_path: Path) -> None:
         assert state.exists()
     here["train"](model, state, 0)
     assert model.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="makes a pipe")
+def test_a_pipe_is_no_checkpoint(tmp_path: Path) -> None:
+    """Nobody writes to it: reading had no end."""
+    os.mkfifo(tmp_path / "pipe")
+    trainer = Trainer(verbose=False)
+    trainer.append([["a"]], ["X"])
+    with pytest.raises(CheckpointError, match=r"pipe is not a regular file; name another file"):
+        trainer.train(tmp_path / "m", checkpoint=tmp_path / "pipe")

@@ -54,6 +54,8 @@ class Checkpoint:
     ------
     OSError
         The file could not be written.
+    CheckpointError
+        It is no regular file, such as a pipe.
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int, parts: tuple[Any, ...]) -> None:
@@ -62,6 +64,9 @@ class Checkpoint:
         self.path, self.every = Path(path), every
         self.fingerprint = fingerprint_of(parts)
         check_target(self.path)
+        # Of a pipe nobody may ever write what is read.
+        if self.path.exists() and not self.path.is_file():
+            raise CheckpointError(f"{self.path} is not a regular file; name another file")
 
     def resume(self, learner: Resumable) -> bool:
         """Let a learner go on from the state in the file; False where there is no file.
