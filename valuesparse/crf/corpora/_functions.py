@@ -1,13 +1,14 @@
-"""Functions of the user's, by name: found without a lasting change of ``sys.path``."""
+"""Functions of the user's, by name: found without a change of ``sys.path``."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.machinery
 import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,7 @@ __all__ = ["find_function", "name_of"]
 
 Function = Callable[[Sequence[str]], Sequence[Any]]
 
-# sys.path belongs to all threads; a module may look for functions itself.
+# sys.meta_path belongs to all threads; a module may look for functions itself.
 _IMPORTING = threading.RLock()
 
 
@@ -83,19 +84,28 @@ def _imported(module: str, folder: str | None) -> Any:
         if folder is None or top in sys.modules or importlib.util.find_spec(top) is not None:
             return importlib.import_module(module)
         importlib.invalidate_caches()
-        if importlib.machinery.PathFinder.find_spec(top, [folder]) is None:
+        if PathFinder.find_spec(top, [folder]) is None:
             raise ImportError(f"no module {top!r}, neither where Python looks nor in {folder}")
         return _imported_from(module, folder)
 
 
+class _Beside:
+    """Finds modules in a folder, where nothing else does; ``sys.path`` stays as it is."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return how a module is loaded; those of packages are found by these."""
+        return None if path is not None else PathFinder.find_spec(name, [self.folder], target)
+
+
 def _imported_from(module: str, folder: str) -> ModuleType:
-    """Import a module with a folder at the end of the path, until it is there."""
-    path = sys.path
-    path.append(folder)
+    """Import a module that, and whose own modules, may be in a folder."""
+    finder = _Beside(folder)
+    sys.meta_path.append(finder)
     try:
         return importlib.import_module(module)
     finally:
-        for i in reversed(range(len(path))):
-            if path[i] is folder:  # this very entry: the module may have added an equal one
-                del path[i]
-                break
+        with suppress(ValueError):  # the module may have replaced the list
+            sys.meta_path.remove(finder)
