@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import children
 import pytest
 
 from valuesparse.crf import Trainer, tag_corpus, train_corpus
 from valuesparse.crf.corpora import training
+from valuesparse.crf.corpora._reader import extraction_of
 
 TEXT = "the DET\ndog NOUN\nran VERB\n\na DET\ncat NOUN\n\n" * 5
 
@@ -101,13 +106,104 @@ def test_a_kill_between_the_two_never_leaves_a_pair_that_looks_right(
         assert not before or kept(model) == settings
         assert before or not Path(f"{model}.json").exists()
     elif before:
-        refused(model, source, "does not belong to")
+        # The old one, as it was kept before.
+        assert {k: v for k, v in kept(model).items() if k != "before"} != settings
+        assert json.loads(kept(model)["before"]) == settings
+        how = extraction_of(model, None, None)
+        assert how.features == "words"
+        assert tag_corpus(model, [source], source.parent / "old").sentences == 10
+        shutil.rmtree(source.parent / "old")
     else:
         with pytest.raises(FileNotFoundError, match=r"m\.crfsuite"):
             tag_corpus(model, [source], source.parent / "out")
     assert {p.name for p in source.parent.iterdir()} <= {"a.conll", "m.crfsuite", "m.crfsuite.json"}
     train(source, features="cantonese")
+    assert "before" not in kept(model)
+    assert extraction_of(model, None, None).features == "cantonese"
     assert tag_corpus(model, [source], source.parent / "out").sentences == 10
+
+
+RETRAINED = """
+import resource, sys
+from valuesparse.crf import train_corpus
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
+try:
+    train_corpus([sys.argv[1]], sys.argv[2], features="cantonese")
+except OSError as error:
+    print(error.filename == sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no RLIMIT_FSIZE")
+@pytest.mark.parametrize("before", [False, True])
+def test_a_retraining_that_fails_leaves_the_old_model_as_it_was(source: Path, before: bool) -> None:
+    model = train(source) if before else source.with_name("m.crfsuite")
+    old = {path.name: path.read_bytes() for path in source.parent.iterdir()}
+    done = children.run(RETRAINED, str(source), str(model), "1000")
+    assert done.stdout == "True\n", done.stderr
+    assert {path.name: path.read_bytes() for path in source.parent.iterdir()} == old
+    if before:
+        assert tag_corpus(model, [source], source.parent / "out").sentences == 10
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_rename_that_fails_puts_back_what_was_kept(
+    source: Path, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    if before:
+        train(source)
+    old = {path.name: path.read_bytes() for path in source.parent.iterdir()}
+    replace = os.replace
+
+    def failing(first: Any, second: Any) -> None:
+        if Path(second).name == "m.crfsuite":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        replace(first, second)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match=r"m\.crfsuite"):
+        train(source, features="cantonese")
+    assert {path.name: path.read_bytes() for path in source.parent.iterdir()} == old
+
+
+@pytest.mark.parametrize("told", ["[]", "{", '{"features": 1}', "[" * 100])
+def test_what_is_kept_of_the_model_before_is_checked_too(source: Path, told: str) -> None:
+    model = train(source)
+    Path(f"{model}.json").write_text(json.dumps({**kept(model), "before": told}))
+    assert tag_corpus(model, [source], source.parent / "out").sentences == 10  # it is not that one
+    Path(f"{model}.json").write_text(json.dumps({"model_sha256": "0", "before": told}))
+    with pytest.raises(ValueError, match=r"m\.crfsuite\.json") as caught:
+        tag_corpus(model, [source], source.parent / "out2")
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_that_is_read_is_written_over(source: Path) -> None:
+    template = source.with_name("t.txt")
+    template.write_text("U:%x[0,0]\n")
+    other = source.with_name("b.conll.json")
+    other.write_text(TEXT)
+    link = source.with_name("link")
+    link.symlink_to(source) if os.name != "nt" else os.link(source, link)
+    for target, inputs, what in (
+        (source, [other, source], "one of the inputs"),
+        (link, [source], "one of the inputs"),
+        (source.with_name("b.conll"), [other], "one of the inputs"),
+        (template, [source], "the template"),
+    ):
+        with pytest.raises(ValueError, match=f"model: .* is {what}, and would be lost"):
+            train_corpus(inputs, target, features=f"template:{template}", input_format="conll")
+    with pytest.raises(ValueError, match=r"checkpoint: .* is one of the inputs"):
+        train(source, checkpoint=source)
+    assert source.read_text() == other.read_text() == TEXT
+    assert template.read_text() == "U:%x[0,0]\n"
+
+
+def test_what_is_said_whole_needs_nothing_that_is_kept(source: Path) -> None:
+    model = train(source)
+    Path(f"{model}.json").write_text(json.dumps({**kept(model), "model_sha256": "0"}))
+    refused(model, source, "where --word", features="words")
+    report = tag_corpus(model, [source], source.parent / "out", features="words", word="1")
+    assert report.sentences == 10
 
 
 def test_what_cannot_be_written_is_said_before_anything_is_read(

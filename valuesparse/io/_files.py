@@ -21,6 +21,7 @@ __all__ = [
     "Target",
     "blaming",
     "check_target",
+    "flush",
     "grown_error",
     "gzip_limit",
     "is_path",
@@ -338,6 +339,15 @@ def _permit(handle: int, old: os.stat_result) -> None:
         except PermissionError:
             mode &= ~0o070  # another group would see it
     os.fchmod(handle, mode)
+
+
+def flush(file: IO[bytes]) -> None:
+    """Have on disk what was written to a file of :func:`replacing` so far."""
+    file.flush()
+    raw = getattr(file, "raw", None)
+    assert isinstance(raw, _Named)
+    with blaming(raw.target):
+        _sync(raw)
 
 
 def _sync(raw: io.FileIO) -> None:

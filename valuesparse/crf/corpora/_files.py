@@ -6,13 +6,14 @@ import gzip
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-from valuesparse.io._files import replacing, write_bytes
-from valuesparse.io._json import read_json
+from valuesparse.io._files import flush, replacing, write_bytes
+from valuesparse.io._json import parse_json, read_json
 
 __all__ = [
     "as_paths",
@@ -28,10 +29,14 @@ __all__ = [
 #: Ends the names of unfinished files; they begin with a dot.
 UNFINISHED = ".part"
 _PIECE = 1 << 20  # bytes
+# JSON can write what UTF-8 cannot.
+_HALF = re.compile("[\ud800-\udfff]")
 #: What is kept beside a model has its SHA-256 by this name.
 _TIE = "model_sha256"
-# The largest file beside a model: room for a template of 1 MiB, however JSON writes it.
-_BESIDE = 8 << 20
+#: And, until a model is in place, what was kept of the one that it replaces.
+_BEFORE = "before"
+# The largest file beside a model: room for two templates of 1 MiB, however JSON writes them.
+_BESIDE = 16 << 20
 
 
 @contextmanager
@@ -77,13 +82,43 @@ def beside(model: Path) -> Path:
 def write_pair(model: Path, data: bytes, settings: dict[str, Any]) -> None:
     """Write a model, and beside it how its data were read; names and templates, never code.
 
-    What is kept comes first and says which model it is of: whatever is interrupted, a model never
-    stands there without it, and never unnoticed beside that of another.
+    Both are on disk before either gets its name. What is kept comes first, and also holds what was
+    kept of the model that it replaces: whatever is interrupted, the model that stands there can be
+    used. When this raises, all is as it was.
     """
+    path = beside(model)
+    old = path.read_bytes() if path.is_file() else None
     kept = {**settings, _TIE: digest_of(data)}
-    text = json.dumps(kept, indent=2, ensure_ascii=False, sort_keys=True)
-    write_bytes(beside(model), (text + "\n").encode())
-    write_bytes(model, data)
+    before = _kept_of(model)
+    both = kept if before is None else {**kept, _BEFORE: _json(before)}
+    text = (_json(both) + "\n").encode()
+    try:
+        with replacing(model) as last, replacing(path) as first:
+            last.write(data)
+            flush(last)
+            first.write(text)
+    except BaseException:
+        with suppress(OSError):
+            if path.is_file() and path.read_bytes() == text:  # it had its name already
+                path.unlink() if old is None else write_bytes(path, old)
+        raise
+    if before is not None:
+        with suppress(OSError):  # it only says more than is needed
+            write_bytes(path, (_json(kept) + "\n").encode())
+
+
+def _kept_of(model: Path) -> dict[str, Any] | None:
+    """Return what is kept of a model that is there, with its SHA-256; None for no such pair."""
+    try:
+        digest = fingerprint(model) if model.is_file() else ""
+        found = read_beside(model, digest)
+    except (OSError, ValueError):
+        return None
+    return {_TIE: digest, **found} if digest and found.get(_TIE, digest) == digest else None
+
+
+def _json(settings: dict[str, Any]) -> str:
+    return json.dumps(settings, indent=2, ensure_ascii=False, sort_keys=True)
 
 
 def require_tied(model: Path, kept: dict[str, Any], digest: str | None = None) -> None:
@@ -110,12 +145,20 @@ def require_tied(model: Path, kept: dict[str, Any], digest: str | None = None) -
         problem = "does not belong to" if told else "does not say that it belongs to"
         raise ValueError(
             f"{beside(model)} {problem} {model}: train again, or remove it and say with --features "
-            "(features=) how words become attributes"
+            "(features=) how words become attributes; where --word (word=) is said, too, it is "
+            "not used"
         )
 
 
-def read_beside(model: Path) -> dict[str, Any]:
+def read_beside(model: Path, digest: str | None = None) -> dict[str, Any]:
     """Return what is kept beside a model; nothing is an empty dict.
+
+    Parameters
+    ----------
+    model : Path
+        The model.
+    digest : str, optional
+        The SHA-256 of the model, where it is known.
 
     Raises
     ------
@@ -124,12 +167,30 @@ def read_beside(model: Path) -> dict[str, Any]:
     """
     path = beside(model)
     try:
-        found = read_json(path, _BESIDE, regular=True)
+        found = _texts(path, read_json(path, _BESIDE, regular=True))
     except FileNotFoundError:
         return {}
+    before = found.pop(_BEFORE, None)
+    if before is None or found.get(_TIE) == (digest := digest or fingerprint(model)):
+        return found
+    try:
+        old = _texts(path, parse_json(before.encode()))
+    except ValueError as error:
+        problem = str(error).removeprefix(f"{path}: ")
+        raise ValueError(f"{path}: {_BEFORE!r}: {problem}") from None
+    # A training that was killed left the model that it was to replace.
+    return old if old.get(_TIE) == digest else found
+
+
+def _texts(path: Path, found: Any) -> dict[str, Any]:
+    """Return an object of JSON, if it holds nothing but texts."""
     if not isinstance(found, dict):
         raise ValueError(f"{path} must hold an object, not {type(found).__name__}")
     for name, value in found.items():
         if not (value is None or isinstance(value, str)):
             raise ValueError(f"{path}: {name[:80]!r} must be text, not {type(value).__name__}")
+        if value is not None and (half := _HALF.search(value)):
+            raise ValueError(
+                f"{path}: {name[:80]!r} holds {half[0]!r}, half of a character, which is no text"
+            )
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,19 @@ from valuesparse.crf.training.trainer import Trainer, require_apart
 from valuesparse.io._files import check_target
 
 __all__ = ["train_corpus"]
+
+
+def _require_spared(
+    what: str, path: Path, sources: Iterable[Path], features: Features | None
+) -> None:
+    """Refuse to write where the data are, or the template."""
+    read = {source: "one of the inputs" for source in sources}
+    if isinstance(features, str) and features.startswith(TEMPLATE):
+        read[Path(features.removeprefix(TEMPLATE))] = "the template"
+    for source, name in read.items():
+        with suppress(FileNotFoundError):  # which is said later
+            if path.samefile(source):
+                raise ValueError(f"{what}: {path} is {name}, and would be lost; name another file")
 
 
 def train_corpus(
@@ -76,6 +90,9 @@ def train_corpus(
     for path in (target, beside(target)):  # said before the work, not after it
         check_target(path)
         require_apart(checkpoint, path)
+        _require_spared("model", path, sources, features)
+    if checkpoint is not None:
+        _require_spared("checkpoint", Path(checkpoint), sources, features)
     trainer = Trainer(algorithm, params, verbose=False, threads=threads)
     kinds = {input_format or format_of(source) for source in sources}
     # Without a word on features, attribute files among others have theirs, and the rest has words.
