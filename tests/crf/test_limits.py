@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import os
+import json
 import random
 import re
 import subprocess
 import sys
+import time
+import tracemalloc
 from pathlib import Path
 
 import children
@@ -15,8 +17,9 @@ import pytest
 from corpus_files import as_conll, make_model, sentences
 
 from valuesparse.crf import tag_corpus, train_corpus
-from valuesparse.crf.corpora import _formats, _parquet, _text
+from valuesparse.crf.corpora import _formats, _parquet, _text, tagging
 from valuesparse.crf.corpora._reader import Extraction, Reader
+from valuesparse.crf.corpora._regex import longest_text
 from valuesparse.io import ModelFormatError, TextFormatError
 from valuesparse.io import _files as files
 
@@ -247,3 +250,118 @@ def test_damage_in_parquet_has_its_name(model: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as info:
         train_corpus([tmp_path / "nothing.parquet"], tmp_path / "m")
     assert info.value.filename == str(tmp_path / "nothing.parquet")
+
+
+def own_template(model: Path, folder: Path, text: str) -> Path:
+    """Return a copy of a model that brings this template."""
+    copy = folder / "m.crfsuite"
+    copy.write_bytes(model.read_bytes())
+    kept = json.loads(Path(f"{model}.json").read_text())
+    kept |= {"features": "template:t.txt", "template": text}
+    Path(f"{copy}.json").write_text(json.dumps(kept))
+    return copy
+
+
+def test_attributes_of_a_template_have_an_end(model: Path, tmp_path: Path) -> None:
+    """A line of 84 kB on a word of 100 kB took 2.3 GB."""
+    source = tmp_path / "a.conll"
+    for macro, line in (
+        ("%x[0,0]", "x" * 100_000 + " N\n"), ("%X[0,0]", "x" * 100_000 + " N\n"),
+        ("\nU", "x N\n" * 16_000), ("%x[0,0]\nU", "x N\n" * 16_000),
+    ):  # fmt: skip
+        bad = own_template(model, tmp_path, "U:" + macro * 12_000)
+        source.write_text(line)
+        tracemalloc.start()
+        with pytest.raises(ValueError, match="of a sentence take more than 40 MiB; cut") as info:
+            tag_corpus(bad, [source], tmp_path / "out")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert str(info.value).startswith(f"{source}: ")
+        assert str(bad) in str(info.value)
+        assert peak < 64 << 20
+
+
+def test_much_that_a_template_makes_is_tagged_in_parts(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = own_template(model, tmp_path, "U:%x[0,0]\nU%x[1,0]")
+    source = tmp_path / "a.conll"
+    source.write_text(as_conll(sentences(50)))
+    tag_corpus(own, [source], tmp_path / "out")
+    monkeypatch.setattr(tagging, "_WEIGHT", 1)
+    tag_corpus(own, [source], tmp_path / "out2")
+    assert (tmp_path / "out/a.conll").read_bytes() == (tmp_path / "out2/a.conll").read_bytes()
+
+
+SLOW = ["(a+)+$", "(a|a)*$", "a?" * 40 + "a" * 40, "(a*)*b", "(a|aa)+$", "(?:a*a*)*b", "(.*){9}b"]
+QUICK = ["^[A-Z]", "..$", "^.?.?.?", "[0-9]+", "^[A-Z][a-z]+$", "-", "^(Mr|Mrs|Dr)\\.?$", "[.,;]",
+         "^[A-Z]*[0-9]*$", r"^\d+([.,]\d+)?$", r"\w+-\w+$"]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", SLOW)
+def test_an_expression_of_a_stranger_ends(pattern: str, model: Path, tmp_path: Path) -> None:
+    bad = own_template(model, tmp_path, f'U:%t[0,0,"{pattern}"]')
+    source = tmp_path / "a.conll"
+    source.write_text("a" * 60 + "! N\n")
+    with pytest.raises(ValueError, match="may take too long for the 61 characters of token 1") as i:
+        tag_corpus(bad, [source], tmp_path / "out")
+    assert str(i.value).startswith(f"{source}: template, line 1")
+    assert "give it yourself, --features template:FILE" in str(i.value)
+    assert str(bad) in str(i.value)
+
+
+@pytest.mark.parametrize("pattern", QUICK)
+def test_what_is_quick_is_matched(pattern: str, model: Path, tmp_path: Path) -> None:
+    own = own_template(model, tmp_path, f'U:%t[0,0,"{pattern}"]')
+    source = tmp_path / "a.conll"
+    source.write_text("a" * 60 + "! N\n")
+    assert tag_corpus(own, [source], tmp_path / "out").tokens == 1
+
+
+def test_a_template_that_is_given_may_do_anything(model: Path, tmp_path: Path) -> None:
+    own = own_template(model, tmp_path, 'U:%t[0,0,"(a|a)*$"]')
+    given = tmp_path / "t.txt"
+    given.write_text('U:%t[0,0,"(b|b)*$"]')
+    source = tmp_path / "a.conll"
+    source.write_text("a" * 60 + " N\n")
+    with pytest.raises(ValueError, match="may take too long"):
+        tag_corpus(own, [source], tmp_path / "out")
+    report = tag_corpus(own, [source], tmp_path / "out2", features=f"template:{given}")
+    assert report.tokens == 1
+
+
+def test_the_bound_on_expressions_is_one() -> None:
+    """What backtracks most is counted, with lengths that it is allowed."""
+    for pattern, text in (
+        ("(a+)+$", "a"), ("a*a*a*b", "a"), ("(a|a)*$", "a"), ("(?:a?){12}b", "a"), ("(.+)+x", "a"),
+        (r"(.*)\1b", "a"), ("(?=(a+)+$)", "a"),
+    ):  # fmt: skip
+        longest = longest_text(pattern)
+        begin = time.process_time()
+        re.search(pattern, text * min(longest, 10_000) + "!")
+        assert time.process_time() - begin < 1
+
+
+def test_numbers_of_macros_have_an_end(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text("a N\n")
+    for row, column in (("0", "9" * 20), ("9" * 5000, "0"), ("0", "9" * 5000)):
+        bad = own_template(model, tmp_path, f"U:%x[{row},{column}]")
+        with pytest.raises(ValueError, match="is no macro") as info:
+            tag_corpus(bad, [source], tmp_path / "out")
+        assert str(info.value).startswith(f"{bad}.json: template:t.txt: template, line 1: ")
+        assert len(str(info.value)) < 500
+    bad = own_template(model, tmp_path, "U:%x[0,999999999]")
+    with pytest.raises(ValueError, match="token 1 of the sentence has 2 columns") as info:
+        tag_corpus(bad, [source], tmp_path / "out")
+    assert str(info.value).startswith(f"{source}: ")
+    assert str(bad) in str(info.value)
+
+
+def test_half_a_character_beside_a_model_is_named(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text("a N\n")
+    bad = own_template(model, tmp_path, "U:\ud800%x[0,0]")
+    with pytest.raises(ValueError, match=r"'template' holds '\\ud800', half of a char") as info:
+        tag_corpus(bad, [source], tmp_path / "out")
+    assert str(info.value).startswith(f"{bad}.json: ")

@@ -289,10 +289,10 @@ def test_a_template_goes_with_its_model(source: Path, tmp_path: Path) -> None:
         ('{"features": NaN}', "NaN is no number there"),
         ('{"word": "1", "word": "2"}', "'word' stands there twice"),
         ('{"features": "other"}', "'other': there are words, cantonese, template:FILE and"),
-        ('{"features": "\\ud800"}', "there are words"),
-        ('{"features": "template:a", "template": "\\ud800"}', "neither U nor B"),
+        ('{"features": "\\ud800"}', "'features' holds '.ud800', half of a character"),
+        ('{"features": "template:a", "template": "\\ud800"}', "'template' holds '.ud800'"),
         ('{"features": "template:a", "template": "*:%x[0,0]"}', "template:a: template, line 1"),
-        ('"' + " " * (9 << 20) + '"', "larger than 8388608 bytes"),
+        ('"' + " " * (17 << 20) + '"', "larger than 16777216 bytes"),
     ],
 )
 def test_any_json_beside_a_model_is_one_line(

@@ -122,9 +122,9 @@ class Tokens:
             raise ModelFormatError(
                 "gzip data",
                 0,
-                f"{self._packed} bytes hold {len(self.data)} bytes of text with too many {what} for "
-                f"memory of {_MEMORY_FREE >> 20} MiB and {_MEMORY_PER_BYTE} times the file; if you "
-                "trust it, decompress it first",
+                f"{self._packed} bytes hold {len(self.data)} bytes of text with too many {what} "
+                f"for memory of {_MEMORY_FREE >> 20} MiB and {_MEMORY_PER_BYTE} times the file; if "
+                "you trust it, decompress it first",
             )
 
     @property

@@ -125,7 +125,7 @@ class _Head(NamedTuple):
     cards: tuple[int, ...]
     size: int
     first: int  # where its entries are among the numbers
-    count: int
+    pairs: int
 
 
 def _read_scope(
@@ -168,7 +168,7 @@ def _tables(tokens: Tokens, heads: list[_Head]) -> Iterator[npt.NDArray[np.float
 def _block(tokens: Tokens, heads: list[_Head], number: int) -> Iterator[npt.NDArray[np.float64]]:
     """Yield the tables of some factors; `number` is that of the first."""
     sizes = np.array([head.size for head in heads])
-    counts = np.array([head.count for head in heads])
+    counts = np.array([head.pairs for head in heads])
     ends = np.cumsum(sizes)
     owner = np.repeat(np.arange(len(heads)), counts)
     # Where the index of each entry stands among the numbers; its value comes after it.
@@ -191,9 +191,7 @@ def _block(tokens: Tokens, heads: list[_Head], number: int) -> Iterator[npt.NDAr
         if twice.size:
             at = int(order[1:][twice].min())
             chunk = f"table of factor {number + int(owner[at])}"
-            raise tokens.error(
-                tokens.first + int(words[at]), chunk, "index {} stands there twice"
-            )
+            raise tokens.error(tokens.first + int(words[at]), chunk, "index {} stands there twice")
 
     def refuse(at: int, problem: str) -> TextFormatError:
         chunk = f"table of factor {number + int(owner[at])}"

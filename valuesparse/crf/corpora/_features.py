@@ -98,7 +98,9 @@ def is_function(name: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def find_extractor(name: str, template: str | None = None, folder: str | None = None) -> Extractor:
+def find_extractor(
+    name: str, template: str | None = None, folder: str | None = None, bounded: bool = False
+) -> Extractor:
     """Return the extractor of a name.
 
     Parameters
@@ -109,6 +111,8 @@ def find_extractor(name: str, template: str | None = None, folder: str | None = 
         What the template says; its name alone says who it is.
     folder : str, optional
         Where a module is looked for that is not installed.
+    bounded : bool
+        Whether the template comes from anybody: it may not take any time.
 
     Raises
     ------
@@ -118,7 +122,7 @@ def find_extractor(name: str, template: str | None = None, folder: str | None = 
     if name.startswith(TEMPLATE):
         assert template is not None
         try:
-            compiled = compile_template(template)
+            compiled = compile_template(template, bounded=bounded)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
         return lambda rows, word: compiled(rows)

@@ -209,8 +209,8 @@ def _told(path: Path) -> dict[str, Any]:
 
 def _strange(folder: Path) -> ValueError:
     return ValueError(
-        f"{folder}: {LOCK} there is a link or no regular file, and is not written to; remove it, or "
-        "choose another folder"
+        f"{folder}: {LOCK} there is a link or no regular file, and is not written to; remove it, "
+        "or choose another folder"
     )
 
 

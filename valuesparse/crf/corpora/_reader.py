@@ -55,6 +55,8 @@ class Extraction(NamedTuple):
         Where the module of a function is looked for that is not installed.
     function : callable or None
         The function itself, where it was given.
+    own : bool
+        Whether the template is the model's own, which may come from anybody.
     """
 
     features: str
@@ -64,6 +66,7 @@ class Extraction(NamedTuple):
     template: str | None = None
     folder: str | None = None
     function: Callable[[Sequence[str]], Sequence[Any]] | None = None
+    own: bool = False
 
 
 def extraction_given(
@@ -102,12 +105,13 @@ def extraction_of(
     Raises
     ------
     ValueError
-        What is kept is of another model than that whose SHA-256 is `digest` (None: the file's);
+        What is kept is of another model than that whose SHA-256 is `digest` (None: the file's), and
+        `features` and `word` do not both say something else;
         the extractor cannot be had; a template is not the one that the model was trained with, or
         not in the model's folder; or the model asks for a function, and nobody gave its name.
     """
     model = model.resolve()
-    path, kept = beside(model), read_beside(model)
+    path, kept = beside(model), read_beside(model, digest)
     name = kept.get("features") or "words"
     if features is None and is_function(name):
         raise ValueError(
@@ -115,7 +119,12 @@ def extraction_of(
             "accord: if you know the function and trust it, give its name, --features NAME "
             "(features=NAME)"
         )
-    require_tied(model, kept, digest)
+    try:
+        require_tied(model, kept, digest)
+    except ValueError:
+        if features is None or word is None:
+            raise
+        kept = {}
     word, tags = word or kept.get("word"), tags or kept.get("tags")
     if features is not None:
         return extraction_given(features, word, tags)
@@ -128,7 +137,7 @@ def extraction_of(
         if kept.get("template_sha256") not in (None, _digest(text)):
             raise ValueError(f"{path}: {name[:80]!r} is not the template that the model was "
                              "trained with")  # fmt: skip
-        how = how._replace(template=text, digest=_digest(text))
+        how = how._replace(template=text, digest=_digest(text), own=True)
     try:
         return _usable(how)
     except ValueError as error:
@@ -164,7 +173,9 @@ def extractor_of(extraction: Extraction) -> Extractor:
         raise ValueError(
             "the model takes attribute files; say with features= how words become attributes"
         )
-    return find_extractor(extraction.features, extraction.template, extraction.folder)
+    return find_extractor(
+        extraction.features, extraction.template, extraction.folder, extraction.own
+    )
 
 
 class Sentence(NamedTuple):
@@ -236,4 +247,7 @@ class Reader:
         """Return the attributes of the tokens of a sentence of this file."""
         if sentence.items is not None:
             return sentence.items
-        return extractor_of(self.extraction)(sentence.rows, self._word)
+        try:
+            return extractor_of(self.extraction)(sentence.rows, self._word)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from error

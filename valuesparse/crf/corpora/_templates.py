@@ -7,22 +7,27 @@ import os
 import re
 import stat
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path, PureWindowsPath
 
-__all__ = ["compile_template", "read_template", "read_template_below"]
+from valuesparse.crf.corpora._regex import longest_text
+
+__all__ = ["compile_template", "read_template", "read_template_below", "weight_of"]
 
 Rows = Sequence[Sequence[str]]
 Part = Callable[[Rows, int], str]
 
 # Real ones have a few kilobytes.
 _LARGEST = 1 << 20  # bytes
+# What the attributes of a sentence may take, in bytes, and each of them beside its text.
+_MOST, _EACH = 40 << 20, 64
 
 _MACRO = re.compile(
-    r"%([xXtTmM])\[\s*(@?)(-?\d+)\s*,\s*(\d+)\s*(?:,\s*\"((?:[^\"\\]|\\.)*)\"\s*)?\]"
+    r"%([xXtTmM])\[\s*(@?)(-?\d{1,9})\s*,\s*(\d{1,9})\s*(?:,\s*\"((?:[^\"\\]|\\.)*)\"\s*)?\]"
 )
 
 
-def compile_template(text: str) -> Callable[[Rows], list[list[str]]]:
+def compile_template(text: str, *, bounded: bool = False) -> Callable[[Rows], list[list[str]]]:
     r"""Return a function from the columns of a sentence to the attributes of each token.
 
     Parameters
@@ -33,12 +38,16 @@ def compile_template(text: str) -> Callable[[Rows], list[list[str]]]:
         ``%m[row,column,"regex"]`` for what matches; capitals make lower case, ``@`` counts rows
         from an end of the sentence. Beyond the ends stand ``_B-1``, ``_B+1`` and so on, as in
         CRF++. A line ``B`` asks for what every model here has, weights of transitions.
+    bounded : bool
+        Match no text that a regular expression is not known to be quick on.
 
     Raises
     ------
     ValueError
         Naming the line, when a macro cannot be read, or a ``B`` or ``*`` line asks for weights of
-        pairs of labels that depend on columns, which CRFsuite's models do not have.
+        pairs of labels that depend on columns, which CRFsuite's models do not have. The function
+        raises it for columns that are not there, texts that may take too long, and sentences whose
+        attributes take more than 40 MiB.
 
     Examples
     --------
@@ -51,7 +60,7 @@ def compile_template(text: str) -> Callable[[Rows], list[list[str]]]:
         if not line or line.startswith("#"):
             continue
         kind = line[0].lower()
-        parts = _parts(line, number)
+        parts = _parts(line, number, bounded)
         if kind in "b*" and (kind == "*" or any(not isinstance(p, str) for p in parts)):
             raise ValueError(
                 f"template, line {number}: {line[:40]!r} asks for pairs of labels that depend on "
@@ -64,21 +73,41 @@ def compile_template(text: str) -> Callable[[Rows], list[list[str]]]:
         rules.append(parts)
 
     def attributes(rows: Rows) -> list[list[str]]:
-        return [
-            ["".join(p if isinstance(p, str) else p(rows, i) for p in rule) for rule in rules]
-            for i in range(len(rows))
-        ]
+        room = _MOST
+        found = []
+        for i in range(len(rows)):
+            row = []
+            for rule in rules:
+                room -= _EACH
+                pieces = []
+                for part in rule:
+                    piece = part if isinstance(part, str) else part(rows, i)
+                    room -= len(piece) if piece.isascii() else 4 * len(piece)
+                    if room < 0:
+                        raise ValueError(
+                            f"template: the attributes of {i + 1} words of a sentence take more "
+                            f"than {_MOST >> 20} MiB; cut the sentence or the template"
+                        )
+                    pieces.append(piece)
+                row.append("".join(pieces))
+            found.append(row)
+        return found
 
     return attributes
 
 
-def _parts(line: str, number: int) -> list[str | Part]:
+def weight_of(items: Sequence[Sequence[str]]) -> int:
+    """Return about how many bytes the attributes of a sentence take."""
+    return _EACH * sum(map(len, items)) + sum(map(len, chain.from_iterable(items)))
+
+
+def _parts(line: str, number: int, bounded: bool) -> list[str | Part]:
     """Return the texts and macros of a line."""
     parts: list[str | Part] = []
     end = 0
     for match in _MACRO.finditer(line):
         parts.append(line[end : match.start()])
-        parts.append(_macro(match, number))
+        parts.append(_macro(match, number, bounded))
         end = match.end()
     parts.append(line[end:])
     for part in parts:
@@ -87,13 +116,17 @@ def _parts(line: str, number: int) -> list[str | Part]:
     return [part for part in parts if part]
 
 
-def _macro(match: re.Match[str], number: int) -> Part:
+def _macro(match: re.Match[str], number: int, bounded: bool) -> Part:
     kind, absolute, row_text, column_text, pattern = match.groups()
     row, column = int(row_text), int(column_text)
     if (kind in "xX") != (pattern is None):
-        raise ValueError(f"template, line {number}: {match[0]!r}: %t and %m need a regex, %x none")
+        raise ValueError(
+            f"template, line {number}: {match[0][:40]!r}: %t and %m need a regex, %x none"
+        )
     try:
-        regex = None if pattern is None else re.compile(pattern.replace('\\"', '"'))
+        pattern = None if pattern is None else pattern.replace('\\"', '"')
+        regex = None if pattern is None else re.compile(pattern)
+        longest = longest_text(pattern) if bounded and pattern is not None else None
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"template, line {number}: {match[0][:40]!r}: {error}") from None
 
@@ -107,11 +140,17 @@ def _macro(match: re.Match[str], number: int) -> Part:
             return f"_B+{at - len(rows) + 1}"
         if column >= len(rows[at]):
             raise ValueError(
-                f"template, line {number}: {match[0]!r}: token {at + 1} of the sentence has "
+                f"template, line {number}: {match[0][:40]!r}: token {at + 1} of the sentence has "
                 f"{len(rows[at])} columns"
             )
         text = rows[at][column]
         if regex is not None:
+            if longest is not None and len(text) > longest:
+                raise ValueError(
+                    f"template, line {number}: {match[0][:40]!r} may take too long for the "
+                    f"{len(text)} characters of token {at + 1} of the sentence; if you trust the "
+                    "template, give it yourself, --features template:FILE (features=)"
+                )
             found = regex.search(text)
             if kind in "tT":
                 return "true" if found else "false"

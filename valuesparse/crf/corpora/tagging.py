@@ -27,6 +27,7 @@ from valuesparse.crf.corpora._lock import locked, require_mine
 from valuesparse.crf.corpora._parquet import Table
 from valuesparse.crf.corpora._reader import Extraction, Features, extraction_of, extractor_of
 from valuesparse.crf.corpora._run_file import RunFile, Shard, tidy
+from valuesparse.crf.corpora._templates import weight_of
 from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, largest, lines, located
 from valuesparse.crf.corpora._text import text_size as size_of
 from valuesparse.crf.crfsuite import Tagger
@@ -42,6 +43,8 @@ REGISTERED = ("ray", "spark")
 MARGINALS = ("best", "all", "none")
 
 _SHARD = 4 << 20
+# Bytes of attributes that are tagged together.
+_WEIGHT = 8 << 20
 # Shards per worker that are handed to backends which only say when all are done.
 _WAVE = 8
 
@@ -426,6 +429,43 @@ def _answers(
     return tags, tagger.marginals_batch(items, zeta=settings.zeta, threads=settings.threads)
 
 
+def _with_items(
+    batches: Iterable[list[Item]],
+    items_of: Callable[[Item], Sequence[Any]],
+    job: _Job,
+    halt: _Halt,
+) -> Iterator[tuple[list[Item], list[Sequence[Any]]]]:
+    """Yield sentences with their attributes: batches, in parts where a template makes much of them.
+
+    Raises
+    ------
+    ValueError
+        There are no attributes; with the names of the file and the model.
+    """
+    how = job.settings.extraction
+    for batch in batches:
+        part: list[Item] = []
+        items: list[Sequence[Any]] = []
+        weight = 0
+        for sentence in halt.heeded(batch):
+            try:
+                items.append(items_of(sentence))
+            except TextFormatError:
+                raise
+            except ValueError as error:
+                raise ValueError(
+                    f"{job.source}: {error}; asked for {job.settings.model}"
+                ) from error
+            part.append(sentence)
+            if how.template is not None and job.kind != "attributes":
+                weight += weight_of(items[-1])
+                if weight > _WEIGHT:
+                    yield part, items
+                    part, items, weight = [], [], 0
+        if part:
+            yield part, items
+
+
 def _tag_lines(job: _Job, halt: _Halt) -> tuple[int, int]:
     settings, source = job.settings, Path(job.source)
     form = line_format(source, job.kind, settings.extraction.word, None)
@@ -439,9 +479,10 @@ def _tag_lines(job: _Job, halt: _Halt) -> tuple[int, int]:
     with _writing(job) as file:
         file.write(form.heading(labels, settings.marginals).encode())
         blocks = form.blocks(_from(source, first, last), largest(source))
-        for batch in batches(halt.heeded(blocks)):
-            word = form.columns.word
-            items = [items_of(block, extract, word) for block in halt.heeded(batch)]
+        word = form.columns.word
+        for batch, items in _with_items(
+            batches(halt.heeded(blocks)), lambda block: items_of(block, extract, word), job, halt
+        ):
             for block, tags, table in zip(batch, *_answers(items, settings), strict=True):
                 text = form.written(block, tags, table, labels, settings.marginals == "all")
                 file.write(text.encode())
@@ -470,8 +511,14 @@ def _tag_table(job: _Job, halt: _Halt) -> tuple[int, int]:
     ):
         for batch in table.batches([job.first]):
             rows = [[[w] for w in words or []] for words in table.texts(batch, table.word)]
-            items = [extract(some, 0) if some else [] for some in halt.heeded(rows)]
-            tags, found = _answers(items, settings)
+            tags: list[list[str]] = []
+            found: list[Marginals | None] = []
+            for _, items in _with_items(
+                [rows], lambda some: extract(some, 0) if some else [], job, halt
+            ):
+                more, tables = _answers(items, settings)
+                tags += more
+                found += tables
             columns: list[Any] = [tags]
             if settings.marginals != "none":
                 columns.append([
