@@ -141,7 +141,7 @@ def test_a_function_itself_may_be_given(backend: str, source: Path, tmp_path: Pa
 def test_sys_path_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "json.py").write_text("raise RuntimeError('an installed module was shadowed')\n")
     (tmp_path / "trust_alone.py").write_text(
-        "import json, trust_beside\nf = trust_beside.f\nnumber = 5\n"
+        "import json, sys, trust_beside\nf = trust_beside.f\nnumber = 5\npath = list(sys.path)\n"
         "class C:\n    @staticmethod\n    def g(words): return words\n"
     )
     (tmp_path / "trust_beside.py").write_text("def f(words): return [[w] for w in words]\n")
@@ -156,10 +156,12 @@ def test_sys_path_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "trust_broken.py").write_text("1 / 0\n")
     (tmp_path / "trust_syntax.py").write_text("def f(:\n")
     folder = str(tmp_path)
-    before = list(sys.path)
+    before, finders = list(sys.path), list(sys.meta_path)
     for name in ("trust_alone:f", "trust_alone:C.g", "trust_package.inner:f"):
         assert len(find_function(name, folder)(["a"])) == 1
         assert sys.path == before
+        assert sys.meta_path == finders
+    assert sys.modules["trust_alone"].path == before  # not even while it is imported
     for name, message in (
         ("trust_broken:f", r"'trust_broken:f' cannot be imported: ZeroDivisionError"),
         ("trust_syntax:f", r"cannot be imported: SyntaxError"),

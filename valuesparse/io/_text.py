@@ -85,12 +85,14 @@ class Tokens:
         if comments:
             data = _COMMENT.sub(lambda match: b" " * len(match[0]), data)
         self.data = data
-        count = sum(len(begin) for begin, _ in _words(data))
+        # Of a long text the words are counted before there is memory for them.
+        pieces = list(_words(data)) if len(data) <= _PIECE else None
+        count = sum(len(begin) for begin, _ in pieces or _words(data))
         self.afford(count, _WORD, "words")
         # No file is larger than 2**32 - 1 bytes.
         self._starts, self._ends = np.empty(count, np.uint32), np.empty(count, np.uint32)
         starts = ends = 0
-        for begin, end in _words(data):
+        for begin, end in pieces or _words(data):
             self._starts[starts : starts + len(begin)] = begin
             self._ends[ends : ends + len(end)] = end
             starts, ends = starts + len(begin), ends + len(end)
