@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import gzip
 import importlib
 import json
 import mmap
@@ -142,8 +143,8 @@ class Session:
                 warnings.simplefilter("ignore")  # of what is imported for the first time
                 reading = self.targets[name].make(folder)
                 for i, seed in enumerate(reading.seeds):
-                    if not name.endswith(".gz"):
-                        reading.read(seed, Random(i))
+                    packed = gzip.compress(seed) if name.endswith(".gz") else seed
+                    reading.read(packed, Random(i))
             self.readings[name] = reading
         return self.readings[name]
 
