@@ -145,7 +145,7 @@ elif "loopy" in what:
     call = lambda **limit: ask(grid, method=method, threads=threads, **limit)
 elif what == "n_best":
     model = chain(2000, 400)
-    call = lambda: vs.decode(model, n_best=20, threads=threads)
+    call = lambda: vs.decode(model, n_best=1000, threads=threads)
 else:
     result = vs.infer(chain(800, 200, None, 3000, np.float32))
     call = lambda: getattr(result, what)(threads=threads)

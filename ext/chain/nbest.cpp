@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <queue>
+#include <new>
 #include <vector>
 
 namespace vs {
@@ -11,100 +11,250 @@ namespace {
 
 using std::size_t;
 
-// A partial configuration ending in some label: its score, and where it came from.
-struct Entry {
-    double score;
-    int32_t from, rank;  // label and rank at the position before
-};
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+constexpr int64_t kPolled = 200'000;        // heads looked at between two polls: about 2 ms
+constexpr int64_t kBest = -1, kNone = -2;  // instead of an entry
 
-struct Head {
-    double score;
-    int32_t from, rank;
-    bool operator<(const Head& o) const {  // the queue serves the largest
-        if (score != o.score) return score < o.score;
-        return from != o.from ? from > o.from : rank > o.rank;
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+// Lazy k-best lists (Huang and Chiang 2005, algorithm 3). A cell is a label at a position, and has
+// a list of the prefixes that end there, best first:
+//
+//   list(i, y) = merge over l of  list(i - 1, l) + t(l, y) + u_i(y)
+//
+// The firsts of all lists are known (`rows`). A list is opened when its second is asked for: it
+// then holds one head for each l, the next of that list. The next of a list is the best of its
+// heads, once the one taken last has been replaced, for which one list before it is asked for its
+// next. So a further configuration costs at most one sweep over K heads at each position.
+template <class In>
+class Lists {
+  public:
+    Lists(const Chains& c, int64_t sequence, const double* rows, int64_t stride, Scratch& scratch,
+          Control& control, bool caller)
+        : c_(c),
+          K_(c.n_labels),
+          begin_(c.offset[sequence]),
+          n_(c.offset[sequence + 1] - begin_),
+          edge_(c.edge[sequence]),
+          rows_(rows),
+          stride_(stride),
+          scratch_(scratch),
+          control_(control),
+          caller_(caller),
+          opened_(at(n_ + 1), kNone),
+          path_(at(n_ + 1)) {}
+
+    // The next best configuration: an entry for `trace`, or kNone when there are no more.
+    int64_t next() {
+        if (cells_.empty()) {  // the list of all configurations follows the last position
+            open(n_, 0);
+            return cells_[0].last;
+        }
+        int64_t i = n_, cell = 0;
+        for (;; --i) {
+            if (stopped()) return kNone;
+            path_[at(i)] = cell;
+            const int32_t l = cells_[at(cell)].taken;
+            if (l < 0) break;
+            int64_t below = find(i - 1, l);
+            if (below == kNone) below = open(i - 1, l);
+            const Cell& before = cells_[at(below)];
+            if (entries_[at(offered(cell, l, before))].next != kNone || before.taken < 0) break;
+            cell = below;
+        }
+        for (; i <= n_; ++i) {
+            if (stopped()) return kNone;
+            cell = path_[at(i)];
+            const int32_t l = cells_[at(cell)].taken;
+            if (l < 0) return kNone;
+            const Cell& list = cells_[at(cell)];
+            const int64_t entry =
+                entries_[at(offered(cell, l, cells_[at(find(i - 1, l))]))].next;
+            list.offer[l] = entry;
+            list.score[l] = entry == kNone ? kNever
+                                           : extended(i, list.label, l, entries_[at(entry)].score);
+            take(cell);
+        }
+        return cells_[0].taken < 0 ? kNone : cells_[0].last;
     }
-};
 
-constexpr int64_t kPolled = 200'000;  // entries looked at between two polls: about 2 ms
+    double score(int64_t entry) const { return entries_[at(entry)].score; }
 
-// Keeps the k best of every (position, label): each list is a merge of the K lists before it.
-template <class T>
-void n_best_of(const Chains& c, int64_t sequence, int64_t k, int64_t* states, double* scores,
-               Control& control, bool caller) {
-    const double none = -std::numeric_limits<double>::infinity();
-    const T* unary = static_cast<const T*>(c.unary);
-    const T* start = static_cast<const T*>(c.start);
-    const T* end = static_cast<const T*>(c.end);
-    const int64_t K = c.n_labels, begin = c.offset[sequence];
-    const int64_t n = c.offset[sequence + 1] - begin;
-    std::vector<std::vector<std::vector<Entry>>> best(static_cast<size_t>(n));
-    auto local = [&](int64_t i, int64_t y) {
-        if (c.allowed && !c.allowed[(begin + i) * K + y]) return none;
-        double x = static_cast<double>(unary[(begin + i) * K + y]);
+    // The labels of a configuration; false: stopped.
+    bool trace(int64_t entry, int64_t* x) {
+        int64_t label = entries_[at(entry)].from;
+        entry = entries_[at(entry)].before;
+        for (int64_t i = n_ - 1;; --i) {
+            x[i] = label;
+            if (i == 0) return true;
+            if (entry == kBest) {
+                const int64_t cell = find(i, label);
+                if (cell != kNone) entry = cells_[at(cell)].first;
+            }
+            if (entry != kBest) {
+                label = entries_[at(entry)].from;
+                entry = entries_[at(entry)].before;
+                continue;
+            }
+            if (stopped()) return false;
+            label = best_before(i, label);
+        }
+    }
+
+  private:
+    struct Entry {
+        double score;
+        int64_t before, next;  // its prefix, in the list of `from` (kBest: the first); kNone: not yet
+        int32_t from;          // the label before
+    };
+    struct Cell {
+        int64_t first, last;   // entries of its list
+        int64_t sibling;       // another list of the same position, or kNone
+        double* score;         // (K,) of heads
+        int64_t* offer;        // (K,) what they are
+        int32_t label, taken;  // taken: the label of the head that is to be replaced, -1: no more
+    };
+
+    int64_t find(int64_t i, int64_t y) const {  // kNone: not opened
+        int64_t cell = opened_[at(i)];
+        while (cell != kNone && cells_[at(cell)].label != y) cell = cells_[at(cell)].sibling;
+        return cell;
+    }
+
+    // Lists opened at position 0 have one entry; n_ stands for the end of all configurations.
+    int64_t open(int64_t i, int32_t y) {
+        const int64_t cell = static_cast<int64_t>(cells_.size());
+        cells_.push_back({kNone, kNone, opened_[at(i)], nullptr, nullptr, y, -1});
+        opened_[at(i)] = cell;
+        if (i == 0) {
+            append(cell, {rows_[y], kBest, kNone, -1});
+            return cell;
+        }
+        if (room_ == 0) {  // as much again
+            room_ = std::max<int64_t>(cell, 64);
+            scores_ = scratch_.array<double>(room_ * K_);
+            offers_ = scratch_.array<int64_t>(room_ * K_);
+            if (scratch_.failed) throw std::bad_alloc();
+        }
+        --room_;
+        double* score = cells_.back().score = scores_ + room_ * K_;
+        int64_t* offer = cells_.back().offer = offers_ + room_ * K_;
+        extend_all(i, y, [&](int64_t l, double s) {
+            score[l] = s;
+            offer[l] = kBest;
+        });
+        take(cell);
+        return cell;
+    }
+
+    // Takes the best head: the lowest label of equals.
+    void take(int64_t cell) {
+        const Cell& list = cells_[at(cell)];
+        const double* heads = list.score;
+        int64_t best = 0;
+        for (int64_t l = 1; l < K_; ++l) best = heads[l] > heads[best] ? l : best;
+        const double s = heads[best];
+        const int32_t l = s > kNever ? static_cast<int32_t>(best) : -1;
+        if (l >= 0) append(cell, {s, list.offer[l], kNone, l});
+        cells_[at(cell)].taken = l;
+    }
+
+    void append(int64_t cell, const Entry& entry) {
+        const int64_t e = static_cast<int64_t>(entries_.size());
+        entries_.push_back(entry);
+        Cell& list = cells_[at(cell)];
+        (list.first == kNone ? list.first : entries_[at(list.last)].next) = e;
+        list.last = e;
+    }
+
+    // What head l of a list offers, as an entry of the list before.
+    int64_t offered(int64_t cell, int32_t l, const Cell& before) const {
+        const int64_t entry = cells_[at(cell)].offer[l];
+        return entry == kBest ? before.first : entry;
+    }
+
+    // The score of a prefix of l that goes on to y at i.
+    double extended(int64_t i, int64_t y, int64_t l, double s) const {
+        return i == n_ ? s + 0.0 : s + static_cast<double>(table(i)[l * K_ + y]) + local(i, y);
+    }
+    template <class F>
+    void extend_all(int64_t i, int64_t y, F&& put) const {
+        const double* x = rows_ + (i - 1) * stride_;
+        if (i == n_) {
+            for (int64_t l = 0; l < K_; ++l) put(l, x[l] + 0.0);  // -0 as 0
+            return;
+        }
+        const In* column = table(i) + y;
+        const double u = local(i, y);
+        for (int64_t l = 0; l < K_; ++l) put(l, x[l] + static_cast<double>(column[l * K_]) + u);
+    }
+    int64_t best_before(int64_t i, int64_t y) const {
+        int64_t best = 0;
+        double top = kNever;
+        extend_all(i, y, [&](int64_t l, double s) {
+            best = s > top ? l : best;
+            top = std::max(top, s);
+        });
+        return best;
+    }
+
+    const In* table(int64_t i) const {
+        return static_cast<const In*>(c_.transition) +
+               (c_.per_edge ? edge_ + i - 1 : 0) * K_ * K_;
+    }
+    double local(int64_t i, int64_t y) const {
+        const In *start = static_cast<const In*>(c_.start), *end = static_cast<const In*>(c_.end);
+        if (c_.allowed && !c_.allowed[(begin_ + i) * K_ + y]) return kNever;
+        double x = static_cast<double>(static_cast<const In*>(c_.unary)[(begin_ + i) * K_ + y]);
         if (i == 0 && start) x += static_cast<double>(start[y]);
-        if (i == n - 1 && end) x += static_cast<double>(end[y]);
+        if (i == n_ - 1 && end) x += static_cast<double>(end[y]);
         return x;
-    };
-    auto merge = [&](const std::vector<std::vector<Entry>>& lists, const T* column, double u,
-                     std::vector<Entry>& out) {
-        std::priority_queue<Head> heads;
-        auto offer = [&](int32_t l, int32_t rank) {
-            const auto& list = lists[static_cast<size_t>(l)];
-            if (static_cast<size_t>(rank) >= list.size()) return;
-            const double s = list[static_cast<size_t>(rank)].score +
-                             (column ? static_cast<double>(column[l * K]) : 0.0) + u;
-            if (s > none) heads.push({s, l, rank});
-        };
-        for (int32_t l = 0; l < K; ++l) offer(l, 0);
-        out.reserve(static_cast<size_t>(std::min<int64_t>(k, 8)));
-        while (!heads.empty() && static_cast<int64_t>(out.size()) < k) {
-            const Head h = heads.top();
-            heads.pop();
-            out.push_back({h.score, h.from, h.rank});
-            offer(h.from, h.rank + 1);
-        }
-    };
-    const int64_t every = kPolled / (K + 8 * k) + 1;  // lists between two polls
-    int64_t left = every;
-    for (int64_t i = 0; i < n; ++i) {
-        auto& row = best[static_cast<size_t>(i)];
-        row.resize(static_cast<size_t>(K));
-        const T* t = static_cast<const T*>(c.transition) +
-                     (c.per_edge && i > 0 ? c.edge[sequence] + i - 1 : 0) * K * K;
-        for (int64_t y = 0; y < K; ++y) {
-            if (--left == 0) {
-                left = every;
-                if (control.stop.load(std::memory_order_relaxed)) return;
-                if (caller && control.poll && control.poll(control.arg)) {
-                    control.stop.store(1);
-                    return;
-                }
-            }
-            const double u = local(i, y);
-            if (!(u > none)) continue;
-            if (i == 0) {
-                row[static_cast<size_t>(y)].push_back({u, -1, 0});
-            } else {
-                merge(best[static_cast<size_t>(i - 1)], t + y, u, row[static_cast<size_t>(y)]);
-            }
-        }
     }
-    std::vector<Entry> ends;
-    merge(best[static_cast<size_t>(n - 1)], nullptr, 0.0, ends);
+
+    // After each sweep over K.
+    bool stopped() {
+        left_ -= K_ + 16;
+        if (left_ > 0) return false;
+        left_ = kPolled;
+        if (control_.stop.load(std::memory_order_relaxed)) return true;
+        if (!caller_ || !control_.poll || !control_.poll(control_.arg)) return false;
+        control_.stop.store(1);
+        return true;
+    }
+
+    const Chains& c_;
+    const int64_t K_, begin_, n_, edge_;
+    const double* rows_;
+    const int64_t stride_;
+    Scratch& scratch_;
+    Control& control_;
+    const bool caller_;
+    int64_t left_ = kPolled;
+    int64_t room_ = 0;             // for the heads of so many more lists
+    double* scores_ = nullptr;
+    int64_t* offers_ = nullptr;
+    std::vector<Cell> cells_;      // lists that were opened; the first: of all configurations
+    std::vector<Entry> entries_;   // of all lists
+    std::vector<int64_t> opened_;  // (n + 1,) the last that was opened at a position, or kNone
+    std::vector<int64_t> path_;    // (n + 1,) lists that are asked for their next
+};
+
+template <class In>
+void n_best_of(const Chains& c, int64_t sequence, int64_t k, const double* rows, int64_t stride,
+               Scratch& scratch, int64_t* states, double* scores, Control& control, bool caller) {
+    const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
+    Lists<In> lists(c, sequence, rows, stride, scratch, control, caller);
+    int64_t entry = kBest;
     for (int64_t r = 0; r < k; ++r) {
         int64_t* x = states + r * c.n_positions + begin;
-        if (r >= static_cast<int64_t>(ends.size())) {
-            for (int64_t i = 0; i < n; ++i) x[i] = -1;
+        if (entry != kNone) entry = lists.next();
+        if (control.stop.load(std::memory_order_relaxed)) return;
+        if (entry == kNone) {
+            std::fill(x, x + n, int64_t{-1});
             continue;
         }
-        Entry e = ends[static_cast<size_t>(r)];
-        scores[r * c.n_sequences + sequence] = e.score;
-        for (int64_t i = n - 1; i >= 0; --i) {
-            x[i] = e.from;
-            e = best[static_cast<size_t>(i)][static_cast<size_t>(e.from)]
-                    [static_cast<size_t>(e.rank)];
-        }
+        scores[r * c.n_sequences + sequence] = lists.score(entry);
+        if (!lists.trace(entry, x)) return;
     }
 }
 
@@ -129,12 +279,12 @@ void lead_with(const Chains& c, int64_t sequence, int64_t k, const int64_t* path
     for (int64_t r = 1; r < k; ++r) score_of(r) = std::min(score_of(r), score_of(r - 1));
 }
 
-void n_best(const Chains& c, int64_t sequence, int64_t k, int64_t* states, double* scores,
-            Control& control, bool caller) {
+void n_best(const Chains& c, int64_t sequence, int64_t k, const double* rows, int64_t stride,
+            Scratch& scratch, int64_t* states, double* scores, Control& control, bool caller) {
     if (c.dtype == kFloat32) {
-        n_best_of<float>(c, sequence, k, states, scores, control, caller);
+        n_best_of<float>(c, sequence, k, rows, stride, scratch, states, scores, control, caller);
     } else {
-        n_best_of<double>(c, sequence, k, states, scores, control, caller);
+        n_best_of<double>(c, sequence, k, rows, stride, scratch, states, scores, control, caller);
     }
 }
 

@@ -394,7 +394,7 @@ Prepared* prepare(const Chains& c) {
     p->level->packing.layout(c.dtype, c.n_labels, &stride, &size);
     if (fits) p->scores = p->room.take(size * static_cast<int64_t>(sizeof(double)) + 64);
     if (p->scores == nullptr) throw std::bad_alloc();
-    p->level->packing.pack_scores(&c, p->scores);
+    p->level->packing.pack_scores(kFloat64, &c, p->scores);
     return p.release();
 }
 
@@ -458,8 +458,8 @@ namespace {
 struct DecodeJob {
     const Chains* chains;
     const int64_t* order;
-    const void* packed;
-    int64_t n_best;
+    const void *packed, *wide;  // scores in tiles, of the model's type and of doubles; or null
+    int64_t n_best, stride;     // stride of rows of doubles
     int64_t* states;
     double* scores;
     Scratch* scratch;
@@ -475,15 +475,23 @@ void decode_piece(void* context, int64_t task, int worker) {
         return;
     }
     try {  // an exception must not leave a worker of the pool
-        n_best(*j.chains, s, j.n_best, j.states, j.scores, *j.control, worker == 0);
         // Where rounding leaves a choice the best is what is returned for one alone.
-        std::vector<int64_t> best(static_cast<size_t>(j.chains->offset[s + 1] - begin));
+        const int64_t n = length(*j.chains, s);
+        std::vector<int64_t> best(static_cast<size_t>(n));
         double score = -std::numeric_limits<double>::infinity();
-        level().viterbi(j.chains, nullptr, s, best.data(), &score, &j.scratch[worker], j.control,
+        Scratch& scratch = j.scratch[worker];
+        level().viterbi(j.chains, j.packed, s, best.data(), &score, &scratch, j.control,
                         worker == 0);
         if (j.control->stop.load() != 0 || score == -std::numeric_limits<double>::infinity()) {
             return;
         }
+        scratch.reset();
+        double* rows = scratch.array<double>(n * j.stride);
+        level().prefix_scores(j.chains, j.wide, s, rows, &scratch, j.control, worker == 0);
+        if (j.control->stop.load() != 0) return;
+        n_best(*j.chains, s, j.n_best, rows, j.stride, scratch, j.states, j.scores, *j.control,
+               worker == 0);
+        if (j.control->stop.load() != 0) return;
         lead_with(*j.chains, s, j.n_best, best.data(), score, j.states, j.scores);
     } catch (const std::bad_alloc&) {
         j.control->stop.store(2);
@@ -516,22 +524,25 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
         scores[i] =
             length(c, s) == 0 && i < c.n_sequences ? 0.0 : -std::numeric_limits<double>::infinity();
     }
-    const void* packed = nullptr;
-    if (k == 1 && fitting(prepared, c) != nullptr) {
-        packed = prepared->scores;
-    } else if (k == 1 && !c.per_edge) {
-        int64_t stride, size;
-        level().packing.layout(c.dtype, c.n_labels, &stride, &size);
-        session.packing.reset();
-        void* room = session.packing.take(size * (c.dtype == kFloat32 ? 4 : 8) + 64);
-        if (room == nullptr) {
-            report.status = kNoMemory;
-            return report;
-        }
-        level().packing.pack_scores(&c, room);
-        packed = room;
+    session.packing.reset();
+    int64_t stride = 0;
+    const auto packed_in = [&](int compute) -> const void* {
+        int64_t size;
+        level().packing.layout(compute, c.n_labels, &stride, &size);
+        if (c.per_edge) return nullptr;
+        if (compute == kFloat64 && fitting(prepared, c) != nullptr) return prepared->scores;
+        void* room = session.packing.take(size * (compute == kFloat32 ? 4 : 8) + 64);
+        if (room != nullptr) level().packing.pack_scores(compute, &c, room);
+        return room;
+    };
+    const void* packed = packed_in(c.dtype);
+    const void* wide = k == 1 || c.dtype == kFloat64 ? packed : packed_in(kFloat64);
+    if (session.packing.failed) {
+        report.status = kNoMemory;
+        return report;
     }
-    DecodeJob job{&c, order.data(), packed, k, states, scores, session.keep(), &control};
+    DecodeJob job{&c, order.data(), packed, wide, k, stride, states, scores, session.keep(),
+                  &control};
     const double total = position_cost(c.n_labels) * static_cast<double>(c.n_positions);
     run_independent(static_cast<int64_t>(order.size()), decode_piece, &job,
                     total < 15e3 ? 1 : threads, &control);

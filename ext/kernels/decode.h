@@ -14,19 +14,75 @@
 
 namespace VS_NS {
 
+// A row of a table in the type that is computed in; `room` (K,) where that is a wider one.
+[[maybe_unused]] static const float* widened(const float* t, int, float*) { return t; }
+[[maybe_unused]] static const double* widened(const double* t, int, double*) { return t; }
+[[maybe_unused]] static const double* widened(const float* t, int K, double* room) {
+    for (int k = 0; k < K; ++k) room[k] = static_cast<double>(t[k]);
+    return room;
+}
+
 // y[k] = max_l (x[l] + t[l][k]) with a plain table.
-template <class In>
-static void max_sum_forward(const In* t, int K, int Kp, const In* x, In* y) {
-    using V = Vec<In>;
-    const In lowest = Input<In>::forbidden();
+template <class In, class T>
+static void max_sum_forward(const In* t, int K, int Kp, const T* x, T* y, T* room = nullptr) {
+    using V = Vec<T>;
+    const T lowest = -static_cast<T>(INFINITY);
     for (int k = 0; k < K; ++k) y[k] = lowest;
     for (int l = 0; l < K; ++l, t += K) {
+        const T* row = widened(t, K, room);
         const V w = V::set1(x[l]);
         for (int k = 0; k < Kp; k += V::N) {
-            const V e = k + V::N <= K ? V::load(t + k) : V::load_part(t + k, K - k, lowest);
+            const V e = k + V::N <= K ? V::load(row + k) : V::load_part(row + k, K - k, lowest);
             V::max(V::load(y + k), w + e).store(y + k);
         }
     }
+}
+
+// v_i of all positions, rows of `best` (n, Kp). CENTRED: each row less its largest entry, which
+// keeps scores near zero. False: stopped, or no memory.
+template <bool CENTRED, class In, class T>
+static bool best_prefixes(const Input<In>& in, const T* packed, int64_t sequence, T* best,
+                          vs::Scratch* scratch, vs::Control* control, bool caller) {
+    const vs::Chains& c = in.c;
+    const Tiling<T> g(c.n_labels);
+    const int K = g.K, Kp = g.Kp;
+    const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
+    const int64_t edge = c.edge[sequence];
+    const T lowest = -static_cast<T>(INFINITY);
+    T* y = scratch->array<T>(3 * static_cast<int64_t>(Kp));
+    if (best == nullptr || y == nullptr) {
+        control->stop.store(2);
+        return false;
+    }
+    T *u = y + Kp, *room = u + Kp;
+    for (int k = 0; k < 2 * Kp; ++k) y[k] = lowest;
+    Ticker ticker(control, caller, c.n_labels);
+    for (int64_t i = 0; i < n; ++i) {
+        if (!ticker.go_on()) return false;
+        T* v = best + i * Kp;
+        for (int k = 0; k < K; ++k) {
+            u[k] = in.template score_in<T>(begin + i, k, i == 0, i == n - 1);
+        }
+        if (i == 0) {
+            for (int k = 0; k < Kp; ++k) v[k] = k < K ? u[k] : lowest;
+        } else {
+            const T* x = v - Kp;
+            if (packed) {
+                messages<MaxSum, T>(g, packed, 1, &x, &y);
+            } else {
+                const int64_t table = c.per_edge ? edge + i - 1 : 0;
+                max_sum_forward(in.transition + table * K * K, K, Kp, x, y, room);
+            }
+            for (int k = 0; k < K; ++k) v[k] = y[k] + u[k];
+            for (int k = K; k < Kp; ++k) v[k] = lowest;
+        }
+        if (!CENTRED) continue;
+        const T top = row_max(v, K);
+        if (top > lowest) {
+            for (int k = 0; k < K; ++k) v[k] -= top;
+        }
+    }
+    return true;
 }
 
 // `packed`: transition in tiles, padded with -inf (null: per edge or not packed).
@@ -34,44 +90,14 @@ template <class In>
 static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, int64_t* states,
                        double* score, vs::Scratch* scratch, vs::Control* control, bool caller) {
     const Input<In> in(*c);
-    const Tiling<In> g(c->n_labels);
-    const int K = g.K, Kp = g.Kp;
+    const int K = static_cast<int>(c->n_labels), Kp = Tiling<In>(K).Kp;
     const int64_t begin = c->offset[sequence], n = c->offset[sequence + 1] - begin;
     const int64_t edge = c->edge[sequence];
     const In lowest = Input<In>::forbidden();
     scratch->reset();
     In* best = scratch->array<In>(n * Kp);
-    In* y = scratch->array<In>(2 * static_cast<int64_t>(Kp));
-    if (scratch->failed) {
-        control->stop.store(2);
-        return;
-    }
-    In* u = y + Kp;
-    for (int k = 0; k < 2 * Kp; ++k) y[k] = lowest;
-    Ticker ticker(control, caller, c->n_labels);
-    // Scores are kept near zero: each row's maximum is moved into the total.
-    for (int64_t i = 0; i < n; ++i) {
-        if (!ticker.go_on()) return;
-        In* v = best + i * Kp;
-        in.compose(begin + i, i == 0, i == n - 1, u);
-        if (i == 0) {
-            for (int k = 0; k < Kp; ++k) v[k] = k < K ? u[k] : lowest;
-        } else {
-            const In* x = v - Kp;
-            if (packed) {
-                messages<MaxSum, In>(g, packed, 1, &x, &y);
-            } else {
-                const int64_t table = c->per_edge ? edge + i - 1 : 0;
-                max_sum_forward(in.transition + table * K * K, K, Kp, x, y);
-            }
-            for (int k = 0; k < K; ++k) v[k] = y[k] + u[k];
-            for (int k = K; k < Kp; ++k) v[k] = lowest;
-        }
-        const In top = row_max(v, K);
-        if (top > lowest) {
-            for (int k = 0; k < K; ++k) v[k] -= top;
-        }
-    }
+    // Each row's maximum is moved into the total.
+    if (!best_prefixes<true>(in, packed, sequence, best, scratch, control, caller)) return;
     int k = row_argmax(best + (n - 1) * Kp, K);
     if (!(best[(n - 1) * Kp + k] > lowest)) {
         *score = -INFINITY;
@@ -110,31 +136,48 @@ static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, 
     }
 }
 
-template <class In>
-static void pack_scores_of(const vs::Chains* c, In* packed) {
-    const Tiling<In> g(c->n_labels);
+// As Level::prefix_scores.
+[[maybe_unused]] static void prefix_scores(const vs::Chains* c, const void* packed,
+                                           int64_t sequence, double* rows, vs::Scratch* scratch,
+                                           vs::Control* control, int caller) {
+    const double* wide = static_cast<const double*>(packed);
+    if (c->dtype == vs::kFloat32) {
+        best_prefixes<false>(Input<float>(*c), wide, sequence, rows, scratch, control, caller != 0);
+    } else {
+        best_prefixes<false>(Input<double>(*c), wide, sequence, rows, scratch, control,
+                             caller != 0);
+    }
+}
+
+template <class In, class T>
+static void pack_scores_of(const vs::Chains* c, T* packed) {
+    const Tiling<T> g(c->n_labels);
     const In* t = static_cast<const In*>(c->transition);
+    const T lowest = -static_cast<T>(INFINITY);
     for (int tile = 0; tile < g.n_tiles; ++tile) {
-        const int width = g.width(tile), column = g.first_unit(tile) * Vec<In>::N;
+        const int width = g.width(tile), column = g.first_unit(tile) * Vec<T>::N;
         for (int l = 0; l < g.K; ++l) {
-            In* out = packed + g.offset(tile) + static_cast<int64_t>(l) * width;
+            T* out = packed + g.offset(tile) + static_cast<int64_t>(l) * width;
             for (int k = 0; k < width; ++k) {
-                out[k] = column + k < g.K ? t[static_cast<int64_t>(l) * g.K + column + k]
-                                          : Input<In>::forbidden();
+                out[k] = column + k < g.K
+                             ? static_cast<T>(t[static_cast<int64_t>(l) * g.K + column + k])
+                             : lowest;
             }
         }
     }
     for (int l = 0; g.lone && l < g.Kp; ++l) {
         packed[g.lone_offset() + l] =
-            l < g.K ? t[static_cast<int64_t>(l) * g.K + g.K - 1] : Input<In>::forbidden();
+            l < g.K ? static_cast<T>(t[static_cast<int64_t>(l) * g.K + g.K - 1]) : lowest;
     }
 }
 
-static void pack_scores(const vs::Chains* c, void* packed) {
-    if (c->dtype == vs::kFloat32) {
-        pack_scores_of<float>(c, static_cast<float*>(packed));
-    } else {
+static void pack_scores(int compute, const vs::Chains* c, void* packed) {
+    if (c->dtype == vs::kFloat64) {
         pack_scores_of<double>(c, static_cast<double*>(packed));
+    } else if (compute == vs::kFloat64) {
+        pack_scores_of<float>(c, static_cast<double*>(packed));
+    } else {
+        pack_scores_of<float>(c, static_cast<float*>(packed));
     }
 }
 

@@ -49,13 +49,17 @@ struct Input {
     bool decorated(bool first, bool last) const {
         return (first && start) || (last && end) || c.allowed;
     }
-    // The local log-potential of label k at position i.
-    In score(int64_t i, int64_t k, bool first, bool last) const {
-        if (c.allowed && !c.allowed[i * c.n_labels + k]) return forbidden();
-        In x = unary[i * c.n_labels + k];
-        if (first && start) x += start[k];
-        if (last && end) x += end[k];
+    // The local log-potential of label k at position i, summed in T.
+    template <class T>
+    T score_in(int64_t i, int64_t k, bool first, bool last) const {
+        if (c.allowed && !c.allowed[i * c.n_labels + k]) return static_cast<T>(forbidden());
+        T x = static_cast<T>(unary[i * c.n_labels + k]);
+        if (first && start) x += static_cast<T>(start[k]);
+        if (last && end) x += static_cast<T>(end[k]);
         return x;
+    }
+    In score(int64_t i, int64_t k, bool first, bool last) const {
+        return score_in<In>(i, k, first, last);
     }
     In edge_score(int64_t edge, int64_t l, int64_t k) const {
         return transition[((c.per_edge ? edge : 0) * c.n_labels + l) * c.n_labels + k];

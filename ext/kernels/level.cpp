@@ -168,6 +168,7 @@ static const vs::Level kLevel = {
     sample,
     weigh,
     viterbi,
+    prefix_scores,
     peak,
     message_pass,
 };

@@ -44,7 +44,8 @@ struct PackTable {
     // findings[l] tells what was met in row l (Packing::Finding).
     void (*pack)(int compute, const Chains* c, Packing* p, int64_t l0, int64_t l1, double* sums,
                  uint8_t* findings, Scratch* scratch);
-    void (*pack_scores)(const Chains* c, void* packed);
+    // The scores themselves, of type `compute`, padded with -inf.
+    void (*pack_scores)(int compute, const Chains* c, void* packed);
 };
 
 }  // namespace vs

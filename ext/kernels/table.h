@@ -75,6 +75,10 @@ struct Level {
     // packed: transition in tiles padded with -inf (PackTable::pack_scores), or null.
     void (*viterbi)(const Chains* c, const void* packed, int64_t sequence, int64_t* states,
                     double* score, Scratch* scratch, Control* control, int caller);
+    // The best score of a prefix that ends in each label: rows (n, stride of float64 in
+    // PackTable::layout), double whatever the model is. packed: of doubles, or null.
+    void (*prefix_scores)(const Chains* c, const void* packed, int64_t sequence, double* rows,
+                          Scratch* scratch, Control* control, int caller);
     // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward
     // and backward messages of `rows` sequences, nothing else.
     double (*peak)(int dtype, int64_t iterations);

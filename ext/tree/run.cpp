@@ -506,9 +506,9 @@ TreeReport tree_decode(const TreeModel& m, int threads, int64_t* states, double*
             }
         }
         Chains c = call.tables[i];
-        tree_level().pack.pack_scores(&c, out[0]);
+        tree_level().pack.pack_scores(m.arrays.dtype, &c, out[0]);
         c.transition = transposed;
-        tree_level().pack.pack_scores(&c, out[1]);
+        tree_level().pack.pack_scores(m.arrays.dtype, &c, out[1]);
         packed[i] = out[0];
         turned[i] = out[1];
     }

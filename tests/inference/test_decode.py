@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import (
     Arrays,
+    Sequence,
     configuration_scores,
     enumerate_chain,
     first_infeasible,
@@ -80,6 +81,88 @@ def test_n_best_of_all(model: Arrays, k: int) -> None:
         states = d.states[:found, rows]
         assert len(np.unique(states, axis=0)) == found
         np.testing.assert_array_equal(configuration_scores(seq, states), scores)
+
+
+def k_best_lists(seq: Sequence, k: int) -> tuple[list[list[int]], list[float]]:
+    """Return the k best labellings and scores by full lists, in doubles, of every label.
+
+    Prefixes of equal score are ordered by their last label but one, then by their place in its
+    list: the rule that any other way of finding them has to keep.
+    """
+    local, edges = seq.local.astype(float), seq.edges.astype(float)
+    n, labels = local.shape
+
+    def best(heads: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+        return sorted((h for h in heads if h[0] < np.inf))[:k]
+
+    lists = [[best([(-u, -1, 0)]) for u in local[0]]]
+    for i in range(1, n):
+        lists.append(
+            [
+                best(
+                    [
+                        (-((-before[0] + edges[i - 1, a, y]) + local[i, y]), a, rank)
+                        for a in range(labels)
+                        for rank, before in enumerate(lists[-1][a])
+                    ]
+                )
+                for y in range(labels)
+            ]
+        )
+    ends = best([(e[0], y, r) for y in range(labels) for r, e in enumerate(lists[-1][y])])
+    states = []
+    for _, y, r in ends:
+        path = []
+        for i in range(n - 1, -1, -1):
+            path.append(y)
+            _, y, r = lists[i][y][r]
+        states.append(path[::-1])
+    return states, [-e[0] for e in ends]
+
+
+@given(chains(max_labels=4, max_length=6, max_sequences=3), st.integers(2, 40))
+@examples(300)
+def test_n_best_are_those_of_full_lists(model: Arrays, k: int) -> None:
+    """Labellings, their order and their scores, where scores are exact: many of them tie."""
+    if first_infeasible(model) is not None:
+        return
+    d = vs.decode(chain(model), n_best=k)
+    one = vs.decode(chain(model)).states
+    for b, (seq, rows) in enumerate(zip(sequences(model), slices_of(model), strict=True)):
+        if not len(seq.local):
+            continue
+        states, scores = k_best_lists(seq, k)
+        first = one[rows].tolist()  # leads, whichever of the best the lists begin with
+        states = [first, *(s for s in states if s != first)][: len(scores)]
+        np.testing.assert_array_equal(d.states[: len(states), rows], states)
+        np.testing.assert_array_equal(d.score[: len(scores), b], scores)
+
+
+@pytest.mark.parametrize("per_edge", [False, True])
+def test_n_best_of_rounded_scores(per_edge: bool, rng: np.random.Generator, dtype: type) -> None:
+    for k, labels, length in ((2, 50, 30), (7, 3, 40), (200, 5, 9), (40, 17, 12)):
+        model = random_chain(rng, [length], labels, forbidden=0.1, per_edge=per_edge, dtype=dtype)
+        if first_infeasible(model) is not None:
+            continue
+        (seq,) = sequences(model)
+        states, scores = k_best_lists(seq, k)
+        d = vs.decode(chain(model), n_best=k)
+        np.testing.assert_array_equal(d.states[: len(states)], states)
+        # The first is scored along its path, and no other may stand above it.
+        assert_same_bits(d.score[1:, 0], np.minimum(scores[1:], d.score[0, 0]))
+        np.testing.assert_allclose(d.score[0, 0], scores[0], rtol=1e-5)
+
+
+def test_all_configurations_are_found_once(rng: np.random.Generator) -> None:
+    model = random_chain(rng, [7], 3)
+    d = vs.decode(chain(model), n_best=3**7 + 5)
+    assert (d.score[3**7 :] == -np.inf).all()
+    assert (d.states[3**7 :] == -1).all()
+    assert len(np.unique(d.states[: 3**7], axis=0)) == 3**7
+    assert (np.diff(d.score[: 3**7, 0]) <= 0).all()
+    (seq,) = sequences(model)
+    listing = enumerate_chain(seq)
+    np.testing.assert_allclose(d.score[: 3**7, 0], np.sort(listing.scores.astype(float))[::-1])
 
 
 @pytest.mark.smoke
@@ -175,15 +258,17 @@ OUT_OF_MEMORY = """
 import resource, sys
 import numpy as np
 import valuesparse as vs
+n, k, mib = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 rng = np.random.default_rng(0)
-model = vs.Chain(rng.normal(size=(8000, 50)), rng.normal(size=(50, 50)), lengths=[2000] * 4)
-vs.decode(model, n_best=2, threads=2)
+model = vs.Chain(rng.normal(size=(n, 50)), rng.normal(size=(50, 50)), lengths=[n // 4] * 4)
+vs.decode(model, threads=2)
 pages = int(open("/proc/self/statm").read().split()[0])
-room = pages * resource.getpagesize() + (256 << 20)
+room = pages * resource.getpagesize() + (mib << 20)
 resource.setrlimit(resource.RLIMIT_AS, (room, room))
 for threads in (1, 2):
     try:
-        vs.decode(model, n_best=400, threads=threads)
+        vs.decode(model, n_best=k, threads=threads)
+        print("fits")
     except MemoryError as error:
         print(error)
 """
@@ -191,9 +276,17 @@ for threads in (1, 2):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 def test_n_best_without_memory_is_a_memory_error() -> None:
-    done = run(OUT_OF_MEMORY)
+    done = run(OUT_OF_MEMORY, "8000", "4000", "300")  # 244 MiB are the answer
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("not enough memory") == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+def test_few_best_take_little_memory() -> None:
+    """Lists are opened where they are needed: less than 100 bytes for a position and label."""
+    done = run(OUT_OF_MEMORY, "80000", "2", "220")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["fits"] * 2
 
 
 def test_best_agrees_with_log_prob(rng: np.random.Generator) -> None:
