@@ -104,8 +104,9 @@ class Lists {
   private:
     struct Entry {
         double score;
-        int64_t before, next;  // its prefix, in the list of `from` (kBest: the first); kNone: not yet
-        int32_t from;          // the label before
+        int64_t before;  // its prefix, in the list of `from`; kBest: the first
+        int64_t next;    // in its own list; kNone: not found yet
+        int32_t from;    // the label before
     };
     struct Cell {
         int64_t first, last;   // entries of its list

@@ -145,10 +145,12 @@ double transition_score(const Chains& c, size_t i) {
                                : static_cast<const double*>(c.transition)[i];
 }
 
+bool wants_edges(const Request& r) { return r.pairwise || r.expectations || r.log_forward; }
+
 // One pass in one arithmetic over `order` (longest first); fills status.
 void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithmetic,
-                const Packing& packing, Session& session, std::vector<int32_t>& status,
-                Control* control) {
+                bool forward_only, const Packing& packing, Session& session,
+                std::vector<int32_t>& status, Control* control) {
     const Chains& c = r.chains;
     const int64_t K = c.n_labels;
     ExactJob job;
@@ -169,10 +171,10 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     p.status = status.data();
     p.scratch = session.keep();
     p.control = control;
+    p.forward_only = forward_only;
     p.stored_bytes = int64_t{256} << 10;
 
-    const bool edges = r.pairwise || r.expectations || r.log_forward;
-    const bool split = r.marginals && !edges && stores_in_output(arithmetic);
+    const bool split = r.marginals && !wants_edges(r) && stores_in_output(arithmetic);
     const double slower = is_log(arithmetic) ? 20.0 : 1.0;
     const ExactPlan plan =
         plan_exact(c, order, r.threads, split, r.expectations ? r.expectation_chunks : 0, slower);
@@ -419,17 +421,16 @@ Report infer(const Request& r, Control& control) {
         report.counts.full = 2 * (c.n_positions - static_cast<int64_t>(order.size()));
         report.counts.segments = static_cast<int64_t>(order.size());
     }
-    bool first = true;
     int steps[3];
     const int n_steps = ladder(c.dtype, steps);
-    for (int step = 0; step < n_steps; ++step) {
+    // What forward messages alone cannot vouch for is done in full.
+    bool forward_only = !islands && !r.marginals && !wants_edges(r);
+    for (int step = 0; step < n_steps && !order.empty();) {
         const int arithmetic = steps[step];
-        if (order.empty()) break;
-        if (!first) {
+        if (step > 0) {
             report.counts.widened =
                 std::max(report.counts.widened, static_cast<int64_t>(order.size()));
         }
-        first = false;
         Packing packing;
         const Prepared* prepared = arithmetic == kLinear64 ? fitting(r.prepared, c) : nullptr;
         if (prepared != nullptr && !islands) {
@@ -438,12 +439,17 @@ Report infer(const Request& r, Control& control) {
             report.status = kNoMemory;
             break;
         }
+        // In float32 a transition held at its floor may be felt, whatever the messages.
+        forward_only = forward_only && !(arithmetic == kLinear32 && packing.floored);
         if (islands) {
             island_pass(r, order, arithmetic, packing, session, status, report.counts, &control);
         } else {
-            exact_pass(r, by_length(c, order), arithmetic, packing, session, status, &control);
+            exact_pass(r, by_length(c, order), arithmetic, forward_only, packing, session, status,
+                       &control);
         }
         if (!next_pass(c, order, status, report, control)) break;
+        if (!forward_only) ++step;
+        forward_only = false;
     }
     return report;
 }

@@ -338,6 +338,14 @@ struct Linear {
                                  F::kTolerance * static_cast<float>(y);
     }
     bool floors() const { return e.floored; }
+    // Are the entries of a message so large that no floor has touched it, nor can have what a full
+    // pass adds up in `trusted` said otherwise, were the other side to be found at the least?
+    VS_INLINE bool untouched(const T* a) const {
+        using F = Floor<T>;
+        const T least = sizeof(T) == 8 ? static_cast<T>(1e-100)
+                                       : F::kMessage * static_cast<T>(K) * (e.reach + T(1)) * T(1e9);
+        return !row_within(a, K, static_cast<T>(sizeof(T) == 8 ? 1e-300 : 1e-37), least);
+    }
     // Could a share of the product in `p` be due to what floors, raised by so many powers of two,
     // have added to its factor y?
     bool owed(const T* p, const Product<T>& r, const T* y, float raised) const {
@@ -586,6 +594,7 @@ struct Log {
     }
     bool heard(double) const { return true; }
     bool floors() const { return false; }
+    bool untouched(const double*) const { return true; }
     bool owed(const double*, const Product<double>&, const double*, float) const { return false; }
     bool held(const double*) const { return false; }
     template <bool MAX>

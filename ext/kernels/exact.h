@@ -14,7 +14,8 @@
 
 namespace VS_NS {
 
-enum class Role { kStore, kMeet };
+// kPass: nothing is kept of a message but what the next one needs.
+enum class Role { kStore, kMeet, kPass };
 
 // One sequence in one direction.
 template <class D>
@@ -104,7 +105,7 @@ class Exact {
                 seen[r] = d_.look(s.begin + i, i == 0, i == s.n - 1, psi_of(s, i));
                 if (i + kAhead < s.n) {
                     d_.prefetch(s.begin + i + kAhead);
-                    if (!s.alpha) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
+                    if (!s.alpha && s.out) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
                 }
                 if (i == 0) d_.ones(s.y);
             }
@@ -121,6 +122,8 @@ class Exact {
                 if (i == s.n - 1) s.log_end = d_.log_sum(a);
                 if (role == Role::kMeet) {
                     meet(s, i, a, nullptr);
+                } else if (role == Role::kPass) {
+                    if (!d_.untouched(a)) s.status = vs::kWiden;
                 } else if (!s.alpha) {
                     copy_out(a, s.out + i * d_.K);
                 }
@@ -192,15 +195,21 @@ class Exact {
         return true;
     }
 
-    // Whole sequences in lockstep, longest first; messages in scratch or in the output.
-    template <class Sink>
-    bool group(Lane<D>* lanes, int m, Sink& sink) {
+    // Forward messages of whole sequences in lockstep, longest first.
+    bool group_forward(Lane<D>* lanes, int m, Role role) {
         int64_t i = 0;
         for (int r = m; r > 0; --r) {
-            if (!forward(lanes, r, i, lanes[r - 1].n, Role::kStore)) return false;
+            if (!forward(lanes, r, i, lanes[r - 1].n, role)) return false;
             i = lanes[r - 1].n;
         }
-        i = 0;
+        return true;
+    }
+
+    // Both directions of whole sequences, likewise; messages in scratch or in the output.
+    template <class Sink>
+    bool group(Lane<D>* lanes, int m, Sink& sink) {
+        if (!group_forward(lanes, m, Role::kStore)) return false;
+        int64_t i = 0;
         for (int r = m; r > 0; --r) {
             if (!backward(lanes, r, i, lanes[r - 1].n, Role::kMeet, sink)) return false;
             i = lanes[r - 1].n;

@@ -164,6 +164,16 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
                        static_cast<typename D::In*>(pass->marginals), scratch);
         if (!ok) break;
     }
+    if (ok && pass->forward_only) {
+        ok = engine.group_forward(lanes, m, Role::kPass);
+        for (int r = 0; r < m; ++r) {
+            Lane<D>& s = lanes[r];
+            if (!ok) s.status = vs::kCancelled;
+            if (s.status == vs::kOk && !(s.log_end > -INFINITY)) s.status = vs::kWiden;
+            finish_lane(pass, d, s, pass->order[first + r]);
+        }
+        return;
+    }
     const bool edges = sums || pass->pairwise || pass->log_forward;
     const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
     if (ok && lanes[0].n * row <= pass->stored_bytes) {

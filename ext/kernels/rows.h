@@ -332,17 +332,23 @@ VS_INLINE Vec<T> row_quotient(const T* a, const T* u, int K, T top, T* out) {
     return high;
 }
 
+// Does an entry lie in [low, high)?
+template <class T>
+VS_INLINE bool row_within(const T* x, int K, T low, T high) {
+    using V = Vec<T>;
+    const V from = V::set1(low), to = V::set1(high);
+    unsigned within = 0;
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        const V v = whole.value ? V::load(x + k) : V::load_part(x + k, m, T(0));
+        within |= v.ge(from) ^ v.ge(to);
+    });
+    return within != 0;
+}
+
 // Is an entry of a scaled product held at the floor (see row_absorb)?
 template <class T>
 VS_INLINE bool row_held(const T* x, int K) {
-    using V = Vec<T>;
-    const V floor = V::set1(Floor<T>::kMessage), above = V::set1(Floor<T>::kMessage * T(1.001));
-    unsigned held = 0;
-    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
-        const V v = whole.value ? V::load(x + k) : V::load_part(x + k, m, T(0));
-        held |= v.ge(floor) ^ v.ge(above);
-    });
-    return held != 0;
+    return row_within(x, K, Floor<T>::kMessage, Floor<T>::kMessage * T(1.001));
 }
 
 // Asks for the cache lines of a row that will be read (written) soon.

@@ -28,6 +28,7 @@ struct ExactPass {
     int32_t* status;                                // (B,)
     Scratch* scratch;                               // one per worker
     Control* control;
+    bool forward_only;       // log_z alone; kWiden asks for a full pass of the same arithmetic
     int64_t stored_bytes;    // a longer sequence keeps its messages in the output
     void** split = nullptr;  // lanes (forward, backward) of each chain that is cut in passes
 };

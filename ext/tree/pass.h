@@ -282,10 +282,11 @@ class TreeBlock {
     bool open(bool upward) {
         if (!w_.ok) return false;
         const int64_t n = end_ - begin_;
-        alpha_ = static_cast<T*>(w_.pass.alpha) + begin_ * Kp_;
+        alpha_ = w_.pass.alpha ? static_cast<T*>(w_.pass.alpha) + begin_ * Kp_
+                               : w_.scratch.template array<T>(n * Kp_);
         up_ = w_.pass.up ? static_cast<T*>(w_.pass.up) + begin_ * Kp_
                          : w_.scratch.template array<T>(n * Kp_);
-        if (!up_) return false;
+        if (!up_ || !alpha_) return false;
         // Rows of earlier calls may have left anything in the pads.
         for (int64_t s = begin_; s < end_ && Kp_ != w_.K; ++s) {
             if (upward) w_.clear_pads(alpha(s));
@@ -326,6 +327,7 @@ class TreeBlock {
                 } else if (!d_.enter_in_place(seen[r], alpha(q), &a.scale)) {
                     Bench::note(a, vs::kWiden);
                 }
+                if (w_.pass.upward_only && !d_.untouched(alpha(q))) Bench::note(a, vs::kWiden);
             }
             speak(lo < silent ? silent : lo, hi);
             for (int64_t q = lo < tops ? tops : lo; q < hi && together; ++q) {
@@ -339,7 +341,9 @@ class TreeBlock {
         shifts_of_edges(sum);
         if (root) {
             for (int64_t q = begin_; q < silent; ++q) {
-                w_.account(b_, q).log_end = d_.log_sum(alpha(q));
+                vs::Account& a = w_.account(b_, q);
+                a.log_end = d_.log_sum(alpha(q));
+                if (w_.pass.upward_only && !(a.log_end > -INFINITY)) Bench::note(a, vs::kWiden);
             }
         } else {
             say_together();
@@ -583,6 +587,11 @@ class TreeBlock {
     T *alpha_ = nullptr, *up_ = nullptr;
 };
 
+inline void count_done(vs::TreePass* pass, int64_t block) {
+    pass->control->done.fetch_add(pass->t.begin[block + 1] - pass->t.begin[block],
+                                  std::memory_order_relaxed);
+}
+
 template <class D>
 void tree_up(vs::TreePass* pass, int64_t block, int worker) {
     TreeBench<D> bench(pass, worker);
@@ -592,6 +601,8 @@ void tree_up(vs::TreePass* pass, int64_t block, int worker) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
     } else if (!work.upward()) {
         bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
+    } else if (pass->upward_only) {
+        count_done(pass, block);
     }
 }
 
@@ -607,9 +618,7 @@ void tree_down(vs::TreePass* pass, int64_t block, int worker) {
     if (!work.downward()) {
         bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
     } else {
-        const vs::TreeView& t = pass->t;
-        pass->control->done.fetch_add(t.begin[block + 1] - t.begin[block],
-                                      std::memory_order_relaxed);
+        count_done(pass, block);
     }
 }
 

@@ -14,7 +14,7 @@ struct TreePlan {
     std::vector<int64_t> succ_ptr{0}, succ;
     int64_t n_blocks = 0;
 
-    explicit TreePlan(const Layout& t) : n_blocks(t.n_blocks) {
+    explicit TreePlan(const Layout& t, bool upward_only = false) : n_blocks(t.n_blocks) {
         const auto at = [](int64_t i) { return static_cast<std::size_t>(i); };
         waits.reserve(at(2 * n_blocks));
         succ.reserve(at(2 * n_blocks));
@@ -26,10 +26,14 @@ struct TreePlan {
         }
         for (int64_t b = n_blocks; b-- > 0;) {
             waits.push_back(t.below_ptr[at(b) + 1] - t.below_ptr[at(b)]);
-            succ.push_back(parent[at(b)] >= 0 ? up(parent[at(b)]) : down(b));
+            if (parent[at(b)] >= 0) {
+                succ.push_back(up(parent[at(b)]));
+            } else if (!upward_only) {
+                succ.push_back(down(b));
+            }
             succ_ptr.push_back(static_cast<int64_t>(succ.size()));
         }
-        for (int64_t b = 0; b < n_blocks; ++b) {
+        for (int64_t b = 0; b < n_blocks && !upward_only; ++b) {
             waits.push_back(1);
             for (int32_t k = t.below_ptr[at(b)]; k < t.below_ptr[at(b) + 1]; ++k) {
                 succ.push_back(down(t.below[at(k)]));
@@ -41,7 +45,7 @@ struct TreePlan {
     int64_t down(int64_t b) const { return n_blocks + b; }
     Plan view() const {
         Plan p;
-        p.n = 2 * n_blocks;
+        p.n = static_cast<int64_t>(waits.size());
         p.waits = waits.data();
         p.succ_ptr = succ_ptr.data();
         p.succ = succ.data();

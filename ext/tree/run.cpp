@@ -341,9 +341,10 @@ bool room(TreePass& p, int arithmetic, bool kept, const Layout& t, Scratch& s) {
     int64_t unused;
     tree_level().pack.layout(compute, p.n_labels, &p.stride, &unused);
     p.block_up = s.take(t.n_blocks * p.stride * bytes);
-    p.block_down = s.take(t.n_blocks * p.stride * bytes);
     p.block_exponent = s.array<int64_t>(t.n_blocks * p.stride);
     p.block_wide = s.array<uint8_t>(t.n_blocks);
+    if (p.upward_only) return !s.failed;
+    p.block_down = s.take(t.n_blocks * p.stride * bytes);
     p.alpha = s.take(t.n * p.stride * bytes);
     if (kept) p.up = s.take(t.n * p.stride * bytes);
     return !s.failed;
@@ -372,17 +373,28 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
     }
     int steps[3];
     const int n_steps = ladder(m.arrays.dtype, steps);
+    // What upward messages alone cannot vouch for is done in full.
+    bool first = true, upward_only = !islands && !r.marginals;
     bool again = t.n > 0;
-    for (int step = 0; step < n_steps && again; ++step) {
+    for (int step = 0; step < n_steps && again;) {
         const int arithmetic = steps[step];
         session.packing.reset();
         TreeJob job;
         TreePass& p = job.pass;
-        const bool packed = call.pack(arithmetic, islands, r.threads, &control);
+        bool packed = call.pack(arithmetic, islands, r.threads, &control);
         call.fill(p, &control);
+        // In float32 a table held at its floor may be felt, whatever the messages.
+        if (packed && arithmetic == kLinear32 && call.packing[0].floored) upward_only = false;
+        p.upward_only = upward_only;
         p.marginals = r.marginals;
+        if (!r.marginals && !upward_only) {
+            const int64_t width = m.arrays.dtype == kFloat32 ? 4 : 8;
+            p.marginals = session.packing.take(t.n * m.arrays.n_labels * width);
+            packed = packed && p.marginals != nullptr;
+        }
         p.log_z = r.log_z;
-        p.todo = step > 0 ? todo.data() : nullptr;
+        p.todo = first ? nullptr : todo.data();
+        first = false;
         p.log_left = r.log_left;
         p.log_right = r.log_right;
         p.log_mass = r.log_mass;
@@ -408,7 +420,8 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
             }
             island_rounds(plan, job, r.revisit, 0.35 * exact_cost(m, t.n), r.threads, &control);
         } else {
-            run(plan, infer_piece, job, exact_cost(m, t.n), r.threads, &control);
+            run(upward_only ? TreePlan(t, true) : plan, infer_piece, job, exact_cost(m, t.n),
+                r.threads, &control);
         }
         if (stopped(control, report)) break;
         std::vector<uint8_t> good(todo);
@@ -421,6 +434,11 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
             run_parts(job, kIslandsCount, t.n_blocks, 1, r.threads, &control);
             add_counts(report.counts, state, block_counts);
         }
+        if (upward_only) {
+            upward_only = false;
+            continue;
+        }
+        ++step;
         report.counts.widened = std::max(
             report.counts.widened, static_cast<int64_t>(std::count(todo.begin(), todo.end(), 1)));
     }

@@ -25,7 +25,7 @@ struct TreeRequest {
     int threads = 1;
     double zeta = 1.0;     // >= 1: exact
     int64_t revisit = -1;  // rounds allowed, -1: until nothing changes
-    void* marginals = nullptr;
+    void* marginals = nullptr;  // null: log_z alone, by upward messages
     double* log_z = nullptr;
     int32_t* islands = nullptr;
     // xi(l, k) = exp(log_left[i, l] + t(l, k) + log_right[i, k] - log_mass[i]) on the edge from

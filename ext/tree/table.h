@@ -57,10 +57,11 @@ struct TreePass {
     const int32_t* which;    // (n,) table of the edge above each slot, or null: all the same
     int64_t dtype, n_labels, stride;
     void* marginals;          // (n, K) or null
+    bool upward_only;         // log_z alone: see ExactPass::forward_only
     double* log_z;            // (n_trees,)
     const uint8_t* todo;      // (n_trees,) trees to work on, or null: all
     Account* account;         // (n_trees + n_blocks,)
-    void* alpha;              // (n, stride) what a node knows from below
+    void* alpha;              // (n, stride) what a node knows from below; null where upward_only
     void* up;                 // (n, stride) what it says, or null: the downward pass makes it again
     int64_t together;         // so many messages can be multiplied without scaling; 0: none
     void* block_up;           // (n_blocks, stride) product of what the tops say

@@ -93,7 +93,7 @@ def k_best_lists(seq: Sequence, k: int) -> tuple[list[list[int]], list[float]]:
     n, labels = local.shape
 
     def best(heads: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
-        return sorted((h for h in heads if h[0] < np.inf))[:k]
+        return sorted(h for h in heads if h[0] < np.inf)[:k]
 
     lists = [[best([(-u, -1, 0)]) for u in local[0]]]
     for i in range(1, n):

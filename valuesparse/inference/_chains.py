@@ -45,6 +45,11 @@ def infer(
     return ChainResult(model, marginals, log_z, islands, zeta, counts)
 
 
+def log_z(model: Chain, workers: int, memory_limit: int | None = None) -> npt.NDArray[np.float64]:
+    """Return ``log_z`` (B,) alone: forward messages, of which none is kept."""
+    return gradient(model, workers, marginals=False, sums=False)[1]
+
+
 def decode(
     model: Chain, k: int, workers: int, watch: Watch
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:

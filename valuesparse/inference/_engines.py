@@ -8,7 +8,8 @@ from typing import Any
 from valuesparse.inference import _chains, _graphs, _trees
 from valuesparse.models import Chain, FactorGraph, Tree
 
-#: Kind of model: the module with ``METHODS``, ``infer``, ``decode``, ``sample`` and ``score``.
+#: Kind of model: the module with ``METHODS``, ``infer``, ``log_z``, ``decode``, ``sample`` and
+#: ``score``.
 ENGINES: dict[type, ModuleType] = {Chain: _chains, Tree: _trees, FactorGraph: _graphs}
 
 

@@ -52,6 +52,23 @@ def infer(
     return TreeResult(model, marginals, log_z, islands, zeta, counts)
 
 
+def log_z(model: Tree, workers: int, memory_limit: int | None = None) -> npt.NDArray[np.float64]:
+    """Return ``log_z`` (n_trees,) alone: upward messages, kept for a block of nodes at a time."""
+    found: npt.NDArray[np.float64] = np.zeros(model.n_trees)
+    if model._chain is not None:
+        infeasible, _ = _chain.infer(
+            model._chain._batch, workers, 1.0, 0, None, found, None,
+            None, 0, 0, None, None, None, None,
+        )  # fmt: skip
+    else:
+        infeasible, _ = _tree.infer(
+            model._forest, workers, 1.0, 0, None, found, None,
+            None, None, None, None, None, None,
+        )  # fmt: skip
+    _require_feasible(model, infeasible)
+    return found
+
+
 def _in_place(model: Tree, rows: Array) -> Array:
     """Rows of a chain, back in the order of the nodes."""
     if model._order is None:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from valuesparse._validation import as_count, as_generator
 from valuesparse.inference._engines import engine_of, for_graphs
 from valuesparse.inference._watch import Watch
-from valuesparse.inference.marginals import infer
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.threads import resolve
 
@@ -118,6 +117,12 @@ def log_prob(
     ValueError
         When `states` has the wrong shape, is not integer, or names no label.
 
+    Notes
+    -----
+    ``log_z`` of chains and trees takes one pass, forward or upward, which keeps no messages: about
+    half of the time of the marginals, and no memory of their size. A sequence whose scores are so
+    far apart that the pass cannot vouch for it alone is done in both directions.
+
     Examples
     --------
     >>> import numpy as np
@@ -130,9 +135,5 @@ def log_prob(
     more = for_graphs(engine, evidence, memory_limit)
     if isinstance(model, FactorGraph) and evidence is not None:
         model = model._given(evidence)
-    alone = getattr(engine, "log_z", None)  # where it costs less than the marginals
-    if alone is None:
-        log_z = infer(model, threads=threads).log_z
-    else:
-        log_z = alone(model, resolve(threads), more.get("memory_limit"))
+    log_z = engine.log_z(model, resolve(threads), more.get("memory_limit"))
     return engine.score(model, states) - log_z

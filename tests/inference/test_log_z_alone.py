@@ -1,0 +1,159 @@
+"""`log_z` by one pass, as `log_prob` has it: the bits of a full pass, without its memory."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from checks import assert_same_bits, chain, refused
+from children import run
+from hypothesis import given
+from oracles import Arrays, enumerate_chain, first_infeasible, sequences, tolerance
+from strategies import chains, examples, random_chain
+
+import valuesparse as vs
+from valuesparse.inference import _chains, _trees
+
+pytestmark = pytest.mark.simd
+
+Model = vs.Chain | vs.Tree
+
+
+def alone(model: Model, threads: int = 1) -> np.ndarray:
+    engine = _chains if isinstance(model, vs.Chain) else _trees
+    return engine.log_z(model, threads)
+
+
+def forest(
+    rng: np.random.Generator, n: int, k: int, *, dtype: type = np.float64, **options: float
+) -> vs.Tree:
+    """Return trees that branch; `scale` of scores, `forbidden` shares of them."""
+    scale, forbidden = options.get("scale", 1.0), options.get("forbidden", 0.0)
+
+    def draw(*shape: int) -> np.ndarray:
+        x = scale * rng.normal(size=shape)
+        x[rng.random(shape) < forbidden] = -np.inf
+        return x.astype(dtype)
+
+    parent = [-1 if rng.random() < 0.02 else int(rng.integers(0, i)) for i in range(1, n)]
+    return vs.Tree([-1, *parent], draw(n, k), draw(k, k))
+
+
+@given(chains(max_labels=4, max_length=5))
+@examples(200)
+def test_against_enumeration(model: Arrays) -> None:
+    dead = first_infeasible(model)
+    if dead is not None:
+        with refused(vs.InfeasibleError) as info:
+            alone(chain(model))
+        assert (info.value.sequence, info.value.position) == dead
+        return
+    got = alone(chain(model))
+    for b, seq in enumerate(sequences(model)):
+        want = float(enumerate_chain(seq).log_z) if len(seq.local) else 0.0
+        assert got[b] == pytest.approx(want, rel=1e-12, abs=tolerance(model, 4))
+
+
+@pytest.mark.parametrize("per_edge", [False, True])
+@pytest.mark.parametrize("forbidden", [0.0, 0.1])
+def test_bits_of_a_full_pass(
+    rng: np.random.Generator, dtype: type, per_edge: bool, forbidden: float
+) -> None:
+    for k in (1, 3, 8, 17, 60):
+        model = random_chain(
+            rng, [50, 0, 1, 7, 300], k, forbidden=forbidden, per_edge=per_edge, dtype=dtype
+        )
+        if first_infeasible(model) is not None:
+            continue
+        want = vs.infer(chain(model), threads=1).log_z
+        for threads in (1, 2, 3, 8):
+            assert_same_bits(alone(chain(model), threads), want)
+
+
+@pytest.mark.parametrize("k", [1, 3, 8, 17, 60])
+def test_bits_of_a_full_pass_over_trees(rng: np.random.Generator, dtype: type, k: int) -> None:
+    for model in (forest(rng, 2000, k, dtype=dtype), forest(rng, 1, k, dtype=dtype)):
+        want = vs.infer(model, threads=1).log_z
+        for threads in (1, 2, 3, 8):
+            assert_same_bits(alone(model, threads), want)
+    path = vs.Tree(np.arange(-1, 99), rng.normal(size=(100, k)).astype(dtype),
+                   rng.normal(size=(k, k)).astype(dtype))  # fmt: skip
+    assert_same_bits(alone(path), vs.infer(path).log_z)
+
+
+@pytest.mark.parametrize("scale", [10.0, 60.0, 400.0, 1e4])
+def test_scores_far_apart(rng: np.random.Generator, dtype: type, scale: float) -> None:
+    """Where one pass cannot vouch for itself there is a second, and then a wider arithmetic."""
+    rtol = 1e-6 if dtype == np.float32 else 1e-12
+    for forbidden in (0.0, 0.2):
+        model = random_chain(rng, [40, 3, 200], 5, scale=scale, forbidden=forbidden, dtype=dtype)
+        if first_infeasible(model) is not None:
+            continue
+        want = vs.infer(chain(model)).log_z
+        np.testing.assert_allclose(alone(chain(model)), want, rtol=rtol)
+        tree = forest(rng, 300, 5, dtype=dtype, scale=scale)
+        want = vs.infer(tree).log_z
+        np.testing.assert_allclose(alone(tree), want, rtol=rtol)
+
+
+def test_what_was_nearly_lost_is_all_there_is(dtype: type) -> None:
+    """The only way to the end leads through labels that fell below any floor on the way."""
+    n = 3000
+    unary = np.zeros((n, 2), dtype)
+    unary[:, 1] = -3
+    unary[-1, 0] = -np.inf
+    model = vs.Chain(unary, np.array([[0, -np.inf], [-np.inf, 0]], dtype))
+    assert alone(model)[0] == pytest.approx(-3.0 * n, rel=1e-6)
+    # The same, with a branch in the middle.
+    tree = vs.Tree(
+        [*range(-1, n - 1), n // 2],
+        np.concatenate([unary, np.zeros((1, 2), dtype)]),
+        np.array([[0, -np.inf], [-np.inf, 0]], dtype),
+    )
+    assert alone(tree)[0] == pytest.approx(-3.0 * n, rel=1e-6)
+
+
+def test_infeasible_trees_name_the_place() -> None:
+    unary = np.zeros((4, 2))
+    unary[2] = -np.inf
+    for parent in ([-1, 0, 0, 0], [-1, 0, 1, 2]):
+        tree = vs.Tree(parent, unary, np.zeros((2, 2)))
+        with refused(vs.InfeasibleError) as want:
+            vs.infer(tree)
+        with refused(vs.InfeasibleError) as got:
+            vs.log_prob(tree, [0, 0, 0, 0])
+        assert str(got.value) == str(want.value)
+
+
+LITTLE_ROOM = """
+import resource, sys
+import numpy as np
+import valuesparse as vs
+n, k = 200_000, 100
+rng = np.random.default_rng(0)
+unary, table = rng.normal(size=(n, k)), rng.normal(size=(k, k))
+if sys.argv[1] == "chain":
+    model = vs.Chain(unary, table)
+else:
+    model = vs.Tree((np.arange(n) - 1) // 2, unary, table)
+states = np.zeros(n, int)
+vs.infer(vs.Chain(unary[:1000], table), threads=2)
+pages = int(open("/proc/self/statm").read().split()[0])
+room = pages * resource.getpagesize() + (96 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+for threads in (1, 2):
+    print(np.isfinite(vs.log_prob(model, states, threads=threads)).all())
+try:
+    vs.infer(model)
+except MemoryError:
+    print("marginals do not fit")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+@pytest.mark.parametrize("kind", ["chain", "tree"])
+def test_log_prob_takes_no_memory_of_the_size_of_the_marginals(kind: str) -> None:
+    done = run(LITTLE_ROOM, kind)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["True", "True", "marginals do not fit"]
