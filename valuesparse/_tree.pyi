@@ -29,7 +29,7 @@ def infer(
     threads: int,
     zeta: float,
     revisit: int,
-    marginals: Array,
+    marginals: Array | None,
     log_z: Array,
     islands: Array | None,
     log_left: Array | None,

@@ -338,12 +338,12 @@ struct Linear {
                                  F::kTolerance * static_cast<float>(y);
     }
     bool floors() const { return e.floored; }
-    // Are the entries of a message so large that no floor has touched it, nor can have what a full
-    // pass adds up in `trusted` said otherwise, were the other side to be found at the least?
+    // Is every entry of a message so far above the floors that none has touched it? The limits are
+    // those at which `trusted` would widen if the other side gave its mass to the least entry.
     VS_INLINE bool untouched(const T* a) const {
         using F = Floor<T>;
-        const T least = sizeof(T) == 8 ? static_cast<T>(1e-100)
-                                       : F::kMessage * static_cast<T>(K) * (e.reach + T(1)) * T(1e9);
+        const T felt = F::kMessage * static_cast<T>(K) * (e.reach + T(1));
+        const T least = sizeof(T) == 8 ? static_cast<T>(1e-100) : felt * T(1e9);
         return !row_within(a, K, static_cast<T>(sizeof(T) == 8 ? 1e-300 : 1e-37), least);
     }
     // Could a share of the product in `p` be due to what floors, raised by so many powers of two,
