@@ -12,7 +12,7 @@ namespace {
 using std::size_t;
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
-constexpr int64_t kPolled = 200'000;        // heads looked at between two polls: about 2 ms
+constexpr int64_t kPolled = 200'000;       // heads looked at between two polls: about 2 ms
 constexpr int64_t kBest = -1, kNone = -2;  // instead of an entry
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
@@ -68,11 +68,10 @@ class Lists {
             const int32_t l = cells_[at(cell)].taken;
             if (l < 0) return kNone;
             const Cell& list = cells_[at(cell)];
-            const int64_t entry =
-                entries_[at(offered(cell, l, cells_[at(find(i - 1, l))]))].next;
+            const int64_t entry = entries_[at(offered(cell, l, cells_[at(find(i - 1, l))]))].next;
             list.offer[l] = entry;
-            list.score[l] = entry == kNone ? kNever
-                                           : extended(i, list.label, l, entries_[at(entry)].score);
+            list.score[l] =
+                entry == kNone ? kNever : extended(i, list.label, l, entries_[at(entry)].score);
             take(cell);
         }
         return cells_[0].taken < 0 ? kNone : cells_[0].last;
@@ -200,8 +199,7 @@ class Lists {
     }
 
     const In* table(int64_t i) const {
-        return static_cast<const In*>(c_.transition) +
-               (c_.per_edge ? edge_ + i - 1 : 0) * K_ * K_;
+        return static_cast<const In*>(c_.transition) + (c_.per_edge ? edge_ + i - 1 : 0) * K_ * K_;
     }
     double local(int64_t i, int64_t y) const {
         const In *start = static_cast<const In*>(c_.start), *end = static_cast<const In*>(c_.end);
@@ -231,7 +229,7 @@ class Lists {
     Control& control_;
     const bool caller_;
     int64_t left_ = kPolled;
-    int64_t room_ = 0;             // for the heads of so many more lists
+    int64_t room_ = 0;  // for the heads of so many more lists
     double* scores_ = nullptr;
     int64_t* offers_ = nullptr;
     std::vector<Cell> cells_;      // lists that were opened; the first: of all configurations

@@ -547,8 +547,8 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
         report.status = kNoMemory;
         return report;
     }
-    DecodeJob job{&c, order.data(), packed, wide, k, stride, states, scores, session.keep(),
-                  &control};
+    DecodeJob job{&c,     order.data(), packed, wide,           k,
+                  stride, states,       scores, session.keep(), &control};
     const double total = position_cost(c.n_labels) * static_cast<double>(c.n_positions);
     run_independent(static_cast<int64_t>(order.size()), decode_piece, &job,
                     total < 15e3 ? 1 : threads, &control);

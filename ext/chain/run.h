@@ -19,8 +19,8 @@ struct Request {
     Chains chains;
     const Prepared* prepared = nullptr;
     int threads = 1;
-    double zeta = 1.0;     // >= 1: exact
-    int64_t revisit = -1;  // rounds allowed, -1: until nothing changes
+    double zeta = 1.0;          // >= 1: exact
+    int64_t revisit = -1;       // rounds allowed, -1: until nothing changes
     void* marginals = nullptr;  // null, and no edges: log_z alone, by forward messages
     double* log_z = nullptr;
     int32_t* islands = nullptr;

@@ -23,8 +23,8 @@ struct TreeModel {
 struct TreeRequest {
     TreeModel model;
     int threads = 1;
-    double zeta = 1.0;     // >= 1: exact
-    int64_t revisit = -1;  // rounds allowed, -1: until nothing changes
+    double zeta = 1.0;          // >= 1: exact
+    int64_t revisit = -1;       // rounds allowed, -1: until nothing changes
     void* marginals = nullptr;  // null: log_z alone, by upward messages
     double* log_z = nullptr;
     int32_t* islands = nullptr;
