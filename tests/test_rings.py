@@ -12,10 +12,7 @@ import valuesparse
 ROOT = Path(valuesparse.__file__).parent
 
 #: Circles that are still there; one that goes has to leave this list.
-KNOWN: set[frozenset[str]] = {
-    frozenset({"inference._chains", "results._chain"}),
-    frozenset({"inference._trees", "results._tree"}),
-}
+KNOWN: set[frozenset[str]] = set()
 
 #: What may be imported by a file of each folder, beside its own folder and what needs no other.
 BELOW = {

@@ -1,14 +1,16 @@
 """Infer plans and computes; results are records."""
 
-from valuesparse.inference import _joints
+from valuesparse.inference import _chains, _joints, _trees
 from valuesparse.inference._loopy import DualBound, trw_dual_bound
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField
 from valuesparse.inference.decoding import decode
 from valuesparse.inference.junction_tree import Division, JunctionTree
 from valuesparse.inference.marginals import infer
 from valuesparse.inference.posterior import log_prob, sample
+from valuesparse.results import ChainResult as _ChainResult
 from valuesparse.results import Decoding
 from valuesparse.results import GraphResult as _GraphResult
+from valuesparse.results import TreeResult as _TreeResult
 
 __all__ = [
     "BP",
@@ -27,4 +29,6 @@ __all__ = [
 ]
 
 # Results lie below, and cannot import who answers them.
+_ChainResult._engine = _chains
+_TreeResult._engine = _trees
 _GraphResult._engine = _joints

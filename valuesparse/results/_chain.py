@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from valuesparse import _chain
 from valuesparse._validation import as_count
 from valuesparse.models import Chain
 from valuesparse.results._base import Result
+from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
     import pandas
@@ -22,6 +23,30 @@ Array = npt.NDArray[Any]
 
 _BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
 _SOLVED = "a chain is solved exactly by two passes"
+
+
+class Engine(Protocol):
+    """What a result asks of the engine of chains."""
+
+    def infer(
+        self,
+        model: Chain,
+        zeta: float,
+        rounds: int,
+        workers: int,
+        method: str,
+        deadline: float | None,
+        progress: Any,
+    ) -> ChainResult:
+        """Return marginals."""
+
+    def edge_marginals(
+        self, model: Chain, threads: int | None, edges: tuple[int, int] | None
+    ) -> Array:
+        """Return pairwise marginals of edges (first, last), or the (K, K) sum of all."""
+
+    def iter_edge_marginals(self, model: Chain, threads: int | None, block: int) -> Iterator[Array]:
+        """Yield pairwise marginals, `block` edges at a time."""
 
 
 class ChainResult(Result):
@@ -66,6 +91,8 @@ class ChainResult(Result):
 
     __slots__ = ("_held",)
     _derived = ("_held",)
+    #: Who answers what a result does not hold. It lies above results, and comes here from there.
+    _engine: ClassVar[Engine]
 
     marginals: Array
     log_z: npt.NDArray[np.float64]
@@ -143,8 +170,6 @@ class ChainResult(Result):
         >>> r.pairwise(edges=slice(1, 2)).tolist()
         [[[0.25, 0.25], [0.25, 0.25]]]
         """
-        from valuesparse.inference._chains import edge_marginals
-
         total = int(self._model._edge[-1])
         if edges is None:
             edges = slice(None)
@@ -156,7 +181,7 @@ class ChainResult(Result):
             return np.empty((0, k, k), dtype=self._model.dtype)
         low, high = min(wanted), max(wanted) + 1
         piece, first = edges_of(self._conditioned(), low, high)
-        block = edge_marginals(piece, threads, (low - first, high - first))
+        block = self._engine.edge_marginals(piece, threads, (low - first, high - first))
         return block if wanted.step == 1 else np.ascontiguousarray(block[_within(wanted, low)])
 
     def iter_pairwise(
@@ -186,10 +211,8 @@ class ChainResult(Result):
         >>> [part.shape[0] for part in r.iter_pairwise(2)]
         [2, 2, 1]
         """
-        from valuesparse.inference._chains import iter_edge_marginals
-
         size = block_size(block, self._model.n_labels)
-        for part in iter_edge_marginals(self._conditioned(), threads, size):
+        for part in self._engine.iter_edge_marginals(self._conditioned(), threads, size):
             yield part.astype(self._model.dtype, copy=False)
 
     def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
@@ -203,9 +226,7 @@ class ChainResult(Result):
         >>> r.expectations().tolist()
         [[0.5, 0.5], [0.5, 0.5]]
         """
-        from valuesparse.inference._chains import edge_marginals
-
-        return edge_marginals(self._conditioned(), threads, None)
+        return self._engine.edge_marginals(self._conditioned(), threads, None)
 
     def entropy(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """Return the entropy of each sequence's posterior in nats, (B,).
@@ -223,13 +244,10 @@ class ChainResult(Result):
         >>> bool(np.isclose(r.entropy()[0], 3 * np.log(2)))
         True
         """
-        from valuesparse.inference import _chains
-        from valuesparse.threads import resolve
-
         model = self._conditioned()
         exact = self
         if model is not self._model:
-            exact = _chains.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
+            exact = self._engine.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
         node = _plogp(exact.marginals.astype(np.float64)).sum(axis=1)
         length = model.lengths
         sequence = np.repeat(np.arange(length.size), length)

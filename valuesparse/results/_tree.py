@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from valuesparse import _chain
 from valuesparse.models import Tree
 from valuesparse.results._base import Result
 from valuesparse.results._chain import _plogp, block_size
+from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
     import pandas
@@ -23,6 +24,28 @@ Array = npt.NDArray[Any]
 _SOLVED = "a tree is solved exactly by two passes"
 # Numbers in one block of edge marginals that is only passed through.
 _BLOCK = 1 << 18
+
+
+class Engine(Protocol):
+    """What a result asks of the engine of trees."""
+
+    def infer(
+        self,
+        model: Tree,
+        zeta: float,
+        rounds: int,
+        workers: int,
+        method: str,
+        deadline: float | None,
+        progress: Any,
+    ) -> TreeResult:
+        """Return marginals."""
+
+    def log_messages(self, model: Tree, threads: int | None) -> tuple[Array, Array, Array]:
+        """Return what edge marginals are made of."""
+
+    def table_of(self, model: Tree, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return which table each edge above `nodes` has."""
 
 
 class TreeResult(Result):
@@ -68,6 +91,8 @@ class TreeResult(Result):
 
     __slots__ = ("_held",)
     _derived = ("_held",)
+    #: Who answers what a result does not hold. It lies above results, and comes here from there.
+    _engine: ClassVar[Engine]
 
     marginals: Array
     log_z: npt.NDArray[np.float64]
@@ -125,15 +150,13 @@ class TreeResult(Result):
     def _edges(
         self, nodes: npt.NDArray[np.int64], block: int, threads: int | None
     ) -> Iterator[npt.NDArray[np.float64]]:
-        from valuesparse.inference._trees import log_messages, table_of
-
         model = self._conditioned()
-        left, right, mass = log_messages(model, threads)
+        left, right, mass = self._engine.log_messages(model, threads)
         for first in range(0, nodes.size, block):
             at = nodes[first : first + block]
             t = model.pairwise
             if t.ndim == 3:
-                t = t[table_of(model, at)]
+                t = t[self._engine.table_of(model, at)]
             with np.errstate(under="ignore"):
                 yield np.exp(left[at, :, None] + t + right[at, None, :] - mass[at, None, None])
 
@@ -257,13 +280,10 @@ class TreeResult(Result):
         >>> bool(np.isclose(r.entropy()[0], 3 * np.log(2)))
         True
         """
-        from valuesparse.inference import _trees
-        from valuesparse.threads import resolve
-
         model = self._conditioned()
         exact = self
         if model is not self._model:
-            exact = _trees.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
+            exact = self._engine.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
         node = _plogp(exact.marginals.astype(np.float64)).sum(axis=1)
         children = self._children()
         edges_at = np.bincount(model.parent[children], minlength=model.n_nodes)
