@@ -14,8 +14,8 @@ from valuesparse.io.errors import TextFormatError
 
 __all__ = ["parse_item"]
 
-# A name or a value: what is escaped, and anything else up to a colon.
-_FIELD = re.compile(r"(?:\\.|[^:\\]|\\$)*", re.DOTALL)
+# A colon, with all the backslashes before it: an odd number escapes it.
+_COLON = re.compile(r"(?<!\\)\\*:")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -51,8 +51,10 @@ def _attribute(field: str, number: int, offset: int) -> tuple[str, float]:
 
 def _name_of(field: str) -> str:
     """Return what comes before the first colon that is not escaped, escapes kept."""
-    match = _FIELD.match(field)
-    return match[0] if match else ""
+    for match in _COLON.finditer(field):
+        if len(match[0]) % 2:
+            return field[: match.end() - 1]
+    return field
 
 
 def _plain(text: str) -> str:
