@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +53,11 @@ def test_the_quota_of_a_group_above_counts(group: Path) -> None:
         "print(vs.get_num_threads())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env=environment(),
+        cwd=tempfile.gettempdir(),  # not the sources, which have no extension
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split() == ["1"]
