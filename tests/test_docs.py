@@ -19,7 +19,7 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
     if "import pycrfsuite" in text and ".install()" not in text:
-        pytest.importorskip("pycrfsuite", reason="has no wheel for this Python")
+        pytest.importorskip("pycrfsuite", reason="needs python-crfsuite")
     if "import CRF, metrics" in text or "import sklearn_crfsuite" in text:
         pytest.importorskip("sklearn", reason="needs scikit-learn: the extra sklearn")
     if "import torch" in text:

@@ -58,7 +58,7 @@ def arrays(tmp_path: Path, rng: np.random.Generator) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     """Return a CRFsuite model, and its data as attributes and as CoNLL-U."""
-    pycrfsuite = pytest.importorskip("pycrfsuite", reason="has no wheel for this Python")
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="needs python-crfsuite")
     from valuesparse.cli._features import cantonese_attributes
 
     folder = tmp_path_factory.mktemp("tune")

@@ -247,7 +247,7 @@ def test_nothing_runs_on_after_an_interruption(kind: str, model: Path, tmp_path:
     source, out = tmp_path / f"a.{kind}", tmp_path / "out"
     data = sentences(30_000, seed=9)
     if kind == "parquet":
-        pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+        pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
         from pyarrow import parquet
 
         table = pyarrow.table({"words": [words for words, _ in data]})
@@ -515,7 +515,7 @@ def test_a_folder_without_output_is_nobodys(model: Path, tmp_path: Path) -> None
 
 
 def test_parquet_of_other_types(model: Path, tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
     import pyarrow.parquet as parquet
 
     path = tmp_path / "a.parquet"

@@ -59,7 +59,9 @@ def fitted(data: Data) -> CRF:
 @pytest.fixture
 def theirs(tmp_path: Path, fitted: CRF) -> Any:
     """Return sklearn-crfsuite's estimator with the model of ours."""
-    sklearn_crfsuite = pytest.importorskip("sklearn_crfsuite", reason="is the oracle")
+    sklearn_crfsuite = pytest.importorskip(
+        "sklearn_crfsuite", reason="needs sklearn-crfsuite"
+    )
     path = tmp_path / "model.crfsuite"
     fitted.save(path)
     return sklearn_crfsuite.CRF(model_filename=str(path))
@@ -80,7 +82,7 @@ def no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_surface_is_theirs() -> None:
-    original = pytest.importorskip("sklearn_crfsuite", reason="is the oracle").CRF
+    original = pytest.importorskip("sklearn_crfsuite", reason="needs sklearn-crfsuite").CRF
     ours, whole = (list(inspect.signature(c.__init__).parameters.values()) for c in (CRF, original))
     assert [(p.name, p.default) for p in ours[: len(whole)]] == [(p.name, p.default) for p in whole]
     assert {p.kind for p in ours[len(whole) :]} == {inspect.Parameter.KEYWORD_ONLY}
@@ -144,7 +146,7 @@ def test_training_is_the_trainers(data: Data, algorithm: str) -> None:
 
 
 def test_training_is_theirs(data: Data, tmp_path: Path) -> None:
-    original = pytest.importorskip("sklearn_crfsuite", reason="is the oracle").CRF
+    original = pytest.importorskip("sklearn_crfsuite", reason="needs sklearn-crfsuite").CRF
     params = {"c1": 0.05, "c2": 0.02, "max_iterations": 15, "all_possible_transitions": True}
     ours, expected = CRF(**params).fit(*data), original(**params).fit(*data)
     assert ours.classes_ == expected.classes_
@@ -253,7 +255,9 @@ def test_scorers(data: Data, fitted: CRF) -> None:
     assert scorers.sequence_accuracy(fitted, *data) == metrics.sequence_accuracy_score(
         data[1], predicted
     )
-    theirs = pytest.importorskip("sklearn_crfsuite.scorers", reason="the reference")
+    theirs = pytest.importorskip(
+        "sklearn_crfsuite.scorers", reason="needs sklearn-crfsuite"
+    )
     assert {n for n in scorers.__all__} <= set(dir(theirs))
 
 
@@ -266,7 +270,7 @@ def test_other_trainers(data: Data) -> None:
     seen: list[str] = []
     crf = CRF(max_iterations=2, trainer_cls=Mine).fit(*data)
     assert any("Iteration #2" in line for line in seen)
-    pycrfsuite = pytest.importorskip("pycrfsuite", reason="has no wheel for this Python")
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="needs python-crfsuite")
     other = CRF(max_iterations=2, trainer_cls=pycrfsuite.Trainer).fit(*data)
     assert other.classes_ == crf.classes_
 
@@ -394,7 +398,9 @@ def test_metrics() -> None:
     assert metrics.flat_accuracy_score(y, predicted) == pytest.approx(2 / 3)
     assert metrics.sequence_accuracy_score(y, predicted) == 0.5
     assert metrics.sequence_accuracy_score([], []) == 0.0
-    theirs = pytest.importorskip("sklearn_crfsuite", reason="is the oracle").metrics
+    theirs = pytest.importorskip(
+        "sklearn_crfsuite", reason="needs sklearn-crfsuite"
+    ).metrics
     for name in metrics.__all__:
         if name == "sequence_accuracy_score":
             continue

@@ -16,7 +16,7 @@ from valuesparse.crf.corpora._footer import Column, _Parser, read_columns
 @pytest.mark.parametrize("version", ["1.0", "2.4", "2.6"])
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip"])
 def test_the_numbers_are_those_of_pyarrow(version: str, compression: str, tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
     from pyarrow import parquet
 
     rng = random.Random(0)

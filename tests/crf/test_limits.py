@@ -167,7 +167,7 @@ def test_batches_are_bounded_by_their_tokens(model: Path, tmp_path: Path) -> Non
 
 
 def parquet_of(path: Path, words: list, **options: object) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
     import pyarrow.parquet as parquet
 
     tags = [["N"] * len(some) for some in words]
@@ -230,7 +230,7 @@ def test_damaged_parquet_is_one_line(seed: int, model: Path, tmp_path: Path) -> 
 
 
 def test_damage_in_parquet_has_its_name(model: Path, tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="has no wheel for this Python")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
     import pyarrow.parquet as parquet
 
     path = tmp_path / "a.parquet"

@@ -157,7 +157,7 @@ def test_lines_that_are_not_conllu(line: str, words: str) -> None:
 
 
 def test_repeats_score_as_in_crfsuite(tmp_path: Path) -> None:
-    pycrfsuite = pytest.importorskip("pycrfsuite", reason="has no wheel for this Python")
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="needs python-crfsuite")
     from valuesparse.io import read_crfsuite
 
     path = tmp_path / "model.crfsuite"

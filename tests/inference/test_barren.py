@@ -159,7 +159,7 @@ def test_log_prob_of_a_network_is_its_score() -> None:
 
 
 def test_readers_mark_networks() -> None:
-    pytest.importorskip("pgmpy", reason="reads BIF")
+    pytest.importorskip("pgmpy", reason="pgmpy reads BIF")
     text = b"""network n {}
 variable a { type discrete [ 2 ] { no, yes }; }
 variable b { type discrete [ 3 ] { x, y, z }; }
@@ -171,5 +171,5 @@ probability ( b | a ) { (no) 0.2, 0.3, 0.5; (yes) 0.1, 0.0, 0.9; }
     assert _gone(graph, wanted=[0]) == {1}
     jt = vs.JunctionTree(graph)
     assert jt.joint(["a"]).tolist() == pytest.approx([1 / 3, 2 / 3])
-    gum = pytest.importorskip("pyagrum", reason="converts its networks")
+    gum = pytest.importorskip("pyagrum", reason="pyAgrum's networks are converted")
     assert len(vs.from_pyagrum(gum.fastBN("a->b{x|y|z}<-c"))._conditional) == 3

@@ -11,7 +11,7 @@ import pytest
 import valuesparse as vs
 
 gum = pytest.importorskip("pyagrum", reason="compares with pyAgrum")
-pgmpy = pytest.importorskip("pgmpy", reason="ships the networks")
+pgmpy = pytest.importorskip("pgmpy", reason="pgmpy ships the networks")
 
 FOLDER = Path(pgmpy.__file__).parent / "utils" / "example_models"
 QUICK = [
