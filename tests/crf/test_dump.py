@@ -37,9 +37,7 @@ def test_a_dump_is_read_back(end: str) -> None:
 
 
 def test_the_original_reads_the_same() -> None:
-    theirs = pytest.importorskip(
-        "pycrfsuite._dumpparser", reason="needs python-crfsuite"
-    )
+    theirs = pytest.importorskip("pycrfsuite._dumpparser", reason="needs python-crfsuite")
     shown = model(["noun", "verb"], ["a", "b:c", "  indented", "tail "])
     lines = list(dump_lines(shown, header_of_model(shown)))
     expected = read(theirs.CRFsuiteDumpParser(), lines)

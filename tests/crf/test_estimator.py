@@ -59,9 +59,7 @@ def fitted(data: Data) -> CRF:
 @pytest.fixture
 def theirs(tmp_path: Path, fitted: CRF) -> Any:
     """Return sklearn-crfsuite's estimator with the model of ours."""
-    sklearn_crfsuite = pytest.importorskip(
-        "sklearn_crfsuite", reason="needs sklearn-crfsuite"
-    )
+    sklearn_crfsuite = pytest.importorskip("sklearn_crfsuite", reason="needs sklearn-crfsuite")
     path = tmp_path / "model.crfsuite"
     fitted.save(path)
     return sklearn_crfsuite.CRF(model_filename=str(path))
@@ -255,9 +253,7 @@ def test_scorers(data: Data, fitted: CRF) -> None:
     assert scorers.sequence_accuracy(fitted, *data) == metrics.sequence_accuracy_score(
         data[1], predicted
     )
-    theirs = pytest.importorskip(
-        "sklearn_crfsuite.scorers", reason="needs sklearn-crfsuite"
-    )
+    theirs = pytest.importorskip("sklearn_crfsuite.scorers", reason="needs sklearn-crfsuite")
     assert {n for n in scorers.__all__} <= set(dir(theirs))
 
 
@@ -398,9 +394,7 @@ def test_metrics() -> None:
     assert metrics.flat_accuracy_score(y, predicted) == pytest.approx(2 / 3)
     assert metrics.sequence_accuracy_score(y, predicted) == 0.5
     assert metrics.sequence_accuracy_score([], []) == 0.0
-    theirs = pytest.importorskip(
-        "sklearn_crfsuite", reason="needs sklearn-crfsuite"
-    ).metrics
+    theirs = pytest.importorskip("sklearn_crfsuite", reason="needs sklearn-crfsuite").metrics
     for name in metrics.__all__:
         if name == "sequence_accuracy_score":
             continue
