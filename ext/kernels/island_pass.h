@@ -327,7 +327,7 @@ class LongIslands {
         group_[n_groups_] = n_gaps;
         parallel(&LongIslands::first_half_piece, 2 * n_giants_ + n_groups_);
         for (int64_t q = 0; q < n_giants_ && !failed(); ++q) {
-            if (!s_.meet_in_middle(w, gaps_[q])) status_->store(w.status);
+            if (!s_.cross_middle(w, gaps_[q])) status_->store(w.status);
         }
         if (!failed()) parallel(&LongIslands::second_half_piece, 2 * n_giants_);
         if (!failed()) parallel(&LongIslands::settle_piece, n_giants_);
@@ -356,11 +356,11 @@ class LongIslands {
     }
     void second_half_piece(IslandWorker<D>& w, int64_t q) {
         using G = GapRun<D>;
-        const int64_t mid = gaps_[q / 2].middle();
+        const GapRun<D>& g = gaps_[q / 2];
         if (q % 2 == 0) {
-            run_part(w, q / 2, mid + 1, G::kSecondForward, G::kSecondForward);
+            run_part(w, q / 2, g.middle() + 1, G::kSecondForward, G::kSecondForward);
         } else {
-            run_part(w, q / 2, mid - 1, G::kSecondBackward, G::kSecondBackward);
+            run_part(w, q / 2, g.middle_back() - 1, G::kSecondBackward, G::kSecondBackward);
         }
     }
     void settle_piece(IslandWorker<D>& w, int64_t q) {

@@ -3,7 +3,9 @@
 // Round 0. Variables whose local factor has a mode >= zeta are islands. Between two of them lies
 // a gap; each gap is swept by a forward and a backward pass that meet in its middle. In its first
 // half a pass turns a variable into an island when psi * message reaches zeta; in its second half,
-// where the other direction's message is known, when m' does (only if revisiting is allowed).
+// where the other direction's message is known, when m' does (only if revisiting is allowed). The
+// variable in the middle of a gap of odd length hears both before it is asked; the two of an even
+// one exchange their messages, and are asked at once: a chain answers like its reverse.
 // Out of an island a message is one row (column) of the transition: O(K).
 // Round r >= 1. All events are read off the m' of round r - 1 at once, then only the messages
 // between a changed variable and the next unchanged island are computed again:
@@ -49,6 +51,8 @@ struct GapRun {
     enum Phase : uint8_t {
         kFirstForward,
         kFirstBackward,
+        kMiddleBackward,
+        kMiddleForward,
         kSecondForward,
         kSecondBackward,
         kSettle,
@@ -68,7 +72,10 @@ struct GapRun {
     bool waited;         // the message into i has arrived
     bool again;          // something was decided late
 
+    // Where the forward pass crosses the middle, and where the backward pass does: the same
+    // position when the length is odd.
     int64_t middle() const { return a + (z - a) / 2; }
+    int64_t middle_back() const { return z - (z - a) / 2 - 1; }
     // The gap, or only some phases of it.
     static GapRun part(Islands<D>* chain, int64_t a, int64_t z, int64_t i, Phase phase, Phase until,
                        vs::Status* status) {
@@ -346,7 +353,7 @@ class Islands {
     // Moves a gap on until it is done or needs a full message: +1 forward, -1 backward.
     int advance(Worker& w, GapRun<D>& r) {
         using G = GapRun<D>;
-        const int64_t mid = r.middle();
+        const int64_t mid = r.middle(), back = r.middle_back();
         for (;;) {
             switch (r.phase) {
                 case G::kFirstForward:
@@ -359,17 +366,27 @@ class Islands {
                     ++r.i;
                     break;
                 case G::kFirstBackward:
-                    if (r.i < mid) {
-                        enter_phase(r, G::kSecondForward, mid);
+                    if (r.i == back) {
+                        enter_phase(r, G::kMiddleBackward, back);
                         break;
                     }
                     if (need_backward(w, r)) return -1;
                     if (w.status != vs::kOk || !decide_early(w, r, b[r.i])) return 0;
                     --r.i;
                     break;
+                case G::kMiddleBackward:
+                    if (need_backward(w, r)) return -1;
+                    if (w.status != vs::kOk) return 0;
+                    enter_phase(r, G::kMiddleForward, mid);
+                    break;
+                case G::kMiddleForward:
+                    if (need_forward(w, r)) return 1;
+                    if (w.status != vs::kOk || !meet_in_middle(w, r)) return 0;
+                    enter_phase(r, G::kSecondForward, mid + 1);
+                    break;
                 case G::kSecondForward:
                     if (r.i == r.z) {
-                        enter_phase(r, G::kSecondBackward, mid - 1);
+                        enter_phase(r, G::kSecondBackward, back - 1);
                         break;
                     }
                     if (need_forward(w, r)) return 1;
@@ -408,11 +425,10 @@ class Islands {
             }
         }
     }
-    // What the two halves of a gap, run apart, have to agree on before they meet: whether the
-    // variable in the middle is an island. m' of the middle.
-    bool meet_in_middle(Worker& w, GapRun<D>& r) {
-        r.i = r.middle();
-        return pull_forward(w, r.i) && meet(w, r, kBackward);
+    // What the two halves of a gap, run apart, have to agree on before they meet.
+    bool cross_middle(Worker& w, GapRun<D>& r) {
+        return pull_backward(w, r.middle_back()) && pull_forward(w, r.middle()) &&
+               meet_in_middle(w, r);
     }
 
     // Marks in `flag` the variables that change in this round; `limited`: contradictions only.
@@ -642,6 +658,30 @@ class Islands {
         if (largest > 0.0 && largest >= zeta) become(r.i, row_argmax(r.x, w.d.K));
         return true;
     }
+    // m' of the middle, and whether it is an island.
+    bool meet_in_middle(Worker& w, GapRun<D>& r) {
+        const int64_t right = r.middle(), left = r.middle_back();
+        if (!actual(w, right) || (left != right && !actual(w, left))) return false;
+        if (left == right) {
+            if (event[left] == kBecome) settle_on(w, left);
+            return true;
+        }
+        if (!decide_late) return true;
+        const bool holds_right = event[right] == kBecome, holds_left = event[left] == kBecome;
+        if (holds_right) settle_on(w, right);
+        if (holds_left) settle_on(w, left);
+        // The other one goes on with its row; so its own m' has to be made again.
+        if (holds_right && !pull_backward(w, left)) return false;
+        if (holds_left && !pull_forward(w, right)) return false;
+        if (holds_right) stale[left].store(1, std::memory_order_relaxed);
+        if (holds_left) stale[right].store(1, std::memory_order_relaxed);
+        r.again |= holds_right || holds_left;
+        return true;
+    }
+    void settle_on(Worker& w, int64_t i) {
+        become(i, row_argmax(out + i * w.d.K, w.d.K));
+        event[i] = kNone;
+    }
     // m' of a variable whose second message has come.
     bool meet(Worker& w, GapRun<D>& r, Flag stale) {
         if (!actual(w, r.i)) return false;
@@ -652,7 +692,7 @@ class Islands {
         r.phase = r.phase == r.until ? GapRun<D>::kDone : next;
         r.i = i;
         // A product made before may be of another position or have lost its variable since.
-        if (next == GapRun<D>::kSecondForward || next == GapRun<D>::kLastForward) r.ready = -1;
+        if (next != GapRun<D>::kMiddleBackward) r.ready = -1;
     }
     // What was decided late leaves stale messages behind it, up to the next island.
     bool settle(Worker& w, int64_t a, int64_t z) {
@@ -675,8 +715,7 @@ class Islands {
     // An island found when its second message arrives: the first direction is stale beyond it.
     bool late(Worker& w, int64_t i, Flag stale) {
         if (!decide_late || event[i] != kBecome) return false;
-        become(i, row_argmax(out + i * w.d.K, w.d.K));
-        event[i] = kNone;
+        settle_on(w, i);
         flag[i] |= stale;
         return true;
     }

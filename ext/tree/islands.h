@@ -1,13 +1,15 @@
 // Islands of certainty in a forest (SMM11 section 3), in the order-free formulation of
 // kernels/islands.h.
 //
-// Round 0. Variables whose local factor has a mode >= zeta are islands. On the way up a variable
-// also becomes one when its local factor times what its children say reaches zeta; on the way down
-// every m' is known. Out of an island a message is one row (column) of its table.
+// Round 0. Variables whose local factor has a mode >= zeta are islands; what they leave falls into
+// pieces, the connected free variables. Each piece is passed through from its leaves to its centre
+// and back, wherever the tree has its root. On the way in a variable becomes an island when its
+// local factor times the messages of all neighbours but the next reaches zeta, on the way out when
+// its m' does (only if revisiting is allowed). Two centres exchange their messages first. Then the
+// messages that went in through a variable decided on the way out are computed again.
 // Round r >= 1. All events are read off the m' of round r - 1 at once, as on chains. Then the
-// pieces (connected free variables) that a change touches are passed through again, upwards and
-// downwards, each on its own; islands that hear of a change get a new m'. A piece without mass
-// given the islands around it releases them all.
+// pieces that a change touches are passed through again, and islands beside a change get a new m'.
+// A piece without mass given the islands around it releases them all.
 //
 // What a free parent says to a child may not always be found by taking the child's message back
 // out of the parent's belief, as in pass.h: m' of an island below also weighs the states that its
@@ -17,101 +19,10 @@
 
 #include <atomic>
 
-#include "tree/pass.h"
+#include "tree/piece.h"
+#include "tree/total.h"
 
 namespace VS_NS {
-
-// The product of everything said to a node, from which any one factor can be taken out again.
-template <class D>
-struct Total {
-    using T = typename D::T;
-    static constexpr bool kLog = D::kUnit == 1.0;
-    double* value;  // (K,) product of the factors that are not zero (sum, in the log domain)
-    int64_t* exponent;
-    int32_t* zeros;
-    int K;
-    int64_t of = -1;  // slot
-
-    void start(int64_t s) {
-        of = s;
-        for (int k = 0; k < K; ++k) {
-            value[k] = kLog ? 0.0 : 1.0;
-            exponent[k] = 0;
-            zeros[k] = 0;
-        }
-    }
-    void multiply(const T* m) {
-        for (int k = 0; k < K; ++k) {
-            if (!D::alive(m[k])) {
-                ++zeros[k];
-            } else if (kLog) {
-                value[k] += static_cast<double>(m[k]);
-            } else {
-                int e, f;
-                value[k] = std::frexp(value[k] * std::frexp(static_cast<double>(m[k]), &e), &f);
-                exponent[k] += e + f;
-            }
-        }
-    }
-    // A local factor given as a score: exp(score - shift), whatever its size.
-    void multiply_score(int k, double score, double shift) {
-        if (!(score > -INFINITY)) {
-            ++zeros[k];
-        } else if (kLog) {
-            value[k] += score - shift;
-        } else {
-            int64_t e;
-            value[k] *= power_of(score - shift, &e);
-            exponent[k] += e;
-        }
-    }
-    // out: the product without m, scaled, entries held at the floor; returns the exponent that
-    // scaling took out.
-    double without(const D& d, const T* m, T* out) const {
-        d.clear(out);
-        double best = -INFINITY;
-        int64_t top = INT64_MIN;
-        auto lives = [&](int k) { return zeros[k] == (D::alive(m[k]) ? 0 : 1); };
-        for (int k = 0; k < K; ++k) {
-            if (!lives(k)) continue;
-            if (kLog) {
-                const double v = value[k] - (D::alive(m[k]) ? static_cast<double>(m[k]) : 0.0);
-                out[k] = static_cast<T>(v);
-                best = v > best ? v : best;
-            } else {
-                const int64_t e = exponent_without(k, m);
-                top = e > top ? e : top;
-            }
-        }
-        for (int k = 0; k < K; ++k) {
-            if (!lives(k)) continue;
-            if constexpr (kLog) {
-                out[k] -= best;
-            } else {
-                int e, f = 0;
-                double v = value[k];
-                if (D::alive(m[k])) {
-                    v = std::frexp(v / std::frexp(static_cast<double>(m[k]), &e), &f);
-                } else {
-                    v = std::frexp(v, &f);
-                }
-                const int64_t by = exponent_without(k, m) - top;
-                const T x = by < -1000 ? T(0) : static_cast<T>(std::ldexp(v, static_cast<int>(by)));
-                out[k] = x > Floor<T>::kMessage ? x : Floor<T>::kMessage;
-            }
-        }
-        return top > INT64_MIN ? static_cast<double>(top) : 0.0;
-    }
-
-  private:
-    int64_t exponent_without(int k, const T* m) const {
-        int e = 0, f;
-        double v = value[k];
-        if (D::alive(m[k])) v /= std::frexp(static_cast<double>(m[k]), &e);
-        std::frexp(v, &f);
-        return exponent[k] - e + f;
-    }
-};
 
 template <class D>
 class TreeIslands {
@@ -124,9 +35,11 @@ class TreeIslands {
         kIsland = 1,
         kReleased = 2,
         kFlipped = 4,
-        kLocal = 8,     // an island by its local factor
-        kChanged = 16,  // in this round
-        kDoomed = 32,
+        kLocal = 8,    // an island by its local factor
+        kPlain = 16,   // its local factor forbids nothing
+        kDoomed = 32,  // to be released in this round
+        kSafe = 64,    // no entry of its belief is too small for a factor to be divided out
+        kAgain = 128,  // first of a piece that is passed through again
     };
     enum Event : uint8_t { kNone, kDead, kContradiction, kRelease, kFlip, kBecome };
 
@@ -154,81 +67,107 @@ class TreeIslands {
 
     // ------------------------------------------------------------------------------ round 0
 
-    // What hangs from an island in the same block (or has a root in it) is settled at once, while
-    // its rows are in cache; only the rest keeps rows for the way down.
-    bool upward(int64_t b) {
-        T* rows = w_.scratch.template array<T>((t_.begin[b + 1] - t_.begin[b]) * Kp_);
-        if (!open(b, rows)) return fail();
-        int64_t s[Bench::kBatch];
-        const T* x[Bench::kBatch];
-        T* y[Bench::kBatch];
+    // Local factors of a block; islands where they reach zeta.
+    bool locals(int64_t b) {
+        const int64_t begin = t_.begin[b], end = t_.begin[b + 1];
         typename D::Seen seen[Bench::kBatch];
         double sum[Bench::kBatch];
-        for (int64_t hi = end_, lo; hi > begin_; hi = lo) {
-            for (lo = hi - 1; lo > begin_ && hi - lo < Bench::kBatch; --lo) {
-                const int64_t kid = t_.kids[lo - 1];
-                if (kid < hi && kid < t_.kids_end[lo - 1]) break;
-            }
-            const int m = static_cast<int>(hi - lo);
+        for (int64_t lo = begin; lo < end; lo += Bench::kBatch) {
+            const int m = static_cast<int>(std::min<int64_t>(Bench::kBatch, end - lo));
             if (!w_.ticker.go_on(m)) return false;
             for (int r = 0; r < m; ++r) {
                 const int64_t q = lo + r;
-                if (q - kAhead >= begin_) fetch(t_.node[q - kAhead]);
+                blank(q);
+                if (q + kAhead < end) fetch(t_.node[q + kAhead]);
                 w_.clear_pads(alpha(q));
                 seen[r] = w_.d->look(t_.node[q], false, false, alpha(q));
                 sum[r] = w_.d->local(seen[r], alpha(q));
             }
-            int c = 0;
-            for (int r = m; r-- > 0;) {
+            for (int r = 0; r < m; ++r) {
                 const int64_t q = lo + r;
-                blank(q);
                 s_.shift[q] = seen[r].shift();
-                if (sum[r] > 0.0 && 1.0 >= w_.pass.zeta * sum[r]) {
-                    become(q, row_find(alpha(q), w_.K, D::one()));
+                if (seen[r].plain) s_.flag[q] |= kPlain;
+                if (!(sum[r] > 0.0)) {
+                    if (w_.wanted(q)) s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
+                } else if (1.0 >= w_.pass.zeta * sum[r]) {
+                    hold(q, row_find(alpha(q), w_.K, D::one()));
                     s_.flag[q] |= kLocal;
-                } else if (!know(q, seen[r].plain, alpha(q), sum[r])) {
-                    return false;
                 }
-                if (!(sum[r] > 0.0) && w_.wanted(q))
-                    s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
-                if (t_.parent[q] < 0) continue;
-                if (island(q)) {
-                    s_.u[q] = upward_row(q);
-                    continue;
-                }
-                T* own = own_row(s_.own_u, q);
-                if (!own) return fail();
-                s_.u[q] = own;
-                s[c] = q;
-                x[c] = alpha(q);
-                y[c++] = own;
-            }
-            if (c > 0) w_.send(s, c, true, x, y);
-            full_ += c;
-        }
-        const int64_t tops = begin_ + t_.tops[b];
-        for (int64_t q = begin_; q < end_; ++q) {
-            const int64_t p = t_.parent[q];
-            if (q < tops ? p < 0 : s_.flag[p] & (kIsland | kSettled)) {
-                s_.flag[q] |= kSettled;
-            } else {
-                std::memcpy(static_cast<T*>(w_.pass.alpha) + q * Kp_, alpha(q),
-                            sizeof(T) * static_cast<size_t>(Kp_));
             }
         }
-        return settle(b, true);
+        return true;
     }
-
-    bool downward(int64_t b) {
-        if (!open(b, static_cast<T*>(w_.pass.alpha) + t_.begin[b] * Kp_)) return fail();
-        return settle(b, false);
+    // Messages out of the islands of a block, when all blocks know theirs.
+    void rows(int64_t b) {
+        for (int64_t q = t_.begin[b]; q < t_.begin[b + 1]; ++q) {
+            if (island(q) && alive_tree(q)) tell(q);
+        }
+    }
+    // The list of all pieces, each by the one of its variables that is nearest to the root.
+    void find() {
+        s_.n_pieces = 0;
+        for (int64_t q = 0; q < t_.n; ++q) {
+            if (!alive_tree(q)) continue;
+            if (!island(q) && top_of(q) == q) s_.pieces[s_.n_pieces++] = q;
+        }
+    }
+    // Passes through pieces [first, last) of the list for the first time.
+    bool first_pass(int64_t first, int64_t last) {
+        const vs::Scratch::Mark mark = w_.scratch.mark();
+        for (int64_t i = first; i < last; ++i) {
+            w_.scratch.rewind(mark);
+            Piece p;
+            if (!from_centre(s_.pieces[i], &p)) return fail();
+            int64_t* late = w_.scratch.template array<int64_t>(p.n);
+            int64_t* again = w_.scratch.template array<int64_t>(p.n);
+            if (w_.scratch.failed) return fail();
+            int64_t n_late = 0, n_again = 0;
+            if (!pass_in(p, true) || !pass_out(p, s_.decides_late ? late : nullptr, &n_late)) {
+                return false;
+            }
+            for (int64_t k = 0; k < n_late; ++k) {
+                const int64_t w = p.inward[late[k]];
+                if (w < 0 || island(p.slot[w])) continue;
+                const int64_t top = top_of(p.slot[w]);
+                if (s_.flag[top] & kAgain) continue;
+                s_.flag[top] |= kAgain;
+                again[n_again++] = top;
+            }
+            const vs::Scratch::Mark inner = w_.scratch.mark();
+            for (int64_t k = 0; k < n_again; ++k) {
+                w_.scratch.rewind(inner);
+                s_.flag[again[k]] &= static_cast<uint8_t>(~kAgain);
+                if (!pass_again(again[k])) return false;
+            }
+            if (!tell_islands(p)) return false;
+            w_.pass.control->done.fetch_add(p.n, std::memory_order_relaxed);
+        }
+        return true;
+    }
+    // m' of the islands among slots [first, last).
+    bool all_islands(int64_t first, int64_t last) {
+        int64_t local = 0;
+        for (int64_t q = first; q < last; ++q) {
+            if (!island(q) || !alive_tree(q)) continue;
+            if (q + kSoon < last) row_prefetch_alone(output(q + kSoon), w_.K, true);
+            if (s_.flag[q] & kLocal) {
+                ++local;
+                if (!actual(q, s_.flag[q] & kPlain, alpha(q))) return false;
+            } else if (!renew(q)) {
+                return false;
+            }
+            if (!w_.ticker.go_on()) return false;
+        }
+        w_.pass.control->done.fetch_add(local, std::memory_order_relaxed);
+        return true;
     }
 
     // ------------------------------------------------------------------------- later rounds
 
     // Reads all events; makes the list of changes and of the pieces and islands they touch.
-    void decide(bool limited) {
+    bool decide(bool limited) {
         vs::Counts& counts = s_.counts;
+        const vs::Scratch::Mark mark = w_.scratch.mark();
         ++s_.round;
         // Contradictions first: they are judged on the islands of the last round.
         s_.n_changed = s_.n_pieces = s_.n_touched = 0;
@@ -238,18 +177,20 @@ class TreeIslands {
                 doom(q);
                 if (s_.event[q] == kContradiction) {
                     const int v = s_.held[q];
-                    neighbours(q, [&](int64_t o, const T* m) {
-                        if (island(o) && !D::alive(m[v])) doom(o);
+                    neighbours(q, [&](int64_t o) {
+                        if (island(o) && !D::alive(message(q, o)[v])) doom(o);
                     });
                 }
                 continue;
             }
             if (s_.stamp[q] == s_.round) continue;
             bool any = false;
-            const int64_t n = gather(top_of(q), s_.list);
-            for (int64_t i = 0; i < n; ++i) {
-                s_.stamp[s_.list[i]] = s_.round;
-                neighbours(s_.list[i], [&](int64_t o, const T*) {
+            Piece p;
+            w_.scratch.rewind(mark);
+            if (!from_top(top_of(q), &p)) return fail();
+            for (int64_t k = 0; k < p.n; ++k) {
+                s_.stamp[p.slot[k]] = s_.round;
+                neighbours(p.slot[k], [&](int64_t o) {
                     if (!island(o)) return;
                     doom(o);
                     any = true;
@@ -274,12 +215,12 @@ class TreeIslands {
                 s_.held[q] = row_argmax(output(q), w_.K);
                 ++counts.flipped;
             } else {
-                become(q, row_argmax(output(q), w_.K));
+                hold(q, row_argmax(output(q), w_.K));
             }
             s_.event[q] = kNone;
             s_.changed[s_.n_changed++] = q;
         }
-        if (s_.n_changed == 0) return;
+        if (s_.n_changed == 0) return true;
         ++counts.rounds;
         ++s_.round;
         // Rows out of changed islands; pieces and islands that hear of a change.
@@ -289,38 +230,19 @@ class TreeIslands {
                 piece(top_of(v));
                 continue;
             }
-            if (t_.parent[v] >= 0) s_.u[v] = upward_row(v);
-            w_.for_kids(v, [&](int64_t c) { s_.y[c] = downward_row(c, v); });
+            tell(v);
             touch(v);
-            neighbours(v, [&](int64_t o, const T*) { island(o) ? touch(o) : piece(top_of(o)); });
+            neighbours(v, [&](int64_t o) { island(o) ? touch(o) : piece(top_of(o)); });
         }
+        return true;
     }
-    // Passes through pieces [first, last) of the list; the islands around them are touched.
+    // Passes through pieces [first, last) of the list again.
     bool pieces(int64_t first, int64_t last) {
         const vs::Scratch::Mark mark = w_.scratch.mark();
         for (int64_t i = first; i < last; ++i) {
             w_.scratch.rewind(mark);
-            int64_t room = 64;
-            int64_t* list = w_.scratch.template array<int64_t>(room);
-            if (!list) return fail();
-            int64_t n = 0;
-            list[n++] = s_.pieces[i];
-            for (int64_t k = 0; k < n && list; ++k) {
-                w_.for_kids(list[k], [&](int64_t c) {
-                    if (island(c) || !list) return;
-                    if (n == room) {
-                        int64_t* more = w_.scratch.template array<int64_t>(2 * room);
-                        if (more) std::memcpy(more, list, sizeof(*list) * static_cast<size_t>(n));
-                        list = more;
-                        room *= 2;
-                        if (!list) return;
-                    }
-                    list[n++] = c;
-                });
-            }
-            T* rows = list ? w_.scratch.template array<T>(n * Kp_) : nullptr;
-            if (!rows) return fail();
-            if (!pass_through(list, n, rows)) return false;
+            Piece p;
+            if (!pass_again(s_.pieces[i], &p) || !tell_islands(p)) return false;
         }
         return true;
     }
@@ -332,22 +254,24 @@ class TreeIslands {
                 fetch(t_.node[s_.touched[i + kSoon]]);
                 row_prefetch_alone(output(s_.touched[i + kSoon]), w_.K, true);
             }
-            double sum;
-            const bool plain = local(s_.touched[i], w_.psi, &sum);
-            if (!actual(s_.touched[i], plain, w_.psi)) return false;
+            if (!renew(s_.touched[i])) return false;
         }
         return true;
     }
     // Islands around the pieces of this round, ascending with those touched already.
-    void around() {
+    bool around() {
+        const vs::Scratch::Mark mark = w_.scratch.mark();
         for (int64_t i = 0; i < s_.n_pieces; ++i) {
-            const int64_t n = gather(s_.pieces[i], s_.list);
-            for (int64_t k = 0; k < n; ++k) {
-                neighbours(s_.list[k], [&](int64_t o, const T*) {
+            Piece p;
+            w_.scratch.rewind(mark);
+            if (!from_top(s_.pieces[i], &p)) return fail();
+            for (int64_t k = 0; k < p.n; ++k) {
+                neighbours(p.slot[k], [&](int64_t o) {
                     if (island(o)) touch(o);
                 });
             }
         }
+        return true;
     }
 
     // Islands and counts of a block, of the trees that need no wider arithmetic.
@@ -394,82 +318,20 @@ class TreeIslands {
                 }
             } else {
                 sum.add(a, s_.shift[q]);
-                a.scale += s_.scale[q];
+                const bool top = p < 0 || island(p);
+                a.scale += top ? s_.scale[q] : s_.scale_up[q];
                 if (p >= 0) sum.add(a, d.edge_shift(w_.table(q)));
-                if (p < 0 || island(p)) sum.add(a, s_.log_mass[q]);
+                if (top) sum.add(a, s_.log_mass[q]);
             }
         }
     }
 
   private:
-    bool open(int64_t b, T* rows) {
-        if (!w_.ok || !rows) return false;
-        b_ = b;
-        begin_ = t_.begin[b];
-        end_ = t_.begin[b + 1];
-        alpha_ = rows;
-        return true;
-    }
-    // What is heard from above and m' of the nodes of a block whose flag says so.
-    bool settle(int64_t b, bool settled) {
-        const int64_t tops = begin_ + t_.tops[b];
-        int64_t s[Bench::kBatch];
-        const T* x[Bench::kBatch];
-        T* y[Bench::kBatch];
-        const T* above = static_cast<const T*>(w_.pass.block_down) + b * Kp_;
-        const auto concerned = [&](int64_t q) { return ((s_.flag[q] & kSettled) != 0) == settled; };
-        for (int64_t lo = begin_, hi; lo < end_; lo = hi) {
-            int c = 0, m = 0;
-            for (hi = lo; hi < end_ && c < Bench::kBatch; ++hi) {
-                if (!concerned(hi)) continue;
-                const int64_t p = t_.parent[hi];
-                if (p >= 0 && island(p)) {
-                    s_.y[hi] = downward_row(hi, p);
-                } else if (p >= 0) {
-                    if (hi >= tops && p >= lo) break;
-                    T* own = own_row(s_.own_y, hi);
-                    if (!own) return fail();
-                    s_.y[hi] = own;
-                    s[c] = hi;
-                    x[c] = w_.x + c * Kp_;
-                    y[c] = own;
-                    exclude(p, hi < tops ? above : alpha(p), hi, w_.x + c * Kp_);
-                    ++c;
-                }
-                ++m;
-            }
-            if (!w_.ticker.go_on(m)) return false;
-            if (c > 0) w_.send(s, c, false, x, y);
-            full_ += c;
-            for (int64_t q = lo; q < hi; ++q) {
-                if (q + kAhead < end_ && concerned(q + kAhead)) {
-                    row_prefetch_alone(output(q + kAhead), w_.K, true);
-                }
-                if (!concerned(q)) continue;
-                if (!island(q)) {
-                    belief(q, alpha(q));
-                    continue;
-                }
-                double sum;
-                bool plain = false;
-                T* psi = alpha(q);
-                if (!(s_.flag[q] & kLocal)) plain = local(q, psi = w_.psi, &sum);
-                if (!actual(q, plain, psi)) return false;
-            }
-        }
-        for (int64_t k = t_.below_ptr[b]; k < t_.below_ptr[b + 1]; ++k) {
-            const int64_t c = t_.below[k], p = t_.above[c];
-            if (island(p) || !concerned(p)) continue;
-            std::memcpy(static_cast<T*>(w_.pass.block_down) + c * Kp_, alpha(p),
-                        sizeof(T) * static_cast<size_t>(Kp_));
-        }
-        return true;
-    }
     bool fail() {
         w_.pass.control->stop.store(2);
         return false;
     }
-    T* alpha(int64_t s) const { return alpha_ + (s - begin_) * Kp_; }
+    T* alpha(int64_t s) const { return static_cast<T*>(w_.pass.alpha) + s * Kp_; }
     VS_INLINE void fetch(int64_t node) const {
         row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
                            false);
@@ -490,12 +352,17 @@ class TreeIslands {
         s_.own_u[q] = s_.own_y[q] = nullptr;
         s_.stamp[q] = 0;
         s_.leak[q] = 0.0f;
-        s_.raised_u[q] = s_.raised_y[q] = tables_;
+        s_.scale[q] = s_.scale_up[q] = 0.0;
+        s_.raised_u[q] = s_.raised_y[q] = s_.raised[q] = tables_;
     }
-    void become(int64_t q, int v) {
+    void hold(int64_t q, int v) {
         s_.flag[q] |= kIsland;
         s_.held[q] = v;
         s_.raised_u[q] = tables_;
+    }
+    void become(int64_t q, int v) {
+        hold(q, v);
+        tell(q);
     }
     void doom(int64_t q) { s_.flag[q] |= kDoomed; }
     T* own_row(void** own, int64_t q) {
@@ -506,7 +373,12 @@ class TreeIslands {
         }
         return static_cast<T*>(own[q]);
     }
-    // What island q says to its parent, and what island p says to its child q.
+    // Messages out of island q.
+    void tell(int64_t q) {
+        if (t_.parent[q] >= 0) s_.u[q] = upward_row(q);
+        w_.for_kids(q, [&](int64_t c) { s_.y[c] = downward_row(c, q); });
+    }
+    // The messages from island q to its parent, and from island p to its child q.
     const T* upward_row(int64_t q) {
         D& d = w_.domain(q);
         T* own = d.copies_rows() ? own_row(s_.own_u, q) : nullptr;
@@ -533,54 +405,261 @@ class TreeIslands {
     const T* y(int64_t q) const {
         return t_.parent[q] < 0 ? w_.ones : static_cast<const T*>(s_.y[q]);
     }
+    // The message from o, a neighbour of q, to q; and how far what floors made of it was raised.
+    const T* message(int64_t q, int64_t o) const { return o == t_.parent[q] ? y(q) : u(o); }
+    float raised_by(int64_t q, int64_t o) const {
+        return o == t_.parent[q] ? raised_down(q) : s_.raised_u[o];
+    }
+    // f(neighbour)
+    template <class F>
+    void neighbours(int64_t q, F f) {
+        if (t_.parent[q] >= 0) f(static_cast<int64_t>(t_.parent[q]));
+        w_.for_kids(q, f);
+    }
+
+    // ------------------------------------------------------------------------------- pieces
+
+    int64_t top_of(int64_t q) const {
+        while (t_.parent[q] >= 0 && !island(t_.parent[q])) q = t_.parent[q];
+        return q;
+    }
+    bool spread(PieceList& list) {
+        return list.spread([&](int64_t q, int64_t from, auto&& add) {
+            neighbours(q, [&](int64_t o) {
+                if (o != from && !island(o)) add(o);
+            });
+        });
+    }
+    bool from_top(int64_t top, Piece* p) {
+        PieceList list(w_.scratch);
+        if (!list.open(top) || !spread(list)) return false;
+        *p = list.piece();
+        return true;
+    }
+    bool from_centre(int64_t top, Piece* p) {
+        if (!from_top(top, p)) return false;
+        if (p->n == 1) return true;
+        int64_t* work = w_.scratch.template array<int64_t>(3 * p->n);
+        if (!work) return false;
+        const Centres c = find_centres(*p, work);
+        const int64_t one = p->slot[c.one], other = c.other < 0 ? -1 : p->slot[c.other];
+        PieceList list(w_.scratch);
+        if (!list.open(one)) return false;
+        const bool ok = list.spread([&](int64_t q, int64_t from, auto&& add) {
+            if (q == one && other >= 0) add(other);  // the second place
+            neighbours(q, [&](int64_t o) {
+                if (o != from && !island(o) && (q != one || o != other)) add(o);
+            });
+        });
+        *p = list.piece();
+        p->two = other >= 0;
+        return ok;
+    }
+    // Full messages that are sent together, those to parents apart from those to children.
+    struct Batch {
+        int64_t edge[2][Bench::kBatch];
+        const T* x[2][Bench::kBatch];
+        T* y[2][Bench::kBatch];
+        int n[2] = {0, 0};
+    };
+    // A message of `x` from q to its neighbour o.
+    bool add(Batch& batch, int64_t q, int64_t o, const T* x) {
+        const bool up = o == t_.parent[q];
+        const int64_t edge = up ? q : o;
+        T* own = own_row(up ? s_.own_u : s_.own_y, edge);
+        if (!own) return fail();
+        (up ? s_.u : s_.y)[edge] = own;
+        const int i = batch.n[up]++;
+        batch.edge[up][i] = edge;
+        batch.x[up][i] = x;
+        batch.y[up][i] = own;
+        ++full_;
+        return true;
+    }
+    void send(Batch& batch) {
+        for (int up = 0; up < 2; ++up) {
+            if (batch.n[up]) {
+                w_.send(batch.edge[up], batch.n[up], up, batch.x[up], batch.y[up]);
+            }
+            batch.n[up] = 0;
+        }
+    }
+    // The scale and the raised floors of a message from q to o.
+    void note_message(int64_t q, int64_t o, double scale, float by) {
+        if (o == t_.parent[q]) {
+            s_.scale_up[q] = scale;
+            s_.raised_u[q] = by;
+        } else {
+            s_.raised_y[o] = by;
+        }
+    }
+
+    // Messages towards the first place. `decides`: a variable whose product reaches zeta becomes
+    // an island; otherwise local factors are made again.
+    bool pass_in(const Piece& p, bool decides) {
+        Batch batch;
+        for (int64_t hi = p.n, lo; hi > 0; hi = lo) {
+            for (lo = hi - 1; lo > 0 && hi - lo < Bench::kBatch; --lo) {
+                if (p.first[lo - 1] < hi && p.first[lo] > p.first[lo - 1]) break;
+            }
+            if (!w_.ticker.go_on(hi - lo)) return false;
+            for (int64_t k = hi; k-- > lo;) {
+                const int64_t q = p.slot[k];
+                const int64_t to = k > 0 ? p.slot[p.inward[k]] : p.two ? p.slot[1] : -1;
+                bool plain = s_.flag[q] & kPlain;
+                if (!decides) {
+                    double sum;
+                    w_.d->clear(alpha(q));
+                    plain = local(q, alpha(q), &sum);
+                }
+                double largest = 0.0;
+                if (!product(q, to, plain, alpha(q), decides ? &largest : nullptr)) return false;
+                if (largest > 0.0 && largest >= w_.pass.zeta) {
+                    become(q, row_argmax(alpha(q), w_.K));
+                } else if (to >= 0) {
+                    note_message(q, to, s_.scale[q], s_.raised[q]);
+                    if (!add(batch, q, to, alpha(q))) return false;
+                }
+            }
+            send(batch);
+        }
+        return true;
+    }
+    // Messages away from the first place, and m' of all that are free. `late`: where to put the
+    // places that become islands by m', or null.
+    bool pass_out(const Piece& p, int64_t* late, int64_t* n_late) {
+        Batch batch;
+        const int64_t centres = p.two ? 2 : 1;
+        const auto decide_late = [&](int64_t k) {
+            const int64_t q = p.slot[k];
+            if (!late || island(q) || s_.event[q] != kBecome) return false;
+            late[(*n_late)++] = k;
+            return true;
+        };
+        for (int64_t k = 0; k < centres; ++k) {
+            const int64_t q = p.slot[k];
+            if (!island(q)) belief(q, p.two ? p.slot[1 - k] : -1, alpha(q));
+        }
+        bool decided[2] = {false, false};
+        for (int64_t k = 0; k < centres; ++k) decided[k] = decide_late(k);
+        for (int64_t k = 0; k < centres; ++k) {
+            if (decided[k]) settle_on(p.slot[k]);
+        }
+        for (int64_t k = 0; k < centres && p.two; ++k) {
+            // One that stays free goes on with the row of the other.
+            const int64_t q = p.slot[k];
+            if (island(q) || !decided[1 - k]) continue;
+            double sum;
+            w_.d->clear(alpha(q));
+            const bool plain = local(q, alpha(q), &sum);
+            if (!product(q, p.slot[1 - k], plain, alpha(q), nullptr)) return false;
+            belief(q, p.slot[1 - k], alpha(q));
+        }
+        for (int64_t lo = centres, hi; lo < p.n; lo = hi) {
+            int c = 0;
+            for (hi = lo; hi < p.n && c < Bench::kBatch; ++hi) {
+                const int64_t w = p.inward[hi], q = p.slot[hi];
+                if (w >= lo) break;
+                if (island(q) || island(p.slot[w])) continue;
+                T* x = w_.x + c++ * Kp_;
+                exclude(p.slot[w], q, x);
+                if (!add(batch, p.slot[w], q, x)) return false;
+            }
+            if (!w_.ticker.go_on(hi - lo)) return false;
+            send(batch);
+            for (int64_t k = lo; k < hi; ++k) {
+                const int64_t q = p.slot[k];
+                if (island(q)) continue;
+                belief(q, p.slot[p.inward[k]], alpha(q));
+                if (decide_late(k)) settle_on(q);
+            }
+        }
+        return true;
+    }
+    void settle_on(int64_t q) {
+        s_.event[q] = kNone;
+        become(q, row_argmax(output(q), w_.K));
+    }
+    bool pass_again(int64_t top, Piece* p) {
+        if (!from_top(top, p)) return fail();
+        int64_t none = 0;
+        return pass_in(*p, false) && pass_out(*p, nullptr, &none);
+    }
+    bool pass_again(int64_t top) {
+        Piece p;
+        return pass_again(top, &p);
+    }
+    // Messages from the free variables of a piece to the islands beside them.
+    bool tell_islands(const Piece& p) {
+        Batch batch;
+        int c = 0;
+        for (int64_t k = 0; k < p.n; ++k) {
+            const int64_t q = p.slot[k];
+            if (island(q)) continue;
+            bool ok = true;
+            neighbours(q, [&](int64_t o) {
+                if (!island(o) || !ok) return;
+                if (c == Bench::kBatch) {
+                    send(batch);
+                    c = 0;
+                }
+                T* x = w_.x + c++ * Kp_;
+                exclude(q, o, x);
+                ok = add(batch, q, o, x);
+            });
+            if (!ok || !w_.ticker.go_on()) return false;
+        }
+        send(batch);
+        return true;
+    }
+
+    // ------------------------------------------------------------------------------ products
+
     bool local(int64_t q, T* psi, double* sum) {
         const typename D::Seen seen = w_.d->look(t_.node[q], false, false, psi);
         *sum = w_.d->local(seen, psi);
         return seen.plain;
     }
-
-    // row: psi on entry, psi times what the children say on return, scaled. With `sum` > 0 (round
-    // 0, the sum of psi) a free variable with a share of zeta becomes an island.
-    bool know(int64_t q, bool plain, T* row, double sum) {
+    // row: psi on entry, psi times the messages of all neighbours but one on return, scaled.
+    // `largest`: its largest share, or null.
+    bool product(int64_t q, int64_t but, bool plain, T* row, double* largest) {
         const T* heard = nullptr;
         bool narrow = true;
         double scale = 0.0;
         float before = tables_;
-        w_.for_kids(q, [&](int64_t c) {
-            before = std::max(before, s_.raised_u[c]);
+        neighbours(q, [&](int64_t o) {
+            if (o == but) return;
+            before = std::max(before, raised_by(q, o));
             if (!narrow) return;
+            const T* m = message(q, o);
             if (!heard) {
-                heard = u(c);
+                heard = m;
                 return;
             }
-            narrow = w_.d->absorb(heard, w_.positive(), u(c), true, w_.acc, &scale) &&
-                     !w_.d->held(w_.acc);
+            narrow =
+                w_.d->absorb(heard, w_.positive(), m, true, w_.acc, &scale) && !w_.d->held(w_.acc);
             heard = w_.acc;
         });
         if (!heard) {  // a message of entries below the floor could lose one
             s_.scale[q] = 0.0;
             double none = 0.0;
             if (!island(q)) w_.d->absorb(row, plain, w_.ones, false, row, &none);
-            know_raised(q, raised(tables_, q, 0.0, w_.d->held(row)));
+            s_.raised[q] = raised(tables_, q, 0.0, w_.d->held(row));
             return true;
         }
-        double largest = 0.0;
-        if (narrow) {
-            narrow = w_.d->absorb_share(row, plain, heard, row, &scale, &largest);
-        }
-        if (!narrow) {
-            if constexpr (Total<D>::kLog) {
-                return true;
-            } else {
-                scale = wide(q, row);
-                largest = share(row);
+        double most = 0.0;
+        if (narrow) narrow = w_.d->absorb_share(row, plain, heard, row, &scale, &most);
+        if constexpr (!Total<D>::kLog) {
+            if (!narrow) {
+                make_total(q, but);
+                total_.of = -1;
+                scale = total_.without(*w_.d, w_.ones, row);
+                most = share(row);
             }
         }
         s_.scale[q] = scale;
-        know_raised(q, raised(before, q, scale, w_.d->held(row)));
-        if (sum > 0.0 && !island(q) && largest > 0.0 && largest >= w_.pass.zeta) {
-            become(q, row_argmax(row, w_.K));
-        }
+        s_.raised[q] = raised(before, q, scale, w_.d->held(row));
+        if (largest) *largest = most;
         return true;
     }
     double share(const T* row) const {
@@ -592,37 +671,31 @@ class TreeIslands {
         }
         return sum > 0.0 ? most / sum : 0.0;
     }
-    // total_: everything said to q, its local factor, and (`all`) what its parent says.
-    void make_total(int64_t q, bool all) {
+    // total_: all messages into q but that of `but`, and its local factor.
+    void make_total(int64_t q, int64_t but) {
         total_.start(q);
         double shift = s_.shift[q];
         for (int k = 0; k < w_.K; ++k) {
             const double x = static_cast<double>(w_.d->in.score(t_.node[q], k, false, false));
             total_.multiply_score(k, x, shift);
         }
-        w_.for_kids(q, [&](int64_t c) { total_.multiply(u(c)); });
-        if (all && t_.parent[q] >= 0) total_.multiply(y(q));
+        neighbours(q, [&](int64_t o) {
+            if (o != but) total_.multiply(message(q, o));
+        });
     }
-    // All of it but what the parent says; returns the exponent that scaling took out.
-    double wide(int64_t q, T* row) {
-        make_total(q, false);
-        total_.of = -1;
-        return total_.without(*w_.d, w_.ones, row);
-    }
-    // What free p says to child q, before the table: its belief without what q said.
-    void exclude(int64_t p, const T* belief, int64_t q, T* out) {
+    // out: what free q sends to its neighbour o, before the table: its belief without o's message.
+    void exclude(int64_t q, int64_t o, T* out) {
         double scale = 0.0;
-        // Of all children, q too: which the others are would take a sweep for each.
-        const float before = std::max(s_.raised_u[p], raised_down(p));
         bool floored = false;
-        if ((s_.flag[p] & kSafe) && w_.d->quotient(belief, u(q), true, out, &scale)) {
-            scale += s_.scale[p];
+        const T* m = message(q, o);
+        if ((s_.flag[q] & kSafe) && w_.d->quotient(alpha(q), m, true, out, &scale)) {
+            scale += s_.scale[q];
         } else {
-            if (total_.of != p) make_total(p, true);
-            scale = total_.without(*w_.d, u(q), out);
+            if (total_.of != q) make_total(q, -1);
+            scale = total_.without(*w_.d, m, out);
             floored = true;
         }
-        s_.raised_y[q] = raised(before, p, scale, floored);
+        note_message(q, o, scale, raised(s_.raised[q], q, scale, floored));
     }
     // What floors have put into a row or a message may have been raised on the way to it, by
     // scaling products in which the largest entries of one met small ones of another: by how many
@@ -637,10 +710,6 @@ class TreeIslands {
         return before +
                std::max(0.0f, static_cast<float>(-scale - static_cast<double>(kUsual * messages)));
     }
-    void know_raised(int64_t q, float by) {
-        row_raised_ = by;
-        if (!island(q)) s_.raised_u[q] = by;
-    }
     float raised_down(int64_t q) const {
         const int64_t p = t_.parent[q];
         return p < 0 || island(p) ? tables_ : s_.raised_y[q];
@@ -648,32 +717,38 @@ class TreeIslands {
     // Might floors have made what the product in `acc` says of q? row: what q knows from below,
     // where that was scaled (`far`).
     bool untrue(int64_t q, const Product<T>& r, const T* row, bool far) {
-        bool any = far && w_.d->owed(w_.acc, r, row, row_raised_);
-        neighbours(q, [&](int64_t o, const T* m) {
-            const bool above = o == t_.parent[q];
-            any = any || w_.domain(above ? q : o)
-                             .owed(w_.acc, r, m, above ? raised_down(q) : s_.raised_u[o]);
+        bool any = far && w_.d->owed(w_.acc, r, row, s_.raised[q]);
+        neighbours(q, [&](int64_t o) {
+            any = any || w_.domain(o == t_.parent[q] ? q : o)
+                             .owed(w_.acc, r, message(q, o), raised_by(q, o));
         });
         return any;
     }
-    static constexpr uint8_t kSafe = 64, kSettled = 128;
     // leak of an island whose row may be untrue for its parent, and whose own m' may be
     static constexpr float kUnheard = -1.0f, kUntrue = -2.0f;
     static constexpr float kMild = 40.0f;
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
 
-    // m' of free q; row: what q knows from below on entry, its belief on return. Notes the event.
-    void belief(int64_t q, T* row) {
+    // m' of free q; row: its product without the message of `from` (-1: of none) on entry, its
+    // belief on return. Notes the event.
+    void belief(int64_t q, int64_t from, T* row) {
         D& d = *w_.d;
-        const T* from = y(q);
+        const T* m = from < 0 ? w_.ones : message(q, from);
         const bool held = d.held(row);
-        const Product<T> r = d.template product3<true>(row, false, w_.ones, from, w_.acc);
+        const Product<T> r = d.template product3<true>(row, false, w_.ones, m, w_.acc);
         total_.of = total_.of == q ? -1 : total_.of;
-        if (!put(q, r, d.massive(r, row, from, from))) return;
+        if (from >= 0) s_.raised[q] = std::max(s_.raised[q], raised_by(q, from));
+        if (!put(q, r, d.massive(r, row, m, m))) return;
         std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
         const bool safe = !held && Total<D>::kLog == false && !tiny(row, r);
         s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~kSafe) | (safe ? kSafe : 0));
         if (D::peak(r) >= w_.pass.zeta && !(s_.flag[q] & kReleased)) s_.event[q] = kBecome;
+    }
+    // m' of island q once more.
+    bool renew(int64_t q) {
+        double sum;
+        const bool plain = local(q, w_.psi, &sum);
+        return actual(q, plain, w_.psi);
     }
     // m' of island q, in one sweep where the product of all that is said keeps within range; row:
     // its local factor. Notes the event.
@@ -693,8 +768,8 @@ class TreeIslands {
         vs::Status status = vs::kOk;
         const bool far = n > kNear || !d.product_of(row, heard, n, w_.acc, &r);
         if (far) {
-            if (!know(q, plain, row, 0.0)) return false;
-            most = std::max(most, row_raised_);
+            product(q, t_.parent[q], plain, row, nullptr);
+            most = std::max(most, s_.raised[q]);
             r = d.template product3<true>(row, false, w_.ones, y(q), w_.acc);
             status = d.massive(r, row, y(q), y(q));
         }
@@ -713,7 +788,7 @@ class TreeIslands {
         const double pv = static_cast<double>(p[v]);
         if (pv >= w_.pass.zeta && pv >= D::peak(r)) return true;
         bool dead = false;
-        neighbours(q, [&](int64_t, const T* m) { dead |= !D::alive(m[v]); });
+        neighbours(q, [&](int64_t o) { dead |= !D::alive(message(q, o)[v]); });
         if (dead) {
             s_.event[q] = kContradiction;
         } else {
@@ -738,26 +813,6 @@ class TreeIslands {
         const T limit = (sizeof(T) == 8 ? T(1e-140) : T(1e-17)) * r.max;
         return row_min(row, w_.K) < limit;
     }
-    // f(slot, what it says to q)
-    template <class F>
-    void neighbours(int64_t q, F f) {
-        if (t_.parent[q] >= 0) f(t_.parent[q], y(q));
-        w_.for_kids(q, [&](int64_t c) { f(c, u(c)); });
-    }
-    int64_t top_of(int64_t q) const {
-        while (t_.parent[q] >= 0 && !island(t_.parent[q])) q = t_.parent[q];
-        return q;
-    }
-    int64_t gather(int64_t top, int64_t* list) {
-        int64_t n = 0;
-        list[n++] = top;
-        for (int64_t k = 0; k < n; ++k) {
-            w_.for_kids(list[k], [&](int64_t c) {
-                if (!island(c)) list[n++] = c;
-            });
-        }
-        return n;
-    }
     void piece(int64_t top) {
         if (s_.stamp[top] == s_.round) return;
         s_.stamp[top] = s_.round;
@@ -768,45 +823,6 @@ class TreeIslands {
         s_.stamp[q] = s_.round;
         s_.touched[s_.n_touched++] = q;
     }
-    bool pass_through(const int64_t* list, int64_t n, T* rows) {
-        for (int64_t k = n; k-- > 0;) {
-            const int64_t q = list[k];
-            T* row = rows + k * Kp_;
-            w_.d->clear(row);
-            double sum;
-            const bool plain = local(q, row, &sum);
-            if (!w_.ticker.go_on() || !know(q, plain, row, 0.0)) return false;
-            if (t_.parent[q] < 0) continue;
-            T* own = own_row(s_.own_u, q);
-            if (!own) return fail();
-            s_.u[q] = own;
-            const T* x = row;
-            w_.send(&q, 1, true, &x, &own);
-            ++full_;
-        }
-        int64_t next = 1;  // children follow in the order of their parents
-        for (int64_t k = 0; k < n; ++k) {
-            const int64_t q = list[k];
-            T* row = rows + k * Kp_;
-            if (!w_.ticker.go_on()) return false;
-            if (k == 0 && t_.parent[q] >= 0) s_.y[q] = downward_row(q, t_.parent[q]);
-            belief(q, row);
-            w_.for_kids(q, [&](int64_t c) {
-                T* own = own_row(s_.own_y, c);
-                if (!own) {
-                    fail();
-                    return;
-                }
-                exclude(q, row, c, w_.x);
-                s_.y[c] = own;
-                const T* x = w_.x;
-                w_.send(&c, 1, false, &x, &own);
-                ++full_;
-                if (!island(c)) ++next;
-            });
-        }
-        return true;
-    }
 
     static constexpr int64_t kAhead = 16, kSoon = 2;  // rows between a prefetch and its use
     Bench& w_;
@@ -814,11 +830,9 @@ class TreeIslands {
     vs::IslandState& s_;
     vs::Scratch& keep_;
     int Kp_;
-    T* alpha_ = nullptr;
-    int64_t b_ = 0, begin_ = 0, end_ = 0, full_ = 0, sparse_ = 0;
+    int64_t full_ = 0, sparse_ = 0;
     Total<D> total_{};
-    float tables_ = kNoFloor;      // what a row of a table has been raised by
-    float row_raised_ = kNoFloor;  // what the last row that was made from below has
+    float tables_ = kNoFloor;  // what a row of a table has been raised by
 };
 
 template <class D>
@@ -829,22 +843,29 @@ void tree_islands(vs::TreePass* pass, int step, int64_t first, int64_t last, int
     if (!bench.ticker.look()) return;
     bool ok = true;
     switch (step) {
-        case vs::kIslandsUp:
-            if (bench.wanted_block(first)) ok = work.upward(first);
+        case vs::kIslandsLocals:
+            ok = work.locals(first);
             break;
-        case vs::kIslandsDown:
-            if (bench.wanted_block(first)) ok = work.downward(first);
-            pass->control->done.fetch_add(pass->t.begin[first + 1] - pass->t.begin[first],
-                                          std::memory_order_relaxed);
+        case vs::kIslandsRows:
+            work.rows(first);
+            break;
+        case vs::kIslandsFind:
+            work.find();
+            break;
+        case vs::kIslandsFirst:
+            ok = work.first_pass(first, last);
+            break;
+        case vs::kIslandsAll:
+            ok = work.all_islands(first, last);
             break;
         case vs::kIslandsDecide:
-            work.decide(last != 0);
+            ok = work.decide(last != 0);
             break;
         case vs::kIslandsPieces:
             ok = work.pieces(first, last);
             break;
         case vs::kIslandsAround:
-            work.around();
+            ok = work.around();
             break;
         case vs::kIslandsRefresh:
             ok = work.refresh(first, last);

@@ -67,13 +67,6 @@ void infer_piece(void* context, int64_t task, int worker) {
     }
 }
 
-void island_piece(void* context, int64_t task, int worker) {
-    TreeJob& j = *static_cast<TreeJob*>(context);
-    const bool up = task < j.n_blocks;
-    tree_level().islands(j.arithmetic, &j.pass, up ? kIslandsUp : kIslandsDown,
-                         up ? j.n_blocks - 1 - task : task - j.n_blocks, 0, worker);
-}
-
 // A step on parts of a list, or on all blocks.
 struct ListJob {
     TreeJob* job;
@@ -231,25 +224,37 @@ void run_parts(TreeJob& job, IslandStep step, int64_t count, int64_t part, int t
     g_pool->run_plan(p, list_piece, &list, threads, control);
 }
 
-// Islands: round 0 on the blocks, then rounds until nothing changes.
-void island_rounds(const TreePlan& plan, TreeJob& job, int64_t revisit, double nanoseconds,
-                   int threads, Control* control) {
+// Islands: round 0 on local factors, then on pieces; then rounds until nothing changes.
+void island_rounds(TreeJob& job, int64_t revisit, double nanoseconds, int threads,
+                   Control* control) {
     IslandState& state = *job.pass.state;
-    run(plan, island_piece, job, nanoseconds, threads, control);
+    state.decides_late = revisit != 0;
     if (nanoseconds < 15e3) threads = 1;
+    // Each step sees all that the one before has done; false: the call was stopped.
     auto parts = [&](IslandStep step, int64_t count, int64_t part) {
         run_parts(job, step, count, part, threads, control);
+        return !control->stop.load();
     };
-    while (!control->stop.load()) {
-        const bool limited = revisit >= 0 && state.counts.rounds >= revisit;
-        tree_level().islands(job.arithmetic, &job.pass, kIslandsDecide, 0, limited ? 1 : 0, 0);
-        if (state.n_changed == 0 || control->stop.load()) break;
-        parts(kIslandsPieces, state.n_pieces, 8);
-        if (control->stop.load()) return;
-        tree_level().islands(job.arithmetic, &job.pass, kIslandsAround, 0, 0, 0);
-        parts(kIslandsRefresh, state.n_touched, 256);
+    auto whole = [&](IslandStep step, int64_t last) {
+        tree_level().islands(job.arithmetic, &job.pass, step, 0, last, 0);
+        return !control->stop.load();
+    };
+    job.n_blocks = job.pass.t.n_blocks;
+    if (!parts(kIslandsLocals, job.n_blocks, 1) || !parts(kIslandsRows, job.n_blocks, 1) ||
+        !whole(kIslandsFind, 0) || !parts(kIslandsFirst, state.n_pieces, 32) ||
+        !parts(kIslandsAll, job.pass.t.n, 512)) {
+        return;
     }
-    if (!control->stop.load()) parts(kIslandsTally, job.n_blocks, 1);
+    for (;;) {
+        const bool limited = revisit >= 0 && state.counts.rounds >= revisit;
+        if (!whole(kIslandsDecide, limited ? 1 : 0)) return;
+        if (state.n_changed == 0) break;
+        if (!parts(kIslandsPieces, state.n_pieces, 8) || !whole(kIslandsAround, 0) ||
+            !parts(kIslandsRefresh, state.n_touched, 256)) {
+            return;
+        }
+    }
+    parts(kIslandsTally, job.n_blocks, 1);
 }
 
 bool island_room(IslandState& s, const Layout& t, Session& session, int threads,
@@ -264,15 +269,16 @@ bool island_room(IslandState& s, const Layout& t, Session& session, int threads,
     s.own_y = r.array<void*>(t.n);
     s.shift = r.array<double>(t.n);
     s.scale = r.array<double>(t.n);
+    s.scale_up = r.array<double>(t.n);
     s.log_mass = r.array<double>(t.n);
     s.leak = r.array<float>(t.n);
+    s.raised = r.array<float>(t.n);
     s.raised_u = r.array<float>(t.n);
     s.raised_y = r.array<float>(t.n);
     s.stamp = r.array<uint32_t>(t.n);
     s.changed = r.array<int64_t>(t.n);
     s.pieces = r.array<int64_t>(t.n);
     s.touched = r.array<int64_t>(t.n);
-    s.list = r.array<int64_t>(t.n);
     for (auto& x : status) x.store(kOk);
     s.tree_status = status.data();
     counts.assign(at(t.n_blocks), Counts());
@@ -418,7 +424,7 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
                 report.status = kNoMemory;
                 break;
             }
-            island_rounds(plan, job, r.revisit, 0.35 * exact_cost(m, t.n), r.threads, &control);
+            island_rounds(job, r.revisit, 0.35 * exact_cost(m, t.n), r.threads, &control);
         } else {
             run(upward_only ? TreePlan(t, true) : plan, infer_piece, job, exact_cost(m, t.n),
                 r.threads, &control);

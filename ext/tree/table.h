@@ -24,22 +24,27 @@ struct IslandState {
     const void **u, **y;    // what a slot says to its parent, and hears from it
     void **own_u, **own_y;  // rows allocated for that
     double *shift, *scale, *log_mass;
+    double* scale_up;  // of the message to the parent, scale: of the belief
     float* leak;
-    float *raised_u, *raised_y;                  // see TreeIslands::raised
-    uint32_t* stamp;                             // the round in which a slot was seen
-    std::atomic<int32_t>* tree_status;           // (n_trees,)
-    int64_t *changed, *pieces, *touched, *list;  // (n,)
+    float *raised, *raised_u, *raised_y;  // see TreeIslands::raised
+    uint32_t* stamp;                      // the round in which a slot was seen
+    std::atomic<int32_t>* tree_status;    // (n_trees,)
+    int64_t *changed, *pieces, *touched;  // (n,)
     int64_t n_changed = 0, n_pieces = 0, n_touched = 0;
     uint32_t round = 0;
-    Scratch* keep;  // one per worker
+    bool decides_late = false;  // revisiting is allowed
+    Scratch* keep;              // one per worker
     Counts counts;
     Counts* block_counts;  // (n_blocks,)
     std::atomic<int64_t> full{0}, sparse{0};
 };
 
 enum IslandStep : int {
-    kIslandsUp,
-    kIslandsDown,
+    kIslandsLocals,
+    kIslandsRows,
+    kIslandsFind,
+    kIslandsFirst,
+    kIslandsAll,
     kIslandsDecide,
     kIslandsPieces,
     kIslandsAround,

@@ -1,0 +1,110 @@
+// A piece of a forest: connected free variables, in an order from its centre to its leaves.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/scratch.h"
+#include "simd/level.h"
+
+namespace VS_NS {
+
+struct Piece {
+    int64_t n = 0;
+    int64_t* slot = nullptr;    // (n,) each after its neighbour towards the first
+    int64_t* inward = nullptr;  // (n,) place of that neighbour, -1 for the first
+    int64_t* first = nullptr;   // (n + 1,) place of the first neighbour away from it: a run
+    bool two = false;           // the first two are both centres
+};
+
+// Appends to arrays of the scratch memory, which grow by doubling.
+class PieceList {
+  public:
+    explicit PieceList(vs::Scratch& scratch) : scratch_(scratch) {}
+    bool open(int64_t slot) {
+        room_ = 64;
+        n_ = 0;
+        slot_ = scratch_.template array<int64_t>(room_);
+        inward_ = scratch_.template array<int64_t>(room_);
+        first_ = scratch_.template array<int64_t>(room_ + 1);
+        return add(slot, -1);
+    }
+    bool add(int64_t slot, int64_t inward) {
+        if (n_ == room_ && !grow()) return false;
+        if (scratch_.failed) return false;
+        slot_[n_] = slot;
+        inward_[n_++] = inward;
+        return true;
+    }
+    // Adds the free neighbours of every place, in turn: f(slot, from, add) calls add(neighbour).
+    template <class F>
+    bool spread(F f) {
+        bool ok = !scratch_.failed;
+        for (int64_t k = 0; k < n_ && ok; ++k) {
+            first_[k] = std::max(n_, k + 1);
+            const int64_t from = inward_[k] < 0 ? -1 : slot_[inward_[k]];
+            f(slot_[k], from, [&](int64_t o) { ok = ok && add(o, k); });
+        }
+        if (ok) first_[n_] = n_;
+        return ok;
+    }
+    Piece piece() const { return {n_, slot_, inward_, first_, false}; }
+
+  private:
+    bool grow() {
+        int64_t* slot = scratch_.template array<int64_t>(2 * room_);
+        int64_t* inward = scratch_.template array<int64_t>(2 * room_);
+        int64_t* first = scratch_.template array<int64_t>(2 * room_ + 1);
+        if (scratch_.failed) return false;
+        const auto copy = [&](int64_t* to, const int64_t* from) {
+            std::memcpy(to, from, sizeof(*to) * static_cast<size_t>(room_));
+        };
+        copy(slot, slot_);
+        copy(inward, inward_);
+        copy(first, first_);
+        slot_ = slot;
+        inward_ = inward;
+        first_ = first;
+        room_ *= 2;
+        return true;
+    }
+    vs::Scratch& scratch_;
+    int64_t n_ = 0, room_ = 0;
+    int64_t *slot_ = nullptr, *inward_ = nullptr, *first_ = nullptr;
+};
+
+// The places of the centres, those from which the farthest variable is nearest: one, or two that
+// are neighbours. `work`: (4 n,).
+struct Centres {
+    int64_t one, other = -1;
+};
+inline Centres find_centres(const Piece& p, int64_t* work) {
+    int64_t *best = work, *second = work + p.n, *up = work + 2 * p.n;
+    std::memset(work, 0, sizeof(*work) * static_cast<size_t>(3 * p.n));
+    for (int64_t k = p.n; k-- > 1;) {  // the two longest ways outward
+        const int64_t w = p.inward[k], way = best[k] + 1;
+        if (way > best[w]) {
+            second[w] = best[w];
+            best[w] = way;
+        } else if (way > second[w]) {
+            second[w] = way;
+        }
+    }
+    Centres c{0};
+    int64_t least = best[0];
+    for (int64_t k = 1; k < p.n; ++k) {
+        const int64_t w = p.inward[k];
+        up[k] = 1 + std::max(up[w], best[w] == best[k] + 1 ? second[w] : best[w]);
+        const int64_t far = std::max(best[k], up[k]);
+        if (far < least) {
+            least = far;
+            c = {k};
+        } else if (far == least) {
+            c.other = k;
+        }
+    }
+    return c;
+}
+
+}  // namespace VS_NS
