@@ -20,9 +20,8 @@ include "call.pxi"
 cdef extern from "tree/layout.h" namespace "vs" nogil:
     cdef cppclass Layout:
         int64_t n, n_trees, n_blocks
-        vector[int64_t] root, path, length, begin
+        vector[int64_t] root, begin
         vector[int32_t] tree, slot, node, below_ptr, below
-        bint paths
         int problem
         int64_t where
     Layout compile_tree(const int64_t*, int64_t, int64_t) except +
@@ -52,7 +51,6 @@ cdef extern from "tree/run.h" namespace "vs" nogil:
         int status
         int64_t tree, node
         Counts counts
-    void first_dead_node(const TreeModel&, int64_t*, int64_t*) except +
     void tree_use_pool(const PoolApi*) noexcept
     void tree_use_simd(const SimdApi*) noexcept
     TreeReport c_infer "vs::tree_infer"(const TreeRequest&, Control&) except +
@@ -112,12 +110,6 @@ cdef class Structure:
 
     def roots(self):
         return copied(self.layout.root)
-
-    def paths(self):
-        """(nodes from end to end, lengths) when every tree is a path from its root, else None."""
-        if not self.layout.paths:
-            return None
-        return copied(self.layout.path), copied(self.layout.length)
 
     def tree_of(self):
         """The tree of each node (n,)."""
@@ -204,13 +196,6 @@ def plan(Forest forest):
                 np.asarray(p.succ_ptr), np.asarray(p.succ))
     finally:
         del p
-
-
-def dead(Forest forest):
-    """(tree, node) where nothing is left, or (-1, -1)."""
-    cdef int64_t tree, node
-    first_dead_node(forest.m, &tree, &node)
-    return tree, node
 
 
 def decode(Forest forest, int threads, states, scores, deadline=None, progress=None, late=None):

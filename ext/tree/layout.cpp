@@ -162,21 +162,6 @@ Layout compile_tree(const int64_t* given, int64_t n, int64_t target) {
     }
     t.n_trees = static_cast<int64_t>(roots.size());
 
-    t.paths = true;
-    for (size_t v = 0; v < size && t.paths; ++v) t.paths = walk.ptr[v + 1] - walk.ptr[v] <= 1;
-    if (t.paths) {
-        t.path.reserve(size);
-        for (int32_t r : roots) {
-            const size_t first = t.path.size();
-            for (int32_t v = r; v >= 0;) {
-                t.path.push_back(v);
-                const int32_t k = walk.ptr[at(v)];
-                v = k < walk.ptr[at(v) + 1] ? walk.child[at(k)] : -1;
-            }
-            t.length.push_back(static_cast<int64_t>(t.path.size() - first));
-        }
-    }
-
     std::vector<uint8_t> flipped(size, 0);
     if (centre(parent, roots, walk, flipped)) {
         walk.build(parent, roots);

@@ -38,9 +38,6 @@ struct Layout {
     std::vector<uint8_t> flipped, hangs;
     std::vector<int64_t> begin, root;  // root: the model's, ascending
     bool any_flipped = false;
-    // When every tree is a path with its root at an end: the nodes from end to end.
-    bool paths = false;
-    std::vector<int64_t> path, length;
 
     enum Problem { kNone, kRange, kSelf, kCycle };
     Problem problem = kNone;

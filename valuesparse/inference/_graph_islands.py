@@ -28,6 +28,7 @@ from scipy.sparse import csgraph
 from valuesparse import _graph
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._barren import prune
+from valuesparse.inference._forest_islands import forest_part
 from valuesparse.inference._refusals import ADVICE, check_memory, check_states, impossible
 from valuesparse.inference._search import within
 from valuesparse.inference._snapshots import snapshot_of
@@ -265,11 +266,59 @@ def infer_islands(
 ) -> GraphResult:
     """Return the marginals of `model` conditioned on its final islands."""
     check_states(model, memory_limit)
-    state = _Islands(model, zeta, workers, known, memory_limit, watch)
+    held = known.held.copy()
+    marginals: list[Array] = [
+        np.eye(1, card, int(held[v]))[0] for v, card in enumerate(model.cardinalities)
+    ]
+    islands = np.full(held.size, -1, dtype=np.int32)
+    stats = dict.fromkeys(("islands", "segments", "released", "flipped", "rounds", "cliques"), 0)
+    log_z, converged = 0.0, True
+    others, part = model, forest_part(model, known, memory_limit)
+    if part is not None:
+        found = part.infer(model, zeta, rounds, workers, watch)
+        for i, v in enumerate(part.variables.tolist()):
+            marginals[v] = np.array(found.marginals[i, : model.cardinalities[v]])
+        islands[part.variables] = found.islands
+        log_z, converged = float(found.log_z.sum()), bool(found.converged)
+        stats.update(found.stats)
+        # The others never see them: without factors, a state of theirs says nothing.
+        held[part.variables] = 0
+        others = model._part(np.array(part.others, dtype=np.int64))
+    if (held < 0).any() or others.n_factors:
+        soft = [(v, x) for v, x in known.soft if held[v] < 0]
+        state = _Islands(others, zeta, workers, Known(known.given, held, soft), memory_limit, watch)
+        done, settled = _rounds(state, rounds)
+        log_z += _log_mass(state)
+        converged = converged and settled
+        for v in np.flatnonzero(held < 0).tolist():
+            marginals[v] = state.marginals[v]
+        found_islands = np.where(held < 0, state.held, -1)
+        islands[held < 0] = found_islands[held < 0]
+        stats["islands"] += int((found_islands >= 0).sum())
+        stats["segments"] += state.components()[0]
+        stats["released"] += int(state.released.sum())
+        stats["flipped"] += int(state.flipped.sum())
+        stats["rounds"] = max(stats["rounds"], done)
+        stats["cliques"] = state.solved
+    return GraphResult(
+        model,
+        known.given,
+        marginals,
+        log_z,
+        "islands",
+        f"zeta={zeta:g} was asked for: an approximation, exact given its islands",
+        stats,
+        islands=islands,
+        converged=converged,
+        limit=memory_limit,
+    )
+
+
+def _rounds(state: _Islands, limit: int) -> tuple[int, bool]:
+    """Decide who is held; return the number of rounds, and whether nothing is left to decide."""
     state.start()
     changed: set[int] | None = None
     done = 0
-    converged = False
     while True:
         try:
             state.refresh(changed)
@@ -290,54 +339,30 @@ def infer_islands(
             changed = dead
             done += 1
             continue
-        if rounds >= 0 and done >= rounds:
+        if limit >= 0 and done >= limit:
             before = state.held.copy(), state.released.copy(), state.flipped.copy()
-            converged = not state.decide()
+            settled = not state.decide()
             state.held, state.released, state.flipped = before
-            break
+            return done, settled
         changed = state.decide()
         if not changed:
-            converged = True
-            break
+            return done, True
         done += 1
-        if watch.progress is not None:
-            watch.progress(done, 3 * model.n_variables)
+        if state.watch.progress is not None:
+            state.watch.progress(done, 3 * state.held.size)
 
-    # The log mass of what agrees with the islands: everything else is summed out once more.
+
+def _log_mass(state: _Islands) -> float:
+    """Return the log mass of what agrees with the islands: all else is summed out once more."""
+    model, watch = state.model, state.watch
+    pairs = sorted(state.soft.items())
     snapshot, held = prune(snapshot_of(model), state.held, state.soft)
     tree = _graph.Tree(snapshot, [])
-    soft = _graph.Soft(model.n_variables, sorted(state.soft.items())) if state.soft else None
+    soft = _graph.Soft(model.n_variables, pairs) if pairs else None
     lost = state.prepare(tree, held, soft) >= 0
     if not lost:
-        check_memory(tree, model, memory_limit, advice=_ADVICE)
-        lost, log_z = tree.infer(soft, workers, None, watch.left(), None, watch.late)
+        check_memory(tree, model, state.memory_limit, advice=_ADVICE)
+        lost, log_z = tree.infer(soft, state.workers, None, watch.left(), None, watch.late)
     if lost:  # factors of evidence alone; islands have been looked at
-        raise impossible(model, bool(known.given))
-    marginals = [
-        np.eye(1, model.cardinalities[v], int(state.given[v]))[0]
-        if state.given[v] >= 0
-        else state.marginals[v]
-        for v in range(model.n_variables)
-    ]
-    islands = np.where(state.given >= 0, -1, state.held).astype(np.int32)
-    count, _ = state.components()
-    stats = {
-        "islands": int((islands >= 0).sum()),
-        "segments": int(count),
-        "released": int(state.released.sum()),
-        "flipped": int(state.flipped.sum()),
-        "rounds": done,
-        "cliques": state.solved,
-    }
-    return GraphResult(
-        model,
-        known.given,
-        marginals,
-        log_z,
-        "islands",
-        f"zeta={zeta:g} was asked for: an approximation, exact given its islands",
-        stats,
-        islands=islands,
-        converged=converged,
-        limit=memory_limit,
-    )
+        raise impossible(model, bool((state.given >= 0).any()))
+    return float(log_z)

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from valuesparse import _chain, _tree
 from valuesparse._validation import as_array, as_reals, excessive, largest_entry, weighed
-from valuesparse.models.chain import Chain
 
 __all__ = ["Tree"]
 
@@ -80,9 +79,7 @@ class Tree:
     """
 
     __slots__ = (
-        "_chain",
         "_forest",
-        "_order",
         "_structure",
         "allowed",
         "dtype",
@@ -108,10 +105,6 @@ class Tree:
     n_trees: int
     _structure: _tree.Structure
     _forest: _tree.Forest
-    #: When every tree is a path from its root: the chains, and the nodes from end to end (None:
-    #: in the order given).
-    _chain: Chain | None
-    _order: npt.NDArray[np.int64] | None
 
     def __init__(
         self,
@@ -174,22 +167,6 @@ class Tree:
             "_forest",
             _tree.Forest(self._structure, self.unary, self.pairwise, self.edge_type, mask, kind),
         )
-        chain, order = self._as_chain()
-        assign(self, "_chain", chain)
-        assign(self, "_order", order)
-
-    def _as_chain(self) -> tuple[Chain | None, npt.NDArray[np.int64] | None]:
-        paths = self._structure.paths()
-        if paths is None or self.edge_type is not None:  # chains know no types
-            return None, None
-        path, lengths = paths
-        order = None if np.array_equal(path, np.arange(self.n_nodes)) else path
-        at = slice(None) if order is None else order
-        t = self.pairwise
-        if t.ndim == 3:
-            t = t[1:] if order is None and self.n_trees == 1 else t[path[self.parent[path] >= 0]]
-        allowed = None if self.allowed is None else self.allowed[at]
-        return Chain._trusted(self.unary[at], t, lengths, allowed), order
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tree is immutable; build a new one to change {name}")
@@ -235,8 +212,7 @@ class Tree:
         if self.allowed is not None:
             mask &= self.allowed
         other = object.__new__(Tree)
-        derived = ("_forest", "_chain", "_order")
-        fields = {name: getattr(self, name) for name in self.__slots__ if name not in derived}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "_forest"}
         other._fill(**{**fields, "allowed": _frozen(mask)})
         return other
 

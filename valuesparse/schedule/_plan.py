@@ -79,9 +79,7 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
     if isinstance(model, (FactorGraph, JunctionTree)):
         return _of_graph(model if isinstance(model, JunctionTree) else JunctionTree(model))
     if isinstance(model, Tree):
-        if model._chain is None:
-            return _of_tree(model)
-        model = model._chain
+        return _of_tree(model)
     if not isinstance(model, Chain):
         raise TypeError(
             "model must be a Chain, Tree, FactorGraph or JunctionTree of valuesparse, got "

@@ -1,0 +1,161 @@
+"""Islands on the components of a graph that are trees: those of :class:`valuesparse.Tree`.
+
+Evidence is taken into the tables first; what is left of a component is a tree when its factors
+have at most two free variables each and form no cycle. Such components are solved together as one
+forest, whatever else the graph has. Variables of different cardinality are padded by states that
+nothing allows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from valuesparse.errors import InfeasibleError, MemoryLimitError
+from valuesparse.inference import _trees
+from valuesparse.inference._memory import show_bytes
+from valuesparse.inference._refusals import impossible
+from valuesparse.inference._snapshots import snapshot_of
+from valuesparse.inference._watch import Watch
+from valuesparse.models import FactorGraph, Tree
+from valuesparse.models._evidence import Known
+from valuesparse.results._tree import TreeResult
+
+__all__ = ["ForestPart", "forest_part"]
+
+Array = npt.NDArray[Any]
+
+
+class ForestPart(NamedTuple):
+    """The components that are trees.
+
+    Attributes
+    ----------
+    variables : ndarray of int64, shape (n,)
+        The variable of each node.
+    tree : Tree
+        Their model; unary of shape (n, K), K the largest cardinality among them.
+    others : list of int
+        The factors of the other components, and those whose variables are all known.
+    """
+
+    variables: npt.NDArray[np.int64]
+    tree: Tree
+    others: list[int]
+
+    def infer(
+        self, model: FactorGraph, zeta: float, rounds: int, workers: int, watch: Watch
+    ) -> TreeResult:
+        """Return the marginals given the islands of the forest."""
+        try:
+            return _trees.infer(
+                self.tree, zeta, rounds, workers, "islands", watch.left(), watch.progress
+            )
+        except InfeasibleError as error:
+            v = int(self.variables[error.position])
+            raise impossible(model, True, v) from None
+
+
+def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | None:
+    """Return the components that are trees once the evidence is known; None when there are none."""
+    held, cards = known.held, model._cards
+    tables = snapshot_of(model).arrays()
+    local = [np.zeros(card) for card in cards]
+    for v, likelihood in known.soft:
+        local[v] = local[v] + likelihood
+    pairs: dict[tuple[int, int], Array] = {}
+    wide = np.zeros(model.n_variables, dtype=bool)
+    edges: list[tuple[int, int]] = []
+    first: list[int] = []  # a free variable of each factor, or -1
+    for factor, table in zip(model.factors, tables, strict=True):
+        scope = factor.scope
+        free = [v for v in scope if held[v] < 0]
+        rest = table[tuple(int(held[v]) if held[v] >= 0 else slice(None) for v in scope)]
+        first.append(free[0] if free else -1)
+        if not free:
+            continue
+        if len(free) == 1:
+            local[free[0]] = local[free[0]] + rest
+        else:
+            edges += [(free[0], v) for v in free[1:]]
+            if len(free) > 2:
+                wide[free[0]] = True
+                continue
+            a, b = free
+            if a > b:
+                a, b, rest = b, a, rest.T
+            pairs[a, b] = pairs[a, b] + rest if (a, b) in pairs else rest
+    free_variables = np.flatnonzero(held < 0)
+    at = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    adjacency = sparse.csr_array((np.ones(at.shape[1]), (at[0], at[1])), shape=(held.size,) * 2)
+    count, label = csgraph.connected_components(adjacency, directed=False)
+    # A tree has one edge less than it has variables.
+    nodes = np.bincount(label, minlength=count)
+    ends = np.array([a for a, _ in pairs], dtype=np.int64)
+    loose = np.bincount(label[ends], minlength=count) >= nodes
+    loose[label[wide]] = True
+    variables = free_variables[~loose[label[free_variables]]]
+    if not variables.size:
+        return None
+    others = [f for f, v in enumerate(first) if v < 0 or loose[label[v]]]
+    return ForestPart(variables, _forest(variables, local, pairs, cards, limit), others)
+
+
+def _forest(
+    variables: npt.NDArray[np.int64],
+    local: list[Array],
+    pairs: dict[tuple[int, int], Array],
+    cards: Array,
+    limit: int,
+) -> Tree:
+    n, k = variables.size, int(cards[variables].max())
+    node = np.full(cards.size, -1, dtype=np.int64)
+    node[variables] = np.arange(n)
+    unary = np.full((n, k), -np.inf)
+    neighbours: list[list[int]] = [[] for _ in range(n)]
+    for i, v in enumerate(variables):
+        unary[i, : cards[v]] = local[v]
+    for a, b in pairs:
+        if node[a] >= 0:
+            neighbours[node[a]].append(b)
+            neighbours[node[b]].append(a)
+    parent = np.full(n, -1, dtype=np.int64)
+    kind = np.zeros(n, dtype=np.int64)
+    kinds: dict[tuple[Any, ...], int] = {}
+    kept: list[Array] = []
+    seen = np.zeros(n, dtype=bool)
+    for root in range(n):
+        stack = [] if seen[root] else [root]
+        seen[root] = True
+        while stack:
+            i = stack.pop()
+            v = int(variables[i])
+            for u in neighbours[i]:
+                j = int(node[u])
+                if seen[j]:
+                    continue
+                seen[j] = True
+                parent[j] = i
+                stack.append(j)
+                table = pairs[v, u] if v < u else pairs[u, v].T
+                key = (table.shape, table.tobytes())
+                if key not in kinds:
+                    kinds[key] = len(kinds)
+                    kept.append(table)
+                kind[j] = kinds[key]
+    size = 8 * k * k * len(kept)
+    if size > limit:
+        raise MemoryLimitError(
+            f"the tables of {len(kept)} pairs, padded to {k} states, need {show_bytes(size)}, "
+            f"above memory_limit={show_bytes(limit)}: leave zeta at 1, or raise memory_limit"
+        )
+    tables = np.zeros((max(1, len(kept)), k, k))
+    for i, table in enumerate(kept):
+        tables[i, : table.shape[0], : table.shape[1]] = table
+    if len(tables) == 1:
+        return Tree(parent, unary, tables[0])
+    return Tree(parent, unary, tables, edge_type=kind)
