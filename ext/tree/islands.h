@@ -48,7 +48,8 @@ class TreeIslands {
           t_(bench.t),
           s_(*bench.pass.state),
           keep_(bench.pass.state->keep[worker]),
-          Kp_(bench.Kp) {
+          Kp_(bench.Kp),
+          alpha_(static_cast<T*>(bench.pass.alpha)) {
         total_.K = bench.K;
         total_.value = bench.scratch.template array<double>(bench.K);
         total_.exponent = bench.scratch.template array<int64_t>(bench.K);
@@ -67,9 +68,14 @@ class TreeIslands {
 
     // ------------------------------------------------------------------------------ round 0
 
-    // Local factors of a block; islands where they reach zeta.
+    // Local factors of a block; islands where they reach zeta. What touches no other block is passed
+    // through at once, while its rows are in cache: those of the rest are kept.
     bool locals(int64_t b) {
         const int64_t begin = t_.begin[b], end = t_.begin[b + 1];
+        T* const kept = alpha_;
+        alpha_ = w_.scratch.template array<T>((end - begin) * Kp_);
+        if (!alpha_) return fail();
+        first_ = begin;
         typename D::Seen seen[Bench::kBatch];
         double sum[Bench::kBatch];
         for (int64_t lo = begin; lo < end; lo += Bench::kBatch) {
@@ -95,68 +101,71 @@ class TreeIslands {
                 }
             }
         }
+        // A row of its own is only had once its block is known to be blank.
+        if (!w_.d->copies_rows() && !inside(begin, end)) return false;
+        for (int64_t q = begin; q < end; ++q) {
+            if (s_.stamp[q] == kInside) continue;
+            std::memcpy(kept + q * Kp_, alpha(q), sizeof(T) * static_cast<size_t>(Kp_));
+        }
         return true;
     }
     // Messages out of the islands of a block, when all blocks know theirs.
     void rows(int64_t b) {
         for (int64_t q = t_.begin[b]; q < t_.begin[b + 1]; ++q) {
-            if (island(q) && alive_tree(q)) tell(q);
+            if (island(q) && s_.stamp[q] != kInside && alive_tree(q)) tell(q);
         }
     }
-    // The list of all pieces, each by the one of its variables that is nearest to the root.
+    // The list of the pieces that are left, each by the one of its variables that is nearest to the
+    // root.
     void find() {
         s_.n_pieces = 0;
         for (int64_t q = 0; q < t_.n; ++q) {
-            if (!alive_tree(q)) continue;
-            if (!island(q) && top_of(q) == q) s_.pieces[s_.n_pieces++] = q;
+            if (is_top(q) && s_.stamp[q] != kInside && alive_tree(q)) {
+                s_.pieces[s_.n_pieces++] = q;
+            }
         }
     }
-    // Passes through pieces [first, last) of the list for the first time.
-    bool first_pass(int64_t first, int64_t last) {
+    // Passes through pieces [first, last) of a list for the first time.
+    bool first_pass(const int64_t* tops, int64_t first, int64_t last) {
         const vs::Scratch::Mark mark = w_.scratch.mark();
+        PieceList list(w_.scratch);
+        list.open();
         for (int64_t i = first; i < last; ++i) {
-            w_.scratch.rewind(mark);
-            Piece p;
-            if (!from_centre(s_.pieces[i], &p)) return fail();
-            int64_t* late = w_.scratch.template array<int64_t>(p.n);
-            int64_t* again = w_.scratch.template array<int64_t>(p.n);
-            if (w_.scratch.failed) return fail();
-            int64_t n_late = 0, n_again = 0;
-            if (!pass_in(p, true) || !pass_out(p, s_.decides_late ? late : nullptr, &n_late)) {
-                return false;
-            }
-            for (int64_t k = 0; k < n_late; ++k) {
-                const int64_t w = p.inward[late[k]];
-                if (w < 0 || island(p.slot[w])) continue;
-                const int64_t top = top_of(p.slot[w]);
-                if (s_.flag[top] & kAgain) continue;
-                s_.flag[top] |= kAgain;
-                again[n_again++] = top;
-            }
-            const vs::Scratch::Mark inner = w_.scratch.mark();
-            for (int64_t k = 0; k < n_again; ++k) {
-                w_.scratch.rewind(inner);
-                s_.flag[again[k]] &= static_cast<uint8_t>(~kAgain);
-                if (!pass_again(again[k])) return false;
-            }
-            if (!tell_islands(p)) return false;
-            w_.pass.control->done.fetch_add(p.n, std::memory_order_relaxed);
+            if (!add_centres(tops[i], list)) return fail();
         }
+        if (!spread(list)) return fail();
+        const Pieces p = list.pieces();
+        int64_t* late = w_.scratch.template array<int64_t>(p.n);
+        int64_t* again = w_.scratch.template array<int64_t>(p.n);
+        if (w_.scratch.failed) return fail();
+        int64_t n_late = 0, n_again = 0;
+        if (!pass_in(p, true) || !pass_out(p, s_.decides_late ? late : nullptr, &n_late)) {
+            return false;
+        }
+        // What went in through a variable that was decided on the way out is stale.
+        for (int64_t k = 0; k < n_late; ++k) {
+            const int64_t w = p.inward[late[k]];
+            if (w < 0 || island(p.slot[w])) continue;
+            const int64_t top = top_of(p.slot[w]);
+            if (s_.flag[top] & kAgain) continue;
+            s_.flag[top] |= kAgain;
+            again[n_again++] = top;
+        }
+        for (int64_t k = 0; k < n_again; ++k) s_.flag[again[k]] &= static_cast<uint8_t>(~kAgain);
+        if (n_again && !pass_again(again, n_again)) return false;
+        if (!tell_islands(p)) return false;
+        w_.pass.control->done.fetch_add(p.n, std::memory_order_relaxed);
+        w_.scratch.rewind(mark);
         return true;
     }
-    // m' of the islands among slots [first, last).
+    // m' of the islands among slots [first, last) that have none.
     bool all_islands(int64_t first, int64_t last) {
         int64_t local = 0;
         for (int64_t q = first; q < last; ++q) {
-            if (!island(q) || !alive_tree(q)) continue;
+            if (!island(q) || s_.stamp[q] == kInside || !alive_tree(q)) continue;
             if (q + kSoon < last) row_prefetch_alone(output(q + kSoon), w_.K, true);
-            if (s_.flag[q] & kLocal) {
-                ++local;
-                if (!actual(q, s_.flag[q] & kPlain, alpha(q))) return false;
-            } else if (!renew(q)) {
-                return false;
-            }
-            if (!w_.ticker.go_on()) return false;
+            local += (s_.flag[q] & kLocal) != 0;
+            if (!w_.ticker.go_on() || !first_actual(q)) return false;
         }
         w_.pass.control->done.fetch_add(local, std::memory_order_relaxed);
         return true;
@@ -185,7 +194,7 @@ class TreeIslands {
             }
             if (s_.stamp[q] == s_.round) continue;
             bool any = false;
-            Piece p;
+            Pieces p;
             w_.scratch.rewind(mark);
             if (!from_top(top_of(q), &p)) return fail();
             for (int64_t k = 0; k < p.n; ++k) {
@@ -238,13 +247,8 @@ class TreeIslands {
     }
     // Passes through pieces [first, last) of the list again.
     bool pieces(int64_t first, int64_t last) {
-        const vs::Scratch::Mark mark = w_.scratch.mark();
-        for (int64_t i = first; i < last; ++i) {
-            w_.scratch.rewind(mark);
-            Piece p;
-            if (!pass_again(s_.pieces[i], &p) || !tell_islands(p)) return false;
-        }
-        return true;
+        Pieces p;
+        return pass_again(s_.pieces + first, last - first, &p) && tell_islands(p);
     }
     // m' of touched islands [first, last).
     bool refresh(int64_t first, int64_t last) {
@@ -262,7 +266,7 @@ class TreeIslands {
     bool around() {
         const vs::Scratch::Mark mark = w_.scratch.mark();
         for (int64_t i = 0; i < s_.n_pieces; ++i) {
-            Piece p;
+            Pieces p;
             w_.scratch.rewind(mark);
             if (!from_top(s_.pieces[i], &p)) return fail();
             for (int64_t k = 0; k < p.n; ++k) {
@@ -331,7 +335,7 @@ class TreeIslands {
         w_.pass.control->stop.store(2);
         return false;
     }
-    T* alpha(int64_t s) const { return static_cast<T*>(w_.pass.alpha) + s * Kp_; }
+    T* alpha(int64_t s) const { return alpha_ + (s - first_) * Kp_; }
     VS_INLINE void fetch(int64_t node) const {
         row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
                            false);
@@ -423,6 +427,9 @@ class TreeIslands {
         while (t_.parent[q] >= 0 && !island(t_.parent[q])) q = t_.parent[q];
         return q;
     }
+    bool is_top(int64_t q) const {
+        return !island(q) && (t_.parent[q] < 0 || island(t_.parent[q]));
+    }
     bool spread(PieceList& list) {
         return list.spread([&](int64_t q, int64_t from, auto&& add) {
             neighbours(q, [&](int64_t o) {
@@ -430,30 +437,86 @@ class TreeIslands {
             });
         });
     }
-    bool from_top(int64_t top, Piece* p) {
+    // The pieces of `count` tops, from there.
+    bool from_tops(const int64_t* tops, int64_t count, Pieces* p) {
         PieceList list(w_.scratch);
-        if (!list.open(top) || !spread(list)) return false;
-        *p = list.piece();
+        list.open();
+        for (int64_t i = 0; i < count; ++i) {
+            if (!list.add(tops[i], -1)) return false;
+        }
+        if (!spread(list)) return false;
+        *p = list.pieces();
         return true;
     }
-    bool from_centre(int64_t top, Piece* p) {
-        if (!from_top(top, p)) return false;
-        if (p->n == 1) return true;
-        int64_t* work = w_.scratch.template array<int64_t>(3 * p->n);
+    bool from_top(int64_t top, Pieces* p) { return from_tops(&top, 1, p); }
+    // Adds the centres of the piece below `top`.
+    bool add_centres(int64_t top, PieceList& list) {
+        bool alone = true;
+        w_.for_kids(top, [&](int64_t c) { alone = alone && island(c); });
+        if (alone) return list.add(top, -1);
+        Pieces p;
+        if (!from_top(top, &p)) return false;
+        int64_t* work = w_.scratch.template array<int64_t>(3 * p.n);
         if (!work) return false;
-        const Centres c = find_centres(*p, work);
-        const int64_t one = p->slot[c.one], other = c.other < 0 ? -1 : p->slot[c.other];
-        PieceList list(w_.scratch);
-        if (!list.open(one)) return false;
-        const bool ok = list.spread([&](int64_t q, int64_t from, auto&& add) {
-            if (q == one && other >= 0) add(other);  // the second place
-            neighbours(q, [&](int64_t o) {
-                if (o != from && !island(o) && (q != one || o != other)) add(o);
-            });
-        });
-        *p = list.piece();
-        p->two = other >= 0;
-        return ok;
+        const Centres c = find_centres(p, work);
+        const int64_t place = list.size();
+        if (c.other < 0) return list.add(p.slot[c.one], -1);
+        return list.add(p.slot[c.one], place + 1) && list.add(p.slot[c.other], place);
+    }
+    // Passes through all of a block that touches no other block.
+    bool inside(int64_t begin, int64_t end) {
+        for (int64_t q = begin; q < end; ++q) {
+            if (island(q) && alive_tree(q)) tell(q);
+        }
+        // Does a free variable of the piece have a neighbour elsewhere? Children come after parents.
+        uint8_t* leaves = w_.scratch.template array<uint8_t>(end - begin);
+        int64_t* tops = w_.scratch.template array<int64_t>(end - begin);
+        if (w_.scratch.failed) return fail();
+        for (int64_t q = end; q-- > begin;) {
+            const int64_t p = t_.parent[q];
+            bool any = t_.hangs[q] || (p >= 0 && p < begin) || p >= end || !alive_tree(q);
+            for (int64_t c = t_.kids[q]; c < t_.kids_end[q]; ++c) {
+                any = any || (!island(c) && leaves[c - begin]);
+            }
+            leaves[q - begin] = any;
+        }
+        int64_t n = 0;
+        for (int64_t q = begin; q < end; ++q) {
+            if (island(q)) continue;
+            if (is_top_inside(q, begin)) {
+                if (!leaves[q - begin]) tops[n++] = q;
+            } else {
+                leaves[q - begin] = leaves[t_.parent[q] - begin];
+            }
+            if (!leaves[q - begin]) s_.stamp[q] = kInside;
+        }
+        for (int64_t i = 0; i < n; i += kTogether) {
+            if (!first_pass(tops, i, std::min(i + kTogether, n))) return false;
+        }
+        int64_t local = 0;
+        for (int64_t q = begin; q < end; ++q) {
+            if (!island(q)) continue;
+            bool known = !t_.hangs[q] && !(t_.parent[q] >= 0 && t_.parent[q] < begin);
+            known = known && alive_tree(q);
+            if (known) {
+                neighbours(q, [&](int64_t o) { known = known && (island(o) || inside(o)); });
+            }
+            if (!known) continue;
+            local += (s_.flag[q] & kLocal) != 0;
+            if (q + kSoon < end) row_prefetch_alone(output(q + kSoon), w_.K, true);
+            if (!w_.ticker.go_on() || !first_actual(q)) return false;
+            s_.stamp[q] = kInside;
+        }
+        w_.pass.control->done.fetch_add(local, std::memory_order_relaxed);
+        return true;
+    }
+    bool inside(int64_t q) const { return s_.stamp[q] == kInside; }
+    bool is_top_inside(int64_t q, int64_t begin) const {
+        return t_.parent[q] < begin || island(t_.parent[q]);
+    }
+    bool first_actual(int64_t q) {
+        if (s_.flag[q] & kLocal) return actual(q, s_.flag[q] & kPlain, alpha(q));
+        return renew(q);
     }
     // Full messages that are sent together, those to parents apart from those to children.
     struct Batch {
@@ -494,9 +557,9 @@ class TreeIslands {
         }
     }
 
-    // Messages towards the first place. `decides`: a variable whose product reaches zeta becomes
-    // an island; otherwise local factors are made again.
-    bool pass_in(const Piece& p, bool decides) {
+    // Messages towards the centres. `decides`: a variable whose product reaches zeta becomes an
+    // island; otherwise local factors are made again.
+    bool pass_in(const Pieces& p, bool decides) {
         Batch batch;
         for (int64_t hi = p.n, lo; hi > 0; hi = lo) {
             for (lo = hi - 1; lo > 0 && hi - lo < Bench::kBatch; --lo) {
@@ -505,15 +568,11 @@ class TreeIslands {
             if (!w_.ticker.go_on(hi - lo)) return false;
             for (int64_t k = hi; k-- > lo;) {
                 const int64_t q = p.slot[k];
-                const int64_t to = k > 0 ? p.slot[p.inward[k]] : p.two ? p.slot[1] : -1;
+                const int64_t to = p.inward[k] < 0 ? -1 : p.slot[p.inward[k]];
                 bool plain = s_.flag[q] & kPlain;
-                if (!decides) {
-                    double sum;
-                    w_.d->clear(alpha(q));
-                    plain = local(q, alpha(q), &sum);
-                }
+                if (!decides) plain = make_local(q);
                 double largest = 0.0;
-                if (!product(q, to, plain, alpha(q), decides ? &largest : nullptr)) return false;
+                product(q, to, plain, alpha(q), decides ? &largest : nullptr);
                 if (largest > 0.0 && largest >= w_.pass.zeta) {
                     become(q, row_argmax(alpha(q), w_.K));
                 } else if (to >= 0) {
@@ -525,37 +584,40 @@ class TreeIslands {
         }
         return true;
     }
-    // Messages away from the first place, and m' of all that are free. `late`: where to put the
-    // places that become islands by m', or null.
-    bool pass_out(const Piece& p, int64_t* late, int64_t* n_late) {
+    // Messages away from the centres, and m' of all that are free. `late`: where to put the places
+    // that become islands by m', or null.
+    bool pass_out(const Pieces& p, int64_t* late, int64_t* n_late) {
         Batch batch;
-        const int64_t centres = p.two ? 2 : 1;
-        const auto decide_late = [&](int64_t k) {
-            const int64_t q = p.slot[k];
-            if (!late || island(q) || s_.event[q] != kBecome) return false;
-            late[(*n_late)++] = k;
-            return true;
+        const auto decided = [&](int64_t k) {
+            return late && !island(p.slot[k]) && s_.event[p.slot[k]] == kBecome;
         };
-        for (int64_t k = 0; k < centres; ++k) {
+        const auto take = [&](int64_t k) {
             const int64_t q = p.slot[k];
-            if (!island(q)) belief(q, p.two ? p.slot[1 - k] : -1, alpha(q));
+            s_.event[q] = kNone;
+            become(q, row_argmax(output(q), w_.K));
+            late[(*n_late)++] = k;
+        };
+        const auto partner = [&](int64_t k) { return p.inward[k] < 0 ? -1 : p.slot[p.inward[k]]; };
+        for (int64_t k = 0; k < p.centres; ++k) {
+            if (!island(p.slot[k])) belief(p.slot[k], partner(k), alpha(p.slot[k]));
         }
-        bool decided[2] = {false, false};
-        for (int64_t k = 0; k < centres; ++k) decided[k] = decide_late(k);
-        for (int64_t k = 0; k < centres; ++k) {
-            if (decided[k]) settle_on(p.slot[k]);
-        }
-        for (int64_t k = 0; k < centres && p.two; ++k) {
+        for (int64_t k = 0; k < p.centres; ++k) {
+            const bool two = p.inward[k] > k;
+            const bool one = decided(k), other = two && decided(p.inward[k]);
+            if (one) take(k);
+            if (other) take(p.inward[k]);
             // One that stays free goes on with the row of the other.
-            const int64_t q = p.slot[k];
-            if (island(q) || !decided[1 - k]) continue;
-            double sum;
-            w_.d->clear(alpha(q));
-            const bool plain = local(q, alpha(q), &sum);
-            if (!product(q, p.slot[1 - k], plain, alpha(q), nullptr)) return false;
-            belief(q, p.slot[1 - k], alpha(q));
+            if (two && one != other) {
+                const int64_t stays = one ? p.inward[k] : k, q = p.slot[stays];
+                if (!island(q)) {
+                    const bool plain = make_local(q);
+                    product(q, partner(stays), plain, alpha(q), nullptr);
+                    belief(q, partner(stays), alpha(q));
+                }
+            }
+            if (two) ++k;
         }
-        for (int64_t lo = centres, hi; lo < p.n; lo = hi) {
+        for (int64_t lo = p.centres, hi; lo < p.n; lo = hi) {
             int c = 0;
             for (hi = lo; hi < p.n && c < Bench::kBatch; ++hi) {
                 const int64_t w = p.inward[hi], q = p.slot[hi];
@@ -571,26 +633,22 @@ class TreeIslands {
                 const int64_t q = p.slot[k];
                 if (island(q)) continue;
                 belief(q, p.slot[p.inward[k]], alpha(q));
-                if (decide_late(k)) settle_on(q);
+                if (decided(k)) take(k);
             }
         }
         return true;
     }
-    void settle_on(int64_t q) {
-        s_.event[q] = kNone;
-        become(q, row_argmax(output(q), w_.K));
-    }
-    bool pass_again(int64_t top, Piece* p) {
-        if (!from_top(top, p)) return fail();
+    bool pass_again(const int64_t* tops, int64_t count, Pieces* p) {
+        if (!from_tops(tops, count, p)) return fail();
         int64_t none = 0;
         return pass_in(*p, false) && pass_out(*p, nullptr, &none);
     }
-    bool pass_again(int64_t top) {
-        Piece p;
-        return pass_again(top, &p);
+    bool pass_again(const int64_t* tops, int64_t count) {
+        Pieces p;
+        return pass_again(tops, count, &p);
     }
     // Messages from the free variables of a piece to the islands beside them.
-    bool tell_islands(const Piece& p) {
+    bool tell_islands(const Pieces& p) {
         Batch batch;
         int c = 0;
         for (int64_t k = 0; k < p.n; ++k) {
@@ -615,6 +673,12 @@ class TreeIslands {
 
     // ------------------------------------------------------------------------------ products
 
+    // The local factor of free q, in its row.
+    bool make_local(int64_t q) {
+        double sum;
+        w_.d->clear(alpha(q));
+        return local(q, alpha(q), &sum);
+    }
     bool local(int64_t q, T* psi, double* sum) {
         const typename D::Seen seen = w_.d->look(t_.node[q], false, false, psi);
         *sum = w_.d->local(seen, psi);
@@ -622,7 +686,7 @@ class TreeIslands {
     }
     // row: psi on entry, psi times the messages of all neighbours but one on return, scaled.
     // `largest`: its largest share, or null.
-    bool product(int64_t q, int64_t but, bool plain, T* row, double* largest) {
+    void product(int64_t q, int64_t but, bool plain, T* row, double* largest) {
         const T* heard = nullptr;
         bool narrow = true;
         double scale = 0.0;
@@ -645,7 +709,7 @@ class TreeIslands {
             double none = 0.0;
             if (!island(q)) w_.d->absorb(row, plain, w_.ones, false, row, &none);
             s_.raised[q] = raised(tables_, q, 0.0, w_.d->held(row));
-            return true;
+            return;
         }
         double most = 0.0;
         if (narrow) narrow = w_.d->absorb_share(row, plain, heard, row, &scale, &most);
@@ -660,7 +724,6 @@ class TreeIslands {
         s_.scale[q] = scale;
         s_.raised[q] = raised(before, q, scale, w_.d->held(row));
         if (largest) *largest = most;
-        return true;
     }
     double share(const T* row) const {
         double most = 0.0, sum = 0.0;
@@ -825,11 +888,15 @@ class TreeIslands {
     }
 
     static constexpr int64_t kAhead = 16, kSoon = 2;  // rows between a prefetch and its use
+    static constexpr int64_t kTogether = 64;          // pieces
+    static constexpr uint32_t kInside = 1;            // stamp: done with its block
     Bench& w_;
     const vs::TreeView& t_;
     vs::IslandState& s_;
     vs::Scratch& keep_;
     int Kp_;
+    T* alpha_;           // rows of slots from `first_` on
+    int64_t first_ = 0;
     int64_t full_ = 0, sparse_ = 0;
     Total<D> total_{};
     float tables_ = kNoFloor;  // what a row of a table has been raised by
@@ -853,7 +920,7 @@ void tree_islands(vs::TreePass* pass, int step, int64_t first, int64_t last, int
             work.find();
             break;
         case vs::kIslandsFirst:
-            ok = work.first_pass(first, last);
+            ok = work.first_pass(pass->state->pieces, first, last);
             break;
         case vs::kIslandsAll:
             ok = work.all_islands(first, last);

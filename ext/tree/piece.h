@@ -1,4 +1,5 @@
-// A piece of a forest: connected free variables, in an order from its centre to its leaves.
+// Pieces of a forest, each of connected free variables, in an order from their centres to their
+// leaves. Several are listed together, so that messages of all of them can be sent together.
 #pragma once
 
 #include <algorithm>
@@ -10,37 +11,37 @@
 
 namespace VS_NS {
 
-struct Piece {
-    int64_t n = 0;
-    int64_t* slot = nullptr;    // (n,) each after its neighbour towards the first
-    int64_t* inward = nullptr;  // (n,) place of that neighbour, -1 for the first
+struct Pieces {
+    int64_t n = 0, centres = 0;
+    int64_t* slot = nullptr;    // (n,) centres, then each after its neighbour towards the centre
+    int64_t* inward = nullptr;  // (n,) place of that neighbour; of a centre: the other one, or -1
     int64_t* first = nullptr;   // (n + 1,) place of the first neighbour away from it: a run
-    bool two = false;           // the first two are both centres
 };
 
 // Appends to arrays of the scratch memory, which grow by doubling.
 class PieceList {
   public:
     explicit PieceList(vs::Scratch& scratch) : scratch_(scratch) {}
-    bool open(int64_t slot) {
+    void open() {
         room_ = 64;
         n_ = 0;
         slot_ = scratch_.template array<int64_t>(room_);
         inward_ = scratch_.template array<int64_t>(room_);
         first_ = scratch_.template array<int64_t>(room_ + 1);
-        return add(slot, -1);
     }
+    int64_t size() const { return n_; }
     bool add(int64_t slot, int64_t inward) {
-        if (n_ == room_ && !grow()) return false;
-        if (scratch_.failed) return false;
+        if (scratch_.failed || (n_ == room_ && !grow())) return false;
         slot_[n_] = slot;
         inward_[n_++] = inward;
         return true;
     }
-    // Adds the free neighbours of every place, in turn: f(slot, from, add) calls add(neighbour).
+    // What was added are the centres. Adds the free neighbours of every place, in turn:
+    // f(slot, from, add) calls add(neighbour).
     template <class F>
     bool spread(F f) {
         bool ok = !scratch_.failed;
+        centres_ = n_;
         for (int64_t k = 0; k < n_ && ok; ++k) {
             first_[k] = std::max(n_, k + 1);
             const int64_t from = inward_[k] < 0 ? -1 : slot_[inward_[k]];
@@ -49,7 +50,7 @@ class PieceList {
         if (ok) first_[n_] = n_;
         return ok;
     }
-    Piece piece() const { return {n_, slot_, inward_, first_, false}; }
+    Pieces pieces() const { return {n_, centres_, slot_, inward_, first_}; }
 
   private:
     bool grow() {
@@ -70,16 +71,16 @@ class PieceList {
         return true;
     }
     vs::Scratch& scratch_;
-    int64_t n_ = 0, room_ = 0;
+    int64_t n_ = 0, room_ = 0, centres_ = 0;
     int64_t *slot_ = nullptr, *inward_ = nullptr, *first_ = nullptr;
 };
 
-// The places of the centres, those from which the farthest variable is nearest: one, or two that
-// are neighbours. `work`: (4 n,).
+// The places of the centres of one piece, listed from any of its variables: those from which the
+// farthest variable is nearest, one or two that are neighbours. `work`: (3 n,).
 struct Centres {
     int64_t one, other = -1;
 };
-inline Centres find_centres(const Piece& p, int64_t* work) {
+inline Centres find_centres(const Pieces& p, int64_t* work) {
     int64_t *best = work, *second = work + p.n, *up = work + 2 * p.n;
     std::memset(work, 0, sizeof(*work) * static_cast<size_t>(3 * p.n));
     for (int64_t k = p.n; k-- > 1;) {  // the two longest ways outward

@@ -229,6 +229,7 @@ void island_rounds(TreeJob& job, int64_t revisit, double nanoseconds, int thread
                    Control* control) {
     IslandState& state = *job.pass.state;
     state.decides_late = revisit != 0;
+    state.round = 1;  // beyond the stamp of what is done with its block
     if (nanoseconds < 15e3) threads = 1;
     // Each step sees all that the one before has done; false: the call was stopped.
     auto parts = [&](IslandStep step, int64_t count, int64_t part) {
