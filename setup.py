@@ -149,7 +149,7 @@ class BuildExt(build_ext):
         (made,) = self.compiler.compile(
             [source],
             output_dir=folder,
-            macros=[("VS_LEVEL", f"VS_LEVEL_{level}")],
+            macros=[("VS_LEVEL", f"VS_LEVEL_{level}"), ("VS_NS", f"level_{level.lower()}")],
             include_dirs=ext.include_dirs,
             extra_postargs=[*ext.extra_compile_args, *flags],
         )

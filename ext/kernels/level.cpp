@@ -147,17 +147,6 @@ static double message_pass(int dtype, int64_t labels, int64_t rows, int64_t posi
 }
 
 static const vs::Level kLevel = {
-#if VS_LEVEL == VS_LEVEL_V4
-    "x86-64-v4",
-#elif VS_LEVEL == VS_LEVEL_V3
-    "x86-64-v3",
-#elif VS_LEVEL == VS_LEVEL_V2
-    "x86-64-v2",
-#elif VS_LEVEL == VS_LEVEL_NEON
-    "neon",
-#else
-    "scalar",
-#endif
     {layout, max_finite, pack, pack_scores},
     exact,
     lane_bytes,
@@ -173,18 +162,9 @@ static const vs::Level kLevel = {
     message_pass,
 };
 
-}  // namespace VS_NS
+template <>
+const vs::Level* table<vs::Level>() {
+    return &kLevel;
+}
 
-namespace vs {
-#if VS_LEVEL == VS_LEVEL_V4
-const Level* level_v4() { return &VS_NS::kLevel; }
-#elif VS_LEVEL == VS_LEVEL_V3
-const Level* level_v3() { return &VS_NS::kLevel; }
-#elif VS_LEVEL == VS_LEVEL_V2
-const Level* level_v2() { return &VS_NS::kLevel; }
-#elif VS_LEVEL == VS_LEVEL_NEON
-const Level* level_neon() { return &VS_NS::kLevel; }
-#else
-const Level* level_scalar() { return &VS_NS::kLevel; }
-#endif
-}  // namespace vs
+}  // namespace VS_NS

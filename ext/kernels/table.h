@@ -53,7 +53,6 @@ struct IslandPass {
 };
 
 struct Level {
-    const char* name;
     PackTable packing;
     // Sequences order[first, last) (kGroup) or one pass of order[first].
     void (*exact)(int arithmetic, ExactPass* pass, int kind, int64_t first, int64_t last,
@@ -86,11 +85,5 @@ struct Level {
     double (*message_pass)(int dtype, int64_t labels, int64_t rows, int64_t positions,
                            Scratch* scratch);
 };
-
-const Level* level_scalar();
-const Level* level_v2();
-const Level* level_v3();
-const Level* level_v4();
-const Level* level_neon();
 
 }  // namespace vs

@@ -49,18 +49,9 @@ static const vs::TreeLevel kTreeLevel = {
     {layout, max_finite, pack, pack_scores}, up, down, sample, islands, decode_up, decode_down,
 };
 
-}  // namespace VS_NS
+template <>
+const vs::TreeLevel* table<vs::TreeLevel>() {
+    return &kTreeLevel;
+}
 
-namespace vs {
-#if VS_LEVEL == VS_LEVEL_V4
-const TreeLevel* tree_level_v4() { return &VS_NS::kTreeLevel; }
-#elif VS_LEVEL == VS_LEVEL_V3
-const TreeLevel* tree_level_v3() { return &VS_NS::kTreeLevel; }
-#elif VS_LEVEL == VS_LEVEL_V2
-const TreeLevel* tree_level_v2() { return &VS_NS::kTreeLevel; }
-#elif VS_LEVEL == VS_LEVEL_NEON
-const TreeLevel* tree_level_neon() { return &VS_NS::kTreeLevel; }
-#else
-const TreeLevel* tree_level_scalar() { return &VS_NS::kTreeLevel; }
-#endif
-}  // namespace vs
+}  // namespace VS_NS

@@ -23,28 +23,7 @@ using std::size_t;
 const PoolApi* g_pool = nullptr;
 const SimdApi* g_simd = nullptr;
 
-const TreeLevel& tree_level() {
-    switch (g_simd->level()) {
-#if defined(VS_HAVE_V4)
-        case VS_LEVEL_V4:
-            return *tree_level_v4();
-#endif
-#if defined(VS_HAVE_V3)
-        case VS_LEVEL_V3:
-            return *tree_level_v3();
-#endif
-#if defined(VS_HAVE_V2)
-        case VS_LEVEL_V2:
-            return *tree_level_v2();
-#endif
-#if defined(VS_HAVE_NEON)
-        case VS_LEVEL_NEON:
-            return *tree_level_neon();
-#endif
-        default:
-            return *tree_level_scalar();
-    }
-}
+const TreeLevel& tree_level() { return at_level<TreeLevel>(g_simd->level()); }
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 

@@ -100,10 +100,4 @@ struct TreeLevel {
     void (*decode_down)(TreePass* pass, int64_t* states, int64_t block, int worker);
 };
 
-const TreeLevel* tree_level_scalar();
-const TreeLevel* tree_level_v2();
-const TreeLevel* tree_level_v3();
-const TreeLevel* tree_level_v4();
-const TreeLevel* tree_level_neon();
-
 }  // namespace vs
