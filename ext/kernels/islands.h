@@ -97,11 +97,11 @@ class Islands {
         kIsland = 1,
         kReleased = 2,
         kFlipped = 4,
-        kForward = 8,    // changed: messages to the right must be computed again
-        kBackward = 16,  // ... to the left
-        kPlain = 32,     // the local factor forbids nothing (see Linear::Seen)
-        kDoomed = 64,    // to be released in this round
-        kLocal = 128,    // an island by its local factor
+        kForward = 8,     // changed: messages to the right must be computed again
+        kBackward = 16,   // ... to the left
+        kPlain = 32,      // the local factor forbids nothing (see Linear::Seen)
+        kToRelease = 64,  // to be released in this round
+        kLocal = 128,     // an island by its local factor
     };
     enum Event : uint8_t { kNone, kDead, kContradiction, kRelease, kFlip, kBecome };
 
@@ -441,11 +441,11 @@ class Islands {
         for (int64_t q = 0; q < count; ++q) {
             const int64_t i = at[q];
             if (event[i] == kContradiction) {
-                doom(i);
-                if (!D::alive(f[i][held[i]])) doom(previous_island(i));
-                if (!D::alive(b[i][held[i]])) doom(next_island(i));
+                mark_for_release(i);
+                if (!D::alive(f[i][held[i]])) mark_for_release(previous_island(i));
+                if (!D::alive(b[i][held[i]])) mark_for_release(next_island(i));
             } else if (event[i] == kDead && island(i)) {
-                doom(i);
+                mark_for_release(i);
             } else if (event[i] == kDead && i >= handled) {
                 const int64_t p = previous_island(i), z = next_island(i);
                 handled = z;
@@ -453,11 +453,11 @@ class Islands {
                     w.status = vs::kInfeasible;
                     return false;
                 }
-                doom(p);
-                doom(z);
+                mark_for_release(p);
+                mark_for_release(z);
             }
         }
-        // A doomed neighbour may carry no event of its own: collect them by walking outwards.
+        // A leaves neighbour may carry no event of its own: collect them by walking outwards.
         int64_t m = 0;
         handled = 0;
         for (int64_t q = 0; q < count; ++q) {
@@ -468,20 +468,20 @@ class Islands {
             }
             if (event[i] == kContradiction || event[i] == kDead) {
                 const int64_t p = previous_island(i), z = next_island(i);
-                if (p >= 0 && (flag[p] & kDoomed)) m = insert(changed, m, p);
-                if (flag[i] & kDoomed) m = insert(changed, m, i);
-                if (z < n && (flag[z] & kDoomed)) m = insert(changed, m, z);
+                if (p >= 0 && (flag[p] & kToRelease)) m = insert(changed, m, p);
+                if (flag[i] & kToRelease) m = insert(changed, m, i);
+                if (z < n && (flag[z] & kToRelease)) m = insert(changed, m, z);
                 continue;
             }
-            if (event[i] == kNone || (flag[i] & kDoomed)) continue;
+            if (event[i] == kNone || (flag[i] & kToRelease)) continue;
             if (limited) continue;
             m = insert(changed, m, i);
         }
         for (int64_t q = 0; q < m; ++q) {
             const int64_t i = changed[q];
-            if ((flag[i] & kDoomed) || event[i] == kRelease ||
+            if ((flag[i] & kToRelease) || event[i] == kRelease ||
                 (event[i] == kFlip && (flag[i] & kFlipped))) {
-                flag[i] = static_cast<uint8_t>((flag[i] & ~(kIsland | kDoomed)) | kReleased);
+                flag[i] = static_cast<uint8_t>((flag[i] & ~(kIsland | kToRelease)) | kReleased);
                 held[i] = -1;
                 ++counts.released;
             } else if (event[i] == kFlip) {
@@ -748,8 +748,8 @@ class Islands {
         for (++i; i < n && !island(i);) ++i;
         return i;
     }
-    void doom(int64_t i) {
-        if (i >= 0 && i < n) flag[i] |= kDoomed;
+    void mark_for_release(int64_t i) {
+        if (i >= 0 && i < n) flag[i] |= kToRelease;
     }
     // Keeps `changed` ascending and without repeats; entries arrive nearly in order.
     static int64_t insert(int64_t* changed, int64_t m, int64_t i) {

@@ -17,59 +17,22 @@
 // with an exponent and a count of zeros of its own (Total).
 #pragma once
 
-#include <atomic>
-
-#include "tree/piece.h"
-#include "tree/total.h"
+#include "tree/piece_pass.h"
 
 namespace VS_NS {
 
 template <class D>
-class TreeIslands {
+class TreeIslands : public PiecePass<D> {
   public:
-    using T = typename D::T;
-    using In = typename D::In;
-    using Bench = TreeBench<D>;
+    using Passes = PiecePass<D>;
+    using Rows = IslandRows<D>;
+    using Passes::Passes;
+    using typename Rows::Bench;
+    using typename Rows::In;
+    using typename Rows::T;
 
-    enum Flag : uint8_t {
-        kIsland = 1,
-        kReleased = 2,
-        kFlipped = 4,
-        kLocal = 8,    // an island by its local factor
-        kPlain = 16,   // its local factor forbids nothing
-        kDoomed = 32,  // to be released in this round
-        kSafe = 64,    // no entry of its belief is too small for a factor to be divided out
-        kAgain = 128,  // first of a piece that is passed through again
-    };
-    enum Event : uint8_t { kNone, kDead, kContradiction, kRelease, kFlip, kBecome };
-
-    TreeIslands(Bench& bench, int worker)
-        : w_(bench),
-          t_(bench.t),
-          s_(*bench.pass.state),
-          keep_(bench.pass.state->keep[worker]),
-          Kp_(bench.Kp),
-          alpha_(static_cast<T*>(bench.pass.alpha)) {
-        total_.K = bench.K;
-        total_.value = bench.scratch.template array<double>(bench.K);
-        total_.exponent = bench.scratch.template array<int64_t>(bench.K);
-        total_.zeros = bench.scratch.template array<int32_t>(bench.K);
-        if (bench.scratch.failed) w_.ok = false;
-        for (int64_t i = 0; i < bench.pass.n_tables && bench.ok; ++i) {
-            if (bench.d[i].floors()) tables_ = 0.0f;
-        }
-    }
-    ~TreeIslands() {
-        s_.full.fetch_add(full_, std::memory_order_relaxed);
-        s_.sparse.fetch_add(sparse_, std::memory_order_relaxed);
-    }
-
-    bool island(int64_t s) const { return s_.flag[s] & kIsland; }
-
-    // ------------------------------------------------------------------------------ round 0
-
-    // Local factors of a block; islands where they reach zeta. What touches no other block is passed
-    // through at once, while its rows are in cache: those of the rest are kept.
+    // Local factors of a block; islands where they reach zeta. What touches no other block is
+    // passed through at once, while its rows are in cache: those of the rest are kept.
     bool locals(int64_t b) {
         const int64_t begin = t_.begin[b], end = t_.begin[b + 1];
         T* const kept = alpha_;
@@ -183,11 +146,11 @@ class TreeIslands {
         for (int64_t q = 0; q < t_.n; ++q) {
             if (s_.event[q] == kNone || s_.event[q] > kContradiction || !alive_tree(q)) continue;
             if (island(q)) {
-                doom(q);
+                mark_for_release(q);
                 if (s_.event[q] == kContradiction) {
                     const int v = s_.held[q];
                     neighbours(q, [&](int64_t o) {
-                        if (island(o) && !D::alive(message(q, o)[v])) doom(o);
+                        if (island(o) && !D::alive(message(q, o)[v])) mark_for_release(o);
                     });
                 }
                 continue;
@@ -201,7 +164,7 @@ class TreeIslands {
                 s_.stamp[p.slot[k]] = s_.round;
                 neighbours(p.slot[k], [&](int64_t o) {
                     if (!island(o)) return;
-                    doom(o);
+                    mark_for_release(o);
                     any = true;
                 });
             }
@@ -209,14 +172,15 @@ class TreeIslands {
         }
         for (int64_t q = 0; q < t_.n; ++q) {
             const uint8_t e = s_.event[q];
-            const bool doomed = s_.flag[q] & kDoomed;
-            if (!doomed && (limited || e <= kContradiction)) continue;
+            const bool leaves = s_.flag[q] & kToRelease;
+            if (!leaves && (limited || e <= kContradiction)) continue;
             if (!alive_tree(q)) {
-                s_.flag[q] &= static_cast<uint8_t>(~kDoomed);
+                s_.flag[q] &= static_cast<uint8_t>(~kToRelease);
                 continue;
             }
-            if (doomed || e == kRelease || (e == kFlip && (s_.flag[q] & kFlipped))) {
-                s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~(kIsland | kDoomed)) | kReleased);
+            if (leaves || e == kRelease || (e == kFlip && (s_.flag[q] & kFlipped))) {
+                s_.flag[q] =
+                    static_cast<uint8_t>((s_.flag[q] & ~(kIsland | kToRelease)) | kReleased);
                 s_.held[q] = -1;
                 ++counts.released;
             } else if (e == kFlip) {
@@ -331,144 +295,60 @@ class TreeIslands {
     }
 
   private:
-    bool fail() {
-        w_.pass.control->stop.store(2);
-        return false;
-    }
-    T* alpha(int64_t s) const { return alpha_ + (s - first_) * Kp_; }
-    VS_INLINE void fetch(int64_t node) const {
-        row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
-                           false);
-    }
-    In* output(int64_t s) const {
-        return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
-    }
-    bool alive_tree(int64_t q) const {
-        return w_.wanted(q) && s_.tree_status[t_.tree[q]].load(std::memory_order_relaxed) == 0;
-    }
-    void widen(int64_t q) {
-        int32_t ok = vs::kOk;
-        s_.tree_status[t_.tree[q]].compare_exchange_strong(ok, vs::kWiden);
-    }
-    void blank(int64_t q) {
-        s_.flag[q] = s_.event[q] = 0;
-        s_.held[q] = -1;
-        s_.own_u[q] = s_.own_y[q] = nullptr;
-        s_.stamp[q] = 0;
-        s_.leak[q] = 0.0f;
-        s_.scale[q] = s_.scale_up[q] = 0.0;
-        s_.raised_u[q] = s_.raised_y[q] = s_.raised[q] = tables_;
-    }
-    void hold(int64_t q, int v) {
-        s_.flag[q] |= kIsland;
-        s_.held[q] = v;
-        s_.raised_u[q] = tables_;
-    }
-    void become(int64_t q, int v) {
-        hold(q, v);
-        tell(q);
-    }
-    void doom(int64_t q) { s_.flag[q] |= kDoomed; }
-    T* own_row(void** own, int64_t q) {
-        if (!own[q]) {
-            T* row = keep_.template array<T>(Kp_);
-            if (row) w_.clear_pads(row);
-            own[q] = row;
-        }
-        return static_cast<T*>(own[q]);
-    }
-    // Messages out of island q.
-    void tell(int64_t q) {
-        if (t_.parent[q] >= 0) s_.u[q] = upward_row(q);
-        w_.for_kids(q, [&](int64_t c) { s_.y[c] = downward_row(c, q); });
-    }
-    // The messages from island q to its parent, and from island p to its child q.
-    const T* upward_row(int64_t q) {
-        D& d = w_.domain(q);
-        T* own = d.copies_rows() ? own_row(s_.own_u, q) : nullptr;
-        ++sparse_;
-        if (d.copies_rows() && !own) {
-            fail();
-            return w_.ones;
-        }
-        return t_.flipped[q] ? d.row_message(w_.table(q), s_.held[q], own)
-                             : d.column_message(w_.table(q), s_.held[q], own);
-    }
-    const T* downward_row(int64_t q, int64_t p) {
-        D& d = w_.domain(q);
-        T* own = d.copies_rows() ? own_row(s_.own_y, q) : nullptr;
-        ++sparse_;
-        if (d.copies_rows() && !own) {
-            fail();
-            return w_.ones;
-        }
-        return t_.flipped[q] ? d.column_message(w_.table(q), s_.held[p], own)
-                             : d.row_message(w_.table(q), s_.held[p], own);
-    }
-    const T* u(int64_t q) const { return static_cast<const T*>(s_.u[q]); }
-    const T* y(int64_t q) const {
-        return t_.parent[q] < 0 ? w_.ones : static_cast<const T*>(s_.y[q]);
-    }
-    // The message from o, a neighbour of q, to q; and how far what floors made of it was raised.
-    const T* message(int64_t q, int64_t o) const { return o == t_.parent[q] ? y(q) : u(o); }
-    float raised_by(int64_t q, int64_t o) const {
-        return o == t_.parent[q] ? raised_down(q) : s_.raised_u[o];
-    }
-    // f(neighbour)
-    template <class F>
-    void neighbours(int64_t q, F f) {
-        if (t_.parent[q] >= 0) f(static_cast<int64_t>(t_.parent[q]));
-        w_.for_kids(q, f);
-    }
+    using Passes::add_centres;
+    using Passes::from_top;
+    using Passes::is_top;
+    using Passes::pass_again;
+    using Passes::pass_in;
+    using Passes::pass_out;
+    using Passes::spread;
+    using Passes::tell_islands;
+    using Passes::top_of;
+    using Rows::actual;
+    using Rows::alive_tree;
+    using Rows::alpha;
+    using Rows::alpha_;
+    using Rows::blank;
+    using Rows::doom;
+    using Rows::fail;
+    using Rows::fetch;
+    using Rows::first_;
+    using Rows::hold;
+    using Rows::island;
+    using Rows::kAgain;
+    using Rows::kAhead;
+    using Rows::kContradiction;
+    using Rows::kFlip;
+    using Rows::kFlipped;
+    using Rows::kIsland;
+    using Rows::kLocal;
+    using Rows::kNone;
+    using Rows::Kp_;
+    using Rows::kPlain;
+    using Rows::kRelease;
+    using Rows::kReleased;
+    using Rows::kSoon;
+    using Rows::kToRelease;
+    using Rows::kUnheard;
+    using Rows::kUntrue;
+    using Rows::local;
+    using Rows::message;
+    using Rows::neighbours;
+    using Rows::output;
+    using Rows::renew;
+    using Rows::s_;
+    using Rows::t_;
+    using Rows::tell;
+    using Rows::w_;
+    using Rows::widen;
 
-    // ------------------------------------------------------------------------------- pieces
-
-    int64_t top_of(int64_t q) const {
-        while (t_.parent[q] >= 0 && !island(t_.parent[q])) q = t_.parent[q];
-        return q;
-    }
-    bool is_top(int64_t q) const {
-        return !island(q) && (t_.parent[q] < 0 || island(t_.parent[q]));
-    }
-    bool spread(PieceList& list) {
-        return list.spread([&](int64_t q, int64_t from, auto&& add) {
-            neighbours(q, [&](int64_t o) {
-                if (o != from && !island(o)) add(o);
-            });
-        });
-    }
-    // The pieces of `count` tops, from there.
-    bool from_tops(const int64_t* tops, int64_t count, Pieces* p) {
-        PieceList list(w_.scratch);
-        list.open();
-        for (int64_t i = 0; i < count; ++i) {
-            if (!list.add(tops[i], -1)) return false;
-        }
-        if (!spread(list)) return false;
-        *p = list.pieces();
-        return true;
-    }
-    bool from_top(int64_t top, Pieces* p) { return from_tops(&top, 1, p); }
-    // Adds the centres of the piece below `top`.
-    bool add_centres(int64_t top, PieceList& list) {
-        bool alone = true;
-        w_.for_kids(top, [&](int64_t c) { alone = alone && island(c); });
-        if (alone) return list.add(top, -1);
-        Pieces p;
-        if (!from_top(top, &p)) return false;
-        int64_t* work = w_.scratch.template array<int64_t>(3 * p.n);
-        if (!work) return false;
-        const Centres c = find_centres(p, work);
-        const int64_t place = list.size();
-        if (c.other < 0) return list.add(p.slot[c.one], -1);
-        return list.add(p.slot[c.one], place + 1) && list.add(p.slot[c.other], place);
-    }
     // Passes through all of a block that touches no other block.
     bool inside(int64_t begin, int64_t end) {
         for (int64_t q = begin; q < end; ++q) {
             if (island(q) && alive_tree(q)) tell(q);
         }
-        // Does a free variable of the piece have a neighbour elsewhere? Children come after parents.
+        // Does a free variable of the piece have a neighbour elsewhere? Children come after
+        // parents.
         uint8_t* leaves = w_.scratch.template array<uint8_t>(end - begin);
         int64_t* tops = w_.scratch.template array<int64_t>(end - begin);
         if (w_.scratch.failed) return fail();
@@ -518,364 +398,6 @@ class TreeIslands {
         if (s_.flag[q] & kLocal) return actual(q, s_.flag[q] & kPlain, alpha(q));
         return renew(q);
     }
-    // Full messages that are sent together, those to parents apart from those to children.
-    struct Batch {
-        int64_t edge[2][Bench::kBatch];
-        const T* x[2][Bench::kBatch];
-        T* y[2][Bench::kBatch];
-        int n[2] = {0, 0};
-    };
-    // A message of `x` from q to its neighbour o.
-    bool add(Batch& batch, int64_t q, int64_t o, const T* x) {
-        const bool up = o == t_.parent[q];
-        const int64_t edge = up ? q : o;
-        T* own = own_row(up ? s_.own_u : s_.own_y, edge);
-        if (!own) return fail();
-        (up ? s_.u : s_.y)[edge] = own;
-        const int i = batch.n[up]++;
-        batch.edge[up][i] = edge;
-        batch.x[up][i] = x;
-        batch.y[up][i] = own;
-        ++full_;
-        return true;
-    }
-    void send(Batch& batch) {
-        for (int up = 0; up < 2; ++up) {
-            if (batch.n[up]) {
-                w_.send(batch.edge[up], batch.n[up], up, batch.x[up], batch.y[up]);
-            }
-            batch.n[up] = 0;
-        }
-    }
-    // The scale and the raised floors of a message from q to o.
-    void note_message(int64_t q, int64_t o, double scale, float by) {
-        if (o == t_.parent[q]) {
-            s_.scale_up[q] = scale;
-            s_.raised_u[q] = by;
-        } else {
-            s_.raised_y[o] = by;
-        }
-    }
-
-    // Messages towards the centres. `decides`: a variable whose product reaches zeta becomes an
-    // island; otherwise local factors are made again.
-    bool pass_in(const Pieces& p, bool decides) {
-        Batch batch;
-        for (int64_t hi = p.n, lo; hi > 0; hi = lo) {
-            for (lo = hi - 1; lo > 0 && hi - lo < Bench::kBatch; --lo) {
-                if (p.first[lo - 1] < hi && p.first[lo] > p.first[lo - 1]) break;
-            }
-            if (!w_.ticker.go_on(hi - lo)) return false;
-            for (int64_t k = hi; k-- > lo;) {
-                const int64_t q = p.slot[k];
-                const int64_t to = p.inward[k] < 0 ? -1 : p.slot[p.inward[k]];
-                bool plain = s_.flag[q] & kPlain;
-                if (!decides) plain = make_local(q);
-                double largest = 0.0;
-                product(q, to, plain, alpha(q), decides ? &largest : nullptr);
-                if (largest > 0.0 && largest >= w_.pass.zeta) {
-                    become(q, row_argmax(alpha(q), w_.K));
-                } else if (to >= 0) {
-                    note_message(q, to, s_.scale[q], s_.raised[q]);
-                    if (!add(batch, q, to, alpha(q))) return false;
-                }
-            }
-            send(batch);
-        }
-        return true;
-    }
-    // Messages away from the centres, and m' of all that are free. `late`: where to put the places
-    // that become islands by m', or null.
-    bool pass_out(const Pieces& p, int64_t* late, int64_t* n_late) {
-        Batch batch;
-        const auto decided = [&](int64_t k) {
-            return late && !island(p.slot[k]) && s_.event[p.slot[k]] == kBecome;
-        };
-        const auto take = [&](int64_t k) {
-            const int64_t q = p.slot[k];
-            s_.event[q] = kNone;
-            become(q, row_argmax(output(q), w_.K));
-            late[(*n_late)++] = k;
-        };
-        const auto partner = [&](int64_t k) { return p.inward[k] < 0 ? -1 : p.slot[p.inward[k]]; };
-        for (int64_t k = 0; k < p.centres; ++k) {
-            if (!island(p.slot[k])) belief(p.slot[k], partner(k), alpha(p.slot[k]));
-        }
-        for (int64_t k = 0; k < p.centres; ++k) {
-            const bool two = p.inward[k] > k;
-            const bool one = decided(k), other = two && decided(p.inward[k]);
-            if (one) take(k);
-            if (other) take(p.inward[k]);
-            // One that stays free goes on with the row of the other.
-            if (two && one != other) {
-                const int64_t stays = one ? p.inward[k] : k, q = p.slot[stays];
-                if (!island(q)) {
-                    const bool plain = make_local(q);
-                    product(q, partner(stays), plain, alpha(q), nullptr);
-                    belief(q, partner(stays), alpha(q));
-                }
-            }
-            if (two) ++k;
-        }
-        for (int64_t lo = p.centres, hi; lo < p.n; lo = hi) {
-            int c = 0;
-            for (hi = lo; hi < p.n && c < Bench::kBatch; ++hi) {
-                const int64_t w = p.inward[hi], q = p.slot[hi];
-                if (w >= lo) break;
-                if (island(q) || island(p.slot[w])) continue;
-                T* x = w_.x + c++ * Kp_;
-                exclude(p.slot[w], q, x);
-                if (!add(batch, p.slot[w], q, x)) return false;
-            }
-            if (!w_.ticker.go_on(hi - lo)) return false;
-            send(batch);
-            for (int64_t k = lo; k < hi; ++k) {
-                const int64_t q = p.slot[k];
-                if (island(q)) continue;
-                belief(q, p.slot[p.inward[k]], alpha(q));
-                if (decided(k)) take(k);
-            }
-        }
-        return true;
-    }
-    bool pass_again(const int64_t* tops, int64_t count, Pieces* p) {
-        if (!from_tops(tops, count, p)) return fail();
-        int64_t none = 0;
-        return pass_in(*p, false) && pass_out(*p, nullptr, &none);
-    }
-    bool pass_again(const int64_t* tops, int64_t count) {
-        Pieces p;
-        return pass_again(tops, count, &p);
-    }
-    // Messages from the free variables of a piece to the islands beside them.
-    bool tell_islands(const Pieces& p) {
-        Batch batch;
-        int c = 0;
-        for (int64_t k = 0; k < p.n; ++k) {
-            const int64_t q = p.slot[k];
-            if (island(q)) continue;
-            bool ok = true;
-            neighbours(q, [&](int64_t o) {
-                if (!island(o) || !ok) return;
-                if (c == Bench::kBatch) {
-                    send(batch);
-                    c = 0;
-                }
-                T* x = w_.x + c++ * Kp_;
-                exclude(q, o, x);
-                ok = add(batch, q, o, x);
-            });
-            if (!ok || !w_.ticker.go_on()) return false;
-        }
-        send(batch);
-        return true;
-    }
-
-    // ------------------------------------------------------------------------------ products
-
-    // The local factor of free q, in its row.
-    bool make_local(int64_t q) {
-        double sum;
-        w_.d->clear(alpha(q));
-        return local(q, alpha(q), &sum);
-    }
-    bool local(int64_t q, T* psi, double* sum) {
-        const typename D::Seen seen = w_.d->look(t_.node[q], false, false, psi);
-        *sum = w_.d->local(seen, psi);
-        return seen.plain;
-    }
-    // row: psi on entry, psi times the messages of all neighbours but one on return, scaled.
-    // `largest`: its largest share, or null.
-    void product(int64_t q, int64_t but, bool plain, T* row, double* largest) {
-        const T* heard = nullptr;
-        bool narrow = true;
-        double scale = 0.0;
-        float before = tables_;
-        neighbours(q, [&](int64_t o) {
-            if (o == but) return;
-            before = std::max(before, raised_by(q, o));
-            if (!narrow) return;
-            const T* m = message(q, o);
-            if (!heard) {
-                heard = m;
-                return;
-            }
-            narrow =
-                w_.d->absorb(heard, w_.positive(), m, true, w_.acc, &scale) && !w_.d->held(w_.acc);
-            heard = w_.acc;
-        });
-        if (!heard) {  // a message of entries below the floor could lose one
-            s_.scale[q] = 0.0;
-            double none = 0.0;
-            if (!island(q)) w_.d->absorb(row, plain, w_.ones, false, row, &none);
-            s_.raised[q] = raised(tables_, q, 0.0, w_.d->held(row));
-            return;
-        }
-        double most = 0.0;
-        if (narrow) narrow = w_.d->absorb_share(row, plain, heard, row, &scale, &most);
-        if constexpr (!Total<D>::kLog) {
-            if (!narrow) {
-                make_total(q, but);
-                total_.of = -1;
-                scale = total_.without(*w_.d, w_.ones, row);
-                most = share(row);
-            }
-        }
-        s_.scale[q] = scale;
-        s_.raised[q] = raised(before, q, scale, w_.d->held(row));
-        if (largest) *largest = most;
-    }
-    double share(const T* row) const {
-        double most = 0.0, sum = 0.0;
-        for (int k = 0; k < w_.K; ++k) {
-            const double x = static_cast<double>(row[k]);
-            most = x > most ? x : most;
-            sum += x;
-        }
-        return sum > 0.0 ? most / sum : 0.0;
-    }
-    // total_: all messages into q but that of `but`, and its local factor.
-    void make_total(int64_t q, int64_t but) {
-        total_.start(q);
-        double shift = s_.shift[q];
-        for (int k = 0; k < w_.K; ++k) {
-            const double x = static_cast<double>(w_.d->in.score(t_.node[q], k, false, false));
-            total_.multiply_score(k, x, shift);
-        }
-        neighbours(q, [&](int64_t o) {
-            if (o != but) total_.multiply(message(q, o));
-        });
-    }
-    // out: what free q sends to its neighbour o, before the table: its belief without o's message.
-    void exclude(int64_t q, int64_t o, T* out) {
-        double scale = 0.0;
-        bool floored = false;
-        const T* m = message(q, o);
-        if ((s_.flag[q] & kSafe) && w_.d->quotient(alpha(q), m, true, out, &scale)) {
-            scale += s_.scale[q];
-        } else {
-            if (total_.of != q) make_total(q, -1);
-            scale = total_.without(*w_.d, m, out);
-            floored = true;
-        }
-        note_message(q, o, scale, raised(s_.raised[q], q, scale, floored));
-    }
-    // What floors have put into a row or a message may have been raised on the way to it, by
-    // scaling products in which the largest entries of one met small ones of another: by how many
-    // powers of two, at most. A few of them for each message are its usual size and no such case.
-    // Islands start anew: only their tables have floors.
-    static constexpr float kNoFloor = -INFINITY;
-    float raised(float before, int64_t q, double scale, bool floored) const {
-        constexpr int64_t kUsual = 12;
-        if (floored) before = std::max(before, 0.0f);
-        if (before == kNoFloor) return before;
-        const int64_t messages = 1 + t_.kids_end[q] - t_.kids[q] + (t_.hangs[q] ? kNear : 0);
-        return before +
-               std::max(0.0f, static_cast<float>(-scale - static_cast<double>(kUsual * messages)));
-    }
-    float raised_down(int64_t q) const {
-        const int64_t p = t_.parent[q];
-        return p < 0 || island(p) ? tables_ : s_.raised_y[q];
-    }
-    // Might floors have made what the product in `acc` says of q? row: what q knows from below,
-    // where that was scaled (`far`).
-    bool untrue(int64_t q, const Product<T>& r, const T* row, bool far) {
-        bool any = far && w_.d->owed(w_.acc, r, row, s_.raised[q]);
-        neighbours(q, [&](int64_t o) {
-            any = any || w_.domain(o == t_.parent[q] ? q : o)
-                             .owed(w_.acc, r, message(q, o), raised_by(q, o));
-        });
-        return any;
-    }
-    // leak of an island whose row may be untrue for its parent, and whose own m' may be
-    static constexpr float kUnheard = -1.0f, kUntrue = -2.0f;
-    static constexpr float kMild = 40.0f;
-    static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
-
-    // m' of free q; row: its product without the message of `from` (-1: of none) on entry, its
-    // belief on return. Notes the event.
-    void belief(int64_t q, int64_t from, T* row) {
-        D& d = *w_.d;
-        const T* m = from < 0 ? w_.ones : message(q, from);
-        const bool held = d.held(row);
-        const Product<T> r = d.template product3<true>(row, false, w_.ones, m, w_.acc);
-        total_.of = total_.of == q ? -1 : total_.of;
-        if (from >= 0) s_.raised[q] = std::max(s_.raised[q], raised_by(q, from));
-        if (!put(q, r, d.massive(r, row, m, m))) return;
-        std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
-        const bool safe = !held && Total<D>::kLog == false && !tiny(row, r);
-        s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~kSafe) | (safe ? kSafe : 0));
-        if (D::peak(r) >= w_.pass.zeta && !(s_.flag[q] & kReleased)) s_.event[q] = kBecome;
-    }
-    // m' of island q once more.
-    bool renew(int64_t q) {
-        double sum;
-        const bool plain = local(q, w_.psi, &sum);
-        return actual(q, plain, w_.psi);
-    }
-    // m' of island q, in one sweep where the product of all that is said keeps within range; row:
-    // its local factor. Notes the event.
-    bool actual(int64_t q, bool plain, T* row) {
-        D& d = *w_.d;
-        const T* heard[kNear];
-        int n = 0;
-        float most = kNoFloor;
-        const auto hear = [&](const T* m, float by) {
-            if (n < kNear) heard[n] = m;
-            most = std::max(most, by);
-            ++n;
-        };
-        w_.for_kids(q, [&](int64_t c) { hear(u(c), s_.raised_u[c]); });
-        hear(y(q), raised_down(q));
-        Product<T> r;
-        vs::Status status = vs::kOk;
-        const bool far = n > kNear || !d.product_of(row, heard, n, w_.acc, &r);
-        if (far) {
-            product(q, t_.parent[q], plain, row, nullptr);
-            most = std::max(most, s_.raised[q]);
-            r = d.template product3<true>(row, false, w_.ones, y(q), w_.acc);
-            status = d.massive(r, row, y(q), y(q));
-        }
-        if (!put(q, r, status)) return true;
-        const int v = s_.held[q];
-        // What product_of found within its range in double precision is too large for floors.
-        const bool near = !far && sizeof(T) == 8 && most < kMild;
-        if (most > kNoFloor && !near && untrue(q, r, row, far)) s_.leak[q] = kUntrue;
-        // Its row went into products of the parent's that are scaled, whose mass would not tell.
-        // That counts in the end only: an island like this is likely to be released.
-        if (t_.parent[q] >= 0 && s_.leak[q] != kUntrue && !w_.domain(q).heard(y(q)[v]) &&
-            !island(t_.parent[q])) {
-            s_.leak[q] = kUnheard;
-        }
-        const In* p = output(q);
-        const double pv = static_cast<double>(p[v]);
-        if (pv >= w_.pass.zeta && pv >= D::peak(r)) return true;
-        bool dead = false;
-        neighbours(q, [&](int64_t o) { dead |= !D::alive(message(q, o)[v]); });
-        if (dead) {
-            s_.event[q] = kContradiction;
-        } else {
-            s_.event[q] = static_cast<double>(row_max(p, w_.K)) >= w_.pass.zeta ? kFlip : kRelease;
-        }
-        return true;
-    }
-    // Writes the product in `acc`, divided by its sum, to q's output; false when there is none.
-    bool put(int64_t q, const Product<T>& r, vs::Status status) {
-        double mass = 0.0, leak = 0.0;
-        s_.event[q] = kNone;
-        if (!alive_tree(q)) return false;
-        if (status == vs::kOk) status = w_.d->divide(r, w_.acc, output(q), &mass, &leak);
-        if (status == vs::kWiden) widen(q);
-        if (status == vs::kInfeasible) s_.event[q] = kDead;
-        if (status != vs::kOk) return false;
-        s_.leak[q] = static_cast<float>(leak);
-        if (!island(q)) s_.log_mass[q] = w_.d->log_mass(mass);
-        return true;
-    }
-    bool tiny(const T* row, const Product<T>& r) const {
-        const T limit = (sizeof(T) == 8 ? T(1e-140) : T(1e-17)) * r.max;
-        return row_min(row, w_.K) < limit;
-    }
     void piece(int64_t top) {
         if (s_.stamp[top] == s_.round) return;
         s_.stamp[top] = s_.round;
@@ -887,19 +409,8 @@ class TreeIslands {
         s_.touched[s_.n_touched++] = q;
     }
 
-    static constexpr int64_t kAhead = 16, kSoon = 2;  // rows between a prefetch and its use
-    static constexpr int64_t kTogether = 64;          // pieces
-    static constexpr uint32_t kInside = 1;            // stamp: done with its block
-    Bench& w_;
-    const vs::TreeView& t_;
-    vs::IslandState& s_;
-    vs::Scratch& keep_;
-    int Kp_;
-    T* alpha_;           // rows of slots from `first_` on
-    int64_t first_ = 0;
-    int64_t full_ = 0, sparse_ = 0;
-    Total<D> total_{};
-    float tables_ = kNoFloor;  // what a row of a table has been raised by
+    static constexpr int64_t kTogether = 64;  // pieces
+    static constexpr uint32_t kInside = 1;    // stamp: done with its block
 };
 
 template <class D>
