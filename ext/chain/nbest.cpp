@@ -167,7 +167,7 @@ class Lists {
         list.last = e;
     }
 
-    // What head l of a list offers, as an entry of the list before.
+    // The entry of the list before that head l stands for.
     int64_t offered(int64_t cell, int32_t l, const Cell& before) const {
         const int64_t entry = cells_[at(cell)].offer[l];
         return entry == kBest ? before.first : entry;

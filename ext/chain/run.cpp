@@ -49,7 +49,7 @@ bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& sess
 
 struct Prepared {
     const Level* level;
-    Scratch room;
+    Scratch workspace;
     Packing packing;
     void* scores = nullptr;  // PackTable::pack_scores
 };
@@ -341,7 +341,7 @@ std::vector<int64_t> by_length(const Chains& c, const std::vector<int64_t>& orde
     return sorted;
 }
 
-// What a finished pass leaves: sequences to widen in `order`, or a reason to stop.
+// The rest of a finished pass: sequences to widen in `order`, or a reason to stop.
 bool next_pass(const Chains& c, std::vector<int64_t>& order, const std::vector<int32_t>& status,
                Report& report, const Control& control) {
     if (control.stop.load()) {
@@ -390,11 +390,11 @@ Prepared* prepare(const Chains& c) {
     p->level = &level();
     Scratch temporary;
     Control control;
-    bool fits = pack_table(p->level->packing, *g_pool, c, kLinear64, false, 1, p->room, &temporary,
-                           &p->packing, &control);
+    bool fits = pack_table(p->level->packing, *g_pool, c, kLinear64, false, 1, p->workspace,
+                           &temporary, &p->packing, &control);
     int64_t stride, size;
     p->level->packing.layout(c.dtype, c.n_labels, &stride, &size);
-    if (fits) p->scores = p->room.take(size * static_cast<int64_t>(sizeof(double)) + 64);
+    if (fits) p->scores = p->workspace.take(size * static_cast<int64_t>(sizeof(double)) + 64);
     if (p->scores == nullptr) throw std::bad_alloc();
     p->level->packing.pack_scores(kFloat64, &c, p->scores);
     return p.release();
@@ -423,7 +423,7 @@ Report infer(const Request& r, Control& control) {
     }
     int steps[3];
     const int n_steps = ladder(c.dtype, steps);
-    // What forward messages alone cannot vouch for is done in full.
+    // Sequences that forward messages alone do not settle are done in full.
     bool forward_only = !islands && !r.marginals && !wants_edges(r);
     for (int step = 0; step < n_steps && !order.empty();) {
         const int arithmetic = steps[step];
@@ -537,9 +537,9 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
         level().packing.layout(compute, c.n_labels, &stride, &size);
         if (c.per_edge) return nullptr;
         if (compute == kFloat64 && fitting(prepared, c) != nullptr) return prepared->scores;
-        void* room = session.packing.take(size * (compute == kFloat32 ? 4 : 8) + 64);
-        if (room != nullptr) level().packing.pack_scores(compute, &c, room);
-        return room;
+        void* packed = session.packing.take(size * (compute == kFloat32 ? 4 : 8) + 64);
+        if (packed != nullptr) level().packing.pack_scores(compute, &c, packed);
+        return packed;
     };
     const void* packed = packed_in(c.dtype);
     const void* wide = k == 1 || c.dtype == kFloat64 ? packed : packed_in(kFloat64);

@@ -76,7 +76,7 @@ Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states
               Control& control, const Prepared* prepared = nullptr);
 Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_t* states,
               int threads, Control& control);
-// What this extension module hands to others, in a capsule. Within a task of the pool a call runs
+// The capsule by which other extension modules call this one. Within a task of the pool a call runs
 // on the calling worker.
 struct ChainApi {
     Report (*infer)(const Request&, Control&);

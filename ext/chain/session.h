@@ -25,7 +25,7 @@ class Session {
     Scratch packing;
     bool in_use = false;
 
-    // What waits for the next call: 256 MiB of the caller's, as much of all workers' together.
+    // Memory kept for the next call: 256 MiB of the caller's, as much of all workers' together.
     void release() {
         constexpr int64_t kKeep = int64_t{256} << 20, kLeast = int64_t{16} << 20;
         const int64_t each = count_ > 0 && kKeep / count_ > kLeast ? kKeep / count_ : kLeast;
@@ -41,7 +41,7 @@ class Session {
     int count_ = 0;
 };
 
-// What one call works in: the thread's session, or a session of its own where that is in use,
+// The memory of one call: the thread's session, or a session of its own where that is in use,
 // because what polls (`progress=`, a signal handler) made this call from within another.
 class Workspace {
   public:

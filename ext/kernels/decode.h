@@ -14,22 +14,22 @@
 
 namespace VS_NS {
 
-// A row of a table in the type that is computed in; `room` (K,) where that is a wider one.
+// A row of a table in the type that is computed in; `workspace` (K,) where that is a wider one.
 [[maybe_unused]] static const float* widened(const float* t, int, float*) { return t; }
 [[maybe_unused]] static const double* widened(const double* t, int, double*) { return t; }
-[[maybe_unused]] static const double* widened(const float* t, int K, double* room) {
-    for (int k = 0; k < K; ++k) room[k] = static_cast<double>(t[k]);
-    return room;
+[[maybe_unused]] static const double* widened(const float* t, int K, double* workspace) {
+    for (int k = 0; k < K; ++k) workspace[k] = static_cast<double>(t[k]);
+    return workspace;
 }
 
 // y[k] = max_l (x[l] + t[l][k]) with a plain table.
 template <class In, class T>
-static void max_sum_forward(const In* t, int K, int Kp, const T* x, T* y, T* room = nullptr) {
+static void max_sum_forward(const In* t, int K, int Kp, const T* x, T* y, T* workspace = nullptr) {
     using V = Vec<T>;
     const T lowest = -static_cast<T>(INFINITY);
     for (int k = 0; k < K; ++k) y[k] = lowest;
     for (int l = 0; l < K; ++l, t += K) {
-        const T* row = widened(t, K, room);
+        const T* row = widened(t, K, workspace);
         const V w = V::set1(x[l]);
         for (int k = 0; k < Kp; k += V::N) {
             const V e = k + V::N <= K ? V::load(row + k) : V::load_part(row + k, K - k, lowest);
@@ -54,7 +54,7 @@ static bool best_prefixes(const Input<In>& in, const T* packed, int64_t sequence
         control->stop.store(2);
         return false;
     }
-    T *u = y + Kp, *room = u + Kp;
+    T *u = y + Kp, *workspace = u + Kp;
     for (int k = 0; k < 2 * Kp; ++k) y[k] = lowest;
     Ticker ticker(control, caller, c.n_labels);
     for (int64_t i = 0; i < n; ++i) {
@@ -71,7 +71,7 @@ static bool best_prefixes(const Input<In>& in, const T* packed, int64_t sequence
                 messages<MaxSum, T>(g, packed, 1, &x, &y);
             } else {
                 const int64_t table = c.per_edge ? edge + i - 1 : 0;
-                max_sum_forward(in.transition + table * K * K, K, Kp, x, y, room);
+                max_sum_forward(in.transition + table * K * K, K, Kp, x, y, workspace);
             }
             for (int k = 0; k < K; ++k) v[k] = y[k] + u[k];
             for (int k = K; k < Kp; ++k) v[k] = lowest;

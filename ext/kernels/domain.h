@@ -5,7 +5,7 @@
 // bounds, and what the floors added to the total mass is at most, at every position,
 //     floor * (sum_k b(k) + R * sum_l a(l)) / sum_k a(k) b(k),   R the largest row sum of E,
 // for a = forward (with local), b = backward. Where that is not negligible, or (float) adds up to
-// more than Floor::kLeak over the sequence, the status is kWiden and the next domain is taken.
+// more than Floor::kMostAdded over the sequence, the status is kWiden and the next domain is taken.
 //
 // Log<In>: log-probabilities with log-sum-exp, double; takes any log-potential.
 #pragma once
@@ -97,28 +97,28 @@ struct Linear {
           edge_row(tmp + g.Kp) {}
 
     // A position is entered in two steps, so that the first can be taken for several of them
-    // before the second waits for it. `x`: log-potentials, composed in `room` (Kp,) where they
-    // are not just a row of unary; `room` may be the later psi.
-    struct Seen {
+    // before the second waits for it. `x`: log-potentials, composed in `workspace` (Kp,) where they
+    // are not just a row of unary; `workspace` may be the later psi.
+    struct Probe {
         const T* x;
         T top;       // the largest
         bool plain;  // nothing is forbidden, here or by a transition: no zeros to keep
         bool any;    // not all are forbidden
         double shift() const { return any ? static_cast<double>(top) : 0.0; }
     };
-    VS_INLINE Seen look(int64_t i, bool first, bool last, T* room) const {
-        const T* x = room;
+    VS_INLINE Probe probe(int64_t i, bool first, bool last, T* workspace) const {
+        const T* x = workspace;
         if (sizeof(T) == sizeof(In) && !in.decorated(first, last)) {
             x = reinterpret_cast<const T*>(in.unary + i * K);
         } else {
-            in.compose(i, first, last, room);
+            in.compose(i, first, last, workspace);
         }
         bool plain;
         const T top = row_top(x, K, &plain);
         return {x, top, plain && e.positive, top > in.forbidden()};
     }
     // psi = exp(x - top); returns the sum.
-    VS_INLINE double local(const Seen& s, T* psi) const {
+    VS_INLINE double local(const Probe& s, T* psi) const {
         if (!s.any) {
             clear(psi);
             return 0.0;
@@ -127,7 +127,7 @@ struct Linear {
                                            : row_exp<T, false>(s.x, K, s.top, psi));
     }
     // local and absorb in one sweep.
-    VS_INLINE bool enter(const Seen& s, const T* y, bool normalise, T* psi, T* out,
+    VS_INLINE bool enter(const Probe& s, const T* y, bool normalise, T* psi, T* out,
                          double* scale) const {
         if (!s.any) {
             clear(psi);
@@ -138,7 +138,7 @@ struct Linear {
                        : enter_row<false>(s, y, normalise, psi, out, scale);
     }
     template <bool PLAIN>
-    VS_INLINE bool enter_row(const Seen& s, const T* y, bool normalise, T* psi, T* out,
+    VS_INLINE bool enter_row(const Probe& s, const T* y, bool normalise, T* psi, T* out,
                              double* scale) const {
         if (!normalise) {
             row_exp_absorb<T, PLAIN, false>(s.x, K, s.top, y, psi, out);
@@ -149,7 +149,7 @@ struct Linear {
         return ex > kLowest;
     }
     // out = psi * out, scaled; false as absorb.
-    VS_INLINE bool enter_in_place(const Seen& s, T* out, double* scale) const {
+    VS_INLINE bool enter_in_place(const Probe& s, T* out, double* scale) const {
         if (!s.any) {
             clear(out);
             return true;
@@ -226,10 +226,10 @@ struct Linear {
     // p = a * b / mass into a caller's row; kWiden when the floors cannot be neglected.
     // PART: one of a and b is a caller's row.
     template <bool PART>
-    vs::Status marginal(const T* a, const T* b, In* p, double* mass, double* leak) const {
+    vs::Status marginal(const T* a, const T* b, In* p, double* mass, double* added) const {
         const Product<T> r = row_product<T, PART>(a, b, K, row);
         const vs::Status status = massive(r, a, b, b);
-        return status == vs::kOk ? divide(r, row, p, mass, leak) : status;
+        return status == vs::kOk ? divide(r, row, p, mass, added) : status;
     }
     // product = a * b, and the message that goes on: out = psi * b. `kept`: as absorb.
     VS_INLINE Product<T> product_absorb(const T* a, const T* b, const T* psi, bool plain,
@@ -285,7 +285,7 @@ struct Linear {
     }
     // Has scaling held an entry at the floor?
     VS_INLINE bool held(const T* x) const { return row_held(x, K); }
-    // What a product of a, b and c says: kOk when there is mass.
+    // The status of a product of a, b and c: kOk when there is mass.
     VS_INLINE vs::Status massive(const Product<T>& r, const T* a, const T* b, const T* c) const {
         if (r.sum > T(0)) return vs::kOk;
         return overlap(a, b, c) ? vs::kWiden : vs::kInfeasible;
@@ -293,10 +293,10 @@ struct Linear {
     // p = product / mass. The largest p is peak(r) afterwards.
     template <bool STREAM = false>
     VS_INLINE vs::Status divide(const Product<T>& r, const T* product, In* p, double* mass,
-                                double* leak) const {
+                                double* added) const {
         *mass = static_cast<double>(r.sum);
         const T inverse = T(1) / r.sum;
-        if (!trusted(r, inverse, leak)) return vs::kWiden;
+        if (!trusted(r, inverse, added)) return vs::kWiden;
         normalise<STREAM>(product, inverse, p);
         return vs::kOk;
     }
@@ -316,22 +316,22 @@ struct Linear {
         }
         return false;
     }
-    // Adds what the floors may have added to `leak`.
-    bool trusted(const Product<T>& r, T inverse, double* leak) const {
+    // Adds what the floors may have added to `added`.
+    bool trusted(const Product<T>& r, T inverse, double* added) const {
         if (sizeof(T) == 8) return static_cast<double>(r.sum) >= Floor<double>::kTrust;
         using F = Floor<float>;
         float a = F::kMessage * static_cast<float>(e.reach);
         if (e.floored) a += F::kTransition * 2.0f * static_cast<float>(K);
-        const float added =
+        const float here =
             (a * static_cast<float>(r.sum_a) + F::kMessage * static_cast<float>(r.sum_b)) *
             static_cast<float>(inverse);
-        *leak += static_cast<double>(added);
-        return added <= F::kTolerance;
+        *added += static_cast<double>(here);
+        return here <= F::kTolerance;
     }
-    // Is a row of the table true where the other side gives it the mass `y`, its largest entry
-    // being near one? Where there is hardly any, entries that the table holds at its floor may be
-    // it.
-    bool heard(T y) const {
+    // Can a row of the table be trusted where the other side gives it the mass `y`, its largest
+    // entry being near one? Where there is hardly any, entries that the table holds at its floor
+    // may be all of it.
+    bool trusts_row(T y) const {
         if (sizeof(T) == 8) return !(y > T(0)) || static_cast<double>(y) >= Floor<double>::kTrust;
         using F = Floor<float>;
         return !e.floored || F::kTransition * 4.0f * static_cast<float>(K) <=
@@ -346,9 +346,9 @@ struct Linear {
         const T least = sizeof(T) == 8 ? static_cast<T>(1e-100) : felt * T(1e9);
         return !row_within(a, K, static_cast<T>(sizeof(T) == 8 ? 1e-300 : 1e-37), least);
     }
-    // Could a share of the product in `p` be due to what floors, raised by so many powers of two,
-    // have added to its factor y?
-    bool owed(const T* p, const Product<T>& r, const T* y, float raised) const {
+    // Can a share of the product in `p` be what floors have added to its factor y? Scaling may have
+    // made that 2^raised times as large.
+    bool made_by_floors(const T* p, const Product<T>& r, const T* y, float raised) const {
         using F = Floor<T>;
         const double tolerance = sizeof(T) == 8 ? 1e-13 : 1e-7;
         double added = F::kMessage * (1.0 + static_cast<double>(e.reach));
@@ -359,7 +359,7 @@ struct Linear {
         for (int k = 0; k < K; ++k) any |= p[k] * share > y[k];
         return any;
     }
-    static bool tight(double leak) { return sizeof(T) == 8 || leak <= Floor<float>::kLeak; }
+    static bool tight(double added) { return sizeof(T) == 8 || added <= Floor<float>::kMostAdded; }
     double log_sum(const T* a) const {
         using V = Vec<T>;
         V s = V::set1(T(0));
@@ -476,30 +476,30 @@ struct Log {
 
     static double nothing() { return -INFINITY; }
 
-    struct Seen {
+    struct Probe {
         double top, sum;
         bool plain, any;
         double shift() const { return any ? top : 0.0; }
     };
-    // psi is made in the first step: `room` has to be it.
-    Seen look(int64_t i, bool first, bool last, double* room) const {
-        in.compose(i, first, last, room);
-        for (int k = K; k < Kp; ++k) room[k] = nothing();
-        const double top = row_max(room, K);
+    // psi is made in the first step: `workspace` has to be it.
+    Probe probe(int64_t i, bool first, bool last, double* workspace) const {
+        in.compose(i, first, last, workspace);
+        for (int k = K; k < Kp; ++k) workspace[k] = nothing();
+        const double top = row_max(workspace, K);
         if (!(top > nothing())) return {0.0, 0.0, false, false};
         double sum = 0.0;
         for (int k = 0; k < K; ++k) {
-            room[k] -= top;
-            sum += std::exp(room[k]);
+            workspace[k] -= top;
+            sum += std::exp(workspace[k]);
         }
         return {top, sum, false, true};
     }
-    double local(const Seen& s, double*) const { return s.sum; }
-    bool enter(const Seen&, const double* y, bool normalise, double* psi, double* out,
+    double local(const Probe& s, double*) const { return s.sum; }
+    bool enter(const Probe&, const double* y, bool normalise, double* psi, double* out,
                double* scale) const {
         return absorb(psi, false, y, normalise, out, scale);
     }
-    bool enter_in_place(const Seen&, double*, double*) const { return false; }
+    bool enter_in_place(const Probe&, double*, double*) const { return false; }
     void multiply(double*, const double*) const {}
     void prefetch(int64_t) const {}
     void ones(double* y) const {
@@ -561,11 +561,12 @@ struct Log {
         return true;
     }
     template <bool PART>
-    vs::Status marginal(const double* a, const double* b, In* p, double* mass, double* leak) const {
+    vs::Status marginal(const double* a, const double* b, In* p, double* mass,
+                        double* added) const {
         for (int k = 0; k < K; ++k) row[k] = a[k] + b[k];
         const Product<double> r = total(row);
         const vs::Status status = massive(r, a, b, b);
-        return status == vs::kOk ? divide(r, row, p, mass, leak) : status;
+        return status == vs::kOk ? divide(r, row, p, mass, added) : status;
     }
     Product<double> product_absorb(const double* a, const double* b, const double* psi, bool,
                                    bool normalise, double* product, double* out, bool* kept) const {
@@ -592,10 +593,12 @@ struct Log {
         for (int k = K; k < Kp; ++k) out[k] = nothing();
         return true;
     }
-    bool heard(double) const { return true; }
+    bool trusts_row(double) const { return true; }
     bool floors() const { return false; }
     bool untouched(const double*) const { return true; }
-    bool owed(const double*, const Product<double>&, const double*, float) const { return false; }
+    bool made_by_floors(const double*, const Product<double>&, const double*, float) const {
+        return false;
+    }
     bool held(const double*) const { return false; }
     template <bool MAX>
     Product<double> product3(const double* psi, bool, const double* f, const double* b,

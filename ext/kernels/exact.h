@@ -38,7 +38,7 @@ struct Lane {
     bool plain;     // so were all rows of psi_rows (see Local)
     bool prepared;  // the backward message to send has been made with the last marginal
     double mass;    // of the last marginal written
-    double leak;    // what floors may have added, relative to Z
+    double added;   // what floors may have added, relative to Z
 };
 
 struct NoSink {
@@ -65,7 +65,7 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.message = p + 2 * d.Kp;
     s.product = p + 3 * d.Kp;
     for (int i = 0; i < 4; ++i) d.clear(p + i * d.Kp);
-    s.scale = s.edge_shift = s.log_end = s.mass = s.leak = 0.0;
+    s.scale = s.edge_shift = s.log_end = s.mass = s.added = 0.0;
     s.shift = Sum();
     s.status = vs::kOk;
     s.plain = true;
@@ -99,10 +99,10 @@ class Exact {
                 }
                 d_.forward(edge, m, x, y, shift);
             }
-            typename D::Seen seen[kGroup];
+            typename D::Probe probe[kGroup];
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
-                seen[r] = d_.look(s.begin + i, i == 0, i == s.n - 1, psi_of(s, i));
+                probe[r] = d_.probe(s.begin + i, i == 0, i == s.n - 1, psi_of(s, i));
                 if (i + kAhead < s.n) {
                     d_.prefetch(s.begin + i + kAhead);
                     if (!s.alpha && s.out) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
@@ -112,12 +112,12 @@ class Exact {
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 T* a = s.alpha ? s.alpha + i * s.stride : s.message;
-                if (!d_.enter(seen[r], s.y, i % D::kEvery == D::kEvery - 1, psi_of(s, i), a,
+                if (!d_.enter(probe[r], s.y, i % D::kEvery == D::kEvery - 1, psi_of(s, i), a,
                               &s.scale)) {
                     s.status = vs::kWiden;
                 }
-                s.plain = s.plain && seen[r].plain;
-                s.shift.add(seen[r].shift());
+                s.plain = s.plain && probe[r].plain;
+                s.shift.add(probe[r].shift());
                 s.edge_shift += shift[r];
                 if (i == s.n - 1) s.log_end = d_.log_sum(a);
                 if (role == Role::kMeet) {
@@ -159,10 +159,10 @@ class Exact {
                     if (s.psi_rows) {
                         psi = s.psi_rows + (i + 1) * s.stride;
                     } else {
-                        const typename D::Seen seen =
-                            d_.look(s.begin + i + 1, false, j == 1, s.psi);
-                        d_.local(seen, s.psi);
-                        plain = seen.plain;
+                        const typename D::Probe probe =
+                            d_.probe(s.begin + i + 1, false, j == 1, s.psi);
+                        d_.local(probe, s.psi);
+                        plain = probe.plain;
                     }
                     if (!d_.absorb(psi, plain, s.y, j % D::kEvery == 0, s.message, &unused)) {
                         s.status = vs::kWiden;
@@ -248,7 +248,7 @@ class Exact {
             const int64_t i = s.n - 1 - j;
             note(s, status[r]);
             if (status[r] == vs::kOk) {
-                note(s, d_.divide(product[r], s.product, output(s, i), &s.mass, &s.leak));
+                note(s, d_.divide(product[r], s.product, output(s, i), &s.mass, &s.added));
             }
         }
     }
@@ -257,9 +257,10 @@ class Exact {
     void meet(Lane<D>& s, int64_t i, const T* a, const T* b) {
         In* p = output(s, i);
         T* stored = reinterpret_cast<T*>(p);
-        const vs::Status status = a && b ? d_.template marginal<false>(a, b, p, &s.mass, &s.leak)
-                                         : d_.template marginal<true>(
-                                               a ? a : stored, b ? b : stored, p, &s.mass, &s.leak);
+        const vs::Status status =
+            a && b
+                ? d_.template marginal<false>(a, b, p, &s.mass, &s.added)
+                : d_.template marginal<true>(a ? a : stored, b ? b : stored, p, &s.mass, &s.added);
         note(s, status);
     }
     In* output(Lane<D>& s, int64_t i) const { return s.out ? s.out + i * d_.K : s.row; }

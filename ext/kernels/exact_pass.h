@@ -136,8 +136,8 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
 }
 
 template <class D>
-void vouch(Lane<D>& s) {
-    if (s.status == vs::kOk && !D::tight(s.leak)) s.status = vs::kWiden;
+void require_little_added(Lane<D>& s) {
+    if (s.status == vs::kOk && !D::tight(s.added)) s.status = vs::kWiden;
 }
 
 template <class D>
@@ -208,7 +208,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
             }
             ok = engine.group(lanes, m, sink);
             for (int r = 0; r < m && ok; ++r) {
-                vouch(lanes[r]);
+                require_little_added(lanes[r]);
                 if (lanes[r].status != vs::kOk) continue;
                 const double weight = pass->weights ? pass->weights[pass->order[first + r]] : 1.0;
                 ok = emit_edges(pass, d, ticker, lanes[r], sink.outgoing[r], sink.mass[r], sums,
@@ -220,7 +220,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
         }
         for (int r = 0; r < m; ++r) {
             if (!ok) lanes[r].status = vs::kCancelled;
-            vouch(lanes[r]);
+            require_little_added(lanes[r]);
             finish_lane(pass, d, lanes[r], pass->order[first + r]);
         }
         return;
@@ -337,8 +337,8 @@ void split_close(vs::ExactPass* pass, int64_t which, vs::Scratch& scratch) {
     const Lane<D>& b = *static_cast<Lane<D>*>(pass->split[2 * which + 1]);
     // A half that had no memory has left the other nothing to meet.
     if (s.status == vs::kOk || b.status == vs::kNoMemory) s.status = b.status;
-    s.leak += b.leak;
-    vouch(s);
+    s.added += b.added;
+    require_little_added(s);
     finish_lane(pass, d, s, pass->order[which]);
 }
 
@@ -375,7 +375,7 @@ void sample_task(vs::ExactPass* pass, int64_t which, int64_t size, const double*
         return;
     }
     if (!engine.group(&s, 1, sink)) s.status = vs::kCancelled;
-    vouch(s);
+    require_little_added(s);
     for (int64_t r = 0; r < size && s.status == vs::kOk; ++r) {
         const double* u = uniforms + r * c.n_positions + s.begin;
         int64_t* x = states + r * c.n_positions + s.begin;

@@ -85,7 +85,7 @@ void islands_close(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, vs::
     pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
 }
 
-// Rounds of revisiting of one sequence on one thread; `list` has room for 2 n positions.
+// Rounds of revisiting of one sequence on one thread; `list` has workspace for 2 n positions.
 template <class D>
 void revisit_sequence(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, int64_t* list,
                       vs::Counts& c) {
@@ -125,12 +125,12 @@ void islands_task(vs::IslandPass* pass, int64_t first, int64_t last, int index) 
     IslandWorker<D>& w = bench.worker;
     Islands<D> block[kBlock];
     vs::Status status[kBlock];
-    const int64_t room = kBlockBytes / (stride * static_cast<int64_t>(sizeof(T)));
+    const int64_t workspace = kBlockBytes / (stride * static_cast<int64_t>(sizeof(T)));
     int m = 0;
     for (int64_t i0 = first; i0 < last; i0 += m) {
         const vs::Scratch::Mark mark = keep.mark();
         int64_t positions = 0, longest = 0, n_gaps = 0;
-        for (m = 0; m < kBlock && i0 + m < last && (m == 0 || positions < room); ++m) {
+        for (m = 0; m < kBlock && i0 + m < last && (m == 0 || positions < workspace); ++m) {
             const int64_t s = pass->order[i0 + m];
             const int64_t n = chains.offset[s + 1] - chains.offset[s];
             positions += n;
@@ -330,7 +330,7 @@ class LongIslands {
             if (!s_.cross_middle(w, gaps_[q])) status_->store(w.status);
         }
         if (!failed()) parallel(&LongIslands::second_half_piece, 2 * n_giants_);
-        if (!failed()) parallel(&LongIslands::settle_piece, n_giants_);
+        if (!failed()) parallel(&LongIslands::renew_piece, n_giants_);
         if (!failed()) parallel(&LongIslands::close_piece, pieces);
         s_.store_psi(0, n_, nullptr, 0);
     }
@@ -363,8 +363,8 @@ class LongIslands {
             run_part(w, q / 2, g.middle_back() - 1, G::kSecondBackward, G::kSecondBackward);
         }
     }
-    void settle_piece(IslandWorker<D>& w, int64_t q) {
-        run_part(w, q, gaps_[q].a, GapRun<D>::kSettle, GapRun<D>::kLastBackward);
+    void renew_piece(IslandWorker<D>& w, int64_t q) {
+        run_part(w, q, gaps_[q].a, GapRun<D>::kRenewStale, GapRun<D>::kLastBackward);
     }
     void run_part(IslandWorker<D>& w, int64_t q, int64_t i, typename GapRun<D>::Phase phase,
                   typename GapRun<D>::Phase until) {

@@ -4,8 +4,8 @@
 // a gap; each gap is swept by a forward and a backward pass that meet in its middle. In its first
 // half a pass turns a variable into an island when psi * message reaches zeta; in its second half,
 // where the other direction's message is known, when m' does (only if revisiting is allowed). The
-// variable in the middle of a gap of odd length hears both before it is asked; the two of an even
-// one exchange their messages, and are asked at once: a chain answers like its reverse.
+// variable in the middle of a gap of odd length is decided when it has both messages; the two of an
+// even one exchange theirs and are decided together: a chain answers like its reverse.
 // Out of an island a message is one row (column) of the transition: O(K).
 // Round r >= 1. All events are read off the m' of round r - 1 at once, then only the messages
 // between a changed variable and the next unchanged island are computed again:
@@ -24,7 +24,7 @@
 
 namespace VS_NS {
 
-// What one thread brings along.
+// The buffers of one thread.
 template <class D>
 struct IslandWorker {
     using T = typename D::T;
@@ -55,7 +55,7 @@ struct GapRun {
         kMiddleForward,
         kSecondForward,
         kSecondBackward,
-        kSettle,
+        kRenewStale,
         kLastForward,
         kLastBackward,
         kDone
@@ -99,7 +99,7 @@ class Islands {
         kFlipped = 4,
         kForward = 8,     // changed: messages to the right must be computed again
         kBackward = 16,   // ... to the left
-        kPlain = 32,      // the local factor forbids nothing (see Linear::Seen)
+        kPlain = 32,      // the local factor forbids nothing (see Linear::Probe)
         kToRelease = 64,  // to be released in this round
         kLocal = 128,     // an island by its local factor
     };
@@ -115,7 +115,8 @@ class Islands {
     const T **f, **b;             // message into i from the left, from the right
     T **own_f, **own_b;           // rows allocated for them
     double *scale_f, *scale_b, *mass_of, *shift;
-    float* leak_of;  // what floors may have added at each position, relative to the mass there
+    float*
+        added_by_floors;  // what floors may have added at each position, relative to the mass there
     T* ones;
     T** psi_at;           // (n,) stored local factors, null where they are computed again
     bool shared = false;  // several threads at work: they count messages themselves
@@ -135,7 +136,7 @@ class Islands {
         f = s.array<const T*>(2 * n);
         own_f = s.array<T*>(2 * n);
         scale_f = s.array<double>(4 * n);
-        leak_of = s.array<float>(n);
+        added_by_floors = s.array<float>(n);
         ones = s.array<T>(d.Kp);
         psi_at = s.array<T*>(n);
         T* rows = keep_psi ? s.array<T>(n * d.Kp) : nullptr;
@@ -172,7 +173,7 @@ class Islands {
 
     const T* psi(Worker& w, int64_t i) {
         if (psi_at[i]) return psi_at[i];
-        w.d.local(w.d.look(begin + i, i == 0, i == n - 1, w.psi), w.psi);
+        w.d.local(w.d.probe(begin + i, i == 0, i == n - 1, w.psi), w.psi);
         return w.psi;
     }
 
@@ -180,7 +181,7 @@ class Islands {
     // by sweep: decisions are hard to predict, and sums take long to arrive.
     bool locals(Worker& w, int64_t lo, int64_t hi) {
         D& d = w.d;
-        typename D::Seen seen[kTogether];
+        typename D::Probe probe[kTogether];
         T* p[kTogether];
         double sum[kTogether];
         for (int64_t i0 = lo; i0 < hi; i0 += kTogether) {
@@ -188,24 +189,24 @@ class Islands {
             for (int r = 0; r < m; ++r) {
                 const int64_t i = i0 + r;
                 p[r] = psi_at[i] ? psi_at[i] : w.slots + r * d.Kp;
-                seen[r] = d.look(begin + i, i == 0, i == n - 1, p[r]);
+                probe[r] = d.probe(begin + i, i == 0, i == n - 1, p[r]);
             }
             for (int r = 0; r < m; ++r) {
                 // Also beyond the sequence: the next one usually follows in memory.
                 d.prefetch(begin + i0 + r + kAhead);
                 row_prefetch_write(out + (i0 + r) * d.K, d.K);
-                sum[r] = d.local(seen[r], p[r]);
+                sum[r] = d.local(probe[r], p[r]);
             }
             for (int r = 0; r < m; ++r) {
                 const int64_t i = i0 + r;
-                shift[i] = seen[r].shift();
+                shift[i] = probe[r].shift();
                 if (!(sum[r] > 0.0)) {
                     w.status = vs::kInfeasible;
                     return false;
                 }
                 // An island at a cut is known already, and another thread may be reading it.
                 if (island(i)) continue;
-                if (seen[r].plain) flag[i] |= kPlain;
+                if (probe[r].plain) flag[i] |= kPlain;
                 if (1.0 >= zeta * sum[r]) {
                     become(i, row_find(p[r], d.K, D::one()));
                     flag[i] |= kLocal;
@@ -313,8 +314,8 @@ class Islands {
     }
 
     // Round 0 on positions [lo, hi): lo is the sequence's start or a local island, so is hi.
-    // First the local factors, then the gaps between islands: they are appended to `gaps` (room
-    // for (hi - lo + 1) / 2).
+    // First the local factors, then the gaps between islands: they are appended to `gaps`
+    // (workspace for (hi - lo + 1) / 2).
     void find_gaps(int64_t lo, int64_t hi, vs::Status* status, GapRun<D>* gaps, int64_t* n_gaps) {
         for (int64_t a = lo; a < hi;) {
             if (island(a)) {
@@ -395,15 +396,15 @@ class Islands {
                     break;
                 case G::kSecondBackward:
                     if (r.i < r.a) {
-                        enter_phase(r, G::kSettle, r.a);
+                        enter_phase(r, G::kRenewStale, r.a);
                         break;
                     }
                     if (need_backward(w, r)) return -1;
                     if (w.status != vs::kOk || !meet(w, r, kForward)) return 0;
                     --r.i;
                     break;
-                case G::kSettle:
-                    if (r.again && !settle(w, r.a, r.z)) return 0;
+                case G::kRenewStale:
+                    if (r.again && !renew_stale(w, r.a, r.z)) return 0;
                     enter_phase(r, G::kLastForward, r.z);
                     break;
                 case G::kLastForward:  // into the islands at both ends
@@ -425,7 +426,7 @@ class Islands {
             }
         }
     }
-    // What the two halves of a gap, run apart, have to agree on before they meet.
+    // The two halves of a gap, run apart, agree on the middle before they meet.
     bool cross_middle(Worker& w, GapRun<D>& r) {
         return pull_backward(w, r.middle_back()) && pull_forward(w, r.middle()) &&
                meet_in_middle(w, r);
@@ -529,10 +530,10 @@ class Islands {
         }
     }
 
-    // What a block of positions adds to log Z and to the counts. Blocks have a fixed size, so that
-    // sums do not show who added them.
+    // The part of a block of positions in log Z and in the counts. Blocks have a fixed size, so
+    // that sums do not show who added them.
     struct Tally {
-        double log_mass, leak;
+        double log_mass, added;
         int64_t islands, segments, unsettled;
     };
     static constexpr int64_t kTallied = 4096;
@@ -542,7 +543,7 @@ class Islands {
         Sum total;
         const int64_t last = (block + 1) * kTallied < n ? (block + 1) * kTallied : n;
         for (int64_t i = block * kTallied; i < last; ++i) {
-            t.leak += static_cast<double>(leak_of[i]);
+            t.added += static_cast<double>(added_by_floors[i]);
             if (event[i] != kNone) t.unsettled = 1;
             if (island(i)) {
                 ++t.islands;
@@ -572,15 +573,15 @@ class Islands {
     // w.status when the floors may have added too much over the sequence.
     double finish(Worker& w, const Tally* parts, vs::Counts& counts) {
         Sum total;
-        double leak = 0.0;
+        double added = 0.0;
         for (int64_t p = 0; p < n_tallies(); ++p) {
             total.add(parts[p].log_mass);
-            leak += parts[p].leak;
+            added += parts[p].added;
             counts.islands += parts[p].islands;
             counts.segments += parts[p].segments;
             counts.unsettled |= parts[p].unsettled;
         }
-        if (!D::tight(leak)) widen(w);
+        if (!D::tight(added)) widen(w);
         return total.total();
     }
 
@@ -593,7 +594,7 @@ class Islands {
         int64_t i;
         Product<T> product;
         vs::Status massive;
-        bool alone;  // an island's own probability tells: above one half it is the mode
+        bool alone;  // the island's own probability is enough: above one half it is the mode
     };
     VS_INLINE void multiply(Worker& w, int64_t i, T* product, Pending& m) {
         const D& d = w.d;
@@ -618,7 +619,7 @@ class Islands {
             return true;
         }
         mass_of[i] = mass;
-        leak_of[i] = static_cast<float>(added);
+        added_by_floors[i] = static_cast<float>(added);
         if (!island(i)) {
             if (D::peak(m.product) >= zeta && !(flag[i] & kReleased)) event[i] = kBecome;
             return true;
@@ -663,13 +664,13 @@ class Islands {
         const int64_t right = r.middle(), left = r.middle_back();
         if (!actual(w, right) || (left != right && !actual(w, left))) return false;
         if (left == right) {
-            if (event[left] == kBecome) settle_on(w, left);
+            if (event[left] == kBecome) take_value(w, left);
             return true;
         }
         if (!decide_late) return true;
         const bool holds_right = event[right] == kBecome, holds_left = event[left] == kBecome;
-        if (holds_right) settle_on(w, right);
-        if (holds_left) settle_on(w, left);
+        if (holds_right) take_value(w, right);
+        if (holds_left) take_value(w, left);
         // The other one goes on with its row; so its own m' has to be made again.
         if (holds_right && !pull_backward(w, left)) return false;
         if (holds_left && !pull_forward(w, right)) return false;
@@ -678,7 +679,7 @@ class Islands {
         r.again |= holds_right || holds_left;
         return true;
     }
-    void settle_on(Worker& w, int64_t i) {
+    void take_value(Worker& w, int64_t i) {
         become(i, row_argmax(out + i * w.d.K, w.d.K));
         event[i] = kNone;
     }
@@ -694,8 +695,8 @@ class Islands {
         // A product made before may be of another position or have lost its variable since.
         if (next != GapRun<D>::kMiddleBackward) r.ready = -1;
     }
-    // What was decided late leaves stale messages behind it, up to the next island.
-    bool settle(Worker& w, int64_t a, int64_t z) {
+    // A late decision leaves stale messages behind it, up to the next island.
+    bool renew_stale(Worker& w, int64_t a, int64_t z) {
         int64_t ignored = 0;
         for (int64_t i = a; i < z; ++i) {
             if ((flag[i] & kForward) && !redo_forward(w, i, z, nullptr, &ignored)) return false;
@@ -715,7 +716,7 @@ class Islands {
     // An island found when its second message arrives: the first direction is stale beyond it.
     bool late(Worker& w, int64_t i, Flag stale) {
         if (!decide_late || event[i] != kBecome) return false;
-        settle_on(w, i);
+        take_value(w, i);
         flag[i] |= stale;
         return true;
     }

@@ -26,7 +26,7 @@ static double row_sum(const T* e, int Kp) {
     return static_cast<double>(sum.hsum());
 }
 
-// What a row of transitions holds (Packing::Finding), with `shift` taken out.
+// Finds what a row of transitions holds (Packing::Finding), with `shift` taken out.
 template <class T, class In>
 static uint8_t findings_of(const In* t, int K, T shift) {
     using F = Floor<T>;
@@ -106,8 +106,9 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
         // Columns [l, l + m) of the transposed matrix lie in one vector of one tile.
         const int tile = g.tile_of(static_cast<int>(l));
         const int column = static_cast<int>(l) - g.first_unit(tile) * VN;
-        const int room = g.width(tile) - column;
-        transpose(backward + g.offset(tile) + column, g.width(tile), room < VN ? room : VN);
+        const int workspace = g.width(tile) - column;
+        transpose(backward + g.offset(tile) + column, g.width(tile),
+                  workspace < VN ? workspace : VN);
     }
 }
 

@@ -27,7 +27,7 @@ void pack_piece(void* context, int64_t piece, int worker) {
 }  // namespace
 
 bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, int arithmetic,
-                bool rows, int threads, Scratch& room, Scratch* temporary, Packing* out,
+                bool rows, int threads, Scratch& workspace, Scratch* temporary, Packing* out,
                 Control* control) {
     *out = Packing();
     // Nothing is packed per edge; bounds that hold for any matrix with entries in [0, 1].
@@ -39,7 +39,7 @@ bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, in
     const int64_t bytes = compute == kFloat32 ? 4 : 8;
     int64_t stride, size;
     table.layout(compute, c.n_labels, &stride, &size);
-    Scratch& s = room;
+    Scratch& s = workspace;
     out->forward = s.take(size * bytes + 64);
     out->backward = s.take(size * bytes + 64);
     if (rows) {

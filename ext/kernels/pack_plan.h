@@ -6,9 +6,9 @@
 
 namespace vs {
 
-// exp(transition) into `room`, which is not reset; false when memory is exhausted.
+// exp(transition) into `workspace`, which is not reset; false when memory is exhausted.
 bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, int arithmetic,
-                bool rows, int threads, Scratch& room, Scratch* temporary, Packing* out,
+                bool rows, int threads, Scratch& workspace, Scratch* temporary, Packing* out,
                 Control* control);
 
 }  // namespace vs

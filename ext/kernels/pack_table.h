@@ -41,7 +41,7 @@ struct PackTable {
     void (*layout)(int dtype, int64_t labels, int64_t* stride, int64_t* packed);
     double (*max_finite)(int dtype, const void* x, int64_t n);
     // Rows [l0, l1) of the packing; l0 a multiple of 64. Row sums go to `sums`, and
-    // findings[l] tells what was met in row l (Packing::Finding).
+    // findings[l] is what row l holds (Packing::Finding).
     void (*pack)(int compute, const Chains* c, Packing* p, int64_t l0, int64_t l1, double* sums,
                  uint8_t* findings, Scratch* scratch);
     // The scores themselves, of type `compute`, padded with -inf.

@@ -10,7 +10,7 @@ namespace VS_NS {
 
 constexpr double kLn2 = 6.93147180559945286227e-01, kLn2Rest = 2.31904681384629955842e-17;
 
-// What `bits` ln 2 is, and what that rounds away.
+// `bits` ln 2, and what that rounds away.
 VS_INLINE double log_of_power(double bits, double* rest) {
     const double x = bits * kLn2;
     *rest = std::fma(bits, kLn2, -x) + bits * kLn2Rest;

@@ -1,4 +1,4 @@
-// What a kernel is given: plain data, the same for every SIMD level.
+// The input of a kernel: plain data, the same for every SIMD level.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,8 @@ struct Chains {
     bool per_edge;
 };
 
-// Why a sequence stopped. Widen: linear arithmetic cannot vouch for it, take the next domain.
+// Why a sequence stopped. Widen: linear arithmetic cannot require_little_added for it, take the
+// next domain.
 enum Status : int32_t { kOk = 0, kWiden = 1, kInfeasible = 2, kCancelled = 3, kNoMemory = 4 };
 
 // Shared by all workers of one call. The calling thread polls (signals, deadline, progress);

@@ -1,4 +1,4 @@
-// Verbs on one row of K numbers. Buffers have room for whole vectors and zeros beyond K;
+// Verbs on one row of K numbers. Buffers have workspace for whole vectors and zeros beyond K;
 // rows of the caller's arrays (In, Out) have not, and are touched up to K only.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Floor<float> {
     static constexpr float kMessage = 1e-19f, kTransitionLog = -41.0f;
     static constexpr float kTransition = 1.6e-18f;
     static constexpr float kTolerance = 1e-9f;  // of one position
-    static constexpr double kLeak = 1e-7;       // of a sequence
+    static constexpr double kMostAdded = 1e-7;  // of a sequence
     static constexpr int kNormaliseEvery = 1;
 };
 
@@ -103,7 +103,7 @@ template <bool B>
 struct Flag {
     static constexpr bool value = B;
 };
-// f(k, m, whole): m lanes from k on; `whole` tells at compile time that m is all of them.
+// f(k, m, whole): m lanes from k on; `whole` is true, at compile time, where m is all of them.
 template <class T, class F>
 VS_INLINE void for_row(int K, F f) {
     using V = Vec<T>;

@@ -1,4 +1,4 @@
-// What a SIMD level offers: one table of functions, filled by kernels/level.cpp once per level.
+// The functions of a SIMD level for chains, in one table that kernels/level.cpp fills per level.
 #pragma once
 
 #include "kernels/pack_table.h"

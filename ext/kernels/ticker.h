@@ -1,5 +1,5 @@
 // Lets long loops be interrupted: every few milliseconds of work the calling thread polls, the
-// others look whether it told them to stop.
+// others read the flag by which it stops them.
 #pragma once
 
 #include "kernels/problem.h"
@@ -22,7 +22,7 @@ class Ticker {
     }
 
     // At the start of a task, where tasks are too short to get there by counting.
-    bool look() { return check(); }
+    bool begin_task() { return check(); }
 
   private:
     bool check() {

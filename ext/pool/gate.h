@@ -13,12 +13,12 @@ using Ask = int (*)(void* arg);
 bool call_back(Ask ask, void* arg, Control* control, int* answer);
 
 // No other thread takes the GIL from now on. Waits, at most so many seconds, for those that have it
-// or have asked for it; calls whose callback does not end by then are told to stop. The GIL must be
+// or have asked for it; calls whose callback does not end by then are stopped. The GIL must be
 // free meanwhile.
 void close_gate(double seconds);
 bool gate_closed() noexcept;
 
-// What has to surround a fork, see fork.cpp.
+// These surround a fork, see fork.cpp.
 void lock_gate();
 void unlock_gate();
 void reopen_gate() noexcept;  // in the child, locked: it has the thread that forked, and no other

@@ -72,7 +72,7 @@ struct alignas(64) Ready {
     }
 };
 
-// Lets the calling thread hear signals, deadlines and progress between tasks. After tasks that are
+// The calling thread polls for signals, deadlines and progress between tasks. After tasks that are
 // so short that reading the clock would be felt, it looks at one in several.
 class Poller {
   public:
@@ -235,7 +235,7 @@ Pool& pool() {
 }
 
 #if defined(__linux__)
-// Cores that one group may use, 0 when it says nothing of them.
+// Cores that one group may use, 0 when it has no limit.
 double cores_of(const std::string& folder, bool second) {
     double used = 0, period = 0;
     if (second) {

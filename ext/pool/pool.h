@@ -30,7 +30,7 @@ void set_num_threads(int n);
 void forget_pool() noexcept;  // a child of fork has no workers: it makes a pool of its own
 int hardware_threads();       // cores this process may use: affinity and container quota respected
 
-// What the extension module that owns the pool hands to the others, in a capsule.
+// The capsule by which other extension modules use the pool.
 struct PoolApi {
     void (*run_plan)(const Plan&, Task, void*, int, Control*);
     bool (*call_back)(Ask, void*, Control*, int*);

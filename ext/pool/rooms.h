@@ -18,7 +18,7 @@ void give_back(Room room) noexcept;
 int64_t rooms_waiting() noexcept;
 constexpr int64_t kRoomsKept = int64_t{256} << 20;
 
-// What has to surround a fork, see fork.cpp.
+// These surround a fork, see fork.cpp.
 void lock_rooms();
 void unlock_rooms();
 

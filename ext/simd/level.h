@@ -66,7 +66,7 @@ VS_INLINE int vs_first_bit(unsigned long long m) {  // m != 0
 VS_INLINE int vs_first_bit(unsigned long long m) { return __builtin_ctzll(m); }
 #endif
 
-// What a level offers to an engine: a table of functions of type T, which the unit of the level
+// A level offers each engine a table of functions of type T, which the unit of the level
 // defines as a specialisation of `table` in its namespace.
 #define VS_DECLARE_LEVEL(name, NAME, text) \
     namespace level_##name {               \
@@ -90,7 +90,7 @@ const T& at_level(int number) {
     return *level_scalar::table<T>();
 }
 
-// What the extension module that chooses the level hands to the others, in a capsule.
+// The capsule by which other extension modules learn the level.
 struct SimdApi {
     int (*level)();  // VS_LEVEL_*
 };

@@ -35,7 +35,7 @@ void tree_sample(vs::TreePass* pass, const double* uniforms, int64_t* states, in
 }
 
 // V_v = u_v + sum_c max_k (t(., k) + V_c(k)): the max-sum algebra. V is kept in pass->alpha and
-// what a node says in pass->up; products over children are sums, near zero by their maximum.
+// the messages to parents in pass->up; products over children are sums, near zero by their maximum.
 template <class In>
 void tree_decode_up(vs::TreePass* pass, const void* const* packed, const void* const* turned,
                     int64_t b, int worker) {
@@ -51,8 +51,8 @@ void tree_decode_up(vs::TreePass* pass, const void* const* packed, const void* c
     In* const together = static_cast<In*>(pass->block_up) + b * Kp;
     const int64_t begin = t.begin[b], end = t.begin[b + 1];
     int64_t below = t.below_ptr[b + 1];
-    if (!ticker.look()) return;
-    auto settle = [&](In* v) {
+    if (!ticker.begin_task()) return;
+    auto renew_stale = [&](In* v) {
         const In top = row_max(v, K);
         for (int k = 0; k < K && top > lowest; ++k) v[k] -= top;
     };
@@ -63,7 +63,7 @@ void tree_decode_up(vs::TreePass* pass, const void* const* packed, const void* c
         in.compose(t.node[s], false, false, v);
         auto join = [&](const In* m) {
             for (int k = 0; k < K; ++k) v[k] += m[k];
-            settle(v);
+            renew_stale(v);
         };
         int64_t from = below;
         while (from > t.below_ptr[b] && t.above[t.below[from - 1]] == s) --from;
@@ -71,8 +71,8 @@ void tree_decode_up(vs::TreePass* pass, const void* const* packed, const void* c
             join(static_cast<const In*>(pass->block_up) + t.below[k] * Kp);
         }
         below = from;
-        for (int64_t c = t.kids[s]; c < t.kids_end[s]; ++c) join(up + c * Kp);
-        settle(v);
+        for (int64_t c = t.children[s]; c < t.children_end[s]; ++c) join(up + c * Kp);
+        renew_stale(v);
         if (t.parent[s] < 0) continue;
         In* y = up + s * Kp;
         const int64_t table = pass->which ? pass->which[s] : 0;
@@ -98,9 +98,9 @@ void tree_decode_up(vs::TreePass* pass, const void* const* packed, const void* c
     }
     if (t.above[b] < 0) return;
     for (int k = 0; k < Kp; ++k) together[k] = k < K ? In(0) : lowest;
-    for (int64_t s = begin; s < begin + t.tops[b]; ++s) {
+    for (int64_t s = begin; s < begin + t.block_roots[b]; ++s) {
         for (int k = 0; k < K; ++k) together[k] += up[s * Kp + k];
-        settle(together);
+        renew_stale(together);
     }
 }
 

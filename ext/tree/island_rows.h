@@ -1,4 +1,4 @@
-// What a variable of a forest with islands receives and sends: rows of messages, products of them,
+// The messages a variable of a forest with islands receives and sends: rows, products of them,
 // marginals, and the events that they call for.
 #pragma once
 
@@ -75,7 +75,7 @@ class IslandRows {
         s_.held[q] = -1;
         s_.own_u[q] = s_.own_y[q] = nullptr;
         s_.stamp[q] = 0;
-        s_.leak[q] = 0.0f;
+        s_.added[q] = 0.0f;
         s_.scale[q] = s_.scale_up[q] = 0.0;
         s_.raised_u[q] = s_.raised_y[q] = s_.raised[q] = tables_;
     }
@@ -100,7 +100,7 @@ class IslandRows {
     // Messages out of island q.
     void tell(int64_t q) {
         if (t_.parent[q] >= 0) s_.u[q] = upward_row(q);
-        w_.for_kids(q, [&](int64_t c) { s_.y[c] = downward_row(c, q); });
+        w_.for_children(q, [&](int64_t c) { s_.y[c] = downward_row(c, q); });
     }
     // The messages from island q to its parent, and from island p to its child q.
     const T* upward_row(int64_t q) {
@@ -138,7 +138,7 @@ class IslandRows {
     template <class F>
     void neighbours(int64_t q, F f) {
         if (t_.parent[q] >= 0) f(static_cast<int64_t>(t_.parent[q]));
-        w_.for_kids(q, f);
+        w_.for_children(q, f);
     }
 
     // The local factor of free q, in its row.
@@ -148,14 +148,14 @@ class IslandRows {
         return local(q, alpha(q), &sum);
     }
     bool local(int64_t q, T* psi, double* sum) {
-        const typename D::Seen seen = w_.d->look(t_.node[q], false, false, psi);
-        *sum = w_.d->local(seen, psi);
-        return seen.plain;
+        const typename D::Probe probe = w_.d->probe(t_.node[q], false, false, psi);
+        *sum = w_.d->local(probe, psi);
+        return probe.plain;
     }
     // row: psi on entry, psi times the messages of all neighbours but one on return, scaled.
     // `largest`: its largest share, or null.
     void product(int64_t q, int64_t but, bool plain, T* row, double* largest) {
-        const T* heard = nullptr;
+        const T* received = nullptr;
         bool narrow = true;
         double scale = 0.0;
         float before = tables_;
@@ -164,15 +164,15 @@ class IslandRows {
             before = std::max(before, raised_by(q, o));
             if (!narrow) return;
             const T* m = message(q, o);
-            if (!heard) {
-                heard = m;
+            if (!received) {
+                received = m;
                 return;
             }
-            narrow =
-                w_.d->absorb(heard, w_.positive(), m, true, w_.acc, &scale) && !w_.d->held(w_.acc);
-            heard = w_.acc;
+            narrow = w_.d->absorb(received, w_.positive(), m, true, w_.acc, &scale) &&
+                     !w_.d->held(w_.acc);
+            received = w_.acc;
         });
-        if (!heard) {  // a message of entries below the floor could lose one
+        if (!received) {  // a message of entries below the floor could lose one
             s_.scale[q] = 0.0;
             double none = 0.0;
             if (!island(q)) w_.d->absorb(row, plain, w_.ones, false, row, &none);
@@ -180,7 +180,7 @@ class IslandRows {
             return;
         }
         double most = 0.0;
-        if (narrow) narrow = w_.d->absorb_share(row, plain, heard, row, &scale, &most);
+        if (narrow) narrow = w_.d->absorb_share(row, plain, received, row, &scale, &most);
         if constexpr (!Total<D>::kLog) {
             if (!narrow) {
                 make_total(q, but);
@@ -237,7 +237,7 @@ class IslandRows {
         }
         note_message(q, o, scale, raised(s_.raised[q], q, scale, floored));
     }
-    // What floors have put into a row or a message may have been raised on the way to it, by
+    // Mass that floors have put into a row or a message may have been raised on the way to it, by
     // scaling products in which the largest entries of one met small ones of another: by how many
     // powers of two, at most. A few of them for each message are its usual size and no such case.
     // Islands start anew: only their tables have floors.
@@ -246,7 +246,8 @@ class IslandRows {
         constexpr int64_t kUsual = 12;
         if (floored) before = std::max(before, 0.0f);
         if (before == kNoFloor) return before;
-        const int64_t messages = 1 + t_.kids_end[q] - t_.kids[q] + (t_.hangs[q] ? kNear : 0);
+        const int64_t messages =
+            1 + t_.children_end[q] - t_.children[q] + (t_.children_elsewhere[q] ? kNear : 0);
         return before +
                std::max(0.0f, static_cast<float>(-scale - static_cast<double>(kUsual * messages)));
     }
@@ -254,18 +255,18 @@ class IslandRows {
         const int64_t p = t_.parent[q];
         return p < 0 || island(p) ? tables_ : s_.raised_y[q];
     }
-    // Might floors have made what the product in `acc` says of q? row: what q knows from below,
+    // Can a share of the product in `acc`, m' of q, be made by floors? row: the product from below,
     // where that was scaled (`far`).
-    bool untrue(int64_t q, const Product<T>& r, const T* row, bool far) {
-        bool any = far && w_.d->owed(w_.acc, r, row, s_.raised[q]);
+    bool in_doubt(int64_t q, const Product<T>& r, const T* row, bool far) {
+        bool any = far && w_.d->made_by_floors(w_.acc, r, row, s_.raised[q]);
         neighbours(q, [&](int64_t o) {
             any = any || w_.domain(o == t_.parent[q] ? q : o)
-                             .owed(w_.acc, r, message(q, o), raised_by(q, o));
+                             .made_by_floors(w_.acc, r, message(q, o), raised_by(q, o));
         });
         return any;
     }
-    // leak of an island whose row may be untrue for its parent, and whose own m' may be
-    static constexpr float kUnheard = -1.0f, kUntrue = -2.0f;
+    // added of an island whose row may be in_doubt for its parent, and whose own m' may be
+    static constexpr float kParentInDoubt = -1.0f, kInDoubt = -2.0f;
     static constexpr float kMild = 40.0f;
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
 
@@ -290,23 +291,23 @@ class IslandRows {
         const bool plain = local(q, w_.psi, &sum);
         return actual(q, plain, w_.psi);
     }
-    // m' of island q, in one sweep where the product of all that is said keeps within range; row:
+    // m' of island q, in one sweep where the product of all messages keeps within range; row:
     // its local factor. Notes the event.
     bool actual(int64_t q, bool plain, T* row) {
         D& d = *w_.d;
-        const T* heard[kNear];
+        const T* received[kNear];
         int n = 0;
         float most = kNoFloor;
         const auto hear = [&](const T* m, float by) {
-            if (n < kNear) heard[n] = m;
+            if (n < kNear) received[n] = m;
             most = std::max(most, by);
             ++n;
         };
-        w_.for_kids(q, [&](int64_t c) { hear(u(c), s_.raised_u[c]); });
+        w_.for_children(q, [&](int64_t c) { hear(u(c), s_.raised_u[c]); });
         hear(y(q), raised_down(q));
         Product<T> r;
         vs::Status status = vs::kOk;
-        const bool far = n > kNear || !d.product_of(row, heard, n, w_.acc, &r);
+        const bool far = n > kNear || !d.product_of(row, received, n, w_.acc, &r);
         if (far) {
             product(q, t_.parent[q], plain, row, nullptr);
             most = std::max(most, s_.raised[q]);
@@ -315,14 +316,14 @@ class IslandRows {
         }
         if (!put(q, r, status)) return true;
         const int v = s_.held[q];
-        // What product_of found within its range in double precision is too large for floors.
+        // A product that product_of found within its range in doubles is too large for floors.
         const bool near = !far && sizeof(T) == 8 && most < kMild;
-        if (most > kNoFloor && !near && untrue(q, r, row, far)) s_.leak[q] = kUntrue;
+        if (most > kNoFloor && !near && in_doubt(q, r, row, far)) s_.added[q] = kInDoubt;
         // Its row went into products of the parent's that are scaled, whose mass would not tell.
         // That counts in the end only: an island like this is likely to be released.
-        if (t_.parent[q] >= 0 && s_.leak[q] != kUntrue && !w_.domain(q).heard(y(q)[v]) &&
+        if (t_.parent[q] >= 0 && s_.added[q] != kInDoubt && !w_.domain(q).trusts_row(y(q)[v]) &&
             !island(t_.parent[q])) {
-            s_.leak[q] = kUnheard;
+            s_.added[q] = kParentInDoubt;
         }
         const In* p = output(q);
         const double pv = static_cast<double>(p[v]);
@@ -338,14 +339,14 @@ class IslandRows {
     }
     // Writes the product in `acc`, divided by its sum, to q's output; false when there is none.
     bool put(int64_t q, const Product<T>& r, vs::Status status) {
-        double mass = 0.0, leak = 0.0;
+        double mass = 0.0, added = 0.0;
         s_.event[q] = kNone;
         if (!alive_tree(q)) return false;
-        if (status == vs::kOk) status = w_.d->divide(r, w_.acc, output(q), &mass, &leak);
+        if (status == vs::kOk) status = w_.d->divide(r, w_.acc, output(q), &mass, &added);
         if (status == vs::kWiden) widen(q);
         if (status == vs::kInfeasible) s_.event[q] = kDead;
         if (status != vs::kOk) return false;
-        s_.leak[q] = static_cast<float>(leak);
+        s_.added[q] = static_cast<float>(added);
         if (!island(q)) s_.log_mass[q] = w_.d->log_mass(mass);
         return true;
     }

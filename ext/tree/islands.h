@@ -11,7 +11,7 @@
 // pieces that a change touches are passed through again, and islands beside a change get a new m'.
 // A piece without mass given the islands around it releases them all.
 //
-// What a free parent says to a child may not always be found by taking the child's message back
+// The message of a free parent to a child may not always be found by taking the child's message
 // out of the parent's belief, as in pass.h: m' of an island below also weighs the states that its
 // value rules out. Unless nothing was small, the product is made again without it, every entry
 // with an exponent and a count of zeros of its own (Total).
@@ -39,7 +39,7 @@ class TreeIslands : public PiecePass<D> {
         alpha_ = w_.scratch.template array<T>((end - begin) * Kp_);
         if (!alpha_) return fail();
         first_ = begin;
-        typename D::Seen seen[Bench::kBatch];
+        typename D::Probe probe[Bench::kBatch];
         double sum[Bench::kBatch];
         for (int64_t lo = begin; lo < end; lo += Bench::kBatch) {
             const int m = static_cast<int>(std::min<int64_t>(Bench::kBatch, end - lo));
@@ -49,13 +49,13 @@ class TreeIslands : public PiecePass<D> {
                 blank(q);
                 if (q + kAhead < end) fetch(t_.node[q + kAhead]);
                 w_.clear_pads(alpha(q));
-                seen[r] = w_.d->look(t_.node[q], false, false, alpha(q));
-                sum[r] = w_.d->local(seen[r], alpha(q));
+                probe[r] = w_.d->probe(t_.node[q], false, false, alpha(q));
+                sum[r] = w_.d->local(probe[r], alpha(q));
             }
             for (int r = 0; r < m; ++r) {
                 const int64_t q = lo + r;
-                s_.shift[q] = seen[r].shift();
-                if (seen[r].plain) s_.flag[q] |= kPlain;
+                s_.shift[q] = probe[r].shift();
+                if (probe[r].plain) s_.flag[q] |= kPlain;
                 if (!(sum[r] > 0.0)) {
                     if (w_.wanted(q)) s_.tree_status[t_.tree[q]].store(vs::kInfeasible);
                 } else if (1.0 >= w_.pass.zeta * sum[r]) {
@@ -89,12 +89,12 @@ class TreeIslands : public PiecePass<D> {
         }
     }
     // Passes through pieces [first, last) of a list for the first time.
-    bool first_pass(const int64_t* tops, int64_t first, int64_t last) {
+    bool first_pass(const int64_t* block_roots, int64_t first, int64_t last) {
         const vs::Scratch::Mark mark = w_.scratch.mark();
         PieceList list(w_.scratch);
         list.open();
         for (int64_t i = first; i < last; ++i) {
-            if (!add_centres(tops[i], list)) return fail();
+            if (!add_centres(block_roots[i], list)) return fail();
         }
         if (!spread(list)) return fail();
         const Pieces p = list.pieces();
@@ -105,7 +105,7 @@ class TreeIslands : public PiecePass<D> {
         if (!pass_in(p, true) || !pass_out(p, s_.decides_late ? late : nullptr, &n_late)) {
             return false;
         }
-        // What went in through a variable that was decided on the way out is stale.
+        // Messages that went in through a variable that was decided on the way out are stale.
         for (int64_t k = 0; k < n_late; ++k) {
             const int64_t w = p.inward[late[k]];
             if (w < 0 || island(p.slot[w])) continue;
@@ -196,7 +196,7 @@ class TreeIslands : public PiecePass<D> {
         if (s_.n_changed == 0) return true;
         ++counts.rounds;
         ++s_.round;
-        // Rows out of changed islands; pieces and islands that hear of a change.
+        // Rows out of changed islands; the pieces and islands beside a change.
         for (int64_t i = 0; i < s_.n_changed; ++i) {
             const int64_t v = s_.changed[i];
             if (!island(v)) {
@@ -257,7 +257,7 @@ class TreeIslands : public PiecePass<D> {
             }
         }
     }
-    // What a block adds to log Z.
+    // The part of log Z of a block.
     void tally(int64_t b) {
         Ledger sum;
         for (int64_t q = t_.begin[b]; q < t_.begin[b + 1]; ++q) {
@@ -265,9 +265,9 @@ class TreeIslands : public PiecePass<D> {
             vs::Account& a = w_.account(b, q);
             const int64_t p = t_.parent[q];
             const bool doubted =
-                s_.leak[q] == kUntrue || (s_.leak[q] == kUnheard && p >= 0 && !island(p));
+                s_.added[q] == kInDoubt || (s_.added[q] == kParentInDoubt && p >= 0 && !island(p));
             if (!doubted) {
-                if (s_.leak[q] > 0.0f) a.leak += static_cast<double>(s_.leak[q]);
+                if (s_.added[q] > 0.0f) a.added += static_cast<double>(s_.added[q]);
             } else if (alive_tree(q)) {
                 widen(q);
             }
@@ -309,7 +309,6 @@ class TreeIslands : public PiecePass<D> {
     using Rows::alpha;
     using Rows::alpha_;
     using Rows::blank;
-    using Rows::doom;
     using Rows::fail;
     using Rows::fetch;
     using Rows::first_;
@@ -320,18 +319,19 @@ class TreeIslands : public PiecePass<D> {
     using Rows::kContradiction;
     using Rows::kFlip;
     using Rows::kFlipped;
+    using Rows::kInDoubt;
     using Rows::kIsland;
     using Rows::kLocal;
     using Rows::kNone;
     using Rows::Kp_;
+    using Rows::kParentInDoubt;
     using Rows::kPlain;
     using Rows::kRelease;
     using Rows::kReleased;
     using Rows::kSoon;
     using Rows::kToRelease;
-    using Rows::kUnheard;
-    using Rows::kUntrue;
     using Rows::local;
+    using Rows::mark_for_release;
     using Rows::message;
     using Rows::neighbours;
     using Rows::output;
@@ -350,12 +350,13 @@ class TreeIslands : public PiecePass<D> {
         // Does a free variable of the piece have a neighbour elsewhere? Children come after
         // parents.
         uint8_t* leaves = w_.scratch.template array<uint8_t>(end - begin);
-        int64_t* tops = w_.scratch.template array<int64_t>(end - begin);
+        int64_t* block_roots = w_.scratch.template array<int64_t>(end - begin);
         if (w_.scratch.failed) return fail();
         for (int64_t q = end; q-- > begin;) {
             const int64_t p = t_.parent[q];
-            bool any = t_.hangs[q] || (p >= 0 && p < begin) || p >= end || !alive_tree(q);
-            for (int64_t c = t_.kids[q]; c < t_.kids_end[q]; ++c) {
+            bool any =
+                t_.children_elsewhere[q] || (p >= 0 && p < begin) || p >= end || !alive_tree(q);
+            for (int64_t c = t_.children[q]; c < t_.children_end[q]; ++c) {
                 any = any || (!island(c) && leaves[c - begin]);
             }
             leaves[q - begin] = any;
@@ -364,19 +365,19 @@ class TreeIslands : public PiecePass<D> {
         for (int64_t q = begin; q < end; ++q) {
             if (island(q)) continue;
             if (is_top_inside(q, begin)) {
-                if (!leaves[q - begin]) tops[n++] = q;
+                if (!leaves[q - begin]) block_roots[n++] = q;
             } else {
                 leaves[q - begin] = leaves[t_.parent[q] - begin];
             }
             if (!leaves[q - begin]) s_.stamp[q] = kInside;
         }
         for (int64_t i = 0; i < n; i += kTogether) {
-            if (!first_pass(tops, i, std::min(i + kTogether, n))) return false;
+            if (!first_pass(block_roots, i, std::min(i + kTogether, n))) return false;
         }
         int64_t local = 0;
         for (int64_t q = begin; q < end; ++q) {
             if (!island(q)) continue;
-            bool known = !t_.hangs[q] && !(t_.parent[q] >= 0 && t_.parent[q] < begin);
+            bool known = !t_.children_elsewhere[q] && !(t_.parent[q] >= 0 && t_.parent[q] < begin);
             known = known && alive_tree(q);
             if (known) {
                 neighbours(q, [&](int64_t o) { known = known && (island(o) || inside(o)); });
@@ -418,7 +419,7 @@ void tree_islands(vs::TreePass* pass, int step, int64_t first, int64_t last, int
     TreeBench<D> bench(pass, worker);
     TreeIslands<D> work(bench, worker);
     if (!bench.ok) pass->control->stop.store(2);
-    if (!bench.ticker.look()) return;
+    if (!bench.ticker.begin_task()) return;
     bool ok = true;
     switch (step) {
         case vs::kIslandsLocals:
@@ -455,7 +456,7 @@ void tree_islands(vs::TreePass* pass, int step, int64_t first, int64_t last, int
             if (bench.wanted_block(first)) work.count(first);
             break;
     }
-    (void)ok;  // what failed has told `control`
+    (void)ok;  // `control` knows of a failure
 }
 
 }  // namespace VS_NS

@@ -9,7 +9,7 @@ using std::size_t;
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-// Children by parent (roots hang from n), ascending, and all nodes level by level.
+// Children by parent (those of n are the roots), ascending, and all nodes level by level.
 struct Walk {
     std::vector<int32_t> ptr, child, order;
 
@@ -116,14 +116,14 @@ TreeView Layout::view() const {
     t.n_blocks = n_blocks;
     t.node = node.data();
     t.parent = parent.data();
-    t.kids = kids.data();
-    t.kids_end = kids_end.data();
-    t.hangs = hangs.data();
+    t.children = children.data();
+    t.children_end = children_end.data();
+    t.children_elsewhere = children_elsewhere.data();
     t.edge = edge.data();
     t.flipped = flipped.data();
     t.tree = tree.data();
     t.begin = begin.data();
-    t.tops = tops.data();
+    t.block_roots = block_roots.data();
     t.above = above.data();
     t.below_ptr = below_ptr.data();
     t.below = below.data();
@@ -152,10 +152,10 @@ Layout compile_tree(const int64_t* given, int64_t n, int64_t target) {
     Walk walk;
     walk.build(parent, roots);
     if (walk.order.size() < size) {
-        std::vector<uint8_t> seen(size, 0);
-        for (int32_t v : walk.order) seen[at(v)] = 1;
+        std::vector<uint8_t> probe(size, 0);
+        for (int32_t v : walk.order) probe[at(v)] = 1;
         int32_t v = 0;
-        while (seen[at(v)]) ++v;
+        while (probe[at(v)]) ++v;
         t.problem = Layout::kCycle;
         t.where = lowest_on_cycle(parent, v);
         return t;
@@ -168,7 +168,7 @@ Layout compile_tree(const int64_t* given, int64_t n, int64_t target) {
         t.any_flipped = true;
     }
 
-    // Cutting, from the leaves up: `rest` nodes hang together below (and with) each node. Where
+    // Cutting, from the leaves up: each node and what is left below it are `rest` nodes. Where
     // they are too many for a block, runs of children are cut off.
     std::vector<int32_t> rest(size, 1);
     std::vector<uint8_t> cut(size, 0);  // 1: in a run that was cut off, 2: the first of its run
@@ -196,16 +196,16 @@ Layout compile_tree(const int64_t* given, int64_t n, int64_t target) {
 
     // Blocks, parents first; nodes stably by block.
     std::vector<int32_t> block(size), tree(size);
-    std::vector<int32_t> top_parent, sizes, n_tops;
+    std::vector<int32_t> top_parent, sizes, n_block_roots;
     auto enter = [&](int32_t v, int32_t p) {
         if (p < 0 || cut[at(v)]) {  // every root is in a run that was cut off
             if (cut[at(v)] == 2) {
                 top_parent.push_back(p);
                 sizes.push_back(0);
-                n_tops.push_back(0);
+                n_block_roots.push_back(0);
             }
             block[at(v)] = static_cast<int32_t>(sizes.size()) - 1;
-            ++n_tops.back();
+            ++n_block_roots.back();
         } else {
             block[at(v)] = block[at(p)];
         }
@@ -237,33 +237,33 @@ Layout compile_tree(const int64_t* given, int64_t n, int64_t target) {
         t.node[at(s)] = v;
     }
     t.parent.resize(size);
-    t.kids.resize(size);
-    t.kids_end.resize(size);
-    t.hangs.resize(size);
+    t.children.resize(size);
+    t.children_end.resize(size);
+    t.children_elsewhere.resize(size);
     t.edge.resize(size);
     t.flipped.resize(size);
     t.tree.resize(size);
     for (size_t b = 0; b < n_blocks; ++b) {
-        int64_t next = t.begin[b] + n_tops[b];
+        int64_t next = t.begin[b] + n_block_roots[b];
         for (int64_t s = t.begin[b]; s < t.begin[b + 1]; ++s) {
             const size_t v = at(t.node[at(s)]);
             const int32_t p = parent[v];
             t.parent[at(s)] = p < 0 ? -1 : t.slot[at(p)];
-            t.kids[at(s)] = static_cast<int32_t>(next);
+            t.children[at(s)] = static_cast<int32_t>(next);
             for (int32_t k = walk.ptr[v + 1]; k-- > walk.ptr[v];) {
                 if (cut[at(walk.child[at(k)])]) {  // what was cut off comes first
-                    t.hangs[at(s)] = 1;
+                    t.children_elsewhere[at(s)] = 1;
                     break;
                 }
                 ++next;
             }
-            t.kids_end[at(s)] = static_cast<int32_t>(next);
+            t.children_end[at(s)] = static_cast<int32_t>(next);
             t.edge[at(s)] = flipped[v] ? p : static_cast<int32_t>(v);
             t.flipped[at(s)] = flipped[v];
             t.tree[at(s)] = tree[v];
         }
     }
-    t.tops = n_tops;
+    t.block_roots = n_block_roots;
     t.above.resize(n_blocks);
     t.below_ptr.assign(n_blocks + 1, 0);
     for (size_t b = 0; b < n_blocks; ++b) {

@@ -1,20 +1,20 @@
 // Exact inference in a forest, block by block (SMM11 section 3, "upstream" and "downstream").
 //
 //   alpha_v = psi_v * prod_c u_c          what v knows from below, c its children
-//   u_v     = E alpha_v                   what v says to its parent
-//   belief_v = alpha_v * y_v              y_v what the parent says; the marginal when normalised
+//   u_v     = E alpha_v                   message of v to its parent
+//   belief_v = alpha_v * y_v              y_v message of the parent; the marginal when normalised
 //   y_c     = (belief_v / u_c) E          0/0 = 0
 //
 // Taking a factor back out of a product is exact where it is not zero. Where u_c(l) = 0, state l of
-// the parent has no mass together with anything below c, so whatever y_c says of it is multiplied
+// the parent has no mass together with anything below c, so whatever y_c has for it is multiplied
 // by zero everywhere below: 0 will do. The same holds for entries of a belief too small for their
 // type: what they would have added to any marginal below c is u_c(l) times what was lost, which is
 // what was lost of the belief.
 //
-// What the way up has found waits in the order of slots, one row a node; the way down makes the
+// The results of the way up wait in the order of slots, one row a node; the way down makes the
 // messages again from it, block by block, in cache, unless the model is small. Where tables forbid
-// nothing, children multiply what they say into their parent's row as soon as they have said it:
-// so many of them that the product cannot leave the range of the type, whatever they say.
+// nothing, children multiply their messages into their parent's row as soon as these are made, as
+// long as the product of so many cannot leave the range of the type.
 //
 // Messages of consecutive slots are computed together as long as none waits for another. Bits do
 // not depend on that (tile.h), nor on who works on which block.
@@ -121,15 +121,16 @@ struct TreeBench {
     }
     // f(child) for all children of a slot, in other blocks first.
     template <class F>
-    VS_INLINE void for_kids(int64_t s, F f) const {
-        if (t.hangs[s]) {
+    VS_INLINE void for_children(int64_t s, F f) const {
+        if (t.children_elsewhere[s]) {
             int64_t lo = 0, hi = t.n_blocks;  // the block of s
             while (hi - lo > 1) {
                 const int64_t mid = lo + (hi - lo) / 2;
                 (t.begin[mid] <= s ? lo : hi) = mid;
             }
             int64_t k = t.below_ptr[lo], end = t.below_ptr[lo + 1];
-            for (int64_t step = end - k; step > 0;) {  // the first that hangs from s or later
+            for (int64_t step = end - k;
+                 step > 0;) {  // the first that children_elsewhere from s or later
                 const int64_t half = step / 2;
                 if (t.above[t.below[k + half]] < s) {
                     k += half + 1;
@@ -140,10 +141,10 @@ struct TreeBench {
             }
             for (; k < end && t.above[t.below[k]] == s; ++k) {
                 const int64_t first = t.begin[t.below[k]];
-                for (int64_t c = first; c < first + t.tops[t.below[k]]; ++c) f(c);
+                for (int64_t c = first; c < first + t.block_roots[t.below[k]]; ++c) f(c);
             }
         }
-        for (int64_t c = t.kids[s]; c < t.kids_end[s]; ++c) f(c);
+        for (int64_t c = t.children[s]; c < t.children_end[s]; ++c) f(c);
     }
     static void note(vs::Account& a, vs::Status status) {
         if (a.status == vs::kOk) a.status = status;
@@ -154,8 +155,8 @@ struct TreeBench {
     bool wanted(int64_t s) const { return !pass.todo || pass.todo[t.tree[s]]; }
     bool wanted_block(int64_t b) const {
         if (!pass.todo) return true;
-        const int64_t tops = t.above[b] >= 0 ? 1 : t.tops[b];
-        for (int64_t i = 0; i < tops; ++i) {
+        const int64_t block_roots = t.above[b] >= 0 ? 1 : t.block_roots[b];
+        for (int64_t i = 0; i < block_roots; ++i) {
             if (wanted(t.begin[b] + i)) return true;
         }
         return false;
@@ -298,39 +299,40 @@ class TreeBlock {
     // Upward pass; false when it was cancelled.
     bool upward() {
         below_ = t_.below_ptr[b_ + 1];
-        typename D::Seen seen[Bench::kBatch];
+        typename D::Probe probe[Bench::kBatch];
         const bool root = t_.above[b_] < 0;
-        const int64_t tops = begin_ + t_.tops[b_];
-        const int64_t silent = root ? tops : begin_;  // say nothing
+        const int64_t block_roots = begin_ + t_.block_roots[b_];
+        const int64_t silent = root ? block_roots : begin_;  // without a parent
         const bool together = w_.pass.together > 0;
         Ledger sum;
         for (int64_t q = begin_; q < end_ && together; ++q) d_.ones(alpha(q));
         for (int64_t hi = end_, lo; hi > begin_; hi = lo) {
             for (lo = hi - 1; lo > begin_ && hi - lo < Bench::kBatch; --lo) {
-                const int64_t kid = t_.kids[lo - 1];
-                if (kid < hi && kid < t_.kids_end[lo - 1]) break;
+                const int64_t child = t_.children[lo - 1];
+                if (child < hi && child < t_.children_end[lo - 1]) break;
             }
             const int m = static_cast<int>(hi - lo);
             if (!w_.ticker.go_on(m)) return false;
             for (int r = 0; r < m; ++r) {
-                T* room = together ? w_.x + r * Kp_ : alpha(lo + r);
-                seen[r] = d_.look(t_.node[lo + r], false, false, room);
+                T* workspace = together ? w_.x + r * Kp_ : alpha(lo + r);
+                probe[r] = d_.probe(t_.node[lo + r], false, false, workspace);
             }
             for (int r = m; r-- > 0;) {
                 const int64_t q = lo + r;
                 // One row at a time: more than the core can wait for would stop it.
                 if (q - kAhead >= begin_) fetch(t_.node[q - kAhead]);
                 vs::Account& a = w_.account(b_, q);
-                sum.add(a, seen[r].shift());
-                if (!together || t_.kids_end[q] - t_.kids[q] > w_.pass.together || t_.hangs[q]) {
-                    know(q, seen[r], a);
-                } else if (!d_.enter_in_place(seen[r], alpha(q), &a.scale)) {
+                sum.add(a, probe[r].shift());
+                if (!together || t_.children_end[q] - t_.children[q] > w_.pass.together ||
+                    t_.children_elsewhere[q]) {
+                    know(q, probe[r], a);
+                } else if (!d_.enter_in_place(probe[r], alpha(q), &a.scale)) {
                     Bench::note(a, vs::kWiden);
                 }
                 if (w_.pass.upward_only && !d_.untouched(alpha(q))) Bench::note(a, vs::kWiden);
             }
-            speak(lo < silent ? silent : lo, hi);
-            for (int64_t q = lo < tops ? tops : lo; q < hi && together; ++q) {
+            send_up(lo < silent ? silent : lo, hi);
+            for (int64_t q = lo < block_roots ? block_roots : lo; q < hi && together; ++q) {
                 d_.multiply(alpha(t_.parent[q]), up(q));
             }
         }
@@ -346,33 +348,33 @@ class TreeBlock {
                 if (w_.pass.upward_only && !(a.log_end > -INFINITY)) Bench::note(a, vs::kWiden);
             }
         } else {
-            say_together();
+            send_together();
         }
         return true;
     }
     // Downward pass; false when it was cancelled.
     bool downward() {
         const bool root = t_.above[b_] < 0;
-        const int64_t tops = begin_ + t_.tops[b_];
+        const int64_t block_roots = begin_ + t_.block_roots[b_];
         int64_t s[Bench::kBatch];
         const T* x[Bench::kBatch];
         T* y[Bench::kBatch];
         Product<T> product[Bench::kBatch];
         const T* const above =
             root ? nullptr : static_cast<const T*>(w_.pass.block_down) + b_ * Kp_;
-        for (int64_t lo = root ? tops : begin_, hi; lo < end_ && !w_.pass.up; lo = hi) {
+        for (int64_t lo = root ? block_roots : begin_, hi; lo < end_ && !w_.pass.up; lo = hi) {
             hi = lo + Bench::kBatch < end_ ? lo + Bench::kBatch : end_;
             if (!w_.ticker.go_on(hi - lo)) return false;
-            speak(lo, hi);
+            send_up(lo, hi);
         }
         for (int64_t lo = begin_, hi; lo < end_; lo = hi) {
             for (hi = lo + 1; hi < end_ && hi - lo < Bench::kBatch; ++hi) {
-                if (hi == tops && root) break;  // what roots hear is made, not sent
-                if (hi >= tops && t_.parent[hi] >= lo) break;
+                if (hi == block_roots && root) break;  // roots have no message from above
+                if (hi >= block_roots && t_.parent[hi] >= lo) break;
             }
             const int m = static_cast<int>(hi - lo);
             if (!w_.ticker.go_on(m)) return false;
-            const bool silent = root && lo < tops;
+            const bool silent = root && lo < block_roots;
             for (int r = 0; r < m; ++r) {
                 const int64_t q = lo + r;
                 if (!streams_ && q + kAhead < end_) {
@@ -386,7 +388,7 @@ class TreeBlock {
                     w_.clear_pads(y[r]);
                     continue;
                 }
-                const T* belief = q < tops ? above : alpha(t_.parent[q]);
+                const T* belief = q < block_roots ? above : alpha(t_.parent[q]);
                 if (!d_.quotient(belief, up(q), w_.positive(), w_.x + r * Kp_)) {
                     Bench::note(w_.account(b_, q), vs::kWiden);
                 }
@@ -419,8 +421,8 @@ class TreeBlock {
     In* output(int64_t s) const {
         return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
     }
-    // What slots [lo, hi) say to their parents.
-    void speak(int64_t lo, int64_t hi) {
+    // Messages of slots [lo, hi) to their parents.
+    void send_up(int64_t lo, int64_t hi) {
         int64_t s[Bench::kBatch];
         const T* x[Bench::kBatch];
         T* y[Bench::kBatch];
@@ -432,18 +434,18 @@ class TreeBlock {
         }
         if (c > 0) w_.send(s, c, true, x, y);
     }
-    // alpha of a node whose children have spoken; `below_`: where blocks that hang from it end.
-    void know(int64_t s, const typename D::Seen& seen, vs::Account& a) {
-        const int64_t first = t_.kids[s], last = t_.kids_end[s];
-        int64_t hanging = below_;
-        while (hanging > t_.below_ptr[b_] && t_.above[t_.below[hanging - 1]] == s) --hanging;
-        const int64_t others = below_ - hanging;
+    // alpha of a node from the messages of its children; `below_`: where the blocks below it end.
+    void know(int64_t s, const typename D::Probe& probe, vs::Account& a) {
+        const int64_t first = t_.children[s], last = t_.children_end[s];
+        int64_t elsewhere = below_;
+        while (elsewhere > t_.below_ptr[b_] && t_.above[t_.below[elsewhere - 1]] == s) --elsewhere;
+        const int64_t others = below_ - elsewhere;
         const int64_t n = last - first + others;
-        const int64_t from = hanging;
+        const int64_t from = elsewhere;
         const int64_t until = below_;
-        below_ = hanging;
+        below_ = elsewhere;
         double scale = 0.0;
-        const T* heard = n == 0 ? w_.ones : nullptr;
+        const T* received = n == 0 ? w_.ones : nullptr;
         bool narrow = true;
         for (int64_t k = 0; k < n && narrow; ++k) {
             const T* more;
@@ -455,24 +457,24 @@ class TreeBlock {
                 more = up(first + k - others);
             }
             if (!narrow) break;
-            if (!heard) {
-                heard = more;
+            if (!received) {
+                received = more;
                 continue;
             }
             narrow =
-                d_.absorb(heard, w_.positive(), more, true, w_.acc, &scale) && !d_.held(w_.acc);
-            heard = w_.acc;
+                d_.absorb(received, w_.positive(), more, true, w_.acc, &scale) && !d_.held(w_.acc);
+            received = w_.acc;
         }
         if (narrow) {
-            narrow = d_.enter(seen, heard, true, alpha(s), alpha(s), &scale);
+            narrow = d_.enter(probe, received, true, alpha(s), alpha(s), &scale);
         }
         if (!narrow) {
             scale = 0.0;
-            know_wide(s, seen, first, last, from, until, &scale);
+            know_wide(s, probe, first, last, from, until, &scale);
         }
         a.scale += scale;
     }
-    void know_wide(int64_t s, const typename D::Seen& seen, int64_t first, int64_t last,
+    void know_wide(int64_t s, const typename D::Probe& probe, int64_t first, int64_t last,
                    int64_t from, int64_t until, double* scale) {
         if constexpr (D::kUnit != 1.0) {
             const vs::Scratch::Mark mark = w_.scratch.mark();
@@ -486,7 +488,7 @@ class TreeBlock {
             for (int64_t k = first; k < last; ++k) p.multiply(up(k), nullptr);
             for (int k = 0; k < w_.K; ++k) {
                 const double x = static_cast<double>(d_.in.score(t_.node[s], k, false, false));
-                p.multiply_exp(k, x, seen.shift());
+                p.multiply_exp(k, x, probe.shift());
             }
             *scale += static_cast<double>(p.narrow(alpha(s)));
             w_.scratch.rewind(mark);
@@ -503,9 +505,9 @@ class TreeBlock {
         p->start();
         return true;
     }
-    // The product of what the tops say, for their parent.
-    void say_together() {
-        const int64_t first = begin_, last = begin_ + t_.tops[b_];
+    // The product of the messages of the roots of the block, for their parent.
+    void send_together() {
+        const int64_t first = begin_, last = begin_ + t_.block_roots[b_];
         T* out = static_cast<T*>(w_.pass.block_up) + b_ * Kp_;
         vs::Account& a = w_.account(b_, first);
         w_.pass.block_wide[b_] = 0;
@@ -535,9 +537,9 @@ class TreeBlock {
             w_.scratch.rewind(mark);
         }
     }
-    // What was taken out of the tables above the nodes of this block.
+    // The shifts of the tables above the nodes of this block.
     void shifts_of_edges(Ledger& sum) {
-        const int64_t first = t_.above[b_] < 0 ? begin_ + t_.tops[b_] : begin_;
+        const int64_t first = t_.above[b_] < 0 ? begin_ + t_.block_roots[b_] : begin_;
         if (!w_.pass.which) {
             const double shift = d_.edge_shift(0) * static_cast<double>(end_ - first);
             if (t_.above[b_] >= 0) return sum.add(w_.account(b_, begin_), shift);
@@ -572,8 +574,8 @@ class TreeBlock {
             return Bench::note(a, root ? vs::kInfeasible : vs::kWiden);
         }
         const vs::Status status =
-            streams_ ? d_.template divide<true>(r, alpha(s), output(s), &mass, &a.leak)
-                     : d_.divide(r, alpha(s), output(s), &mass, &a.leak);
+            streams_ ? d_.template divide<true>(r, alpha(s), output(s), &mass, &a.added)
+                     : d_.divide(r, alpha(s), output(s), &mass, &a.added);
         if (status != vs::kOk) Bench::note(a, status);
     }
 
@@ -595,7 +597,7 @@ inline void count_done(vs::TreePass* pass, int64_t block) {
 template <class D>
 void tree_up(vs::TreePass* pass, int64_t block, int worker) {
     TreeBench<D> bench(pass, worker);
-    if (!bench.ticker.look() || !bench.wanted_block(block)) return;
+    if (!bench.ticker.begin_task() || !bench.wanted_block(block)) return;
     TreeBlock<D> work(bench, block);
     if (!work.open(true)) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
@@ -609,7 +611,7 @@ void tree_up(vs::TreePass* pass, int64_t block, int worker) {
 template <class D>
 void tree_down(vs::TreePass* pass, int64_t block, int worker) {
     TreeBench<D> bench(pass, worker);
-    if (!bench.ticker.look() || !bench.wanted_block(block)) return;
+    if (!bench.ticker.begin_task() || !bench.wanted_block(block)) return;
     TreeBlock<D> work(bench, block);
     if (!work.open(false)) {
         bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;

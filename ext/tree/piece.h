@@ -36,7 +36,7 @@ class PieceList {
         inward_[n_++] = inward;
         return true;
     }
-    // What was added are the centres. Adds the free neighbours of every place, in turn:
+    // Those added so far are the centres. Adds the free neighbours of every place, in turn:
     // f(slot, from, add) calls add(neighbour).
     template <class F>
     bool spread(F f) {

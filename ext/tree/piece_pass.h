@@ -53,12 +53,12 @@ class PiecePass : public IslandRows<D> {
             });
         });
     }
-    // The pieces of `count` tops, from there.
-    bool from_tops(const int64_t* tops, int64_t count, Pieces* p) {
+    // The pieces of `count` block_roots, from there.
+    bool from_tops(const int64_t* block_roots, int64_t count, Pieces* p) {
         PieceList list(w_.scratch);
         list.open();
         for (int64_t i = 0; i < count; ++i) {
-            if (!list.add(tops[i], -1)) return false;
+            if (!list.add(block_roots[i], -1)) return false;
         }
         if (!spread(list)) return false;
         *p = list.pieces();
@@ -68,7 +68,7 @@ class PiecePass : public IslandRows<D> {
     // Adds the centres of the piece below `top`.
     bool add_centres(int64_t top, PieceList& list) {
         bool alone = true;
-        w_.for_kids(top, [&](int64_t c) { alone = alone && island(c); });
+        w_.for_children(top, [&](int64_t c) { alone = alone && island(c); });
         if (alone) return list.add(top, -1);
         Pieces p;
         if (!from_top(top, &p)) return false;
@@ -189,14 +189,14 @@ class PiecePass : public IslandRows<D> {
         }
         return true;
     }
-    bool pass_again(const int64_t* tops, int64_t count, Pieces* p) {
-        if (!from_tops(tops, count, p)) return fail();
+    bool pass_again(const int64_t* block_roots, int64_t count, Pieces* p) {
+        if (!from_tops(block_roots, count, p)) return fail();
         int64_t none = 0;
         return pass_in(*p, false) && pass_out(*p, nullptr, &none);
     }
-    bool pass_again(const int64_t* tops, int64_t count) {
+    bool pass_again(const int64_t* block_roots, int64_t count) {
         Pieces p;
-        return pass_again(tops, count, &p);
+        return pass_again(block_roots, count, &p);
     }
     // Messages from the free variables of a piece to the islands beside them.
     bool tell_islands(const Pieces& p) {

@@ -53,7 +53,7 @@ struct TreePlan {
     }
 };
 
-// Of an exact pass over so many nodes, in nanoseconds, roughly.
+// Rough nanoseconds of an exact pass over so many nodes.
 inline double exact_cost(const TreeModel& m, int64_t nodes) {
     const double k = static_cast<double>(m.arrays.n_labels);
     return (0.1 * k * k + 1.5 * k + 30.0) * static_cast<double>(nodes);

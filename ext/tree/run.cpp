@@ -94,7 +94,7 @@ double lowest(const Chains& table) {
     return *std::min_element(x, x + n);
 }
 
-// What one call keeps while it lasts.
+// The memory of one call.
 struct Call {
     const TreeModel& model;
     Session& session;
@@ -144,7 +144,7 @@ struct Call {
             all.floored |= p.floored;
             all.positive &= p.positive;
         }
-        for (Packing& p : packing) {  // a node hears of several tables
+        for (Packing& p : packing) {  // messages over several tables meet at a node
             p.reach = all.reach;
             p.floored = all.floored;
             p.positive = all.positive;
@@ -237,8 +237,8 @@ void island_rounds(TreeJob& job, int64_t revisit, double nanoseconds, int thread
     parts(kIslandsTally, job.n_blocks, 1);
 }
 
-bool island_room(IslandState& s, const Layout& t, Session& session, int threads,
-                 std::vector<std::atomic<int32_t>>& status, std::vector<Counts>& counts) {
+bool island_workspace(IslandState& s, const Layout& t, Session& session, int threads,
+                      std::vector<std::atomic<int32_t>>& status, std::vector<Counts>& counts) {
     Scratch& r = session.packing;
     s.flag = r.array<uint8_t>(t.n);
     s.event = r.array<uint8_t>(t.n);
@@ -251,7 +251,7 @@ bool island_room(IslandState& s, const Layout& t, Session& session, int threads,
     s.scale = r.array<double>(t.n);
     s.scale_up = r.array<double>(t.n);
     s.log_mass = r.array<double>(t.n);
-    s.leak = r.array<float>(t.n);
+    s.added = r.array<float>(t.n);
     s.raised = r.array<float>(t.n);
     s.raised_u = r.array<float>(t.n);
     s.raised_y = r.array<float>(t.n);
@@ -281,9 +281,9 @@ void add_counts(Counts& to, const IslandState& s, const std::vector<Counts>& blo
     to.rounds = std::max(to.rounds, s.counts.rounds);
 }
 
-// What each tree's accounts say; false when that ends the call. `todo`: those to widen.
-bool settle(const Call& call, const std::atomic<int32_t>* islands, int arithmetic, double* log_z,
-            std::vector<uint8_t>& todo, bool* again, TreeReport& report) {
+// Sums the accounts of each tree; false when that ends the call. `todo`: the trees to widen.
+bool renew_stale(const Call& call, const std::atomic<int32_t>* islands, int arithmetic,
+                 double* log_z, std::vector<uint8_t>& todo, bool* again, TreeReport& report) {
     const Layout& t = *call.model.layout;
     const double unit = is_log(arithmetic) ? 1.0 : 0.693147180559945309417;
     const size_t n = at(t.n_trees);
@@ -296,7 +296,7 @@ bool settle(const Call& call, const std::atomic<int32_t>* islands, int arithmeti
         add(a.shift, a.rest, part.shift);
         a.rest += part.rest;
         a.scale += part.scale;
-        a.leak += part.leak;
+        a.added += part.added;
     }
     bool infeasible = false;
     *again = false;
@@ -304,7 +304,7 @@ bool settle(const Call& call, const std::atomic<int32_t>* islands, int arithmeti
         if (!todo[i]) continue;
         const Account& a = sum[i];
         int32_t status = islands && islands[i].load() ? islands[i].load() : a.status;
-        if (status == kOk && arithmetic == kLinear32 && a.leak > 1e-7) status = kWiden;
+        if (status == kOk && arithmetic == kLinear32 && a.added > 1e-7) status = kWiden;
         if (status == kNoMemory || status == kCancelled) {
             report.status = static_cast<Status>(status);
             return false;
@@ -321,7 +321,7 @@ bool settle(const Call& call, const std::atomic<int32_t>* islands, int arithmeti
 }
 
 // Numbers that the passes of one arithmetic keep; `kept`: messages as well.
-bool room(TreePass& p, int arithmetic, bool kept, const Layout& t, Scratch& s) {
+bool take_rows(TreePass& p, int arithmetic, bool kept, const Layout& t, Scratch& s) {
     const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
     const int64_t bytes = compute == kFloat32 ? 4 : 8;
     int64_t unused;
@@ -359,7 +359,7 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
     }
     int steps[3];
     const int n_steps = ladder(m.arrays.dtype, steps);
-    // What upward messages alone cannot vouch for is done in full.
+    // Trees that upward messages alone do not settle are done in full.
     bool first = true, upward_only = !islands && !r.marginals;
     bool again = t.n > 0;
     for (int step = 0; step < n_steps && again;) {
@@ -390,7 +390,7 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
         const int64_t bytes = 2 * t.n * m.arrays.n_labels * 8;
         const bool kept =
             !islands && (step > 0 || bytes <= kSmall || m.arrays.n_labels >= kManyLabels);
-        if (!packed || !room(p, arithmetic, kept, t, session.packing)) {
+        if (!packed || !take_rows(p, arithmetic, kept, t, session.packing)) {
             report.status = kNoMemory;
             break;
         }
@@ -400,7 +400,7 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
             p.state = &state;
             p.islands = r.islands;
             p.zeta = r.zeta;
-            if (!island_room(state, t, session, r.threads, tree_status, block_counts)) {
+            if (!island_workspace(state, t, session, r.threads, tree_status, block_counts)) {
                 report.status = kNoMemory;
                 break;
             }
@@ -411,8 +411,8 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
         }
         if (stopped(control, report)) break;
         std::vector<uint8_t> good(todo);
-        if (!settle(call, islands ? tree_status.data() : nullptr, arithmetic, r.log_z, todo, &again,
-                    report))
+        if (!renew_stale(call, islands ? tree_status.data() : nullptr, arithmetic, r.log_z, todo,
+                         &again, report))
             break;
         if (islands) {
             for (size_t i = 0; i < good.size(); ++i) good[i] = good[i] && !todo[i];
@@ -454,7 +454,7 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
         p.todo = step > 0 ? todo.data() : nullptr;
         const int64_t width = arithmetic == kLinear32 ? 4 : 8;
         p.marginals = session.packing.take(t.n * m.arrays.n_labels * width);
-        if (!packed || !room(p, arithmetic, true, t, session.packing)) {
+        if (!packed || !take_rows(p, arithmetic, true, t, session.packing)) {
             report.status = kNoMemory;
             break;
         }
@@ -467,7 +467,7 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
         run(plan, infer_piece, job, exact_cost(m, t.n), threads, &control);
         if (stopped(control, report)) break;
         std::vector<uint8_t> good(todo);
-        if (!settle(call, nullptr, arithmetic, log_z.data(), todo, &again, report)) break;
+        if (!renew_stale(call, nullptr, arithmetic, log_z.data(), todo, &again, report)) break;
         for (size_t i = 0; i < good.size(); ++i) good[i] = good[i] && !todo[i];
         p.todo = good.data();
         job.uniforms = uniforms;
@@ -529,7 +529,7 @@ TreeReport tree_decode(const TreeModel& m, int threads, int64_t* states, double*
     if (stopped(control, report)) return report;
     std::vector<uint8_t> todo(at(t.n_trees), 1);
     bool again;
-    settle(call, nullptr, kLog64, scores, todo, &again, report);
+    renew_stale(call, nullptr, kLog64, scores, todo, &again, report);
     return report;
 }
 
