@@ -27,7 +27,7 @@ EXT = Path("ext")
 # Compiled once per SIMD level and linked into the extension.
 LEVEL_SOURCES = {
     "valuesparse._chain": str(EXT / "kernels" / "level.cpp"),
-    "valuesparse._graph": str(EXT / "graph" / "level.cpp"),
+    "valuesparse._junction": str(EXT / "junction" / "level.cpp"),
     "valuesparse._loopy": str(EXT / "loopy" / "level.cpp"),
     "valuesparse._tree": str(EXT / "tree" / "level.cpp"),
 }
@@ -212,18 +212,18 @@ extensions = [
         **depending_on("crf", "chain"),
     ),
     Extension(
-        "valuesparse._graph",
+        "valuesparse._junction",
         [
-            "ext/graph.pyx",
-            "ext/graph/cliques.cpp",
-            "ext/graph/domains.cpp",
-            "ext/graph/engine.cpp",
-            "ext/graph/elimination.cpp",
-            "ext/graph/layout.cpp",
-            "ext/graph/solver.cpp",
+            "ext/junction.pyx",
+            "ext/junction/cliques.cpp",
+            "ext/junction/domains.cpp",
+            "ext/junction/engine.cpp",
+            "ext/junction/elimination.cpp",
+            "ext/junction/layout.cpp",
+            "ext/junction/solver.cpp",
         ],
         define_macros=[*numpy_api, *built],
-        **depending_on("graph"),
+        **depending_on("junction"),
     ),
     Extension(
         "valuesparse._loopy",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse._validation import as_count
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
@@ -87,21 +87,21 @@ class Compiled:
         self._states = int(graph._cards.sum())
         self._lock = threading.RLock()
         self._busy = False
-        self._small: tuple[Any, _graph.Tree, Array] | None = None
-        self._last: dict[_graph.Tree, tuple[Any, Slices | str]] = {}
+        self._small: tuple[Any, _junction.CliqueTree, Array] | None = None
+        self._last: dict[_junction.CliqueTree, tuple[Any, Slices | str]] = {}
         self._own: tuple[int, Slices | str] | None = None
         graph._soft = soft_sum(self._given)
         if not barren:
             some = [v for v, _ in self._soft]
             self._snapshot, self._held = prune(self._snapshot, self._held, some)
-        self._tree = _graph.Tree(self._snapshot, [])
+        self._tree = _junction.CliqueTree(self._snapshot, [])
         self._prepare(*self._with(None)[:2], watch)
         self._look()
         search = None
         if self.memory > self.memory_limit:
             search = longer(self._tree, graph, self._search, self.memory_limit, self._patience)
         if search is not None:
-            self._search, self._tree = search, _graph.Tree(self._snapshot, [])
+            self._search, self._tree = search, _junction.CliqueTree(self._snapshot, [])
             self._prepare(*self._with(None)[:2], watch)
             self._look()
 
@@ -115,11 +115,13 @@ class Compiled:
         """One question at a time: other threads wait, a question within a question is refused."""
         return _Asking(self)
 
-    def _with(self, evidence: Evidence | None) -> tuple[Array, _graph.Soft | None, dict[int, Any]]:
+    def _with(
+        self, evidence: Evidence | None
+    ) -> tuple[Array, _junction.Soft | None, dict[int, Any]]:
         """Return what the engine wants for the tree's evidence and more."""
         held, merged, given = self._merged(evidence)
         pairs = sorted(merged.items(), key=lambda pair: pair[0])
-        return held, _graph.Soft(self._graph.n_variables, pairs) if pairs else None, given.given
+        return held, _junction.Soft(self._graph.n_variables, pairs) if pairs else None, given.given
 
     def _merged(self, evidence: Evidence | None) -> tuple[Array, dict[int, Array], Known]:
         """Return states that are known, likelihoods, and both as one question's evidence."""
@@ -151,13 +153,13 @@ class Compiled:
     def _prepare(
         self,
         held: Array,
-        soft: _graph.Soft | None,
+        soft: _junction.Soft | None,
         watch: Watch,
-        tree: _graph.Tree | None = None,
+        tree: _junction.CliqueTree | None = None,
     ) -> Case:
         tree = tree or self._tree
         empty = tree.prepare(held, soft, self._search, watch.left(), watch.late)
-        if empty == _graph.HOPELESS:
+        if empty == _junction.HOPELESS:
             raise Hopeless(
                 f"every junction tree of a short search needs more than "
                 f"{bytes_of(8 * self._search.hopeless)}, far above "
@@ -168,7 +170,7 @@ class Compiled:
             raise impossible(self._graph, known, int(empty))
         return Case(tree, held, soft, self._search, watch)
 
-    def _make_room(self, tree: _graph.Tree, kept: _graph.Tree | None) -> None:
+    def _make_room(self, tree: _junction.CliqueTree, kept: _junction.CliqueTree | None) -> None:
         """Let go of messages of earlier questions, but for one tree's, where both may not fit."""
         if 2.0 * tree.cost()[2] <= self.memory_limit:
             return

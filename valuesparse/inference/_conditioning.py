@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.inference._memory import show_bytes
 from valuesparse.inference._search import Search
 from valuesparse.inference._watch import Watch
@@ -143,9 +143,9 @@ class Mixture:
 class Case(NamedTuple):
     """A tree that is prepared for a question, and what it is told: states and likelihoods."""
 
-    tree: _graph.Tree
+    tree: _junction.CliqueTree
     held: Array
-    soft: _graph.Soft | None
+    soft: _junction.Soft | None
     search: Search
     watch: Watch
 
@@ -197,7 +197,7 @@ def answer(
     return total
 
 
-def hopeless(tree: _graph.Tree, limit: float, patience: float) -> str | None:
+def hopeless(tree: _junction.CliqueTree, limit: float, patience: float) -> str | None:
     """Return why no way to divide a tree is looked for, or None where one is."""
     if patience <= 0.0:
         return ""

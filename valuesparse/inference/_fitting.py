@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.inference._conditioning import LONG, WHOLE, Case, Slices, divide, hopeless
 from valuesparse.inference._refusals import outputs, too_large
 from valuesparse.inference._search import Search
@@ -29,7 +29,7 @@ def slices_of(
 
 
 def longer(
-    tree: _graph.Tree, graph: FactorGraph, search: Search, limit: int, patience: float
+    tree: _junction.CliqueTree, graph: FactorGraph, search: Search, limit: int, patience: float
 ) -> Search | None:
     """Return a longer search for a tree that does not fit, where parts of it may."""
     if search.effort == 0.0 or search.fits >= LONG or too_large(tree, graph, limit) is None:

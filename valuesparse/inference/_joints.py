@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._conditioning import ASKED, WHOLE, Case, answer
 from valuesparse.inference._fitting import longer, slices_of
@@ -121,7 +121,7 @@ class _Question:
     ) -> None:
         self.graph, self.limit = graph, limit
         _, self.held, pairs = split(graph, graph.evidence)
-        self.soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
+        self.soft = _junction.Soft(graph.n_variables, sorted(pairs)) if pairs else None
         self.sets = sets
         self.compile(within(self.limit, effort=effort))
         alive = [len(self.tree.alive(v)) for v in range(graph.n_variables)]
@@ -131,7 +131,7 @@ class _Question:
 
     def compile(self, search: Search) -> None:
         """Look for a tree."""
-        self.search, self.tree = search, _graph.Tree(snapshot_of(self.graph), self.sets)
+        self.search, self.tree = search, _junction.CliqueTree(snapshot_of(self.graph), self.sets)
         if self.tree.prepare(self.held, self.soft, search) >= 0:
             raise impossible(self.graph, bool(self.graph.evidence))
 

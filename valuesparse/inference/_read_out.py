@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.models import FactorGraph
 
 __all__ = ["full_joint"]
 
 
 def full_joint(
-    tree: _graph.Tree,
+    tree: _junction.CliqueTree,
     q: int,
     wanted: tuple[int, ...],
     graph: FactorGraph,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import _memory
 from valuesparse.inference._memory import show_bytes
@@ -41,7 +41,11 @@ def impossible(graph: FactorGraph, evidence: bool, variable: int = -1) -> Infeas
 
 
 def check_memory(
-    tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0, advice: str = ADVICE
+    tree: _junction.CliqueTree,
+    graph: FactorGraph,
+    limit: int,
+    more: float = 0.0,
+    advice: str = ADVICE,
 ) -> None:
     """Raise MemoryLimitError when `tree`, and `more` bytes, need more than `limit` bytes."""
     refusal = too_large(tree, graph, limit, more)
@@ -49,7 +53,9 @@ def check_memory(
         raise MemoryLimitError(f"{refusal}: {advice}")
 
 
-def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0) -> str | None:
+def too_large(
+    tree: _junction.CliqueTree, graph: FactorGraph, limit: int, more: float = 0.0
+) -> str | None:
     """Return why `tree` does not fit in `limit` bytes, or None when it does."""
     _, _, bytes_, _, clique, entries, _ = tree.cost()
     bytes_ += outputs(graph) + more

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse._validation import as_count, as_generator, as_zeta
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
@@ -419,15 +419,15 @@ class JunctionTree(Compiled):
         return log_z, slices
 
     def _pruned(
-        self, held: Array, soft: _graph.Soft | None, watch: Watch
-    ) -> tuple[_graph.Tree, Array]:
+        self, held: Array, soft: _junction.Soft | None, watch: Watch
+    ) -> tuple[_junction.CliqueTree, Array]:
         """Return the tree that gives log P(evidence), and what it is told about variables."""
         known = (held >= 0).tobytes(), () if soft is None else tuple(soft.variables())
         if self._small is None or self._small[0] != known:
             snapshot, masked = prune(self._snapshot, held, known[1])
             tree = self._tree
             if masked is not held:
-                tree = _graph.Tree(snapshot, [])
+                tree = _junction.CliqueTree(snapshot, [])
                 # Evidence comes later: a tree takes what refines what it was compiled for.
                 self._prepare(np.where(held == masked, self._held, masked), soft, watch, tree)
             if self._small is not None and self._small[1] is not self._tree:
@@ -477,7 +477,7 @@ class JunctionTree(Compiled):
         held, soft, given = self._with(evidence)
         some = [] if soft is None else soft.variables()
         snapshot, held = prune(self._snapshot, held, some, wanted)
-        tree = _graph.Tree(snapshot, [wanted])
+        tree = _junction.CliqueTree(snapshot, [wanted])
         other = JunctionTree.__new__(JunctionTree)
         other.__dict__.update(self.__dict__)
         other._tree, other._last = tree, {}
@@ -637,7 +637,7 @@ class JunctionTree(Compiled):
 
     def _draw(
         self,
-        soft: _graph.Soft | None,
+        soft: _junction.Soft | None,
         generator: np.random.Generator,
         workers: int,
         watch: Watch,

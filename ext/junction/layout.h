@@ -13,11 +13,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/cliques.h"
-#include "graph/graph.h"
+#include "junction/cliques.h"
+#include "junction/graph.h"
 #include "pool/pool.h"
 
-namespace vs {
+namespace vs::junction {
 
 // Where an entry stands: sum of stride * value over the variables, outermost first.
 struct Dims {
@@ -169,4 +169,4 @@ Layout measure(const Graph& g, const Domains& d, const CliqueTree& t,
 Status complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
                 std::vector<Query>* queries, const PoolApi& pool, int threads, Control* control);
 
-}  // namespace vs
+}  // namespace vs::junction

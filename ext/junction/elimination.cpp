@@ -1,10 +1,10 @@
-#include "graph/elimination.h"
+#include "junction/elimination.h"
 
 #include <algorithm>
 #include <cmath>
 #include <queue>
 
-namespace vs {
+namespace vs::junction {
 namespace {
 
 uint64_t mix(uint64_t x) {  // splitmix64
@@ -257,4 +257,4 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
     return any ? Found::kOrder : Found::kHopeless;
 }
 
-}  // namespace vs
+}  // namespace vs::junction

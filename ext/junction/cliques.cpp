@@ -1,8 +1,8 @@
-#include "graph/cliques.h"
+#include "junction/cliques.h"
 
 #include <algorithm>
 
-namespace vs {
+namespace vs::junction {
 namespace {
 
 double table(const std::vector<int32_t>& set, const std::vector<double>& values) {
@@ -89,4 +89,4 @@ CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values
     return t;
 }
 
-}  // namespace vs
+}  // namespace vs::junction

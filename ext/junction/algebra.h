@@ -7,7 +7,7 @@
 
 #include "kernels/powers.h"
 
-namespace vs {
+namespace vs::junction {
 
 // A non-negative number of any size: m * 2^e with m in [1, 2), or 0. For models whose tables span
 // more than a double can hold. Exponents keep within the range of their type: see kLargestSum.
@@ -120,4 +120,4 @@ struct Best {
     static double tail(T) { return 0.0; }
 };
 
-}  // namespace vs
+}  // namespace vs::junction

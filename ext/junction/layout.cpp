@@ -1,11 +1,11 @@
-#include "graph/layout.h"
+#include "junction/layout.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <new>
 
-namespace vs {
+namespace vs::junction {
 namespace {
 
 using Set = std::vector<int32_t>;
@@ -910,4 +910,4 @@ Status complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* l
     return Planner(g, d, t, {}, layout).complete(queries, pool, threads, control);
 }
 
-}  // namespace vs
+}  // namespace vs::junction

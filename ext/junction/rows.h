@@ -2,7 +2,7 @@
 // of a wider range.
 #pragma once
 
-#include "graph/kernels.h"
+#include "junction/kernels.h"
 
 namespace VS_NS {
 

@@ -1,12 +1,12 @@
-#include "graph/engine.h"
+#include "junction/engine.h"
 
 #include <algorithm>
 #include <atomic>
 #include <new>
 
-#include "graph/rows.h"
+#include "junction/rows.h"
 
-namespace vs {
+namespace vs::junction {
 namespace {
 
 // LinearWide as rows.h wants it: one number at a time.
@@ -34,7 +34,7 @@ constexpr int algebra() {
 
 // 2^bits where small numbers may be lost, else one.
 template <class A>
-typename A::T start(double bits) {
+typename A::T first_factor(double bits) {
     if constexpr (A::kChecked) return std::ldexp(A::one(), static_cast<int>(bits));
     return A::one();
 }
@@ -489,7 +489,7 @@ void Engine<A>::block(size_t c, const Flight& f, int k, Temporary& tmp, Control*
         (s.scalar ? scalar_out_at : vec_out_at).push_back(s.at);
     }
     RowJob<T> j;
-    j.first = start<A>(f.boost);
+    j.first = first_factor<A>(f.boost);
     j.width = l.width;
     j.n_vec = static_cast<int>(f.vec.size());
     j.n_scalar = static_cast<int>(f.scalar.size());
@@ -1348,7 +1348,7 @@ Status Engine<A>::Picks::blocks(const Domains& d, int64_t first, Control* contro
     int64_t poll = kPoll;
     for (int64_t at = first; at < size; at += width) {
         // Multiplied in their order, those that are the same for all entries first.
-        T common = vs::start<A>(kBoost);
+        T common = first_factor<A>(kBoost);
         size_t lead = 0;
         bool any = true;
         for (size_t i = 0; any && i < used; ++i) {
@@ -1478,4 +1478,4 @@ template class Engine<Linear64>;
 template class Engine<LinearWide>;
 template class Engine<Best>;
 
-}  // namespace vs
+}  // namespace vs::junction

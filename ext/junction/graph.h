@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vs {
+namespace vs::junction {
 
 // n variables with card[v] values; factor f is a log-table over scope[scope_ptr[f]..), the last
 // variable changing fastest. The arrays belong to the caller.
@@ -50,4 +50,4 @@ inline Factor factor_of(const Graph& g, int64_t f, const double* const* soft) {
 // -1. Returns -1, or a variable that has no value left.
 int64_t find_domains(const Graph& g, const int64_t* held, Domains* out);
 
-}  // namespace vs
+}  // namespace vs::junction

@@ -1,9 +1,9 @@
-#include "graph/solver.h"
+#include "junction/solver.h"
 
 #include <algorithm>
 #include <new>
 
-namespace vs {
+namespace vs::junction {
 namespace {
 
 const PoolApi* g_pool = nullptr;
@@ -43,7 +43,7 @@ Moral moral_graph(const Graph& g, const Domains& d, const std::vector<int64_t>& 
 
 }  // namespace
 
-void use_graph_modules(const PoolApi* pool, const SimdApi* simd) {
+void use_modules(const PoolApi* pool, const SimdApi* simd) {
     g_pool = pool;
     g_simd = simd;
 }
@@ -189,7 +189,7 @@ Status Solver::complete_once(int threads, Control* control) {
         queries_.push_back(std::move(query));
     }
     const Status s =
-        vs::complete(g_, domains_, tree_, &layout_, &queries_, graph_pool(), threads, control);
+        junction::complete(g_, domains_, tree_, &layout_, &queries_, graph_pool(), threads, control);
     complete_ = s == kOk;
     return s;
 }
@@ -290,4 +290,4 @@ Status Solver::sample(const double* const* soft, int threads, Control* control, 
     });
 }
 
-}  // namespace vs
+}  // namespace vs::junction

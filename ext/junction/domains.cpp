@@ -1,9 +1,9 @@
-#include "graph/graph.h"
+#include "junction/graph.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace vs {
+namespace vs::junction {
 namespace {
 
 class Propagation {
@@ -127,4 +127,4 @@ int64_t find_domains(const Graph& g, const int64_t* held, Domains* out) {
     return empty;
 }
 
-}  // namespace vs
+}  // namespace vs::junction

@@ -6,7 +6,7 @@
 
 #include "kernels/problem.h"
 
-namespace vs {
+namespace vs::junction {
 
 // An undirected graph over 0..n-1 with a number of values each.
 struct Moral {
@@ -44,4 +44,4 @@ Found eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Control*
 Found best_elimination(const Moral& m, const Search& search, Control* control, Elimination* best,
                        int64_t* tried);
 
-}  // namespace vs
+}  // namespace vs::junction

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "graph/engine.h"
+#include "junction/engine.h"
 
-namespace vs {
+namespace vs::junction {
 
 class Solver {
   public:
@@ -72,4 +72,4 @@ class Solver {
     int64_t tried_ = 0, reused_ = 0;
 };
 
-}  // namespace vs
+}  // namespace vs::junction

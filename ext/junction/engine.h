@@ -22,17 +22,17 @@
 #include <utility>
 #include <vector>
 
-#include "graph/algebra.h"
-#include "graph/kernels.h"
-#include "graph/layout.h"
+#include "junction/algebra.h"
+#include "junction/kernels.h"
+#include "junction/layout.h"
 #include "kernels/problem.h"
 #include "pool/pool.h"
 
-namespace vs {
+namespace vs::junction {
 
 const GraphLevel& graph_level();
 const PoolApi& graph_pool();
-void use_graph_modules(const PoolApi* pool, const SimdApi* simd);
+void use_modules(const PoolApi* pool, const SimdApi* simd);
 
 // A sum of many numbers, without what each addition rounds away (Neumaier).
 struct Compensated {
@@ -259,4 +259,4 @@ struct Engine<A>::Picks {
     Status blocks(const Domains& d, int64_t first, Control* control, F&& f);
 };
 
-}  // namespace vs
+}  // namespace vs::junction

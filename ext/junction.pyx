@@ -17,7 +17,7 @@ cnp.import_array()
 include "call.pxi"
 
 
-cdef extern from "graph/graph.h" namespace "vs" nogil:
+cdef extern from "junction/graph.h" namespace "vs::junction" nogil:
     cdef cppclass Graph:
         Graph()
         int64_t n
@@ -35,13 +35,13 @@ cdef extern from "graph/graph.h" namespace "vs" nogil:
         vector[int32_t] value
 
 
-cdef extern from "graph/cliques.h" namespace "vs" nogil:
-    cdef cppclass CliqueTree:
+cdef extern from "junction/cliques.h" namespace "vs::junction" nogil:
+    cdef cppclass Cliques "vs::junction::CliqueTree":
         vector[vector[int32_t]] clique, separator
         vector[int32_t] parent
 
 
-cdef extern from "graph/layout.h" namespace "vs" nogil:
+cdef extern from "junction/layout.h" namespace "vs::junction" nogil:
     cdef cppclass Schedule:
         vector[int8_t] kind
         vector[int64_t] first, last, succ_ptr, succ
@@ -56,22 +56,22 @@ cdef extern from "graph/layout.h" namespace "vs" nogil:
         int width
 
 
-cdef extern from "graph/elimination.h" namespace "vs" nogil:
+cdef extern from "junction/elimination.h" namespace "vs::junction" nogil:
     cdef cppclass Search:
         double effort
         uint64_t seed
         double fits, hopeless
 
 
-cdef extern from "graph/solver.h" namespace "vs" nogil:
-    const int64_t kStopped "vs::Solver::kStopped"
-    const int64_t kTooLarge "vs::Solver::kTooLarge"
+cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
+    const int64_t kStopped "vs::junction::Solver::kStopped"
+    const int64_t kTooLarge "vs::junction::Solver::kTooLarge"
     cdef cppclass Solver:
         Solver(const Graph&, vector[int64_t], vector[int64_t]) except +
         int64_t compile(const int64_t*, vector[int64_t], const Search&, Control*) except +
         int64_t prepare(const int64_t*, vector[int64_t]) except +
         const Layout& layout()
-        const CliqueTree& tree()
+        const Cliques& tree()
         const Domains& domains()
         int64_t tried()
         int infer(const double* const*, int, Control*, const int64_t*, bool, double*,
@@ -86,13 +86,13 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
         int64_t reused()
         void forget()
         void release()
-    void use_graph_modules(const PoolApi*, const SimdApi*) noexcept
+    void use_modules(const PoolApi*, const SimdApi*) noexcept
 
 
-#: What :meth:`Tree.prepare` returns for a graph whose tree is too large by far.
+#: What :meth:`CliqueTree.prepare` returns for a graph whose tree is too large by far.
 HOPELESS = kTooLarge
 
-use_graph_modules(
+use_modules(
     pool_api,
     <const SimdApi*>PyCapsule_GetPointer(_chain.simd, "valuesparse._chain.simd"),
 )
@@ -223,7 +223,7 @@ cdef const double* const* soft_data(Soft soft) noexcept:
     return soft.at.data()
 
 
-cdef class Tree:
+cdef class CliqueTree:
     """A junction tree of a snapshot. Not for two threads at once: the caller holds a lock."""
 
     cdef Solver* solver

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/elimination.h"
+#include "junction/elimination.h"
 
-namespace vs {
+namespace vs::junction {
 
 struct CliqueTree {
     // Children come before their parents; variables in the order of elimination.
@@ -21,4 +21,4 @@ struct CliqueTree {
 // that costs fewer than `merge` table entries more.
 CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values, double merge);
 
-}  // namespace vs
+}  // namespace vs::junction
