@@ -60,16 +60,16 @@ cdef extern from "junction/elimination.h" namespace "vs::junction" nogil:
     cdef cppclass Search:
         double effort
         uint64_t seed
-        double fits, hopeless
+        double fits, most
 
 
 cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
-    const int64_t kStopped "vs::junction::Solver::kStopped"
+    const int64_t kReady, kStopped
     const int64_t kTooLarge "vs::junction::Solver::kTooLarge"
     cdef cppclass Solver:
         Solver(const Graph&, vector[int64_t], vector[int64_t]) except +
         int64_t compile(const int64_t*, vector[int64_t], const Search&, Control*) except +
-        int64_t prepare(const int64_t*, vector[int64_t]) except +
+        int64_t prepare(const int64_t*, vector[int64_t], Control*) except +
         const Layout& layout()
         const Cliques& tree()
         const Domains& domains()
@@ -89,8 +89,8 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
     void use_modules(const PoolApi*, const SimdApi*) noexcept
 
 
-#: What :meth:`CliqueTree.prepare` returns for a graph whose tree is too large by far.
-HOPELESS = kTooLarge
+#: What :meth:`CliqueTree.prepare` returns where the search for a tree was given up.
+TOO_LARGE = kTooLarge
 
 use_modules(
     pool_api,
@@ -245,31 +245,30 @@ cdef class CliqueTree:
     def __dealloc__(self):
         del self.solver
 
-    def prepare(self, held, Soft soft, search, deadline=None, late=None):
+    def prepare(self, held, Soft soft, search, deadline=None, progress=None, late=None):
         """Compile once, lay out for the evidence; return a variable without states, or -1.
 
-        `search`: effort, seed, and how many entries fit and are hopeless. HOPELESS is returned
-        for a tree that is; `deadline` (with `late`, its error) and signals end the search.
+        `search`: effort, seed, and how many entries fit and are the most that is searched for:
+        TOO_LARGE is returned where every order has more. `deadline` (with `late`, its error),
+        signals and what `progress` raises end it; the tree then has to be prepared again.
         """
         cdef const int64_t* h = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>held)
         cdef vector[int64_t] which
         cdef int64_t empty
         cdef Search wanted
-        cdef Call call
+        cdef Call call = Call(0, deadline, progress, late)
         if soft is not None:
             which.insert(which.end(), soft.which.begin(), soft.which.end())
-        if self.compiled:
-            with nogil:
-                empty = self.solver.prepare(h, which)
-        else:
-            wanted.effort, wanted.seed, wanted.fits, wanted.hopeless = search
-            call = Call(0, deadline, None, late)
-            with nogil:
+        self.ready = False
+        wanted.effort, wanted.seed, wanted.fits, wanted.most = search
+        with nogil:
+            if self.compiled:
+                empty = self.solver.prepare(h, which, &call.control)
+            else:
                 empty = self.solver.compile(h, which, wanted, &call.control)
-            call.end(kCancelled if empty == kStopped else kOk)
-        self.ready = empty == -1
-        if self.ready:
-            self.compiled = True
+        call.end(kCancelled if empty == kStopped else kOk)
+        self.ready = empty == kReady
+        self.compiled = self.compiled or self.ready
         return empty
 
     cdef int need(self) except -1:

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-HOPELESS: int
+TOO_LARGE: int
 
 def freeze(arrays: Iterable[Array]) -> None: ...
 
@@ -36,6 +36,7 @@ class CliqueTree:
         soft: Soft | None,
         search: tuple[float, int, float, float],
         deadline: float | None = ...,
+        progress: Callable[[int, int], object] | None = ...,
         late: BaseException | None = ...,
     ) -> int: ...
     def cost(self) -> tuple[int, float, float, float, list[int], float, int]: ...

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <queue>
 
+#include "junction/poll.h"
+
 namespace vs::junction {
 namespace {
 
@@ -16,8 +18,12 @@ uint64_t mix(uint64_t x) {  // splitmix64
 
 class Greedy {
   public:
-    Greedy(const Moral& m, Rule rule, uint64_t seed)
-        : values_(m.values), near_(m.near), rule_(rule), n_(static_cast<int32_t>(m.near.size())) {
+    Greedy(const Moral& m, Rule rule, uint64_t seed, Control* control)
+        : values_(m.values),
+          near_(m.near),
+          rule_(rule),
+          n_(static_cast<int32_t>(m.near.size())),
+          poll_{control} {
         const size_t n = static_cast<size_t>(n_);
         stamp_.assign(n, 0);
         touched_.assign(n, 0);
@@ -36,8 +42,7 @@ class Greedy {
         }
     }
 
-    Found run(double limit, Control* control, Elimination* out) {
-        control_ = control;
+    Found run(double limit, Elimination* out) {
         out->order.clear();
         out->order.reserve(static_cast<size_t>(n_));
         out->later.assign(static_cast<size_t>(n_), {});
@@ -52,7 +57,7 @@ class Greedy {
             if (gone_[e.v] || e.version != version_[e.v]) continue;
             out->size += std::exp2(bits_[e.v]);
             out->operations = operations_;
-            if (out->size > limit) return Found::kHopeless;
+            if (out->size > limit) return Found::kTooLarge;
             remove(e.v, out);
             if (cancelled()) return Found::kCancelled;
         }
@@ -74,16 +79,16 @@ class Greedy {
     };
 
     bool cancelled() {
-        constexpr int64_t kPoll = 1 << 18;  // operations: some milliseconds, at most
-        if (cancelled_ || operations_ < due_) return cancelled_;
-        due_ = operations_ + kPoll;
-        cancelled_ = control_->poll && control_->poll(control_->arg) != 0;
+        if (!cancelled_ && operations_ >= due_) {
+            due_ = operations_ + kPoll;
+            cancelled_ = !poll_.go_on();
+        }
         return cancelled_;
     }
     double edge(int32_t a, int32_t b) const {
         return rule_ == Rule::kWeightedMinFill ? values_[a] * values_[b] : 1.0;
     }
-    // The fill of a hub is looked at only once its degree has come down: it costs the square.
+    // The fill of a hub is computed only once its degree has come down: it costs the square.
     static constexpr int32_t kHub = 512;
     void push(int32_t v) {
         operations_ += 8;
@@ -207,7 +212,7 @@ class Greedy {
     Rule rule_;
     int32_t n_, now_ = 0;
     int64_t operations_ = 0, due_ = 0;
-    Control* control_ = nullptr;
+    Poll poll_;
     bool cancelled_ = false;
     std::vector<int32_t> stamp_, version_, degree_, list_, common_;
     std::vector<uint8_t> touched_, gone_, known_;
@@ -220,13 +225,13 @@ class Greedy {
 
 Found eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Control* control,
                 Elimination* out) {
-    return Greedy(m, rule, seed).run(limit, control, out);
+    return Greedy(m, rule, seed, control).run(limit, out);
 }
 
 Found best_elimination(const Moral& m, const Search& search, Control* control, Elimination* best,
                        int64_t* tried) {
-    constexpr double kTrivial = 4096.0;  // tables below this are not worth a second look
-    constexpr double kPatience = 1.5e7;  // operations, 0.1 s, while every order is hopeless
+    constexpr double kTrivial = 4096.0;  // tables below this are not worth a second order
+    constexpr double kBudget = 1.5e7;    // operations, 0.1 s, while every order is too large
     constexpr int64_t kRestarts = 1000;
     const Rule rules[3] = {Rule::kMinFill, Rule::kWeightedMinFill, Rule::kMinWeight};
     // An operation takes about as long as two table entries do in propagation.
@@ -239,14 +244,13 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
             if (search.effort == 0.0) break;
             if (any && *tried == 1 && best->size <= kTrivial * search.effort) break;
             if (any && restart > 0 && spent >= budget()) break;
-            if (!any && spent >= kPatience) break;
+            if (!any && spent >= kBudget) break;
         }
         const Rule rule = rules[restart > 0 ? restart % 3 : *tried];
         const uint64_t dice =
             restart > 0 ? mix(search.seed * 1000003u + static_cast<uint64_t>(restart)) | 1u : 0u;
         Elimination e;
-        const Found found =
-            eliminate(m, rule, dice, any ? best->size : search.hopeless, control, &e);
+        const Found found = eliminate(m, rule, dice, any ? best->size : search.most, control, &e);
         if (found == Found::kCancelled) return found;
         spent += static_cast<double>(e.operations);
         if (found == Found::kOrder && (!any || e.size < best->size)) {
@@ -254,7 +258,7 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
             any = true;
         }
     }
-    return any ? Found::kOrder : Found::kHopeless;
+    return any ? Found::kOrder : Found::kTooLarge;
 }
 
 }  // namespace vs::junction

@@ -23,24 +23,23 @@ struct Elimination {
     int64_t operations = 0;
 };
 
-// How long to look for an order. Entries beyond `fits` cannot be stored: larger tables are not
-// worth a longer search. It is given up when every order that it tries at first is beyond
-// `hopeless`.
+// How long to search for an order. Entries beyond `fits` cannot be stored: larger tables are not
+// worth a longer search. It ends when the first orders all have more than `most` entries.
 struct Search {
     double effort = 1.0;
     uint64_t seed = 0;
-    double fits = 0.0, hopeless = 0.0;
+    double fits = 0.0, most = 0.0;
 };
 
-enum class Found { kOrder, kHopeless, kCancelled };
+enum class Found { kOrder, kTooLarge, kCancelled };
 
-// Greedy: each time the variable that the rule likes best. Ties go to the smaller table, then to
-// `seed`'s dice (0: the lowest number). Hopeless as soon as size exceeds `limit`.
+// Greedy: each time the variable for which the rule's score is smallest. Ties go to the smaller
+// table, then to `seed`'s dice (0: the lowest number). kTooLarge as soon as size exceeds `limit`.
 Found eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Control* control,
                 Elimination* out);
 
 // The best of the rules, then of restarts with dice until `effort` operations per table entry are
-// spent, restarts counted. `tried` says how many orders were looked at.
+// spent, restarts counted. `tried`: how many orders were compared.
 Found best_elimination(const Moral& m, const Search& search, Control* control, Elimination* best,
                        int64_t* tried);
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/problem.h"
+
 namespace vs::junction {
 
 // n variables with card[v] values; factor f is a log-table over scope[scope_ptr[f]..), the last
@@ -46,8 +48,11 @@ inline Factor factor_of(const Graph& g, int64_t f, const double* const* soft) {
     return {g.scope + g.scope_ptr[f], g.scope_ptr[f + 1] - g.scope_ptr[f], g.table[f]};
 }
 
+// What find_domains() returns where no variable is without values, and where it was stopped.
+constexpr int64_t kReady = -1, kStopped = -2;
+
 // Removes values that no factor's table supports, until nothing changes. `held[v]`: evidence or
-// -1. Returns -1, or a variable that has no value left.
-int64_t find_domains(const Graph& g, const int64_t* held, Domains* out);
+// -1. Returns kReady, kStopped, or a variable that has no value left.
+int64_t find_domains(const Graph& g, const int64_t* held, Control* control, Domains* out);
 
 }  // namespace vs::junction

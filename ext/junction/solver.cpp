@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <new>
 
+#include "junction/draw.h"
+#include "junction/kernels.h"
+#include "junction/poll.h"
+
 namespace vs::junction {
 namespace {
 
@@ -10,9 +14,10 @@ const PoolApi* g_pool = nullptr;
 const SimdApi* g_simd = nullptr;
 
 // The graph that is triangulated: variables with more than one value left.
-Moral moral_graph(const Graph& g, const Domains& d, const std::vector<int64_t>& joint_ptr,
-                  const std::vector<int64_t>& joint) {
-    Moral m;
+Status moral_graph(const Graph& g, const Domains& d, const std::vector<int64_t>& joint_ptr,
+                   const std::vector<int64_t>& joint, Control* control, Moral* out) {
+    Moral& m = *out;
+    Poll poll{control};
     m.near.resize(static_cast<size_t>(g.n));
     m.values.resize(static_cast<size_t>(g.n));
     for (int64_t v = 0; v < g.n; ++v) m.values[v] = static_cast<double>(d.size(v));
@@ -27,18 +32,22 @@ Moral moral_graph(const Graph& g, const Domains& d, const std::vector<int64_t>& 
                 if (a != b) m.near[a].push_back(b);
             }
         }
+        return poll.go_on_after(static_cast<int64_t>(live.size() * live.size()) + 16);
     };
     for (int64_t f = 0; f < g.n_factors; ++f) {
-        clique(g.scope + g.scope_ptr[f], g.scope + g.scope_ptr[f + 1]);
+        if (!clique(g.scope + g.scope_ptr[f], g.scope + g.scope_ptr[f + 1])) return kCancelled;
     }
     for (size_t q = 0; q + 1 < joint_ptr.size(); ++q) {
-        clique(joint.data() + joint_ptr[q], joint.data() + joint_ptr[q + 1]);
+        if (!clique(joint.data() + joint_ptr[q], joint.data() + joint_ptr[q + 1])) {
+            return kCancelled;
+        }
     }
     for (auto& near : m.near) {
         std::sort(near.begin(), near.end());
         near.erase(std::unique(near.begin(), near.end()), near.end());
+        if (!poll.go_on_after(static_cast<int64_t>(16 * near.size()))) return kCancelled;
     }
-    return m;
+    return kOk;
 }
 
 }  // namespace
@@ -48,9 +57,9 @@ void use_modules(const PoolApi* pool, const SimdApi* simd) {
     g_simd = simd;
 }
 
-const PoolApi& graph_pool() { return *g_pool; }
+const PoolApi& pool() { return *g_pool; }
 
-const GraphLevel& graph_level() {
+const GraphLevel& level() {
     switch (g_simd->level()) {
 #if defined(VS_HAVE_V4)
         case VS_LEVEL_V4:
@@ -74,15 +83,15 @@ const GraphLevel& graph_level() {
 }
 
 template <class F>
-Status Solver::guarded(F&& f) {
-    Status status = kNoMemory;
+Status Solver::guarded(Control* control, F&& f) {
+    Status status = kOk;
     try {
         if (!sound_) {
-            layout_ = measure(g_, domains_, tree_, soft_);
             complete_ = false;
-            sound_ = true;
+            status = measure(g_, domains_, tree_, soft_, control, &layout_);
+            sound_ = status == kOk;
         }
-        status = f();
+        if (status == kOk) status = f();
     } catch (const std::bad_alloc&) {
         status = kNoMemory;
     }
@@ -95,35 +104,37 @@ Status Solver::guarded(F&& f) {
 
 int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, const Search& search,
                         Control* control) {
-    const int64_t empty = find_domains(g_, held, &domains_);
-    if (empty >= 0) return empty;
+    const int64_t empty = find_domains(g_, held, control, &domains_);
+    if (empty != kReady) return empty;
     held_.assign(held, held + g_.n);
     soft_ = std::move(soft);
-    const Moral m = moral_graph(g_, domains_, joint_ptr_, joint_);
+    Moral m;
+    if (moral_graph(g_, domains_, joint_ptr_, joint_, control, &m) != kOk) return kStopped;
     Elimination e;
     const Found found = best_elimination(m, search, control, &e, &tried_);
-    if (found != Found::kOrder) return found == Found::kHopeless ? kTooLarge : kStopped;
+    if (found != Found::kOrder) return found == Found::kTooLarge ? kTooLarge : kStopped;
     constexpr double kMerge = 64.0;
     tree_ = build_cliques(e, m.values, kMerge);
-    layout_ = measure(g_, domains_, tree_, soft_);
+    if (measure(g_, domains_, tree_, soft_, control, &layout_) != kOk) return kStopped;
     complete_ = false;
     linear_.reset();
     wide_.reset();
     return kReady;
 }
 
-int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft) {
+int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft, Control* control) {
     if (std::equal(held_.begin(), held_.end(), held) && soft == soft_) return kReady;
     Domains d;
-    const int64_t empty = find_domains(g_, held, &d);
-    if (empty >= 0) return empty;
+    const int64_t empty = find_domains(g_, held, control, &d);
+    if (empty != kReady) return empty;
     std::vector<int64_t> now(held, held + g_.n);
     if (d == domains_ && soft == soft_) {
         held_.swap(now);
         return kReady;
     }
-    // All or nothing: what may run out of memory comes first.
-    Layout layout = measure(g_, d, tree_, soft);
+    // All or nothing: what may be stopped, or run out of memory, comes first.
+    Layout layout;
+    if (measure(g_, d, tree_, soft, control, &layout) != kOk) return kStopped;
     held_.swap(now);
     std::swap(domains_, d);
     std::swap(layout_, layout);
@@ -189,7 +200,7 @@ Status Solver::complete_once(int threads, Control* control) {
         queries_.push_back(std::move(query));
     }
     const Status s =
-        junction::complete(g_, domains_, tree_, &layout_, &queries_, graph_pool(), threads, control);
+        junction::complete(domains_, tree_, &layout_, &queries_, pool(), threads, control);
     complete_ = s == kOk;
     return s;
 }
@@ -199,7 +210,7 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
     Status s = complete_once(threads, control);
     if (s != kOk) return s;
     if (want == kLogs) return solve_wide(soft, threads, control, true);
-    if (!linear_) linear_.reset(new Engine<Linear64>(compiled()));
+    if (!linear_) linear_.reset(new Propagation<Linear64>(compiled()));
     if (soft) {  // their numbers may have changed
         std::vector<uint8_t> tables(tree_.clique.size(), 1);
         for (int64_t v : soft_) {
@@ -226,14 +237,14 @@ Status Solver::solve_wide(const double* const* soft, int threads, Control* contr
                           bool marginals) {
     linear_.reset();
     reused_ = 0;
-    wide_.reset(new Engine<LinearWide>(compiled()));
+    wide_.reset(new Propagation<LinearWide>(compiled()));
     const Status s = wide_->up(soft, threads, control);
     return s == kOk && marginals ? wide_->down(threads, control) : s;
 }
 
 Status Solver::infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
                      bool logs, double* marginals, double* log_z) {
-    return guarded([&] {
+    return guarded(control, [&] {
         logs_ = logs;
         const Want want = logs ? kLogs : marginals ? kMarginals : kMass;
         const Status s = solve(soft, threads, control, want);
@@ -256,37 +267,25 @@ void Solver::joint(int64_t q, double* out) const {
 
 Status Solver::decode(const double* const* soft, int threads, Control* control, double above,
                       int64_t* states, double* score) {
-    return guarded([&] {
+    return guarded(control, [&] {
         Status s = complete_once(threads, control);
         if (s != kOk) return s;
-        Engine<Best> best(compiled());
+        Propagation<Best> best(compiled());
         s = best.up(soft, threads, control);
         if (s != kOk) return s;
         *score = best.log_z();
         if (!(*score > above)) return kOk;
-        Engine<Best>::Picks picks;
-        return best.pick(nullptr, control, &picks, states);
+        return best_states(best.state(), control, states);
     });
 }
 
 Status Solver::sample(const double* const* soft, int threads, Control* control, int64_t size,
                       const double* uniforms, int64_t* states) {
-    return guarded([&] {
+    return guarded(control, [&] {
         Status s = solve(soft, threads, control, kSamples);
         if (s != kOk) return s;
-        const int64_t cliques = static_cast<int64_t>(tree_.clique.size());
-        Engine<Linear64>::Picks linear;
-        Engine<LinearWide>::Picks wide;
-        for (int64_t i = 0; i < size; ++i) {
-            const double* uniform = uniforms + i * cliques;
-            int64_t* to = states + i * g_.n;
-            s = wide_ ? wide_->pick(uniform, control, &wide, to)
-                      : linear_->pick(uniform, control, &linear, to);
-            if (s != kOk) return s;
-            control->done.fetch_add(cliques, std::memory_order_relaxed);
-            if (control->poll && control->poll(control->arg)) return kCancelled;
-        }
-        return kOk;
+        return wide_ ? junction::sample(wide_->state(), threads, control, size, uniforms, states)
+                     : junction::sample(linear_->state(), threads, control, size, uniforms, states);
     });
 }
 

@@ -4,9 +4,14 @@
 #include <memory>
 #include <vector>
 
-#include "junction/engine.h"
+#include "junction/elimination.h"
+#include "junction/propagation.h"
+#include "simd/level.h"
 
 namespace vs::junction {
+
+// Once, before anything else: where the pool and the SIMD level are.
+void use_modules(const PoolApi* pool, const SimdApi* simd);
 
 class Solver {
   public:
@@ -16,11 +21,12 @@ class Solver {
 
     // Triangulates what `held` leaves; `soft`: variables with soft evidence. Returns kReady,
     // kStopped, kTooLarge, or a variable without any possible value.
-    enum : int64_t { kReady = -1, kStopped = -2, kTooLarge = -3 };
+    static constexpr int64_t kTooLarge = -3;
     int64_t compile(const int64_t* held, std::vector<int64_t> soft, const Search& search,
                     Control* control);
-    // Lays the tables out for `held`, a refinement of what was compiled; likewise.
-    int64_t prepare(const int64_t* held, std::vector<int64_t> soft);
+    // Lays the tables out for `held`, a refinement of what was compiled; likewise. Where it is
+    // stopped, the tables lie as before.
+    int64_t prepare(const int64_t* held, std::vector<int64_t> soft, Control* control);
 
     const Layout& layout() const { return layout_; }
     const CliqueTree& tree() const { return tree_; }
@@ -58,7 +64,7 @@ class Solver {
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
     // What runs out of memory in the middle is forgotten, and laid out again for the next question.
     template <class F>
-    Status guarded(F&& f);
+    Status guarded(Control* control, F&& f);
 
     const Graph& g_;
     std::vector<int64_t> joint_ptr_, joint_, soft_, held_;
@@ -67,8 +73,8 @@ class Solver {
     Layout layout_;
     bool complete_ = false, logs_ = false, sound_ = true;
     std::vector<Query> queries_;
-    std::unique_ptr<Engine<Linear64>> linear_;
-    std::unique_ptr<Engine<LinearWide>> wide_;
+    std::unique_ptr<Propagation<Linear64>> linear_;
+    std::unique_ptr<Propagation<LinearWide>> wide_;
     int64_t tried_ = 0, reused_ = 0;
 };
 

@@ -158,8 +158,8 @@ class Compiled:
         tree: _junction.CliqueTree | None = None,
     ) -> Case:
         tree = tree or self._tree
-        empty = tree.prepare(held, soft, self._search, watch.left(), watch.late)
-        if empty == _junction.HOPELESS:
+        empty = tree.prepare(held, soft, self._search, watch.left(), None, watch.late)
+        if empty == _junction.TOO_LARGE:
             raise Hopeless(
                 f"every junction tree of a short search needs more than "
                 f"{bytes_of(8 * self._search.hopeless)}, far above "

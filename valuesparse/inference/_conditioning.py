@@ -158,7 +158,7 @@ def each(case: Case, slices: Slices) -> Iterator[int]:
     tree, held, soft, search, watch = case
     for number, part in enumerate(slices.parts):
         known = slices.held(held, part.states)
-        if tree.prepare(known, soft, search, watch.left(), watch.late) < 0:
+        if tree.prepare(known, soft, search, watch.left(), None, watch.late) < 0:
             yield number
 
 

@@ -141,7 +141,7 @@ class _Islands:
 
     def prepare(self, tree: _junction.CliqueTree, held: Array, soft: _junction.Soft | None) -> int:
         search = within(self.memory_limit)
-        return tree.prepare(held, soft, search, self.watch.left(), self.watch.late)
+        return tree.prepare(held, soft, search, self.watch.left(), None, self.watch.late)
 
     def start(self) -> None:
         for v in range(self.held.size):

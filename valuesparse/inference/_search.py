@@ -9,7 +9,7 @@ __all__ = ["Search", "within"]
 _ENTRY = 8  # bytes
 
 # Orders this many times too large: when the first tries are, more of them hardly ever help.
-_HOPELESS = 1e6
+_TOO_LARGE = 1e6
 
 
 class Search(NamedTuple):
@@ -24,4 +24,4 @@ class Search(NamedTuple):
 def within(memory_limit: int, *, effort: float = 1.0, seed: int = 0, quit: bool = False) -> Search:
     """Return a search for tables of `memory_limit` bytes; `quit`: give up where it is hopeless."""
     fits = memory_limit / _ENTRY
-    return Search(effort, seed, fits, _HOPELESS * max(1.0, fits) if quit else float("inf"))
+    return Search(effort, seed, fits, _TOO_LARGE * max(1.0, fits) if quit else float("inf"))

@@ -1,0 +1,47 @@
+// How long loops are stopped: by signals, deadlines, or what a progress callback raises.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/problem.h"
+
+namespace vs::junction {
+
+constexpr int64_t kPoll = 1 << 18;  // entries between two polls: some milliseconds, at most
+
+// Only the thread that called polls; the others look at what it has found.
+struct Poll {
+    Control* control;
+    bool calls = true;
+    int64_t left = kPoll;
+
+    // False: leave everything as it is.
+    bool go_on() const {
+        if (calls && control->poll && control->poll(control->arg)) control->stop.store(1);
+        return !control->stop.load(std::memory_order_relaxed);
+    }
+    // The same where loops count their steps: polls once in kPoll of them.
+    bool go_on_after(int64_t steps) {
+        left -= steps;
+        if (left > 0) return true;
+        left = kPoll;
+        return go_on();
+    }
+    // f(a, b) for parts of [first, last), as long as the call goes on.
+    template <class F>
+    void parts(int64_t first, int64_t last, int64_t part, F&& f) const {
+        for (int64_t a = first; a < last && (a == first || go_on()); a += part) {
+            f(a, std::min(last, a + part));
+        }
+    }
+};
+
+// Piece p of n that a loop is cut into.
+struct Share {
+    int p, n;
+    int64_t first(int64_t all) const { return all * p / n; }
+    int64_t last(int64_t all) const { return all * (p + 1) / n; }
+};
+
+}  // namespace vs::junction
