@@ -260,6 +260,7 @@ cdef class CliqueTree:
         if soft is not None:
             which.insert(which.end(), soft.which.begin(), soft.which.end())
         self.ready = False
+        call.last = vs_now()  # most trees are laid out before progress is due
         wanted.effort, wanted.seed, wanted.fits, wanted.most = search
         with nogil:
             if self.compiled:

@@ -1,4 +1,4 @@
-"""What is read out of a tree that has been asked."""
+"""Joints read out of a tree that was compiled for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def full_joint(
     graph: FactorGraph,
     gone: float = 0.0,
 ) -> npt.NDArray[np.float64]:
-    """Return the joint of set q of a tree that was asked for it, `gone` where states are."""
+    """Return the joint of set q over all states; `gone` stands at those that are impossible."""
     table, order = tree.joint(q)
     full = np.full([graph.cardinalities[v] for v in wanted], gone)
     alive = [tree.alive(v) for v in wanted]

@@ -1,0 +1,189 @@
+"""Questions to a junction tree: each is prepared once, asked of every slice, and put together."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _junction
+from valuesparse.errors import MemoryLimitError
+from valuesparse.inference._barren import prune
+from valuesparse.inference._compiled import Compiled
+from valuesparse.inference._conditioning import WHOLE, Mixture, Slices, answer, each, masses
+from valuesparse.inference._fitting import slices_of
+from valuesparse.inference._read_out import full_joint
+from valuesparse.inference._refusals import bytes_of, impossible
+from valuesparse.inference._watch import Watch
+from valuesparse.models._evidence import Evidence
+from valuesparse.results import Decoding, GraphResult
+from valuesparse.results._graph import CONDITIONED
+
+__all__ = ["Questions"]
+
+_UNIFORMS = 4_000_000  # of samples, drawn at once
+
+
+class Questions(Compiled):
+    """What `JunctionTree` answers, for callers that have checked the arguments."""
+
+    def _names(self, slices: Slices) -> tuple[Any, ...]:
+        """Return the variables that slices are conditioned on, as the graph names them."""
+        return tuple(self._graph.names[v] for v in slices.variables)
+
+    def _infer(
+        self,
+        evidence: Evidence | None,
+        workers: int,
+        watch: Watch,
+        method: str = "junction_tree",
+        reason: str = "",
+    ) -> GraphResult:
+        with self._locked():
+            question, slices, given = self._ask(evidence, watch)
+            width, entries, *_, tried = self._tree.cost()
+            if slices is not WHOLE:
+                method, reason = CONDITIONED, self._conditioned_because(slices)
+                entries = slices.entries
+            found = answer(question, slices, workers, np.empty(self._snapshot.entries))
+        if not found.arrays:
+            raise impossible(self._graph, bool(given))
+        (flat,) = found.arrays
+        stats = {
+            "cliques": self._tree.n_cliques(),
+            "table_entries": int(entries),
+            "width": width,
+            "orders_tried": tried,
+            "widened": int(found.widened),
+        }
+        if slices is not WHOLE:
+            stats["slices"] = len(slices.parts)
+        return GraphResult(
+            self._graph,
+            given,
+            self._snapshot.split(flat),
+            found.log_z,
+            method,
+            reason or f"a junction tree of width {width} was asked for",
+            stats,
+            flat=flat,
+            limit=self.memory_limit,
+            faithful=found.faithful,
+        )
+
+    def _mass(self, evidence: Evidence | None, workers: int, watch: Watch) -> tuple[float, Slices]:
+        """Return log Z, and the slices that it was put together from."""
+        with self._locked():
+            question, slices, given = self._ask(evidence, watch, mass=True)
+            log_z = answer(question, slices, workers).log_z
+        if log_z == -np.inf:
+            raise impossible(self._graph, bool(given))
+        return log_z, slices
+
+    def _joint(
+        self, wanted: tuple[int, ...], evidence: Evidence | None, workers: int, watch: Watch
+    ) -> npt.NDArray[np.float64]:
+        """Return the joint of some variables, from a tree in which a clique holds them all."""
+        graph, limit = self._graph, self.memory_limit
+        held, soft, given = self._evidence(evidence)
+        some = [] if soft is None else soft.variables()
+        snapshot, held = prune(self._snapshot, held, some, wanted)
+        tree = _junction.CliqueTree(snapshot, [wanted])
+        question = self._prepare(held, soft, watch, tree)
+        # The table as the tree has it, transposed, and with the states that are impossible.
+        alive = math.prod(len(tree.alive(v)) for v in wanted)
+        size = 8 * (6 * alive + math.prod(graph.cardinalities[v] for v in wanted))
+        rest = tree.cost()[2]
+        fits = size + rest <= limit
+        slices = slices_of(question, graph, limit, self._budget, 0.0 if fits else size)
+        if isinstance(slices, str) and not fits:
+            slices = (
+                f"the joint of {len(wanted)} variables needs {bytes_of(size)} beside "
+                f"{bytes_of(rest)} of a junction tree, above memory_limit={bytes_of(limit)}; ask "
+                "for fewer variables, give evidence or raise memory_limit"
+            )
+            raise MemoryLimitError(slices)
+        # Joints come with marginals.
+        flat = np.empty(self._states)
+        _, table = answer(
+            question, self._accepted(slices), workers, flat,
+            lambda: [full_joint(tree, 0, wanted, graph)],
+        ).arrays or (flat, None)  # fmt: skip
+        if table is None:
+            raise impossible(graph, bool(given))
+        return table
+
+    def _decode(self, evidence: Evidence | None, workers: int, watch: Watch) -> Decoding:
+        tree, states = self._tree, np.empty(self._graph.n_variables, dtype=np.int64)
+        best, score = None, -math.inf
+        with self._locked():
+            question, slices, given = self._ask(evidence, watch, keep=False)
+            for progress in each(question, slices, tree.n_cliques()):
+                dead, found = tree.decode(
+                    question.soft, workers, states, score, watch.left(), progress, watch.late
+                )
+                if not dead and found > score:
+                    best, score = states.copy(), found
+        if best is None:
+            raise impossible(self._graph, bool(given))
+        value: Any = np.float64(score)  # of a graph a scalar
+        return Decoding(best, value, conditioned=self._names(slices))
+
+    def _sample(
+        self,
+        count: int,
+        generator: np.random.Generator,
+        evidence: Evidence | None,
+        workers: int,
+        watch: Watch,
+    ) -> npt.NDArray[np.int64]:
+        n = self._graph.n_variables
+        size = 8 * count * n
+        if size > self.memory_limit:
+            raise MemoryLimitError(
+                f"size={count} samples of {n} variables need {bytes_of(size)}, above "
+                f"memory_limit={bytes_of(self.memory_limit)}; draw them in several calls"
+            )
+        states = np.empty((count, n), dtype=np.int64)
+        with self._locked():
+            question, slices, given = self._ask(evidence, watch)
+            soft = question.soft
+            if slices is WHOLE:
+                dead = self._draw(soft, generator, workers, watch, states)
+            else:
+                # A sample moves on to a slice with the share that this has of the mass so far.
+                dead, total = True, Mixture(slices)
+                for mass in masses(question, slices, workers):
+                    dead = False
+                    moves = generator.random(count) < total.add(mass)
+                    if moves.any():
+                        rows = states[moves]
+                        self._draw(soft, generator, workers, watch.silent(), rows)
+                        states[moves] = rows
+        if dead:
+            raise impossible(self._graph, bool(given))
+        return states
+
+    def _draw(
+        self,
+        soft: _junction.Soft | None,
+        generator: np.random.Generator,
+        workers: int,
+        watch: Watch,
+        states: npt.NDArray[np.int64],
+    ) -> bool:
+        """Fill rows with samples of the tree as it is prepared; True where there are none."""
+        count, n = states.shape[0], self._tree.n_cliques()
+        total = n * (count + 1)
+        # Blocks bound the memory of the uniforms; messages stay from one to the next.
+        block = max(1, _UNIFORMS // max(1, n))
+        for first in range(0, max(count, 1), block):
+            rows = states[first : first + block]
+            uniforms = generator.random((rows.shape[0], n))
+            progress = watch.part(n * first, n * (first + rows.shape[0] + 1), total)
+            if self._tree.sample(soft, workers, uniforms, rows, watch.left(), progress, watch.late):
+                return True
+        watch.finish(total)
+        return False
