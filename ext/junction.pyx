@@ -67,7 +67,7 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
     const int64_t kReady, kStopped
     const int64_t kTooLarge "vs::junction::Solver::kTooLarge"
     cdef cppclass Solver:
-        Solver(const Graph&, vector[int64_t], vector[int64_t]) except +
+        Solver(const Graph&, vector[vector[int32_t]]) except +
         int64_t compile(const int64_t*, vector[int64_t], const Search&, Control*) except +
         int64_t prepare(const int64_t*, vector[int64_t], Control*) except +
         const Layout& layout()
@@ -231,16 +231,10 @@ cdef class CliqueTree:
     cdef bool compiled, ready
 
     def __cinit__(self, Snapshot snapshot, list joints):
-        cdef vector[int64_t] ptr, flat
-        ptr.push_back(0)
-        for variables in joints:
-            for v in variables:
-                flat.push_back(v)
-            ptr.push_back(<int64_t>flat.size())
         self.snapshot = snapshot
         self.compiled = False
         self.ready = False
-        self.solver = new Solver(snapshot.g, ptr, flat)
+        self.solver = new Solver(snapshot.g, joints)
 
     def __dealloc__(self):
         del self.solver

@@ -50,13 +50,13 @@ inline Wide from_log(double x) {
 
 }  // namespace wide
 
-// How an engine handles its numbers: T, its zero and one, times, plus, and
+// The numbers of a propagation: their type T, zero and one, times, plus, and
 //   from_log: exp(x); log_of: its inverse; share: x / total; ratio: a / b, 0 / 0 = 0
-//   scale: divides n numbers by a power of two, whose log2 it returns; tail: what a double has
-//   rounded away from that.
+//   scale: divides n numbers by a power of two, and returns its log2; tail: what a double rounds
+//   away from that log2.
 struct Linear64 {
     using T = double;
-    static constexpr bool kChecked = true;  // small numbers may be lost: see Engine::weigh
+    static constexpr bool kChecked = true;  // small numbers may be lost: see bound_loss()
     static T zero() { return 0.0; }
     static T one() { return 1.0; }
     static bool is_zero(T x) { return x == 0.0; }
@@ -112,10 +112,8 @@ struct Best {
     static T mul(T a, T b) { return a + b; }
     static T add(T a, T b) { return a > b ? a : b; }
     static bool less(T a, T b) { return a < b; }
-    static T ratio(T a, T b) { return b > -INFINITY ? a - b : -INFINITY; }
     static T from_log(double x) { return x; }
     static double log_of(T x) { return x; }
-    static double share(T, T) { return 0.0; }
     static double scale(T*, int64_t, T) { return 0.0; }
     static double tail(T) { return 0.0; }
 };

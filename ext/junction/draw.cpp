@@ -147,15 +147,20 @@ class Drawing {
         const int32_t* const nowhere = nullptr;
         vec_at_.assign(vec_.size(), &here);
         *sum = A::zero();
-        RowJob<T> j;
-        j.first = common;
-        j.width = width_;
-        j.n_vec = static_cast<int>(vec_.size());
-        j.n_scalar_out = 1;
-        j.vec = vec_.data();
-        j.vec_at = vec_at_.data();
-        j.scalar_out = &sum;
-        j.scalar_out_at = &nowhere;
+        const RowJob<T> j{common,
+                          width_,
+                          static_cast<int>(vec_.size()),
+                          0,
+                          0,
+                          1,
+                          vec_.data(),
+                          vec_at_.data(),
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          &sum,
+                          &nowhere};
         rows<A>(j, 0, 1, weight_.data());
         return true;
     }

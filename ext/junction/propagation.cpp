@@ -20,9 +20,10 @@ typename A::T sum_of(const std::vector<typename A::T>& list) {
 }  // namespace
 
 template <class A>
-void Propagation<A>::keep(const std::vector<uint8_t>& tables,
-                          const std::vector<uint8_t>& messages) {
-    for (size_t c = 0; c < s_.clique.size(); ++c) {
+void Propagation<A>::keep(const std::vector<uint8_t>& tables, std::vector<uint8_t> messages) {
+    for (size_t c = 0; c < s_.clique.size(); ++c) {  // children come first
+        messages[c] = messages[c] && tables[c];
+        if (!messages[c] && s_.c.t.parent[c] >= 0) messages[s_.c.t.parent[c]] = 0;
         s_.clique[c].loaded = s_.clique[c].loaded && tables[c];
         s_.clique[c].sent = s_.clique[c].sent && messages[c];
     }
@@ -130,6 +131,6 @@ void Propagation<A>::query(size_t q, bool logs, double* out) const {
 
 template class Propagation<Linear64>;
 template class Propagation<LinearWide>;
-template class Propagation<Best>;
+template Status Propagation<Best>::up(const double* const*, int, Control*);
 
 }  // namespace vs::junction

@@ -26,8 +26,9 @@ class Propagation {
   public:
     explicit Propagation(const Compiled& compiled) : s_(compiled) {}
 
-    // After the layout has changed: which cliques' statics, and which messages, are as before.
-    void keep(const std::vector<uint8_t>& tables, const std::vector<uint8_t>& messages);
+    // Forgets all statics but those of `tables`, and all messages but those of `messages` from
+    // cliques below which every one is kept.
+    void keep(const std::vector<uint8_t>& tables, std::vector<uint8_t> messages);
     int64_t n_sent() const;
 
     // kOk, kWiden (numbers too small for this algebra), kInfeasible, kCancelled. `soft`: a

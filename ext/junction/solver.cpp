@@ -5,7 +5,7 @@
 
 #include "junction/draw.h"
 #include "junction/kernels.h"
-#include "junction/poll.h"
+#include "junction/planner.h"
 
 namespace vs::junction {
 namespace {
@@ -14,35 +14,27 @@ const PoolApi* g_pool = nullptr;
 const SimdApi* g_simd = nullptr;
 
 // The graph that is triangulated: variables with more than one value left.
-Status moral_graph(const Graph& g, const Domains& d, const std::vector<int64_t>& joint_ptr,
-                   const std::vector<int64_t>& joint, Control* control, Moral* out) {
-    Moral& m = *out;
+Status moral_graph(const Graph& g, const Domains& d, const std::vector<Query>& queries,
+                   Control* control, Moral* m) {
     Poll poll{control};
-    m.near.resize(static_cast<size_t>(g.n));
-    m.values.resize(static_cast<size_t>(g.n));
-    for (int64_t v = 0; v < g.n; ++v) m.values[v] = static_cast<double>(d.size(v));
-    std::vector<int32_t> live;
-    const auto clique = [&](const int64_t* first, const int64_t* last) {
-        live.clear();
-        for (; first != last; ++first) {
-            if (d.size(*first) > 1) live.push_back(static_cast<int32_t>(*first));
-        }
-        for (int32_t a : live) {
-            for (int32_t b : live) {
-                if (a != b) m.near[a].push_back(b);
+    m->near.resize(static_cast<size_t>(g.n));
+    m->values.resize(static_cast<size_t>(g.n));
+    for (int64_t v = 0; v < g.n; ++v) m->values[v] = static_cast<double>(d.size(v));
+    const auto join = [&](const Set& clique) {
+        for (int32_t a : clique) {
+            for (int32_t b : clique) {
+                if (a != b) m->near[a].push_back(b);
             }
         }
-        return poll.go_on_after(static_cast<int64_t>(live.size() * live.size()) + 16);
+        return poll.go_on_after(static_cast<int64_t>(clique.size() * clique.size()) + 16);
     };
     for (int64_t f = 0; f < g.n_factors; ++f) {
-        if (!clique(g.scope + g.scope_ptr[f], g.scope + g.scope_ptr[f + 1])) return kCancelled;
+        if (!join(scope_of(g, d, f))) return kCancelled;
     }
-    for (size_t q = 0; q + 1 < joint_ptr.size(); ++q) {
-        if (!clique(joint.data() + joint_ptr[q], joint.data() + joint_ptr[q + 1])) {
-            return kCancelled;
-        }
+    for (const Query& q : queries) {
+        if (!join(live(d, q.vars))) return kCancelled;
     }
-    for (auto& near : m.near) {
+    for (auto& near : m->near) {
         std::sort(near.begin(), near.end());
         near.erase(std::unique(near.begin(), near.end()), near.end());
         if (!poll.go_on_after(static_cast<int64_t>(16 * near.size()))) return kCancelled;
@@ -109,7 +101,7 @@ int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, const Se
     held_.assign(held, held + g_.n);
     soft_ = std::move(soft);
     Moral m;
-    if (moral_graph(g_, domains_, joint_ptr_, joint_, control, &m) != kOk) return kStopped;
+    if (moral_graph(g_, domains_, queries_, control, &m) != kOk) return kStopped;
     Elimination e;
     const Found found = best_elimination(m, search, control, &e, &tried_);
     if (found != Found::kOrder) return found == Found::kTooLarge ? kTooLarge : kStopped;
@@ -153,13 +145,13 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft, Control*
 // Messages from cliques below which nothing has changed are still good.
 void Solver::keep_what_holds(const Domains& before, const Layout& old) {
     const size_t m = tree_.clique.size();
-    std::vector<uint8_t> same(static_cast<size_t>(g_.n)), tables(m), messages(m, 1);
+    std::vector<uint8_t> same(static_cast<size_t>(g_.n)), tables(m), messages(m);
     for (int64_t v = 0; v < g_.n; ++v) {
         same[v] =
             before.size(v) == domains_.size(v) &&
             std::equal(before.values(v), before.values(v) + before.size(v), domains_.values(v));
     }
-    for (size_t c = 0; c < m; ++c) {  // children come first
+    for (size_t c = 0; c < m; ++c) {
         const CliqueLayout &a = old.clique[c], &b = layout_.clique[c];
         bool equal = a.outer == b.outer && a.tile == b.tile && a.statics.size() == b.statics.size();
         for (int32_t v : tree_.clique[c]) equal = equal && same[v];
@@ -173,10 +165,9 @@ void Solver::keep_what_holds(const Domains& before, const Layout& old) {
             }
         }
         tables[c] = equal;
-        messages[c] = messages[c] && equal && a.message.var == b.message.var;
-        if (!messages[c] && tree_.parent[c] >= 0) messages[tree_.parent[c]] = 0;
+        messages[c] = a.message.var == b.message.var;
     }
-    linear_->keep(tables, messages);
+    linear_->keep(tables, std::move(messages));
 }
 
 void Solver::forget() {
@@ -191,14 +182,6 @@ void Solver::release() {
 
 Status Solver::complete_once(int threads, Control* control) {
     if (complete_) return kOk;
-    queries_.clear();
-    for (size_t q = 0; q + 1 < joint_ptr_.size(); ++q) {
-        Query query;
-        for (int64_t i = joint_ptr_[q]; i < joint_ptr_[q + 1]; ++i) {
-            query.vars.push_back(static_cast<int32_t>(joint_[i]));
-        }
-        queries_.push_back(std::move(query));
-    }
     const Status s =
         junction::complete(domains_, tree_, &layout_, &queries_, pool(), threads, control);
     complete_ = s == kOk;
@@ -214,19 +197,14 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
     if (soft) {  // their numbers may have changed
         std::vector<uint8_t> tables(tree_.clique.size(), 1);
         for (int64_t v : soft_) {
-            if (domains_.size(v) == 1) continue;
-            tables[tree_.home[v]] = 0;
+            if (domains_.size(v) > 1) tables[tree_.home[v]] = 0;
         }
-        std::vector<uint8_t> messages = tables;
-        for (size_t c = 0; c < messages.size(); ++c) {
-            if (!messages[c] && tree_.parent[c] >= 0) messages[tree_.parent[c]] = 0;
-        }
-        linear_->keep(tables, messages);
+        linear_->keep(tables, tables);
     }
     reused_ = linear_->n_sent();
     s = linear_->up(soft, threads, control);
     if (s == kOk && want == kMarginals) s = linear_->down(threads, control);
-    // Nothing has weighed what was lost against all the rest.
+    // What was lost has not been compared with the mass of the whole.
     if (s == kOk && want == kSamples && !linear_->lossless()) s = kWiden;
     if (s != kWiden) return s;
     control->done.store(0);
@@ -249,20 +227,16 @@ Status Solver::infer(const double* const* soft, int threads, Control* control, c
         const Want want = logs ? kLogs : marginals ? kMarginals : kMass;
         const Status s = solve(soft, threads, control, want);
         if (s != kOk) return s;
-        if (wide_) {
-            if (marginals) wide_->marginals(ptr, logs, marginals);
-            *log_z = wide_->log_z();
-        } else {
-            if (marginals) linear_->marginals(ptr, false, marginals);
-            *log_z = linear_->log_z();
-        }
+        solved([&](const auto& p) {
+            if (marginals) p.marginals(ptr, logs, marginals);
+            *log_z = p.log_z();
+        });
         return kOk;
     });
 }
 
 void Solver::joint(int64_t q, double* out) const {
-    if (wide_) return wide_->query(static_cast<size_t>(q), logs_, out);
-    linear_->query(static_cast<size_t>(q), false, out);
+    solved([&](const auto& p) { p.query(static_cast<size_t>(q), logs_, out); });
 }
 
 Status Solver::decode(const double* const* soft, int threads, Control* control, double above,
@@ -282,10 +256,11 @@ Status Solver::decode(const double* const* soft, int threads, Control* control, 
 Status Solver::sample(const double* const* soft, int threads, Control* control, int64_t size,
                       const double* uniforms, int64_t* states) {
     return guarded(control, [&] {
-        Status s = solve(soft, threads, control, kSamples);
+        const Status s = solve(soft, threads, control, kSamples);
         if (s != kOk) return s;
-        return wide_ ? junction::sample(wide_->state(), threads, control, size, uniforms, states)
-                     : junction::sample(linear_->state(), threads, control, size, uniforms, states);
+        return solved([&](const auto& p) {
+            return junction::sample(p.state(), threads, control, size, uniforms, states);
+        });
     });
 }
 

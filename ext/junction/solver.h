@@ -15,9 +15,10 @@ void use_modules(const PoolApi* pool, const SimdApi* simd);
 
 class Solver {
   public:
-    // `joint`: sets of variables that must share a clique, one after the other as joint_ptr says.
-    Solver(const Graph& g, std::vector<int64_t> joint_ptr, std::vector<int64_t> joint)
-        : g_(g), joint_ptr_(std::move(joint_ptr)), joint_(std::move(joint)) {}
+    // `joints`: sets of variables that must share a clique.
+    Solver(const Graph& g, const std::vector<std::vector<int32_t>>& joints) : g_(g) {
+        for (const auto& vars : joints) queries_.emplace_back().vars = vars;
+    }
 
     // Triangulates what `held` leaves; `soft`: variables with soft evidence. Returns kReady,
     // kStopped, kTooLarge, or a variable without any possible value.
@@ -32,7 +33,6 @@ class Solver {
     const CliqueTree& tree() const { return tree_; }
     const Domains& domains() const { return domains_; }
     int64_t tried() const { return tried_; }
-    int64_t n_joint() const { return static_cast<int64_t>(joint_ptr_.size()) - 1; }
 
     // soft[v]: a log-vector or null; soft itself may be null. marginals: values of v at ptr[v];
     // null when only log_z is wanted. With `logs` these and all joints are logarithms.
@@ -65,9 +65,14 @@ class Solver {
     // What runs out of memory in the middle is forgotten, and laid out again for the next question.
     template <class F>
     Status guarded(Control* control, F&& f);
+    // f of the propagation that has the last answer.
+    template <class F>
+    auto solved(F&& f) const {
+        return wide_ ? f(*wide_) : f(*linear_);
+    }
 
     const Graph& g_;
-    std::vector<int64_t> joint_ptr_, joint_, soft_, held_;
+    std::vector<int64_t> soft_, held_;
     CliqueTree tree_;
     Domains domains_;
     Layout layout_;

@@ -72,21 +72,21 @@ void Workspace<A>::run_block(const CliqueLayout& l, int k, std::vector<T>* row,
         (s.scalar ? scalar_out : vec_out).push_back(const_cast<T*>(to.data()));
         (s.scalar ? scalar_out_at : vec_out_at).push_back(s.at);
     }
-    RowJob<T> j;
-    j.first = first_factor<A>(boost);
-    j.width = l.width;
-    j.n_vec = static_cast<int>(vec.size());
-    j.n_scalar = static_cast<int>(scalar.size());
-    j.n_vec_out = static_cast<int>(vec_out.size());
-    j.n_scalar_out = static_cast<int>(scalar_out.size());
-    j.vec = vec.data();
-    j.vec_at = vec_at.data();
-    j.scalar = scalar.data();
-    j.scalar_at = scalar_at.data();
-    j.vec_out = vec_out.data();
-    j.vec_out_at = vec_out_at.data();
-    j.scalar_out = scalar_out.data();
-    j.scalar_out_at = scalar_out_at.data();
+    const auto count = [](const auto& list) { return static_cast<int>(list.size()); };
+    const RowJob<T> j{first_factor<A>(boost),
+                      l.width,
+                      count(vec),
+                      count(scalar),
+                      count(vec_out),
+                      count(scalar_out),
+                      vec.data(),
+                      vec_at.data(),
+                      scalar.data(),
+                      scalar_at.data(),
+                      vec_out.data(),
+                      vec_out_at.data(),
+                      scalar_out.data(),
+                      scalar_out_at.data()};
     if (row->size() < static_cast<size_t>(l.width) + 64) {
         row->resize(static_cast<size_t>(l.width) + 64);
     }

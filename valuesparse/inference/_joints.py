@@ -16,7 +16,7 @@ from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._conditioning import ASKED, WHOLE, Question, answer
 from valuesparse.inference._fitting import longer, slices_of
 from valuesparse.inference._memory import as_limit
-from valuesparse.inference._read_out import full_joint
+from valuesparse.inference._questions import full_joint
 from valuesparse.inference._refusals import ADVICE, check_memory, impossible
 from valuesparse.inference._search import Search, within
 from valuesparse.inference._snapshots import snapshot_of

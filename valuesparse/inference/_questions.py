@@ -14,16 +14,33 @@ from valuesparse.inference._barren import prune
 from valuesparse.inference._compiled import Compiled
 from valuesparse.inference._conditioning import WHOLE, Mixture, Slices, answer, each, masses
 from valuesparse.inference._fitting import slices_of
-from valuesparse.inference._read_out import full_joint
 from valuesparse.inference._refusals import bytes_of, impossible
 from valuesparse.inference._watch import Watch
+from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence
 from valuesparse.results import Decoding, GraphResult
 from valuesparse.results._graph import CONDITIONED
 
-__all__ = ["Questions"]
+__all__ = ["Questions", "full_joint"]
 
 _UNIFORMS = 4_000_000  # of samples, drawn at once
+
+
+def full_joint(
+    tree: _junction.CliqueTree,
+    q: int,
+    wanted: tuple[int, ...],
+    graph: FactorGraph,
+    gone: float = 0.0,
+) -> npt.NDArray[np.float64]:
+    """Return the joint of set q over all states; `gone` stands at those that are impossible."""
+    table, order = tree.joint(q)
+    full = np.full([graph.cardinalities[v] for v in wanted], gone)
+    alive = [tree.alive(v) for v in wanted]
+    axes = [order.index(v) for v in wanted if v in order]
+    block = table.transpose(axes).reshape([len(a) for a in alive])
+    full[np.ix_(*alive)] = block
+    return full
 
 
 class Questions(Compiled):

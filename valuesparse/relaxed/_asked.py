@@ -11,7 +11,7 @@ import numpy.typing as npt
 from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._joints import iter_joints, log_marginals
-from valuesparse.inference._read_out import full_joint
+from valuesparse.inference._questions import full_joint
 from valuesparse.inference._search import Search
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
