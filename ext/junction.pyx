@@ -27,8 +27,6 @@ cdef extern from "junction/graph.h" namespace "vs::junction" nogil:
         const int64_t* scope
         const double* const* table
         const uint8_t* forbids
-        const int64_t* at_ptr
-        const int64_t* at
         const int64_t* identity
     cdef cppclass Domains:
         vector[int64_t] ptr
@@ -125,14 +123,14 @@ cdef class Snapshot:
     cdef readonly list scopes
     cdef readonly dict conditional  # factor: the variable that it is a distribution of
     cdef list tables
-    cdef vector[int64_t] scope_ptr, scope, at_ptr, at, card_ptr, identity
+    cdef vector[int64_t] scope_ptr, scope, card_ptr, identity
     cdef vector[const double*] table
     cdef vector[uint8_t] forbids
 
     def __init__(self, cards, list scopes, list tables, conditional=()):
         cdef int64_t n = cards.shape[0]
         cdef int64_t m = len(scopes)
-        cdef int64_t f, v, i
+        cdef int64_t f, v
         cdef const double* data
         cdef int64_t size
         cdef tuple scope
@@ -144,38 +142,24 @@ cdef class Snapshot:
         self.g.card = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>cards)
         self.g.n_factors = m
         self.scope_ptr.push_back(0)
-        self.at_ptr.resize(n + 1)
         self.card_ptr.resize(n + 1)
         for f in range(m):
             scope = scopes[f]
             for v in scope:
                 self.scope.push_back(v)
-                self.at_ptr[v + 1] += 1
             self.scope_ptr.push_back(<int64_t>self.scope.size())
             data = <const double*>cnp.PyArray_DATA(<cnp.ndarray>tables[f])
             size = cnp.PyArray_SIZE(<cnp.ndarray>tables[f])
             self.table.push_back(data)
             self.forbids.push_back(vs_any_forbidden(data, size))
         for v in range(n):
-            self.at_ptr[v + 1] += self.at_ptr[v]
             self.card_ptr[v + 1] = self.card_ptr[v] + self.g.card[v]
+            self.identity.push_back(v)
         self.entries = self.card_ptr[n]
-        self.at.resize(self.scope.size())
-        cdef vector[int64_t] fill
-        fill.insert(fill.end(), self.at_ptr.begin(), self.at_ptr.end())
-        for f in range(m):
-            for i in range(self.scope_ptr[f], self.scope_ptr[f + 1]):
-                v = self.scope[i]
-                self.at[fill[v]] = f
-                fill[v] += 1
         self.g.scope_ptr = self.scope_ptr.data()
         self.g.scope = self.scope.data()
         self.g.table = self.table.data()
         self.g.forbids = self.forbids.data()
-        self.g.at_ptr = self.at_ptr.data()
-        self.g.at = self.at.data()
-        for v in range(n):
-            self.identity.push_back(v)
         self.g.identity = self.identity.data()
 
     def split(self, flat):

@@ -3,7 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
+#include <utility>
 
 #include "kernels/powers.h"
 
@@ -15,40 +15,6 @@ struct Wide {
     double m = 0.0;
     int64_t e = 0;
 };
-
-namespace wide {
-
-inline Wide normal(double m, int64_t e) {
-    if (m == 0.0) return {0.0, 0};
-    int shift;
-    const double f = std::frexp(m, &shift);  // f in [0.5, 1)
-    return {2.0 * f, e + shift - 1};
-}
-inline Wide mul(Wide a, Wide b) { return normal(a.m * b.m, a.e + b.e); }
-inline Wide div(Wide a, Wide b) { return normal(a.m / b.m, a.e - b.e); }
-inline Wide add(Wide a, Wide b) {
-    if (a.m == 0.0) return b;
-    if (b.m == 0.0) return a;
-    if (a.e < b.e) {
-        const Wide t = a;
-        a = b;
-        b = t;
-    }
-    const int64_t gap = a.e - b.e;
-    if (gap > 80) return a;
-    return normal(a.m + std::ldexp(b.m, static_cast<int>(-gap)), a.e);
-}
-inline bool less(Wide a, Wide b) {
-    if (a.m == 0.0 || b.m == 0.0) return a.m == 0.0 && b.m > 0.0;
-    return a.e != b.e ? a.e < b.e : a.m < b.m;
-}
-inline Wide from_log(double x) {
-    int64_t e;
-    const double m = VS_NS::power_of(x, &e);
-    return normal(m, e);
-}
-
-}  // namespace wide
 
 // The numbers of a propagation: their type T, zero and one, times, plus, and
 //   from_log: exp(x); log_of: its inverse; share: x / total; ratio: a / b, 0 / 0 = 0
@@ -76,11 +42,32 @@ struct LinearWide {
     static T zero() { return {}; }
     static T one() { return {1.0, 0}; }
     static bool is_zero(T x) { return x.m == 0.0; }
-    static T mul(T a, T b) { return wide::mul(a, b); }
-    static T add(T a, T b) { return wide::add(a, b); }
-    static bool less(T a, T b) { return wide::less(a, b); }
-    static T ratio(T a, T b) { return b.m > 0.0 ? wide::div(a, b) : Wide{}; }
-    static T from_log(double x) { return x > -INFINITY ? wide::from_log(x) : Wide{}; }
+    static T normal(double m, int64_t e) {
+        if (m == 0.0) return {0.0, 0};
+        int shift;
+        const double f = std::frexp(m, &shift);  // f in [0.5, 1)
+        return {2.0 * f, e + shift - 1};
+    }
+    static T mul(T a, T b) { return normal(a.m * b.m, a.e + b.e); }
+    static T add(T a, T b) {
+        if (a.m == 0.0) return b;
+        if (b.m == 0.0) return a;
+        if (a.e < b.e) std::swap(a, b);
+        const int64_t gap = a.e - b.e;
+        if (gap > 80) return a;
+        return normal(a.m + std::ldexp(b.m, static_cast<int>(-gap)), a.e);
+    }
+    static bool less(T a, T b) {
+        if (a.m == 0.0 || b.m == 0.0) return a.m == 0.0 && b.m > 0.0;
+        return a.e != b.e ? a.e < b.e : a.m < b.m;
+    }
+    static T ratio(T a, T b) { return b.m > 0.0 ? normal(a.m / b.m, a.e - b.e) : Wide{}; }
+    static T from_log(double x) {
+        if (x == -INFINITY) return {};
+        int64_t e;
+        const double m = VS_NS::power_of(x, &e);
+        return normal(m, e);
+    }
     static double log_of(T x) {
         return x.m > 0.0 ? std::log(x.m) + 0.693147180559945309417 * static_cast<double>(x.e)
                          : -INFINITY;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "junction/dims.h"
+
 namespace vs::junction {
 namespace {
 
@@ -55,9 +57,7 @@ CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values
         const double both = mine / table(separator[c], values) * theirs;
         if (both > mine + theirs + merge) continue;
         for (int32_t v : clique[c]) {
-            if (std::find(clique[p].begin(), clique[p].end(), v) == clique[p].end()) {
-                clique[p].push_back(v);
-            }
+            if (!has(clique[p], v)) clique[p].push_back(v);
         }
         into[c] = p;
     }

@@ -18,6 +18,12 @@ class Consistency {
         seen_.assign(static_cast<size_t>(ptr_[g.n]), 0);
         left_.assign(g.card, g.card + g.n);
         queued_.assign(static_cast<size_t>(g.n_factors), 0);
+        at_.resize(static_cast<size_t>(g.n));
+        for (int64_t f = 0; f < g.n_factors; ++f) {
+            if (!g.forbids[f]) continue;
+            for (int64_t i = g.scope_ptr[f]; i < g.scope_ptr[f + 1]; ++i)
+                at_[g.scope[i]].push_back(f);
+        }
     }
 
     int64_t run(const int64_t* held) {
@@ -26,7 +32,9 @@ class Consistency {
             for (int64_t x = 0; x < g_.card[v]; ++x) alive_[ptr_[v] + x] = x == held[v];
             left_[v] = 1;
         }
-        for (int64_t f = 0; f < g_.n_factors; ++f) push(f);
+        for (int64_t f = 0; f < g_.n_factors; ++f) {
+            if (g_.forbids[f]) push(f);
+        }
         while (!queue_.empty()) {
             const int64_t f = queue_.back();
             queue_.pop_back();
@@ -50,7 +58,7 @@ class Consistency {
 
   private:
     void push(int64_t f) {
-        if (!g_.forbids[f] || queued_[f]) return;
+        if (queued_[f]) return;
         queued_[f] = 1;
         queue_.push_back(f);
     }
@@ -114,7 +122,7 @@ class Consistency {
             }
             if (left_[v] == 0) return v;
             if (!shrunk) continue;
-            for (int64_t q = g_.at_ptr[v]; q < g_.at_ptr[v + 1]; ++q) push(g_.at[q]);
+            for (int64_t q : at_[v]) push(q);
         }
         return kReady;
     }
@@ -122,6 +130,7 @@ class Consistency {
     const Graph& g_;
     Poll poll_;
     std::vector<int64_t> ptr_, left_, queue_, stride_, state_;
+    std::vector<std::vector<int64_t>> at_;  // factors with zeros at each variable
     std::vector<uint8_t> alive_, seen_, queued_;
 };
 

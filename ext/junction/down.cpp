@@ -37,13 +37,8 @@ Status reserve_down(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
     w->blocks = l.pieces[0].blocks;
     const int after = l.pieces[0].after;
     if (s->c.t.parent[c] >= 0) {
-        if (l.up.scalar || l.up.direct) {
-            w->add_input(l.up, own.belief);
-        } else {
-            buffers.reserve(l.up.size, &w->wide_up);
-            grow(&w->wide_up, l.up.size, poll);
-            w->add_input(l.up, w->wide_up);
-        }
+        if (copied(l.up)) buffers.grow(l.up.size, &w->wide_up, poll);
+        w->add_input(l.up, copied(l.up) ? w->wide_up : own.belief);
     }
     w->wide.resize(l.children.size());
     w->outgoing.resize(l.children.size());
@@ -52,17 +47,10 @@ Status reserve_down(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
         const Child& k = l.children[i];
         typename State<A>::Clique& child = s->clique[k.clique];
         const Dims& d = s->c.l.clique[k.clique].message;
-        if (k.into < 0 && (k.view.scalar || k.view.direct)) {
-            w->add_sum(&buffers, poll, k.view.scalar, k.view.disjoint, k.view.at.data(), d.size,
-                       &child.belief);
+        if (k.into < 0) {
+            w->add_table(&buffers, poll, k.view, d.size, &child.belief, &w->wide[i]);
         } else {
-            buffers.reserve(d.size, &child.belief);
-            grow(&child.belief, d.size, poll);
-            if (k.into < 0) {
-                w->add_sum(&buffers, poll, false, k.view.disjoint, k.view.at.data(), k.view.size,
-                           &w->wide[i]);
-                w->zero_later.push_back(&child.belief);
-            }
+            buffers.grow(d.size, &child.belief, poll);
         }
         w->outgoing[i].folded = folded;
         w->outgoing[i].sums = sums;
@@ -71,8 +59,7 @@ Status reserve_down(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
         if (!poll.go_on()) return kOk;
     }
     w->ranges.resize(l.children.size() * static_cast<size_t>(after));
-    buffers.reserve(folded, &w->folded);
-    grow(&w->folded, folded, poll);
+    buffers.grow(folded, &w->folded, poll);
     grow(&w->sum, sums, poll);
     if (l.local_in_tile) w->add_sum(&buffers, poll, false, false, nullptr, l.width, &w->tile);
     for (const Local& v : l.local_outer) {
@@ -83,10 +70,7 @@ Status reserve_down(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
     for (size_t q = 0; q < s->c.queries.size(); ++q) {
         const Query& query = s->c.queries[q];
         if (query.clique != static_cast<int32_t>(c)) continue;
-        const View& v = query.view;
-        const bool direct = v.scalar || v.direct;
-        w->add_sum(&buffers, poll, v.scalar, false, v.at.data(), direct ? query.dims.size : v.size,
-                   direct ? &s->query[q] : &w->asked[q]);
+        w->add_table(&buffers, poll, query.view, query.dims.size, &s->query[q], &w->asked[q]);
     }
     return kOk;
 }
@@ -231,9 +215,7 @@ Status decide_down(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
     const CliqueLayout& l = s->c.l.clique[c];
     for (size_t q = 0; q < w->asked.size(); ++q) {
         if (w->asked[q].empty()) continue;
-        const Query& query = s->c.queries[q];
-        s->query[q].assign(static_cast<size_t>(query.dims.size), A::zero());
-        gather<A>(query.view, l.width, w->asked[q], {0, 1}, poll, &s->query[q]);
+        gather<A>(s->c.queries[q].view, l.width, w->asked[q], {0, 1}, poll, &s->query[q]);
     }
     if (l.local_in_tile) {
         const Dims d = dims_of(s->c.d, l.tile);
@@ -272,10 +254,6 @@ Status stage_down(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share sha
             }
             w->clear(w->zero, share, poll);
             break;
-        case kMerge:
-            w->merge(share, poll);
-            w->clear(w->zero_later, share, poll);
-            break;
         case kGather:
             for (size_t i = 0; i < n; ++i) {
                 if (w->wide[i].empty()) continue;
@@ -302,9 +280,6 @@ Status stage_down(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share sha
             for (size_t i = 0; i < n; ++i) {
                 scale<A>(&s->clique[l.children[i].clique].belief, w->outgoing[i].top, share, poll);
             }
-            break;
-        case kRelease:
-            w->release(&s->buffers);
             break;
         default:
             break;

@@ -18,9 +18,7 @@ struct Graph {
     const int64_t* scope = nullptr;
     const double* const* table = nullptr;  // (n_factors,)
     const uint8_t* forbids = nullptr;      // (n_factors,) some entry is -inf
-    const int64_t* at_ptr = nullptr;       // (n + 1,) factors at each variable
-    const int64_t* at = nullptr;
-    const int64_t* identity = nullptr;  // (n,) 0, 1, 2, ...
+    const int64_t* identity = nullptr;     // (n,) 0, 1, 2, ...
 };
 
 // The values that each variable may still take, ascending.

@@ -31,6 +31,9 @@ struct View {
     std::vector<int32_t> inner;  // (tile,) within it
 };
 
+// Rows meet a copy, spread over the tile.
+inline bool copied(const View& v) { return !v.scalar && !v.direct; }
+
 // Factors multiplied together in the form their clique wants.
 struct Static {
     Dims dims;  // of the table: spread over the tile, or scalar

@@ -11,8 +11,6 @@ constexpr double kBlock = 524288.0;  // entries of a clique that are worth a tas
 constexpr double kBlocks = 8.0;      // tasks that the rows of one clique are cut into, at most
 constexpr double kLeast = 300.0;     // nanoseconds of any task
 
-inline bool copied(const View& v) { return !v.scalar && !v.direct; }
-
 // group.cpp: which messages are multiplied into others, which factors are multiplied together.
 Set scope_of(const Graph& g, const Domains& d, int64_t f);
 void absorb_messages(const Domains& d, const std::vector<Set>& separator, CliqueLayout* l);

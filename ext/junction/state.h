@@ -5,8 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "junction/algebra.h"
-#include "junction/layout.h"
+#include "junction/verbs.h"
 
 namespace vs::junction {
 
@@ -41,11 +40,11 @@ struct BufferPool {
     std::mutex lock;
     std::vector<std::vector<T>> list;
 
-    // Gives x the capacity for `size` entries, from the smallest vector that has it.
-    void reserve(int64_t size, std::vector<T>* x) {
-        if (x->capacity() >= static_cast<size_t>(size)) return;
-        if (static_cast<size_t>(size) >= kWorthKeeping) *x = take(static_cast<size_t>(size));
-        x->reserve(static_cast<size_t>(size));
+    // Gives x `size` entries, in the smallest vector that has the capacity.
+    void grow(int64_t size, std::vector<T>* x, const Poll& poll) {
+        const size_t n = static_cast<size_t>(size);
+        if (x->capacity() < n && n >= kWorthKeeping) *x = take(n);
+        junction::grow(x, size, poll);
     }
     void give_back(std::vector<T>&& x) {
         if (x.capacity() < kWorthKeeping) return;
@@ -104,7 +103,7 @@ struct State {
     // The message of a child as the parent's rows meet it.
     const std::vector<T>& incoming(const Child& k) const {
         const Clique& child = clique[k.clique];
-        if (!k.view.scalar && !k.view.direct) return child.spread;
+        if (copied(k.view)) return child.spread;
         return k.absorbs ? child.product : child.message;
     }
 

@@ -50,9 +50,7 @@ void reserve_up(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
             // Those that rows meet are multiplied in kAbsorb, in pieces.
             if (k.into >= 0) absorb(s, l, k, {0, 1}, poll);
         }
-        if (k.into < 0 && !k.view.scalar && !k.view.direct) {
-            grow(&child.spread, k.view.size, poll);
-        }
+        if (k.into < 0 && copied(k.view)) grow(&child.spread, k.view.size, poll);
     }
     w->bound_loss(*s, c, 0.0);
     w->add_inputs(*s, c);
@@ -60,16 +58,10 @@ void reserve_up(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
     w->blocks = l.pieces[1].blocks;
     w->outgoing.resize(1);
     w->ranges.resize(static_cast<size_t>(l.pieces[1].after));
-    const int32_t* at = l.up.at.data();
     if (s->c.t.parent[c] < 0) {
         w->add_sum(&s->buffers, poll, true, false, nullptr, 1, &own.message);
-    } else if (l.up.scalar || l.up.direct) {
-        w->add_sum(&s->buffers, poll, l.up.scalar, l.up.disjoint, at, l.message.size, &own.message);
     } else {
-        w->add_sum(&s->buffers, poll, false, l.up.disjoint, at, l.up.size, &w->wide_up);
-        s->buffers.reserve(l.message.size, &own.message);
-        grow(&own.message, l.message.size, poll);
-        w->zero_later.push_back(&own.message);
+        w->add_table(&s->buffers, poll, l.up, l.message.size, &own.message, &w->wide_up);
     }
 }
 
@@ -110,16 +102,12 @@ Status stage_up(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share share
             break;
         case kSpread:
             for (const Child& k : l.children) {
-                if (k.into >= 0 || k.view.scalar || k.view.direct) continue;
+                if (k.into >= 0 || !copied(k.view)) continue;
                 typename State<A>::Clique& child = s->clique[k.clique];
                 spread<A>(k.view, l.width, k.absorbs ? child.product : child.message, share, poll,
                           &child.spread);
             }
             w->clear(w->zero, share, poll);
-            break;
-        case kMerge:
-            w->merge(share, poll);
-            w->clear(w->zero_later, share, poll);
             break;
         case kGather:
             if (!w->wide_up.empty()) {
@@ -138,7 +126,6 @@ Status stage_up(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share share
             break;
         case kRelease:
             own.sent = true;
-            w->release(&s->buffers);
             break;
         default:
             break;

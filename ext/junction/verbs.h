@@ -29,8 +29,8 @@ struct WideRows : LinearWide {
     static V set1(Wide x) { return {x}; }
     using LinearWide::add;
     using LinearWide::mul;
-    static V mul(V a, V b) { return {wide::mul(a.v, b.v)}; }
-    static V add(V a, V b) { return {wide::add(a.v, b.v)}; }
+    static V mul(V a, V b) { return {mul(a.v, b.v)}; }
+    static V add(V a, V b) { return {add(a.v, b.v)}; }
     static Wide fold(V a) { return a.v; }
 };
 

@@ -95,7 +95,11 @@ struct Walk {
     Status stage(size_t c, Workspace<A>* w, Stage s, Share share, const Poll& poll, int by) {
         if (s == kRows) {
             w->run_block(state->c.l.clique[c], share.p, &worker[static_cast<size_t>(by)].row, poll);
-            return kOk;
+        } else if (s == kMerge) {
+            w->merge(share, poll);
+            w->clear(w->zero_later, share, poll);
+        } else if (s == kRelease) {
+            w->release(&state->buffers);
         }
         if constexpr (!std::is_same_v<A, Best>) {  // the best configuration is found going up
             if (!upward) return stage_down(state, c, w, s, share, poll);

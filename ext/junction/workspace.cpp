@@ -26,12 +26,22 @@ void Workspace<A>::add_sum(BufferPool<T>* buffers, const Poll& poll, bool is_sca
     std::vector<std::vector<T>>& copies = sums.back().copies;
     if (blocks > 1 && !disjoint) copies.resize(static_cast<size_t>(blocks) - 1);
     const auto prepare = [&](std::vector<T>* x) {
-        buffers->reserve(size, x);
-        grow(x, size, poll);
+        buffers->grow(size, x, poll);
         zero.push_back(x);
     };
     prepare(into);
     for (auto& copy : copies) prepare(&copy);
+}
+
+template <class A>
+void Workspace<A>::add_table(BufferPool<T>* buffers, const Poll& poll, const View& v, int64_t size,
+                             std::vector<T>* table, std::vector<T>* wide) {
+    const bool spread = copied(v);
+    add_sum(buffers, poll, v.scalar, v.disjoint, v.at.data(), spread ? v.size : size,
+            spread ? wide : table);
+    if (!spread) return;
+    buffers->grow(size, table, poll);
+    zero_later.push_back(table);
 }
 
 template <class A>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "junction/state.h"
-#include "junction/verbs.h"
 
 namespace vs::junction {
 
@@ -47,6 +46,9 @@ struct Workspace {
     void add_inputs(const State<A>& s, size_t c);
     void add_sum(BufferPool<T>* buffers, const Poll& poll, bool is_scalar, bool disjoint,
                  const int32_t* at, int64_t size, std::vector<T>* into);
+    // A sum into a table of `size` entries: by way of `wide` where its view is spread.
+    void add_table(BufferPool<T>* buffers, const Poll& poll, const View& v, int64_t size,
+                   std::vector<T>* table, std::vector<T>* wide);
     // What products of clique c start from, and what their sums may lose; `low`: log2 of the
     // smallest entry of the message from above.
     void bound_loss(const State<A>& s, size_t c, double low);

@@ -173,12 +173,14 @@ def test_results_answer_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 20_000)
     asked: list[int] = []
 
+    original = _conditioning._divide
+
     def divide(*arguments: Any) -> Any:
-        found = _conditioning.divide(*arguments)
+        found = original(*arguments)
         asked.append(0 if isinstance(found, str) else len(found.parts))
         return found
 
-    monkeypatch.setattr("valuesparse.inference._fitting.divide", divide)
+    monkeypatch.setattr("valuesparse.inference._conditioning._divide", divide)
     r = vs.infer(graph)
     assert r.method == METHOD
     for one in (r, pickle.loads(pickle.dumps(r))):
@@ -216,11 +218,13 @@ def test_questions_have_the_memory_of_the_answer(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(name, lambda: limits[0])
     divided = []
 
+    original = _conditioning._divide
+
     def divide(*arguments: Any) -> Any:
         divided.append(1)
-        return _conditioning.divide(*arguments)
+        return original(*arguments)
 
-    monkeypatch.setattr("valuesparse.inference._fitting.divide", divide)
+    monkeypatch.setattr("valuesparse.inference._conditioning._divide", divide)
     monkeypatch.setattr("valuesparse.relaxed._asked._SMALL", 0)
     elsewhere = pickle.loads(pickle.dumps(r))
     for one in (r, elsewhere):
@@ -274,11 +278,13 @@ def test_what_to_condition_on_is_looked_for_once(monkeypatch: pytest.MonkeyPatch
     jt = vs.JunctionTree(graph, memory_limit=_below(graph, 0.5))
     calls = []
 
+    original = _conditioning._divide
+
     def divide(*arguments: Any) -> Any:
         calls.append(1)
-        return _conditioning.divide(*arguments)
+        return original(*arguments)
 
-    monkeypatch.setattr("valuesparse.inference._fitting.divide", divide)
+    monkeypatch.setattr("valuesparse.inference._conditioning._divide", divide)
     for ask in (jt.log_z, jt.infer, jt.decode):
         calls.clear()
         for state in (0, 0, 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,14 @@ from valuesparse import _junction
 from valuesparse._validation import as_count
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
-from valuesparse.inference._conditioning import ASKED, WHOLE, Question, Slices
-from valuesparse.inference._fitting import longer, slices_of
+from valuesparse.inference._conditioning import (
+    ASKED,
+    WHOLE,
+    Question,
+    Slices,
+    longer,
+    slices_of,
+)
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._refusals import (
     ADVICE,
@@ -30,40 +36,32 @@ from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, Known, known_of, soft_sum, split
 
-__all__ = ["Asked", "Compiled"]
+__all__ = ["Compiled"]
 
 Array = npt.NDArray[Any]
 
 
-class _Lock:
-    """Held while a question is answered; a generator would take longer than a small tree."""
+class _OneAtATime:
+    """Other threads wait, a question within a question is refused.
 
-    __slots__ = ("_tree",)
+    A generator would take longer than a small tree.
+    """
 
-    def __init__(self, tree: Compiled) -> None:
-        self._tree = tree
+    def __init__(self) -> None:
+        self._lock, self._busy = threading.RLock(), False
 
     def __enter__(self) -> None:
-        tree = self._tree
-        tree._lock.acquire()
-        if tree._busy:
-            tree._lock.release()
+        self._lock.acquire()
+        if self._busy:
+            self._lock.release()
             raise RuntimeError(
                 "a JunctionTree cannot be asked from its own progress callback; build another"
             )
-        tree._busy = True
+        self._busy = True
 
     def __exit__(self, *error: object) -> None:
-        self._tree._busy = False
-        self._tree._lock.release()
-
-
-class Asked(NamedTuple):
-    """A question that the tree is prepared for, its slices, and all evidence that it takes."""
-
-    question: Question
-    slices: Slices
-    given: dict[int, Any]
+        self._busy = False
+        self._lock.release()
 
 
 class Compiled:
@@ -100,8 +98,7 @@ class Compiled:
         self._snapshot = snapshot_of(graph)
         self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
         self._states = int(graph._cards.sum())
-        self._lock = threading.RLock()
-        self._busy = False
+        self._lock = _OneAtATime()
         #: The tree of `log_z`, for evidence on the same variables.
         self._pruned_tree: tuple[Any, _junction.CliqueTree, Array] | None = None
         #: The slices found last, for each tree, and for questions without evidence of their own.
@@ -126,10 +123,6 @@ class Compiled:
         self.memory = int(bytes_) + outputs(self._graph)
         self.seconds: float = self._tree.seconds()
 
-    def _locked(self) -> _Lock:
-        """One question at a time: other threads wait, a question within a question is refused."""
-        return _Lock(self)
-
     def _ask(
         self,
         evidence: Evidence | None,
@@ -137,8 +130,8 @@ class Compiled:
         *,
         keep: bool = True,
         mass: bool = False,
-    ) -> Asked:
-        """Prepare the tree, which is locked, for a question with more evidence.
+    ) -> tuple[Question, Slices, dict[int, Any]]:
+        """Prepare the tree, which is locked, for a question; return its slices and evidence, too.
 
         `keep`: its messages, for the next question. `mass`: only log Z is asked for.
         """
@@ -148,7 +141,7 @@ class Compiled:
             tree, held = self._pruned(held, soft, watch)
         question = self._prepare(held, soft, watch, tree)
         self._release_others(tree if keep else None)
-        return Asked(question, self._accepted(self._slices(question)), given)
+        return question, self._accepted(self._slices(question)), given
 
     def _evidence(
         self, evidence: Evidence | None
@@ -241,7 +234,7 @@ class Compiled:
         if self.memory <= limit:
             return WHOLE
         if self._found_own is None or self._found_own[0] != limit:
-            with self._locked():
+            with self._lock:
                 held, soft, _ = self._evidence(None)
                 self._found_own = limit, self._slices(self._prepare(held, soft, watch))
         return self._found_own[1]
@@ -279,6 +272,6 @@ class Compiled:
 
     def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
         """Return the way up and the way down with the evidence that the tree was built with."""
-        with self._locked():
+        with self._lock:
             self._prepare(*self._evidence(None)[:2], NOBODY)
             return self._tree.schedule(True), self._tree.schedule(False)

@@ -23,23 +23,24 @@ import numpy.typing as npt
 
 from valuesparse import _junction
 from valuesparse.inference._memory import show_bytes
+from valuesparse.inference._refusals import outputs, too_large
 from valuesparse.inference._search import Search
 from valuesparse.inference._watch import Progress, Watch
+from valuesparse.models import FactorGraph
 
 __all__ = [
     "ASKED",
     "AUTO",
-    "LONG",
     "NEVER",
     "WHOLE",
     "Mixture",
     "Question",
     "Slices",
     "answer",
-    "divide",
     "each",
+    "longer",
     "masses",
-    "refuse_division",
+    "slices_of",
 ]
 
 Array = npt.NDArray[Any]
@@ -49,7 +50,7 @@ Array = npt.NDArray[Any]
 ASKED, AUTO, NEVER = 3600.0, 300.0, 0.0
 
 #: Entries for which a search of seconds is worth its time, before a tree is divided.
-LONG = 4e9
+_LONG = 4e9
 
 _MOST_SLICES = 256
 #: Variables that are tried at each step: those in the largest separators.
@@ -206,7 +207,7 @@ def answer(
     return total
 
 
-def refuse_division(tree: _junction.CliqueTree, limit: float, budget: float) -> str | None:
+def _refuse_division(tree: _junction.CliqueTree, limit: float, budget: float) -> str | None:
     """Return why it is not tried to divide a tree; None where it is."""
     if budget <= 0.0:
         return ""
@@ -217,7 +218,7 @@ def refuse_division(tree: _junction.CliqueTree, limit: float, budget: float) -> 
     return None
 
 
-def divide(question: Question, names: Any, limit: float, budget: float) -> Slices | str:
+def _divide(question: Question, names: Any, limit: float, budget: float) -> Slices | str:
     """Return the slices in which a tree fits in memory, or why there are none.
 
     Parameters
@@ -234,7 +235,7 @@ def divide(question: Question, names: Any, limit: float, budget: float) -> Slice
     Greedy: the largest slice is divided by each of the variables in the largest separators, and the
     one that leaves the least memory times time is taken for every slice that does not fit.
     """
-    refusal = refuse_division(question.tree, limit, budget)
+    refusal = _refuse_division(question.tree, limit, budget)
     if refusal is not None:
         return refusal
     probe = _Probe(question)
@@ -335,3 +336,30 @@ def _describe(probe: _Probe, parts: list[Slice], names: Any) -> str:
 
 def _too_slow(what: str, seconds: float, budget: float) -> str:
     return f"{what}, it would take about {seconds:.2g} s on one thread, above {budget:g} s"
+
+
+def slices_of(
+    question: Question, graph: FactorGraph, limit: int, budget: float, more: float = 0.0
+) -> Slices | str:
+    """Return how a tree, and `more` bytes, fit in `limit`, or why not at all.
+
+    `budget`: seconds, as predicted for one thread, that conditioning may take.
+    """
+    refusal = too_large(question.tree, graph, limit, more)
+    if refusal is None:
+        return WHOLE
+    found = _divide(question, graph.names, limit - outputs(graph) - more, budget)
+    if isinstance(found, str):
+        return f"{refusal}; {found}" if found else refusal
+    return found
+
+
+def longer(
+    tree: _junction.CliqueTree, graph: FactorGraph, search: Search, limit: int, budget: float
+) -> Search | None:
+    """Return a longer search for a tree that does not fit, where slices of it may; else None."""
+    if search.effort == 0.0 or search.fits >= _LONG or too_large(tree, graph, limit) is None:
+        return None
+    if _refuse_division(tree, limit - outputs(graph), budget) is not None:
+        return None
+    return search._replace(fits=_LONG)

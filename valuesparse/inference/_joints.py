@@ -13,8 +13,14 @@ from scipy.special import rel_entr
 
 from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
-from valuesparse.inference._conditioning import ASKED, WHOLE, Question, answer
-from valuesparse.inference._fitting import longer, slices_of
+from valuesparse.inference._conditioning import (
+    ASKED,
+    WHOLE,
+    Question,
+    answer,
+    longer,
+    slices_of,
+)
 from valuesparse.inference._memory import as_limit
 from valuesparse.inference._questions import full_joint
 from valuesparse.inference._refusals import ADVICE, check_memory, impossible

@@ -12,8 +12,15 @@ from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._compiled import Compiled
-from valuesparse.inference._conditioning import WHOLE, Mixture, Slices, answer, each, masses
-from valuesparse.inference._fitting import slices_of
+from valuesparse.inference._conditioning import (
+    WHOLE,
+    Mixture,
+    Slices,
+    answer,
+    each,
+    masses,
+    slices_of,
+)
 from valuesparse.inference._refusals import bytes_of, impossible
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
@@ -58,7 +65,7 @@ class Questions(Compiled):
         method: str = "junction_tree",
         reason: str = "",
     ) -> GraphResult:
-        with self._locked():
+        with self._lock:
             question, slices, given = self._ask(evidence, watch)
             width, entries, *_, tried = self._tree.cost()
             if slices is not WHOLE:
@@ -92,7 +99,7 @@ class Questions(Compiled):
 
     def _mass(self, evidence: Evidence | None, workers: int, watch: Watch) -> tuple[float, Slices]:
         """Return log Z, and the slices that it was put together from."""
-        with self._locked():
+        with self._lock:
             question, slices, given = self._ask(evidence, watch, mass=True)
             log_z = answer(question, slices, workers).log_z
         if log_z == -np.inf:
@@ -135,7 +142,7 @@ class Questions(Compiled):
     def _decode(self, evidence: Evidence | None, workers: int, watch: Watch) -> Decoding:
         tree, states = self._tree, np.empty(self._graph.n_variables, dtype=np.int64)
         best, score = None, -math.inf
-        with self._locked():
+        with self._lock:
             question, slices, given = self._ask(evidence, watch, keep=False)
             for progress in each(question, slices, tree.n_cliques()):
                 dead, found = tree.decode(
@@ -164,7 +171,7 @@ class Questions(Compiled):
                 f"memory_limit={bytes_of(self.memory_limit)}; draw them in several calls"
             )
         states = np.empty((count, n), dtype=np.int64)
-        with self._locked():
+        with self._lock:
             question, slices, given = self._ask(evidence, watch)
             soft = question.soft
             if slices is WHOLE:
