@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=True
-"""Factor graphs and junction trees: hands arrays to the C++ engine without the GIL."""
+"""Junction trees: hands arrays to the C++ solver without the GIL."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
@@ -67,6 +67,7 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
     cdef cppclass Solver:
         Solver(const Graph&, vector[vector[int32_t]]) except +
         int64_t compile(const int64_t*, vector[int64_t], const Search&, Control*) except +
+        bool prepared(const int64_t*, const vector[int64_t]&)
         int64_t prepare(const int64_t*, vector[int64_t], Control*) except +
         const Layout& layout()
         const Cliques& tree()
@@ -183,7 +184,7 @@ cdef class Snapshot:
 
 
 cdef class Soft:
-    """A log-vector for some variables, as the engine wants it."""
+    """Log-likelihoods of some variables, which it keeps alive."""
 
     cdef vector[const double*] at
     cdef vector[int64_t] which
@@ -234,10 +235,13 @@ cdef class CliqueTree:
         cdef vector[int64_t] which
         cdef int64_t empty
         cdef Search wanted
-        cdef Call call = Call(0, deadline, progress, late)
+        cdef Call call
         if soft is not None:
             which.insert(which.end(), soft.which.begin(), soft.which.end())
-        self.ready = False
+        self.ready = self.compiled and self.solver.prepared(h, which)
+        if self.ready:
+            return kReady
+        call = Call(0, deadline, progress, late)
         call.last = vs_now()  # most trees are laid out before progress is due
         wanted.effort, wanted.seed, wanted.fits, wanted.most = search
         with nogil:
@@ -274,7 +278,7 @@ cdef class CliqueTree:
                 list(s.waits), list(s.succ_ptr), list(s.succ))
 
     def seconds(self):
-        """Return how long a first question will take on one thread, roughly."""
+        """Return an estimate of how long a first question takes on one thread."""
         return 1e-9 * self.solver.layout().nanoseconds
 
     def cliques(self):
@@ -318,7 +322,7 @@ cdef class CliqueTree:
         return out, variables
 
     def decode(self, Soft soft, int threads, states, double above, deadline, progress, late):
-        """Fill `states` unless no configuration scores above this; return whether it has none."""
+        """Fill `states` with a best configuration that scores above this; return (status, score)."""
         self.need()
         cdef int64_t steps = <int64_t>self.solver.tree().clique.size()
         cdef Call call = Call(steps, deadline, progress, late)
@@ -332,6 +336,7 @@ cdef class CliqueTree:
         return status == kInfeasible, score
 
     def sample(self, Soft soft, int threads, uniforms, states, deadline, progress, late):
+        """Fill each row of `states` from its row of uniforms; return the status."""
         self.need()
         cdef int64_t steps = (1 + states.shape[0]) * <int64_t>self.solver.tree().clique.size()
         cdef Call call = Call(steps, deadline, progress, late)
@@ -346,7 +351,7 @@ cdef class CliqueTree:
         return status == kInfeasible
 
     def forget(self):
-        """Let go of all messages: the next question computes every one again."""
+        """Forget all messages: the next question computes every one again."""
         self.solver.forget()
 
     def release(self):

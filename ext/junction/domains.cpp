@@ -63,7 +63,7 @@ class Consistency {
         queue_.push_back(f);
     }
 
-    // Marks the values that some living entry of f supports; the others die.
+    // Marks the values that some living entry of f supports; the others are removed.
     int64_t revise(int64_t f) {
         const int64_t* scope = g_.scope + g_.scope_ptr[f];
         const int64_t d = g_.scope_ptr[f + 1] - g_.scope_ptr[f];

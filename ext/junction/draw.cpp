@@ -114,10 +114,11 @@ class Drawing {
         for (size_t j = 0; j < dims.var.size(); ++j) {
             if (!has(open_, dims.var[j])) m.fixed += dims.stride[j] * value_[dims.var[j]];
         }
-        const std::vector<int64_t> stride = dims.strides_of(inner_);
-        m.scalar = std::all_of(stride.begin(), stride.end(), [](int64_t x) { return x == 0; });
+        stride_.clear();
+        for (int32_t v : inner_) stride_.push_back(dims.stride_of(v));
+        m.scalar = std::all_of(stride_.begin(), stride_.end(), [](int64_t x) { return x == 0; });
         m.at.clear();
-        if (!m.scalar) offsets(d_, inner_, stride, &m.at);
+        if (!m.scalar) offsets(d_, inner_, stride_, &m.at);
         m.contiguous = !m.scalar;
         for (int64_t t = 0; m.contiguous && t < width_; ++t) m.contiguous = m.at[t] == t;
         if (!m.contiguous) m.row.resize(static_cast<size_t>(width_));
@@ -242,7 +243,7 @@ class Drawing {
     const Domains& d_;
     Set open_, inner_;  // open variables; those within a block
     std::vector<int32_t> value_;
-    std::vector<int64_t> state_;
+    std::vector<int64_t> state_, stride_;
     std::vector<Operand<T>> operand_;
     std::vector<const T*> vec_;
     std::vector<const int32_t*> vec_at_;

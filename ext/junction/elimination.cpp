@@ -16,6 +16,10 @@ uint64_t mix(uint64_t x) {  // splitmix64
     return x ^ (x >> 31);
 }
 
+enum class Rule : int { kMinFill, kWeightedMinFill, kMinWeight };
+
+// Eliminates the variable with the smallest score of the rule, again and again. Ties go to the
+// smaller table, then to a random number (seed 0: to the lowest variable).
 class Greedy {
   public:
     Greedy(const Moral& m, Rule rule, uint64_t seed, Control* control)
@@ -33,15 +37,16 @@ class Greedy {
         version_.assign(n, 0);
         degree_.resize(n);
         bits_.resize(n);
-        dice_.resize(n);
+        random_.resize(n);
         for (int32_t v = 0; v < n_; ++v) {
             degree_[v] = static_cast<int32_t>(near_[v].size());
             bits_[v] = std::log2(values_[v]);
             for (int32_t u : near_[v]) bits_[v] += std::log2(values_[u]);
-            dice_[v] = seed ? mix(seed * 0x10001u + static_cast<uint64_t>(v)) : uint64_t(v);
+            random_[v] = seed ? mix(seed * 0x10001u + static_cast<uint64_t>(v)) : uint64_t(v);
         }
     }
 
+    // kTooLarge as soon as all tables together have more than `limit` entries.
     Found run(double limit, Elimination* out) {
         out->order.clear();
         out->order.reserve(static_cast<size_t>(n_));
@@ -68,12 +73,12 @@ class Greedy {
   private:
     struct Entry {
         double score, bits;
-        uint64_t dice;
+        uint64_t random;
         int32_t v, version;
         bool operator<(const Entry& o) const {  // of a max-heap
             if (score != o.score) return score > o.score;
             if (bits != o.bits) return bits > o.bits;
-            if (dice != o.dice) return dice > o.dice;
+            if (random != o.random) return random > o.random;
             return v > o.v;
         }
     };
@@ -100,7 +105,7 @@ class Greedy {
             }
             score = known_[v] ? fill_[v] : INFINITY;
         }
-        heap_.push({score, bits_[v], dice_[v], v, ++version_[v]});
+        heap_.push({score, bits_[v], random_[v], v, ++version_[v]});
     }
     // Marks the neighbours of v with a new number, and drops those that are gone.
     int32_t mark(int32_t v) {
@@ -117,16 +122,16 @@ class Greedy {
     }
     // Weight of the edges missing among the neighbours of v.
     double fill(int32_t v) {
-        const int32_t mine = mark(v);
+        const int32_t own = mark(v);
         double missing = 0.0;
         for (int32_t u : near_[v]) {
             operations_ += static_cast<int64_t>(near_[u].size() + near_[v].size());
             for (int32_t w : near_[u]) {
-                if (stamp_[w] == mine) stamp_[w] = -1;
+                if (stamp_[w] == own) stamp_[w] = -1;
             }
             for (int32_t w : near_[v]) {
                 if (stamp_[w] == -1) {
-                    stamp_[w] = mine;
+                    stamp_[w] = own;
                 } else if (w > u) {
                     missing += edge(u, w);
                 }
@@ -141,7 +146,7 @@ class Greedy {
     }
 
     void remove(int32_t v, Elimination* out) {
-        const int32_t mine = mark(v);
+        const int32_t own = mark(v);
         std::vector<int32_t> around;
         around.swap(near_[v]);
         gone_[v] = 1;
@@ -150,7 +155,7 @@ class Greedy {
         for (int32_t u : around) {
             if (known_[u]) {
                 for (int32_t w : near_[u]) {
-                    if (w != v && !gone_[w] && stamp_[w] != mine) fill_[u] -= edge(v, w);
+                    if (w != v && !gone_[w] && stamp_[w] != own) fill_[u] -= edge(v, w);
                 }
                 operations_ += static_cast<int64_t>(near_[u].size());
             }
@@ -217,16 +222,11 @@ class Greedy {
     std::vector<int32_t> stamp_, version_, degree_, list_, common_;
     std::vector<uint8_t> touched_, gone_, known_;
     std::vector<double> fill_, bits_;
-    std::vector<uint64_t> dice_;
+    std::vector<uint64_t> random_;
     std::priority_queue<Entry> heap_;
 };
 
 }  // namespace
-
-Found eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Control* control,
-                Elimination* out) {
-    return Greedy(m, rule, seed, control).run(limit, out);
-}
 
 Found best_elimination(const Moral& m, const Search& search, Control* control, Elimination* best,
                        int64_t* tried) {
@@ -239,7 +239,7 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
     double spent = 0.0;
     bool any = false;
     for (*tried = 0; *tried < kRestarts + 3; ++*tried) {
-        const int64_t restart = *tried - 2;  // the first three orders are without dice
+        const int64_t restart = *tried - 2;  // the first three orders are not random
         if (*tried > 0) {
             if (search.effort == 0.0) break;
             if (any && *tried == 1 && best->size <= kTrivial * search.effort) break;
@@ -247,10 +247,10 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
             if (!any && spent >= kBudget) break;
         }
         const Rule rule = rules[restart > 0 ? restart % 3 : *tried];
-        const uint64_t dice =
+        const uint64_t seed =
             restart > 0 ? mix(search.seed * 1000003u + static_cast<uint64_t>(restart)) | 1u : 0u;
         Elimination e;
-        const Found found = eliminate(m, rule, dice, any ? best->size : search.most, control, &e);
+        const Found found = Greedy(m, rule, seed, control).run(any ? best->size : search.most, &e);
         if (found == Found::kCancelled) return found;
         spent += static_cast<double>(e.operations);
         if (found == Found::kOrder && (!any || e.size < best->size)) {

@@ -14,12 +14,10 @@ struct Moral {
     std::vector<double> values;
 };
 
-enum class Rule : int { kMinFill, kWeightedMinFill, kMinWeight };
-
 struct Elimination {
     std::vector<int32_t> order;
-    std::vector<std::vector<int32_t>> later;  // neighbours of each variable when it goes
-    double size = 0.0;                        // entries of all tables met
+    std::vector<std::vector<int32_t>> later;  // neighbours of each variable once it is first
+    double size = 0.0;                        // entries of all clique tables
     int64_t operations = 0;
 };
 
@@ -33,13 +31,8 @@ struct Search {
 
 enum class Found { kOrder, kTooLarge, kCancelled };
 
-// Greedy: each time the variable for which the rule's score is smallest. Ties go to the smaller
-// table, then to `seed`'s dice (0: the lowest number). kTooLarge as soon as size exceeds `limit`.
-Found eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Control* control,
-                Elimination* out);
-
-// The best of the rules, then of restarts with dice until `effort` operations per table entry are
-// spent, restarts counted. `tried`: how many orders were compared.
+// The best order of the rules, then of restarts with random ties until `effort` operations per
+// table entry are spent. `tried`: how many orders were compared.
 Found best_elimination(const Moral& m, const Search& search, Control* control, Elimination* best,
                        int64_t* tried);
 

@@ -12,7 +12,8 @@
 //          and by what scaling takes out;
 //   down:  everything stands in the clique, so what is lost is a share of the mass of the whole.
 // The bound at every clique on the way down suffices: mass that an impossible-looking entry of a
-// message from below would have had is missing from the parent's sum, which is held against it.
+// message from below would have had is missing from the parent's sum, with which the bound is
+// compared.
 #pragma once
 
 #include <vector>

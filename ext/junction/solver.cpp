@@ -115,7 +115,6 @@ int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, const Se
 }
 
 int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft, Control* control) {
-    if (std::equal(held_.begin(), held_.end(), held) && soft == soft_) return kReady;
     Domains d;
     const int64_t empty = find_domains(g_, held, control, &d);
     if (empty != kReady) return empty;

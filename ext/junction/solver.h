@@ -25,6 +25,10 @@ class Solver {
     static constexpr int64_t kTooLarge = -3;
     int64_t compile(const int64_t* held, std::vector<int64_t> soft, const Search& search,
                     Control* control);
+    // Whether the tables are laid out for this already.
+    bool prepared(const int64_t* held, const std::vector<int64_t>& soft) const {
+        return std::equal(held_.begin(), held_.end(), held) && soft == soft_;
+    }
     // Lays the tables out for `held`, a refinement of what was compiled; likewise. Where it is
     // stopped, the tables lie as before.
     int64_t prepare(const int64_t* held, std::vector<int64_t> soft, Control* control);
