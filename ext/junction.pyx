@@ -88,7 +88,7 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
     void use_modules(const PoolApi*, const SimdApi*) noexcept
 
 
-#: What :meth:`CliqueTree.prepare` returns where the search for a tree was given up.
+#: The result of :meth:`CliqueTree.prepare` where the search for a tree was given up.
 TOO_LARGE = kTooLarge
 
 use_modules(

@@ -8,8 +8,8 @@
 namespace vs::junction {
 namespace {
 
-// From the way down on, all that a clique multiplies stands in it: what may be lost is held against
-// the mass of the whole. At roots, the way up has seen to that.
+// On the way down, all of the model is multiplied into a clique: its loss is compared with the mass
+// of the whole. At roots, the way up has done that.
 template <class A>
 Status check_loss(State<A>* s, size_t c, const Workspace<A>& w) {
     if constexpr (A::kChecked) {

@@ -20,7 +20,7 @@ struct Steps {
     int64_t fixed = 0;  // of the variables that have one value left
 };
 
-// Of the variables `var` in a table over `of`, which has the living values, or those of `original`.
+// Steps of the variables `var` in a table over `of`: over living values, or those of `original`.
 template <class Scope>
 Steps steps_of(const Domains& d, const Set& var, const Scope& of, const Graph* original) {
     Steps r;

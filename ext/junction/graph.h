@@ -1,4 +1,4 @@
-// A factor graph as plain data, and what of it is left once impossible values are gone.
+// A factor graph as plain data, and the values that are possible.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ inline Factor factor_of(const Graph& g, int64_t f, const double* const* soft) {
     return {g.scope + g.scope_ptr[f], g.scope_ptr[f + 1] - g.scope_ptr[f], g.table[f]};
 }
 
-// What find_domains() returns where no variable is without values, and where it was stopped.
+// Results of find_domains(): every variable has a value left; it was stopped.
 constexpr int64_t kReady = -1, kStopped = -2;
 
 // Removes values that no factor's table supports, until nothing changes. `held[v]`: evidence or

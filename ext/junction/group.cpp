@@ -49,7 +49,7 @@ void absorb_messages(const Domains& d, const std::vector<Set>& separator, Clique
     std::stable_sort(l->order.begin(), l->order.end(), [&](int32_t a, int32_t b) {
         const size_t na = sorted[a].size(), nb = sorted[b].size();
         if (na != nb) return na < nb;
-        // Of equal separators the one that absorbs the others comes last.
+        // The one that absorbs others of the same separator comes last.
         return sorted[a] != sorted[b] ? sorted[a] < sorted[b]
                                       : !l->children[a].absorbs && l->children[b].absorbs;
     });
@@ -59,7 +59,7 @@ void absorb_messages(const Domains& d, const std::vector<Set>& separator, Clique
     }
 }
 
-// Largest factor first; each goes to the table that grows least, or begins one of its own.
+// Largest factor first; each joins the table that grows least, or begins a new one.
 void group_factors(const Graph& g, const Domains& d, const std::vector<int64_t>& factors,
                    CliqueLayout* l) {
     constexpr double kStatic = 32768.0;  // entries of factors multiplied together

@@ -1,5 +1,5 @@
 // How the tables of a junction tree lie in memory, for given domains: known before anything is
-// computed, so that cost can be told and refused.
+// computed, so that cost can be reported and refused.
 //
 // The entries of a clique are walked in rows: a row is one setting of its outer variables, and runs
 // over all settings of a few inner ones, the tile, that lie side by side. The clique's own table is
@@ -34,7 +34,7 @@ struct View {
 // Rows meet a copy, spread over the tile.
 inline bool copied(const View& v) { return !v.scalar && !v.direct; }
 
-// Factors multiplied together in the form their clique wants.
+// Factors multiplied together in the form that rows meet.
 struct Static {
     Dims dims;  // of the table: spread over the tile, or scalar
     View view;
@@ -87,12 +87,12 @@ struct CliqueLayout {
     Set cut;
 };
 
-// What is done with a clique, in this order. All pieces of a stage come before the next stage.
+// The stages of a clique, in this order. All pieces of one come before the next.
 enum Stage : int {
-    kReserve,  // buffers are taken; what rows multiply and what they add to is listed
+    kReserve,  // buffers are taken; the tables that rows multiply and add to are listed
     kAbsorb,   // up: messages are multiplied into those that absorb them
     kSpread,   // messages are copied over the tile; sums are set to zero
-    kRows,     // rows: the product of all that they meet is added to every sum
+    kRows,     // the product of all tables that a row meets is added to every sum
     kMerge,    // sums of blocks that met the same entries are added up
     kGather,   // sums over the tile are added to the entries of their tables
     kProject,  // down: beliefs of absorbed separators, summed out of those that contain them

@@ -6,7 +6,7 @@
 namespace vs::junction {
 namespace {
 
-// The factors of each clique: where the first of their variables goes.
+// The factors of each clique: in it the first of their variables is eliminated.
 std::vector<std::vector<int64_t>> factors_of(const Graph& g, const Domains& d, const CliqueTree& t,
                                              const std::vector<int64_t>& soft) {
     std::vector<std::vector<int64_t>> factors(t.clique.size());
@@ -22,7 +22,7 @@ std::vector<std::vector<int64_t>> factors_of(const Graph& g, const Domains& d, c
     return factors;
 }
 
-// What the tables of a clique take in memory, and how much work its rows are.
+// Adds the memory of a clique's tables, and the operations of its rows.
 void account(const CliqueLayout& l, Layout* out) {
     double operands = 1.0;
     for (const Static& s : l.statics) {

@@ -10,7 +10,7 @@ namespace vs::junction {
 
 constexpr int64_t kPoll = 1 << 18;  // entries between two polls: some milliseconds, at most
 
-// Only the thread that called polls; the others look at what it has found.
+// Only the calling thread polls; the others read the flag that it sets.
 struct Poll {
     Control* control;
     bool calls = true;

@@ -203,7 +203,7 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
     reused_ = linear_->n_sent();
     s = linear_->up(soft, threads, control);
     if (s == kOk && want == kMarginals) s = linear_->down(threads, control);
-    // What was lost has not been compared with the mass of the whole.
+    // The loss has not been compared with the mass of the whole: the way down does that.
     if (s == kOk && want == kSamples && !linear_->lossless()) s = kWiden;
     if (s != kWiden) return s;
     control->done.store(0);

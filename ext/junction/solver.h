@@ -42,13 +42,13 @@ class Solver {
     // null when only log_z is wanted. With `logs` these and all joints are logarithms.
     Status infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
                  bool logs, double* marginals, double* log_z);
-    // Of the last marginals: whether every one of them, however small, has its digits.
+    // Whether each of the last marginals has its digits, however small it is.
     bool faithful() const { return wide_ || linear_->faithful(); }
     // After infer with marginals: the joint of set q, over the living values of its variables in
     // the order of joint_vars(q).
     const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }
     void joint(int64_t q, double* out) const;
-    // Of the best configuration: its score, and where that is above `above` its states.
+    // The score of the best configuration; its states where that is above `above`.
     Status decode(const double* const* soft, int threads, Control* control, double above,
                   int64_t* states, double* score);
     // (size, cliques) uniforms, (size, n) states.
@@ -66,7 +66,8 @@ class Solver {
     Status solve(const double* const* soft, int threads, Control* control, Want want);
     Status solve_wide(const double* const* soft, int threads, Control* control, bool marginals);
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
-    // What runs out of memory in the middle is forgotten, and laid out again for the next question.
+    // Runs f. Where memory runs out, messages are forgotten, and tables laid out again for the next
+    // question.
     template <class F>
     Status guarded(Control* control, F&& f);
     // f of the propagation that has the last answer.

@@ -1,4 +1,4 @@
-// What a propagation keeps: the messages of every clique, and the buffers that are used again.
+// The messages of every clique, and the buffers that are used again.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What is done to the entries of tables: by the kernels of the SIMD level where numbers are
+// Loops over the entries of tables: by the kernels of the SIMD level where numbers are
 // doubles, one entry after the other where they are wide. One body for every algebra.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace vs::junction {
 
 const GraphLevel& level();
 
-// LinearWide as rows.h wants it: one number at a time.
+// LinearWide for rows.h: one number at a time.
 struct WideRows : LinearWide {
     struct V {
         static constexpr int N = 1;

@@ -1,11 +1,11 @@
-// A clique under way: what its rows meet, and what they add to.
+// A clique under way: the tables that its rows multiply, and those that they add to.
 #pragma once
 
 #include "junction/state.h"
 
 namespace vs::junction {
 
-// What rows are added up in.
+// A table that rows add to.
 template <class T>
 struct Sum {
     bool scalar;
@@ -49,7 +49,7 @@ struct Workspace {
     // A sum into a table of `size` entries: by way of `wide` where its view is spread.
     void add_table(BufferPool<T>* buffers, const Poll& poll, const View& v, int64_t size,
                    std::vector<T>* table, std::vector<T>* wide);
-    // What products of clique c start from, and what their sums may lose; `low`: log2 of the
+    // Sets what products of clique c start from, and what their sums may lose; `low`: log2 of the
     // smallest entry of the message from above.
     void bound_loss(const State<A>& s, size_t c, double low);
 

@@ -101,7 +101,7 @@ class Compiled:
         self._lock = _OneAtATime()
         #: The tree of `log_z`, for evidence on the same variables.
         self._pruned_tree: tuple[Any, _junction.CliqueTree, Array] | None = None
-        #: The slices found last, for each tree, and for questions without evidence of their own.
+        #: The slices found last: for each tree, and for questions without evidence of their own.
         self._found: dict[_junction.CliqueTree, tuple[Any, Slices | str]] = {}
         self._found_own: tuple[int, Slices | str] | None = None
         graph._soft = soft_sum(self._given)

@@ -111,7 +111,7 @@ WHOLE = Slices((), (Slice((), 0.0, 0.0, 0.0),))
 class Mixture:
     """Arrays averaged over slices, weighted by mass; `log_z` is the log of the mass so far.
 
-    With `logs` the arrays are logarithms.
+    With `logs`, the arrays are logarithms.
     """
 
     def __init__(self, slices: Slices, logs: bool = False) -> None:
@@ -200,7 +200,7 @@ def answer(
     for mass in masses(question, slices, workers, flat, logs):
         total.widened = total.widened or tree.widened()
         if flat is not None:
-            # What takes a wider range while it is computed may be too small for a double.
+            # Numbers that need a wider range may be too small for a double.
             clean = tree.faithful() and not tree.widened()
             total.faithful = total.faithful and clean
         total.add(mass, itertools.chain([] if flat is None else [flat], tables()))

@@ -31,14 +31,14 @@ from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 
-#: Of `decode`.
+#: The methods of `decode`.
 _DECODERS = ("auto", "exact", *DECODERS)
 METHODS = ("auto", "exact", "islands", "junction_tree", *LOOPY)
 
-#: Of a state: messages, beliefs and marginals of an engine for loops.
+#: Bytes for each state: messages, beliefs and marginals of an engine for loops.
 _LOOPY_BYTES = 96
 
-#: What each engine for loops does, and what stands in its ``log_z``.
+#: The name of each engine for loops, and the meaning of its ``log_z``.
 _WORDS = {
     "bp": "loopy belief propagation (log_z is the Bethe free energy)",
     "trw": "tree-reweighted message passing (log_z is an upper bound once it has converged)",
@@ -92,7 +92,7 @@ _APART = "loopy belief propagation (tree-reweighted messages where it does not c
 
 
 class Choice(NamedTuple):
-    """What `infer` runs: the method (None: it refuses), why, and the tree where there is one."""
+    """The method that `infer` runs (None: it refuses), why, and the tree where there is one."""
 
     method: str | None
     reason: str
@@ -177,7 +177,7 @@ def decode(
     memory_limit: int | None = None,
     method: str | Loopy = "auto",
 ) -> tuple[Any, ...]:
-    """Return states (1, n) and the score (1,); after messages, what `Decoding` has beside them."""
+    """Return states (1, n) and the score (1,); after messages, the other fields of `Decoding`."""
     if k != 1:
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
     if name_of(method) not in _DECODERS:

@@ -169,7 +169,7 @@ def _asked(
     def tables() -> Iterator[Array]:
         return (full_joint(tree, q, wanted, graph, gone) for q, wanted in enumerate(sets))
 
-    # Of a single slice, each table is made when the caller takes it.
+    # With a single slice, each table is made when the caller takes it.
     kept = tuple if slices is WHOLE else tables
     total = answer(question, slices, resolve(threads), _flat(graph), kept, logs)
     _require(graph, total.arrays)

@@ -51,7 +51,7 @@ def full_joint(
 
 
 class Questions(Compiled):
-    """What `JunctionTree` answers, for callers that have checked the arguments."""
+    """The questions of `JunctionTree`, for callers that have checked the arguments."""
 
     def _names(self, slices: Slices) -> tuple[Any, ...]:
         """Return the variables that slices are conditioned on, as the graph names them."""

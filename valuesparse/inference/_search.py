@@ -1,4 +1,4 @@
-"""How long to look for an elimination order."""
+"""How long to search for an elimination order."""
 
 from __future__ import annotations
 

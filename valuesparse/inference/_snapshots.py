@@ -1,4 +1,4 @@
-"""What engines prepare of a factor graph, kept as long as a graph with these factors is."""
+"""Native snapshots of factor graphs, kept as long as a graph with these factors is."""
 
 from __future__ import annotations
 

@@ -61,5 +61,5 @@ class Watch:
             self.progress(total, total)
 
 
-#: Of calls without a deadline or progress.
+#: The watch of calls without a deadline or progress.
 NOBODY = Watch(None, None)
