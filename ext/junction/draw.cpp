@@ -1,7 +1,6 @@
 #include "junction/draw.h"
 
 #include <cmath>
-#include <new>
 
 #include "junction/verbs.h"
 
@@ -262,7 +261,7 @@ struct Samples {
     int64_t* states;
     std::vector<typename Drawing<A>::Masses> roots;
     std::vector<Drawing<A>> worker;
-    std::atomic<int> status{kOk};
+    Outcome outcome{};
 
     static void task(void* context, int64_t task, int by) {
         Samples& w = *static_cast<Samples*>(context);
@@ -275,18 +274,12 @@ struct Samples {
     bool draw(int64_t i, int by) {
         const int64_t cliques = static_cast<int64_t>(state.clique.size());
         const Poll poll{control, by == 0};
-        if (status.load(std::memory_order_relaxed) != kOk) return false;
-        Status found;
-        try {
-            found = worker[static_cast<size_t>(by)].draw(uniforms + i * cliques, poll, &roots,
-                                                         states + i * state.c.g.n);
-        } catch (const std::bad_alloc&) {
-            found = kNoMemory;
-        }
-        int none = kOk;
-        if (found != kOk) status.compare_exchange_strong(none, found);
+        const bool drawn = outcome.run([&] {
+            return worker[static_cast<size_t>(by)].draw(uniforms + i * cliques, poll, &roots,
+                                                        states + i * state.c.g.n);
+        });
         control->done.fetch_add(cliques, std::memory_order_relaxed);
-        return found == kOk && poll.go_on();
+        return drawn && poll.go_on();
     }
 };
 
@@ -317,9 +310,7 @@ Status sample(const State<A>& s, int threads, Control* control, int64_t size,
         while (w.worker.size() < static_cast<size_t>(threads)) w.worker.emplace_back(s);
         pool().run_plan(plan, Samples<A>::task, &w, threads, control);
     }
-    const int status = w.status.load();
-    if (status != kOk) return static_cast<Status>(status);
-    return control->stop.load() ? kCancelled : kOk;
+    return w.outcome.end(*control);
 }
 
 template Status sample(const State<Linear64>&, int, Control*, int64_t, const double*, int64_t*);

@@ -1,7 +1,4 @@
 // The index arrays of a layout: which entry of a table each row meets.
-#include <atomic>
-#include <new>
-
 #include "junction/planner.h"
 
 namespace vs::junction {
@@ -54,15 +51,14 @@ struct Fill {
     Layout* layout;
     std::vector<size_t> begin;  // (runs + 1,) of cliques
     Control* control;
-    std::atomic<int> status;
+    Outcome outcome{};
 
     static void task(void* context, int64_t run, int worker) {
         Fill& w = *static_cast<Fill*>(context);
-        try {
+        w.outcome.run([&] {
             for (size_t c = w.begin[run]; c < w.begin[run + 1]; ++c) w.clique(c, worker == 0);
-        } catch (const std::bad_alloc&) {
-            w.status.store(kNoMemory);
-        }
+            return kOk;
+        });
     }
     void clique(size_t c, bool calls) {
         constexpr int64_t kRowsPolled = 65536;  // rows whose indices take long enough to poll
@@ -116,7 +112,7 @@ struct Fill {
 Status complete(const Domains& d, const CliqueTree& t, Layout* layout, std::vector<Query>* queries,
                 const PoolApi& pool, int threads, Control* control) {
     constexpr double kRunRows = 262144.0;  // rows of cliques whose indices are one task
-    Fill work{d, t, layout, {0}, control, {kOk}};
+    Fill work{d, t, layout, {0}, control};
     double rows = 0.0, all = 0.0;
     for (size_t c = 0; c < layout->clique.size(); ++c) {
         const double own = static_cast<double>(layout->clique[c].rows);
@@ -129,13 +125,11 @@ Status complete(const Domains& d, const CliqueTree& t, Layout* layout, std::vect
     Plan plan;
     plan.n = static_cast<int64_t>(work.begin.size()) - 1;
     pool.run_plan(plan, Fill::task, &work, all < kRunRows ? 1 : threads, control);
-    if (work.status.load() != kOk) return static_cast<Status>(work.status.load());
-    if (control->stop.load()) return kCancelled;
     for (Query& q : *queries) {
-        work.query(&q);
-        if (!Poll{control}.go_on()) return kCancelled;
+        if (!work.outcome.run([&] { return work.query(&q), kOk; })) break;
+        if (!Poll{control}.go_on()) break;
     }
-    return kOk;
+    return work.outcome.end(*control);
 }
 
 }  // namespace vs::junction

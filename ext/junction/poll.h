@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <new>
 
 #include "kernels/problem.h"
 
@@ -35,6 +37,31 @@ struct Poll {
             f(a, std::min(last, a + part));
         }
     }
+};
+
+// How the tasks of a call end: with the first status that is not kOk.
+class Outcome {
+  public:
+    // False where it is not kOk, of this task or of one before.
+    template <class F>
+    bool run(F&& f) {
+        if (status_.load(std::memory_order_relaxed) != kOk) return false;
+        int found, none = kOk;
+        try {
+            found = f();
+        } catch (const std::bad_alloc&) {
+            found = kNoMemory;
+        }
+        if (found != kOk) status_.compare_exchange_strong(none, found);
+        return found == kOk;
+    }
+    Status end(const Control& control) const {
+        const Status found = static_cast<Status>(status_.load());
+        return found == kOk && control.stop.load() ? kCancelled : found;
+    }
+
+  private:
+    std::atomic<int> status_{kOk};
 };
 
 // Piece p of n that a loop is cut into.

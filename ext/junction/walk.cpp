@@ -1,6 +1,5 @@
 // Runs the tasks of one direction: serially, or on the pool.
 #include <memory>
-#include <new>
 
 #include "junction/workspace.h"
 
@@ -20,21 +19,13 @@ struct Walk {
     Control* control;
     std::vector<Worker> worker;
     std::vector<std::unique_ptr<Workspace<A>>> workspace;  // of cliques whose tasks are several
-    std::atomic<int> status{kOk};
+    Outcome outcome{};
 
     bool stopped() const { return control->stop.load(std::memory_order_relaxed); }
 
     static void task(void* context, int64_t task, int worker) {
         Walk& w = *static_cast<Walk*>(context);
-        if (w.status.load(std::memory_order_relaxed) != kOk) return;
-        Status status;
-        try {
-            status = w.run(task, worker);
-        } catch (const std::bad_alloc&) {
-            status = kNoMemory;
-        }
-        int none = kOk;
-        if (status != kOk) w.status.compare_exchange_strong(none, status);
+        w.outcome.run([&] { return w.run(task, worker); });
     }
 
     Status run(int64_t task, int by) {
@@ -126,9 +117,7 @@ Status walk(State<A>* s, bool upward, int threads, Control* control) {
         pool().run_plan(schedule.plan(), Walk<A>::task, &w, threads, control);
     }
     s->buffers.trim();
-    const int status = w.status.load();
-    if (status != kOk) return static_cast<Status>(status);
-    return w.stopped() ? kCancelled : kOk;
+    return w.outcome.end(*control);
 }
 
 template Status walk(State<Linear64>*, bool, int, Control*);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -130,16 +131,24 @@ class Compiled:
         *,
         keep: bool = True,
         mass: bool = False,
+        joint: tuple[int, ...] | None = None,
     ) -> tuple[Question, Slices, dict[int, Any]]:
-        """Prepare the tree, which is locked, for a question; return its slices and evidence, too.
+        """Prepare a tree for a question; return it, its slices and all evidence.
 
-        `keep`: its messages, for the next question. `mass`: only log Z is asked for.
+        `keep`: the tree's messages, for the next question. `mass`: only log Z is asked for.
+        `joint`: variables that a clique has to hold, of a new tree; any other has to be locked.
         """
         held, soft, given = self._evidence(evidence)
+        some = [] if soft is None else soft.variables()
         tree = self._tree
-        if mass:
+        if joint is not None:
+            snapshot, held = prune(self._snapshot, held, some, joint)
+            tree = _junction.CliqueTree(snapshot, [joint])
+        elif mass:
             tree, held = self._pruned(held, soft, watch)
         question = self._prepare(held, soft, watch, tree)
+        if joint is not None:
+            return question, self._accepted(self._joint_slices(question, joint)), given
         self._release_others(tree if keep else None)
         return question, self._accepted(self._slices(question)), given
 
@@ -252,6 +261,23 @@ class Compiled:
             found = slices_of(question, self._graph, self.memory_limit, self._budget)
             last = self._found[tree] = known, found
         return last[1]
+
+    def _joint_slices(self, question: Question, wanted: tuple[int, ...]) -> Slices | str:
+        """Return the slices of a question for a joint, whose table takes memory, too."""
+        tree, limit = question.tree, self.memory_limit
+        # The table as the tree has it, transposed, and with the states that are impossible.
+        alive = math.prod(len(tree.alive(v)) for v in wanted)
+        size = 8 * (6 * alive + math.prod(self._graph.cardinalities[v] for v in wanted))
+        rest = tree.cost()[2]
+        fits = size + rest <= limit
+        slices = slices_of(question, self._graph, limit, self._budget, 0.0 if fits else size)
+        if fits or not isinstance(slices, str):
+            return slices
+        raise MemoryLimitError(
+            f"the joint of {len(wanted)} variables needs {bytes_of(size)} beside "
+            f"{bytes_of(rest)} of a junction tree, above memory_limit={bytes_of(limit)}; ask for "
+            "fewer variables, give evidence or raise memory_limit"
+        )
 
     @staticmethod
     def _accepted(slices: Slices | str) -> Slices:

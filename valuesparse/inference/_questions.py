@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
-from valuesparse.inference._barren import prune
 from valuesparse.inference._compiled import Compiled
 from valuesparse.inference._conditioning import (
     WHOLE,
@@ -19,7 +18,6 @@ from valuesparse.inference._conditioning import (
     answer,
     each,
     masses,
-    slices_of,
 )
 from valuesparse.inference._refusals import bytes_of, impossible
 from valuesparse.inference._watch import Watch
@@ -110,34 +108,16 @@ class Questions(Compiled):
         self, wanted: tuple[int, ...], evidence: Evidence | None, workers: int, watch: Watch
     ) -> npt.NDArray[np.float64]:
         """Return the joint of some variables, from a tree in which a clique holds them all."""
-        graph, limit = self._graph, self.memory_limit
-        held, soft, given = self._evidence(evidence)
-        some = [] if soft is None else soft.variables()
-        snapshot, held = prune(self._snapshot, held, some, wanted)
-        tree = _junction.CliqueTree(snapshot, [wanted])
-        question = self._prepare(held, soft, watch, tree)
-        # The table as the tree has it, transposed, and with the states that are impossible.
-        alive = math.prod(len(tree.alive(v)) for v in wanted)
-        size = 8 * (6 * alive + math.prod(graph.cardinalities[v] for v in wanted))
-        rest = tree.cost()[2]
-        fits = size + rest <= limit
-        slices = slices_of(question, graph, limit, self._budget, 0.0 if fits else size)
-        if isinstance(slices, str) and not fits:
-            slices = (
-                f"the joint of {len(wanted)} variables needs {bytes_of(size)} beside "
-                f"{bytes_of(rest)} of a junction tree, above memory_limit={bytes_of(limit)}; ask "
-                "for fewer variables, give evidence or raise memory_limit"
-            )
-            raise MemoryLimitError(slices)
+        question, slices, given = self._ask(evidence, watch, joint=wanted)
+
+        def table() -> list[npt.NDArray[np.float64]]:
+            return [full_joint(question.tree, 0, wanted, self._graph)]
+
         # Joints come with marginals.
-        flat = np.empty(self._states)
-        _, table = answer(
-            question, self._accepted(slices), workers, flat,
-            lambda: [full_joint(tree, 0, wanted, graph)],
-        ).arrays or (flat, None)  # fmt: skip
-        if table is None:
-            raise impossible(graph, bool(given))
-        return table
+        arrays = answer(question, slices, workers, np.empty(self._states), table).arrays
+        if not arrays:
+            raise impossible(self._graph, bool(given))
+        return arrays[1]
 
     def _decode(self, evidence: Evidence | None, workers: int, watch: Watch) -> Decoding:
         tree, states = self._tree, np.empty(self._graph.n_variables, dtype=np.int64)
