@@ -29,7 +29,7 @@ struct Cost {
     double merge = 0.0, gather = 0.0, project = 0.0, nested = 0.0, divide = 0.0, decide = 0.0,
            scale = 0.0;
 };
-// cost.cpp: of one clique, and of a first question on one thread.
+// cost.cpp: the cost of one clique, and nanoseconds of a first question on one thread.
 Cost cost_of(const Domains& d, const Layout& layout, const CliqueLayout& l, bool up, bool root);
 double predict(const Graph& g, const Domains& d, const CliqueTree& t, const Layout& layout);
 

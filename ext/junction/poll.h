@@ -20,8 +20,10 @@ struct Poll {
 
     // False: leave everything as it is.
     bool go_on() const {
-        if (calls && control->poll && control->poll(control->arg)) control->stop.store(1);
-        return !control->stop.load(std::memory_order_relaxed);
+        if (control->stop.load(std::memory_order_relaxed)) return false;
+        if (!calls || !control->poll || !control->poll(control->arg)) return true;
+        control->stop.store(1);
+        return false;
     }
     // The same where loops count their steps: polls once in kPoll of them.
     bool go_on_after(int64_t steps) {
@@ -39,10 +41,10 @@ struct Poll {
     }
 };
 
-// How the tasks of a call end: with the first status that is not kOk.
+// The status of a call that runs several tasks: the first that is not kOk.
 class Outcome {
   public:
-    // False where it is not kOk, of this task or of one before.
+    // False where this task, or one before, ended with another status.
     template <class F>
     bool run(F&& f) {
         if (status_.load(std::memory_order_relaxed) != kOk) return false;

@@ -14,7 +14,7 @@ struct Sum {
     std::vector<std::vector<T>> copies;  // of the blocks after the first
 };
 
-// A message that is made ready to be sent; where the workspace has:
+// A message before it is sent: where the workspace has
 template <class A>
 struct Outgoing {
     int64_t folded = 0;  // its table with the first variable summed out

@@ -125,10 +125,10 @@ class Questions(Compiled):
         with self._lock:
             question, slices, given = self._ask(evidence, watch, keep=False)
             for progress in each(question, slices, tree.n_cliques()):
-                dead, found = tree.decode(
+                infeasible, found = tree.decode(
                     question.soft, workers, states, score, watch.left(), progress, watch.late
                 )
-                if not dead and found > score:
+                if not infeasible and found > score:
                     best, score = states.copy(), found
         if best is None:
             raise impossible(self._graph, bool(given))
@@ -155,18 +155,18 @@ class Questions(Compiled):
             question, slices, given = self._ask(evidence, watch)
             soft = question.soft
             if slices is WHOLE:
-                dead = self._draw(soft, generator, workers, watch, states)
+                infeasible = self._draw(soft, generator, workers, watch, states)
             else:
                 # A sample moves on to a slice with the share that this has of the mass so far.
-                dead, total = True, Mixture(slices)
+                infeasible, total = True, Mixture(slices)
                 for mass in masses(question, slices, workers):
-                    dead = False
+                    infeasible = False
                     moves = generator.random(count) < total.add(mass)
                     if moves.any():
                         rows = states[moves]
                         self._draw(soft, generator, workers, watch.silent(), rows)
                         states[moves] = rows
-        if dead:
+        if infeasible:
             raise impossible(self._graph, bool(given))
         return states
 
