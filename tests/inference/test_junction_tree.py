@@ -263,7 +263,7 @@ def test_a_tree_that_cannot_run_is_not_searched_for_at_length(rng: np.random.Gen
     assert vs.JunctionTree(graph, effort=0)._tree.cost()[6] == 1
 
 
-def test_auto_gives_up_on_a_hopeless_tree_without_finishing_it(rng: np.random.Generator) -> None:
+def test_auto_gives_up_on_a_tree_far_too_large_without_finishing_it(rng: np.random.Generator) -> None:
     graph = _grid(rng, 40, 2)
     r = vs.infer(graph, memory_limit=2**20)
     assert r.method == "bp"
@@ -273,7 +273,7 @@ def test_auto_gives_up_on_a_hopeless_tree_without_finishing_it(rng: np.random.Ge
         vs.infer(graph, memory_limit=2**20, method="junction_tree")
 
 
-def test_auto_does_not_give_up_when_only_the_first_order_is_hopeless() -> None:
+def test_auto_does_not_give_up_when_only_the_first_order_is_too_large() -> None:
     """Min-fill alone is a million times over: 7.7e16 entries, and 4.2e10 in the end."""
     file = DATA / "hard" / "linkage_11.uai"
     if not file.exists():
