@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
+import children
 import numpy as np
 import pytest
 from graph_files import DATA
@@ -124,7 +126,7 @@ def test_samples_do_not_depend_on_the_blocks_they_are_drawn_in(
     graph = _grid(rng, 4, 3)
     for evidence in (None, {3: np.array([0.0, 1.0, 2.0])}, {3: np.array([0.0, -8000.0, 9000.0])}):
         x = vs.sample(graph, 50, rng=1, evidence=evidence)
-        monkeypatch.setattr("valuesparse.inference.junction_tree._UNIFORMS", 100)
+        monkeypatch.setattr("valuesparse.inference._questions._UNIFORMS", 100)
         assert (vs.sample(graph, 50, rng=1, evidence=evidence) == x).all()
         monkeypatch.undo()
 
@@ -261,7 +263,7 @@ def test_a_tree_that_cannot_run_is_not_searched_for_at_length(rng: np.random.Gen
     assert vs.JunctionTree(graph, effort=0)._tree.cost()[6] == 1
 
 
-def test_auto_gives_up_on_a_hopeless_tree_without_finishing_it(rng: np.random.Generator) -> None:
+def test_auto_gives_up_on_a_tree_far_too_large_without_finishing_it(rng: np.random.Generator) -> None:
     graph = _grid(rng, 40, 2)
     r = vs.infer(graph, memory_limit=2**20)
     assert r.method == "bp"
@@ -271,7 +273,7 @@ def test_auto_gives_up_on_a_hopeless_tree_without_finishing_it(rng: np.random.Ge
         vs.infer(graph, memory_limit=2**20, method="junction_tree")
 
 
-def test_auto_does_not_give_up_when_only_the_first_order_is_hopeless() -> None:
+def test_auto_does_not_give_up_when_only_the_first_order_is_too_large() -> None:
     """Min-fill alone is a million times over: 7.7e16 entries, and 4.2e10 in the end."""
     file = DATA / "hard" / "linkage_11.uai"
     if not file.exists():
@@ -291,6 +293,43 @@ def test_same_bits_for_any_threads(rng: np.random.Generator) -> None:
         assert all(
             a.tobytes() == b.tobytes() for a, b in zip(r.marginals, runs[0].marginals, strict=True)
         )
+
+
+@pytest.mark.parametrize("scale", [1.0, 800.0])
+def test_same_samples_for_any_threads(rng: np.random.Generator, scale: float) -> None:
+    """Plain numbers and wide ones; enough samples to be drawn in many tasks, and too few."""
+    graph = vs.FactorGraph([3] * 40)
+    for v in range(1, 40):
+        graph.add((v - 1, v), scale * rng.integers(0, 2, (3, 3)))
+        graph.add((max(0, v - 3), v), scale * rng.integers(0, 2, (3, 3)))
+    jt = vs.JunctionTree(graph)
+    assert jt.infer().stats["widened"] == (scale > 1.0)
+    for size in (0, 1, 2, 3000):
+        first = jt.sample(size, 5, threads=1)
+        for threads in (2, 3, 8):
+            assert (jt.sample(size, 5, threads=threads) == first).all()
+    assert len(np.unique(first, axis=0)) > 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_samples_are_drawn_on_all_threads() -> None:
+    """The propagation itself is too small for more than one."""
+    found = children.run(
+        """
+import os, numpy as np, valuesparse as vs
+graph = vs.FactorGraph([3] * 40)
+for v in range(39):
+    graph.add((v, v + 1), np.eye(3))
+jt = vs.JunctionTree(graph)
+jt.infer(threads=3)
+before = len(os.listdir("/proc/self/task"))
+jt.sample(3, 0, threads=3)
+few = len(os.listdir("/proc/self/task"))
+jt.sample(5000, 0, threads=3)
+print(few - before, len(os.listdir("/proc/self/task")) - before)
+"""
+    )
+    assert found.stdout.split() == ["0", "2"], found.stderr
 
 
 @pytest.mark.parametrize("seen", [{}, {3: 1}])

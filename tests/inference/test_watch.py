@@ -57,8 +57,7 @@ def test_progress(make, name: str, ask, threads: int) -> None:
     seen: list[tuple[int, int]] = []
     model = make(60_000 if make is not _grid else 10_000)
     answer = ask(model, threads=threads, progress=lambda *at: seen.append(at))
-    totals = {total for _, total in seen}
-    assert len(totals) == 1
+    assert len({total for done, total in seen if done}) == 1
     assert all(0 <= done <= total for done, total in seen)
     assert seen[-1][0] == seen[-1][1] > 0
     if name == "sample":

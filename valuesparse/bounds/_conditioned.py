@@ -1,6 +1,6 @@
 """The mass of the configurations that agree with a few held variables: a lower bound on log Z.
 
-Variables are held at the states of one configuration until exact inference of the rest is small.
+Variables are held at the states of one configuration until the tree of the others is small.
 Zeros do not matter: the configuration has a positive weight, so the mass has one.
 """
 
@@ -31,8 +31,8 @@ _BEST, _DRAWN = 4, 8
 def lower(reduced: Reduced, states: Sequence[int], seed: int = 0) -> float:
     """Return a lower bound on log Z from the best of a few sets of held variables.
 
-    `states`, of positive weight, are where they are held at first; then at the best states that
-    the round before left free, at last at states drawn from what it left free.
+    In the first round they are held at `states`, of positive weight; then at the best states given
+    the variables that the round before held, and at last at states drawn given these.
     """
     graph = graph_of(reduced.unary, reduced.tables)
     rng = np.random.default_rng(seed)
@@ -52,7 +52,7 @@ def lower(reduced: Reduced, states: Sequence[int], seed: int = 0) -> float:
 def _tree(
     graph: FactorGraph, states: Sequence[int], rng: np.random.Generator
 ) -> tuple[JunctionTree, dict[int, int]]:
-    """Hold variables of the largest cliques until what is left is small."""
+    """Hold variables of the largest cliques until the tree of the others is small."""
     held: dict[int, int] = {}
     cards = graph.cardinalities
     while True:
@@ -72,7 +72,7 @@ def _tree(
 
 
 class Domains:
-    """States that zeros of the tables leave to each variable, made smaller by what is held."""
+    """The states that zeros of the tables leave to each variable, given those that are held."""
 
     def __init__(self, cards: Sequence[int], tables: Tables) -> None:
         self.cards = list(cards)
@@ -83,12 +83,12 @@ class Domains:
                 self.at[v].append(f)
 
     def start(self) -> list[Mask] | None:
-        """Return what is left before anything is held; None when that is nothing."""
+        """Return the states of each variable before any is held; None without a configuration."""
         full = [np.ones(k, dtype=np.bool_) for k in self.cards]
         return self._spread(full, list(range(len(self.tables))))
 
     def hold(self, domains: list[Mask], v: int, state: int) -> list[Mask] | None:
-        """Return what is left when a variable has this state; None when that is nothing."""
+        """Return the states of each variable once one is held; None without a configuration."""
         if domains[v].sum() == 1:
             return domains if domains[v][state] else None
         after = list(domains)

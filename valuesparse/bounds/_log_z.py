@@ -268,7 +268,7 @@ class _Search:
     def _exact(self) -> tuple[float, float, str]:
         # Conditioning takes as long as it takes: other bounds are there.
         tree = JunctionTree._of_call(
-            self.graph, self.evidence, self.memory_limit, NOBODY, patience=NEVER
+            self.graph, self.evidence, self.memory_limit, NOBODY, budget=NEVER
         )
         try:
             value = tree.log_z()

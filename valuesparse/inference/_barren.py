@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from valuesparse import _graph
+from valuesparse import _junction
 
 __all__ = ["prune"]
 
@@ -15,8 +15,8 @@ Array = npt.NDArray[Any]
 
 
 def prune(
-    snapshot: _graph.Snapshot, held: Array, soft: Iterable[int], wanted: Iterable[int] = ()
-) -> tuple[_graph.Snapshot, Array]:
+    snapshot: _junction.Snapshot, held: Array, soft: Iterable[int], wanted: Iterable[int] = ()
+) -> tuple[_junction.Snapshot, Array]:
     """Leave out what sums to one: barren variables and their conditional tables.
 
     A variable is barren when nothing is known or asked about it and the only table left that names
@@ -42,11 +42,13 @@ def prune(
     scopes, tables = snapshot.scopes, snapshot.arrays()
     held = held.copy()
     held[gone] = 0
-    left = _graph.Snapshot(snapshot.cards, [scopes[f] for f in kept], [tables[f] for f in kept])
+    left = _junction.Snapshot(snapshot.cards, [scopes[f] for f in kept], [tables[f] for f in kept])
     return left, held
 
 
-def _split(snapshot: _graph.Snapshot, held: Array, needed: set[int]) -> tuple[list[int], list[int]]:
+def _split(
+    snapshot: _junction.Snapshot, held: Array, needed: set[int]
+) -> tuple[list[int], list[int]]:
     """Return the barren variables, and the factors that are left."""
     own = {v: f for f, v in snapshot.conditional.items()}
     if not own:

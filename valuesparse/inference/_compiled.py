@@ -1,23 +1,31 @@
-"""A graph compiled to a junction tree, and what a question to it is made of."""
+"""A graph compiled to a junction tree, prepared for one question after the other."""
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse._validation import as_count
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
-from valuesparse.inference._conditioning import ASKED, WHOLE, Case, Slices
-from valuesparse.inference._fitting import longer, slices_of
+from valuesparse.inference._conditioning import (
+    ASKED,
+    WHOLE,
+    Question,
+    Slices,
+    longer,
+    slices_of,
+)
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._refusals import (
     ADVICE,
     STATE_BYTES,
-    Hopeless,
+    SearchGivenUp,
     bytes_of,
     check_states,
     impossible,
@@ -34,92 +42,124 @@ __all__ = ["Compiled"]
 Array = npt.NDArray[Any]
 
 
-class _Asking:
-    """See `Compiled._asking`; a generator would take longer than a small tree."""
+class _OneAtATime:
+    """Other threads wait, a question within a question is refused.
 
-    __slots__ = ("_tree",)
+    A generator would take longer than a small tree.
+    """
 
-    def __init__(self, tree: Compiled) -> None:
-        self._tree = tree
+    def __init__(self) -> None:
+        self._lock, self._busy = threading.RLock(), False
 
     def __enter__(self) -> None:
-        tree = self._tree
-        tree._lock.acquire()
-        if tree._busy:
-            tree._lock.release()
+        self._lock.acquire()
+        if self._busy:
+            self._lock.release()
             raise RuntimeError(
                 "a JunctionTree cannot be asked from its own progress callback; build another"
             )
-        tree._busy = True
+        self._busy = True
 
     def __exit__(self, *error: object) -> None:
-        self._tree._busy = False
-        self._tree._lock.release()
+        self._busy = False
+        self._lock.release()
 
 
 class Compiled:
-    """A tree for one graph and what is known from the start; see `JunctionTree`."""
+    """A tree for one graph and the evidence that it is built with; see `JunctionTree`."""
 
     def _start(
         self,
         graph: FactorGraph,
         evidence: Evidence | Known | None,
         memory_limit: int | None,
-        effort: float,
-        seed: int,
         watch: Watch,
+        *,
+        effort: float = 1.0,
+        seed: int = 0,
         barren: bool = True,
-        quit: bool = False,
-        patience: float = ASKED,
+        give_up: bool = False,
+        budget: float = ASKED,
     ) -> None:
+        """Compile the graph.
+
+        `barren`: keep variables that only log Z does without. `give_up`: MemoryLimitError as soon
+        as the first orders are far too large. `budget`: seconds that conditioning may take.
+        """
         if not isinstance(graph, FactorGraph):
             raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
         if not 0.0 <= float(effort) < float("inf"):
             raise ValueError(f"effort must be a number >= 0, got {effort!r}")
         self.memory_limit = as_limit(memory_limit)
-        check_states(graph, self.memory_limit)  # compiling looks at every state
+        check_states(graph, self.memory_limit)  # compiling takes memory for every state
         self._given, self._held, self._soft = known_of(graph, evidence)
         seed = as_count("seed", seed, at_least=0)
-        self._search = within(self.memory_limit, effort=float(effort), seed=seed, quit=quit)
-        self._barren, self._patience = barren, patience
+        self._search = within(self.memory_limit, effort=float(effort), seed=seed, give_up=give_up)
+        self._barren, self._budget = barren, budget
         self._snapshot = snapshot_of(graph)
         self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
         self._states = int(graph._cards.sum())
-        self._lock = threading.RLock()
-        self._busy = False
-        self._small: tuple[Any, _graph.Tree, Array] | None = None
-        self._last: dict[_graph.Tree, tuple[Any, Slices | str]] = {}
-        self._own: tuple[int, Slices | str] | None = None
+        self._lock = _OneAtATime()
+        #: The tree of `log_z`, for evidence on the same variables.
+        self._pruned_tree: tuple[Any, _junction.CliqueTree, Array] | None = None
+        #: The slices found last: for each tree, and for questions without evidence of their own.
+        self._found: dict[_junction.CliqueTree, tuple[Any, Slices | str]] = {}
+        self._found_own: tuple[int, Slices | str] | None = None
         graph._soft = soft_sum(self._given)
         if not barren:
             some = [v for v, _ in self._soft]
             self._snapshot, self._held = prune(self._snapshot, self._held, some)
-        self._tree = _graph.Tree(self._snapshot, [])
-        self._prepare(*self._with(None)[:2], watch)
-        self._look()
-        search = None
+        self._compile(watch)
         if self.memory > self.memory_limit:
-            search = longer(self._tree, graph, self._search, self.memory_limit, self._patience)
-        if search is not None:
-            self._search, self._tree = search, _graph.Tree(self._snapshot, [])
-            self._prepare(*self._with(None)[:2], watch)
-            self._look()
+            search = longer(self._tree, graph, self._search, self.memory_limit, budget)
+            if search is not None:
+                self._search = search
+                self._compile(watch)
 
-    def _look(self) -> None:
-        """Note what the tree costs with the evidence that it is built with."""
+    def _compile(self, watch: Watch) -> None:
+        """Triangulate, and note what the tree costs with the evidence that it is built with."""
+        self._tree = _junction.CliqueTree(self._snapshot, [])
+        self._prepare(*self._evidence(None)[:2], watch)
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
         self.memory = int(bytes_) + outputs(self._graph)
         self.seconds: float = self._tree.seconds()
 
-    def _asking(self) -> _Asking:
-        """One question at a time: other threads wait, a question within a question is refused."""
-        return _Asking(self)
+    def _ask(
+        self,
+        evidence: Evidence | None,
+        watch: Watch,
+        *,
+        keep: bool = True,
+        mass: bool = False,
+        joint: tuple[int, ...] | None = None,
+    ) -> tuple[Question, Slices, dict[int, Any]]:
+        """Prepare a tree for a question; return it, its slices and all evidence.
 
-    def _with(self, evidence: Evidence | None) -> tuple[Array, _graph.Soft | None, dict[int, Any]]:
-        """Return what the engine wants for the tree's evidence and more."""
+        `keep`: the tree's messages, for the next question. `mass`: only log Z is asked for.
+        `joint`: variables that a clique has to hold, of a new tree; any other has to be locked.
+        """
+        held, soft, given = self._evidence(evidence)
+        some = [] if soft is None else soft.variables()
+        tree = self._tree
+        if joint is not None:
+            snapshot, held = prune(self._snapshot, held, some, joint)
+            tree = _junction.CliqueTree(snapshot, [joint])
+        elif mass:
+            tree, held = self._pruned(held, soft, watch)
+        question = self._prepare(held, soft, watch, tree)
+        if joint is not None:
+            return question, self._accepted(self._joint_slices(question, joint)), given
+        self._release_others(tree if keep else None)
+        return question, self._accepted(self._slices(question)), given
+
+    def _evidence(
+        self, evidence: Evidence | None
+    ) -> tuple[Array, _junction.Soft | None, dict[int, Any]]:
+        """Return the tree's evidence and more: states, likelihoods, and both as one mapping."""
         held, merged, given = self._merged(evidence)
         pairs = sorted(merged.items(), key=lambda pair: pair[0])
-        return held, _graph.Soft(self._graph.n_variables, pairs) if pairs else None, given.given
+        soft = _junction.Soft(self._graph.n_variables, pairs) if pairs else None
+        return held, soft, given.given
 
     def _merged(self, evidence: Evidence | None) -> tuple[Array, dict[int, Array], Known]:
         """Return states that are known, likelihoods, and both as one question's evidence."""
@@ -130,14 +170,13 @@ class Compiled:
         else:
             more = graph.resolve_evidence(evidence, beside=self._graph._soft)
             _, held, soft = split(graph, more)
-            for v, state in enumerate(self._held):
-                if state >= 0:
-                    if held[v] >= 0 and held[v] != state:
-                        raise ValueError(
-                            f"evidence for {graph.names[v]!r} contradicts what the tree was built "
-                            "with; build another one"
-                        )
-                    held[v] = state
+            for v in np.flatnonzero(self._held >= 0).tolist():
+                if held[v] not in (-1, self._held[v]):
+                    raise ValueError(
+                        f"evidence for {graph.names[v]!r} contradicts what the tree was built "
+                        "with; build another one"
+                    )
+                held[v] = self._held[v]
             soft = [*self._soft, *soft]
             given = {**self._given, **more}
         merged: dict[int, Array] = {}
@@ -151,69 +190,114 @@ class Compiled:
     def _prepare(
         self,
         held: Array,
-        soft: _graph.Soft | None,
+        soft: _junction.Soft | None,
         watch: Watch,
-        tree: _graph.Tree | None = None,
-    ) -> Case:
+        tree: _junction.CliqueTree | None = None,
+    ) -> Question:
+        """Compile a tree once, and lay it out for this evidence."""
         tree = tree or self._tree
-        empty = tree.prepare(held, soft, self._search, watch.left(), watch.late)
-        if empty == _graph.HOPELESS:
-            raise Hopeless(
+        start = watch.part(0, 0, 2 * (tree.n_cliques() or self._graph.n_variables))
+        empty = tree.prepare(held, soft, self._search, watch.left(), start, watch.late)
+        if empty == _junction.TOO_LARGE:
+            raise SearchGivenUp(
                 f"every junction tree of a short search needs more than "
-                f"{bytes_of(8 * self._search.hopeless)}, far above "
+                f"{bytes_of(8 * self._search.most)}, far above "
                 f"memory_limit={bytes_of(self.memory_limit)} (method='exact' searches longer)"
             )
         if empty >= 0:
             known = soft is not None or bool((held >= 0).any())
             raise impossible(self._graph, known, int(empty))
-        return Case(tree, held, soft, self._search, watch)
+        return Question(tree, held, soft, self._search, watch)
 
-    def _make_room(self, tree: _graph.Tree, kept: _graph.Tree | None) -> None:
-        """Let go of messages of earlier questions, but for one tree's, where both may not fit."""
+    def _pruned(
+        self, held: Array, soft: _junction.Soft | None, watch: Watch
+    ) -> tuple[_junction.CliqueTree, Array]:
+        """Return the tree that gives log P(evidence), and the states that are held in it."""
+        known = (held >= 0).tobytes(), () if soft is None else tuple(soft.variables())
+        if self._pruned_tree is None or self._pruned_tree[0] != known:
+            snapshot, masked = prune(self._snapshot, held, known[1])
+            tree = self._tree
+            if masked is not held:
+                tree = _junction.CliqueTree(snapshot, [])
+                # It is compiled for all evidence on these variables, and laid out for this later.
+                self._prepare(np.where(held == masked, self._held, masked), soft, watch, tree)
+            if self._pruned_tree is not None and self._pruned_tree[1] is not self._tree:
+                self._found.pop(self._pruned_tree[1], None)
+            self._pruned_tree = known, tree, masked
+        _, tree, masked = self._pruned_tree
+        return tree, np.where(held >= 0, held, masked)
+
+    def _release_others(self, kept: _junction.CliqueTree | None) -> None:
+        """Free the messages of all trees but one, where those of two may not fit in memory."""
+        tree = kept or self._tree
         if 2.0 * tree.cost()[2] <= self.memory_limit:
             return
-        trees = [self._tree] if self._small is None else [self._tree, self._small[1]]
+        trees = [self._tree] if self._pruned_tree is None else [self._tree, self._pruned_tree[1]]
         for other in trees:
             if other is not kept:
                 other.release()
 
-    def _slices(self, watch: Watch = NOBODY) -> Slices | str:
-        """Return what a question without evidence of its own is made of, or why it is refused."""
+    def _own_slices(self, watch: Watch = NOBODY) -> Slices | str:
+        """Return the slices of a question without evidence of its own, or why it is refused."""
         limit = self.memory_limit
         if self.memory <= limit:
             return WHOLE
-        if self._own is None or self._own[0] != limit:
-            with self._asking():
-                held, soft, _ = self._with(None)
-                self._own = limit, self._sliced(self._prepare(held, soft, watch))
-        return self._own[1]
+        if self._found_own is None or self._found_own[0] != limit:
+            with self._lock:
+                held, soft, _ = self._evidence(None)
+                self._found_own = limit, self._slices(self._prepare(held, soft, watch))
+        return self._found_own[1]
 
-    def _sliced(self, case: Case, more: float = 0.0) -> Slices | str:
-        """Return what a question is made of, or why it is refused."""
-        # What every question asks is quick: only a refusal looks closer.
-        if case.tree.cost()[2] <= self.memory_limit - STATE_BYTES * self._states - more:
+    def _slices(self, question: Question) -> Slices | str:
+        """Return the slices of a question, or why it is refused; the last ones are kept."""
+        tree, held, soft, *_ = question
+        # This is asked by every question; `slices_of` only has to find the words of a refusal.
+        if tree.cost()[2] <= self.memory_limit - STATE_BYTES * self._states:
             return WHOLE
-        some = () if case.soft is None else tuple(case.soft.variables())
-        known = case.held.tobytes(), some, self.memory_limit
-        last = self._last.get(case.tree)
+        some = () if soft is None else tuple(soft.variables())
+        known = held.tobytes(), some, self.memory_limit
+        last = self._found.get(tree)
         if last is None or last[0] != known:
-            found = slices_of(case, self._graph, self.memory_limit, self._patience, more)
-            last = self._last[case.tree] = known, found
+            found = slices_of(question, self._graph, self.memory_limit, self._budget)
+            last = self._found[tree] = known, found
         return last[1]
 
-    def _divided(self, case: Case) -> Slices:
-        """Return what a question is made of; MemoryLimitError where it is refused."""
-        slices = self._sliced(case)
+    def _joint_slices(self, question: Question, wanted: tuple[int, ...]) -> Slices | str:
+        """Return the slices of a question for a joint, whose table takes memory, too."""
+        tree, limit = question.tree, self.memory_limit
+        # The table as the tree has it, transposed, and with the states that are impossible.
+        alive = math.prod(len(tree.alive(v)) for v in wanted)
+        size = 8 * (6 * alive + math.prod(self._graph.cardinalities[v] for v in wanted))
+        rest = tree.cost()[2]
+        fits = size + rest <= limit
+        slices = slices_of(question, self._graph, limit, self._budget, 0.0 if fits else size)
+        if fits or not isinstance(slices, str):
+            return slices
+        raise MemoryLimitError(
+            f"the joint of {len(wanted)} variables needs {bytes_of(size)} beside "
+            f"{bytes_of(rest)} of a junction tree, above memory_limit={bytes_of(limit)}; ask for "
+            "fewer variables, give evidence or raise memory_limit"
+        )
+
+    @staticmethod
+    def _accepted(slices: Slices | str) -> Slices:
+        """Return the slices of a question; MemoryLimitError where it is refused."""
         if isinstance(slices, str):
             raise MemoryLimitError(f"{slices}: {ADVICE}")
         return slices
 
-    def _words(self, slices: Slices) -> str:
+    def _conditioned_because(self, slices: Slices) -> str:
         """Return why questions are conditioned, with the tree prepared for the whole."""
         width, _, bytes_, *_ = self._tree.cost()
-        rest = outputs(self._graph)
+        rest, how = outputs(self._graph), slices.describe(self._graph.names)
         return (
             f"the junction tree has width {width} and needs {show_bytes(bytes_ + rest)}, above "
-            f"memory_limit={show_bytes(self.memory_limit)}; {slices.words(self._graph.names)} of "
-            f"at most {show_bytes(slices.bytes + rest)}, exact when put together"
+            f"memory_limit={show_bytes(self.memory_limit)}; {how} of at most "
+            f"{show_bytes(slices.bytes + rest)}, exact when put together"
         )
+
+    def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
+        """Return the way up and the way down with the evidence that the tree was built with."""
+        with self._lock:
+            self._prepare(*self._evidence(None)[:2], NOBODY)
+            return self._tree.schedule(True), self._tree.schedule(False)

@@ -1,11 +1,14 @@
 """Conditioning: a junction tree too large for memory is answered slice by slice.
 
-With a variable of k states held, every table that it is in has one k-th of the entries. So a tree
-that does not fit is asked once for each joint state of a few variables of its largest separators
-(a slice), and the answers are put together: masses add up, marginals and joints are averages
-weighted by mass, the best configuration is that of the best slice. That is as exact as the whole
-tree, takes its time (or a small multiple: what has none of the variables is shared or done again),
-and its memory divided by the number of slices, at best.
+With a variable of k states held, every table that it is in has one k-th of the entries. A tree that
+does not fit is therefore asked once for each joint state of a few variables of its largest
+separators (a slice). Over the slices s:
+
+    Z = sum Z_s        p(x) = sum Z_s / Z * p_s(x)        best = the best of the slices
+
+The answer is as exact as that of the whole tree. It takes the same time or a small multiple, since
+cliques without these variables are shared or computed again; at best it takes the memory of the
+whole tree divided by the number of slices.
 """
 
 from __future__ import annotations
@@ -18,47 +21,49 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.inference._memory import show_bytes
+from valuesparse.inference._refusals import outputs, too_large
 from valuesparse.inference._search import Search
-from valuesparse.inference._watch import Watch
+from valuesparse.inference._watch import Progress, Watch
+from valuesparse.models import FactorGraph
 
 __all__ = [
     "ASKED",
     "AUTO",
-    "LONG",
     "NEVER",
     "WHOLE",
-    "Case",
     "Mixture",
+    "Question",
     "Slices",
     "answer",
-    "divide",
     "each",
-    "hopeless",
+    "longer",
     "masses",
+    "slices_of",
 ]
 
 Array = npt.NDArray[Any]
 
-#: Seconds, as predicted for one thread, that conditioning may take: exact inference was asked for,
-#: or "auto" could approximate instead, or only a tree that fits is of use.
+#: Time budgets of conditioning, in seconds as predicted for one thread: where exact inference was
+#: asked for, where "auto" could approximate instead, and where only a tree that fits is of use.
 ASKED, AUTO, NEVER = 3600.0, 300.0, 0.0
 
-#: Entries that are worth a search of seconds for a tree to divide.
-LONG = 4e9
+#: Entries for which a search of seconds is worth its time, before a tree is divided.
+_LONG = 4e9
 
 _MOST_SLICES = 256
-#: Variables whose effect is measured, of those that promise most.
+#: Variables that are tried at each step: those in the largest separators.
 _CANDIDATES = 12
-#: Times too large, or too slow, for parts of it to be looked at; zeros may do more than halve.
+#: A tree is refused at once where it is this many times too large, or too slow, for the most
+#: slices; below that it may fit, since a held variable can leave others fewer states.
 _BEYOND = 16.0
-#: Shares above this take no digits of what is small: the rest of a double's range is left to it.
+#: The least share of a slice whose small entries keep their digits when they are multiplied by it.
 _LEAST_SHARE = 1e-30
 
 
 class Slice(NamedTuple):
-    """States of the first variables that are conditioned on; what the tree costs given them."""
+    """Joint states of the leading variables conditioned on, and what the tree costs given them."""
 
     states: tuple[int, ...]
     bytes: float
@@ -67,46 +72,46 @@ class Slice(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """What a question is made of: one slice without states where the tree fits as it is."""
+    """The slices of a question: a single one without states where the tree fits as it is."""
 
     variables: tuple[int, ...]
     parts: tuple[Slice, ...]
 
     @property
     def bytes(self) -> float:
-        """Of the largest: one is there at a time."""
+        """Bytes of the largest slice: there is one at a time."""
         return max((part.bytes for part in self.parts), default=0.0)
 
     @property
     def seconds(self) -> float:
-        """Of all, one after the other, on one thread."""
+        """Seconds of all slices, one after the other, on one thread."""
         return sum(part.seconds for part in self.parts)
 
     @property
     def entries(self) -> float:
-        """Of all clique tables of all slices."""
+        """Entries of all clique tables of all slices."""
         return sum(part.entries for part in self.parts)
 
     def held(self, held: Array, states: tuple[int, ...]) -> Array:
-        """Return what is known in the slice with these states: more than `held`."""
+        """Return the states that are held in a slice: those of `held`, and its own."""
         more = held.copy()
         more[list(self.variables[: len(states)])] = states
         return more
 
-    def words(self, names: Any) -> str:
-        """Return what was done, for people."""
+    def describe(self, names: Any) -> str:
+        """Return the variables and the number of slices, for people."""
         shown = ", ".join(str(names[v]) for v in self.variables)
         return f"conditioned on {shown}: {len(self.parts)} slices"
 
 
-#: A tree that fits.
+#: The slices of a tree that fits.
 WHOLE = Slices((), (Slice((), 0.0, 0.0, 0.0),))
 
 
 class Mixture:
-    """Arrays averaged over slices, weighted by mass; `log_z` is the log of all of it so far.
+    """Arrays averaged over slices, weighted by mass; `log_z` is the log of the mass so far.
 
-    With `logs` they are logarithms.
+    With `logs`, the arrays are logarithms.
     """
 
     def __init__(self, slices: Slices, logs: bool = False) -> None:
@@ -115,20 +120,20 @@ class Mixture:
         self.widened = False
         self.faithful = True  # every entry, however small, has its digits
         self._logs = logs
-        self._alone = len(slices.parts) == 1
+        self._single = len(slices.parts) == 1
 
     def add(self, log_z: float, arrays: Iterable[Array] = ()) -> float:
-        """Add a slice; return the share that it has in all so far."""
-        # From the difference of the two masses: shares taken from the sum, whose last digits are
-        # those of large numbers, would not add up to one.
+        """Add a slice; return its share of the mass so far."""
+        # Shares come from the difference of the two masses: taken from their sum, whose last digits
+        # are those of large numbers, they would not add up to one.
         ahead = log_z - self.log_z
         rest, own = -float(np.logaddexp(0.0, ahead)), -float(np.logaddexp(0.0, -ahead))
         before, share = math.exp(rest), math.exp(own)
         if self.arrays and min(before, share) < _LEAST_SHARE:
             self.faithful = False
         if not self.arrays:
-            # The next slice writes to the same ones.
-            self.arrays = [x if self._alone else x.copy() for x in arrays]
+            # The next slice writes to the same arrays.
+            self.arrays = [x if self._single else x.copy() for x in arrays]
         else:
             for x, y in zip(self.arrays, arrays, strict=True):
                 if self._logs:
@@ -140,100 +145,105 @@ class Mixture:
         return share
 
 
-class Case(NamedTuple):
-    """A tree that is prepared for a question, and what it is told: states and likelihoods."""
+class Question(NamedTuple):
+    """A tree, and the evidence that it is prepared for: states (−1 elsewhere) and likelihoods."""
 
-    tree: _graph.Tree
+    tree: _junction.CliqueTree
     held: Array
-    soft: _graph.Soft | None
+    soft: _junction.Soft | None
     search: Search
     watch: Watch
 
 
-def each(case: Case, slices: Slices) -> Iterator[int]:
-    """Prepare the tree for one slice after the other; yield the numbers of those that have states.
+def each(question: Question, slices: Slices, steps: int) -> Iterator[Progress | None]:
+    """Prepare the tree for one slice after the other; yield the callback of each that has states.
 
-    Neighbours differ in the last variables: what has none of these is not computed again.
+    Every slice counts `steps`. Neighbours differ in the last variables: messages that depend on
+    none of these are not computed again.
     """
-    tree, held, soft, search, watch = case
-    for number, part in enumerate(slices.parts):
-        known = slices.held(held, part.states)
-        if tree.prepare(known, soft, search, watch.left(), watch.late) < 0:
-            yield number
-
-
-def masses(
-    case: Case, slices: Slices, workers: int, flat: Array | None = None, logs: bool = False
-) -> Iterator[float]:
-    """Ask the tree slice by slice: yield the log mass of each that has one, marginals in `flat`."""
-    tree, watch = case.tree, case.watch
-    steps = 2 * tree.n_cliques()
+    tree, held, soft, search, watch = question
     total = steps * len(slices.parts)
-    for i in each(case, slices):
-        progress = watch.part(steps * i, steps * (i + 1), total)
-        dead, log_z = tree.infer(case.soft, workers, flat, watch.left(), progress, watch.late, logs)
-        if not dead:
-            yield log_z
+    for i, part in enumerate(slices.parts):
+        known, start = slices.held(held, part.states), watch.part(steps * i, steps * i, total)
+        if tree.prepare(known, soft, search, watch.left(), start, watch.late) < 0:
+            yield watch.part(steps * i, steps * (i + 1), total)
     watch.finish(total)
 
 
+def masses(
+    question: Question,
+    slices: Slices,
+    workers: int,
+    flat: Array | None = None,
+    logs: bool = False,
+) -> Iterator[float]:
+    """Ask the tree slice by slice: yield the log mass of each that has one, marginals in `flat`."""
+    tree, soft, watch = question.tree, question.soft, question.watch
+    for progress in each(question, slices, 2 * tree.n_cliques()):
+        impossible, log_z = tree.infer(
+            soft, workers, flat, watch.left(), progress, watch.late, logs
+        )
+        if not impossible:
+            yield log_z
+
+
 def answer(
-    case: Case,
+    question: Question,
     slices: Slices,
     workers: int,
     flat: Array | None = None,
     tables: Callable[[], Iterable[Array]] = tuple,
     logs: bool = False,
 ) -> Mixture:
-    """Ask as `masses` does and put together: log Z, marginals where `flat` is given, `tables()`."""
-    total = Mixture(slices, logs)
-    for mass in masses(case, slices, workers, flat, logs):
-        total.widened = total.widened or case.tree.widened()
+    """Ask every slice; return the mixture: log Z, marginals where `flat` is given, `tables()`."""
+    total, tree = Mixture(slices, logs), question.tree
+    for mass in masses(question, slices, workers, flat, logs):
+        total.widened = total.widened or tree.widened()
         if flat is not None:
-            # Numbers that had to be wide may be too small for these.
-            clean = case.tree.faithful() and not case.tree.widened()
+            # Numbers that need a wider range may be too small for a double.
+            clean = tree.faithful() and not tree.widened()
             total.faithful = total.faithful and clean
         total.add(mass, itertools.chain([] if flat is None else [flat], tables()))
     return total
 
 
-def hopeless(tree: _graph.Tree, limit: float, patience: float) -> str | None:
-    """Return why no way to divide a tree is looked for, or None where one is."""
-    if patience <= 0.0:
+def _refuse_division(tree: _junction.CliqueTree, limit: float, budget: float) -> str | None:
+    """Return why it is not tried to divide a tree; None where it is."""
+    if budget <= 0.0:
         return ""
     if tree.cost()[2] > _BEYOND * _MOST_SLICES * limit:
         return "conditioning on variables would not make it small enough"
-    if tree.seconds() > _BEYOND * patience:
-        return _too_slow("conditioned on variables", tree.seconds(), patience)
+    if tree.seconds() > _BEYOND * budget:
+        return _too_slow("conditioned on variables", tree.seconds(), budget)
     return None
 
 
-def divide(case: Case, names: Any, limit: float, patience: float) -> Slices | str:
-    """Find variables to condition on, so that a tree fits in memory; or say why there are none.
+def _divide(question: Question, names: Any, limit: float, budget: float) -> Slices | str:
+    """Return the slices in which a tree fits in memory, or why there are none.
 
     Parameters
     ----------
-    case : Case
-        Its tree does not fit; it is prepared as before afterwards.
+    question : Question
+        Its tree does not fit; afterwards it is prepared as before.
     limit : float
-        Bytes that it may take.
-    patience : float
+        Bytes that a slice may take.
+    budget : float
         Seconds that all slices together may take, as predicted for one thread.
 
     Notes
     -----
-    Greedy: of the variables in the largest separators, the one is taken that leaves the largest
-    slice the least memory times time, as measured; slices that do not fit are divided by it.
+    Greedy: the largest slice is divided by each of the variables in the largest separators, and the
+    one that leaves the least memory times time is taken for every slice that does not fit.
     """
-    refusal = hopeless(case.tree, limit, patience)
+    refusal = _refuse_division(question.tree, limit, budget)
     if refusal is not None:
         return refusal
-    probe = _Probe(case)
+    probe = _Probe(question)
     parts = [probe.whole()]
     try:
         while parts and max(part.bytes for part in parts) > limit:
-            if not probe.divide(max(parts, key=lambda part: part.bytes)):
-                return f"{_words(probe, parts, names)}, nothing would make it smaller"
+            if not probe.add_variable(max(parts, key=lambda part: part.bytes)):
+                return f"{_describe(probe, parts, names)}, nothing would make it smaller"
             fits = [part.bytes <= limit for part in parts]
             parts = [
                 finer
@@ -241,21 +251,21 @@ def divide(case: Case, names: Any, limit: float, patience: float) -> Slices | st
                 for finer in ([part] if small else probe.parts(part))
             ]
             seconds = sum(part.seconds for part in parts)
-            if seconds > patience:
-                return _too_slow(_words(probe, parts, names), seconds, patience)
+            if seconds > budget:
+                return _too_slow(_describe(probe, parts, names), seconds, budget)
             if len(parts) > _MOST_SLICES:
                 most = show_bytes(max(part.bytes for part in parts))
-                return f"{_words(probe, parts, names)}, it would still need {most}"
+                return f"{_describe(probe, parts, names)}, it would still need {most}"
     finally:
-        case.tree.prepare(case.held, case.soft, case.search)
+        question.tree.prepare(question.held, question.soft, question.search)
     return Slices(tuple(probe.variables), tuple(parts))
 
 
 class _Probe:
-    """What a tree costs with more and more variables held."""
+    """Measures what a tree costs with more and more variables held."""
 
-    def __init__(self, case: Case) -> None:
-        self.case, self.tree = case, case.tree
+    def __init__(self, question: Question) -> None:
+        self.question, self.tree = question, question.tree
         self.variables: list[int] = []
         self.cliques, parent = self.tree.cliques()
         self.separators = [
@@ -270,9 +280,9 @@ class _Probe:
 
     def prepare(self, states: tuple[int, ...], variables: list[int]) -> bool:
         """Lay the tree out for a slice; False where it has no configuration."""
-        self.case.watch.left()  # raises where nothing is left
-        known = Slices(tuple(variables), ()).held(self.case.held, states)
-        return self.tree.prepare(known, self.case.soft, self.case.search) < 0
+        _, held, soft, search, watch = self.question
+        known = Slices(tuple(variables), ()).held(held, states)
+        return self.tree.prepare(known, soft, search, watch.left(), None, watch.late) < 0
 
     def cost(self, states: tuple[int, ...], variables: list[int]) -> Slice | None:
         """Return a slice; None where it has no configuration."""
@@ -281,13 +291,13 @@ class _Probe:
         return self.whole()._replace(states=states)
 
     def parts(self, part: Slice, variables: list[int] | None = None) -> list[Slice]:
-        """Return a slice divided by the last of the variables."""
+        """Return the slices that a slice falls into by the last of the variables."""
         variables = variables or self.variables
         self.prepare(part.states, variables[:-1])
         found = [self.cost((*part.states, x), variables) for x in self.tree.alive(variables[-1])]
         return [finer for finer in found if finer is not None]
 
-    def divide(self, part: Slice) -> bool:
+    def add_variable(self, part: Slice) -> bool:
         """Add the variable that divides a slice best; False where none makes it smaller."""
         self.prepare(part.states, self.variables)
         best, least = -1, math.inf
@@ -303,7 +313,7 @@ class _Probe:
         return best >= 0
 
     def candidates(self) -> list[int]:
-        """Return variables in the largest separators, and where there are none, in cliques."""
+        """Return variables of the largest separators, or cliques where there are none."""
         alive = {v: len(self.tree.alive(v)) for clique in self.cliques for v in clique}
         weight: dict[int, tuple[float, float]] = {}
         for clique, separator in zip(self.cliques, self.separators, strict=True):
@@ -312,17 +322,44 @@ class _Probe:
             for v in clique:
                 if alive[v] > 1:
                     a, b = weight.get(v, (0.0, 0.0))
-                    # What holding it saves.
+                    # Holding it saves this part of the entries.
                     part = 1.0 - 1.0 / alive[v]
                     weight[v] = a + part * shared * (v in separator), b + part * entries
         return sorted(weight, key=lambda v: (weight[v], -v), reverse=True)[:_CANDIDATES]
 
 
-def _words(probe: _Probe, parts: list[Slice], names: Any) -> str:
+def _describe(probe: _Probe, parts: list[Slice], names: Any) -> str:
     if not probe.variables:
         return "conditioned on any variable"
-    return Slices(tuple(probe.variables), tuple(parts)).words(names)
+    return Slices(tuple(probe.variables), tuple(parts)).describe(names)
 
 
-def _too_slow(what: str, seconds: float, patience: float) -> str:
-    return f"{what}, it would take about {seconds:.2g} s on one thread, above {patience:g} s"
+def _too_slow(what: str, seconds: float, budget: float) -> str:
+    return f"{what}, it would take about {seconds:.2g} s on one thread, above {budget:g} s"
+
+
+def slices_of(
+    question: Question, graph: FactorGraph, limit: int, budget: float, more: float = 0.0
+) -> Slices | str:
+    """Return how a tree, and `more` bytes, fit in `limit`, or why not at all.
+
+    `budget`: seconds, as predicted for one thread, that conditioning may take.
+    """
+    refusal = too_large(question.tree, graph, limit, more)
+    if refusal is None:
+        return WHOLE
+    found = _divide(question, graph.names, limit - outputs(graph) - more, budget)
+    if isinstance(found, str):
+        return f"{refusal}; {found}" if found else refusal
+    return found
+
+
+def longer(
+    tree: _junction.CliqueTree, graph: FactorGraph, search: Search, limit: int, budget: float
+) -> Search | None:
+    """Return a longer search for a tree that does not fit, where slices of it may; else None."""
+    if search.effort == 0.0 or search.fits >= _LONG or too_large(tree, graph, limit) is None:
+        return None
+    if _refuse_division(tree, limit - outputs(graph), budget) is not None:
+        return None
+    return search._replace(fits=_LONG)

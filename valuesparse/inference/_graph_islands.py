@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._forest_islands import forest_part
@@ -122,25 +122,27 @@ class _Islands:
         start = np.concatenate([[0], np.cumsum(cards)])
         return {v: flat[start[v] : start[v + 1]].copy() for v in free}
 
-    def tree(self, free: list[int], held: Array) -> tuple[_graph.Tree | None, _graph.Soft | None]:
+    def tree(
+        self, free: list[int], held: Array
+    ) -> tuple[_junction.CliqueTree | None, _junction.Soft | None]:
         """Return the junction tree of the factors around `free`; None when nothing is possible."""
         wanted = sorted({int(f) for v in free for f in self.factors_of(v)})
-        snapshot = _graph.Snapshot(
+        snapshot = _junction.Snapshot(
             self.model._cards, [self.scopes[f] for f in wanted], [self.tables[f] for f in wanted]
         )
-        tree = _graph.Tree(snapshot, [])
+        tree = _junction.CliqueTree(snapshot, [])
         outside = np.where(held < 0, 0, held)  # variables that these factors do not name
         outside[free] = -1
         pairs = [(v, self.soft[v]) for v in free if v in self.soft]
-        soft = _graph.Soft(self.held.size, pairs) if pairs else None
+        soft = _junction.Soft(self.held.size, pairs) if pairs else None
         if self.prepare(tree, outside, soft) >= 0:
             return None, None
         check_memory(tree, self.model, self.memory_limit, advice=_ADVICE)
         return tree, soft
 
-    def prepare(self, tree: _graph.Tree, held: Array, soft: _graph.Soft | None) -> int:
+    def prepare(self, tree: _junction.CliqueTree, held: Array, soft: _junction.Soft | None) -> int:
         search = within(self.memory_limit)
-        return tree.prepare(held, soft, search, self.watch.left(), self.watch.late)
+        return tree.prepare(held, soft, search, self.watch.left(), None, self.watch.late)
 
     def start(self) -> None:
         for v in range(self.held.size):
@@ -357,8 +359,8 @@ def _log_mass(state: _Islands) -> float:
     model, watch = state.model, state.watch
     pairs = sorted(state.soft.items())
     snapshot, held = prune(snapshot_of(model), state.held, state.soft)
-    tree = _graph.Tree(snapshot, [])
-    soft = _graph.Soft(model.n_variables, pairs) if pairs else None
+    tree = _junction.CliqueTree(snapshot, [])
+    soft = _junction.Soft(model.n_variables, pairs) if pairs else None
     lost = state.prepare(tree, held, soft) >= 0
     if not lost:
         check_memory(tree, model, state.memory_limit, advice=_ADVICE)

@@ -23,7 +23,7 @@ from valuesparse.inference._methods import (
     name_of,
     record_of,
 )
-from valuesparse.inference._refusals import ADVICE, Hopeless, check_states
+from valuesparse.inference._refusals import ADVICE, SearchGivenUp, check_states
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
@@ -31,14 +31,14 @@ from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 
-#: Of `decode`.
+#: The methods of `decode`.
 _DECODERS = ("auto", "exact", *DECODERS)
 METHODS = ("auto", "exact", "islands", "junction_tree", *LOOPY)
 
-#: Of a state: messages, beliefs and marginals of an engine for loops.
+#: Bytes for each state: messages, beliefs and marginals of an engine for loops.
 _LOOPY_BYTES = 96
 
-#: What each engine for loops does, and what stands in its ``log_z``.
+#: The name of each engine for loops, and the meaning of its ``log_z``.
 _WORDS = {
     "bp": "loopy belief propagation (log_z is the Bethe free energy)",
     "trw": "tree-reweighted message passing (log_z is an upper bound once it has converged)",
@@ -92,7 +92,7 @@ _APART = "loopy belief propagation (tree-reweighted messages where it does not c
 
 
 class Choice(NamedTuple):
-    """What `infer` runs: the method (None: it refuses), why, and the tree where there is one."""
+    """The method that `infer` runs (None: it refuses), why, and the tree where there is one."""
 
     method: str | None
     reason: str
@@ -115,15 +115,14 @@ def choose(
     if method in LOOPY:
         check_states(model, as_limit(memory_limit), _LOOPY_BYTES)
         return Choice(method, f"{_WORDS[method]} was asked for", None)
-    quit = method == "auto"
-    patience = AUTO if quit else ASKED
+    auto = method == "auto"
     jt = None
     try:
         jt = JunctionTree._of_call(
-            model, evidence, memory_limit, watch, quit=quit, patience=patience
+            model, evidence, memory_limit, watch, give_up=auto, budget=AUTO if auto else ASKED
         )
-        slices = jt._slices(watch)
-    except Hopeless as error:
+        slices = jt._own_slices(watch)
+    except SearchGivenUp as error:
         slices = str(error)
     if jt is None or isinstance(slices, str):
         refusal = slices
@@ -132,7 +131,7 @@ def choose(
         reason = f"{refusal}; so {_APART}, an approximation"
         return Choice("bp", reason, jt)
     if slices is not WHOLE:
-        return Choice(CONDITIONED, jt._words(slices), jt)
+        return Choice(CONDITIONED, jt._conditioned_because(slices), jt)
     if method == "junction_tree":
         return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
     if jt.width <= 1:
@@ -164,9 +163,9 @@ def mass(
 ) -> tuple[float, str]:
     """Return the log partition function, and what the tree was conditioned on, if at all."""
     watch = Watch(None, progress)
-    jt = JunctionTree._of_mass(model, None, memory_limit, watch)
+    jt = JunctionTree._of_call(model, None, memory_limit, watch, barren=False)
     value, slices = jt._mass(None, workers, watch)
-    return value, "" if slices is WHOLE else slices.words(model.names)
+    return value, "" if slices is WHOLE else slices.describe(model.names)
 
 
 def decode(
@@ -178,7 +177,7 @@ def decode(
     memory_limit: int | None = None,
     method: str | Loopy = "auto",
 ) -> tuple[Any, ...]:
-    """Return states (1, n) and the score (1,); after messages, what `Decoding` has beside them."""
+    """Return states (1, n) and the score (1,); after messages, the other fields of `Decoding`."""
     if k != 1:
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
     if name_of(method) not in _DECODERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +11,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
-from valuesparse.inference._conditioning import ASKED, WHOLE, Case, answer
-from valuesparse.inference._fitting import longer, slices_of
+from valuesparse.inference._conditioning import (
+    ASKED,
+    WHOLE,
+    Question,
+    answer,
+    longer,
+    slices_of,
+)
 from valuesparse.inference._memory import as_limit
-from valuesparse.inference._read_out import full_joint
+from valuesparse.inference._questions import full_joint
 from valuesparse.inference._refusals import ADVICE, check_memory, impossible
 from valuesparse.inference._search import Search, within
 from valuesparse.inference._snapshots import snapshot_of
@@ -29,7 +36,7 @@ __all__ = ["entropy", "iter_joints", "joint", "room"]
 
 Array = npt.NDArray[Any]
 
-#: Error of an entropy that may come from rounding, relative where it is above one.
+#: Rounding error that an entropy may have, relative where it is above one.
 _UNSEEN = 1e-12
 
 
@@ -42,7 +49,7 @@ def joint(
 
 
 def room(limit: int | None) -> int:
-    """Return the bytes that a question about a result may use; `limit`: what the answer might."""
+    """Return the bytes that a question about a result may use; `limit`: those its answer might."""
     return max(as_limit(None), limit or 0)
 
 
@@ -71,8 +78,8 @@ def log_marginals(graph: FactorGraph, threads: int | None, limit: int) -> npt.ND
 def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
     """Return the entropy of the graph's distribution given its evidence, in nats.
 
-    log Z less the expected score, unless so much of that cancels that it would be seen; then by the
-    chain rule, the entropy of each clique given what it shares with its parent.
+    H = log Z - E[score]. Where too many digits of that cancel, H = sum of H(C | S) over cliques C,
+    S the variables that C shares with its parent.
     """
     snapshot = snapshot_of(graph)
     scopes, tables = snapshot.scopes, snapshot.arrays()
@@ -100,49 +107,44 @@ def _by_cliques(graph: FactorGraph, threads: int | None, limit: int) -> float:
     """Return the entropy by the chain rule over the cliques: nothing cancels."""
     cliques, parent = JunctionTree(graph, memory_limit=limit)._tree.cliques()
     # Filled in with these cliques, the graph has a perfect order, which is the first one found.
-    question = _Question(graph, [tuple(clique) for clique in cliques], 0.0, limit)
-    # Tables of whole cliques are larger than what conditioning is there to spare.
-    check_memory(question.tree, graph, question.limit, question.more)
-    question.ask(threads)
+    sets = [tuple(clique) for clique in cliques]
+    question = _compile(graph, sets, within(limit, effort=0.0))
+    tree = question.tree
+    # Tables of whole cliques are larger than the memory that conditioning saves.
+    check_memory(tree, graph, limit, _table_bytes(tree, sets))
+    _require(graph, answer(question, WHOLE, resolve(threads), _flat(graph)).arrays)
     total = 0.0
     for q, above in enumerate(parent):
-        table, order = question.tree.joint(q)
+        table, order = tree.joint(q)
         shared = set(cliques[above]) if above >= 0 else set()
         own = tuple(axis for axis, v in enumerate(order) if v not in shared)
         total -= float(rel_entr(table, table.sum(axis=own, keepdims=True)).sum())
     return max(total, 0.0)
 
 
-class _Question:
-    """A tree that can be asked for the joints of sets of variables given the graph's evidence."""
+def _compile(graph: FactorGraph, sets: list[tuple[int, ...]], search: Search) -> Question:
+    """Return a tree for the joints of these sets, prepared for the graph's evidence."""
+    tree = _junction.CliqueTree(snapshot_of(graph), sets)
+    _, held, pairs = split(graph, graph.evidence)
+    soft = _junction.Soft(graph.n_variables, sorted(pairs)) if pairs else None
+    _require(graph, tree.prepare(held, soft, search) < 0)
+    return Question(tree, held, soft, search, NOBODY)
 
-    def __init__(
-        self, graph: FactorGraph, sets: list[tuple[int, ...]], effort: float, limit: int
-    ) -> None:
-        self.graph, self.limit = graph, limit
-        _, self.held, pairs = split(graph, graph.evidence)
-        self.soft = _graph.Soft(graph.n_variables, sorted(pairs)) if pairs else None
-        self.sets = sets
-        self.compile(within(self.limit, effort=effort))
-        alive = [len(self.tree.alive(v)) for v in range(graph.n_variables)]
-        # Each is summed up once, and once more while it is.
-        self.more = 16.0 * sum(math.prod(alive[v] for v in s) for s in sets)
-        self.flat = np.empty(int(graph._cards.sum()))
 
-    def compile(self, search: Search) -> None:
-        """Look for a tree."""
-        self.search, self.tree = search, _graph.Tree(snapshot_of(self.graph), self.sets)
-        if self.tree.prepare(self.held, self.soft, search) >= 0:
-            raise impossible(self.graph, bool(self.graph.evidence))
+def _require(graph: FactorGraph, possible: object) -> None:
+    if not possible:
+        raise impossible(graph, bool(graph.evidence))
 
-    def ask(self, threads: int | None, logs: bool = False) -> float:
-        """Return log Z; the tree has joints, and `flat` the marginals."""
-        dead, log_z = self.tree.infer(
-            self.soft, resolve(threads), self.flat, None, None, None, logs
-        )
-        if dead:
-            raise impossible(self.graph, bool(self.graph.evidence))
-        return log_z
+
+def _flat(graph: FactorGraph) -> Array:
+    """Return memory for all marginals."""
+    return np.empty(int(graph._cards.sum()))
+
+
+def _table_bytes(tree: _junction.CliqueTree, sets: list[tuple[int, ...]]) -> float:
+    """Return the bytes of the joints: each is summed up once, and once more while it is."""
+    alive = {v: len(tree.alive(v)) for v in itertools.chain.from_iterable(sets)}
+    return 16.0 * sum(math.prod(alive[v] for v in s) for s in sets)
 
 
 def _asked(
@@ -154,26 +156,22 @@ def _asked(
 ) -> tuple[Iterator[Array], float, list[Array]]:
     """Return the joint of each of these sets, log Z and all marginals; or logarithms of them."""
     # Numbers of any size take twice the memory.
-    question = _Question(graph, sets, 1.0, limit // 2 if logs else limit)
-    gone = -np.inf if logs else 0.0
-    more = longer(question.tree, graph, question.search, question.limit, ASKED)
+    limit = limit // 2 if logs else limit
+    question = _compile(graph, sets, within(limit))
+    more = longer(question.tree, graph, question.search, limit, ASKED)
     if more is not None:
-        question.compile(more)
-    tree = question.tree
-    case = Case(tree, question.held, question.soft, question.search, NOBODY)
-    slices = slices_of(case, graph, question.limit, ASKED, question.more)
+        question = _compile(graph, sets, more)
+    tree, gone = question.tree, -np.inf if logs else 0.0
+    slices = slices_of(question, graph, limit, ASKED, _table_bytes(tree, sets))
     if isinstance(slices, str):
         raise MemoryLimitError(f"{slices}: {ADVICE}")
-    apart = snapshot_of(graph).split
-    if slices is WHOLE:
-        log_z = question.ask(threads, logs)
-        joints = (full_joint(tree, q, wanted, graph, gone) for q, wanted in enumerate(sets))
-        return joints, log_z, apart(question.flat)
-    total = answer(
-        case, slices, resolve(threads), question.flat,
-        lambda: (full_joint(tree, q, wanted, graph, gone) for q, wanted in enumerate(sets)),
-        logs,
-    )  # fmt: skip
-    if not total.arrays:
-        raise impossible(graph, bool(graph.evidence))
-    return iter(total.arrays[1:]), total.log_z, apart(total.arrays[0])
+
+    def tables() -> Iterator[Array]:
+        return (full_joint(tree, q, wanted, graph, gone) for q, wanted in enumerate(sets))
+
+    # With a single slice, each table is made when the caller takes it.
+    kept = tuple if slices is WHOLE else tables
+    total = answer(question, slices, resolve(threads), _flat(graph), kept, logs)
+    _require(graph, total.arrays)
+    joints = tables() if slices is WHOLE else iter(total.arrays[1:])
+    return joints, total.log_z, snapshot_of(graph).split(total.arrays[0])

@@ -1,8 +1,8 @@
-"""Refusals of exact inference: what is impossible, and what does not fit in memory."""
+"""Why exact inference is refused: no configuration is possible, or tables do not fit in memory."""
 
 from __future__ import annotations
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import _memory
 from valuesparse.inference._memory import show_bytes
@@ -11,7 +11,7 @@ from valuesparse.models import FactorGraph
 __all__ = [
     "ADVICE",
     "STATE_BYTES",
-    "Hopeless",
+    "SearchGivenUp",
     "bytes_of",
     "check_memory",
     "check_states",
@@ -20,28 +20,32 @@ __all__ = [
     "too_large",
 ]
 
-#: Of a state: its marginal, what its variable hears, and whether it is possible at all.
+#: Bytes for each state: its marginal, the sum that this is read from, and the list of those left.
 STATE_BYTES = 32
 
-#: Variables of a clique that a message names.
+#: Variables of a clique that an error names.
 _SHOWN = 12
 
 ADVICE = "give evidence, raise memory_limit, or approximate with infer(method='bp')"
 
 
-class Hopeless(MemoryLimitError):
-    """The search for a tree was given up, its tables being beyond any memory."""
+class SearchGivenUp(MemoryLimitError):
+    """The search for a tree was given up: its tables are far beyond the limit."""
 
 
 def impossible(graph: FactorGraph, evidence: bool, variable: int = -1) -> InfeasibleError:
-    """Return the error that says no configuration is left, and for which variable no state."""
+    """Return the error that no configuration is left; `variable`: the one without states."""
     what = "agrees with the evidence" if evidence else "has positive weight"
     blame = f": variable {graph.names[variable]!r} has no state left" if variable >= 0 else ""
     return InfeasibleError(0, variable, message=f"no configuration of the graph {what}{blame}")
 
 
 def check_memory(
-    tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0, advice: str = ADVICE
+    tree: _junction.CliqueTree,
+    graph: FactorGraph,
+    limit: int,
+    more: float = 0.0,
+    advice: str = ADVICE,
 ) -> None:
     """Raise MemoryLimitError when `tree`, and `more` bytes, need more than `limit` bytes."""
     refusal = too_large(tree, graph, limit, more)
@@ -49,7 +53,9 @@ def check_memory(
         raise MemoryLimitError(f"{refusal}: {advice}")
 
 
-def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0.0) -> str | None:
+def too_large(
+    tree: _junction.CliqueTree, graph: FactorGraph, limit: int, more: float = 0.0
+) -> str | None:
     """Return why `tree` does not fit in `limit` bytes, or None when it does."""
     _, _, bytes_, _, clique, entries, _ = tree.cost()
     bytes_ += outputs(graph) + more
@@ -59,7 +65,7 @@ def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0
     shown = ", ".join(names[:_SHOWN])
     if len(names) > _SHOWN:
         shown += f" and {len(names) - _SHOWN} more"
-    # Said, since `width` is that of the triangulation.
+    # Cliques have been merged: this one may be larger than `width` says.
     blame = f"; its largest clique, after merging, has {entries:.3g} entries, over {shown}"
     blame = blame if names else ""
     return (
@@ -68,9 +74,9 @@ def too_large(tree: _graph.Tree, graph: FactorGraph, limit: int, more: float = 0
 
 
 def check_states(graph: FactorGraph, limit: int, each: int = STATE_BYTES) -> None:
-    """Raise MemoryLimitError when so many bytes for `each` state are more than there are.
+    """Raise MemoryLimitError when `each` bytes for every state exceed the limit or the default.
 
-    A `limit` below the default is for tables: what exceeds it is refused with them.
+    A limit below the default holds for tables alone: `check_memory` refuses what exceeds it.
     """
     limit = max(limit, _memory.default_memory_limit())
     size = each * int(graph._cards.sum())
@@ -84,10 +90,10 @@ def check_states(graph: FactorGraph, limit: int, each: int = STATE_BYTES) -> Non
 
 
 def outputs(graph: FactorGraph) -> int:
-    """Return the bytes of the marginals, and of what variables hear while they are made."""
+    """Return the bytes of the marginals and of the sums that they are read from."""
     return STATE_BYTES * int(graph._cards.sum())
 
 
 def bytes_of(size: float) -> str:
-    """Return a number of bytes for a message, and what that is in larger units."""
+    """Return a number of bytes as an error states it: exactly, and in larger units."""
     return f"{size:.3g} bytes" + (f" ({show_bytes(size)})" if 1024 <= size < 2**50 else "")

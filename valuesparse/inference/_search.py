@@ -1,4 +1,4 @@
-"""How long to look for an elimination order."""
+"""How long to search for an elimination order."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ __all__ = ["Search", "within"]
 
 _ENTRY = 8  # bytes
 
-# Orders this many times too large: when the first tries are, more of them hardly ever help.
-_HOPELESS = 1e6
+# When the first orders are this many times too large, more of them hardly ever help.
+_FAR = 1e6
 
 
 class Search(NamedTuple):
-    """What the engine is told; see :class:`valuesparse.JunctionTree`."""
+    """The search for an elimination order; see :class:`valuesparse.JunctionTree`."""
 
     effort: float = 1.0
     seed: int = 0
     fits: float = float("inf")  # entries: beyond them a longer search is no use
-    hopeless: float = float("inf")  # entries: first orders beyond them end the search
+    most: float = float("inf")  # entries: the search ends when the first orders all have more
 
 
-def within(memory_limit: int, *, effort: float = 1.0, seed: int = 0, quit: bool = False) -> Search:
-    """Return a search for tables of `memory_limit` bytes; `quit`: give up where it is hopeless."""
+def within(
+    memory_limit: int, *, effort: float = 1.0, seed: int = 0, give_up: bool = False
+) -> Search:
+    """Return a search for tables of `memory_limit` bytes; `give_up`: end when far off."""
     fits = memory_limit / _ENTRY
-    return Search(effort, seed, fits, _HOPELESS * max(1.0, fits) if quit else float("inf"))
+    return Search(effort, seed, fits, _FAR * max(1.0, fits) if give_up else float("inf"))

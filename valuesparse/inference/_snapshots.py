@@ -1,10 +1,10 @@
-"""What engines prepare of a factor graph, kept as long as a graph with these factors is."""
+"""Native snapshots of factor graphs, kept as long as a graph with these factors is."""
 
 from __future__ import annotations
 
 import weakref
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _memory
 from valuesparse.models import FactorGraph
@@ -13,11 +13,11 @@ from valuesparse.models._blocks import Stamp, all_tables, tables_to_make
 __all__ = ["require_room", "snapshot_of"]
 
 #: Snapshots, and the magnitude of the tables that were made for each.
-_KEPT: weakref.WeakKeyDictionary[Stamp, tuple[_graph.Snapshot, float]]
+_KEPT: weakref.WeakKeyDictionary[Stamp, tuple[_junction.Snapshot, float]]
 _KEPT = weakref.WeakKeyDictionary()
 
 
-def snapshot_of(graph: FactorGraph) -> _graph.Snapshot:
+def snapshot_of(graph: FactorGraph) -> _junction.Snapshot:
     """Return the native snapshot of a graph's variables and factors."""
     kept = _KEPT.get(graph._stamp)
     # A graph whose own factors have not been weighed yet checks what they add to its evidence.
@@ -25,7 +25,7 @@ def snapshot_of(graph: FactorGraph) -> _graph.Snapshot:
         require_room(graph)
         scopes, tables, made = all_tables(graph)
         graph._made = made
-        snapshot = _graph.Snapshot(graph._cards, scopes, tables, graph._conditional)
+        snapshot = _junction.Snapshot(graph._cards, scopes, tables, graph._conditional)
         kept = _KEPT[graph._stamp] = snapshot, made
     return kept[0]
 

@@ -20,7 +20,7 @@ def too_late(deadline: float | None) -> DeadlineError | None:
 
 
 class Watch:
-    """What is left of a deadline, and how far a call has come; checks both arguments."""
+    """A call's deadline and its progress callback; checks both arguments."""
 
     def __init__(self, deadline: Any, progress: Any) -> None:
         if deadline is not None:
@@ -32,7 +32,7 @@ class Watch:
         self._end = None if deadline is None else time.monotonic() + deadline
 
     def left(self) -> float | None:
-        """Return the seconds that are left, or None; raise when there are none."""
+        """Return the seconds that are left, None without a deadline; raise when there are none."""
         if self._end is None or self.late is None:
             return None
         left = self._end - time.monotonic()
@@ -46,7 +46,7 @@ class Watch:
         if progress is None:
             return None
         report = progress
-        # Native calls count what they do, which a second attempt does twice.
+        # A native call that has to begin again counts its steps twice.
         return lambda done, _: report(min(first + done, last), total)
 
     def silent(self) -> Watch:
@@ -61,5 +61,5 @@ class Watch:
             self.progress(total, total)
 
 
-#: Of calls without a deadline or progress.
+#: The watch of calls without a deadline or progress.
 NOBODY = Watch(None, None)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain, _graph
+from valuesparse import _chain, _junction
 from valuesparse._validation import largest_entry
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.models._checks import check_table
@@ -140,7 +140,7 @@ class Factors(Observed):
 
     def _freeze(self, first: int) -> None:
         """Make tables read-only, from a factor on: they are nobody else's."""
-        _graph.freeze(f.log_table for f in self._factors[first:] if isinstance(f, Table))
+        _junction.freeze(f.log_table for f in self._factors[first:] if isinstance(f, Table))
 
     def _mark_conditional(self, index: int) -> None:
         """Note that a table is a distribution of its last variable, if its rows sum to one."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _graph
+from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._joints import iter_joints, log_marginals
-from valuesparse.inference._read_out import full_joint
+from valuesparse.inference._questions import full_joint
 from valuesparse.inference._search import Search
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
@@ -193,14 +193,14 @@ class Joints:
 
     def _own_tree(
         self, scopes: list[tuple[int, ...]]
-    ) -> tuple[_graph.Tree, _graph.Soft | None, Floats]:
+    ) -> tuple[_junction.CliqueTree, _junction.Soft | None, Floats]:
         """Return a tree for these joints given the evidence, ready, and room for marginals."""
         graph = self.result._part()
         snapshot = snapshot_of(graph)
         known = split(graph, self.result.evidence)
         pairs = sorted(known.soft, key=lambda pair: pair[0])
-        soft = _graph.Soft(graph.n_variables, pairs) if pairs else None
-        tree = _graph.Tree(snapshot, scopes)
+        soft = _junction.Soft(graph.n_variables, pairs) if pairs else None
+        tree = _junction.CliqueTree(snapshot, scopes)
         tree.prepare(known.held, soft, Search(effort=0.0))
         return tree, soft, np.empty(snapshot.entries)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._graph import freeze
+from valuesparse._junction import freeze
 from valuesparse._validation import as_indices
 from valuesparse.factors import Feature
 from valuesparse.inference._refusals import impossible

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._graph import freeze
+from valuesparse._junction import freeze
 from valuesparse._validation import as_count, as_indices, as_threshold
 from valuesparse.factors import Factor, Feature, Features
 from valuesparse.inference._methods import Loopy

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from valuesparse._graph import freeze
+from valuesparse._junction import freeze
 from valuesparse._owned import ReadOnly
 from valuesparse._rounding import down, engine_margin, up
 from valuesparse.models import FactorGraph

@@ -1,5 +1,5 @@
 // How the tables of a junction tree lie in memory, for given domains: known before anything is
-// computed, so that cost can be told and refused.
+// computed, so that cost can be reported and refused.
 //
 // The entries of a clique are walked in rows: a row is one setting of its outer variables, and runs
 // over all settings of a few inner ones, the tile, that lie side by side. The clique's own table is
@@ -13,37 +13,28 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/cliques.h"
-#include "graph/graph.h"
+#include "junction/cliques.h"
+#include "junction/dims.h"
+#include "junction/graph.h"
 #include "pool/pool.h"
 
-namespace vs {
+namespace vs::junction {
 
-// Where an entry stands: sum of stride * value over the variables, outermost first.
-struct Dims {
-    std::vector<int32_t> var;
-    std::vector<int64_t> stride;
-    int64_t size = 1;
-
-    int64_t stride_of(int32_t v) const {
-        for (size_t i = 0; i < var.size(); ++i) {
-            if (var[i] == v) return stride[i];
-        }
-        return 0;
-    }
-};
-
+// How the rows of a clique meet a table.
 struct View {
-    bool scalar = false;
+    bool scalar = false;         // constant along a row
     bool direct = true;          // the table itself serves; no spread copy
-    bool apart = false;          // blocks meet entries of their own
+    bool disjoint = false;       // no two blocks of rows meet the same entry
     int64_t size = 0;            // entries of what the rows meet
     std::vector<int32_t> at;     // (rows,) its offset for each row
     std::vector<int32_t> base;   // (size / tile,) of a spread row in the table
     std::vector<int32_t> inner;  // (tile,) within it
 };
 
-// Factors multiplied together in the form their clique wants.
+// Rows meet a copy, spread over the tile.
+inline bool copied(const View& v) { return !v.scalar && !v.direct; }
+
+// Factors multiplied together in the form that rows meet.
 struct Static {
     Dims dims;  // of the table: spread over the tile, or scalar
     View view;
@@ -52,65 +43,64 @@ struct Static {
 
 struct Child {
     int32_t clique;
-    int32_t host = -1;  // another child (index) whose separator contains this one's
-    bool hosts = false;
-    std::vector<int32_t> guests;  // children that it hosts, in the order they are multiplied in
-    int shown = 0;                // so many of its first variables, the last one's marginal is here
-    View view;                    // host < 0
-    // host >= 0: into this one's message, for runs of entries of the host's message that meet one
-    // entry, or (along) as many side by side.
+    // A message is absorbed by that of another child (an index) whose separator contains its own:
+    // it is multiplied into that one, and rows do not meet it.
+    int32_t into = -1;
+    bool absorbs = false;
+    std::vector<int32_t> absorbed;  // children, in the order they are multiplied in
+    int n_read = 0;  // the marginals of so many leading variables are read from this separator
+    View view;       // into < 0
+    // into >= 0: the entry of this message that meets a run of entries of the one that absorbs it;
+    // where contiguous, a run of it meets a run.
     std::vector<int32_t> map;
     int64_t run = 1;
-    bool along = false;
+    bool contiguous = false;
 };
 
-// A variable of no separator that is not in the tile.
-struct Alone {
+// An outer variable that is in no separator.
+struct Local {
     int32_t var;
     std::vector<int32_t> at;  // (rows,) its value
 };
 
+// Pieces of one direction that may run side by side.
+struct Pieces {
+    int before = 1, blocks = 1, after = 1;  // of what comes before the rows, of rows, after them
+};
+
 struct CliqueLayout {
-    std::vector<int32_t> outer, tile;  // variables with more than one value left
-    int64_t rows = 1, width = 1;       // their settings
+    Set outer, tile;              // variables with more than one value left
+    int64_t rows = 1, width = 1;  // their settings
     double size = 1.0;
     std::vector<Static> statics;
     std::vector<Child> children;
-    std::vector<int32_t> order;  // of the children: hosted ones before their hosts
+    std::vector<int32_t> order;  // of the children: absorbed ones before those that absorb them
     Dims message;                // to the parent
-    View up;                     // the same as rows meet it
-    std::vector<int32_t> alone;  // variables in no separator: their marginals are made here
-    std::vector<Alone> alone_outer;
+    View up;                     // how rows meet it
+    Set local;                   // variables in no separator: their marginals are summed up here
+    std::vector<Local> local_outer;
+    bool local_in_tile = false;
     // The rows of a large clique are cut into blocks, between runs of `unit` rows: all settings of
     // its first outer variables, `cut`, are met by one block each.
-    int blocks_up = 1, blocks_down = 1;
-    // What comes before the rows, and what comes after them, in so many pieces.
-    int open_up = 1, open_down = 1, shut_up = 1, shut_down = 1;
-    bool deep = false;  // some child that is hosted hosts another
+    Pieces pieces[2];  // on the way down, on the way up
     int64_t unit = 1;
-    std::vector<int32_t> cut;
-    bool alone_tile = false;  // some of them are in the tile
+    Set cut;
 };
 
-// What is done with a clique, in this order. What its rows meet is made ready:
-//   kOpen: room; kHosts: messages multiplied into others; kSpread: copies, and what sums go to
-// then kSweep, the rows, and what has been collected is passed on:
-//   kMerge, kGather: copies of blocks and over the tile; kHosted, kDeep: what is summed out of
-//   other separators; kShare: marginals, division, bounds; kClose: what pieces have found; kScale;
-//   kLeave
+// The stages of a clique, in this order. All pieces of one come before the next.
 enum Stage : int {
-    kOpen,
-    kHosts,
-    kSpread,
-    kSweep,
-    kMerge,
-    kGather,
-    kHosted,
-    kDeep,
-    kShare,
-    kClose,
-    kScale,
-    kLeave
+    kReserve,  // buffers are taken; the tables that rows multiply and add to are listed
+    kAbsorb,   // up: messages are multiplied into those that absorb them
+    kSpread,   // messages are copied over the tile; sums are set to zero
+    kRows,     // the product of all tables that a row meets is added to every sum
+    kMerge,    // sums of blocks that met the same entries are added up
+    kGather,   // sums over the tile are added to the entries of their tables
+    kProject,  // down: beliefs of absorbed separators, summed out of those that contain them
+    kNested,   // down: beliefs of separators absorbed by absorbed ones, likewise
+    kDivide,   // down: marginals are read, beliefs divided by messages; both: ranges of entries
+    kDecide,   // powers of two to scale by; whether too much may have been lost
+    kScale,    // messages are divided by their powers of two
+    kRelease   // buffers are given back
 };
 
 // One direction of a propagation as tasks, each after those it waits for.
@@ -141,8 +131,9 @@ struct Schedule {
     }
 };
 
+// A set of variables whose joint is asked for.
 struct Query {
-    std::vector<int32_t> vars;
+    Set vars;
     int32_t clique = -1;
     Dims dims;
     View view;
@@ -151,8 +142,10 @@ struct Query {
 struct Layout {
     std::vector<CliqueLayout> clique;
     Schedule upward, downward;
-    std::vector<int32_t> seen_in;  // (n,) clique whose message to its parent is the smallest with v
-    double table_size = 0.0;       // entries of all clique tables
+    // (n,) the clique whose message to its parent is the smallest with v: where v's marginal is
+    // read
+    std::vector<int32_t> read_in;
+    double table_size = 0.0;  // entries of all clique tables
     double largest = 0.0;
     int32_t largest_clique = -1;
     int width = 0;             // variables of the largest clique (by number), minus one
@@ -162,11 +155,12 @@ struct Layout {
 };
 
 // Cost only: nothing is allocated that grows with the tables. soft: variables with soft evidence.
-Layout measure(const Graph& g, const Domains& d, const CliqueTree& t,
-               const std::vector<int64_t>& soft);
+// kOk or kCancelled.
+Status measure(const Graph& g, const Domains& d, const CliqueTree& t,
+               const std::vector<int64_t>& soft, Control* control, Layout* out);
 // Makes all index arrays. `queries` are sets of variables that lie in one clique each. kOk,
 // kCancelled or kNoMemory.
-Status complete(const Graph& g, const Domains& d, const CliqueTree& t, Layout* layout,
-                std::vector<Query>* queries, const PoolApi& pool, int threads, Control* control);
+Status complete(const Domains& d, const CliqueTree& t, Layout* layout, std::vector<Query>* queries,
+                const PoolApi& pool, int threads, Control* control);
 
-}  // namespace vs
+}  // namespace vs::junction

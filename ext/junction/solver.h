@@ -4,41 +4,51 @@
 #include <memory>
 #include <vector>
 
-#include "graph/engine.h"
+#include "junction/elimination.h"
+#include "junction/propagation.h"
+#include "simd/level.h"
 
-namespace vs {
+namespace vs::junction {
+
+// Once, before anything else: where the pool and the SIMD level are.
+void use_modules(const PoolApi* pool, const SimdApi* simd);
 
 class Solver {
   public:
-    // `joint`: sets of variables that must share a clique, one after the other as joint_ptr says.
-    Solver(const Graph& g, std::vector<int64_t> joint_ptr, std::vector<int64_t> joint)
-        : g_(g), joint_ptr_(std::move(joint_ptr)), joint_(std::move(joint)) {}
+    // `joints`: sets of variables that must share a clique.
+    Solver(const Graph& g, const std::vector<std::vector<int32_t>>& joints) : g_(g) {
+        for (const auto& vars : joints) queries_.emplace_back().vars = vars;
+    }
 
     // Triangulates what `held` leaves; `soft`: variables with soft evidence. Returns kReady,
     // kStopped, kTooLarge, or a variable without any possible value.
-    enum : int64_t { kReady = -1, kStopped = -2, kTooLarge = -3 };
+    static constexpr int64_t kTooLarge = -3;
     int64_t compile(const int64_t* held, std::vector<int64_t> soft, const Search& search,
                     Control* control);
-    // Lays the tables out for `held`, a refinement of what was compiled; likewise.
-    int64_t prepare(const int64_t* held, std::vector<int64_t> soft);
+    // Whether the tables are laid out for this already.
+    bool prepared(const int64_t* held, const std::vector<int64_t>& soft) const {
+        return std::equal(held_.begin(), held_.end(), held) && soft == soft_;
+    }
+    // Lays the tables out for `held`, a refinement of what was compiled; likewise. Where it is
+    // stopped, the tables lie as before.
+    int64_t prepare(const int64_t* held, std::vector<int64_t> soft, Control* control);
 
     const Layout& layout() const { return layout_; }
     const CliqueTree& tree() const { return tree_; }
     const Domains& domains() const { return domains_; }
     int64_t tried() const { return tried_; }
-    int64_t n_joint() const { return static_cast<int64_t>(joint_ptr_.size()) - 1; }
 
     // soft[v]: a log-vector or null; soft itself may be null. marginals: values of v at ptr[v];
     // null when only log_z is wanted. With `logs` these and all joints are logarithms.
     Status infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
                  bool logs, double* marginals, double* log_z);
-    // Of the last marginals: whether every one of them, however small, has its digits.
+    // Whether each of the last marginals has its digits, however small it is.
     bool faithful() const { return wide_ || linear_->faithful(); }
     // After infer with marginals: the joint of set q, over the living values of its variables in
     // the order of joint_vars(q).
     const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }
     void joint(int64_t q, double* out) const;
-    // Of the best configuration: its score, and where that is above `above` its states.
+    // The score of the best configuration; its states where that is above `above`.
     Status decode(const double* const* soft, int threads, Control* control, double above,
                   int64_t* states, double* score);
     // (size, cliques) uniforms, (size, n) states.
@@ -56,20 +66,26 @@ class Solver {
     Status solve(const double* const* soft, int threads, Control* control, Want want);
     Status solve_wide(const double* const* soft, int threads, Control* control, bool marginals);
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
-    // What runs out of memory in the middle is forgotten, and laid out again for the next question.
+    // Runs f. Where memory runs out, messages are forgotten, and tables laid out again for the next
+    // question.
     template <class F>
-    Status guarded(F&& f);
+    Status guarded(Control* control, F&& f);
+    // f of the propagation that has the last answer.
+    template <class F>
+    auto solved(F&& f) const {
+        return wide_ ? f(*wide_) : f(*linear_);
+    }
 
     const Graph& g_;
-    std::vector<int64_t> joint_ptr_, joint_, soft_, held_;
+    std::vector<int64_t> soft_, held_;
     CliqueTree tree_;
     Domains domains_;
     Layout layout_;
     bool complete_ = false, logs_ = false, sound_ = true;
     std::vector<Query> queries_;
-    std::unique_ptr<Engine<Linear64>> linear_;
-    std::unique_ptr<Engine<LinearWide>> wide_;
+    std::unique_ptr<Propagation<Linear64>> linear_;
+    std::unique_ptr<Propagation<LinearWide>> wide_;
     int64_t tried_ = 0, reused_ = 0;
 };
 
-}  // namespace vs
+}  // namespace vs::junction

@@ -3,11 +3,11 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
+#include <utility>
 
 #include "kernels/powers.h"
 
-namespace vs {
+namespace vs::junction {
 
 // A non-negative number of any size: m * 2^e with m in [1, 2), or 0. For models whose tables span
 // more than a double can hold. Exponents keep within the range of their type: see kLargestSum.
@@ -16,47 +16,13 @@ struct Wide {
     int64_t e = 0;
 };
 
-namespace wide {
-
-inline Wide normal(double m, int64_t e) {
-    if (m == 0.0) return {0.0, 0};
-    int shift;
-    const double f = std::frexp(m, &shift);  // f in [0.5, 1)
-    return {2.0 * f, e + shift - 1};
-}
-inline Wide mul(Wide a, Wide b) { return normal(a.m * b.m, a.e + b.e); }
-inline Wide div(Wide a, Wide b) { return normal(a.m / b.m, a.e - b.e); }
-inline Wide add(Wide a, Wide b) {
-    if (a.m == 0.0) return b;
-    if (b.m == 0.0) return a;
-    if (a.e < b.e) {
-        const Wide t = a;
-        a = b;
-        b = t;
-    }
-    const int64_t gap = a.e - b.e;
-    if (gap > 80) return a;
-    return normal(a.m + std::ldexp(b.m, static_cast<int>(-gap)), a.e);
-}
-inline bool less(Wide a, Wide b) {
-    if (a.m == 0.0 || b.m == 0.0) return a.m == 0.0 && b.m > 0.0;
-    return a.e != b.e ? a.e < b.e : a.m < b.m;
-}
-inline Wide from_log(double x) {
-    int64_t e;
-    const double m = VS_NS::power_of(x, &e);
-    return normal(m, e);
-}
-
-}  // namespace wide
-
-// How an engine handles its numbers: T, its zero and one, times, plus, and
+// The numbers of a propagation: their type T, zero and one, times, plus, and
 //   from_log: exp(x); log_of: its inverse; share: x / total; ratio: a / b, 0 / 0 = 0
-//   scale: divides n numbers by a power of two, whose log2 it returns; tail: what a double has
-//   rounded away from that.
+//   scale: divides n numbers by a power of two, and returns its log2; tail: what a double rounds
+//   away from that log2.
 struct Linear64 {
     using T = double;
-    static constexpr bool kChecked = true;  // small numbers may be lost: see Engine::weigh
+    static constexpr bool kChecked = true;  // small numbers may be lost: see bound_loss()
     static T zero() { return 0.0; }
     static T one() { return 1.0; }
     static bool is_zero(T x) { return x == 0.0; }
@@ -76,11 +42,32 @@ struct LinearWide {
     static T zero() { return {}; }
     static T one() { return {1.0, 0}; }
     static bool is_zero(T x) { return x.m == 0.0; }
-    static T mul(T a, T b) { return wide::mul(a, b); }
-    static T add(T a, T b) { return wide::add(a, b); }
-    static bool less(T a, T b) { return wide::less(a, b); }
-    static T ratio(T a, T b) { return b.m > 0.0 ? wide::div(a, b) : Wide{}; }
-    static T from_log(double x) { return x > -INFINITY ? wide::from_log(x) : Wide{}; }
+    static T normal(double m, int64_t e) {
+        if (m == 0.0) return {0.0, 0};
+        int shift;
+        const double f = std::frexp(m, &shift);  // f in [0.5, 1)
+        return {2.0 * f, e + shift - 1};
+    }
+    static T mul(T a, T b) { return normal(a.m * b.m, a.e + b.e); }
+    static T add(T a, T b) {
+        if (a.m == 0.0) return b;
+        if (b.m == 0.0) return a;
+        if (a.e < b.e) std::swap(a, b);
+        const int64_t gap = a.e - b.e;
+        if (gap > 80) return a;
+        return normal(a.m + std::ldexp(b.m, static_cast<int>(-gap)), a.e);
+    }
+    static bool less(T a, T b) {
+        if (a.m == 0.0 || b.m == 0.0) return a.m == 0.0 && b.m > 0.0;
+        return a.e != b.e ? a.e < b.e : a.m < b.m;
+    }
+    static T ratio(T a, T b) { return b.m > 0.0 ? normal(a.m / b.m, a.e - b.e) : Wide{}; }
+    static T from_log(double x) {
+        if (x == -INFINITY) return {};
+        int64_t e;
+        const double m = VS_NS::power_of(x, &e);
+        return normal(m, e);
+    }
     static double log_of(T x) {
         return x.m > 0.0 ? std::log(x.m) + 0.693147180559945309417 * static_cast<double>(x.e)
                          : -INFINITY;
@@ -112,12 +99,10 @@ struct Best {
     static T mul(T a, T b) { return a + b; }
     static T add(T a, T b) { return a > b ? a : b; }
     static bool less(T a, T b) { return a < b; }
-    static T ratio(T a, T b) { return b > -INFINITY ? a - b : -INFINITY; }
     static T from_log(double x) { return x; }
     static double log_of(T x) { return x; }
-    static double share(T, T) { return 0.0; }
     static double scale(T*, int64_t, T) { return 0.0; }
     static double tail(T) { return 0.0; }
 };
 
-}  // namespace vs
+}  // namespace vs::junction

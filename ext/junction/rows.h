@@ -2,7 +2,7 @@
 // of a wider range.
 #pragma once
 
-#include "graph/kernels.h"
+#include "junction/kernels.h"
 
 namespace VS_NS {
 
@@ -25,21 +25,25 @@ VS_INLINE void multiply_in(const typename A::T* const* p, typename A::T s, int64
     }
 }
 
+template <int M>
+struct Count {
+    static constexpr int value = M;
+};
+
+// f with the number n, at most 4, as a type.
+template <class F>
+VS_INLINE void with_count(int n, F&& f) {
+    if (n == 0) return f(Count<0>());
+    if (n == 1) return f(Count<1>());
+    if (n == 2) return f(Count<2>());
+    if (n == 3) return f(Count<3>());
+    f(Count<4>());
+}
+
 template <class A, bool FIRST>
 VS_INLINE void multiply_some(int n, const typename A::T* const* p, typename A::T s, int64_t width,
                              typename A::T* x) {
-    switch (n) {
-        case 0:
-            return multiply_in<A, 0, FIRST>(p, s, width, x);
-        case 1:
-            return multiply_in<A, 1, FIRST>(p, s, width, x);
-        case 2:
-            return multiply_in<A, 2, FIRST>(p, s, width, x);
-        case 3:
-            return multiply_in<A, 3, FIRST>(p, s, width, x);
-        default:
-            return multiply_in<A, 4, FIRST>(p, s, width, x);
-    }
+    with_count(n, [&](auto m) { multiply_in<A, decltype(m)::value, FIRST>(p, s, width, x); });
 }
 
 // out += s * product of M rows, nothing else wanted.
@@ -80,23 +84,8 @@ void rows(const vs::RowJob<typename A::T>& j, int64_t r0, int64_t r1, typename A
         for (int i = 0; i < head; ++i) p[i] = j.vec[i] + j.vec_at[i][r];
         if (simple) {
             T* out = j.vec_out[0] + (j.vec_out_at[0] ? j.vec_out_at[0][r] : 0);
-            switch (head) {
-                case 0:
-                    multiply_add<A, 0>(p, s, width, out);
-                    break;
-                case 1:
-                    multiply_add<A, 1>(p, s, width, out);
-                    break;
-                case 2:
-                    multiply_add<A, 2>(p, s, width, out);
-                    break;
-                case 3:
-                    multiply_add<A, 3>(p, s, width, out);
-                    break;
-                default:
-                    multiply_add<A, 4>(p, s, width, out);
-                    break;
-            }
+            with_count(head,
+                       [&](auto m) { multiply_add<A, decltype(m)::value>(p, s, width, out); });
             continue;
         }
         multiply_some<A, true>(head, p, s, width, x);

@@ -1,10 +1,12 @@
-#include "graph/elimination.h"
+#include "junction/elimination.h"
 
 #include <algorithm>
 #include <cmath>
 #include <queue>
 
-namespace vs {
+#include "junction/poll.h"
+
+namespace vs::junction {
 namespace {
 
 uint64_t mix(uint64_t x) {  // splitmix64
@@ -14,10 +16,18 @@ uint64_t mix(uint64_t x) {  // splitmix64
     return x ^ (x >> 31);
 }
 
+enum class Rule : int { kMinFill, kWeightedMinFill, kMinWeight };
+
+// Eliminates the variable with the smallest score of the rule, again and again. Ties go to the
+// smaller table, then to a random number (seed 0: to the lowest variable).
 class Greedy {
   public:
-    Greedy(const Moral& m, Rule rule, uint64_t seed)
-        : values_(m.values), near_(m.near), rule_(rule), n_(static_cast<int32_t>(m.near.size())) {
+    Greedy(const Moral& m, Rule rule, uint64_t seed, Control* control)
+        : values_(m.values),
+          near_(m.near),
+          rule_(rule),
+          n_(static_cast<int32_t>(m.near.size())),
+          poll_{control} {
         const size_t n = static_cast<size_t>(n_);
         stamp_.assign(n, 0);
         touched_.assign(n, 0);
@@ -27,17 +37,17 @@ class Greedy {
         version_.assign(n, 0);
         degree_.resize(n);
         bits_.resize(n);
-        dice_.resize(n);
+        random_.resize(n);
         for (int32_t v = 0; v < n_; ++v) {
             degree_[v] = static_cast<int32_t>(near_[v].size());
             bits_[v] = std::log2(values_[v]);
             for (int32_t u : near_[v]) bits_[v] += std::log2(values_[u]);
-            dice_[v] = seed ? mix(seed * 0x10001u + static_cast<uint64_t>(v)) : uint64_t(v);
+            random_[v] = seed ? mix(seed * 0x10001u + static_cast<uint64_t>(v)) : uint64_t(v);
         }
     }
 
-    Found run(double limit, Control* control, Elimination* out) {
-        control_ = control;
+    // kTooLarge as soon as all tables together have more than `limit` entries.
+    Found run(double limit, Elimination* out) {
         out->order.clear();
         out->order.reserve(static_cast<size_t>(n_));
         out->later.assign(static_cast<size_t>(n_), {});
@@ -52,7 +62,7 @@ class Greedy {
             if (gone_[e.v] || e.version != version_[e.v]) continue;
             out->size += std::exp2(bits_[e.v]);
             out->operations = operations_;
-            if (out->size > limit) return Found::kHopeless;
+            if (out->size > limit) return Found::kTooLarge;
             remove(e.v, out);
             if (cancelled()) return Found::kCancelled;
         }
@@ -63,27 +73,27 @@ class Greedy {
   private:
     struct Entry {
         double score, bits;
-        uint64_t dice;
+        uint64_t random;
         int32_t v, version;
         bool operator<(const Entry& o) const {  // of a max-heap
             if (score != o.score) return score > o.score;
             if (bits != o.bits) return bits > o.bits;
-            if (dice != o.dice) return dice > o.dice;
+            if (random != o.random) return random > o.random;
             return v > o.v;
         }
     };
 
     bool cancelled() {
-        constexpr int64_t kPoll = 1 << 18;  // operations: some milliseconds, at most
-        if (cancelled_ || operations_ < due_) return cancelled_;
-        due_ = operations_ + kPoll;
-        cancelled_ = control_->poll && control_->poll(control_->arg) != 0;
+        if (!cancelled_ && operations_ >= due_) {
+            due_ = operations_ + kPoll;
+            cancelled_ = !poll_.go_on();
+        }
         return cancelled_;
     }
     double edge(int32_t a, int32_t b) const {
         return rule_ == Rule::kWeightedMinFill ? values_[a] * values_[b] : 1.0;
     }
-    // The fill of a hub is looked at only once its degree has come down: it costs the square.
+    // The fill of a hub is computed only once its degree has come down: it costs the square.
     static constexpr int32_t kHub = 512;
     void push(int32_t v) {
         operations_ += 8;
@@ -95,7 +105,7 @@ class Greedy {
             }
             score = known_[v] ? fill_[v] : INFINITY;
         }
-        heap_.push({score, bits_[v], dice_[v], v, ++version_[v]});
+        heap_.push({score, bits_[v], random_[v], v, ++version_[v]});
     }
     // Marks the neighbours of v with a new number, and drops those that are gone.
     int32_t mark(int32_t v) {
@@ -112,16 +122,16 @@ class Greedy {
     }
     // Weight of the edges missing among the neighbours of v.
     double fill(int32_t v) {
-        const int32_t mine = mark(v);
+        const int32_t own = mark(v);
         double missing = 0.0;
         for (int32_t u : near_[v]) {
             operations_ += static_cast<int64_t>(near_[u].size() + near_[v].size());
             for (int32_t w : near_[u]) {
-                if (stamp_[w] == mine) stamp_[w] = -1;
+                if (stamp_[w] == own) stamp_[w] = -1;
             }
             for (int32_t w : near_[v]) {
                 if (stamp_[w] == -1) {
-                    stamp_[w] = mine;
+                    stamp_[w] = own;
                 } else if (w > u) {
                     missing += edge(u, w);
                 }
@@ -136,7 +146,7 @@ class Greedy {
     }
 
     void remove(int32_t v, Elimination* out) {
-        const int32_t mine = mark(v);
+        const int32_t own = mark(v);
         std::vector<int32_t> around;
         around.swap(near_[v]);
         gone_[v] = 1;
@@ -145,7 +155,7 @@ class Greedy {
         for (int32_t u : around) {
             if (known_[u]) {
                 for (int32_t w : near_[u]) {
-                    if (w != v && !gone_[w] && stamp_[w] != mine) fill_[u] -= edge(v, w);
+                    if (w != v && !gone_[w] && stamp_[w] != own) fill_[u] -= edge(v, w);
                 }
                 operations_ += static_cast<int64_t>(near_[u].size());
             }
@@ -207,26 +217,21 @@ class Greedy {
     Rule rule_;
     int32_t n_, now_ = 0;
     int64_t operations_ = 0, due_ = 0;
-    Control* control_ = nullptr;
+    Poll poll_;
     bool cancelled_ = false;
     std::vector<int32_t> stamp_, version_, degree_, list_, common_;
     std::vector<uint8_t> touched_, gone_, known_;
     std::vector<double> fill_, bits_;
-    std::vector<uint64_t> dice_;
+    std::vector<uint64_t> random_;
     std::priority_queue<Entry> heap_;
 };
 
 }  // namespace
 
-Found eliminate(const Moral& m, Rule rule, uint64_t seed, double limit, Control* control,
-                Elimination* out) {
-    return Greedy(m, rule, seed).run(limit, control, out);
-}
-
 Found best_elimination(const Moral& m, const Search& search, Control* control, Elimination* best,
                        int64_t* tried) {
-    constexpr double kTrivial = 4096.0;  // tables below this are not worth a second look
-    constexpr double kPatience = 1.5e7;  // operations, 0.1 s, while every order is hopeless
+    constexpr double kTrivial = 4096.0;  // tables below this are not worth a second order
+    constexpr double kBudget = 1.5e7;    // operations, 0.1 s, while every order is too large
     constexpr int64_t kRestarts = 1000;
     const Rule rules[3] = {Rule::kMinFill, Rule::kWeightedMinFill, Rule::kMinWeight};
     // An operation takes about as long as two table entries do in propagation.
@@ -234,19 +239,18 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
     double spent = 0.0;
     bool any = false;
     for (*tried = 0; *tried < kRestarts + 3; ++*tried) {
-        const int64_t restart = *tried - 2;  // the first three orders are without dice
+        const int64_t restart = *tried - 2;  // the first three orders are not random
         if (*tried > 0) {
             if (search.effort == 0.0) break;
             if (any && *tried == 1 && best->size <= kTrivial * search.effort) break;
             if (any && restart > 0 && spent >= budget()) break;
-            if (!any && spent >= kPatience) break;
+            if (!any && spent >= kBudget) break;
         }
         const Rule rule = rules[restart > 0 ? restart % 3 : *tried];
-        const uint64_t dice =
+        const uint64_t seed =
             restart > 0 ? mix(search.seed * 1000003u + static_cast<uint64_t>(restart)) | 1u : 0u;
         Elimination e;
-        const Found found =
-            eliminate(m, rule, dice, any ? best->size : search.hopeless, control, &e);
+        const Found found = Greedy(m, rule, seed, control).run(any ? best->size : search.most, &e);
         if (found == Found::kCancelled) return found;
         spent += static_cast<double>(e.operations);
         if (found == Found::kOrder && (!any || e.size < best->size)) {
@@ -254,7 +258,7 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
             any = true;
         }
     }
-    return any ? Found::kOrder : Found::kHopeless;
+    return any ? Found::kOrder : Found::kTooLarge;
 }
 
-}  // namespace vs
+}  // namespace vs::junction

@@ -1,56 +1,57 @@
-#include "graph/solver.h"
+#include "junction/solver.h"
 
 #include <algorithm>
 #include <new>
 
-namespace vs {
+#include "junction/draw.h"
+#include "junction/kernels.h"
+#include "junction/planner.h"
+
+namespace vs::junction {
 namespace {
 
 const PoolApi* g_pool = nullptr;
 const SimdApi* g_simd = nullptr;
 
 // The graph that is triangulated: variables with more than one value left.
-Moral moral_graph(const Graph& g, const Domains& d, const std::vector<int64_t>& joint_ptr,
-                  const std::vector<int64_t>& joint) {
-    Moral m;
-    m.near.resize(static_cast<size_t>(g.n));
-    m.values.resize(static_cast<size_t>(g.n));
-    for (int64_t v = 0; v < g.n; ++v) m.values[v] = static_cast<double>(d.size(v));
-    std::vector<int32_t> live;
-    const auto clique = [&](const int64_t* first, const int64_t* last) {
-        live.clear();
-        for (; first != last; ++first) {
-            if (d.size(*first) > 1) live.push_back(static_cast<int32_t>(*first));
-        }
-        for (int32_t a : live) {
-            for (int32_t b : live) {
-                if (a != b) m.near[a].push_back(b);
+Status moral_graph(const Graph& g, const Domains& d, const std::vector<Query>& queries,
+                   Control* control, Moral* m) {
+    Poll poll{control};
+    m->near.resize(static_cast<size_t>(g.n));
+    m->values.resize(static_cast<size_t>(g.n));
+    for (int64_t v = 0; v < g.n; ++v) m->values[v] = static_cast<double>(d.size(v));
+    const auto join = [&](const Set& clique) {
+        for (int32_t a : clique) {
+            for (int32_t b : clique) {
+                if (a != b) m->near[a].push_back(b);
             }
         }
+        return poll.go_on_after(static_cast<int64_t>(clique.size() * clique.size()) + 16);
     };
     for (int64_t f = 0; f < g.n_factors; ++f) {
-        clique(g.scope + g.scope_ptr[f], g.scope + g.scope_ptr[f + 1]);
+        if (!join(scope_of(g, d, f))) return kCancelled;
     }
-    for (size_t q = 0; q + 1 < joint_ptr.size(); ++q) {
-        clique(joint.data() + joint_ptr[q], joint.data() + joint_ptr[q + 1]);
+    for (const Query& q : queries) {
+        if (!join(live(d, q.vars))) return kCancelled;
     }
-    for (auto& near : m.near) {
+    for (auto& near : m->near) {
         std::sort(near.begin(), near.end());
         near.erase(std::unique(near.begin(), near.end()), near.end());
+        if (!poll.go_on_after(static_cast<int64_t>(16 * near.size()))) return kCancelled;
     }
-    return m;
+    return kOk;
 }
 
 }  // namespace
 
-void use_graph_modules(const PoolApi* pool, const SimdApi* simd) {
+void use_modules(const PoolApi* pool, const SimdApi* simd) {
     g_pool = pool;
     g_simd = simd;
 }
 
-const PoolApi& graph_pool() { return *g_pool; }
+const PoolApi& pool() { return *g_pool; }
 
-const GraphLevel& graph_level() {
+const GraphLevel& level() {
     switch (g_simd->level()) {
 #if defined(VS_HAVE_V4)
         case VS_LEVEL_V4:
@@ -74,15 +75,15 @@ const GraphLevel& graph_level() {
 }
 
 template <class F>
-Status Solver::guarded(F&& f) {
-    Status status = kNoMemory;
+Status Solver::guarded(Control* control, F&& f) {
+    Status status = kOk;
     try {
         if (!sound_) {
-            layout_ = measure(g_, domains_, tree_, soft_);
             complete_ = false;
-            sound_ = true;
+            status = measure(g_, domains_, tree_, soft_, control, &layout_);
+            sound_ = status == kOk;
         }
-        status = f();
+        if (status == kOk) status = f();
     } catch (const std::bad_alloc&) {
         status = kNoMemory;
     }
@@ -95,35 +96,36 @@ Status Solver::guarded(F&& f) {
 
 int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, const Search& search,
                         Control* control) {
-    const int64_t empty = find_domains(g_, held, &domains_);
-    if (empty >= 0) return empty;
+    const int64_t empty = find_domains(g_, held, control, &domains_);
+    if (empty != kReady) return empty;
     held_.assign(held, held + g_.n);
     soft_ = std::move(soft);
-    const Moral m = moral_graph(g_, domains_, joint_ptr_, joint_);
+    Moral m;
+    if (moral_graph(g_, domains_, queries_, control, &m) != kOk) return kStopped;
     Elimination e;
     const Found found = best_elimination(m, search, control, &e, &tried_);
-    if (found != Found::kOrder) return found == Found::kHopeless ? kTooLarge : kStopped;
+    if (found != Found::kOrder) return found == Found::kTooLarge ? kTooLarge : kStopped;
     constexpr double kMerge = 64.0;
     tree_ = build_cliques(e, m.values, kMerge);
-    layout_ = measure(g_, domains_, tree_, soft_);
+    if (measure(g_, domains_, tree_, soft_, control, &layout_) != kOk) return kStopped;
     complete_ = false;
     linear_.reset();
     wide_.reset();
     return kReady;
 }
 
-int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft) {
-    if (std::equal(held_.begin(), held_.end(), held) && soft == soft_) return kReady;
+int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft, Control* control) {
     Domains d;
-    const int64_t empty = find_domains(g_, held, &d);
-    if (empty >= 0) return empty;
+    const int64_t empty = find_domains(g_, held, control, &d);
+    if (empty != kReady) return empty;
     std::vector<int64_t> now(held, held + g_.n);
     if (d == domains_ && soft == soft_) {
         held_.swap(now);
         return kReady;
     }
-    // All or nothing: what may run out of memory comes first.
-    Layout layout = measure(g_, d, tree_, soft);
+    // All or nothing: what may be stopped, or run out of memory, comes first.
+    Layout layout;
+    if (measure(g_, d, tree_, soft, control, &layout) != kOk) return kStopped;
     held_.swap(now);
     std::swap(domains_, d);
     std::swap(layout_, layout);
@@ -142,13 +144,13 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft) {
 // Messages from cliques below which nothing has changed are still good.
 void Solver::keep_what_holds(const Domains& before, const Layout& old) {
     const size_t m = tree_.clique.size();
-    std::vector<uint8_t> same(static_cast<size_t>(g_.n)), tables(m), messages(m, 1);
+    std::vector<uint8_t> same(static_cast<size_t>(g_.n)), tables(m), messages(m);
     for (int64_t v = 0; v < g_.n; ++v) {
         same[v] =
             before.size(v) == domains_.size(v) &&
             std::equal(before.values(v), before.values(v) + before.size(v), domains_.values(v));
     }
-    for (size_t c = 0; c < m; ++c) {  // children come first
+    for (size_t c = 0; c < m; ++c) {
         const CliqueLayout &a = old.clique[c], &b = layout_.clique[c];
         bool equal = a.outer == b.outer && a.tile == b.tile && a.statics.size() == b.statics.size();
         for (int32_t v : tree_.clique[c]) equal = equal && same[v];
@@ -162,10 +164,9 @@ void Solver::keep_what_holds(const Domains& before, const Layout& old) {
             }
         }
         tables[c] = equal;
-        messages[c] = messages[c] && equal && a.message.var == b.message.var;
-        if (!messages[c] && tree_.parent[c] >= 0) messages[tree_.parent[c]] = 0;
+        messages[c] = a.message.var == b.message.var;
     }
-    linear_->keep(tables, messages);
+    linear_->keep(tables, std::move(messages));
 }
 
 void Solver::forget() {
@@ -180,16 +181,8 @@ void Solver::release() {
 
 Status Solver::complete_once(int threads, Control* control) {
     if (complete_) return kOk;
-    queries_.clear();
-    for (size_t q = 0; q + 1 < joint_ptr_.size(); ++q) {
-        Query query;
-        for (int64_t i = joint_ptr_[q]; i < joint_ptr_[q + 1]; ++i) {
-            query.vars.push_back(static_cast<int32_t>(joint_[i]));
-        }
-        queries_.push_back(std::move(query));
-    }
     const Status s =
-        vs::complete(g_, domains_, tree_, &layout_, &queries_, graph_pool(), threads, control);
+        junction::complete(domains_, tree_, &layout_, &queries_, pool(), threads, control);
     complete_ = s == kOk;
     return s;
 }
@@ -199,23 +192,18 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
     Status s = complete_once(threads, control);
     if (s != kOk) return s;
     if (want == kLogs) return solve_wide(soft, threads, control, true);
-    if (!linear_) linear_.reset(new Engine<Linear64>(compiled()));
+    if (!linear_) linear_.reset(new Propagation<Linear64>(compiled()));
     if (soft) {  // their numbers may have changed
         std::vector<uint8_t> tables(tree_.clique.size(), 1);
         for (int64_t v : soft_) {
-            if (domains_.size(v) == 1) continue;
-            tables[tree_.home[v]] = 0;
+            if (domains_.size(v) > 1) tables[tree_.home[v]] = 0;
         }
-        std::vector<uint8_t> messages = tables;
-        for (size_t c = 0; c < messages.size(); ++c) {
-            if (!messages[c] && tree_.parent[c] >= 0) messages[tree_.parent[c]] = 0;
-        }
-        linear_->keep(tables, messages);
+        linear_->keep(tables, tables);
     }
     reused_ = linear_->n_sent();
     s = linear_->up(soft, threads, control);
     if (s == kOk && want == kMarginals) s = linear_->down(threads, control);
-    // Nothing has weighed what was lost against all the rest.
+    // The loss has not been compared with the mass of the whole: the way down does that.
     if (s == kOk && want == kSamples && !linear_->lossless()) s = kWiden;
     if (s != kWiden) return s;
     control->done.store(0);
@@ -226,68 +214,53 @@ Status Solver::solve_wide(const double* const* soft, int threads, Control* contr
                           bool marginals) {
     linear_.reset();
     reused_ = 0;
-    wide_.reset(new Engine<LinearWide>(compiled()));
+    wide_.reset(new Propagation<LinearWide>(compiled()));
     const Status s = wide_->up(soft, threads, control);
     return s == kOk && marginals ? wide_->down(threads, control) : s;
 }
 
 Status Solver::infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
                      bool logs, double* marginals, double* log_z) {
-    return guarded([&] {
+    return guarded(control, [&] {
         logs_ = logs;
         const Want want = logs ? kLogs : marginals ? kMarginals : kMass;
         const Status s = solve(soft, threads, control, want);
         if (s != kOk) return s;
-        if (wide_) {
-            if (marginals) wide_->marginals(ptr, logs, marginals);
-            *log_z = wide_->log_z();
-        } else {
-            if (marginals) linear_->marginals(ptr, false, marginals);
-            *log_z = linear_->log_z();
-        }
+        solved([&](const auto& p) {
+            if (marginals) p.marginals(ptr, logs, marginals);
+            *log_z = p.log_z();
+        });
         return kOk;
     });
 }
 
 void Solver::joint(int64_t q, double* out) const {
-    if (wide_) return wide_->query(static_cast<size_t>(q), logs_, out);
-    linear_->query(static_cast<size_t>(q), false, out);
+    solved([&](const auto& p) { p.query(static_cast<size_t>(q), logs_, out); });
 }
 
 Status Solver::decode(const double* const* soft, int threads, Control* control, double above,
                       int64_t* states, double* score) {
-    return guarded([&] {
+    return guarded(control, [&] {
         Status s = complete_once(threads, control);
         if (s != kOk) return s;
-        Engine<Best> best(compiled());
+        Propagation<Best> best(compiled());
         s = best.up(soft, threads, control);
         if (s != kOk) return s;
         *score = best.log_z();
         if (!(*score > above)) return kOk;
-        Engine<Best>::Picks picks;
-        return best.pick(nullptr, control, &picks, states);
+        return best_states(best.state(), control, states);
     });
 }
 
 Status Solver::sample(const double* const* soft, int threads, Control* control, int64_t size,
                       const double* uniforms, int64_t* states) {
-    return guarded([&] {
-        Status s = solve(soft, threads, control, kSamples);
+    return guarded(control, [&] {
+        const Status s = solve(soft, threads, control, kSamples);
         if (s != kOk) return s;
-        const int64_t cliques = static_cast<int64_t>(tree_.clique.size());
-        Engine<Linear64>::Picks linear;
-        Engine<LinearWide>::Picks wide;
-        for (int64_t i = 0; i < size; ++i) {
-            const double* uniform = uniforms + i * cliques;
-            int64_t* to = states + i * g_.n;
-            s = wide_ ? wide_->pick(uniform, control, &wide, to)
-                      : linear_->pick(uniform, control, &linear, to);
-            if (s != kOk) return s;
-            control->done.fetch_add(cliques, std::memory_order_relaxed);
-            if (control->poll && control->poll(control->arg)) return kCancelled;
-        }
-        return kOk;
+        return solved([&](const auto& p) {
+            return junction::sample(p.state(), threads, control, size, uniforms, states);
+        });
     });
 }
 
-}  // namespace vs
+}  // namespace vs::junction

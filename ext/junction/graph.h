@@ -1,10 +1,12 @@
-// A factor graph as plain data, and what of it is left once impossible values are gone.
+// A factor graph as plain data, and the values that are possible.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-namespace vs {
+#include "kernels/problem.h"
+
+namespace vs::junction {
 
 // n variables with card[v] values; factor f is a log-table over scope[scope_ptr[f]..), the last
 // variable changing fastest. The arrays belong to the caller.
@@ -16,9 +18,7 @@ struct Graph {
     const int64_t* scope = nullptr;
     const double* const* table = nullptr;  // (n_factors,)
     const uint8_t* forbids = nullptr;      // (n_factors,) some entry is -inf
-    const int64_t* at_ptr = nullptr;       // (n + 1,) factors at each variable
-    const int64_t* at = nullptr;
-    const int64_t* identity = nullptr;  // (n,) 0, 1, 2, ...
+    const int64_t* identity = nullptr;     // (n,) 0, 1, 2, ...
 };
 
 // The values that each variable may still take, ascending.
@@ -46,8 +46,11 @@ inline Factor factor_of(const Graph& g, int64_t f, const double* const* soft) {
     return {g.scope + g.scope_ptr[f], g.scope_ptr[f + 1] - g.scope_ptr[f], g.table[f]};
 }
 
-// Removes values that no factor's table supports, until nothing changes. `held[v]`: evidence or
-// -1. Returns -1, or a variable that has no value left.
-int64_t find_domains(const Graph& g, const int64_t* held, Domains* out);
+// Results of find_domains(): every variable has a value left; it was stopped.
+constexpr int64_t kReady = -1, kStopped = -2;
 
-}  // namespace vs
+// Removes values that no factor's table supports, until nothing changes. `held[v]`: evidence or
+// -1. Returns kReady, kStopped, or a variable that has no value left.
+int64_t find_domains(const Graph& g, const int64_t* held, Control* control, Domains* out);
+
+}  // namespace vs::junction

@@ -4,15 +4,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/elimination.h"
+#include "junction/elimination.h"
 
-namespace vs {
+namespace vs::junction {
 
 struct CliqueTree {
     // Children come before their parents; variables in the order of elimination.
     std::vector<std::vector<int32_t>> clique, separator;
     std::vector<int32_t> parent;  // -1 at roots
-    std::vector<int32_t> home;    // (n,) the clique in which each variable goes
+    std::vector<int32_t> home;    // (n,) the clique in which each variable is eliminated
     int width = 0;                // variables of the largest clique before merging, minus one
     std::vector<int32_t> rank;    // (n,) position in the elimination order
 };
@@ -21,4 +21,4 @@ struct CliqueTree {
 // that costs fewer than `merge` table entries more.
 CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values, double merge);
 
-}  // namespace vs
+}  // namespace vs::junction

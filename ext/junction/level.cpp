@@ -1,7 +1,7 @@
 // Compiled once per SIMD level: see setup.py.
 #include <cstring>
 
-#include "graph/rows.h"
+#include "junction/rows.h"
 #include "simd/vec.h"
 
 namespace VS_NS {

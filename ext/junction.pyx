@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=True
-"""Factor graphs and junction trees: hands arrays to the C++ engine without the GIL."""
+"""Junction trees: hands arrays to the C++ solver without the GIL."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
@@ -17,7 +17,7 @@ cnp.import_array()
 include "call.pxi"
 
 
-cdef extern from "graph/graph.h" namespace "vs" nogil:
+cdef extern from "junction/graph.h" namespace "vs::junction" nogil:
     cdef cppclass Graph:
         Graph()
         int64_t n
@@ -27,21 +27,19 @@ cdef extern from "graph/graph.h" namespace "vs" nogil:
         const int64_t* scope
         const double* const* table
         const uint8_t* forbids
-        const int64_t* at_ptr
-        const int64_t* at
         const int64_t* identity
     cdef cppclass Domains:
         vector[int64_t] ptr
         vector[int32_t] value
 
 
-cdef extern from "graph/cliques.h" namespace "vs" nogil:
-    cdef cppclass CliqueTree:
+cdef extern from "junction/cliques.h" namespace "vs::junction" nogil:
+    cdef cppclass Cliques "vs::junction::CliqueTree":
         vector[vector[int32_t]] clique, separator
         vector[int32_t] parent
 
 
-cdef extern from "graph/layout.h" namespace "vs" nogil:
+cdef extern from "junction/layout.h" namespace "vs::junction" nogil:
     cdef cppclass Schedule:
         vector[int8_t] kind
         vector[int64_t] first, last, succ_ptr, succ
@@ -56,22 +54,23 @@ cdef extern from "graph/layout.h" namespace "vs" nogil:
         int width
 
 
-cdef extern from "graph/elimination.h" namespace "vs" nogil:
+cdef extern from "junction/elimination.h" namespace "vs::junction" nogil:
     cdef cppclass Search:
         double effort
         uint64_t seed
-        double fits, hopeless
+        double fits, most
 
 
-cdef extern from "graph/solver.h" namespace "vs" nogil:
-    const int64_t kStopped "vs::Solver::kStopped"
-    const int64_t kTooLarge "vs::Solver::kTooLarge"
+cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
+    const int64_t kReady, kStopped
+    const int64_t kTooLarge "vs::junction::Solver::kTooLarge"
     cdef cppclass Solver:
-        Solver(const Graph&, vector[int64_t], vector[int64_t]) except +
+        Solver(const Graph&, vector[vector[int32_t]]) except +
         int64_t compile(const int64_t*, vector[int64_t], const Search&, Control*) except +
-        int64_t prepare(const int64_t*, vector[int64_t]) except +
+        bool prepared(const int64_t*, const vector[int64_t]&)
+        int64_t prepare(const int64_t*, vector[int64_t], Control*) except +
         const Layout& layout()
-        const CliqueTree& tree()
+        const Cliques& tree()
         const Domains& domains()
         int64_t tried()
         int infer(const double* const*, int, Control*, const int64_t*, bool, double*,
@@ -86,13 +85,13 @@ cdef extern from "graph/solver.h" namespace "vs" nogil:
         int64_t reused()
         void forget()
         void release()
-    void use_graph_modules(const PoolApi*, const SimdApi*) noexcept
+    void use_modules(const PoolApi*, const SimdApi*) noexcept
 
 
-#: What :meth:`Tree.prepare` returns for a graph whose tree is too large by far.
-HOPELESS = kTooLarge
+#: The result of :meth:`CliqueTree.prepare` where the search for a tree was given up.
+TOO_LARGE = kTooLarge
 
-use_graph_modules(
+use_modules(
     pool_api,
     <const SimdApi*>PyCapsule_GetPointer(_chain.simd, "valuesparse._chain.simd"),
 )
@@ -125,14 +124,14 @@ cdef class Snapshot:
     cdef readonly list scopes
     cdef readonly dict conditional  # factor: the variable that it is a distribution of
     cdef list tables
-    cdef vector[int64_t] scope_ptr, scope, at_ptr, at, card_ptr, identity
+    cdef vector[int64_t] scope_ptr, scope, card_ptr, identity
     cdef vector[const double*] table
     cdef vector[uint8_t] forbids
 
     def __init__(self, cards, list scopes, list tables, conditional=()):
         cdef int64_t n = cards.shape[0]
         cdef int64_t m = len(scopes)
-        cdef int64_t f, v, i
+        cdef int64_t f, v
         cdef const double* data
         cdef int64_t size
         cdef tuple scope
@@ -144,38 +143,24 @@ cdef class Snapshot:
         self.g.card = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>cards)
         self.g.n_factors = m
         self.scope_ptr.push_back(0)
-        self.at_ptr.resize(n + 1)
         self.card_ptr.resize(n + 1)
         for f in range(m):
             scope = scopes[f]
             for v in scope:
                 self.scope.push_back(v)
-                self.at_ptr[v + 1] += 1
             self.scope_ptr.push_back(<int64_t>self.scope.size())
             data = <const double*>cnp.PyArray_DATA(<cnp.ndarray>tables[f])
             size = cnp.PyArray_SIZE(<cnp.ndarray>tables[f])
             self.table.push_back(data)
             self.forbids.push_back(vs_any_forbidden(data, size))
         for v in range(n):
-            self.at_ptr[v + 1] += self.at_ptr[v]
             self.card_ptr[v + 1] = self.card_ptr[v] + self.g.card[v]
+            self.identity.push_back(v)
         self.entries = self.card_ptr[n]
-        self.at.resize(self.scope.size())
-        cdef vector[int64_t] fill
-        fill.insert(fill.end(), self.at_ptr.begin(), self.at_ptr.end())
-        for f in range(m):
-            for i in range(self.scope_ptr[f], self.scope_ptr[f + 1]):
-                v = self.scope[i]
-                self.at[fill[v]] = f
-                fill[v] += 1
         self.g.scope_ptr = self.scope_ptr.data()
         self.g.scope = self.scope.data()
         self.g.table = self.table.data()
         self.g.forbids = self.forbids.data()
-        self.g.at_ptr = self.at_ptr.data()
-        self.g.at = self.at.data()
-        for v in range(n):
-            self.identity.push_back(v)
         self.g.identity = self.identity.data()
 
     def split(self, flat):
@@ -199,7 +184,7 @@ cdef class Snapshot:
 
 
 cdef class Soft:
-    """A log-vector for some variables, as the engine wants it."""
+    """Log-likelihoods of some variables, which it keeps alive."""
 
     cdef vector[const double*] at
     cdef vector[int64_t] which
@@ -223,7 +208,7 @@ cdef const double* const* soft_data(Soft soft) noexcept:
     return soft.at.data()
 
 
-cdef class Tree:
+cdef class CliqueTree:
     """A junction tree of a snapshot. Not for two threads at once: the caller holds a lock."""
 
     cdef Solver* solver
@@ -231,25 +216,20 @@ cdef class Tree:
     cdef bool compiled, ready
 
     def __cinit__(self, Snapshot snapshot, list joints):
-        cdef vector[int64_t] ptr, flat
-        ptr.push_back(0)
-        for variables in joints:
-            for v in variables:
-                flat.push_back(v)
-            ptr.push_back(<int64_t>flat.size())
         self.snapshot = snapshot
         self.compiled = False
         self.ready = False
-        self.solver = new Solver(snapshot.g, ptr, flat)
+        self.solver = new Solver(snapshot.g, joints)
 
     def __dealloc__(self):
         del self.solver
 
-    def prepare(self, held, Soft soft, search, deadline=None, late=None):
+    def prepare(self, held, Soft soft, search, deadline=None, progress=None, late=None):
         """Compile once, lay out for the evidence; return a variable without states, or -1.
 
-        `search`: effort, seed, and how many entries fit and are hopeless. HOPELESS is returned
-        for a tree that is; `deadline` (with `late`, its error) and signals end the search.
+        `search`: effort, seed, and how many entries fit and are the most that is searched for:
+        TOO_LARGE is returned where every order has more. `deadline` (with `late`, its error),
+        signals and what `progress` raises end it; the tree then has to be prepared again.
         """
         cdef const int64_t* h = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>held)
         cdef vector[int64_t] which
@@ -258,18 +238,20 @@ cdef class Tree:
         cdef Call call
         if soft is not None:
             which.insert(which.end(), soft.which.begin(), soft.which.end())
-        if self.compiled:
-            with nogil:
-                empty = self.solver.prepare(h, which)
-        else:
-            wanted.effort, wanted.seed, wanted.fits, wanted.hopeless = search
-            call = Call(0, deadline, None, late)
-            with nogil:
-                empty = self.solver.compile(h, which, wanted, &call.control)
-            call.end(kCancelled if empty == kStopped else kOk)
-        self.ready = empty == -1
+        self.ready = self.compiled and self.solver.prepared(h, which)
         if self.ready:
-            self.compiled = True
+            return kReady
+        call = Call(0, deadline, progress, late)
+        call.last = vs_now()  # most trees are laid out before progress is due
+        wanted.effort, wanted.seed, wanted.fits, wanted.most = search
+        with nogil:
+            if self.compiled:
+                empty = self.solver.prepare(h, which, &call.control)
+            else:
+                empty = self.solver.compile(h, which, wanted, &call.control)
+        call.end(kCancelled if empty == kStopped else kOk)
+        self.ready = empty == kReady
+        self.compiled = self.compiled or self.ready
         return empty
 
     cdef int need(self) except -1:
@@ -296,7 +278,7 @@ cdef class Tree:
                 list(s.waits), list(s.succ_ptr), list(s.succ))
 
     def seconds(self):
-        """Return how long a first question will take on one thread, roughly."""
+        """Return an estimate of how long a first question takes on one thread."""
         return 1e-9 * self.solver.layout().nanoseconds
 
     def cliques(self):
@@ -340,7 +322,7 @@ cdef class Tree:
         return out, variables
 
     def decode(self, Soft soft, int threads, states, double above, deadline, progress, late):
-        """Fill `states` unless no configuration scores above this; return whether it has none."""
+        """Fill `states` with a best configuration that scores above this; return (status, score)."""
         self.need()
         cdef int64_t steps = <int64_t>self.solver.tree().clique.size()
         cdef Call call = Call(steps, deadline, progress, late)
@@ -354,6 +336,7 @@ cdef class Tree:
         return status == kInfeasible, score
 
     def sample(self, Soft soft, int threads, uniforms, states, deadline, progress, late):
+        """Fill each row of `states` from its row of uniforms; return the status."""
         self.need()
         cdef int64_t steps = (1 + states.shape[0]) * <int64_t>self.solver.tree().clique.size()
         cdef Call call = Call(steps, deadline, progress, late)
@@ -368,7 +351,7 @@ cdef class Tree:
         return status == kInfeasible
 
     def forget(self):
-        """Let go of all messages: the next question computes every one again."""
+        """Forget all messages: the next question computes every one again."""
         self.solver.forget()
 
     def release(self):

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-HOPELESS: int
+TOO_LARGE: int
 
 def freeze(arrays: Iterable[Array]) -> None: ...
 
@@ -28,7 +28,7 @@ class Soft:
     def __init__(self, n: int, pairs: list[tuple[int, Array]]) -> None: ...
     def variables(self) -> list[int]: ...
 
-class Tree:
+class CliqueTree:
     def __init__(self, snapshot: Snapshot, joints: list[tuple[int, ...]]) -> None: ...
     def prepare(
         self,
@@ -36,6 +36,7 @@ class Tree:
         soft: Soft | None,
         search: tuple[float, int, float, float],
         deadline: float | None = ...,
+        progress: Callable[[int, int], object] | None = ...,
         late: BaseException | None = ...,
     ) -> int: ...
     def cost(self) -> tuple[int, float, float, float, list[int], float, int]: ...

@@ -1,8 +1,10 @@
-#include "graph/cliques.h"
+#include "junction/cliques.h"
 
 #include <algorithm>
 
-namespace vs {
+#include "junction/dims.h"
+
+namespace vs::junction {
 namespace {
 
 double table(const std::vector<int32_t>& set, const std::vector<double>& values) {
@@ -21,8 +23,9 @@ CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values
     for (int32_t i = 0; i < n; ++i) t.rank[e.order[i]] = i;
     const auto earlier = [&](int32_t a, int32_t b) { return t.rank[a] < t.rank[b]; };
 
-    // From the last variable to the first: a variable either opens a clique below the one in
-    // which the first of its later neighbours goes, or, when those are all of it, joins it.
+    // From the last variable to the first. A variable and its later neighbours are a clique, below
+    // the one in which the first of these neighbours is eliminated. Where that clique has no other
+    // variables, this one joins it.
     std::vector<std::vector<int32_t>> clique, separator;
     std::vector<int32_t> parent;
     for (int32_t i = n - 1; i >= 0; --i) {
@@ -44,24 +47,22 @@ CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values
         parent.push_back(above);
     }
 
-    // Merging, children first (they have higher numbers here).
+    // Small cliques are merged into their parents, children first: they have higher numbers here.
     const int32_t m = static_cast<int32_t>(clique.size());
     std::vector<int32_t> into(static_cast<size_t>(m));
     for (int32_t c = 0; c < m; ++c) into[c] = c;
     for (int32_t c = m - 1; c >= 0; --c) {
         const int32_t p = parent[c];
         if (p < 0) continue;
-        const double mine = table(clique[c], values), theirs = table(clique[p], values);
-        const double both = mine / table(separator[c], values) * theirs;
-        if (both > mine + theirs + merge) continue;
+        const double own = table(clique[c], values), above = table(clique[p], values);
+        const double both = own / table(separator[c], values) * above;
+        if (both > own + above + merge) continue;
         for (int32_t v : clique[c]) {
-            if (std::find(clique[p].begin(), clique[p].end(), v) == clique[p].end()) {
-                clique[p].push_back(v);
-            }
+            if (!has(clique[p], v)) clique[p].push_back(v);
         }
         into[c] = p;
     }
-    // Children first, depth by depth is not needed: any order with parents after children.
+    // The cliques that are left, numbered so that children come before their parents.
     std::vector<int32_t> number(static_cast<size_t>(m), -1);
     int32_t kept = 0;
     for (int32_t c = m - 1; c >= 0; --c) {
@@ -89,4 +90,4 @@ CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values
     return t;
 }
 
-}  // namespace vs
+}  // namespace vs::junction

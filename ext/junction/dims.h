@@ -1,0 +1,73 @@
+// Tables over sets of variables: which entry stands where.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "junction/graph.h"
+
+namespace vs::junction {
+
+using Set = std::vector<int32_t>;
+
+inline bool has(const Set& s, int32_t v) { return std::find(s.begin(), s.end(), v) != s.end(); }
+inline bool within(const Set& a, const Set& b) {
+    return std::all_of(a.begin(), a.end(), [&](int32_t v) { return has(b, v); });
+}
+
+// Where an entry stands: sum of stride * value over the variables, outermost first.
+struct Dims {
+    Set var;
+    std::vector<int64_t> stride;
+    int64_t size = 1;
+
+    int64_t stride_of(int32_t v) const {
+        for (size_t i = 0; i < var.size(); ++i) {
+            if (var[i] == v) return stride[i];
+        }
+        return 0;
+    }
+    std::vector<int64_t> strides_of(const Set& vars) const {
+        std::vector<int64_t> r(vars.size());
+        for (size_t i = 0; i < vars.size(); ++i) r[i] = stride_of(vars[i]);
+        return r;
+    }
+};
+
+// Joint settings of the variables.
+inline double settings(const Domains& d, const Set& s) {
+    double p = 1.0;
+    for (int32_t v : s) p *= static_cast<double>(d.size(v));
+    return p;
+}
+// Those with more than one value left.
+inline Set live(const Domains& d, const Set& s) {
+    Set r;
+    for (int32_t v : s) {
+        if (d.size(v) > 1) r.push_back(v);
+    }
+    return r;
+}
+// The variables of `order` that are in `s`.
+inline Set ordered(const Set& order, const Set& s) {
+    Set r;
+    for (int32_t v : order) {
+        if (has(s, v)) r.push_back(v);
+    }
+    return r;
+}
+inline Dims dims_of(const Domains& d, const Set& order) {
+    Dims r{order, std::vector<int64_t>(order.size()), 1};
+    for (size_t i = order.size(); i-- > 0;) {
+        r.stride[i] = r.size;
+        r.size *= d.size(order[i]);
+    }
+    return r;
+}
+
+// The offset of each setting of vars, the last one fastest, in a table with these strides.
+void offsets(const Domains& d, const Set& vars, const std::vector<int64_t>& stride,
+             std::vector<int32_t>* out);
+
+}  // namespace vs::junction

@@ -1,0 +1,135 @@
+// The index arrays of a layout: which entry of a table each row meets.
+#include "junction/planner.h"
+
+namespace vs::junction {
+
+void offsets(const Domains& d, const Set& vars, const std::vector<int64_t>& stride,
+             std::vector<int32_t>* out) {
+    int64_t done = 1;
+    for (int32_t v : vars) done *= d.size(v);
+    out->resize(static_cast<size_t>(done));
+    done = 1;
+    (*out)[0] = 0;
+    for (size_t i = vars.size(); i-- > 0;) {  // settings of the later variables are there
+        const int64_t n = d.size(vars[i]);
+        for (int64_t x = 1; x < n; ++x) {
+            const int32_t add = static_cast<int32_t>(x * stride[i]);
+            const int32_t* from = out->data();
+            int32_t* to = out->data() + x * done;
+            for (int64_t j = 0; j < done; ++j) to[j] = from[j] + add;
+        }
+        done *= n;
+    }
+}
+
+namespace {
+
+// Offsets of rows, and of spread rows, in a table.
+void fill(const Domains& d, const CliqueLayout& l, const Dims& table, View* v) {
+    std::vector<int64_t> stride = table.strides_of(l.outer);
+    if (copied(*v)) {
+        const Set held = ordered(l.outer, table.var);
+        const Dims wide = dims_of(d, held);
+        stride = wide.strides_of(l.outer);
+        for (int64_t& s : stride) s *= l.width;
+        offsets(d, held, table.strides_of(held), &v->base);
+        offsets(d, l.tile, table.strides_of(l.tile), &v->inner);
+    }
+    offsets(d, l.outer, stride, &v->at);
+}
+
+// Where each run of the table `from`, over its last variables, stands in the table `to`.
+void fill_map(const Domains& d, const Dims& from, const Dims& to, Child* k) {
+    Set var = from.var;
+    while (!var.empty() && from.stride[var.size() - 1] < k->run) var.pop_back();
+    offsets(d, var, to.strides_of(var), &k->map);
+}
+
+struct Fill {
+    const Domains& d;
+    const CliqueTree& t;
+    Layout* layout;
+    std::vector<size_t> begin;  // (runs + 1,) of cliques
+    Control* control;
+    Outcome outcome{};
+
+    static void task(void* context, int64_t run, int worker) {
+        Fill& w = *static_cast<Fill*>(context);
+        w.outcome.run([&] {
+            for (size_t c = w.begin[run]; c < w.begin[run + 1]; ++c) w.clique(c, worker == 0);
+            return kOk;
+        });
+    }
+    void clique(size_t c, bool calls) {
+        constexpr int64_t kRowsPolled = 65536;  // rows whose indices take long enough to poll
+        CliqueLayout& l = layout->clique[c];
+        const Poll poll{control, calls && l.rows > kRowsPolled};
+        for (Static& s : l.statics) {
+            fill(d, l, s.dims, &s.view);
+            if (!poll.go_on()) return;
+        }
+        for (Child& k : l.children) {
+            const Dims& own = layout->clique[k.clique].message;
+            if (k.into < 0) {
+                fill(d, l, own, &k.view);
+            } else {
+                fill_map(d, layout->clique[l.children[k.into].clique].message, own, &k);
+            }
+            if (!poll.go_on()) return;
+        }
+        if (t.parent[c] >= 0) fill(d, l, l.message, &l.up);
+        l.local_outer.clear();
+        for (int32_t v : l.local) {
+            if (has(l.tile, v)) continue;
+            if (!poll.go_on()) return;
+            View own;
+            own.scalar = true;
+            fill(d, l, dims_of(d, {v}), &own);
+            l.local_outer.push_back({v, std::move(own.at)});
+        }
+    }
+    void query(Query* q) const {
+        // Known when it was compiled in: some clique holds them all.
+        const Set vars = live(d, q->vars);
+        q->clique = -1;
+        for (size_t c = 0; c < layout->clique.size(); ++c) {
+            if (!within(vars, t.clique[c])) continue;
+            if (q->clique < 0 || layout->clique[c].size < layout->clique[q->clique].size) {
+                q->clique = static_cast<int32_t>(c);
+            }
+        }
+        q->dims = dims_of(d, vars);
+        if (q->clique < 0) return;
+        const CliqueLayout& l = layout->clique[q->clique];
+        q->view = shape(d, q->dims, l);
+        fill(d, l, q->dims, &q->view);
+    }
+};
+
+}  // namespace
+
+// Cliques in runs that are worth a task each.
+Status complete(const Domains& d, const CliqueTree& t, Layout* layout, std::vector<Query>* queries,
+                const PoolApi& pool, int threads, Control* control) {
+    constexpr double kRunRows = 262144.0;  // rows of cliques whose indices are one task
+    Fill work{d, t, layout, {0}, control};
+    double rows = 0.0, all = 0.0;
+    for (size_t c = 0; c < layout->clique.size(); ++c) {
+        const double own = static_cast<double>(layout->clique[c].rows);
+        all += own;
+        rows += own + 64.0;
+        if (rows < kRunRows && c + 1 < layout->clique.size()) continue;
+        work.begin.push_back(c + 1);
+        rows = 0.0;
+    }
+    Plan plan;
+    plan.n = static_cast<int64_t>(work.begin.size()) - 1;
+    pool.run_plan(plan, Fill::task, &work, all < kRunRows ? 1 : threads, control);
+    for (Query& q : *queries) {
+        if (!work.outcome.run([&] { return work.query(&q), kOk; })) break;
+        if (!Poll{control}.go_on()) break;
+    }
+    return work.outcome.end(*control);
+}
+
+}  // namespace vs::junction

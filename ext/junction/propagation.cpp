@@ -1,0 +1,136 @@
+#include "junction/propagation.h"
+
+#include "junction/workspace.h"
+
+namespace vs::junction {
+namespace {
+
+template <class A>
+double share_of(typename A::T x, typename A::T total, bool logs) {
+    return logs ? A::log_of(A::ratio(x, total)) : A::share(x, total);
+}
+
+template <class A>
+typename A::T sum_of(const std::vector<typename A::T>& list) {
+    typename A::T total = A::zero();
+    for (const auto& x : list) total = A::add(total, x);
+    return total;
+}
+
+}  // namespace
+
+template <class A>
+void Propagation<A>::keep(const std::vector<uint8_t>& tables, std::vector<uint8_t> messages) {
+    for (size_t c = 0; c < s_.clique.size(); ++c) {  // children come first
+        messages[c] = messages[c] && tables[c];
+        if (!messages[c] && s_.c.t.parent[c] >= 0) messages[s_.c.t.parent[c]] = 0;
+        s_.clique[c].loaded = s_.clique[c].loaded && tables[c];
+        s_.clique[c].sent = s_.clique[c].sent && messages[c];
+    }
+}
+
+template <class A>
+int64_t Propagation<A>::n_sent() const {
+    return std::count_if(s_.clique.begin(), s_.clique.end(), [](const auto& c) { return c.sent; });
+}
+
+template <class A>
+bool Propagation<A>::lossless() const {
+    return std::all_of(s_.clique.begin(), s_.clique.end(),
+                       [](const auto& c) { return c.loss == -INFINITY; });
+}
+
+template <class A>
+bool Propagation<A>::faithful() const {
+    return lossless() && !s_.lost.load(std::memory_order_relaxed);
+}
+
+// The factors of which every variable is decided. False where one of them forbids that.
+template <class A>
+bool Propagation<A>::add_decided(const double* const* soft, Compensated* total) const {
+    const Graph& g = s_.c.g;
+    const Domains& d = s_.c.d;
+    for (int64_t f = 0; f < g.n_factors + g.n; ++f) {
+        const Factor x = factor_of(g, f, soft);
+        if (x.table == nullptr) continue;
+        int64_t at = 0;
+        bool decided = true;
+        for (int64_t i = 0; i < x.arity; ++i) {
+            const int64_t v = x.scope[i];
+            decided = decided && d.size(v) == 1;
+            at = at * g.card[v] + d.values(v)[0];
+        }
+        if (!decided) continue;
+        if (x.table[at] == -INFINITY) return false;
+        total->add(x.table[at]);
+    }
+    return true;
+}
+
+template <class A>
+Status Propagation<A>::up(const double* const* soft, int threads, Control* control) {
+    Compensated total;
+    if (!add_decided(soft, &total)) return kInfeasible;
+    s_.soft = soft;
+    const Status status = walk(&s_, true, threads, control);
+    if (status != kOk) return status;
+    // Exponents are added as whole numbers, so that log Z errs by a few eps times the largest
+    // partial score, however many cliques there are. Hardly any is positive, and all of them
+    // together are log2 of Z less that of the tables' largest entries: see kLargestSum.
+    int64_t bits = 0;
+    for (size_t c = 0; c < s_.clique.size(); ++c) {
+        const auto& one = s_.clique[c];
+        total.add(s_.shift[c].sum);
+        total.lost += s_.shift[c].lost;
+        bits += static_cast<int64_t>(one.scale) + static_cast<int64_t>(one.tail);
+        if (s_.c.t.parent[c] < 0) total.add(A::log_of(one.message[0]));
+    }
+    const double high = static_cast<double>(bits);
+    double rest;
+    total.add(VS_NS::log_of_power(high, &rest));
+    total.add(rest + static_cast<double>(bits - static_cast<int64_t>(high)) * VS_NS::kLn2);
+    log_z_ = total.value();
+    return kOk;
+}
+
+template <class A>
+Status Propagation<A>::down(int threads, Control* control) {
+    s_.lost.store(false);
+    return walk(&s_, false, threads, control);
+}
+
+template <class A>
+void Propagation<A>::marginals(const int64_t* ptr, bool logs, double* out) const {
+    const Domains& d = s_.c.d;
+    std::fill(out, out + ptr[s_.c.g.n], logs ? -INFINITY : 0.0);
+    for (int64_t v = 0; v < s_.c.g.n; ++v) {
+        const int32_t* value = d.values(v);
+        double* p = out + ptr[v];
+        if (d.size(v) == 1) {
+            p[value[0]] = logs ? 0.0 : 1.0;
+            continue;
+        }
+        const typename A::T total = sum_of<A>(s_.marginal[v]);
+        for (int64_t x = 0; x < d.size(v); ++x) {
+            p[value[x]] = share_of<A>(s_.marginal[v][x], total, logs);
+        }
+    }
+}
+
+template <class A>
+void Propagation<A>::query(size_t q, bool logs, double* out) const {
+    if (s_.c.queries[q].clique < 0) {  // everything is decided
+        out[0] = logs ? 0.0 : 1.0;
+        return;
+    }
+    const typename A::T total = sum_of<A>(s_.query[q]);
+    for (size_t i = 0; i < s_.query[q].size(); ++i) {
+        out[i] = share_of<A>(s_.query[q][i], total, logs);
+    }
+}
+
+template class Propagation<Linear64>;
+template class Propagation<LinearWide>;
+template Status Propagation<Best>::up(const double* const*, int, Control*);
+
+}  // namespace vs::junction

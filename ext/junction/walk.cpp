@@ -1,0 +1,127 @@
+// Runs the tasks of one direction: serially, or on the pool.
+#include <memory>
+
+#include "junction/workspace.h"
+
+namespace vs::junction {
+
+namespace {
+
+template <class A>
+struct Walk {
+    struct Worker {
+        std::vector<typename A::T> row;
+        Workspace<A> workspace;  // of small cliques, one after the other
+    };
+    State<A>* state;
+    const Schedule* schedule;
+    bool upward;
+    Control* control;
+    std::vector<Worker> worker;
+    std::vector<std::unique_ptr<Workspace<A>>> workspace;  // of cliques whose tasks are several
+    Outcome outcome{};
+
+    bool stopped() const { return control->stop.load(std::memory_order_relaxed); }
+
+    static void task(void* context, int64_t task, int worker) {
+        Walk& w = *static_cast<Walk*>(context);
+        w.outcome.run([&] { return w.run(task, worker); });
+    }
+
+    Status run(int64_t task, int by) {
+        const Schedule& s = *schedule;
+        const int64_t first = s.first[task], last = s.last[task];
+        if (s.kind[task] == Schedule::kWhole) {
+            for (int64_t i = first; i < last; ++i) {
+                const size_t c = static_cast<size_t>(s.order[i]);
+                if (upward && state->clique[c].sent) continue;
+                Workspace<A>& one = worker[static_cast<size_t>(by)].workspace;
+                one.reset();
+                const Status status = stages(c, &one, kReserve, kRelease, 0, by);
+                if (status != kOk || stopped()) return status;
+                control->done.fetch_add(1, std::memory_order_relaxed);
+            }
+            return kOk;
+        }
+        const size_t c = static_cast<size_t>(first);
+        const bool block = s.kind[task] == Schedule::kBlock;
+        const Stage from = block ? kRows : Schedule::from(last);
+        const Stage to = block ? kRows : Schedule::to(last);
+        if (from == kReserve && !(upward && state->clique[c].sent)) {
+            workspace[c].reset(new Workspace<A>);
+        }
+        if (!workspace[c]) return kOk;
+        const int piece = block ? static_cast<int>(last) : Schedule::piece(last);
+        const Status status = stages(c, workspace[c].get(), from, to, piece, by);
+        if (to == kRelease) {
+            workspace[c].reset();
+            control->done.fetch_add(1, std::memory_order_relaxed);
+        }
+        return status;
+    }
+
+    // Stages of a clique, one after the other: one piece of a single stage, all of several.
+    Status stages(size_t c, Workspace<A>* w, Stage from, Stage to, int piece, int by) {
+        const CliqueLayout& l = state->c.l.clique[c];
+        const Poll poll{control, by == 0 && l.size > kPoll};
+        const Pieces& pieces = l.pieces[upward];
+        for (int s = from; s <= to; ++s) {
+            int n = 1;
+            if (s == kAbsorb || s == kSpread) {
+                n = pieces.before;
+            } else if (s == kRows) {
+                n = w->blocks;
+            } else if (s != kReserve && s != kNested && s != kDecide && s != kRelease) {
+                n = pieces.after;
+            }
+            const bool all = from != to || n == 1;
+            for (int p = all ? 0 : piece; p < (all ? n : piece + 1); ++p) {
+                const Status status = stage(c, w, static_cast<Stage>(s), {p, n}, poll, by);
+                if (status != kOk || !poll.go_on()) return status;
+            }
+        }
+        return kOk;
+    }
+
+    Status stage(size_t c, Workspace<A>* w, Stage s, Share share, const Poll& poll, int by) {
+        if (s == kRows) {
+            w->run_block(state->c.l.clique[c], share.p, &worker[static_cast<size_t>(by)].row, poll);
+        } else if (s == kMerge) {
+            w->merge(share, poll);
+            w->clear(w->zero_later, share, poll);
+        } else if (s == kRelease) {
+            w->release(&state->buffers);
+        }
+        if constexpr (!std::is_same_v<A, Best>) {  // the best configuration is found going up
+            if (!upward) return stage_down(state, c, w, s, share, poll);
+        }
+        return stage_up(state, c, w, s, share, poll);
+    }
+};
+
+}  // namespace
+
+template <class A>
+Status walk(State<A>* s, bool upward, int threads, Control* control) {
+    const Schedule& schedule = upward ? s->c.l.upward : s->c.l.downward;
+    Walk<A> w{s, &schedule, upward, control, {}, {}, {}};
+    w.worker.resize(static_cast<size_t>(std::max(threads, 1)));
+    w.workspace.resize(s->clique.size());
+    if (threads == 1 || schedule.nanoseconds < kWorthThreads) {
+        const Poll poll{control};
+        for (size_t t = 0; t < schedule.kind.size(); ++t) {
+            Walk<A>::task(&w, static_cast<int64_t>(t), 0);
+            if (!poll.go_on()) break;
+        }
+    } else {
+        pool().run_plan(schedule.plan(), Walk<A>::task, &w, threads, control);
+    }
+    s->buffers.trim();
+    return w.outcome.end(*control);
+}
+
+template Status walk(State<Linear64>*, bool, int, Control*);
+template Status walk(State<LinearWide>*, bool, int, Control*);
+template Status walk(State<Best>*, bool, int, Control*);
+
+}  // namespace vs::junction

@@ -1,0 +1,193 @@
+"""Questions to a junction tree: each is prepared once, asked of every slice, and put together."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _junction
+from valuesparse.errors import MemoryLimitError
+from valuesparse.inference._compiled import Compiled
+from valuesparse.inference._conditioning import (
+    WHOLE,
+    Mixture,
+    Slices,
+    answer,
+    each,
+    masses,
+)
+from valuesparse.inference._refusals import bytes_of, impossible
+from valuesparse.inference._watch import Watch
+from valuesparse.models import FactorGraph
+from valuesparse.models._evidence import Evidence
+from valuesparse.results import Decoding, GraphResult
+from valuesparse.results._graph import CONDITIONED
+
+__all__ = ["Questions", "full_joint"]
+
+_UNIFORMS = 4_000_000  # of samples, drawn at once
+
+
+def full_joint(
+    tree: _junction.CliqueTree,
+    q: int,
+    wanted: tuple[int, ...],
+    graph: FactorGraph,
+    gone: float = 0.0,
+) -> npt.NDArray[np.float64]:
+    """Return the joint of set q over all states; `gone` stands at those that are impossible."""
+    table, order = tree.joint(q)
+    full = np.full([graph.cardinalities[v] for v in wanted], gone)
+    alive = [tree.alive(v) for v in wanted]
+    axes = [order.index(v) for v in wanted if v in order]
+    block = table.transpose(axes).reshape([len(a) for a in alive])
+    full[np.ix_(*alive)] = block
+    return full
+
+
+class Questions(Compiled):
+    """The questions of `JunctionTree`, for callers that have checked the arguments."""
+
+    def _names(self, slices: Slices) -> tuple[Any, ...]:
+        """Return the variables that slices are conditioned on, as the graph names them."""
+        return tuple(self._graph.names[v] for v in slices.variables)
+
+    def _infer(
+        self,
+        evidence: Evidence | None,
+        workers: int,
+        watch: Watch,
+        method: str = "junction_tree",
+        reason: str = "",
+    ) -> GraphResult:
+        with self._lock:
+            question, slices, given = self._ask(evidence, watch)
+            width, entries, *_, tried = self._tree.cost()
+            if slices is not WHOLE:
+                method, reason = CONDITIONED, self._conditioned_because(slices)
+                entries = slices.entries
+            found = answer(question, slices, workers, np.empty(self._snapshot.entries))
+        if not found.arrays:
+            raise impossible(self._graph, bool(given))
+        (flat,) = found.arrays
+        stats = {
+            "cliques": self._tree.n_cliques(),
+            "table_entries": int(entries),
+            "width": width,
+            "orders_tried": tried,
+            "widened": int(found.widened),
+        }
+        if slices is not WHOLE:
+            stats["slices"] = len(slices.parts)
+        return GraphResult(
+            self._graph,
+            given,
+            self._snapshot.split(flat),
+            found.log_z,
+            method,
+            reason or f"a junction tree of width {width} was asked for",
+            stats,
+            flat=flat,
+            limit=self.memory_limit,
+            faithful=found.faithful,
+        )
+
+    def _mass(self, evidence: Evidence | None, workers: int, watch: Watch) -> tuple[float, Slices]:
+        """Return log Z, and the slices that it was put together from."""
+        with self._lock:
+            question, slices, given = self._ask(evidence, watch, mass=True)
+            log_z = answer(question, slices, workers).log_z
+        if log_z == -np.inf:
+            raise impossible(self._graph, bool(given))
+        return log_z, slices
+
+    def _joint(
+        self, wanted: tuple[int, ...], evidence: Evidence | None, workers: int, watch: Watch
+    ) -> npt.NDArray[np.float64]:
+        """Return the joint of some variables, from a tree in which a clique holds them all."""
+        question, slices, given = self._ask(evidence, watch, joint=wanted)
+
+        def table() -> list[npt.NDArray[np.float64]]:
+            return [full_joint(question.tree, 0, wanted, self._graph)]
+
+        # Joints come with marginals.
+        arrays = answer(question, slices, workers, np.empty(self._states), table).arrays
+        if not arrays:
+            raise impossible(self._graph, bool(given))
+        return arrays[1]
+
+    def _decode(self, evidence: Evidence | None, workers: int, watch: Watch) -> Decoding:
+        tree, states = self._tree, np.empty(self._graph.n_variables, dtype=np.int64)
+        best, score = None, -math.inf
+        with self._lock:
+            question, slices, given = self._ask(evidence, watch, keep=False)
+            for progress in each(question, slices, tree.n_cliques()):
+                infeasible, found = tree.decode(
+                    question.soft, workers, states, score, watch.left(), progress, watch.late
+                )
+                if not infeasible and found > score:
+                    best, score = states.copy(), found
+        if best is None:
+            raise impossible(self._graph, bool(given))
+        value: Any = np.float64(score)  # of a graph a scalar
+        return Decoding(best, value, conditioned=self._names(slices))
+
+    def _sample(
+        self,
+        count: int,
+        generator: np.random.Generator,
+        evidence: Evidence | None,
+        workers: int,
+        watch: Watch,
+    ) -> npt.NDArray[np.int64]:
+        n = self._graph.n_variables
+        size = 8 * count * n
+        if size > self.memory_limit:
+            raise MemoryLimitError(
+                f"size={count} samples of {n} variables need {bytes_of(size)}, above "
+                f"memory_limit={bytes_of(self.memory_limit)}; draw them in several calls"
+            )
+        states = np.empty((count, n), dtype=np.int64)
+        with self._lock:
+            question, slices, given = self._ask(evidence, watch)
+            soft = question.soft
+            if slices is WHOLE:
+                infeasible = self._draw(soft, generator, workers, watch, states)
+            else:
+                # A sample moves on to a slice with the share that this has of the mass so far.
+                infeasible, total = True, Mixture(slices)
+                for mass in masses(question, slices, workers):
+                    infeasible = False
+                    moves = generator.random(count) < total.add(mass)
+                    if moves.any():
+                        rows = states[moves]
+                        self._draw(soft, generator, workers, watch.silent(), rows)
+                        states[moves] = rows
+        if infeasible:
+            raise impossible(self._graph, bool(given))
+        return states
+
+    def _draw(
+        self,
+        soft: _junction.Soft | None,
+        generator: np.random.Generator,
+        workers: int,
+        watch: Watch,
+        states: npt.NDArray[np.int64],
+    ) -> bool:
+        """Fill rows with samples of the tree as it is prepared; True where there are none."""
+        count, n = states.shape[0], self._tree.n_cliques()
+        total = n * (count + 1)
+        # Blocks bound the memory of the uniforms; messages stay from one to the next.
+        block = max(1, _UNIFORMS // max(1, n))
+        for first in range(0, max(count, 1), block):
+            rows = states[first : first + block]
+            uniforms = generator.random((rows.shape[0], n))
+            progress = watch.part(n * first, n * (first + rows.shape[0] + 1), total)
+            if self._tree.sample(soft, workers, uniforms, rows, watch.left(), progress, watch.late):
+                return True
+        watch.finish(total)
+        return False
