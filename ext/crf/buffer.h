@@ -9,7 +9,7 @@
 
 #include "simd/level.h"
 
-namespace vs {
+namespace vs::crf {
 
 template <class T>
 class Buffer {
@@ -71,4 +71,4 @@ class Buffer {
     int64_t size_ = 0, capacity_ = 0;
 };
 
-}  // namespace vs
+}  // namespace vs::crf

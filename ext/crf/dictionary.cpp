@@ -2,7 +2,7 @@
 
 #include <random>
 
-namespace vs {
+namespace vs::crf {
 
 namespace {
 
@@ -172,4 +172,4 @@ void Dictionary::look_up(const Items& items, int64_t first, int64_t last,
     }
 }
 
-}  // namespace vs
+}  // namespace vs::crf

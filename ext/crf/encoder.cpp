@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-namespace vs {
+namespace vs::crf {
 
 bool Encoder::ids_of(const Items& items, Growth* growth, int32_t* ids) {
     const int64_t n = items.n_attributes();
@@ -81,4 +81,4 @@ void Encoder::roll_back(const Growth& growth) noexcept {
     if (names_.size() == growth.to) names_.truncate(growth.from);
 }
 
-}  // namespace vs
+}  // namespace vs::crf

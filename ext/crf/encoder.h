@@ -6,7 +6,7 @@
 
 #include "crf/dictionary.h"
 
-namespace vs {
+namespace vs::crf {
 
 // N items in B sequences with M known attributes.
 struct Encoding {
@@ -52,4 +52,4 @@ class Encoder {
     mutable std::shared_mutex mutex_;
 };
 
-}  // namespace vs
+}  // namespace vs::crf

@@ -4,7 +4,7 @@
 
 #include "crf/buffer.h"
 
-namespace vs {
+namespace vs::crf {
 
 class Items {
   public:
@@ -118,4 +118,23 @@ class Items {
     }
 };
 
-}  // namespace vs
+// Names of items within items begin with the keys that lead to them, each followed by ':'.
+class Prefix {
+  public:
+    void open(Items& items) const {
+        if (text_.size() > 0) items.put(text_.data(), text_.size());
+    }
+    // The name under way, which was opened here, becomes the prefix; returns what `leave` takes.
+    int64_t enter(Items& items) {
+        const int64_t before = text_.size(), begin = items.begin(items.n_attributes()) + before;
+        text_.append(items.text.data() + begin, items.text.size() - begin);
+        items.text.truncate(begin - before);
+        return before;
+    }
+    void leave(int64_t before) { text_.truncate(before); }
+
+  private:
+    Buffer<char> text_;
+};
+
+}  // namespace vs::crf

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-namespace vs {
+namespace vs::crf {
 
 void WeightRows::add(const int32_t* labels, const double* weights, int64_t n) {
     begin.push(weight.size());
@@ -125,4 +125,4 @@ int64_t score_all(const PoolApi& pool, int threads, const Dictionary& names, con
     return job.bad.load() < n ? job.bad.load() : -1;
 }
 
-}  // namespace vs
+}  // namespace vs::crf

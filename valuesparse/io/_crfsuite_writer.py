@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._training import name_table
+from valuesparse._io import name_table
 
 __all__ = ["format_model"]
 
@@ -97,7 +97,7 @@ def _names(names: Sequence[str]) -> bytes:
     texts = [name.encode() + b"\0" for name in names]
     begin = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(text) for text in texts], out=begin[1:])
-    return name_table(b"".join(texts), begin)
+    return name_table(b"".join(texts), begin.tobytes())
 
 
 def _references(magic: bytes, owner: Ints, first: int, count: int, reserved: int, at: int) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._training import direction, dot
+from valuesparse._vectors import direction, dot
 from valuesparse.learning._linesearch import FTOL, Found, backtracking, more_thuente
 from valuesparse.learning._state import (
     ENDED,

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._training import dot
+from valuesparse._vectors import dot
 from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parts import ChainParts

@@ -1,4 +1,4 @@
-#include "training/names.h"
+#include "io/crfsuite_names.h"
 
 #include <cstring>
 

@@ -6,7 +6,7 @@
 
 #include "kernels/problem.h"
 
-namespace vs {
+namespace vs::crf {
 
 struct Rule {
     enum Kind : int { kPerceptron, kPassiveAggressive, kArow, kAggressive };
@@ -43,4 +43,4 @@ struct Pass {
     int64_t overflow = -1;  // an item whose scores are too large to use, or -1
 };
 
-}  // namespace vs
+}  // namespace vs::crf

@@ -1,12 +1,12 @@
-#include "training/online.h"
+#include "crf/online.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "training/engine.h"
+#include "crf/evaluator.h"
 
-namespace vs {
+namespace vs::crf {
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr double kSmall = 1e-9;
 // The sequence that a learner has before it, and the features that it moves.
 class Walk {
   public:
-    Walk(Engine& engine, int64_t n_weights, Control& control)
+    Walk(Evaluator& engine, int64_t n_weights, Control& control)
         : e_(engine), c_(engine.c_), k_(engine.c_.n_labels), control_(control) {
         slot_.assign(static_cast<size_t>(n_weights), -1);
         table_.resize(static_cast<size_t>(k_ * k_));
@@ -47,7 +47,7 @@ class Walk {
     void add(int64_t feature, double x);
     void fill(Chains& chains);
 
-    Engine& e_;
+    Evaluator& e_;
     const Corpus& c_;
     const int64_t k_;
     Control& control_;
@@ -132,7 +132,7 @@ bool Walk::decode() {
     Chains chains;
     fill(chains);
     const Report r =
-        Engine::chains->decode(chains, 1, 1, states_.data(), &log_z_, control_, nullptr);
+        Evaluator::chains->decode(chains, 1, 1, states_.data(), &log_z_, control_, nullptr);
     pass.status = r.status;
     if (r.status != kOk) return false;
     wrong_ = 0;
@@ -154,7 +154,7 @@ bool Walk::marginals(double beta) {
     q.expectations = moves_.data();
     q.expectation_chunks = 1;
     std::fill(moves_.begin(), moves_.end(), 0.0);
-    const Report r = Engine::chains->infer(q, control_);
+    const Report r = Evaluator::chains->infer(q, control_);
     pass.status = r.status;
     if (r.status != kOk) return false;
     for (int64_t i = 0; i < n_; ++i) {
@@ -375,18 +375,18 @@ void Walk::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_w
     }
 }
 
-Pass Engine::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
-                   int64_t n_weights, Control& control) {
+Pass Evaluator::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
+                      int64_t n_weights, Control& control) {
     Walk walk(*this, n_weights, control);
     walk.learn(rule, to, order, count);
     return walk.pass;
 }
 
-Pass Engine::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
-                     Control& control) {
+Pass Evaluator::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
+                        Control& control) {
     Walk walk(*this, n_weights, control);
     walk.descend(to, order, count, n_weights);
     return walk.pass;
 }
 
-}  // namespace vs
+}  // namespace vs::crf
