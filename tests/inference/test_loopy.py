@@ -965,7 +965,7 @@ def test_structured_mean_field_bounds(seed: int) -> None:
 
 def distribution(cards: list[int], r: vs.GraphResult) -> np.ndarray:
     """The distribution of a result of structured mean field, by listing all configurations."""
-    field = r._state
+    field = r.state
     nodes = np.split(field.node, np.cumsum(cards)[:-1])
     own: Factors = [((v,), p) for v, p in enumerate(nodes)]
     for scope, table in zip(field.forest, field.table, strict=True):
@@ -997,7 +997,7 @@ def test_structured_mean_field_is_worth_what_it_says(seed: int) -> None:
             np.testing.assert_allclose(found, marginal(q, list(scope)), atol=1e-10)
     assert r.log_z == pytest.approx(free_energy(cards, factors, q), abs=1e-9)
     step = 1e-4
-    for where in (r._state.node, *r._state.table):
+    for where in (r.state.node, *r.state.table):
         for i, kept in enumerate(where.tolist()):
             ends = []
             for sign in (1, -1):

@@ -281,7 +281,7 @@ class Tagger:
             The tagger is not opened, a value is not finite, or `allowed` does not fit.
         """
         opened = self._require()
-        unary = opened.model._scorer.unary(xseq, True, True, _LARGEST)[0]
+        unary = opened.model.scorer.unary(xseq, True, True, _LARGEST)[0]
         mask = None if allowed is None else as_mask(allowed, len(unary), opened.numbers)
         self._current.sequence = _Sequence(opened, unary, mask)
 
@@ -319,7 +319,7 @@ class Tagger:
         if xseq is not None and n_best is None and allowed is None:
             opened = self._require()
             # One call, and one release of the GIL, from items to labels.
-            unary, tags = opened.model._scorer.tag(xseq, opened.labels)
+            unary, tags = opened.model.scorer.tag(xseq, opened.labels)
             self._current.sequence = _Sequence(opened, unary)
             return tags
         k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
@@ -330,7 +330,7 @@ class Tagger:
         n, labels = sequence.unary.shape
         if n * math.log2(labels) < 62:  # space for no more than there are
             k = min(k, labels**n)
-        states, scores = opened.model._scorer.decode_scores(sequence.unary, sequence.allowed, k)
+        states, scores = opened.model.scorer.decode_scores(sequence.unary, sequence.allowed, k)
         best = [
             [opened.labels[state] for state in row]
             for row, score in zip(states.tolist(), scores[:, 0], strict=True)
@@ -414,7 +414,7 @@ class Tagger:
         if k is None:
             k = _number(sequence.opened, y)
         if sequence.marginals is None:
-            scorer = sequence.opened.model._scorer
+            scorer = sequence.opened.model.scorer
             sequence.marginals, sequence.log_z = scorer.infer_scores(
                 sequence.unary, sequence.allowed, 1.0
             )
@@ -454,13 +454,13 @@ class Tagger:
         zeta = as_zeta(zeta)
         if xseq is not None and zeta == 1.0 and allowed is None:
             opened = self._require()
-            unary, marginals, log_z = opened.model._scorer.marginals(xseq)
+            unary, marginals, log_z = opened.model.scorer.marginals(xseq)
             sequence = _Sequence(opened, unary)
             sequence.log_z = log_z
             self._current.sequence = sequence
             return marginals
         sequence = self._sequence(xseq, allowed)
-        marginals, log_z = sequence.opened.model._scorer.infer_scores(
+        marginals, log_z = sequence.opened.model.scorer.infer_scores(
             sequence.unary, sequence.allowed, zeta
         )
         if zeta == 1.0:
@@ -490,7 +490,7 @@ class Tagger:
             As in :meth:`marginals`.
         """
         sequence = self._sequence(xseq, allowed)
-        return sequence.opened.model._scorer.pairwise(sequence.unary, sequence.allowed)
+        return sequence.opened.model.scorer.pairwise(sequence.unary, sequence.allowed)
 
     def tag_batch(
         self,
@@ -520,7 +520,7 @@ class Tagger:
             As in :meth:`tag`; the message names the sequence too.
         """
         opened = self._require()
-        ask = partial(opened.model._scorer.tag_batch, labels=opened.labels)
+        ask = partial(opened.model.scorer.tag_batch, labels=opened.labels)
         return _batch(opened, ask, xseqs, allowed, threads)
 
     def marginals_batch(
@@ -555,7 +555,7 @@ class Tagger:
             As in :meth:`marginals`; the message names the sequence too.
         """
         opened = self._require()
-        ask = partial(opened.model._scorer.marginals_batch, zeta=as_zeta(zeta))
+        ask = partial(opened.model.scorer.marginals_batch, zeta=as_zeta(zeta))
         return _batch(opened, ask, xseqs, allowed, threads)
 
     def dump(self, filename: str | bytes | os.PathLike[str] | None = None) -> None:
@@ -623,7 +623,7 @@ class Tagger:
     @staticmethod
     def _log_z(sequence: _Sequence) -> float:
         if sequence.log_z is None:
-            scorer = sequence.opened.model._scorer
+            scorer = sequence.opened.model.scorer
             _, sequence.log_z = scorer.infer_scores(sequence.unary, sequence.allowed, 1.0)
         return sequence.log_z
 

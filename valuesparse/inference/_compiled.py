@@ -83,8 +83,8 @@ class Compiled:
         self._search = within(self.memory_limit, effort=float(effort), seed=seed, quit=quit)
         self._barren, self._patience = barren, patience
         self._snapshot = snapshot_of(graph)
-        self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
-        self._states = int(graph._cards.sum())
+        self._graph = graph = graph.copy()  # the builder may grow: answers are about this one
+        self._states = int(graph.cards.sum())
         self._lock = threading.RLock()
         self._busy = False
         self._small: tuple[Any, _graph.Tree, Array] | None = None

@@ -112,7 +112,7 @@ class _Islands:
         tree, soft = self.tree(free, held)
         if tree is None:
             raise impossible(self.model, True)
-        cards = self.model._cards
+        cards = self.model.cards
         flat = np.empty(int(cards.sum()))
         dead, _ = tree.infer(soft, self.workers, flat, self.watch.left(), None, self.watch.late)
         if dead:
@@ -125,7 +125,7 @@ class _Islands:
         """Return the junction tree of the factors around `free`; None when nothing is possible."""
         wanted = sorted({int(f) for v in free for f in self.factors_of(v)})
         snapshot = _graph.Snapshot(
-            self.model._cards, [self.scopes[f] for f in wanted], [self.tables[f] for f in wanted]
+            self.model.cards, [self.scopes[f] for f in wanted], [self.tables[f] for f in wanted]
         )
         tree = _graph.Tree(snapshot, [])
         outside = np.where(held < 0, 0, held)  # variables that these factors do not name

@@ -64,10 +64,10 @@ def infer(
     if factors is not None:
         kept = as_indices("factors", factors, model.n_factors)
         result = infer(
-            model._part(kept), zeta, rounds, workers, method, deadline, progress,
+            model.part(kept), zeta, rounds, workers, method, deadline, progress,
             evidence, memory_limit, None, start,
         )  # fmt: skip
-        return result._of(model, kept)
+        return result.of_whole(model, kept)
     known = known_of(model, evidence)
     watch = Watch(deadline, progress)
     choice = choose(model, zeta, name_of(method), known, memory_limit, watch)
@@ -216,7 +216,7 @@ def score(model: FactorGraph, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     if n and y.dtype.kind not in "iu":
         raise ValueError(f"states must be integers, got dtype {y.dtype}")
     y = y.astype(np.int64)
-    bad = np.flatnonzero((y < 0) | (y >= model._cards))
+    bad = np.flatnonzero((y < 0) | (y >= model.cards))
     if bad.size:
         v = int(bad[0])
         raise ValueError(

@@ -127,7 +127,7 @@ class _Question:
         alive = [len(self.tree.alive(v)) for v in range(graph.n_variables)]
         # Each is summed up once, and once more while it is.
         self.more = 16.0 * sum(math.prod(alive[v] for v in s) for s in sets)
-        self.flat = np.empty(int(graph._cards.sum()))
+        self.flat = np.empty(int(graph.cards.sum()))
 
     def compile(self, search: Search) -> None:
         """Look for a tree."""

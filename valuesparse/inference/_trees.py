@@ -36,16 +36,16 @@ def infer(
     log_z = np.zeros(model.n_trees)
     islands = np.full(model.n_nodes, -1, dtype=np.int32)
     late = too_late(deadline)
-    if model._chain is not None:
+    if model.chain is not None:
         infeasible, counts = _chain.infer(
-            model._chain._batch, workers, zeta, rounds, marginals, log_z, islands,
+            model.chain.batch, workers, zeta, rounds, marginals, log_z, islands,
             None, 0, 0, None, deadline, progress, late,
         )  # fmt: skip
         _require_feasible(model, infeasible)
         marginals, islands = _in_place(model, marginals), _in_place(model, islands)
     else:
         infeasible, counts = _tree.infer(
-            model._forest, workers, zeta, rounds, marginals, log_z, islands,
+            model.forest, workers, zeta, rounds, marginals, log_z, islands,
             None, None, None, deadline, progress, late,
         )  # fmt: skip
         _require_feasible(model, infeasible)
@@ -55,14 +55,14 @@ def infer(
 def log_z(model: Tree, workers: int, memory_limit: int | None = None) -> npt.NDArray[np.float64]:
     """Return ``log_z`` (n_trees,) alone: upward messages, kept for a block of nodes at a time."""
     found: npt.NDArray[np.float64] = np.zeros(model.n_trees)
-    if model._chain is not None:
+    if model.chain is not None:
         infeasible, _ = _chain.infer(
-            model._chain._batch, workers, 1.0, 0, None, found, None,
+            model.chain.batch, workers, 1.0, 0, None, found, None,
             None, 0, 0, None, None, None, None,
         )  # fmt: skip
     else:
         infeasible, _ = _tree.infer(
-            model._forest, workers, 1.0, 0, None, found, None,
+            model.forest, workers, 1.0, 0, None, found, None,
             None, None, None, None, None, None,
         )  # fmt: skip
     _require_feasible(model, infeasible)
@@ -71,10 +71,10 @@ def log_z(model: Tree, workers: int, memory_limit: int | None = None) -> npt.NDA
 
 def _in_place(model: Tree, rows: Array) -> Array:
     """Rows of a chain, back in the order of the nodes."""
-    if model._order is None:
+    if model.chain_order is None:
         return rows
     out = empty(rows.shape, rows.dtype)
-    out[model._order] = rows
+    out[model.chain_order] = rows
     return out
 
 
@@ -82,8 +82,8 @@ def _require_feasible(model: Tree, infeasible: tuple[int, int] | None) -> None:
     if infeasible is None:
         return
     tree, node = infeasible
-    if model._chain is not None:  # the same words whatever ran
-        tree, node = _tree.dead(model._forest)
+    if model.chain is not None:  # the same words whatever ran
+        tree, node = _tree.dead(model.forest)
     raise InfeasibleError(tree, node, root=int(model.roots[tree]))
 
 
@@ -97,12 +97,12 @@ def decode(
     score = np.zeros((1, model.n_trees))
     n = model.n_nodes
     rest = watch.left(), watch.part(0, n, n), watch.late
-    if model._chain is not None:
-        infeasible = _chain.decode(model._chain._batch, 1, workers, states, score, *rest)
+    if model.chain is not None:
+        infeasible = _chain.decode(model.chain.batch, 1, workers, states, score, *rest)
         _require_feasible(model, infeasible)
         states = _in_place(model, states[0])[None]
     else:
-        _require_feasible(model, _tree.decode(model._forest, workers, states[0], score[0], *rest))
+        _require_feasible(model, _tree.decode(model.forest, workers, states[0], score[0], *rest))
     watch.finish(n)
     return states, score
 
@@ -122,14 +122,14 @@ def sample(
         rest = (
             watch.left(), watch.part(first * n, (first + size) * n, count * n), watch.late,
         )  # fmt: skip
-        if model._chain is not None:
-            batch = model._chain._batch
+        if model.chain is not None:
+            batch = model.chain.batch
             _require_feasible(model, _chain.sample(batch, size, uniforms, rows, workers, *rest))
-            if model._order is not None:
-                rows[:, model._order] = rows.copy()
+            if model.chain_order is not None:
+                rows[:, model.chain_order] = rows.copy()
         else:
             _require_feasible(
-                model, _tree.sample(model._forest, size, uniforms, rows, workers, *rest)
+                model, _tree.sample(model.forest, size, uniforms, rows, workers, *rest)
             )
     watch.finish(count * n)
     return states
@@ -160,7 +160,7 @@ def score(model: Tree, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
         if model.pairwise.ndim == 2
         else (model.pairwise[(table_of(model, to), *at)])
     )
-    tree = model._structure.tree_of()
+    tree = model.structure.tree_of()
     total: npt.NDArray[np.float64] = np.zeros(model.n_trees)
     np.add.at(total, tree, local)
     return total
@@ -180,7 +180,7 @@ def log_messages(model: Tree, threads: int | None) -> tuple[Array, Array, Array]
     marginals = empty((n, k), model.dtype)
     left, right, mass = empty((n, k), float), empty((n, k), float), np.empty(n)
     infeasible, _ = _tree.infer(
-        model._forest, resolve(threads), 1.0, 0, marginals, np.zeros(model.n_trees), None,
+        model.forest, resolve(threads), 1.0, 0, marginals, np.zeros(model.n_trees), None,
         left, right, mass, None, None, None,
     )  # fmt: skip
     _require_feasible(model, infeasible)

@@ -189,8 +189,8 @@ class JunctionTree(Compiled):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was built from: compiled again, it gives the same bits."""
-        graph = self._graph._copy()
-        graph._know(self._given)
+        graph = self._graph.copy()
+        graph.know(self._given)
         limit = self.memory_limit
         return {
             "graph": graph,
@@ -316,7 +316,7 @@ class JunctionTree(Compiled):
             raise impossible(self._graph, True)
         workers, limit = resolve(threads), self.memory_limit
         found = infer_islands(self._graph, zeta, rounds, workers, given, limit, watch)
-        return found._with(log_z=found.log_z + rest) if rest else found
+        return found.replaced(log_z=found.log_z + rest) if rest else found
 
     def _infer(
         self,
@@ -467,7 +467,7 @@ class JunctionTree(Compiled):
         leaves out what neither they nor the evidence descend from.
         """
         graph, watch = self._graph, Watch(deadline, progress)
-        wanted = graph._numbers("variables", variables)
+        wanted = graph.variable_numbers("variables", variables)
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         if len(wanted) > _MOST_AXES:
@@ -499,7 +499,7 @@ class JunctionTree(Compiled):
         else:
             slices = other._divided(case)
         # Joints come with marginals.
-        flat = np.empty(int(graph._cards.sum()))
+        flat = np.empty(int(graph.cards.sum()))
         _, table = answer(
             case, slices, resolve(threads), flat, lambda: [full_joint(tree, 0, wanted, graph)]
         ).arrays or (flat, None)

@@ -159,5 +159,5 @@ def graph_of(
 
         index = graph.add(scope, log_of(numbers, refuse))
         if directed:
-            graph._mark_conditional(index)
+            graph.mark_conditional(index)
     return graph

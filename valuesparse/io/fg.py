@@ -112,7 +112,7 @@ def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
     number = {name: v for v, name in enumerate(names)}
     plain = names == list(range(len(names)))
     graph = FactorGraph([states[name] for name in names], names=None if plain else names)
-    graph._extend(
+    graph.extend(
         Table([number[label] for label in scope], table)
         for scope, table in zip(labels, _tables(tokens, heads), strict=True)
     )

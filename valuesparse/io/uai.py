@@ -150,7 +150,7 @@ def _read_model(tokens: Tokens) -> FactorGraph:
     # One pass over all tables; the sizes between them come along and are not used.
     logs = log_of(tokens.values[begin:], refuse)
     graph = FactorGraph(cards)
-    graph._extend(
+    graph.extend(
         Table(scope, logs[at : at + math.prod(shape)].reshape(shape))
         for scope, at in zip(scopes, places, strict=True)
         for shape in [[cards[v] for v in scope]]

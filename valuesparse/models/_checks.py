@@ -108,7 +108,7 @@ def check_features(graph: Variables, features: Features) -> None:
             if bad.any():
                 at = int(bad.argmax())
                 raise ValueError(f"scopes[{at}] has variable {column[at]} twice")
-        cards = graph._cards[column]
+        cards = graph.cards[column]
         if features.assignments is None:
             assert features.fires is not None
             bad = cards != features.fires.shape[a]

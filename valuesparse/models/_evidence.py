@@ -48,9 +48,9 @@ class Observed(Weighed):
             For an unknown variable or state, a likelihood of another shape, or likelihoods with
             which the magnitudes of the graph sum to more than 1e17.
         """
-        self._know(self.resolve_evidence(evidence))
+        self.know(self.resolve_evidence(evidence))
 
-    def _know(self, evidence: Evidence) -> None:
+    def know(self, evidence: Evidence) -> None:
         """Replace the evidence by what was checked."""
         self._evidence = evidence if isinstance(evidence, ReadOnly) else ReadOnly(evidence)
         self._soft = soft_sum(evidence)

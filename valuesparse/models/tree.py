@@ -80,19 +80,19 @@ class Tree:
     """
 
     __slots__ = (
-        "_chain",
-        "_forest",
-        "_order",
-        "_structure",
         "allowed",
+        "chain",
+        "chain_order",
         "dtype",
         "edge_type",
+        "forest",
         "n_labels",
         "n_nodes",
         "n_trees",
         "pairwise",
         "parent",
         "roots",
+        "structure",
         "unary",
     )
 
@@ -106,12 +106,13 @@ class Tree:
     n_nodes: int
     n_labels: int
     n_trees: int
-    _structure: _tree.Structure
-    _forest: _tree.Forest
+    # What engines read.
+    structure: _tree.Structure
+    forest: _tree.Forest
     #: When every tree is a path from its root: the chains, and the nodes from end to end (None:
     #: in the order given).
-    _chain: Chain | None
-    _order: npt.NDArray[np.int64] | None
+    chain: Chain | None
+    chain_order: npt.NDArray[np.int64] | None
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class Tree:
             n_nodes=n,
             n_labels=k,
             n_trees=roots.shape[0],
-            _structure=structure,
+            structure=structure,
         )
 
     def _fill(self, **fields: Any) -> None:
@@ -171,15 +172,15 @@ class Tree:
         kind = 1 if self.edge_type is not None else 2 if self.pairwise.ndim == 3 else 0
         assign(
             self,
-            "_forest",
-            _tree.Forest(self._structure, self.unary, self.pairwise, self.edge_type, mask, kind),
+            "forest",
+            _tree.Forest(self.structure, self.unary, self.pairwise, self.edge_type, mask, kind),
         )
         chain, order = self._as_chain()
-        assign(self, "_chain", chain)
-        assign(self, "_order", order)
+        assign(self, "chain", chain)
+        assign(self, "chain_order", order)
 
     def _as_chain(self) -> tuple[Chain | None, npt.NDArray[np.int64] | None]:
-        paths = self._structure.paths()
+        paths = self.structure.paths()
         if paths is None or self.edge_type is not None:  # chains know no types
             return None, None
         path, lengths = paths
@@ -235,7 +236,7 @@ class Tree:
         if self.allowed is not None:
             mask &= self.allowed
         other = object.__new__(Tree)
-        derived = ("_forest", "_chain", "_order")
+        derived = ("forest", "chain", "chain_order")
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in derived}
         other._fill(**{**fields, "allowed": _frozen(mask)})
         return other

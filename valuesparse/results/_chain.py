@@ -170,7 +170,7 @@ class ChainResult(Result):
         >>> r.pairwise(edges=slice(1, 2)).tolist()
         [[[0.25, 0.25], [0.25, 0.25]]]
         """
-        total = int(self._model._edge[-1])
+        total = int(self._model.edge[-1])
         if edges is None:
             edges = slice(None)
         if not isinstance(edges, slice):
@@ -253,8 +253,8 @@ class ChainResult(Result):
         sequence = np.repeat(np.arange(length.size), length)
         inner = np.ones(model.n_positions)
         full = np.flatnonzero(length)
-        inner[model._offset[full]] = 0.0
-        inner[model._offset[full + 1] - 1] -= 1.0
+        inner[model.offset[full]] = 0.0
+        inner[model.offset[full + 1] - 1] -= 1.0
         # Single positions are not covered by an edge: their weight is -1, so their entropy counts.
         total = np.bincount(sequence, weights=node * inner, minlength=length.size)
         owner = np.repeat(np.arange(length.size), np.maximum(length - 1, 0))
@@ -280,7 +280,7 @@ class ChainResult(Result):
             raise ImportError("to_frame needs pandas: pip install pandas") from error
         length = self._model.lengths
         sequence = np.repeat(np.arange(length.size), length)
-        position = np.arange(self._model.n_positions) - self._model._offset[sequence]
+        position = np.arange(self._model.n_positions) - self._model.offset[sequence]
         index = pandas.MultiIndex.from_arrays([sequence, position], names=["sequence", "position"])
         columns = range(self._model.n_labels) if labels is None else list(labels)
         return pandas.DataFrame(self.marginals, index=index, columns=columns, copy=True)
@@ -312,14 +312,14 @@ def _within(wanted: range, low: int) -> slice:
 
 def edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
     """Return the sequences that hold edges [low, high), and the number of their first edge."""
-    first = int(np.searchsorted(model._edge, low, side="right")) - 1
-    last = int(np.searchsorted(model._edge, high, side="left"))
+    first = int(np.searchsorted(model.edge, low, side="right")) - 1
+    last = int(np.searchsorted(model.edge, high, side="left"))
     if first == 0 and last == model.n_sequences:
         return model, 0
-    rows = slice(int(model._offset[first]), int(model._offset[last]))
+    rows = slice(int(model.offset[first]), int(model.offset[last]))
     t = model.transition
     if t.ndim == 3:
-        t = t[int(model._edge[first]) : int(model._edge[last])]
+        t = t[int(model.edge[first]) : int(model.edge[last])]
     piece = Chain(
         model.unary[rows],
         t,
@@ -328,4 +328,4 @@ def edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
         end=model.end,
         allowed=None if model.allowed is None else model.allowed[rows],
     )
-    return piece, int(model._edge[first])
+    return piece, int(model.edge[first])

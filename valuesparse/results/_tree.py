@@ -288,7 +288,7 @@ class TreeResult(Result):
         children = self._children()
         edges_at = np.bincount(model.parent[children], minlength=model.n_nodes)
         edges_at[children] += 1
-        tree = model._structure.tree_of()
+        tree = model.structure.tree_of()
         total = np.bincount(tree, weights=node * (edges_at - 1), minlength=model.n_trees)
         first = 0
         for part in exact._edges(children, max(1, _BLOCK // model.n_labels**2), threads):
@@ -310,7 +310,7 @@ class TreeResult(Result):
             import pandas
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install pandas") from error
-        tree = self._model._structure.tree_of()
+        tree = self._model.structure.tree_of()
         index = pandas.MultiIndex.from_arrays(
             [tree, np.arange(self._model.n_nodes)], names=["tree", "node"]
         )

@@ -79,16 +79,16 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
     if isinstance(model, (FactorGraph, JunctionTree)):
         return _of_graph(model if isinstance(model, JunctionTree) else JunctionTree(model))
     if isinstance(model, Tree):
-        if model._chain is None:
+        if model.chain is None:
             return _of_tree(model)
-        model = model._chain
+        model = model.chain
     if not isinstance(model, Chain):
         raise TypeError(
             "model must be a Chain, Tree, FactorGraph or JunctionTree of valuesparse, got "
             f"{type(model).__name__}"
         )
     order, kind, first, last, messages, waits, succ_ptr, succ = (
-        np.asarray(a) for a in _chain.plan(model._batch, resolve(threads))
+        np.asarray(a) for a in _chain.plan(model.batch, resolve(threads))
     )
     order = order.astype(np.int64)
     length = model.lengths[order]
@@ -112,7 +112,7 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
 
 def _of_tree(model: Tree) -> Plan:
     """Blocks of nodes: all upward passes, children first, then the downward ones."""
-    node, up, first, last, nanoseconds, waits, succ_ptr, succ = _tree.plan(model._forest)
+    node, up, first, last, nanoseconds, waits, succ_ptr, succ = _tree.plan(model.forest)
     schedule = Schedule(
         kind=np.where(up, Kind.UPWARD, Kind.DOWNWARD).astype(np.int8),
         begin=first,

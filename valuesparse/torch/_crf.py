@@ -320,7 +320,7 @@ class CRF(torch.nn.Module):
         self._validate(emissions, mask=mask)
         problem, dtype = self._problem(emissions, mask, allowed, threads)
         layout, k = problem.layout, self.num_tags
-        edges = int(problem.chain._edge[-1])
+        edges = int(problem.chain.edge[-1])
         try:
             rows = _chains.edge_marginals(problem.chain, problem.workers, (0, edges))
         except InfeasibleError as error:

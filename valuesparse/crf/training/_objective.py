@@ -20,8 +20,7 @@ Weights = npt.NDArray[np.float64]
 AROW = 2
 
 
-# The evaluator computes and never checks: an array that is too short would be read, or written, past
-# its end.
+# The evaluator never checks: an array that is too short would be read, or written, past its end.
 def _demand(name: str, array: Any, shape: tuple[int, ...], dtype: type, *, filled: bool) -> None:
     """Raise ValueError unless an array is one that the evaluator may be handed."""
     good = isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape

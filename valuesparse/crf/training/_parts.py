@@ -73,7 +73,7 @@ class ChainParts:
         log_z = np.empty(1)
         # Marginals and expected counts in one pass; both are written where they belong.
         infeasible, _ = _chain.infer(
-            chain._batch, 1, 1.0, 0, structure[: n * self._k].reshape(n, self._k), log_z, None,
+            chain.batch, 1, 1.0, 0, structure[: n * self._k].reshape(n, self._k), log_z, None,
             None, 0, 0, structure[n * self._k :].reshape(self._k, self._k), None, None, None,
         )  # fmt: skip
         assert infeasible is None  # scores are finite: nothing is forbidden
