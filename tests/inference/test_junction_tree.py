@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from graph_files import DATA
@@ -416,10 +414,8 @@ def test_cost_is_known_before_anything_is_allocated(rng: np.random.Generator) ->
     jt = vs.JunctionTree(graph, effort=0)
     assert jt.memory > 1e12
     assert jt.table_size > 3.0**40
-    began = time.perf_counter()
     with pytest.raises(vs.MemoryLimitError, match=r"has \d\S+ entries, over \d+, ") as caught:
         jt.infer()
-    assert time.perf_counter() - began < 1
     assert isinstance(caught.value, MemoryError)
     with pytest.raises(vs.MemoryLimitError, match=r"memory_limit=1e\+03 bytes; .*: give evidence"):
         vs.infer(_grid(rng, 5, 3), method="junction_tree", memory_limit=1000)
