@@ -13,7 +13,7 @@ from valuesparse.crf.training._data import Dataset
 from valuesparse.crf.training._features import generate
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parts import ChainParts
-from valuesparse.learning.online import (
+from valuesparse.learning import (
     Aggressive,
     Arow,
     Online,

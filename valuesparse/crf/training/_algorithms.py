@@ -15,8 +15,8 @@ from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parts import ChainParts
 from valuesparse.crf.training._progress import Progress, line_of
 from valuesparse.crf.training._sgd import Sgd
+from valuesparse.learning import Aggressive, Arow, Online, PassiveAggressive, Perceptron
 from valuesparse.learning.lbfgs import LINE_SEARCHES, Lbfgs
-from valuesparse.learning.online import Aggressive, Arow, Online, PassiveAggressive, Perceptron
 
 __all__ = ["Progress", "Run", "check", "start"]
 

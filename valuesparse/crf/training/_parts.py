@@ -1,4 +1,4 @@
-"""The sequences of a corpus as a :class:`valuesparse.learning.online.PartModel`."""
+"""The sequences of a corpus as a :class:`valuesparse.learning.PartModel`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from valuesparse import _chain
 from valuesparse.crf.training._objective import AROW, Objective
 from valuesparse.inference.decoding import decode
-from valuesparse.learning.online import Aggressive, Arow, PassiveAggressive, Perceptron
+from valuesparse.learning import Aggressive, Arow, PassiveAggressive, Perceptron
 from valuesparse.models import Chain
 
 __all__ = ["ChainParts"]
