@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
-from valuesparse._validation import as_array
+from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch, too_late
@@ -90,18 +90,8 @@ def sample(
 
 def score(model: Chain, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given labels, per sequence (B,)."""
-    y = as_array("states", states)
     n = model.n_positions
-    if y.shape != (n,):
-        raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
-    if n and y.dtype.kind not in "iu":
-        raise ValueError(f"states must be integers, got dtype {y.dtype}")
-    y = y.astype(np.int64)
-    bad = np.flatnonzero((y < 0) | (y >= model.n_labels))
-    if bad.size:
-        raise ValueError(
-            f"states[{bad[0]}] is {y[bad[0]]}; labels run from 0 to {model.n_labels - 1}"
-        )
+    y = as_states(states, n, model.n_labels, noun="labels")
     local = model.unary[np.arange(n), y].astype(np.float64)
     if model.allowed is not None:
         local[~model.allowed[np.arange(n), y]] = -np.inf

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_array, as_indices
+from valuesparse._validation import as_indices, as_states
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _auto, _loopy
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE
@@ -209,19 +209,7 @@ def sample(
 
 def score(model: FactorGraph, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, soft evidence included; −inf forbids."""
-    y = as_array("states", states)
-    n = model.n_variables
-    if y.shape != (n,):
-        raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
-    if n and y.dtype.kind not in "iu":
-        raise ValueError(f"states must be integers, got dtype {y.dtype}")
-    y = y.astype(np.int64)
-    bad = np.flatnonzero((y < 0) | (y >= model.cards))
-    if bad.size:
-        v = int(bad[0])
-        raise ValueError(
-            f"states[{v}] is {y[v]}; states run from 0 to {model.cardinalities[v] - 1}"
-        )
+    y = as_states(states, model.n_variables, model.cards)
     total = 0.0
     for factor in model.factors:
         total += float(factor.log_potential(y[None, list(factor.scope)])[0])

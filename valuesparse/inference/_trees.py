@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain, _tree
-from valuesparse._validation import as_array
+from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch, too_late
@@ -137,18 +137,8 @@ def sample(
 
 def score(model: Tree, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, per tree (n_trees,)."""
-    y = as_array("states", states)
     n = model.n_nodes
-    if y.shape != (n,):
-        raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
-    if n and y.dtype.kind not in "iu":
-        raise ValueError(f"states must be integers, got dtype {y.dtype}")
-    y = y.astype(np.int64)
-    bad = np.flatnonzero((y < 0) | (y >= model.n_labels))
-    if bad.size:
-        raise ValueError(
-            f"states[{bad[0]}] is {y[bad[0]]}; states run from 0 to {model.n_labels - 1}"
-        )
+    y = as_states(states, n, model.n_labels)
     nodes = np.arange(n)
     local = model.unary[nodes, y].astype(np.float64)
     if model.allowed is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
-from valuesparse._validation import as_array, as_lengths, as_potentials, as_reals
+from valuesparse._validation import as_array, as_lengths, as_potentials, as_reals, as_states
 
 __all__ = ["Chain"]
 
@@ -231,18 +231,10 @@ class Chain:
         array([[1.  , 0.  ],
                [0.75, 0.25]])
         """
-        held = as_array("states", states)
-        if held.shape != (self.n_positions,) or held.dtype.kind not in "iu":
-            raise ValueError(
-                f"states must be integers of shape {(self.n_positions,)}, got {held.dtype} "
-                f"of shape {held.shape}"
-            )
-        bad = np.flatnonzero((held < -1) | (held >= self.n_labels))
-        if bad.size:
-            raise ValueError(
-                f"states[{bad[0]}] is {held[bad[0]]}; labels run from 0 to {self.n_labels - 1}, "
-                "-1 leaves a position free"
-            )
+        free = ", -1 leaves a position free"
+        held = as_states(
+            states, self.n_positions, self.n_labels, noun="labels", least=-1, hint=free
+        )
         mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
         if self.allowed is not None:
             mask &= self.allowed

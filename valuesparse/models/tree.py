@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain, _tree
-from valuesparse._validation import as_array, as_reals, excessive, largest_entry, weighed
+from valuesparse._validation import as_array, as_reals, as_states, excessive, largest_entry, weighed
 from valuesparse.models.chain import Chain
 
 __all__ = ["Tree"]
@@ -220,18 +220,8 @@ class Tree:
         array([[1.  , 0.  ],
                [0.75, 0.25]])
         """
-        held = as_array("states", states)
-        if held.shape != (self.n_nodes,) or held.dtype.kind not in "iu":
-            raise ValueError(
-                f"states must be integers of shape {(self.n_nodes,)}, got {held.dtype} "
-                f"of shape {held.shape}"
-            )
-        bad = np.flatnonzero((held < -1) | (held >= self.n_labels))
-        if bad.size:
-            raise ValueError(
-                f"states[{bad[0]}] is {held[bad[0]]}; states run from 0 to {self.n_labels - 1}, "
-                "-1 leaves a node free"
-            )
+        free = ", -1 leaves a node free"
+        held = as_states(states, self.n_nodes, self.n_labels, least=-1, hint=free)
         mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
         if self.allowed is not None:
             mask &= self.allowed
