@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 import valuesparse as vs
 from valuesparse import _chain
-from valuesparse.cli import _engine
+from valuesparse.cli import _graphs
 from valuesparse.schedule import Kind, plan
 
 
@@ -276,7 +276,7 @@ def test_auto_does_not_give_up_when_only_the_first_order_is_hopeless() -> None:
         pytest.skip(f"{file.name} is not in {DATA / 'hard'}")
     graph = vs.read_uai(file)
     # The reason is about the best tree that was found, not about a search without one.
-    assert "the junction tree has width 31" in _engine.plan(graph, 10**10, None).reason
+    assert "the junction tree has width 31" in _graphs.forecast(graph, 10**10, None).reason
 
 
 def test_same_bits_for_any_threads(rng: np.random.Generator) -> None:

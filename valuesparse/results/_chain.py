@@ -20,7 +20,7 @@ __all__ = ["ChainResult"]
 Array = npt.NDArray[Any]
 
 
-class Engine(Protocol):
+class Queries(Protocol):
     """What a result asks of the engine of chains."""
 
     def infer(
@@ -88,7 +88,7 @@ class ChainResult(IslandResult[Chain]):
     _solved = "a chain is solved exactly by two passes"
     _variables = "positions"
     #: Who answers what a result does not hold. It lies above results, and comes here from there.
-    _engine: ClassVar[Engine]
+    _engine: ClassVar[Queries]
 
     def _blocks(self, size: int, threads: int | None) -> Iterator[Array]:
         return self._engine.iter_edge_marginals(self._conditioned(), threads, size)

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 _BLOCK = 1 << 18
 
 
-class Engine(Protocol):
+class Queries(Protocol):
     """What a result asks of the engine of trees."""
 
     def infer(
@@ -90,7 +90,7 @@ class TreeResult(IslandResult[Tree]):
     _solved = "a tree is solved exactly by two passes"
     _variables = "nodes"
     #: Who answers what a result does not hold. It lies above results, and comes here from there.
-    _engine: ClassVar[Engine]
+    _engine: ClassVar[Queries]
 
     def _edges(
         self, nodes: npt.NDArray[np.int64], block: int, threads: int | None

@@ -12,7 +12,7 @@ from valuesparse.crf.corpora._footer import Column, read_columns
 from valuesparse.crf.corpora._formats import BATCH, BATCH_TOKENS, LONGEST
 from valuesparse.io.errors import ModelFormatError
 
-__all__ = ["Table"]
+__all__ = ["ParquetTable"]
 
 _TAGS = "tags"
 # The most bytes of a sentence.
@@ -23,7 +23,7 @@ _FREE, _RATIO = 64 << 20, 100
 _LONGEST_TEXT = 200
 
 
-class Table:
+class ParquetTable:
     """A Parquet file of sentences.
 
     Parameters

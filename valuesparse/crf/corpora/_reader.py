@@ -17,14 +17,14 @@ from valuesparse.crf.corpora._features import (
 from valuesparse.crf.corpora._files import beside, digest_of, read_beside, require_tied
 from valuesparse.crf.corpora._formats import format_of, line_format
 from valuesparse.crf.corpora._functions import name_of
-from valuesparse.crf.corpora._parquet import Table
+from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._templates import read_template, read_template_below
 from valuesparse.crf.corpora._text import largest, lines, located
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
     "Extraction",
-    "Features",
+    "FeatureSource",
     "Reader",
     "Sentence",
     "extraction_given",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 #: The name of what makes attributes, or a function of the words of a sentence.
-Features: TypeAlias = "str | Callable[[Sequence[str]], Sequence[Any]]"
+FeatureSource: TypeAlias = "str | Callable[[Sequence[str]], Sequence[Any]]"
 
 
 class Extraction(NamedTuple):
@@ -70,7 +70,7 @@ class Extraction(NamedTuple):
 
 
 def extraction_given(
-    features: Features, word: str | None = None, tags: str | None = None
+    features: FeatureSource, word: str | None = None, tags: str | None = None
 ) -> Extraction:
     """Return what somebody says, who may name any file and any function.
 
@@ -93,7 +93,7 @@ def extraction_given(
 
 def extraction_of(
     model: Path,
-    features: Features | None,
+    features: FeatureSource | None,
     word: str | None,
     tags: str | None = None,
     digest: str | None = None,
@@ -222,7 +222,7 @@ class Reader:
         """Yield the sentences that have tokens."""
         word, tags = self.extraction.word, self.extraction.tags
         if self.kind == "parquet":
-            for rows, labels in Table(self.path, word, tags).sentences(self.labelled):
+            for rows, labels in ParquetTable(self.path, word, tags).sentences(self.labelled):
                 if rows:
                     yield Sentence(rows, None, labels)
             return

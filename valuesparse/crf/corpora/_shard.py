@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from valuesparse.crf.corpora._files import digest_of, fingerprint, publishing
 from valuesparse.crf.corpora._formats import Marginals, batches, items_of, line_format
 from valuesparse.crf.corpora._lock import require_mine
-from valuesparse.crf.corpora._parquet import Table
+from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._reader import Extraction, extractor_of
 from valuesparse.crf.corpora._run_file import Shard
 from valuesparse.crf.corpora._templates import weight_of
@@ -218,7 +218,7 @@ def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
 
 def _tag_table(job: Job, halt: Halt) -> tuple[int, int]:
     settings = job.settings
-    table = Table(Path(job.source), settings.extraction.word, None)
+    table = ParquetTable(Path(job.source), settings.extraction.word, None)
     extract = extractor_of(settings.extraction)
     labels = tagger_of(settings.model, settings.digest).labels()
     sentences = tokens = 0

@@ -14,8 +14,8 @@ from valuesparse.crf.corpora._backends import BACKENDS, run_jobs
 from valuesparse.crf.corpora._files import as_paths, digest_of, fingerprint
 from valuesparse.crf.corpora._formats import FORMATS, format_of, line_format
 from valuesparse.crf.corpora._lock import locked
-from valuesparse.crf.corpora._parquet import Table
-from valuesparse.crf.corpora._reader import Features, extraction_of
+from valuesparse.crf.corpora._parquet import ParquetTable
+from valuesparse.crf.corpora._reader import FeatureSource, extraction_of
 from valuesparse.crf.corpora._run_file import RunFile, tidy
 from valuesparse.crf.corpora._shard import Job, Settings, tagger_of
 from valuesparse.crf.corpora._text import is_gzip
@@ -53,7 +53,7 @@ def tag_corpus(
     inputs: Iterable[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     *,
-    features: Features | None = None,
+    features: FeatureSource | None = None,
     input_format: str | None = None,
     word: str | None = None,
     marginals: str = "best",
@@ -173,7 +173,7 @@ def tag_corpus(
 
 
 def _settings(
-    path: Path, features: Features | None, word: str | None, zeta: float, marginals: str
+    path: Path, features: FeatureSource | None, word: str | None, zeta: float, marginals: str
 ) -> Settings:
     digest = digest_of(read_file(path))
     how = extraction_of(path, features, word, digest=digest)
@@ -187,7 +187,7 @@ def _shards(
     kind = input_format or format_of(source)
     name = source.name
     if kind == "parquet":
-        sizes = Table(source, settings.extraction.word, None).sizes
+        sizes = ParquetTable(source, settings.extraction.word, None).sizes
         spans: list[tuple[int, int | None]] = [(i, i + 1) for i in range(len(sizes))]
     else:
         line_format(source, kind, settings.extraction.word, None)

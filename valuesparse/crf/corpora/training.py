@@ -11,7 +11,7 @@ from typing import Any
 from valuesparse.crf.corpora._features import TEMPLATE
 from valuesparse.crf.corpora._files import as_paths, beside, write_pair
 from valuesparse.crf.corpora._formats import FORMATS, format_of
-from valuesparse.crf.corpora._reader import Features, Reader, extraction_given
+from valuesparse.crf.corpora._reader import FeatureSource, Reader, extraction_given
 from valuesparse.crf.training.trainer import Trainer, require_apart
 from valuesparse.io._files import check_target
 
@@ -19,7 +19,7 @@ __all__ = ["train_corpus"]
 
 
 def _require_spared(
-    what: str, path: Path, sources: Iterable[Path], features: Features | None
+    what: str, path: Path, sources: Iterable[Path], features: FeatureSource | None
 ) -> None:
     """Refuse to write where the data are, or the template."""
     read = {source: "one of the inputs" for source in sources}
@@ -35,7 +35,7 @@ def train_corpus(
     inputs: Iterable[str | os.PathLike[str]],
     model: str | os.PathLike[str],
     *,
-    features: Features | None = None,
+    features: FeatureSource | None = None,
     input_format: str | None = None,
     word: str | None = None,
     tags: str | None = None,

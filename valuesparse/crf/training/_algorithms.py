@@ -18,13 +18,13 @@ from valuesparse.crf.training._sgd import Sgd
 from valuesparse.learning import Aggressive, Arow, Online, PassiveAggressive, Perceptron
 from valuesparse.learning.lbfgs import LINE_SEARCHES, Lbfgs
 
-__all__ = ["Progress", "Run", "check", "start"]
+__all__ = ["Progress", "Training", "check", "start"]
 
 Weights = npt.NDArray[np.float64]
 Tell = Callable[[str], None]
 
 
-class Run(Protocol):
+class Training(Protocol):
     """Training under way."""
 
     reason: str | None
@@ -71,7 +71,7 @@ def start(
     seed: int,
     tell: Tell,
     checkpoint: Checkpoint | None,
-) -> Run:
+) -> Training:
     """Begin training, or take it up from a checkpoint."""
     if algorithm == "lbfgs":
         return _Batch(objective, values, tell, checkpoint)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._crf import Evaluator
 from valuesparse.crf.training._data import Corpus
-from valuesparse.crf.training._features import Features
+from valuesparse.crf.training._features import FeatureSet
 
 __all__ = ["AROW", "Objective"]
 
@@ -45,13 +45,13 @@ class Objective:
     ----------
     corpus : Corpus
         N items in B sequences, with gold labels.
-    features : Features
+    features : FeatureSet
         The weights that the model has.
     threads : int
         At least 1.
     """
 
-    def __init__(self, corpus: Corpus, features: Features, threads: int) -> None:
+    def __init__(self, corpus: Corpus, features: FeatureSet, threads: int) -> None:
         self.corpus = corpus
         self.features = features
         self.threads = threads

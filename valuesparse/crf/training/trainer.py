@@ -14,7 +14,7 @@ import numpy.typing as npt
 from valuesparse.crf.training import _algorithms
 from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._data import Corpus, Dataset
-from valuesparse.crf.training._features import Features, generate
+from valuesparse.crf.training._features import FeatureSet, generate
 from valuesparse.crf.training._log import TrainLogParser, score_lines
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parameters import ALGORITHMS, ALIASES, parse
@@ -315,7 +315,7 @@ class BaseTrainer:
     def _before_train(self) -> None:
         """Do what training begins with."""
 
-    def _prepare(self, holdout: int) -> tuple[Corpus, Corpus | None, Features]:
+    def _prepare(self, holdout: int) -> tuple[Corpus, Corpus | None, FeatureSet]:
         """Choose sequences and features, telling of it."""
         started = time.perf_counter()
         if holdout != -1:
@@ -361,7 +361,7 @@ class BaseTrainer:
         )  # fmt: skip
 
     def _store(
-        self, store: Callable[[bytes], object], features: Features, weights: Weights
+        self, store: Callable[[bytes], object], features: FeatureSet, weights: Weights
     ) -> None:
         """Write the model, telling of it."""
         started = time.perf_counter()
