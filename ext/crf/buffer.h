@@ -32,19 +32,19 @@ class Buffer {
         std::swap(capacity_, other.capacity_);
     }
 
-    // Room for n more, not counted as used before `used` says so.
-    VS_INLINE T* room(int64_t n) {
+    // Memory for n more, not counted as used before `used` says so.
+    VS_INLINE T* reserve(int64_t n) {
         if (n > capacity_ - size_) grow(n);
         return data_ + size_;
     }
     VS_INLINE void used(int64_t n) { size_ += n; }
     VS_INLINE void push(T value) {
-        *room(1) = value;
+        *reserve(1) = value;
         ++size_;
     }
     void append(const T* values, int64_t n) {
         if (n == 0) return;
-        std::memcpy(room(n), values, static_cast<size_t>(n) * sizeof(T));
+        std::memcpy(reserve(n), values, static_cast<size_t>(n) * sizeof(T));
         size_ += n;
     }
     // Gives memory beyond `keep` entries back: one huge call does not pin it for ever.

@@ -16,7 +16,7 @@ struct Encoding {
     Buffer<int64_t> length;  // (B,)
 };
 
-// What one call has added: ids [from, to).
+// The names that one call has added: ids [from, to).
 struct Growth {
     int32_t from = -1, to = -1;  // -1: nothing yet
     bool alone = true;           // nobody else has added in between

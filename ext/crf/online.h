@@ -19,7 +19,7 @@ struct Rule {
     double* variance = nullptr;  // (n_weights,) of kArow
 };
 
-// What a learner has learnt.
+// The state of a learner.
 struct Learnt {
     double* weights = nullptr;   // (n_weights,)
     double* late = nullptr;      // (n_weights,) sum of time times change

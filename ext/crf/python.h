@@ -1,4 +1,4 @@
-// What reading attributes from Python objects asks of the interpreter.
+// The interpreter's part in reading attributes from Python objects.
 #pragma once
 
 #include <Python.h>

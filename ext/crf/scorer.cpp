@@ -11,8 +11,8 @@ void WeightRows::add(const int32_t* labels, const double* weights, int64_t n) {
     const bool full = 4 * n >= n_labels;
     size.push(full ? kFull : static_cast<int32_t>(n));
     if (full) {
-        double* w = weight.room(n_labels);
-        int32_t* l = label.room(n_labels);
+        double* w = weight.reserve(n_labels);
+        int32_t* l = label.reserve(n_labels);
         for (int64_t k = 0; k < n_labels; ++k) {
             w[k] = 0.0;
             l[k] = 0;

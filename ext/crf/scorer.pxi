@@ -315,7 +315,7 @@ cdef class Scorer:
 
 
 cdef Reader one_sequence(unary):
-    """What a reader is that has read a sequence whose scores are known."""
+    """A reader that has read one sequence, whose scores are known."""
     cdef Reader reader = Reader(True, True)
     reader.items.end_sequence((<cnp.ndarray>unary).shape[0])
     return reader

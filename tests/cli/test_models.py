@@ -24,6 +24,7 @@ from graph_files import DATA, weights
 
 import valuesparse as vs
 from valuesparse import _extras
+from valuesparse.cli import _graphs
 from valuesparse.cli._group import valuesparse
 from valuesparse.cli._models import Size
 from valuesparse.inference._memory import show_bytes

@@ -44,8 +44,8 @@ class Buckets:
     i_bound : int
         Variables of the largest mini-bucket, minus one.
     effort : float, default THREE
-        Of the search for the order; what is best for whole tables is not always best for split
-        ones.
+        Effort of the search for the order; the best order for whole tables is not always best
+        for split ones.
 
     Raises
     ------

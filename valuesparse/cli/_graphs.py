@@ -15,7 +15,7 @@ __all__ = ["Forecast", "Mass", "best_states", "forecast", "marginals", "mass"]
 
 
 class Forecast(NamedTuple):
-    """What exact inference would cost, and what `infer` would do."""
+    """The cost of exact inference, and the choice that `infer` would make."""
 
     tree: JunctionTree | None  # None: the search was given up
     division: Division | None  # None: it is refused

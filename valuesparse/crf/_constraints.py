@@ -31,7 +31,7 @@ def as_mask(
     index : mapping
         The number of each label.
     where : str
-        What error messages call the argument.
+        The name of the argument in error messages.
 
     Raises
     ------

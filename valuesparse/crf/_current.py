@@ -56,7 +56,7 @@ class Opened(NamedTuple):
 
 
 class Sequence:
-    """Scores (n, K) of a sequence, the labels (n, K) that are allowed, and what is known of it."""
+    """A sequence under way: its scores (n, K), the labels allowed (n, K), and answers so far."""
 
     __slots__ = ("_log_z", "_marginals", "allowed", "opened", "unary")
 

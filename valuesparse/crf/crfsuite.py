@@ -143,7 +143,7 @@ class Tagger:
         Returns
         -------
         contextlib.closing
-            Of this tagger: for ``with``.
+            A context that closes this tagger: for ``with``.
 
         Raises
         ------
@@ -232,7 +232,7 @@ class Tagger:
         n_best : int, optional
             How many label sequences to return, best first.
         allowed : (n, K) array of bool or sequence of n entries, optional
-            Which labels each item may take, as in :meth:`set`, instead of what was said before.
+            Which labels each item may take, as in :meth:`set`, instead of those before.
 
         Returns
         -------

@@ -70,16 +70,16 @@ class CRF(BaseEstimator):
     max_iterations : int, optional
         Iterations, or passes over the data, at most.
     num_memories, linesearch, max_linesearch : int, str, int, optional
-        Of L-BFGS.
+        For L-BFGS.
     epsilon, period, delta : float, int, float, optional
         When to stop.
     calibration_eta, calibration_rate, calibration_samples, calibration_candidates, \
 calibration_max_trials : optional
         How l2sgd finds its learning rate.
     pa_type, c, error_sensitive, averaging : int, float, bool, bool, optional
-        Of passive aggressive.
+        For passive aggressive.
     variance, gamma : float, optional
-        Of AROW; gamma also of aggressive.
+        For AROW; gamma also for aggressive.
     verbose : bool
         Whether to print a line for each iteration.
     model_filename : str or path, optional
@@ -90,11 +90,11 @@ calibration_max_trials : optional
         A class to train with in place of the package's: a subclass of its Trainer or of
         ``pycrfsuite.Trainer``.
     beta, unsupported : float, bool, optional
-        Of the algorithm ``aggressive`` (MSFXM10).
+        For the algorithm ``aggressive`` (MSFXM10).
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
     random_state : int
-        Of the order in which online algorithms take the data.
+        Seed of the order in which online algorithms take the data.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ calibration_max_trials : optional
     tagger_ : Tagger
         The tagger that answers.
     training_log_ : TrainLogParser or None
-        What the last `fit` told, as numbers.
+        The log of the last `fit`, as numbers.
     state_features_ : dict
         ``{(attribute, label): weight}``
     transition_features_ : dict
@@ -228,7 +228,7 @@ calibration_max_trials : optional
         if (X_dev is None) != (y_dev is None):
             raise ValueError("Pass both X_dev and y_dev to use the holdout data")
         if self.model_filename is not None:
-            check_target(self.model_filename)  # said before the work, not after it
+            check_target(self.model_filename)  # refused before the work, not after it
         trainer = self._trainer()
         if not _append(trainer, "X", X, "y", y):
             raise ValueError("X has no item to learn from")
@@ -359,7 +359,7 @@ calibration_max_trials : optional
 
     @property
     def modelfile(self) -> FileResource:
-        """What has the path of the model's file as ``name``; asked for it, it makes a file."""
+        """A resource whose ``name`` is the path of the model's file, which it makes when asked."""
         if self._file is None or self.tagger_ is None:
             self._file = FileResource(
                 self.model_filename, self.keep_tempfiles, ".crfsuite", "model",

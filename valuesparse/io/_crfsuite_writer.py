@@ -73,7 +73,7 @@ def format_model(
         _names([attributes[a] for a in used]),
     ]
     at = _HEADER.size + sum(map(len, chunks))
-    # What follows the names is aligned: their chunk is padded, outside the size that it states.
+    # The chunk after the names is aligned: theirs is padded, outside the size that it states.
     chunks[-1] += bytes(-at % 4)
     at += -at % 4
     transition_of = features["source"][n_states:].astype(np.int64)

@@ -107,7 +107,7 @@ def read_packed(source: Source, free: int | None = None) -> tuple[bytes, int | N
     source : path, file object or bytes
         The file.
     free : int, optional
-        What gzip data may hold whatever their size, where that is not 1 MiB: for readers that bound
+        Bytes that gzip data may hold whatever their size, 1 MiB if left out: for readers that bound
         their memory themselves.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -140,7 +140,7 @@ def _gunzip(data: bytes, limit: int) -> bytes:
 
 
 def gzip_limit(size: int, free: int | None = None) -> int:
-    """Return how many bytes of text so many bytes of gzip data may hold."""
+    """Return how many bytes of text that many bytes of gzip data may hold."""
     return max(_GZIP_FREE if free is None else free, _GZIP_RATIO * size)
 
 
@@ -162,7 +162,7 @@ def write_text(target: Target, text: str) -> None:
     target : path or file object
         A path that ends in ``.gz`` is compressed. A file object is written to as it is.
     text : str
-        What to write.
+        The contents.
     """
     if not is_path(target):
         _write_to(target, text)

@@ -282,7 +282,7 @@ def read_uai_evidence(
     sample : int, optional
         Which of several samples to take, from 0; needed when there are several.
     graph : FactorGraph, optional
-        What it is evidence for. Variables of the file are then looked up there (by name where
+        The graph of the evidence. Variables of the file are then looked up there (by name where
         all names are integers, such as labels of libDAI's files) and states are checked.
 
     Returns

@@ -1,4 +1,4 @@
-"""What the state of a learner consists of, and the check of one that comes from elsewhere."""
+"""The fields of a learner's state, and the check of a state that comes from elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Field(NamedTuple):
     dtype : str
         ``"f8"``, ``"i8"``, ``"u8"`` or ``"?"``.
     shape : tuple
-        Of ints; the first may be a range: any of these lengths.
+        Lengths of the axes; the first may be a range: any of these.
     least, most : float
         Between which all numbers are, both included. No number is NaN or infinite.
     """
@@ -98,7 +98,7 @@ def number(least: float = -(LARGEST**2), most: float = LARGEST**2) -> Field:
 
 #: Why the rules for stopping ended training, as a number in a state: 0 is that they did not.
 ENDED = (None, "converged", "delta")
-#: The state of a random generator: two halves each of state and increment, and a spare half.
+#: The state of a random generator: two halves each of state and increment, and half a number.
 RANDOM = Field("u8", (6,))
 
 
@@ -169,14 +169,14 @@ def restored_random(numbers: npt.NDArray[np.uint64]) -> np.random.Generator:
     StateError
         No generator has such a state.
     """
-    high, low, inc_high, inc_low, spare, half = numbers.tolist()
-    if spare > 1 or half >= 2**32 or not inc_low % 2:
+    high, low, inc_high, inc_low, left_over, half = numbers.tolist()
+    if left_over > 1 or half >= 2**32 or not inc_low % 2:
         raise StateError("'random' is not the state of a generator")
     bits = np.random.PCG64()
     bits.state = {
         "bit_generator": "PCG64",
         "state": {"state": high * _HALF + low, "inc": inc_high * _HALF + inc_low},
-        "has_uint32": spare,
+        "has_uint32": left_over,
         "uinteger": half,
     }
     return np.random.Generator(bits)

@@ -40,7 +40,7 @@ _TINY = math.ulp(0.0)
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one iteration did.
+    """The report of one iteration.
 
     Attributes
     ----------
@@ -49,9 +49,9 @@ class Iteration:
     loss : float
         The function, L1 term included.
     norm : float
-        Of the point.
+        Length of the point.
     error : float
-        Of the gradient (with c1: of the pseudo-gradient).
+        Length of the gradient (with c1: of the pseudo-gradient).
     active : int
         Numbers other than 0 in the point.
     trials : int
@@ -92,7 +92,7 @@ class Lbfgs:
         Stop where the loss of `period` iterations ago is less than (1 + delta) times this one;
         period 0 never does.
     max_iterations : int
-        Stop after so many.
+        Stop after this many.
     linesearch : str
         ``"MoreThuente"``, ``"Backtracking"`` or ``"StrongBacktracking"``; with c1 > 0 a
         backtracking search of its own is used.
@@ -309,7 +309,7 @@ class Lbfgs:
         order = np.arange(self._pairs - kept, self._pairs, dtype=np.int64) % max(self.memory, 1)
         scale = 1.0
         d = np.empty_like(gradient)
-        # What is not finite in the end is no descent, and the memory is given up.
+        # A direction that is not finite is no descent: the memory is given up then.
         with np.errstate(all="ignore"):
             if kept:
                 y = self._y[order[-1]]

@@ -33,7 +33,7 @@ __all__ = ["Epoch", "Online"]
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the examples did.
+    """The report of one pass over the examples.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Online:
     epsilon : float
         Stop after a pass whose loss per example is at most this.
     seed : int
-        Of the order.
+        Seed of the order.
     average : bool
         Whether :meth:`result` is the mean of the weights before each update, or the last.
     strict : bool
@@ -200,13 +200,13 @@ class Online:
         loss, updates = 0.0, 0
         for i in order.tolist():
             self._time += 1
-            said = self.rule.update(self.model, i, self.weights)
-            loss += said.loss
-            if said.indices is None or said.change is None:
+            update = self.rule.update(self.model, i, self.weights)
+            loss += update.loss
+            if update.indices is None or update.change is None:
                 continue
             updates += 1
-            self.weights[said.indices] += said.change
-            self.touched[said.indices[said.change != 0.0]] = True
+            self.weights[update.indices] += update.change
+            self.touched[update.indices[update.change != 0.0]] = True
             # θ_t is the weights before update t: δ_t counts from t + 1 on.
-            self._late[said.indices] += self._time * said.change
+            self._late[update.indices] += self._time * update.change
         return loss, updates

@@ -14,7 +14,7 @@ __all__ = ["Aggressive", "Arow", "PassiveAggressive", "Perceptron", "Rule", "Upd
 
 
 class Update(NamedTuple):
-    """What one example says: its loss, and what to add to which weights (None: nothing)."""
+    """The answer to one example: its loss, and the change of weights `indices` (None: none)."""
 
     loss: float
     indices: Indices | None = None
@@ -168,7 +168,7 @@ class Arow:
     n_weights : int
         The number of weights.
     variance : float
-        Of each weight at the beginning.
+        The variance of each weight at the beginning.
     gamma : float
         The larger, the more cautious.
     """

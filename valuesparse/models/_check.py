@@ -1,4 +1,4 @@
-"""What looks like a mistake in a factor graph: `FactorGraph.check`."""
+"""Likely mistakes in a factor graph: `FactorGraph.check`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
     variables : tuple
         Names (or numbers) of the variables that it is about.
     message : str
-        What was found, and what to do, for people.
+        The finding and a remedy, for people.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""What is known of variables: states, or a log-likelihood for each."""
+"""Evidence on variables: states, or a log-likelihood for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Observed(Weighed):
 
     @property
     def evidence(self) -> dict[int, int | npt.NDArray[np.float64]]:
-        """What is known of variables, by numbers, read-only: `set_evidence` replaces it."""
+        """The evidence, by numbers of variables, read-only: `set_evidence` replaces it."""
         return self._evidence
 
     def set_evidence(self, evidence: Evidence) -> None:

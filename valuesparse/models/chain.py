@@ -100,7 +100,7 @@ class Chain:
     n_positions: int
     n_labels: int
     n_sequences: int
-    # What engines read: the first position and edge (B + 1,) of each sequence, and all arrays.
+    # Engines read these: the first position and edge (B + 1,) of each sequence, and all arrays.
     offset: npt.NDArray[np.int64]
     edge: npt.NDArray[np.int64]
     batch: _chain.Batch

@@ -45,7 +45,7 @@ class FactorGraph(Factors):
     states : sequence, optional
         For each variable a sequence of state names, or None for numbers.
     evidence : mapping, optional
-        What is known from the start; `infer` uses it unless told otherwise. See
+        Evidence from the start; `infer` uses it unless told otherwise. See
         :meth:`set_evidence`.
 
     Attributes

@@ -106,7 +106,7 @@ class Tree:
     n_nodes: int
     n_labels: int
     n_trees: int
-    # What engines read.
+    # Engines read these.
     structure: _tree.Structure
     forest: _tree.Forest
     #: When every tree is a path from its root: the chains, and the nodes from end to end (None:

@@ -25,7 +25,7 @@ _KINDS = np.array(
 
 @dataclass(frozen=True)
 class Plan:
-    """What an exact call runs on the pool.
+    """The tasks that an exact call runs on the pool.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ __all__ = ["Simulation", "simulate"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
-    """What happened on the virtual cores; times are in the unit of the costs.
+    """A run on virtual cores; times are in the unit of the costs.
 
     Attributes
     ----------

@@ -168,7 +168,7 @@ class CRF(torch.nn.Module):
         Returns
         -------
         Tensor
-            Of shape (B,) for "none", else a scalar.
+            Shape (B,) for "none", else a scalar.
 
         Raises
         ------

@@ -49,7 +49,7 @@ def curvature(
     direction : Scores
         With what to multiply.
     weights : ndarray of float64, shape (B,)
-        Of each sequence in the sum.
+        The weight of each sequence in the sum.
     workers : int
         Threads for the pairwise marginals.
 

@@ -35,7 +35,7 @@ def run_jobs(
         if backend == "threads":
             threads = resolve(jobs)
             workers = min(threads, len(todo))
-            # What shards leave idle works inside of them.
+            # Threads that shards leave idle work inside of them.
             each = max(1, threads // workers)
             todo = [job._replace(settings=job.settings._replace(threads=each)) for job in todo]
             tagger_of(todo[0].settings.model, todo[0].settings.digest)

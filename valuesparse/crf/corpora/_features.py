@@ -108,7 +108,7 @@ def find_extractor(
     name : str
         ``words``, ``cantonese``, ``template:...`` or ``package.module:function``.
     template : str, optional
-        What the template says; its name alone says who it is.
+        The text of the template; its name alone does not tell it.
     folder : str, optional
         Where a module is looked for that is not installed.
     bounded : bool

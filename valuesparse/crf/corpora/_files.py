@@ -35,7 +35,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 _TIE = "model_sha256"
 #: And, until a model is in place, what was kept of the one that it replaces.
 _BEFORE = "before"
-# The largest file beside a model: room for two templates of 1 MiB, however JSON writes them.
+# The largest file beside a model: two templates of 1 MiB fit, however JSON writes them.
 _BESIDE = 16 << 20
 
 
@@ -129,7 +129,7 @@ def require_tied(model: Path, kept: dict[str, Any], digest: str | None = None) -
     model : Path
         The model.
     kept : dict
-        What is kept.
+        The contents of the file beside the model.
     digest : str, optional
         The SHA-256 of the model, where it is known.
 

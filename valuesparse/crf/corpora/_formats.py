@@ -1,4 +1,4 @@
-"""What the lines of a corpus mean, and what is written for them once they are tagged."""
+"""Formats of corpora: the meaning of their lines, and the lines written once they are tagged."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Extraction(NamedTuple):
     tags : str or None
         The column of labels.
     template : str or None
-        What a template says.
+        The text of a template.
     folder : str or None
         Where the module of a function is looked for that is not installed.
     function : callable or None
@@ -98,15 +98,15 @@ def extraction_of(
     tags: str | None = None,
     digest: str | None = None,
 ) -> Extraction:
-    """Return what is said, else what is kept beside a model, else the built-in extractor.
+    """Return the extraction asked for, else that kept beside a model, else the built-in one.
 
-    What is kept beside a model may come from anybody: it names no code, and no file elsewhere.
+    The file beside a model may come from anybody: it names no code, and no file elsewhere.
 
     Raises
     ------
     ValueError
-        What is kept is of another model than that whose SHA-256 is `digest` (None: the file's), and
-        `features` and `word` do not both say something else;
+        The file beside the model belongs to another one than that whose SHA-256 is `digest` (None:
+        the file's), and `features` and `word` are not both given;
         the extractor cannot be had; a template is not the one that the model was trained with, or
         not in the model's folder; or the model asks for a function, and nobody gave its name.
     """
@@ -165,7 +165,7 @@ def extractor_of(extraction: Extraction) -> Extractor:
     Raises
     ------
     ValueError
-        The model was trained on attribute files, and nothing is said of words.
+        The model was trained on attribute files, and has no words.
     """
     if extraction.function is not None:
         return calling(extraction.features, extraction.function)

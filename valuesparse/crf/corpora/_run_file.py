@@ -1,4 +1,4 @@
-"""What a folder of outputs keeps about its run: whose it is, and which shards are done."""
+"""The file in which a folder of outputs keeps whose run it is, and which shards are done."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunFile:
     folder : Path
         The folder.
     settings : mapping
-        What decides the output, as JSON holds it.
+        All that decides the output, as JSON holds it.
     names : collection of str
         The files of the output.
 

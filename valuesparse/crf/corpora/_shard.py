@@ -28,7 +28,7 @@ _WEIGHT = 8 << 20
 
 
 class Settings(NamedTuple):
-    """What decides the output, beside the inputs."""
+    """All that decides the output, beside the inputs."""
 
     model: str  # its path
     digest: str
@@ -52,7 +52,7 @@ class Job(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What a shard was."""
+    """The size, the counts and the record of a shard that is done."""
 
     size: int
     sentences: int
@@ -64,7 +64,7 @@ Item = TypeVar("Item")
 
 
 class Halted(Exception):
-    """The run is over; whoever would hear of it has heard why."""
+    """The run is over; its caller knows why."""
 
 
 class Halt:

@@ -30,7 +30,7 @@ _SHARD = 4 << 20
 
 
 class CorpusReport(NamedTuple):
-    """What a run did.
+    """The outputs and counts of a run.
 
     Attributes
     ----------

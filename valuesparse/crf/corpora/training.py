@@ -26,7 +26,7 @@ def _require_spared(
     if isinstance(features, str) and features.startswith(TEMPLATE):
         read[Path(features.removeprefix(TEMPLATE))] = "the template"
     for source, name in read.items():
-        with suppress(FileNotFoundError):  # which is said later
+        with suppress(FileNotFoundError):  # which is refused later
             if path.samefile(source):
                 raise ValueError(f"{what}: {path} is {name}, and would be lost; name another file")
 
@@ -72,7 +72,7 @@ def train_corpus(
     Returns
     -------
     Trainer
-        What trained.
+        The trainer, with its log.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def train_corpus(
     sources = as_paths(inputs)
     if not sources:
         raise ValueError("inputs: there is no file")
-    for path in (target, beside(target)):  # said before the work, not after it
+    for path in (target, beside(target)):  # refused before the work, not after it
         check_target(path)
         require_apart(checkpoint, path)
         _require_spared("model", path, sources, features)
@@ -102,7 +102,7 @@ def train_corpus(
         name = "attributes"
     kept: dict[str, Any] = {"features": name, "word": word, "tags": tags}
     if extraction.template is not None:
-        # What it says goes with the model; of the path the name is enough.
+        # Its text goes with the model; the name is enough of its path.
         kept["features"] = TEMPLATE + Path(name.removeprefix(TEMPLATE)).name
         kept["template"] = extraction.template
         kept["template_sha256"] = extraction.digest

@@ -50,7 +50,7 @@ def require_apart(checkpoint: str | os.PathLike[str] | None, model: str | os.Pat
 
 
 class BaseTrainer:
-    """What trainers share: :class:`Trainer` without the reading of its log.
+    """The common part of trainers: :class:`Trainer` without the reading of its log.
 
     Parameters are those of :class:`Trainer`. :meth:`message` gets every line of the log.
 
@@ -223,7 +223,7 @@ class BaseTrainer:
         """
         path = os.fsdecode(model)
         if path:
-            check_target(path)  # said before the work, not after it
+            check_target(path)  # refused before the work, not after it
             require_apart(checkpoint, path)
         store = partial(write_bytes, path) if path else None
         self._train(store, holdout, callback, checkpoint, checkpoint_every)
@@ -353,7 +353,7 @@ class BaseTrainer:
 
     def _fingerprint(self, corpus: Corpus) -> tuple[Any, ...]:
         """Return all that a run depends on but the number of threads."""
-        # The number of iterations may be raised between two runs.
+        # The number of iterations may grow between two runs.
         values = {k: v for k, v in self._values.items() if k != "max_iterations"}
         return (
             self._algorithm, sorted(values.items()), self._seed, corpus,
@@ -412,14 +412,14 @@ class Trainer(BaseTrainer):
     threads : int, optional
         Threads to train on; None means ``vs.get_num_threads()``.
     seed : int
-        Of the order in which online algorithms take the data.
+        Seed of the order in which online algorithms take the data.
 
     Attributes
     ----------
     verbose : bool
         As given.
     logparser : TrainLogParser or None
-        What the last :meth:`train` told, as numbers.
+        The log of the last :meth:`train`, as numbers.
     reason : str or None
         Why the last :meth:`train` ended: ``"converged"``, ``"delta"``, ``"max_iterations"``,
         ``"linesearch"`` or ``"callback"``.
