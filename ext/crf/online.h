@@ -1,5 +1,5 @@
 // One pass of an online learner over a corpus, sequence by sequence: each needs the weights that
-// the one before has left. What the rules are is told in valuesparse/learning/rules.py.
+// the one before has left. The rules are those of valuesparse/learning/rules.py.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ from valuesparse.cli._measure import Row
 
 __all__ = ["MEASURES", "Budget", "choose", "error_of", "microseconds", "on_front"]
 
-#: What an error budget may bound, and what it means.
+#: The measures that an error budget may bound, and their meaning.
 MEASURES = {
     "mean": "mean error of the marginals",
     "max": "largest error of a marginal",

@@ -1,6 +1,6 @@
 """python-crfsuite's module: ``import valuesparse.crf.crfsuite as pycrfsuite``.
 
-Same classes, methods, results and kinds of errors. What is added: all marginals of a sequence in
+Same classes, methods, results and kinds of errors. Additions: all marginals of a sequence in
 one array, marginals of pairs, batches on all cores, constraints, n-best, islands of certainty,
 pickling, and taggers that threads may share.
 """
@@ -150,7 +150,7 @@ class Tagger:
         OSError
             The file cannot be read.
         ModelFormatError
-            It is not a model, or is damaged: a `ValueError`. What was open stays open.
+            It is not a model, or is damaged: a `ValueError`. The model that was open stays open.
         """
         return self._open_bytes(read_file(os.fsdecode(name)))
 

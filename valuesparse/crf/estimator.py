@@ -1,6 +1,6 @@
 """sklearn-crfsuite's estimator: ``from valuesparse.crf import CRF``.
 
-Same parameters, methods and attributes as ``sklearn_crfsuite.CRF``. What is added: all cores,
+Same parameters, methods and attributes as ``sklearn_crfsuite.CRF``. Additions: all cores,
 arrays of marginals, constraints, n-best through ``tagger_``, and models that live in memory:
 nothing is written to temporary files, and a pickle holds the model itself.
 """
@@ -221,7 +221,7 @@ calibration_max_trials : optional
             As by :meth:`valuesparse.crf.Trainer.append`, naming the sequence; for a parameter that
             the algorithm does not have. The model of an earlier `fit` is kept then.
         OSError
-            `model_filename` cannot be written; what can be known of that is known before training.
+            `model_filename` cannot be written; most such failures are found before training.
         """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")

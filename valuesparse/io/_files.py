@@ -35,9 +35,9 @@ __all__ = [
     "write_text",
 ]
 
-#: What readers take: a path, a file object, or the contents themselves.
+#: Sources of readers: a path, a file object, or the contents themselves.
 Source: TypeAlias = "str | os.PathLike[str] | IO[Any] | bytes | bytearray | memoryview"
-#: What writers take.
+#: Targets of writers.
 Target: TypeAlias = "str | os.PathLike[str] | IO[Any]"
 
 MAX_BYTES = 2**32 - 1
@@ -209,7 +209,7 @@ def replacing(target: str | os.PathLike[str], ending: str = "") -> Iterator[IO[b
                 with blaming(target):
                     _sync(raw)
             except BaseException:
-                raw.close()  # what is buffered still is of no use
+                raw.close()  # the buffer is of no use any more
                 raise
         if temporary is not None:
             with blaming(target):

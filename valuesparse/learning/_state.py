@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 __all__ = [
     "ENDED",
+    "ENDING",
     "LARGEST",
     "RANDOM",
     "Field",
@@ -19,6 +20,7 @@ __all__ = [
     "State",
     "StateError",
     "checked",
+    "ending",
     "generator",
     "number",
     "random_state",
@@ -98,6 +100,8 @@ def number(least: float = -(LARGEST**2), most: float = LARGEST**2) -> Field:
 
 #: Why the rules for stopping ended training, as a number in a state: 0 is that they did not.
 ENDED = (None, "converged", "delta")
+#: The field of that number.
+ENDING = Field("i8", least=0, most=len(ENDED) - 1)
 #: The state of a random generator: two halves each of state and increment, and half a number.
 RANDOM = Field("u8", (6,))
 
@@ -144,6 +148,11 @@ def checked(state: Mapping[str, Any], fields: Fields) -> State:
             raise StateError(f"{name!r} {problem}")
         found[name] = array
     return found
+
+
+def ending(reason: str | None) -> int:
+    """Return the number of a reason, 0 for those that are no rule for stopping."""
+    return ENDED.index(reason) if reason in ENDED else 0
 
 
 def generator(seed: int) -> np.random.Generator:

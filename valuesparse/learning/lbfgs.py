@@ -19,11 +19,13 @@ from valuesparse._vectors import direction, dot
 from valuesparse.learning._linesearch import FTOL, Found, backtracking, more_thuente
 from valuesparse.learning._state import (
     ENDED,
+    ENDING,
     LARGEST,
     Field,
     Fields,
     StateError,
     checked,
+    ending,
     number,
     vector,
 )
@@ -190,7 +192,7 @@ class Lbfgs:
             "sy": vector(pairs, least=_TINY, most=LARGEST**2), "pairs": Field("i8", least=0),
             "past": vector(range(1, max(self.period, 1) + 1), least=-LARGEST**2, most=LARGEST**2),
             "iterations": Field("i8", least=0), "loss": number(),
-            "ended": Field("i8", least=0, most=len(ENDED) - 1),
+            "ended": ENDING,
         }  # fmt: skip
 
     def state(self) -> dict[str, Any]:
@@ -200,7 +202,7 @@ class Lbfgs:
             "x": self.x, "gradient": self._gradient, "s": self._s[:kept], "y": self._y[:kept],
             "sy": self._sy[:kept], "pairs": self._pairs, "past": np.array(self._past),
             "iterations": self.iterations, "loss": self.loss,
-            "ended": ENDED.index(self.reason) if self.reason in ENDED else 0,
+            "ended": ending(self.reason),
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:

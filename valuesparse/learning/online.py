@@ -14,12 +14,14 @@ import numpy as np
 
 from valuesparse.learning._state import (
     ENDED,
+    ENDING,
     LARGEST,
     RANDOM,
     Field,
     Fields,
     StateError,
     checked,
+    ending,
     generator,
     random_state,
     restored_random,
@@ -148,7 +150,7 @@ class Online:
             "weights": vector(n), "late": vector(n, least=-LARGEST**2, most=LARGEST**2),
             "touched": Field("?", (n,)), "done": Field("i8", least=0),
             "time": Field("i8", least=0), "random": RANDOM,
-            "ended": Field("i8", least=0, most=len(ENDED) - 1),
+            "ended": ENDING,
             **{f"rule_{name}": field for name, field in self.rule.fields().items()},
         }  # fmt: skip
 
@@ -157,7 +159,7 @@ class Online:
         return {
             "weights": self.weights, "late": self._late, "touched": self.touched,
             "done": self.done, "time": self._time, "random": random_state(self._random),
-            "ended": ENDED.index(self.reason) if self.reason in ENDED else 0,
+            "ended": ending(self.reason),
             **{f"rule_{name}": value for name, value in self.rule.state().items()},
         }  # fmt: skip
 

@@ -91,7 +91,7 @@ class _Mistake(NamedTuple):
     step: Array  #: Its parts less the right ones.
     lead: float  #: By how much it scores higher.
     wrong: float  #: Its cost.
-    constant: float  #: What does not depend on the structure in a cost.
+    constant: float  #: The part of a cost that no structure changes.
 
 
 def _mistake(model: PartModel, i: int, weights: Array) -> _Mistake | None:

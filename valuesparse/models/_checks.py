@@ -35,7 +35,7 @@ class Weighed(Variables):
 
     __slots__ = ("_made", "_soft", "_sum")
 
-    #: What the magnitudes of a graph of this kind may sum to.
+    #: The largest sum of magnitudes of a graph of this kind.
     _MOST: ClassVar[float] = _chain.LARGEST_SUM
     #: The sum of the largest finite magnitude of each factor whose table is known (of a part: of
     #: the whole); of those that make their own, once these are made; of soft evidence.
@@ -202,7 +202,7 @@ def where_it_fires(
         ]
         truth = [_truth(fires, states, index) for states in itertools.product(*values)]
         return owned(truth, np.array(truth, dtype=np.bool_).reshape(cards))
-    if isinstance(fires, (bool, np.bool_)):  # what is left of a table without axes
+    if isinstance(fires, (bool, np.bool_)):  # a table without axes becomes a bool
         fires = np.asarray(fires)
     if isinstance(fires, str) or not isinstance(fires, (Sequence, np.ndarray)):
         raise ValueError(

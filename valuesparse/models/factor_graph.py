@@ -248,7 +248,7 @@ class FactorGraph(Factors):
         list of valuesparse.models.Finding
             Records with ``kind``, ``factor`` (an index, or None), ``variables`` (a tuple of names)
             and ``message``; those about factors first, in their order. Empty where nothing is
-            found. Of kinds there are
+            found. The kinds are
 
             - "probabilities": a table without a negative entry that sums to 1, as a whole or over
               one of its variables: its logarithm was probably meant;

@@ -31,7 +31,7 @@ UNFINISHED = ".part"
 _PIECE = 1 << 20  # bytes
 # JSON can write what UTF-8 cannot.
 _HALF = re.compile("[\ud800-\udfff]")
-#: What is kept beside a model has its SHA-256 by this name.
+#: The file beside a model has its SHA-256 under this name.
 _TIE = "model_sha256"
 #: And, until a model is in place, what was kept of the one that it replaces.
 _BEFORE = "before"
@@ -82,9 +82,9 @@ def beside(model: Path) -> Path:
 def write_pair(model: Path, data: bytes, settings: dict[str, Any]) -> None:
     """Write a model, and beside it how its data were read; names and templates, never code.
 
-    Both are on disk before either gets its name. What is kept comes first, and also holds what was
-    kept of the model that it replaces: whatever is interrupted, the model that stands there can be
-    used. When this raises, all is as it was.
+    Both are on disk before either gets its name. The file beside the model comes first, and also
+    holds what was kept of the model that it replaces: whatever is interrupted, the model that
+    stands there can be used. When this raises, all is as it was.
     """
     path = beside(model)
     old = path.read_bytes() if path.is_file() else None

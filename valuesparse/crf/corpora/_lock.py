@@ -166,7 +166,7 @@ def _lock(handle: int) -> None:
 def _let_go(path: Path, handle: int) -> None:
     """End a lock, and leave nothing of it."""
     if os.name == "nt":
-        _close(handle)  # what is open cannot be removed there
+        _close(handle)  # an open file cannot be removed there
         with suppress(OSError):  # the next run has it already
             os.unlink(path)
         return

@@ -81,7 +81,7 @@ def _part(op: str, value: Any, size: int) -> tuple[float, float]:
         return sum(ways for ways, _ in some), sum(steps for _, steps in some)
     if op == "GROUPREF":
         return 1.0, 1.0 + size
-    return float("inf"), float("inf")  # what is not known here may do anything
+    return float("inf"), float("inf")  # an operation not known here may do anything
 
 
 def _repeated(value: Any, size: int) -> tuple[float, float]:

@@ -79,7 +79,7 @@ def train_corpus(
     ValueError
         A file or an argument is wrong, or there is no sentence.
     OSError
-        A file cannot be read or written. What can be known of that is known before training.
+        A file cannot be read or written. Most such failures are found before training.
     """
     if input_format is not None and input_format not in FORMATS:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")

@@ -218,7 +218,7 @@ class BaseTrainer:
             parameters, scores are too large for float64 at the beginning, or all sequences were
             cleared.
         OSError
-            A file cannot be read or written. What can be known of that is known before training
+            A file cannot be read or written. Most such failures are found before training
             begins, and the error names the file.
         """
         path = os.fsdecode(model)
