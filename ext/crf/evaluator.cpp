@@ -6,6 +6,8 @@
 #include <cstring>
 #include <new>
 
+#include "simd/level.h"
+
 namespace vs::crf {
 
 const PoolApi* Evaluator::pool = nullptr;
@@ -16,12 +18,6 @@ namespace {
 // Why tasks stopped: the values of Control::stop.
 enum Stop : int { kNothing, kAsked, kMemory, kOverflow };
 constexpr int64_t kTransitionTasks = 8;
-
-#if defined(__GNUC__) || defined(__clang__)
-inline void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
-#else
-inline void prefetch(const void*) {}
-#endif
 
 // Neumaier's compensated sum.
 struct Sum {
@@ -79,6 +75,20 @@ struct Evaluator::Job {
         job.evaluator->range_task(job, task);
     }
 };
+Chains chains_of(const double* unary, const double* table, const int64_t* offset,
+                 const int64_t* edge, int64_t n_positions, int64_t n_labels, int64_t n_sequences) {
+    Chains c{};
+    c.unary = unary;
+    c.transition = table;
+    c.offset = offset;
+    c.edge = edge;
+    c.n_positions = n_positions;
+    c.n_labels = n_labels;
+    c.n_sequences = n_sequences;
+    c.dtype = kFloat64;
+    return c;
+}
+
 void Evaluator::transitions(const double* w, double* table) const {
     const int64_t kk = c_.n_labels * c_.n_labels;
     for (int64_t i = 0; i < kk; ++i) table[i] = c_.move[i] < 0 ? 0.0 : w[c_.move[i]];
@@ -104,14 +114,14 @@ void Evaluator::score_items(int64_t first, int64_t last, const double* w, double
         std::memset(unary, 0, sizeof(double) * static_cast<size_t>(K));
         for (int64_t m = c_.item[i]; m < c_.item[i + 1]; ++m) {
             if (m + kFar < end) {
-                prefetch(&place_[static_cast<size_t>(c_.id[m + kFar])]);
+                VS_PREFETCH_READ(&place_[static_cast<size_t>(c_.id[m + kFar])]);
                 const Place& ahead = place_[static_cast<size_t>(c_.id[m + kNear])];
                 const bool row = kRows && ahead.row >= 0;
                 const double* to = row ? rows + ahead.row * stride_ : w + ahead.first;
-                prefetch(to);
-                if (ahead.row != kFull && !row) prefetch(c_.label + ahead.first);
+                VS_PREFETCH_READ(to);
+                if (ahead.row != kFull && !row) VS_PREFETCH_READ(c_.label + ahead.first);
                 const int64_t size = row ? K : ahead.count;
-                for (int64_t k = 8; k < size; k += 8) prefetch(to + k);
+                for (int64_t k = 8; k < size; k += 8) VS_PREFETCH_READ(to + k);
             }
             const Place& at = place_[static_cast<size_t>(c_.id[m])];
             const double v = c_.value ? c_.value[m] : 1.0;
@@ -127,12 +137,12 @@ void Evaluator::score_items(int64_t first, int64_t last, const double* w, double
     }
 }
 
-double Evaluator::gold_score(int64_t first, int64_t last, const double* unary) const {
-    const int64_t K = c_.n_labels;
+double gold_score(const int32_t* gold, int64_t n, int64_t K, const double* unary,
+                  const double* table) {
     double sum = 0.0;
-    for (int64_t i = first; i < last; ++i) {
-        sum += unary[(i - first) * K + c_.gold[i]];
-        if (i > first) sum += table_[static_cast<size_t>(c_.gold[i - 1] * K + c_.gold[i])];
+    for (int64_t i = 0; i < n; ++i) {
+        sum += unary[i * K + gold[i]];
+        if (i > 0) sum += table[gold[i - 1] * K + gold[i]];
     }
     return sum;
 }
@@ -171,17 +181,7 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
     }
     for (int64_t& o : offset) o -= i0;
     for (int64_t& e : edge) e -= c_.edge[s0];
-    q.chains.unary = unary;
-    q.chains.transition = table_.data();
-    q.chains.start = q.chains.end = nullptr;
-    q.chains.allowed = nullptr;
-    q.chains.offset = offset.data();
-    q.chains.edge = edge.data();
-    q.chains.n_positions = n;
-    q.chains.n_labels = K;
-    q.chains.n_sequences = s1 - s0;
-    q.chains.dtype = kFloat64;
-    q.chains.per_edge = false;
+    q.chains = chains_of(unary, table_.data(), offset.data(), edge.data(), n, K, s1 - s0);
     double* log_z = log_z_.data() + (s0 - b.first);
     q.log_z = log_z;
     if (job.gradient) {
@@ -207,7 +207,8 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
     Sum loss;
     for (int64_t s = s0; s < s1; ++s) {
         const int64_t i = c_.offset[s];
-        loss.add(log_z[s - s0] - gold_score(i, c_.offset[s + 1], unary + (i - i0) * K));
+        loss.add(log_z[s - s0] - gold_score(c_.gold + i, c_.offset[s + 1] - i, K,
+                                            unary + (i - i0) * K, table_.data()));
     }
     chunk_loss_[static_cast<size_t>(task)] = loss.total();
     if (!job.gradient) return;
@@ -265,7 +266,8 @@ void Evaluator::range_task(Job& job, int64_t task) {
             const int32_t* label = c_.label + f0;
             for (int64_t q = 0; q < n; ++q) sum[q] = 0.0;
             for (int64_t r = r0; r < r1; ++r) {
-                if (r + kAhead < end) prefetch(marginals_.data() + at[r + kAhead] * K + label[0]);
+                if (r + kAhead < end)
+                    VS_PREFETCH_READ(marginals_.data() + at[r + kAhead] * K + label[0]);
                 const double* p = marginals_.data() + at[r] * K;
                 const double v = value ? value[r] : 1.0;
                 for (int64_t q = 0; q < n; ++q) sum[q] += v * p[label[q]];
@@ -277,7 +279,7 @@ void Evaluator::range_task(Job& job, int64_t task) {
         for (int64_t r = r0; r < r1; ++r) {
             if (r + kAhead < end) {
                 const double* p = marginals_.data() + at[r + kAhead] * K;
-                for (int64_t k = 0; k < K; k += 8) prefetch(p + k);
+                for (int64_t k = 0; k < K; k += 8) VS_PREFETCH_READ(p + k);
             }
             const double* p = marginals_.data() + at[r] * K;
             const double v = value ? value[r] : 1.0;

@@ -37,6 +37,13 @@ struct Evaluation {
     int64_t overflow = -1;  // an item whose scores are too large to use, or -1
 };
 
+// The evaluator shares these with online learners: the score of labels `gold` (n,), and a batch of
+// chains with scores `unary` (N, K) and `table` (K, K).
+double gold_score(const int32_t* gold, int64_t n, int64_t K, const double* unary,
+                  const double* table);
+Chains chains_of(const double* unary, const double* table, const int64_t* offset,
+                 const int64_t* edge, int64_t n_positions, int64_t n_labels, int64_t n_sequences);
+
 class Evaluator {
   public:
     explicit Evaluator(const Corpus& corpus);
@@ -85,7 +92,6 @@ class Evaluator {
     void score_items(int64_t first, int64_t last, const double* w, double* unary) const;
     void chunk_task(Job& job, int64_t task, int worker);
     void range_task(Job& job, int64_t task);
-    double gold_score(int64_t first, int64_t last, const double* unary) const;
 
     Corpus c_;
     int64_t stride_;  // of dense rows
