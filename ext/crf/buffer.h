@@ -1,4 +1,4 @@
-// Memory that only grows, for plain data; unlike a vector it does not zero what will be written.
+// Memory that only grows, for plain data; unlike a vector it does not zero its memory.
 #pragma once
 
 #include <cstdint>

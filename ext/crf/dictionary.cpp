@@ -132,7 +132,7 @@ void Dictionary::look_up(const Items& items, int64_t first, int64_t last,
     const int64_t n = last - first;
     uint64_t h[kBlock];
     int64_t from = begin;
-    // Memory is what a look-up waits for: each step asks for what the next one reads.
+    // A look-up waits for memory: each step prefetches the numbers that the next one reads.
     for (int64_t i = 0; i < n; ++i) {
         const int64_t to = items.end[first + i];
         h[i] = hash(text + from, to - from);

@@ -1,5 +1,5 @@
-// A dictionary that may grow, shared by threads, and what it makes of items. Whoever reads it or
-// writes to it holds the lock, and never waits for the GIL meanwhile.
+// A dictionary that may grow, shared by threads, and the numbers that it gives to items.
+// Readers and writers hold its lock, and never wait for the GIL meanwhile.
 #pragma once
 
 #include <shared_mutex>

@@ -1,5 +1,5 @@
-// Attributes of items of sequences as UTF-8, end to end: what is left of Python objects once they
-// have been read, so that everything after can run without the GIL.
+// Attributes of items of sequences as UTF-8, end to end: read from Python objects once,
+// so that everything after can run without the GIL.
 #pragma once
 
 #include "crf/buffer.h"

@@ -49,8 +49,8 @@ cdef extern from "<cmath>" namespace "std" nogil:
     bint isfinite(double) noexcept
 
 
-# Attributes that a long batch has read when they are looked up: enough to hide what a look-up costs
-# besides, few enough to stay in cache.
+# Attributes of a long batch that are looked up at a time: enough to hide the fixed cost of a
+# look-up, few enough to stay in cache.
 cdef int64_t BLOCK = 1 << 16
 
 # Items within items. A level takes some 500 bytes of the stack, and a thread may have 256 KiB.

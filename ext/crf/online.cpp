@@ -247,7 +247,7 @@ double Walk::loss_of(const Rule& rule) {
     return loss;
 }
 
-// Turns `values_` into what is to be added to the weights; false: nothing.
+// Turns `values_` into the change of the weights; false: there is none.
 bool Walk::change(const Rule& rule, double loss) {
     if (features_.empty()) return false;
     if (rule.kind == Rule::kArow) {

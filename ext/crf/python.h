@@ -13,7 +13,7 @@ static inline const char* vs_ascii(PyObject* o, int64_t* n) {
     *n = PyUnicode_GET_LENGTH(o);
     return reinterpret_cast<const char*>(PyUnicode_1BYTE_DATA(o));
 }
-// Asks for what the items after item i of a list will need: strings lie all over memory, and
+// Prefetches the items after item i of a list: strings lie all over memory, and
 // waiting for each would take most of the time. Without a GIL others may change the lists.
 static inline void vs_look_ahead(PyObject* items, Py_ssize_t i) {
 #ifndef Py_GIL_DISABLED

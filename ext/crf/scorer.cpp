@@ -7,7 +7,7 @@ namespace vs::crf {
 
 void WeightRows::add(const int32_t* labels, const double* weights, int64_t n) {
     begin.push(weight.size());
-    // Four additions in vectors cost what one costs that has to find its label.
+    // Four additions in vectors cost as much as one that has to find its label.
     const bool full = 4 * n >= n_labels;
     size.push(full ? kFull : static_cast<int32_t>(n));
     if (full) {

@@ -57,7 +57,7 @@ cdef class Timing:
 
 
 cdef class Scorer:
-    """A model's attributes and their weights, its transitions, and what items come to by them.
+    """A model's attributes and their weights, its transitions, and their scores of items.
 
     Immutable: threads may share it. Arguments are taken as they come, except items.
 
@@ -95,7 +95,7 @@ cdef class Scorer:
         chains.release(self.prepared)
 
     cdef int prepare(self) except -1:
-        """Make what passes want of the transition, when the first one comes."""
+        """Prepare the transition for passes, when the first one comes."""
         cdef Chains c
         with cython.critical_section(self):
             if self.prepared == NULL:
@@ -120,7 +120,7 @@ cdef class Scorer:
         return c
 
     cdef int idle(self, Reader reader) except -1:
-        """Whether there are no labels, and so nothing to compute: kernels want one at least."""
+        """Whether there are no labels, and so nothing to compute: kernels need at least one."""
         if self.rows.n_labels:
             return 0
         if reader.items.n_items():
@@ -255,12 +255,12 @@ cdef class Scorer:
         return allowed
 
     cdef object scores_of(self, Reader reader):
-        """Memory for the scores (N, K) of what was read."""
+        """Memory for the scores (N, K) of the items that were read."""
         return empty(cnp.NPY_FLOAT64, reader.items.n_items(), self.rows.n_labels)
 
     cdef tuple answer(self, Reader reader, unary, allowed, int64_t n_best, double zeta,
                       int threads, bint score):
-        """Answer for what was read, which is scored first when `score`.
+        """Answer for the items that were read, which are scored first when `score`.
 
         The answer is the states (n_best, N) of the best configurations and their scores
         (n_best, B) or, where `n_best` is 0, marginals (N, K) and log_z (1, B).

@@ -3,6 +3,7 @@
 Where things are:
 
 - ``_crf``: the module, :class:`CRF`; what `torchcrf.CRF` has, and more.
+- ``_constraints``: what tags and transitions are allowed.
 - ``_padding``: padded batches and masks, and the ragged rows that chains are made of.
 - ``_functions``: the autograd functions; ``_curvature``: derivatives of marginals.
 """
