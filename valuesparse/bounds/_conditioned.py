@@ -52,7 +52,7 @@ def lower(reduced: Reduced, states: Sequence[int], seed: int = 0) -> float:
 def _tree(
     graph: FactorGraph, states: Sequence[int], rng: np.random.Generator
 ) -> tuple[JunctionTree, dict[int, int]]:
-    """Hold variables of the largest cliques until what is left is small."""
+    """Hold variables of the largest cliques until the remaining graph is small."""
     held: dict[int, int] = {}
     cards = graph.cardinalities
     while True:
@@ -72,7 +72,7 @@ def _tree(
 
 
 class Domains:
-    """States that zeros of the tables leave to each variable, made smaller by what is held."""
+    """States that zeros of the tables leave to each variable, fewer under the held ones."""
 
     def __init__(self, cards: Sequence[int], tables: Tables) -> None:
         self.cards = list(cards)
@@ -83,12 +83,12 @@ class Domains:
                 self.at[v].append(f)
 
     def start(self) -> list[Mask] | None:
-        """Return what is left before anything is held; None when that is nothing."""
+        """Return the states left before anything is held; None when there are none."""
         full = [np.ones(k, dtype=np.bool_) for k in self.cards]
         return self._spread(full, list(range(len(self.tables))))
 
     def hold(self, domains: list[Mask], v: int, state: int) -> list[Mask] | None:
-        """Return what is left when a variable has this state; None when that is nothing."""
+        """Return the states left when a variable has this one; None when there are none."""
         if domains[v].sum() == 1:
             return domains if domains[v][state] else None
         after = list(domains)

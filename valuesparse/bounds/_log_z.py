@@ -214,7 +214,7 @@ def _best(found: dict[str, MethodBounds]) -> LogZBounds:
 
 
 class _Search:
-    """The methods, each with what it needs of the others."""
+    """The methods, each with the answers of others that it needs."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class _Search:
         return ""
 
     def run(self, name: str) -> tuple[float, float, str]:
-        """Return lower and upper bounds, and a note on what is infinite."""
+        """Return lower and upper bounds, and a note on infinite ones."""
         try:
             return self.runs[name]()
         except ExcessiveError as error:  # of a model that the method makes

@@ -75,7 +75,7 @@ def tag(
     )  # fmt: skip
     with (
         one_line_errors(None),
-        # Where nobody looks it would only print an empty line.
+        # Without a terminal it would only print an empty line.
         Progress(
             *columns, console=console, disable=quiet or not console.is_terminal, transient=True
         ) as bar,

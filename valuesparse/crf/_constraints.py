@@ -20,7 +20,7 @@ Allowed: TypeAlias = "npt.NDArray[np.bool_] | Sequence[str | Iterable[str] | Non
 def as_mask(
     allowed: Any, n: int, index: Mapping[str, int], where: str = "allowed"
 ) -> npt.NDArray[np.bool_] | None:
-    """Return what is allowed as an (n, K) bool array, or None for everything.
+    """Return the labels allowed as an (n, K) bool array, or None for everything.
 
     Parameters
     ----------

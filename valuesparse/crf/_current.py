@@ -70,7 +70,7 @@ class Sequence:
         self.opened = opened
         self.unary = unary
         self.allowed = allowed
-        self._marginals: Floats | None = None  # for `marginal`; nobody else sees this array
+        self._marginals: Floats | None = None  # for `marginal` alone
         self._log_z = log_z
 
     def __len__(self) -> int:

@@ -482,7 +482,7 @@ class Tagger:
         return opened
 
     def _sequence(self, xseq: Iterable[Any] | None, allowed: Allowed | None) -> Sequence:
-        """Return the current sequence, after what was given has become it."""
+        """Return the current sequence, which `xseq` or `allowed` replaces if given."""
         if xseq is not None:
             self.set(xseq, allowed=allowed)
         opened = self._require()

@@ -287,7 +287,7 @@ class _Named(io.FileIO):
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """Return what is there; None for nothing."""
+    """Return the status of a path; None where nothing is."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -328,7 +328,7 @@ def _open_new(target: str | os.PathLike[str], ending: str) -> tuple[Path, Path |
 
 
 def _permit(handle: int, old: os.stat_result) -> None:
-    """Let those use a new file, still empty, who could use the old one; nobody else."""
+    """Give a new file, still empty, the permissions of the old one."""
     mode, new = old.st_mode & 0o777, os.fstat(handle)
     if old.st_uid != new.st_uid:
         with suppress(PermissionError):  # only root gives files away
@@ -342,7 +342,7 @@ def _permit(handle: int, old: os.stat_result) -> None:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Have on disk what was written to a file of :func:`replacing` so far."""
+    """Write the contents of a file of :func:`replacing` so far to disk."""
     file.flush()
     raw = getattr(file, "raw", None)
     assert isinstance(raw, _Named)

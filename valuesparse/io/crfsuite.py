@@ -279,7 +279,7 @@ def read_crfsuite(
     if max_labels is not None and operator.index(max_labels) < 1:
         raise ValueError(f"max_labels must be 1 or more, not {max_labels}")
     if isinstance(source, (bytes, bytearray, memoryview)):
-        # Read from a copy: what has been checked must not change afterwards.
+        # Read from a copy: checked numbers must not change afterwards.
         data = bytes(source)
     elif isinstance(source, (str, os.PathLike)):
         data = read_file(source)

@@ -237,7 +237,7 @@ def write_uai(
 def _check_bayes(
     graph: FactorGraph, factors: Sequence[tuple[tuple[int, ...], str]], tables: Sequence[Any]
 ) -> None:
-    """Refuse what is no Bayesian network, and say why."""
+    """Refuse a graph that is no Bayesian network, and say why."""
     order: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
     table_of: dict[int, str] = {}
     for (scope, where), table in zip(factors, tables, strict=True):

@@ -125,7 +125,7 @@ def _read(tokens: Tokens, sample: int | None) -> UaiResult:
     samples = find_samples(tokens, measure)
     if samples is None:
         tokens.at = tokens.first
-        _read_sample(tokens, task, chunk)  # finds what is wrong
+        _read_sample(tokens, task, chunk)  # finds the error
         raise tokens.error(tokens.at, chunk, "expected nothing more, got {}")
     found = []
     for begin, _ in samples:

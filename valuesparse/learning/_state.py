@@ -60,7 +60,7 @@ class Field(NamedTuple):
         return math.prod(lengths) * np.dtype(self.dtype).itemsize
 
     def problem(self, array: npt.NDArray[Any]) -> str | None:
-        """Return what is wrong with an array; None for nothing."""
+        """Return the problem of an array; None where there is none."""
         if array.dtype != np.dtype(self.dtype):
             return f"must be {np.dtype(self.dtype)}, not {array.dtype}"
         fits = array.ndim == len(self.shape) and all(

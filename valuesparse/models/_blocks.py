@@ -47,7 +47,7 @@ class Factors(Observed):
 
     __slots__ = ("_conditional", "_factors", "blocks", "stamp")
 
-    #: None where the factor stands in a block and nobody has asked for it as an object.
+    #: None where the factor stands in a block and was never asked for as an object.
     _factors: list[Factor | None]
     #: First index, and the features from there on.
     blocks: list[tuple[int, Features]]
@@ -139,7 +139,7 @@ class Factors(Observed):
         self.stamp = Stamp()
 
     def _freeze(self, first: int) -> None:
-        """Make tables read-only, from a factor on: they are nobody else's."""
+        """Make tables read-only, from a factor on: only the graph has them."""
         _graph.freeze(f.log_table for f in self._factors[first:] if isinstance(f, Table))
 
     def mark_conditional(self, index: int) -> None:

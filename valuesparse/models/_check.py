@@ -62,7 +62,7 @@ def _digest(array: Array) -> bytes:
 
 
 class _Check:
-    """The findings so far, and what is known of each variable."""
+    """The findings so far, and the states left to each variable."""
 
     def __init__(self, graph: Factors) -> None:
         self.graph = graph
@@ -192,7 +192,7 @@ class _Check:
             )  # fmt: skip
 
     def variables(self) -> Iterator[Finding]:
-        """Yield what is about variables."""
+        """Yield the findings about variables."""
         graph = self.graph
         for v in sorted({*self.gone, *np.flatnonzero(~self.used).tolist(), *graph.evidence}):
             name = graph.names[v]

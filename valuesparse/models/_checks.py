@@ -1,4 +1,4 @@
-"""Checks of what is added to a factor graph, and the sum of its magnitudes."""
+"""Checks of factors that are added to a graph, and the sum of its magnitudes."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def weigh_features(graph: Weighed, features: Features) -> float:
 
 
 def taken_over(graph: Weighed, factor: Factor, index: int) -> tuple[Factor, float]:
-    """Return a user's factor, checked and nobody else's, and its largest magnitude if known."""
+    """Return a user's factor, checked and copied if shared, and its largest magnitude if known."""
     check_scope(graph, getattr(factor, "scope", None), index)
     if isinstance(factor, Feature):
         check_feature(graph, factor, index)

@@ -22,7 +22,7 @@ Evidence = Mapping[Any, Any]
 
 
 class Observed(Weighed):
-    """Variables, and what is known of them."""
+    """Variables, and the evidence on them."""
 
     __slots__ = ("_evidence",)
 
@@ -51,7 +51,7 @@ class Observed(Weighed):
         self.know(self.resolve_evidence(evidence))
 
     def know(self, evidence: Evidence) -> None:
-        """Replace the evidence by what was checked."""
+        """Replace the evidence by one that was checked."""
         self._evidence = evidence if isinstance(evidence, ReadOnly) else ReadOnly(evidence)
         self._soft = soft_sum(evidence)
 

@@ -300,7 +300,7 @@ class FactorGraph(Factors):
         return other
 
     def _derived(self) -> FactorGraph:
-        """Return the same variables without factors or evidence, for what is made from them."""
+        """Return the same variables without factors or evidence, for a graph made from them."""
         other = self.part(np.empty(0, dtype=np.int64), Derived)
         other._evidence = ReadOnly()
         other._sum = other._made = other._soft = 0.0

@@ -223,7 +223,7 @@ class Schedule:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Through the constructor, so that what is loaded has been checked and is read-only again.
+        # The constructor checks the arrays that are loaded, and makes them read-only again.
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
 

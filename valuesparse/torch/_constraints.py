@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 def as_constraint(name: str, value: Any, shape: tuple[int, ...]) -> torch.Tensor | None:
-    """Return what is allowed, checked."""
+    """Return a constraint as a tensor of bool, checked."""
     if value is None:
         return None
     given = torch.as_tensor(value)

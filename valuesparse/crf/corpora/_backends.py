@@ -1,4 +1,4 @@
-"""Hand the shards of a corpus to whoever does the work: threads, or a backend of joblib."""
+"""Hand the shards of a corpus to a backend: threads, or one of joblib."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run_jobs(
 
 
 def _given_up(results: Any, halt: Halt, *, threads: bool) -> Iterator[Any]:
-    """Yield results; who stops early wants no warning of what is cancelled."""
+    """Yield results; no warning of cancelled shards comes when the reader stops early."""
     try:
         while (result := next(results, None)) is not None:  # joblib sees no reader leave
             yield result

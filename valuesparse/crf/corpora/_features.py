@@ -139,7 +139,7 @@ def find_extractor(
 
 
 def calling(name: str, function: Callable[[Sequence[str]], Sequence[Any]]) -> Extractor:
-    """Return an extractor that calls a function of the words, and checks what it returns."""
+    """Return an extractor that calls a function of the words, and checks its answer."""
 
     def extract(rows: Sequence[Sequence[str]], word: int) -> Sequence[Any]:
         words = [row[word] for row in rows]

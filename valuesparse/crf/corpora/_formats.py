@@ -233,7 +233,7 @@ class LineFormat:
         return found
 
     def heading(self, labels: Sequence[str], marginals: str) -> str:
-        """Return the first line of what is written, if there is one."""
+        """Return the first line of an output, if there is one."""
         if self.header is None:
             return ""
         more = ["predicted"]

@@ -34,7 +34,7 @@ def longest_text(pattern: str) -> int:
     True
     """
     tree = _parser.parse(pattern)
-    # A search goes on elsewhere, but what has to stand at the beginning fails there at once.
+    # A search goes on elsewhere, but a pattern for the beginning fails there at once.
     first = tuple(map(str, tree[0])) if len(tree) else ()
     once = first in _BEGINNINGS and not tree.state.flags & re.MULTILINE
 

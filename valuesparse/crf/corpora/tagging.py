@@ -133,7 +133,7 @@ def tag_corpus(
     path = Path(model).resolve()
     folder = Path(output).resolve()
     settings = _settings(path, features, word, as_zeta(zeta), marginals)
-    tagger_of(settings.model, settings.digest)  # says now what is wrong with it
+    tagger_of(settings.model, settings.digest)  # a bad model is refused now
     sources = [source.resolve() for source in as_paths(inputs)]
     if not sources:
         raise ValueError("inputs: there is no file")
@@ -211,7 +211,7 @@ def _identity(
     how = settings.extraction
     return {
         "model_sha256": settings.digest,
-        # A template is what it says, wherever it lies.
+        # A template is known by its text, wherever it lies.
         "features": how.features if how.template is None else "template",
         "template_sha256": how.digest,
         "word": how.word,

@@ -81,7 +81,7 @@ class Checkpoint:
         limit = _limit(fields)
         try:
             with open(self.path, "rb") as file:
-                # Reading sets aside what it is asked for: no more than there is.
+                # Reading allocates the size asked for: ask for no more than there is.
                 data = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
         except FileNotFoundError:
             return False

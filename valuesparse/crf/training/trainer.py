@@ -470,7 +470,7 @@ class Trainer(BaseTrainer):
         print(log, end="")
 
     def on_prepared(self, log: str) -> None:
-        """Print what is about to run."""
+        """Print the settings of the run that begins."""
         print(log, end="")
 
     def on_prepare_error(self, log: str) -> None:
