@@ -90,7 +90,7 @@ class ChainResult(IslandResult[Chain]):
     #: Who answers what a result does not hold. It lies above results, and comes here from there.
     _engine: ClassVar[Queries]
 
-    def _blocks(self, size: int, threads: int | None) -> Iterator[Array]:
+    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
         return self._engine.iter_edge_marginals(self._conditioned(), threads, size)
 
     def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:

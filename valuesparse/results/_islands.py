@@ -86,7 +86,7 @@ class IslandResult(Result, Generic[Model]):
             self._fill(_held=held)
         return held
 
-    def _blocks(self, size: int, threads: int | None) -> Iterator[Array]:
+    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
         """Yield pairwise marginals, `size` edges at a time."""
         raise NotImplementedError
 
@@ -121,7 +121,7 @@ class IslandResult(Result, Generic[Model]):
         size = max(1, min(1024, _BLOCK_ENTRIES // k**2))
         if block is not None:
             size = as_count("block", block, at_least=1)
-        for part in self._blocks(size, threads):
+        for part in self._edge_blocks(size, threads):
             yield part.astype(self._model.dtype, copy=False)
 
     def _entropy(

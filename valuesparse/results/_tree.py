@@ -105,7 +105,7 @@ class TreeResult(IslandResult[Tree]):
             with np.errstate(under="ignore"):
                 yield np.exp(left[at, :, None] + t + right[at, None, :] - mass[at, None, None])
 
-    def _blocks(self, size: int, threads: int | None) -> Iterator[Array]:
+    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
         return self._edges(self._children(), size, threads)
 
     def _children(self) -> npt.NDArray[np.int64]:
