@@ -165,7 +165,7 @@ def depending_on(*folders: str) -> dict[str, Any]:
         "language": "c++",
         "extra_compile_args": common_flags(),
         "extra_link_args": link_flags(),
-        "depends": sorted(map(str, [*headers, *EXT.glob("*.pxi")])),
+        "depends": sorted(map(str, [*headers, *EXT.rglob("*.pxi")])),
     }
 
 
@@ -204,8 +204,11 @@ extensions = [
         "valuesparse._crf",
         [
             "ext/crf.pyx",
+            "ext/crf/blocks.cpp",
             "ext/crf/dictionary.cpp",
             "ext/crf/encoder.cpp",
+            "ext/crf/evaluator.cpp",
+            "ext/crf/online.cpp",
             "ext/crf/scorer.cpp",
         ],
         define_macros=numpy_api,
@@ -237,6 +240,11 @@ extensions = [
         **depending_on("junction"),
     ),
     Extension(
+        "valuesparse._io",
+        ["ext/io.pyx", "ext/io/crfsuite_names.cpp"],
+        **depending_on("io"),
+    ),
+    Extension(
         "valuesparse._loopy",
         [
             "ext/loopy.pyx",
@@ -251,17 +259,6 @@ extensions = [
         **depending_on("loopy"),
     ),
     Extension(
-        "valuesparse._training",
-        [
-            "ext/training.pyx",
-            "ext/training/engine.cpp",
-            "ext/training/names.cpp",
-            "ext/training/online.cpp",
-        ],
-        define_macros=numpy_api,
-        **depending_on("training", "chain"),
-    ),
-    Extension(
         "valuesparse._tree",
         [
             "ext/tree.pyx",
@@ -273,6 +270,12 @@ extensions = [
         ],
         define_macros=[*numpy_api, *built],
         **depending_on("chain", "tree"),
+    ),
+    Extension(
+        "valuesparse._vectors",
+        ["ext/vectors.pyx", "ext/vectors/vectors.cpp"],
+        define_macros=numpy_api,
+        **depending_on("vectors"),
     ),
 ]
 

@@ -107,7 +107,7 @@ def main() -> None:
 
     def cold(method: str) -> float:
         def call() -> None:
-            graph._stamp = Stamp()
+            graph.stamp = Stamp()
             vs.infer(graph, method=method, threads=1)
 
         return median(call)

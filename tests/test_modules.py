@@ -5,8 +5,10 @@ Doctests of a module that cannot are skipped, so a name that is gone would go un
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +39,17 @@ def test_it_can_be_imported(name: str) -> None:
         if (error.name or "").partition(".")[0] not in OPTIONAL:
             raise
         pytest.skip(f"{name} needs {error.name}, which is not installed")
+
+
+def test_only_the_package_itself_does_something_when_it_is_imported() -> None:
+    root = Path(valuesparse.__file__).parent
+    calls = [
+        (path.relative_to(root).as_posix(), ast.unparse(node))
+        for path in sorted(root.rglob("*.py"))
+        if path.name != "__main__.py"
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    ]
+    assert [call for call in calls if not call[0].startswith("cli/")] == [
+        ("__init__.py", "_start()")
+    ]

@@ -94,6 +94,16 @@ def test_imports_point_down() -> None:
     assert {edge for edge in upward() if frozenset(edge) not in known} == set()
 
 
+def test_learning_knows_of_no_model() -> None:
+    found = {
+        other
+        for name, others in graph_of(ROOT, "valuesparse").items()
+        for other in others
+        if name.startswith("valuesparse.learning") and not other.startswith("valuesparse.learning")
+    }
+    assert found == {"valuesparse._vectors"}
+
+
 def test_circles_are_found_however_they_are_imported(tmp_path: Path) -> None:
     files = {
         "__init__.py": "from p.a import x",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from valuesparse.schedule import (
     Kind,
     Schedule,
     chain_schedule,
-    execute_serial,
     simulate,
 )
 
@@ -342,31 +340,6 @@ def test_bad_chain_arguments_are_named(arguments, error, message):
         chain_schedule(**{"lengths": [3], **arguments})
 
 
-# --- executors ---
-
-
-@given(plans())
-def test_serial_runs_every_task_once_in_order(plan):
-    order: list[int] = []
-    execute_serial(plan, order.append)
-    place = {task: at for at, task in enumerate(order)}
-    assert sorted(order) == list(range(plan.n_tasks))
-    assert all(place[a] < place[b] for a, b in edges_of(plan))
-
-
-def test_serial_stops_at_the_first_error():
-    seen = []
-
-    def run(task):
-        seen.append(task)
-        if task == 2:
-            raise RuntimeError("task 2")
-
-    with pytest.raises(RuntimeError, match="task 2"):
-        execute_serial(chain_schedule(5), run)
-    assert seen == [0, 1, 2]
-
-
 @given(plans(), st.integers(1, 9))
 def test_simulation_is_a_valid_run(plan, cores):
     run = simulate(plan, cores)
@@ -471,13 +444,10 @@ def test_bad_simulation_arguments_are_named(cores, costs, error, message):
         simulate(chain_schedule(3), cores, costs=costs)
 
 
-def test_large_plans_are_quick():
+def test_large_plans_are_simulated():
     islands = np.zeros(50_001, dtype=bool)
     islands[::7] = True
     plan = chain_schedule(islands.size, islands, n_labels=45)
-    began = time.perf_counter()
-    run = simulate(plan, 8)
-    # About a second; the bound only catches a loop that has gone quadratic.
-    assert time.perf_counter() - began < 30
+    run = simulate(plan, 8)  # a second; hours if a loop is quadratic
     assert plan.n_tasks == 100_000
     assert run.utilisation > 0.99

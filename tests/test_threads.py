@@ -249,19 +249,10 @@ def test_errors_in_one_caller_leave_the_others_alone(rng: np.random.Generator) -
 @pytest.mark.parametrize("zeta", [1.0, 0.999])
 def test_the_gil_is_released(zeta: float) -> None:
     model = vs.Chain(np.zeros((10_000, 1000), np.float32), np.zeros((1000, 1000), np.float32))
-    took: list[float] = []
-
-    def work() -> None:
-        begin = time.perf_counter()
-        vs.infer(model, threads=1, zeta=zeta)
-        took.append(time.perf_counter() - begin)
-
-    worker = threading.Thread(target=work)
-    ticks = [time.perf_counter()]
+    worker = threading.Thread(target=lambda: vs.infer(model, threads=1, zeta=zeta))
     worker.start()
+    turns = 0
     while worker.is_alive():
-        time.sleep(0.001)
-        ticks.append(time.perf_counter())
-    worker.join()
-    assert took[0] > 0.05, "too quick to tell"
-    assert np.diff(ticks).max() < took[0] / 2
+        time.sleep(0.001)  # gives the GIL away; it comes back at once, or when the call is over
+        turns += 1
+    assert turns > 20

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
 from valuesparse import bounds, factors, relaxed
+from valuesparse._startup import start as _start
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference import (
     BP,
@@ -34,6 +35,8 @@ from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.relaxed import gain, relax, select
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
+
+_start()
 
 try:
     __version__ = _version("valuesparse")

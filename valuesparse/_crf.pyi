@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Encoded = tuple[
@@ -64,3 +65,53 @@ class Scorer:
         zeta: float,
         threads: int,
     ) -> list[Floats]: ...
+
+class Evaluator:
+    def __init__(
+        self,
+        n_labels: int,
+        item: Array,
+        ids: Array,
+        values: Array | None,
+        offset: Array,
+        edge: Array,
+        gold: Array,
+        first: Array,
+        label: Array,
+        move: Array,
+        n_weights: int,
+    ) -> None: ...
+    def evaluate(
+        self, weights: Array, gradient: Array | None, threads: int
+    ) -> tuple[float, int]: ...
+    def decode(self, weights: Array, states: Array, threads: int) -> int: ...
+    def scores(self, sequence: int, weights: Array, unary: Array) -> None: ...
+    def transitions(self, weights: Array, table: Array) -> None: ...
+    def learn(
+        self,
+        order: Array,
+        weights: Array,
+        late: Array,
+        touched: Array,
+        time: int,
+        kind: int,
+        beta: float,
+        gamma: float,
+        longest: float,
+        slack: int,
+        c: float,
+        error_sensitive: bool,
+        variance: Array | None,
+    ) -> tuple[float, int, int]: ...
+    def descend(
+        self,
+        order: Array,
+        scaled: Array,
+        factor: float,
+        time: int,
+        decay: float,
+        t0: float,
+        eta: float,
+        step: bool,
+    ) -> tuple[float, float, int, int]: ...
+    def pull(self, sequence: int, residual: Array) -> tuple[Array, Array]: ...

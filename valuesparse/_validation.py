@@ -23,6 +23,7 @@ __all__ = [
     "as_lengths",
     "as_potentials",
     "as_reals",
+    "as_states",
     "excessive",
     "largest_entry",
     "require_potentials",
@@ -223,3 +224,20 @@ def _as_float(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def as_states(
+    states: Any, n: int, cards: Any, *, noun: str = "states", least: int = 0, hint: str = ""
+) -> npt.NDArray[np.int64]:
+    """Return the argument `states` (n,): integers from `least` to below `cards`, one or (n,)."""
+    given = as_array("states", states)
+    if given.shape != (n,):
+        raise ValueError(f"states must have shape {(n,)}, got {given.shape}")
+    if n and given.dtype.kind not in "iu":
+        raise ValueError(f"states must be integers, got dtype {given.dtype}")
+    bad = np.flatnonzero((given < least) | (given >= cards))
+    if bad.size:
+        i = int(bad[0])
+        last = int(np.broadcast_to(cards, (n,))[i]) - 1
+        raise ValueError(f"states[{i}] is {given[i]}; {noun} run from 0 to {last}{hint}")
+    return given.astype(np.int64)

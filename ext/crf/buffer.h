@@ -1,4 +1,4 @@
-// Memory that only grows, for plain data; unlike a vector it does not zero what will be written.
+// Memory that only grows, for plain data; unlike a vector it does not zero its memory.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "simd/level.h"
 
-namespace vs {
+namespace vs::crf {
 
 template <class T>
 class Buffer {
@@ -32,19 +32,19 @@ class Buffer {
         std::swap(capacity_, other.capacity_);
     }
 
-    // Room for n more, not counted as used before `used` says so.
-    VS_INLINE T* room(int64_t n) {
+    // Memory for n more, not counted as used before `used` says so.
+    VS_INLINE T* reserve(int64_t n) {
         if (n > capacity_ - size_) grow(n);
         return data_ + size_;
     }
     VS_INLINE void used(int64_t n) { size_ += n; }
     VS_INLINE void push(T value) {
-        *room(1) = value;
+        *reserve(1) = value;
         ++size_;
     }
     void append(const T* values, int64_t n) {
         if (n == 0) return;
-        std::memcpy(room(n), values, static_cast<size_t>(n) * sizeof(T));
+        std::memcpy(reserve(n), values, static_cast<size_t>(n) * sizeof(T));
         size_ += n;
     }
     // Gives memory beyond `keep` entries back: one huge call does not pin it for ever.
@@ -71,4 +71,4 @@ class Buffer {
     int64_t size_ = 0, capacity_ = 0;
 };
 
-}  // namespace vs
+}  // namespace vs::crf

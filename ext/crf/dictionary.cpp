@@ -2,7 +2,7 @@
 
 #include <random>
 
-namespace vs {
+namespace vs::crf {
 
 namespace {
 
@@ -78,7 +78,7 @@ void Dictionary::place(uint64_t h, int32_t id) noexcept {
 
 void Dictionary::rebuild(int64_t n_slots) {
     Buffer<Slot> slots;
-    slots.room(n_slots);
+    slots.reserve(n_slots);
     slots.used(n_slots);
     slots_.swap(slots);
     mask_ = static_cast<uint64_t>(n_slots - 1);
@@ -97,8 +97,8 @@ int32_t Dictionary::add(const char* s, int64_t n) {
     const int32_t fresh = size();
     if (fresh == kLargest) return -1;
     if (2 * (int64_t{fresh} + 1) > slots_.size()) rebuild(2 * slots_.size());
-    text_.room(n);
-    begin_.room(1);
+    text_.reserve(n);
+    begin_.reserve(1);
     text_.append(s, n);
     begin_.push(text_.size());
     place(h, fresh);
@@ -132,7 +132,7 @@ void Dictionary::look_up(const Items& items, int64_t first, int64_t last,
     const int64_t n = last - first;
     uint64_t h[kBlock];
     int64_t from = begin;
-    // Memory is what a look-up waits for: each step asks for what the next one reads.
+    // A look-up waits for memory: each step prefetches the numbers that the next one reads.
     for (int64_t i = 0; i < n; ++i) {
         const int64_t to = items.end[first + i];
         h[i] = hash(text + from, to - from);
@@ -172,4 +172,4 @@ void Dictionary::look_up(const Items& items, int64_t first, int64_t last,
     }
 }
 
-}  // namespace vs
+}  // namespace vs::crf

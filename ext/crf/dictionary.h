@@ -3,7 +3,7 @@
 
 #include "crf/items.h"
 
-namespace vs {
+namespace vs::crf {
 
 class Dictionary {
   public:
@@ -55,4 +55,4 @@ class Dictionary {
 // Whether an attribute's name has a NUL; `end` becomes where the first one is.
 bool cut_at_nul(const char* s, int64_t* n) noexcept;
 
-}  // namespace vs
+}  // namespace vs::crf

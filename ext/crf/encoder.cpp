@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-namespace vs {
+namespace vs::crf {
 
 bool Encoder::ids_of(const Items& items, Growth* growth, int32_t* ids) {
     const int64_t n = items.n_attributes();
@@ -39,10 +39,10 @@ bool Encoder::ids_of(const Items& items, Growth* growth, int32_t* ids) {
 bool Encoder::encode(const Items& items, Growth* growth, Encoding& out) {
     if (out.indptr.size() == 0) out.indptr.push(0);
     const int64_t n = items.n_attributes();
-    int32_t* const ids = out.ids.room(n);
-    double* const values = out.values.room(n);
-    int64_t* const indptr = out.indptr.room(items.n_items());
-    out.length.room(items.n_sequences());
+    int32_t* const ids = out.ids.reserve(n);
+    double* const values = out.values.reserve(n);
+    int64_t* const indptr = out.indptr.reserve(items.n_items());
+    out.length.reserve(items.n_sequences());
     if (!ids_of(items, growth, ids)) return false;
     const int64_t before = out.ids.size();
     int64_t kept = 0, at = 0;
@@ -81,4 +81,4 @@ void Encoder::roll_back(const Growth& growth) noexcept {
     if (names_.size() == growth.to) names_.truncate(growth.from);
 }
 
-}  // namespace vs
+}  // namespace vs::crf

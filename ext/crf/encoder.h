@@ -1,12 +1,12 @@
-// A dictionary that may grow, shared by threads, and what it makes of items. Whoever reads it or
-// writes to it holds the lock, and never waits for the GIL meanwhile.
+// A dictionary that may grow, shared by threads, and the numbers that it gives to items.
+// Readers and writers hold its lock, and never wait for the GIL meanwhile.
 #pragma once
 
 #include <shared_mutex>
 
 #include "crf/dictionary.h"
 
-namespace vs {
+namespace vs::crf {
 
 // N items in B sequences with M known attributes.
 struct Encoding {
@@ -16,7 +16,7 @@ struct Encoding {
     Buffer<int64_t> length;  // (B,)
 };
 
-// What one call has added: ids [from, to).
+// The names that one call has added: ids [from, to).
 struct Growth {
     int32_t from = -1, to = -1;  // -1: nothing yet
     bool alone = true;           // nobody else has added in between
@@ -52,4 +52,4 @@ class Encoder {
     mutable std::shared_mutex mutex_;
 };
 
-}  // namespace vs
+}  // namespace vs::crf

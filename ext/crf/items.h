@@ -1,10 +1,10 @@
-// Attributes of items of sequences as UTF-8, end to end: what is left of Python objects once they
-// have been read, so that everything after can run without the GIL.
+// Attributes of items of sequences as UTF-8, end to end: read from Python objects once,
+// so that everything after can run without the GIL.
 #pragma once
 
 #include "crf/buffer.h"
 
-namespace vs {
+namespace vs::crf {
 
 class Items {
   public:
@@ -26,7 +26,7 @@ class Items {
     }
     // A name is put piece by piece and then closed.
     VS_INLINE void put(const char* s, int64_t n) {
-        char* to = text.room(n + 16);
+        char* to = text.reserve(n + 16);
         if (n <= 16) {
             // Most names are short: two fixed moves that overlap cost less than a call.
             if (n >= 8) {
@@ -61,11 +61,11 @@ class Items {
     void append(const Items& other) {
         const int64_t shift = text.size(), before = end.size();
         text.append(other.text.data(), other.text.size());
-        int64_t* e = end.room(other.end.size());
+        int64_t* e = end.reserve(other.end.size());
         for (int64_t i = 0; i < other.end.size(); ++i) e[i] = shift + other.end[i];
         end.used(other.end.size());
         value.append(other.value.data(), other.value.size());
-        int64_t* p = item_end.room(other.item_end.size());
+        int64_t* p = item_end.reserve(other.item_end.size());
         for (int64_t i = 0; i < other.item_end.size(); ++i) p[i] = before + other.item_end[i];
         item_end.used(other.item_end.size());
     }
@@ -92,7 +92,7 @@ class Items {
 
     template <class Character>
     int64_t transcode(const Character* c, int64_t n) {
-        char* const begin = text.room(n * (sizeof(Character) == 1 ? 2 : 4));
+        char* const begin = text.reserve(n * (sizeof(Character) == 1 ? 2 : 4));
         char* to = begin;
         for (int64_t i = 0; i < n; ++i) {
             const uint32_t x = c[i];
@@ -118,4 +118,23 @@ class Items {
     }
 };
 
-}  // namespace vs
+// Names of items within items begin with the keys that lead to them, each followed by ':'.
+class Prefix {
+  public:
+    void open(Items& items) const {
+        if (text_.size() > 0) items.put(text_.data(), text_.size());
+    }
+    // The name under way, which was opened here, becomes the prefix; returns what `leave` takes.
+    int64_t enter(Items& items) {
+        const int64_t before = text_.size(), begin = items.begin(items.n_attributes()) + before;
+        text_.append(items.text.data() + begin, items.text.size() - begin);
+        items.text.truncate(begin - before);
+        return before;
+    }
+    void leave(int64_t before) { text_.truncate(before); }
+
+  private:
+    Buffer<char> text_;
+};
+
+}  // namespace vs::crf

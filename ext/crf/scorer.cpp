@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <atomic>
 
-namespace vs {
+namespace vs::crf {
 
 void WeightRows::add(const int32_t* labels, const double* weights, int64_t n) {
     begin.push(weight.size());
-    // Four additions in vectors cost what one costs that has to find its label.
+    // Four additions in vectors cost as much as one that has to find its label.
     const bool full = 4 * n >= n_labels;
     size.push(full ? kFull : static_cast<int32_t>(n));
     if (full) {
-        double* w = weight.room(n_labels);
-        int32_t* l = label.room(n_labels);
+        double* w = weight.reserve(n_labels);
+        int32_t* l = label.reserve(n_labels);
         for (int64_t k = 0; k < n_labels; ++k) {
             w[k] = 0.0;
             l[k] = 0;
@@ -125,4 +125,4 @@ int64_t score_all(const PoolApi& pool, int threads, const Dictionary& names, con
     return job.bad.load() < n ? job.bad.load() : -1;
 }
 
-}  // namespace vs
+}  // namespace vs::crf

@@ -4,7 +4,7 @@
 #include "crf/dictionary.h"
 #include "pool/pool.h"
 
-namespace vs {
+namespace vs::crf {
 
 // Weights by attribute. Row a begins at weight[begin[a]]: with size[a] weights whose labels stand
 // in the same places of `label`, or, where size[a] is kFull, with a weight for each label.
@@ -28,4 +28,4 @@ int64_t score_items(const Dictionary& names, const WeightRows& rows, const Items
 int64_t score_all(const PoolApi& pool, int threads, const Dictionary& names, const WeightRows& rows,
                   const Items& items, double limit, double* unary, Control* control);
 
-}  // namespace vs
+}  // namespace vs::crf

@@ -120,7 +120,7 @@ def test_tree_reweighted_messages_are_not_called_bethe(monkeypatch: pytest.Monke
     def stubborn(model, method, *rest):
         r = plain(model, method, *rest)
         if method.name == "bp":  # as if it had wandered to the end
-            r = r._with(converged=False, residuals=np.full_like(r.residuals, 9.0))
+            r = r.replaced(converged=False, residuals=np.full_like(r.residuals, 9.0))
         return r
 
     monkeypatch.setattr(_loopy, "infer", stubborn)

@@ -24,7 +24,7 @@ from graph_files import DATA, weights
 
 import valuesparse as vs
 from valuesparse import _extras
-from valuesparse.cli import _engine
+from valuesparse.cli import _graphs
 from valuesparse.cli._group import valuesparse
 from valuesparse.cli._models import Size
 from valuesparse.inference._memory import show_bytes
@@ -213,7 +213,7 @@ def test_what_the_engine_is_asked(model: Path, monkeypatch: pytest.MonkeyPatch) 
         found = [np.full(c, 1 / c) for c in graph.cardinalities]
         return SimpleNamespace(marginals=found, log_z=0.0, method="exact", reason="a test")
 
-    monkeypatch.setattr(_engine, "marginals", marginals)
+    monkeypatch.setattr(_graphs, "marginals", marginals)
     options = ["--zeta", "0.9", "--threads", "2", "--memory-limit", "2GiB"]
     assert run("solve", model, *options).exit_code == 0
     assert asked == {"zeta": 0.9, "threads": 2, "memory_limit": 2 << 30, "progress": None}
@@ -225,7 +225,7 @@ def test_the_partition_function_needs_no_marginals(
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("marginals were asked for")
 
-    monkeypatch.setattr(_engine, "marginals", never)
+    monkeypatch.setattr(_graphs, "marginals", never)
     result = run("solve", model, "-k", "PR", "--format", "json")
     assert result.exit_code == 0, result.output
     answer = json.loads(result.stdout)

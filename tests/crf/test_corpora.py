@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from joblib.parallel import ThreadingBackend
 
 from valuesparse.crf import tag_corpus, train_corpus
-from valuesparse.crf.corpora import tagging
+from valuesparse.crf.corpora import _shard
 from valuesparse.crf.corpora._features import word_attributes
 from valuesparse.crf.corpora._templates import compile_template
 from valuesparse.crf.corpora._text import boundary
@@ -540,9 +540,9 @@ def test_parquet_of_other_types(model: Path, tmp_path: Path) -> None:
 
 
 def test_another_model_is_noticed(model: Path, tmp_path: Path) -> None:
-    tagging._tagger.cache_clear()
+    _shard.tagger_of.cache_clear()
     with pytest.raises(ValueError, match="is not the model that the run began with"):
-        tagging._tagger(str(model), "0" * 64)
+        _shard.tagger_of(str(model), "0" * 64)
 
 
 PEAK = """

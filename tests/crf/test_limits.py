@@ -17,7 +17,7 @@ import pytest
 from corpus_files import as_conll, make_model, sentences
 
 from valuesparse.crf import tag_corpus, train_corpus
-from valuesparse.crf.corpora import _formats, _parquet, _text, tagging
+from valuesparse.crf.corpora import _formats, _parquet, _shard, _text
 from valuesparse.crf.corpora._reader import Extraction, Reader
 from valuesparse.crf.corpora._regex import longest_text
 from valuesparse.io import ModelFormatError, TextFormatError
@@ -288,7 +288,7 @@ def test_much_that_a_template_makes_is_tagged_in_parts(
     source = tmp_path / "a.conll"
     source.write_text(as_conll(sentences(50)))
     tag_corpus(own, [source], tmp_path / "out")
-    monkeypatch.setattr(tagging, "_WEIGHT", 1)
+    monkeypatch.setattr(_shard, "_WEIGHT", 1)
     tag_corpus(own, [source], tmp_path / "out2")
     assert (tmp_path / "out/a.conll").read_bytes() == (tmp_path / "out2/a.conll").read_bytes()
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from valuesparse.crf.training._data import Corpus, Dataset
-from valuesparse.crf.training._features import Features, generate
+from valuesparse.crf.training._features import FeatureSet, generate
 from valuesparse.crf.training._objective import Objective
 
 pytestmark = pytest.mark.simd
@@ -32,12 +32,12 @@ def random_dataset(
     return data
 
 
-def problem(data: Dataset, **options: float) -> tuple[Corpus, Features]:
+def problem(data: Dataset, **options: float) -> tuple[Corpus, FeatureSet]:
     corpus = data.corpus()
     return corpus, generate(corpus, len(data.attributes), len(data.labels.names), **options)
 
 
-def dense(corpus: Corpus, features: Features, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def dense(corpus: Corpus, features: FeatureSet, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return unary (N, K) and transition (K, K) scores, one term at a time."""
     k = len(features.move)
     weights = {(a, y): w[f] for f, (a, y) in
@@ -52,7 +52,7 @@ def dense(corpus: Corpus, features: Features, w: np.ndarray) -> tuple[np.ndarray
     return unary, transition
 
 
-def enumerated(corpus: Corpus, features: Features, w: np.ndarray) -> tuple[float, np.ndarray]:
+def enumerated(corpus: Corpus, features: FeatureSet, w: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the loss and its gradient from all label sequences."""
     unary, transition = dense(corpus, features, w)
     k = len(features.move)

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 import valuesparse as vs
-from valuesparse.schedule import execute_pool, plan
+from valuesparse import _pool
+from valuesparse.schedule import Schedule, plan
 
 Act = Callable[[], Any]
 
@@ -151,11 +152,13 @@ def chain_log_prob() -> Act:
     return lambda: vs.log_prob(CHAIN, states)
 
 
+def run_on_pool(s: Schedule) -> None:
+    _pool.run_schedule(s.waits, s.succ_ptr, s.succ, lambda task, worker: None, 2)
+
+
 @operation
 def chain_plan() -> Act:
-    return lambda: execute_pool(
-        plan(CHAIN, threads=2).schedule, lambda task, worker: None, threads=2
-    )
+    return lambda: run_on_pool(plan(CHAIN, threads=2).schedule)
 
 
 @operation
@@ -216,9 +219,7 @@ def tree_decode_and_sample() -> Act:
 
 @operation
 def tree_plan() -> Act:
-    return lambda: execute_pool(
-        plan(TREE, threads=2).schedule, lambda task, worker: None, threads=2
-    )
+    return lambda: run_on_pool(plan(TREE, threads=2).schedule)
 
 
 @operation

@@ -113,16 +113,17 @@ def late():
     limit = {"deadline": 1e6, "progress": lambda done, total: seen.append(done)}
     assert vs.infer(chain, threads=2, **limit).marginals.tobytes() == want
     assert seen
-    p = plan(chain, threads=2)
-    execute_pool(p.schedule, lambda task, worker: done.append(worker), threads=2)
-    assert len(done) == len(p.schedule.waits)
+    s = plan(chain, threads=2).schedule
+    _pool.run_schedule(s.waits, s.succ_ptr, s.succ, lambda task, worker: done.append(worker), 2)
+    assert len(done) == len(s.waits)
     try:
         vs.infer(chain, deadline=1e-9)
     except vs.DeadlineError:
         print("fine")
 atexit.register(late)
 import numpy as np, valuesparse as vs
-from valuesparse.schedule import execute_pool, plan
+from valuesparse import _pool
+from valuesparse.schedule import plan
 rng = np.random.default_rng(0)
 chain = vs.Chain(rng.normal(size=(20_000, 20)), rng.normal(size=(20, 20)),
                  lengths=np.full(200, 100))

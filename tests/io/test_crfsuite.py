@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import pickle
 import struct
-import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -164,17 +163,6 @@ def test_shipped_models(package: str, file: str) -> None:
     xseqs = [module.tokens2features(module.tokenize(text)) for text in texts]
     model = assert_scores_like_crfsuite(path, xseqs)
     assert len(model.attributes) > 1000
-
-
-@pytest.mark.parametrize(("package", "file"), SHIPPED[:2], ids=[file for _, file in SHIPPED[:2]])
-def test_reading_is_fast(package: str, file: str) -> None:
-    path = shipped_path(package, file)
-    seconds = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        read_crfsuite(path)
-        seconds.append(time.perf_counter() - begin)
-    assert min(seconds) < 0.5
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])

@@ -269,7 +269,7 @@ def test_bayes_is_checked() -> None:
         (b"MARKOV two", "line 1, header: 'two' is not a number"),
         (b"MARKOV\n2.5 2 2 0", "line 2, header: number of variables: '2.5' is not a whole number"),
         (b"MARKOV\n-1 2 2 0", "line 2, header: number of variables: '-1' is less than 0"),
-        (b"MARKOV\n999999\n2 2 0", "'999999' is more than 3, which is all that the rest of the"),
+        (b"MARKOV\n999999\n2 2 0", "'999999' is more than 3, which is all that fits in the rest"),
         (b"MARKOV 1\n0 0", "line 2, cardinalities: number of states: '0' is less than 1"),
         (b"MARKOV 1\n2000000000 0", "line 2, cardinalities: with '2000000000' states"),
         (b"MARKOV 1 2\n7", "number of factors: '7' is more than 0"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from valuesparse.crf.training._data import Dataset
 from valuesparse.crf.training._features import generate
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parts import ChainParts
-from valuesparse.learning.online import (
+from valuesparse.learning import (
     Aggressive,
     Arow,
     Online,
@@ -377,7 +376,6 @@ def test_a_pass_can_be_interrupted(which: str) -> None:
         "descend": lambda: objective.descend(order, np.zeros(n), eta=1e-6),
     }
     before = signal.signal(signal.SIGALRM, stop)
-    began = time.monotonic()
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
         with pytest.raises(Enough):
@@ -385,7 +383,6 @@ def test_a_pass_can_be_interrupted(which: str) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - began < 5.0
     assert objective.descend(np.arange(3), np.zeros(n), step=False)[0] > 0  # nothing is locked
 
 

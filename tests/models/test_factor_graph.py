@@ -100,7 +100,7 @@ def test_features_are_not_aliased_either() -> None:
         with pytest.raises(AttributeError, match=f"read-only: make a new one, {name} cannot"):
             setattr(feature, name, value)
     with pytest.raises(AttributeError, match="weights cannot change"):
-        graph._blocks[0][1].weights = np.array([np.nan])
+        graph.blocks[0][1].weights = np.array([np.nan])
     with pytest.raises(AttributeError, match="read-only"):
         vs.factors.Table((0,), np.zeros(2)).log_table = np.array([np.nan, 0.0])
     for r in (before, vs.infer(graph)):

@@ -318,7 +318,7 @@ def test_a_tree_that_does_not_fit_twice_is_asked_for_plain_numbers(
     assert vs.gain(graph, [j], r)[0] == pytest.approx(100.0 + np.log(2.0), rel=1e-12)
     again = vs.infer(graph, factors=[0])
     monkeypatch.setattr(_memory, "default_memory_limit", lambda: 0)
-    monkeypatch.setattr(type(again), "_room", lambda self: 0)
+    monkeypatch.setattr(type(again), "memory_allowed", lambda self: 0)
     assert vs.gain(graph, [j], again)[0] == 0.0
 
 

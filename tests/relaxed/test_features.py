@@ -264,7 +264,7 @@ def test_objects_of_a_block() -> None:
     graph = vs.FactorGraph([2, 3])
     graph.add_features(Features([[0, 1], [1, 0]], [1.0, -np.inf], assignments=[[1, 2], [0, 1]]))
     graph.add_features(Features([[0, 1]], 2.0, fires=np.eye(2, 3, dtype=bool)))
-    first = graph._factor(1)
+    first = graph.factor(1)
     factors = graph.factors
     assert factors[1] is first
     assert [f.scope for f in factors] == [(0, 1), (1, 0), (0, 1)]

@@ -130,7 +130,7 @@ def test_equal_candidates_count_each() -> None:
     local.add([1], [0.0, -0.5])
     twice = [Feature((0, 1), (1, 1), 2.0)] * 2
     block = Features([[0, 1]] * 2, 2.0)
-    whole = local._copy()
+    whole = local.copy()
     for factor in twice:
         whole.add(factor)
     truth = vs.infer(whole).marginals

@@ -105,13 +105,13 @@ def test_a_part_keeps_blocks_and_makes_no_objects() -> None:
     graph.add_features(Features([[1], [2]], [-1.0, 1.0]))
     for kept in ([0, 1, 2, 3], [2, 4, 5], [0, 6], [4], [], list(range(7))):
         whole = vs.infer(graph, factors=kept)
-        part = whole._part()
+        part = whole.part()
         assert sum(f is not None for f in graph._factors) == 1
         assert part.n_factors == len(kept)
         assert len(wide_scopes(part)) == sum(1 <= i <= 4 for i in kept)
         by_hand = vs.FactorGraph([2] * 5)
         for i in kept:
-            by_hand.add(graph._copy()._factor(i))
+            by_hand.add(graph.copy().factor(i))
         assert len(wide_scopes(by_hand)) == len(wide_scopes(part))
         want = vs.infer(by_hand)
         assert float(whole.log_z) == pytest.approx(float(want.log_z), rel=1e-13)
@@ -175,7 +175,7 @@ def test_rounds_begin_from_the_messages_of_the_round_before(
     assert begun[0][1] is None
     for (before, _), (_, start) in itertools.pairwise(begun):
         assert start._model is before
-        assert (start._state is None) == (method == "mean_field")
+        assert (start.state is None) == (method == "mean_field")
     cold = vs.infer(graph, factors=r.factors, method="bp" if method == "auto" else method)
     assert r.iterations < cold.iterations
     if method.endswith("mean_field"):

@@ -53,7 +53,7 @@ _VANISHED = "messages round the loops left a variable no state"
 
 @dataclass(frozen=True)
 class MethodBounds:
-    """What one method found.
+    """The bounds that one method found.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class LogZBounds:
     lower_method, upper_method : str
         Which method gave each side; empty for an infinite side.
     methods : dict of str to MethodBounds
-        What each method found, in the order in which they ran.
+        The bounds of each method, in the order in which they ran.
     """
 
     lower: float
@@ -128,11 +128,11 @@ def log_z(
     i_bound : int, default 10
         Variables of the largest mini-bucket, minus one.
     iterations : int, default 100
-        Of what is improved step by step; every step's bound is valid.
+        Iterations of methods that improve step by step; every step's bound is valid.
     memory_limit : int, optional
         Bytes that exact tables may take; by default half of what the machine has.
     seed : int, default 0
-        Of random starts and forests.
+        Seed of random starts and forests.
 
     Returns
     -------
@@ -214,7 +214,7 @@ def _best(found: dict[str, MethodBounds]) -> LogZBounds:
 
 
 class _Search:
-    """The methods, each with what it needs of the others."""
+    """The methods, each with the answers of others that it needs."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class _Search:
         return ""
 
     def run(self, name: str) -> tuple[float, float, str]:
-        """Return lower and upper bounds, and a note on what is infinite."""
+        """Return lower and upper bounds, and a note on infinite ones."""
         try:
             return self.runs[name]()
         except ExcessiveError as error:  # of a model that the method makes

@@ -44,8 +44,8 @@ class Buckets:
     i_bound : int
         Variables of the largest mini-bucket, minus one.
     effort : float, default THREE
-        Of the search for the order; what is best for whole tables is not always best for split
-        ones.
+        Effort of the search for the order; the best order for whole tables is not always best
+        for split ones.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class Buckets:
         noise: np.random.Generator | None = None  # the first guess is the best by these scores
         best, found, steps = -np.inf, None, effort * n + 100
         while start is not None and steps > 0:
-            # Few steps each: what was decided wrongly first is not undone for long.
+            # Few steps each: early wrong decisions are undone late.
             state, spent = self._guess(domains, start, min(steps, 4 * n + 20), noise)
             noise = rng
             steps -= spent

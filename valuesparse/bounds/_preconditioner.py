@@ -146,7 +146,7 @@ def preconditioner(
     graph : FactorGraph
         Tables of one or two variables, all entries finite.
     kind : {"spanning_tree", "support_tree", "sparsifier"}
-        What approximates the interactions: the maximum spanning tree (Vaidya); a tree of Steiner
+        The approximation of the interactions: the maximum spanning tree (Vaidya); a tree of Steiner
         nodes over a recursive partition (Gremban), for variables of equal cardinality; or the
         maximum spanning tree and as many of the heaviest other edges as a junction tree of `width`
         takes, at least as tight as the tree alone.

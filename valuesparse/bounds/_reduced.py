@@ -36,17 +36,17 @@ class Reduced:
     variables : list of int
         Number, in the graph, of each free variable.
     constant : float
-        Log-potential of what the evidence decides.
+        Log-potential of the factors that the evidence decides.
     unary : list of ndarray
-        Of every free variable.
+        The log-potentials of every free variable.
     tables : list of (scope, ndarray)
-        Of two or more free variables, each scope ascending and once.
+        Tables of two or more free variables, each scope ascending and once.
     magnitude : float
         Sum of the largest finite absolute entries of everything: bounds every partial score.
     entries : int
-        Of all tables.
+        Entries of all tables.
     merged : float
-        What adding up tables of one scope may have rounded away, in log Z.
+        The most that adding up tables of one scope may have rounded away, in log Z.
     """
 
     variables: list[int]

@@ -4,7 +4,7 @@ Where things are:
 
 - ``_group``: the click group; a new command is registered there.
 - ``solve``, ``info``: questions to model files; ``_models``: what they share;
-  ``_engine``: every call into inference on graphs.
+  ``_graphs``: every call into inference on graphs.
 - ``tune``: which ζ suits a model and data; ``_sequences`` reads them, ``_choice`` recommends.
 - ``train``, ``tag``: whole files, by ``valuesparse.crf.corpora``; ``_reading``: what they share.
 - ``demo``: ``valuesparse demo``, which calls the modules below in order.

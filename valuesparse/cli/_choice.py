@@ -9,27 +9,27 @@ from valuesparse.cli._measure import Row
 
 __all__ = ["MEASURES", "Budget", "choose", "error_of", "microseconds", "on_front"]
 
-#: What an error budget may bound, and what it means.
+#: The measures that an error budget may bound, and their meaning.
 MEASURES = {
     "mean": "mean error of the marginals",
     "max": "largest error of a marginal",
     "tags": "share of the best tags that change",
 }
-# The share of changed tags up to which a setting is recommended when nobody has said what counts.
+# The share of changed tags up to which a setting is recommended when no budget is given.
 _CHANGED = 0.001
 # How much faster than exact a setting has to be: less is noise, and exact has no error.
 _WORTH = 1.1
 
 
 class Budget(NamedTuple):
-    """What a setting may cost.
+    """The most that a setting may cost.
 
     Attributes
     ----------
     microseconds : float or None
-        Of time per token.
+        Time per token.
     error : float or None
-        Of the error named by `measure`.
+        The error named by `measure`.
     measure : str
         One of `MEASURES`.
     """

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from valuesparse._extras import require
 
-#: What the corpus is, where it comes from and under which licence.
+#: The corpus, its origin and its licence.
 SOURCE = (
     "Hong Kong Cantonese Corpus (CC BY; K. K. Luke and May L. Y. Wong 2015), "
     "as shipped by pycantonese"

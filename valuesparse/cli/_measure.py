@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 
 
 class Row(NamedTuple):
-    """What one engine costs and what its answers are worth.
+    """The cost of one engine, and the worth of its answers.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Row(NamedTuple):
     accuracy : float
         Share of the tokens whose best tag is the one in the corpus.
     mean_error, max_error : float
-        Of a token's largest absolute error over its labels, the mean and the maximum over tokens.
+        A token's largest absolute error over its labels: mean and maximum over tokens.
     islands : float
         Share of the tokens that are held deterministic.
     full : float
@@ -115,7 +115,7 @@ def sample_seconds(
     Parameters
     ----------
     functions : mapping of str to callable
-        What to time, by name.
+        Functions to time, by name.
     rounds : int
         Timed calls of each; one of each per round, so that a slow spell meets them all.
     on_round : callable, optional

@@ -1,4 +1,4 @@
-"""What the commands on model files share: reading them, their options, their errors."""
+"""The common part of commands on model files: reading them, their options, their errors."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _INK = "#1f2933"
 _MUTED = "#6b7785"
 _RIVAL = "#c2410c"
 _DPI = 150
-# Of a point, where its name may stand: whether to the right, and how far up in points.
+# Places of the name of a point: whether to its right, and how far up in points.
 _SIDES = ((False, 3), (True, -14), (False, -16), (True, 6), (False, 20), (True, -30))
 
 
@@ -36,7 +36,7 @@ def write_tradeoff(
     Parameters
     ----------
     rows : sequence of Row
-        What was measured, exact first.
+        The measured settings, exact first.
     path : Path
         Where to; it appears when it is complete.
     title, subtitle : str
@@ -193,7 +193,7 @@ def _label_points(
     """Name the points, each on the first of some sides on which it covers no other name."""
     per_point = _DPI / 72
     edge = axes.transAxes.transform((0, 0))[0] / per_point
-    # What the note on exact inference covers.
+    # The area that the note on exact inference covers.
     exact_x, exact_y = axes.transData.transform(exact) / per_point
     taken = [(exact_x, exact_y + 14, exact_x + 95, exact_y + 40)]
     for x, y, name, chosen in points:

@@ -1,4 +1,4 @@
-"""What the demo shows on the terminal: the table, and sentences with their uncertain tags."""
+"""The demo on the terminal: the table, and sentences with their uncertain tags."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def notes(measurements: Measurements, threads: int | None, scoring: float) -> Te
     Parameters
     ----------
     measurements : Measurements
-        What was measured.
+        The rows of the table.
     threads : int or None
         Threads our rows ran on.
     scoring : float
@@ -167,7 +167,7 @@ class Sentences:
     Parameters
     ----------
     tagged : sequence of TaggedSentence
-        What to show.
+        The sentences to show.
     labels : sequence of str
         Names of the columns of the marginals.
     """

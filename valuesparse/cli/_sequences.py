@@ -193,7 +193,7 @@ def _unusable(path: Path, error: Exception) -> ValueError:
 
 
 def _array(name: str, content: bytes) -> npt.NDArray[Any]:
-    """Return the array in a file of NPY format; what its header says must be what is there."""
+    """Return the array in a file of NPY format; its header must fit its contents."""
     stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):

@@ -107,7 +107,7 @@ def _run(
     from valuesparse.cli import _corpus, _report
     from valuesparse.cli._plots import write_tradeoff
 
-    # What is coloured is said below; rich's guesses at numbers and paths would compete with it.
+    # Colours are chosen below; rich's guesses at numbers and paths would compete with them.
     console = Console(highlight=False, emoji=False)
     begin = time.perf_counter()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from valuesparse import FactorGraph, JunctionTree
-    from valuesparse.cli._engine import Plan
+    from valuesparse.cli._graphs import Forecast
     from valuesparse.inference import Division
 
 
@@ -48,18 +48,18 @@ def info(
     """  # noqa: D301 (click takes the backspace itself)
     from rich.console import Console
 
-    from valuesparse.cli import _engine
+    from valuesparse.cli import _graphs
 
     graph = load(model, evidence, sample, input_format)
     working = Console(stderr=True).status("Looking for a junction tree")
     with one_line_errors(model), working:
-        plan = _engine.plan(graph, memory_limit, zeta)
+        plan = _graphs.forecast(graph, memory_limit, zeta)
     console = Console(highlight=False, emoji=False)
     console.print(model.name, style="bold", markup=False, soft_wrap=True)
     console.print(_table(graph, plan))
 
 
-def _table(graph: FactorGraph, plan: Plan) -> Table:
+def _table(graph: FactorGraph, plan: Forecast) -> Table:
     from rich.table import Table
     from rich.text import Text
 

@@ -74,7 +74,7 @@ def solve(
     The answer goes to standard output, or to a file; what was done goes to standard error. An
     answer that is not exact says so there, and in JSON.
     """  # noqa: D301 (click takes the backspace itself)
-    from valuesparse.cli import _engine
+    from valuesparse.cli import _graphs
     from valuesparse.io._files import write_text
     from valuesparse.results._graph import EXACT
 
@@ -88,11 +88,11 @@ def solve(
     with one_line_errors(model), _progress(quiet) as progress:
         common = {"threads": threads, "memory_limit": memory_limit, "progress": progress}
         if task == "MPE":
-            found = _engine.best_states(graph, **common)
+            found = _graphs.best_states(graph, **common)
         elif task == "PR" and (zeta is None or zeta == 1.0):
-            found = _engine.mass(graph, **common)
+            found = _graphs.mass(graph, **common)
         else:
-            found = _engine.marginals(graph, zeta=zeta, **common)
+            found = _graphs.marginals(graph, zeta=zeta, **common)
     seconds = time.perf_counter() - begin
     answer = _as_json(graph, task, found) if output_format == "json" else _as_uai(task, found)
     if output is None:

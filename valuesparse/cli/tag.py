@@ -8,7 +8,8 @@ import click
 
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._reading import reading
-from valuesparse.crf.corpora.tagging import BACKENDS, MARGINALS, REGISTERED
+from valuesparse.crf.corpora._backends import BACKENDS, REGISTERED
+from valuesparse.crf.corpora.tagging import MARGINALS
 
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -74,7 +75,7 @@ def tag(
     )  # fmt: skip
     with (
         one_line_errors(None),
-        # Where nobody looks it would only print an empty line.
+        # Without a terminal it would only print an empty line.
         Progress(
             *columns, console=console, disable=quiet or not console.is_terminal, transient=True
         ) as bar,

@@ -66,7 +66,7 @@ _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 )  # fmt: skip
 @click.option(
     "--tokens", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N",
-    help="Measure on about so many tokens: whole sequences, evenly spaced.",
+    help="Measure on about this many tokens: whole sequences, evenly spaced.",
 )  # fmt: skip
 @plot_option("valuesparse-tune.png")
 def tune(

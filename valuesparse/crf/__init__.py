@@ -32,7 +32,7 @@ def __getattr__(name: str) -> Any:
         try:
             from valuesparse.crf.estimator import CRF
         except ModuleNotFoundError:
-            require("sklearn", "sklearn")  # says how to get it, if that is what is missing
+            require("sklearn", "sklearn")  # if it is missing, this says how to get it
             raise
         return CRF
     if name in ("CorpusReport", "tag_corpus", "train_corpus"):

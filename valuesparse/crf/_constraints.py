@@ -20,7 +20,7 @@ Allowed: TypeAlias = "npt.NDArray[np.bool_] | Sequence[str | Iterable[str] | Non
 def as_mask(
     allowed: Any, n: int, index: Mapping[str, int], where: str = "allowed"
 ) -> npt.NDArray[np.bool_] | None:
-    """Return what is allowed as an (n, K) bool array, or None for everything.
+    """Return the labels allowed as an (n, K) bool array, or None for everything.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def as_mask(
     index : mapping
         The number of each label.
     where : str
-        What error messages call the argument.
+        The name of the argument in error messages.
 
     Raises
     ------

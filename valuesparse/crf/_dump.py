@@ -1,4 +1,4 @@
-"""What a model holds, as CRFsuite tells it: in text, and as the dicts that are made of the text."""
+"""The contents of a model as CRFsuite dumps them: in text, and as dicts made of the text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ParsedDump:
     Attributes
     ----------
     header : dict
-        What the file's header says, as text.
+        The fields of the file's header, as text.
     labels, attributes : dict
         ``{name: id}``, ids as text.
     transitions : dict
@@ -143,7 +143,7 @@ class CRFsuiteDumpParser:
     state : str or None
         The part of the dump that the next line belongs to.
     result : ParsedDump
-        What was read.
+        The contents read so far.
 
     Examples
     --------

@@ -27,7 +27,7 @@ class FileResource:
     suffix, prefix : str
         How the name of a temporary file ends and begins.
     contents : bytes, optional
-        What a temporary file holds from the beginning.
+        The first contents of a temporary file.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Place:
-    """What is in place now, how many ask for it, and what was there before."""
+    """The modules in place now, how many ask for them, and those that were there before."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -107,7 +107,7 @@ class Installation:
     def uninstall(self) -> None:
         """Undo this installation; the packages go when nobody else has installed them.
 
-        What was imported in the meantime keeps the classes that it has got.
+        Modules that were imported in the meantime keep the classes that they have got.
         """
         with self._lock:
             active, self._active = self._active, False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# What stands beyond the ends of a sentence.
+# Words that stand beyond the ends of a sentence.
 _BEFORE, _AFTER = "<s>", "</s>"
 
 

@@ -1,6 +1,6 @@
 """python-crfsuite's module: ``import valuesparse.crf.crfsuite as pycrfsuite``.
 
-Same classes, methods, results and kinds of errors. What is added: all marginals of a sequence in
+Same classes, methods, results and kinds of errors. Additions: all marginals of a sequence in
 one array, marginals of pairs, batches on all cores, constraints, n-best, islands of certainty,
 pickling, and taggers that threads may share.
 """
@@ -8,26 +8,24 @@ pickling, and taggers that threads may share.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from valuesparse._chain import LARGEST
 from valuesparse._crf import ItemSequence
 from valuesparse._validation import as_count, as_zeta, require_potentials
-from valuesparse.crf._constraints import Allowed, Masks, as_mask
+from valuesparse.crf._constraints import Allowed
+from valuesparse.crf._current import Current, Floats, Opened, Sequence
 from valuesparse.crf._dump import ParsedDump, dump_lines, header_of, header_of_model, parse
+from valuesparse.crf._errors import CRFSuiteError
 from valuesparse.crf.training.trainer import BaseTrainer, Trainer, whole_number
 from valuesparse.io._files import read_file, replacing
 from valuesparse.io.crfsuite import CrfsuiteModel, read_crfsuite
-from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -45,71 +43,7 @@ __all__ = [
 CRFSUITE_VERSION = "0.12.2"
 """The version of CRFsuite whose files and answers these are."""
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-
 _LARGEST = LARGEST["float64"]
-
-
-class CRFSuiteError(Exception):
-    """A failure that CRFsuite has a code for.
-
-    Parameters
-    ----------
-    code : int
-        CRFsuite's.
-
-    Examples
-    --------
-    >>> str(CRFSuiteError(-2147483645))
-    'Incompatible data'
-    """
-
-    _messages: ClassVar[dict[int, str]] = {
-        -0x80000000: "Unknown error occurred",
-        -0x7FFFFFFF: "Insufficient memory",
-        -0x7FFFFFFE: "Unsupported operation",
-        -0x7FFFFFFD: "Incompatible data",
-        -0x7FFFFFFC: "Internal error",
-        -0x7FFFFFFB: "Overflow",
-        -0x7FFFFFFA: "Not implemented",
-    }
-
-    def __init__(self, code: int) -> None:
-        self.code = code
-        super().__init__(self._messages.get(code, "Unexpected error"))
-
-    def __reduce__(self) -> tuple[type[CRFSuiteError], tuple[int]]:
-        return type(self), (self.code,)
-
-
-class _Opened(NamedTuple):
-    """An open model; what a call needs is taken from one, whatever other threads open meanwhile."""
-
-    model: CrfsuiteModel
-    header: dict[str, str]
-    labels: list[str]
-    numbers: dict[str, int]
-
-
-class _Sequence:
-    """The current sequence of one thread."""
-
-    __slots__ = ("allowed", "log_z", "marginals", "opened", "unary")
-
-    def __init__(
-        self, opened: _Opened, unary: Floats, allowed: npt.NDArray[np.bool_] | None = None
-    ) -> None:
-        self.opened = opened
-        self.unary = unary
-        self.allowed = allowed
-        self.marginals: Floats | None = None  # for `marginal`; nobody else sees this array
-        self.log_z: float | None = None
-
-
-class _Current(threading.local):
-    """Each thread's own current sequence."""
-
-    sequence: _Sequence | None = None
 
 
 class Tagger:
@@ -147,14 +81,14 @@ class Tagger:
     [['noun', 'noun'], ['verb', 'noun']]
     """
 
-    _opened: _Opened | None
-    _current: _Current
+    _opened: Opened | None
+    _current: Current
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make a closed tagger; not in __init__, which subclasses of pycrfsuite's need not call."""
         self = super().__new__(cls)
         self._opened = None
-        self._current = _Current()
+        self._current = Current()
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,7 +101,7 @@ class Tagger:
         opened = state.pop("_opened")
         self.__dict__.update(state)
         # Protocols 0 and 1 of pickle make objects without __new__.
-        self._opened, self._current = None, _Current()
+        self._opened, self._current = None, Current()
         if opened is not None:
             self._open(*opened)
 
@@ -209,14 +143,14 @@ class Tagger:
         Returns
         -------
         contextlib.closing
-            Of this tagger: for ``with``.
+            A context that closes this tagger: for ``with``.
 
         Raises
         ------
         OSError
             The file cannot be read.
         ModelFormatError
-            It is not a model, or is damaged: a `ValueError`. What was open stays open.
+            It is not a model, or is damaged: a `ValueError`. The model that was open stays open.
         """
         return self._open_bytes(read_file(os.fsdecode(name)))
 
@@ -231,12 +165,10 @@ class Tagger:
         Returns
         -------
         contextlib.closing
-            Of this tagger: for ``with``.
+            As :meth:`open`, which tells what is raised, too.
 
         Raises
         ------
-        ModelFormatError
-            They are not a model, or are damaged: a `ValueError`. What was open stays open.
         TypeError
             `value` is not bytes.
         """
@@ -252,7 +184,7 @@ class Tagger:
         require_potentials("transition", np.ascontiguousarray(model.transition))
         labels = list(model.labels)
         numbers = {name: i for i, name in enumerate(labels)}
-        self._opened = _Opened(model, header, labels, numbers)
+        self._opened = Opened(model, header, labels, numbers)
 
     def close(self) -> None:
         """Close the model."""
@@ -281,9 +213,8 @@ class Tagger:
             The tagger is not opened, a value is not finite, or `allowed` does not fit.
         """
         opened = self._require()
-        unary = opened.model._scorer.unary(xseq, True, True, _LARGEST)[0]
-        mask = None if allowed is None else as_mask(allowed, len(unary), opened.numbers)
-        self._current.sequence = _Sequence(opened, unary, mask)
+        sequence = Sequence(opened, opened.model.scorer.unary(xseq, True, True, _LARGEST)[0])
+        self._current.sequence = sequence if allowed is None else sequence.under(allowed)
 
     def tag(
         self,
@@ -301,7 +232,7 @@ class Tagger:
         n_best : int, optional
             How many label sequences to return, best first.
         allowed : (n, K) array of bool or sequence of n entries, optional
-            Which labels each item may take, as in :meth:`set`, instead of what was said before.
+            Which labels each item may take, as in :meth:`set`, instead of those before.
 
         Returns
         -------
@@ -319,23 +250,11 @@ class Tagger:
         if xseq is not None and n_best is None and allowed is None:
             opened = self._require()
             # One call, and one release of the GIL, from items to labels.
-            unary, tags = opened.model._scorer.tag(xseq, opened.labels)
-            self._current.sequence = _Sequence(opened, unary)
+            unary, tags = opened.model.scorer.tag(xseq, opened.labels)
+            self._current.sequence = Sequence(opened, unary)
             return tags
         k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
-        sequence = self._sequence(xseq, allowed)
-        opened = sequence.opened
-        if not len(sequence.unary):
-            return [] if n_best is None else [[]]
-        n, labels = sequence.unary.shape
-        if n * math.log2(labels) < 62:  # space for no more than there are
-            k = min(k, labels**n)
-        states, scores = opened.model._scorer.decode_scores(sequence.unary, sequence.allowed, k)
-        best = [
-            [opened.labels[state] for state in row]
-            for row, score in zip(states.tolist(), scores[:, 0], strict=True)
-            if score > -math.inf
-        ]
+        best = self._sequence(xseq, allowed).best(k)
         return best[0] if n_best is None else best
 
     def probability(self, yseq: Iterable[str]) -> float:
@@ -359,7 +278,7 @@ class Tagger:
             There are more or fewer labels than items, or the tagger is not opened.
         """
         sequence = self._sequence(None, None)
-        n = len(sequence.unary)
+        n = len(sequence)
         if n == 0:
             return 0.0
         names = list(yseq)
@@ -367,13 +286,7 @@ class Tagger:
             raise ValueError(
                 f"The numbers of items and labels differ: |x| = {n}, |y| = {len(names)}"
             )
-        path = np.array([_number(sequence.opened, name) for name in names])
-        if sequence.allowed is not None and not sequence.allowed[np.arange(n), path].all():
-            self._log_z(sequence)  # says so when nothing at all is possible
-            return 0.0
-        score = float(sequence.unary[np.arange(n), path].sum())
-        score += float(sequence.opened.model.transition[path[:-1], path[1:]].sum())
-        return math.exp(score - self._log_z(sequence))
+        return sequence.probability(np.array([sequence.opened.number(name) for name in names]))
 
     def marginal(self, y: str, pos: int) -> float:
         """Return the probability of one label at one item of the current sequence.
@@ -404,21 +317,14 @@ class Tagger:
         sequence = self._current.sequence
         if sequence is None or sequence.opened is not self._opened:
             sequence = self._sequence(None, None)
-        n = len(sequence.unary)
+        n = len(sequence)
         if n == 0:
             return 0.0
         i = pos if type(pos) is int else whole_number("pos", pos)
         if not 0 <= i < n:
             raise ValueError(f"The position, {i}, is out of range of {n}")
         k = sequence.opened.numbers.get(y) if type(y) is str else None
-        if k is None:
-            k = _number(sequence.opened, y)
-        if sequence.marginals is None:
-            scorer = sequence.opened.model._scorer
-            sequence.marginals, sequence.log_z = scorer.infer_scores(
-                sequence.unary, sequence.allowed, 1.0
-            )
-        return sequence.marginals.item(i, k)
+        return sequence.marginal(i, sequence.opened.number(y) if k is None else k)
 
     def marginals(
         self,
@@ -431,13 +337,11 @@ class Tagger:
 
         Parameters
         ----------
-        xseq : iterable of n items, or ItemSequence, optional
-            It becomes the current sequence; by default the current one is taken.
+        xseq, allowed : optional
+            As in :meth:`tag`.
         zeta : float, default 1.0
             Below 1 variables that are sure become islands (SMM11): faster and approximate. See
             :func:`valuesparse.infer`.
-        allowed : (n, K) array of bool or sequence of n entries, optional
-            Which labels each item may take, as in :meth:`set`, instead of what was said before.
 
         Returns
         -------
@@ -454,18 +358,10 @@ class Tagger:
         zeta = as_zeta(zeta)
         if xseq is not None and zeta == 1.0 and allowed is None:
             opened = self._require()
-            unary, marginals, log_z = opened.model._scorer.marginals(xseq)
-            sequence = _Sequence(opened, unary)
-            sequence.log_z = log_z
-            self._current.sequence = sequence
+            unary, marginals, log_z = opened.model.scorer.marginals(xseq)
+            self._current.sequence = Sequence(opened, unary, log_z=log_z)
             return marginals
-        sequence = self._sequence(xseq, allowed)
-        marginals, log_z = sequence.opened.model._scorer.infer_scores(
-            sequence.unary, sequence.allowed, zeta
-        )
-        if zeta == 1.0:
-            sequence.log_z = log_z
-        return marginals
+        return self._sequence(xseq, allowed).infer(zeta)
 
     def pairwise(
         self, xseq: Iterable[Any] | None = None, *, allowed: Allowed | None = None
@@ -474,23 +370,15 @@ class Tagger:
 
         Parameters
         ----------
-        xseq : iterable of n items, or ItemSequence, optional
-            It becomes the current sequence; by default the current one is taken.
-        allowed : (n, K) array of bool or sequence of n entries, optional
-            Which labels each item may take, as in :meth:`set`, instead of what was said before.
+        xseq, allowed : optional
+            As in :meth:`tag`.
 
         Returns
         -------
         (n - 1, K, K) float64
             ``[i, a, b]``: label a at item i and label b at item i + 1.
-
-        Raises
-        ------
-        InfeasibleError, TypeError, ValueError
-            As in :meth:`marginals`.
         """
-        sequence = self._sequence(xseq, allowed)
-        return sequence.opened.model._scorer.pairwise(sequence.unary, sequence.allowed)
+        return self._sequence(xseq, allowed).pairwise()
 
     def tag_batch(
         self,
@@ -520,8 +408,8 @@ class Tagger:
             As in :meth:`tag`; the message names the sequence too.
         """
         opened = self._require()
-        ask = partial(opened.model._scorer.tag_batch, labels=opened.labels)
-        return _batch(opened, ask, xseqs, allowed, threads)
+        ask = partial(opened.model.scorer.tag_batch, labels=opened.labels)
+        return opened.ask_many(ask, xseqs, allowed, threads)
 
     def marginals_batch(
         self,
@@ -535,28 +423,19 @@ class Tagger:
 
         Parameters
         ----------
-        xseqs : iterable of B sequences
-            Each as in :meth:`set`, of any length.
+        xseqs, allowed, threads
+            As in :meth:`tag_batch`.
         zeta : float, default 1.0
             As in :meth:`marginals`.
-        allowed : iterable of B entries, optional
-            For each sequence what :meth:`set` takes, or None.
-        threads : int, optional
-            At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
 
         Returns
         -------
         list of B arrays (n, K) float64
             Neighbours share memory: copy the few that you want to keep of very many.
-
-        Raises
-        ------
-        InfeasibleError, TypeError, ValueError
-            As in :meth:`marginals`; the message names the sequence too.
         """
         opened = self._require()
-        ask = partial(opened.model._scorer.marginals_batch, zeta=as_zeta(zeta))
-        return _batch(opened, ask, xseqs, allowed, threads)
+        ask = partial(opened.model.scorer.marginals_batch, zeta=as_zeta(zeta))
+        return opened.ask_many(ask, xseqs, allowed, threads)
 
     def dump(self, filename: str | bytes | os.PathLike[str] | None = None) -> None:
         """Write the model as text, as CRFsuite does, weights with six decimals.
@@ -573,9 +452,7 @@ class Tagger:
         OSError
             The file cannot be written; one that is there stays as it was.
         """
-        opened = self._opened
-        if opened is None:
-            raise RuntimeError("Tagger is closed")
+        opened = self._require(RuntimeError("Tagger is closed"))
         lines = dump_lines(opened.model, opened.header)
         if filename is None:
             sys.stdout.writelines(lines)
@@ -595,63 +472,23 @@ class Tagger:
         --------
         Tagger.model : arrays, with all digits.
         """
-        opened = self._opened
-        if opened is None:
-            raise RuntimeError("Tagger is closed")
+        opened = self._require(RuntimeError("Tagger is closed"))
         return parse(opened.model, opened.header)
 
-    def _require(self) -> _Opened:
+    def _require(self, error: Exception | None = None) -> Opened:
         opened = self._opened
         if opened is None:
-            raise ValueError("The tagger is not opened")
+            raise error or ValueError("The tagger is not opened")
         return opened
 
-    def _sequence(self, xseq: Iterable[Any] | None, allowed: Allowed | None) -> _Sequence:
-        """Return the current sequence, after what was given has become it."""
+    def _sequence(self, xseq: Iterable[Any] | None, allowed: Allowed | None) -> Sequence:
+        """Return the current sequence, which `xseq` or `allowed` replaces if given."""
         if xseq is not None:
             self.set(xseq, allowed=allowed)
         opened = self._require()
         sequence = self._current.sequence
         if sequence is None or sequence.opened is not opened:
-            sequence = _Sequence(opened, np.empty((0, len(opened.labels))))
+            sequence = Sequence(opened, np.empty((0, len(opened.labels))))
         if xseq is None and allowed is not None:
-            mask = as_mask(allowed, len(sequence.unary), opened.numbers)
-            sequence = _Sequence(opened, sequence.unary, mask)
-            self._current.sequence = sequence
+            sequence = self._current.sequence = sequence.under(allowed)
         return sequence
-
-    @staticmethod
-    def _log_z(sequence: _Sequence) -> float:
-        if sequence.log_z is None:
-            scorer = sequence.opened.model._scorer
-            _, sequence.log_z = scorer.infer_scores(sequence.unary, sequence.allowed, 1.0)
-        return sequence.log_z
-
-
-def _batch(
-    opened: _Opened,
-    ask: Callable[..., list[Any]],
-    xseqs: Iterable[Iterable[Any]],
-    allowed: Iterable[Allowed | None] | None,
-    threads: int | None,
-) -> list[Any]:
-    """Ask the same of many sequences, each with its constraints."""
-    if not hasattr(xseqs, "__iter__"):
-        raise TypeError(f"xseqs must be an iterable of sequences, not {type(xseqs).__name__}")
-    masks = None if allowed is None else Masks(allowed, opened.numbers)
-    answer = ask(xseqs, masks=masks, threads=resolve(threads))
-    if masks is not None:
-        masks.finish(len(answer))
-    return answer
-
-
-def _number(opened: _Opened, name: Any) -> int:
-    """Return the number of a label, given as str or UTF-8 bytes."""
-    if isinstance(name, (bytes, bytearray)):
-        name = bytes(name).decode("utf-8", "surrogateescape")
-    if not isinstance(name, str):
-        raise TypeError(f"a label must be str, not {type(name).__name__}: {name!r}")
-    number = opened.numbers.get(name)
-    if number is None:
-        raise RuntimeError(f"Failed to convert into label identifier: {name}")
-    return number

@@ -1,6 +1,6 @@
 """sklearn-crfsuite's estimator: ``from valuesparse.crf import CRF``.
 
-Same parameters, methods and attributes as ``sklearn_crfsuite.CRF``. What is added: all cores,
+Same parameters, methods and attributes as ``sklearn_crfsuite.CRF``. Additions: all cores,
 arrays of marginals, constraints, n-best through ``tagger_``, and models that live in memory:
 nothing is written to temporary files, and a pickle holds the model itself.
 """
@@ -38,29 +38,18 @@ _NAMES = {
     "min_freq": "feature.minfreq",
     "all_possible_states": "feature.possible_states",
     "all_possible_transitions": "feature.possible_transitions",
-    "c1": "c1",
-    "c2": "c2",
-    "max_iterations": "max_iterations",
-    "num_memories": "num_memories",
-    "epsilon": "epsilon",
-    "period": "period",
-    "delta": "delta",
-    "linesearch": "linesearch",
-    "max_linesearch": "max_linesearch",
     "calibration_eta": "calibration.eta",
     "calibration_rate": "calibration.rate",
     "calibration_samples": "calibration.samples",
     "calibration_candidates": "calibration.candidates",
     "calibration_max_trials": "calibration.max_trials",
     "pa_type": "type",
-    "c": "c",
-    "error_sensitive": "error_sensitive",
-    "averaging": "averaging",
-    "variance": "variance",
-    "gamma": "gamma",
-    "beta": "beta",
     "unsupported": "feature.unsupported",
 }
+_SAME = (
+    "c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta", "linesearch",
+    "max_linesearch", "c", "error_sensitive", "averaging", "variance", "gamma", "beta",
+)  # fmt: skip
 
 
 class CRF(BaseEstimator):
@@ -81,16 +70,16 @@ class CRF(BaseEstimator):
     max_iterations : int, optional
         Iterations, or passes over the data, at most.
     num_memories, linesearch, max_linesearch : int, str, int, optional
-        Of L-BFGS.
+        For L-BFGS.
     epsilon, period, delta : float, int, float, optional
         When to stop.
     calibration_eta, calibration_rate, calibration_samples, calibration_candidates, \
 calibration_max_trials : optional
         How l2sgd finds its learning rate.
     pa_type, c, error_sensitive, averaging : int, float, bool, bool, optional
-        Of passive aggressive.
+        For passive aggressive.
     variance, gamma : float, optional
-        Of AROW; gamma also of aggressive.
+        For AROW; gamma also for aggressive.
     verbose : bool
         Whether to print a line for each iteration.
     model_filename : str or path, optional
@@ -101,11 +90,11 @@ calibration_max_trials : optional
         A class to train with in place of the package's: a subclass of its Trainer or of
         ``pycrfsuite.Trainer``.
     beta, unsupported : float, bool, optional
-        Of the algorithm ``aggressive`` (MSFXM10).
+        For the algorithm ``aggressive`` (MSFXM10).
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
     random_state : int
-        Of the order in which online algorithms take the data.
+        Seed of the order in which online algorithms take the data.
 
     Attributes
     ----------
@@ -114,7 +103,7 @@ calibration_max_trials : optional
     tagger_ : Tagger
         The tagger that answers.
     training_log_ : TrainLogParser or None
-        What the last `fit` told, as numbers.
+        The log of the last `fit`, as numbers.
     state_features_ : dict
         ``{(attribute, label): weight}``
     transition_features_ : dict
@@ -139,6 +128,15 @@ calibration_max_trials : optional
     >>> crf.predict_proba([[["w=the"], ["w=dog"]]])[0].shape, crf.classes_
     ((2, 3), ['DET', 'NOUN', 'VERB'])
     """
+
+    # Parameters that are read here; `__init__` sets them all.
+    algorithm: str | None
+    verbose: bool
+    model_filename: str | os.PathLike[str] | None
+    keep_tempfiles: bool
+    trainer_cls: Callable[..., Any] | None
+    threads: int | None
+    random_state: int
 
     # Class attributes, because __init__ of an estimator sets its parameters only.
     training_log_: Any = None
@@ -183,38 +181,9 @@ calibration_max_trials : optional
         threads: int | None = None,
         random_state: int = 0,
     ) -> None:
-        self.algorithm = algorithm
-        self.min_freq = min_freq
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.c1 = c1
-        self.c2 = c2
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.linesearch = linesearch
-        self.max_linesearch = max_linesearch
-        self.calibration_eta = calibration_eta
-        self.calibration_rate = calibration_rate
-        self.calibration_samples = calibration_samples
-        self.calibration_candidates = calibration_candidates
-        self.calibration_max_trials = calibration_max_trials
-        self.pa_type = pa_type
-        self.c = c
-        self.error_sensitive = error_sensitive
-        self.averaging = averaging
-        self.variance = variance
-        self.gamma = gamma
-        self.verbose = verbose
-        self.model_filename = model_filename
-        self.keep_tempfiles = keep_tempfiles
-        self.trainer_cls = trainer_cls
-        self.beta = beta
-        self.unsupported = unsupported
-        self.threads = threads
-        self.random_state = random_state
+        given = locals()
+        for name in self._get_param_names():  # one attribute each, as scikit-learn has it
+            setattr(self, name, given[name])
 
     def fit(
         self,
@@ -252,14 +221,14 @@ calibration_max_trials : optional
             As by :meth:`valuesparse.crf.Trainer.append`, naming the sequence; for a parameter that
             the algorithm does not have. The model of an earlier `fit` is kept then.
         OSError
-            `model_filename` cannot be written; what can be known of that is known before training.
+            `model_filename` cannot be written; most such failures are found before training.
         """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         if (X_dev is None) != (y_dev is None):
             raise ValueError("Pass both X_dev and y_dev to use the holdout data")
         if self.model_filename is not None:
-            check_target(self.model_filename)  # said before the work, not after it
+            check_target(self.model_filename)  # refused before the work, not after it
         trainer = self._trainer()
         if not _append(trainer, "X", X, "y", y):
             raise ValueError("X has no item to learn from")
@@ -297,8 +266,7 @@ calibration_max_trials : optional
 
     def predict_single(self, xseq: Iterable[Any], *, allowed: Allowed | None = None) -> list[str]:
         """Return the most probable labels of one sequence."""
-        tags: list[str] = self._fitted().tag(xseq, allowed=allowed)
-        return tags
+        return self._fitted().tag(xseq, allowed=allowed)
 
     def predict_marginals(
         self, X: Iterable[Iterable[Any]], *, zeta: float = 1.0, allowed: Any = None
@@ -341,12 +309,8 @@ calibration_max_trials : optional
 
         Parameters
         ----------
-        X : iterable of B sequences
-            As in :meth:`fit`.
-        zeta : float, default 1.0
-            As in :meth:`Tagger.marginals_batch`.
-        allowed : iterable of B entries, optional
-            As there.
+        X, zeta, allowed
+            As in :meth:`predict_marginals`.
 
         Returns
         -------
@@ -395,7 +359,7 @@ calibration_max_trials : optional
 
     @property
     def modelfile(self) -> FileResource:
-        """What has the path of the model's file as ``name``; asked for it, it makes a file."""
+        """A resource whose ``name`` is the path of the model's file, which it makes when asked."""
         if self._file is None or self.tagger_ is None:
             self._file = FileResource(
                 self.model_filename, self.keep_tempfiles, ".crfsuite", "model",
@@ -446,30 +410,24 @@ calibration_max_trials : optional
         tagger = self.tagger_
         if tagger is None:
             path = self.model_filename
-            there = "the path of a CRFsuite model"
-            if path is not None:
-                there += f"; {os.fspath(path)!r} does not exist"
+            missing = "" if path is None else f"; {os.fspath(path)!r} does not exist"
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet: call fit, or give "
-                f"model_filename {there}"
+                f"model_filename the path of a CRFsuite model{missing}"
             )
         return tagger
 
     def _trainer(self) -> Any:
-        params = {
-            theirs: getattr(self, ours)
-            for ours, theirs in _NAMES.items()
-            if getattr(self, ours) is not None
-        }
+        names = _NAMES | {name: name for name in _SAME}
+        given = {theirs: getattr(self, ours) for ours, theirs in names.items()}
+        params = {name: value for name, value in given.items() if value is not None}
         arguments: dict[str, Any] = {
             "algorithm": self.algorithm, "params": params, "verbose": self.verbose
         }  # fmt: skip
         kind = LinePerIterationTrainer if self.trainer_cls is None else self.trainer_cls
-        if (
-            isinstance(kind, type)
-            and issubclass(kind, Trainer)
-            and kind.__init__ is (Trainer.__init__)
-        ):  # a subclass with an __init__ of its own need not know these
+        # A subclass with an __init__ of its own need not know these.
+        ours = isinstance(kind, type) and issubclass(kind, Trainer)
+        if ours and kind.__init__ is Trainer.__init__:
             arguments |= {"threads": self.threads, "seed": self.random_state}
         return kind(**arguments)
 
@@ -492,8 +450,7 @@ calibration_max_trials : optional
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        file = state.pop("modelfile", None)
+        file = (state := dict(state)).pop("modelfile", None)
         if file is not None:  # sklearn-crfsuite's: see valuesparse.crf.install
             state.pop("_tagger", None)
             state.pop("_info_cached", None)

@@ -53,7 +53,7 @@ def flat_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
     Parameters
     ----------
     y_true, y_pred : sequences of sequences of str
-        What is right, and what was predicted.
+        The right labels, and those that were predicted.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from valuesparse.crf import metrics
 try:
     from sklearn.metrics import make_scorer
 except ModuleNotFoundError:
-    require("sklearn", "sklearn")  # says how to get it, if that is what is missing
+    require("sklearn", "sklearn")  # if it is missing, this says how to get it
     raise
 
 __all__ = ["flat_accuracy", "sequence_accuracy"]

@@ -65,7 +65,7 @@ def infer(
             break
     assert best is not None
     words = ", ".join(filter(None, [words, _LOG_Z[best.method]]))
-    best = best._with(reason=f"{best.reason}; {words}")
+    best = best.replaced(reason=f"{best.reason}; {words}")
     return _bounded(best, model, given, workers, watch)
 
 
@@ -93,11 +93,11 @@ def _bounded(
         words += f" and {upper:.6g} (TRW dual)"
     if lower == -np.inf and not why:
         words += "; no mean field was found that avoids the zeros (vs.bounds.log_z looks further)"
-    return result._with(_log_z_bounds=(lower, upper), reason=result.reason + words)
+    return result.replaced(_log_z_bounds=(lower, upper), reason=result.reason + words)
 
 
 def _bound(model: FactorGraph, given: dict[int, Any], workers: int, watch: Watch) -> float:
-    graph = model._copy()
-    graph._know(given)
+    graph = model.copy()
+    graph.know(given)
     bound = _loopy.trw_dual_bound(graph, threads=workers, deadline=watch.left())
     return bound.upper

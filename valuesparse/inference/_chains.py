@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
-from valuesparse._validation import as_array
+from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch, too_late
@@ -37,7 +37,7 @@ def infer(
     islands = np.full(model.n_positions, -1, dtype=np.int32)
     late = too_late(deadline)
     infeasible, counts = _chain.infer(
-        model._batch, workers, zeta, rounds, marginals, log_z, islands,
+        model.batch, workers, zeta, rounds, marginals, log_z, islands,
         None, 0, 0, None, deadline, progress, late,
     )  # fmt: skip
     if infeasible is not None:
@@ -57,7 +57,7 @@ def decode(
     states = np.empty((k, model.n_positions), dtype=np.int64)
     score = np.empty((k, model.n_sequences))
     infeasible: Any = _chain.decode(
-        model._batch, k, workers, states, score,
+        model.batch, k, workers, states, score,
         watch.left(), watch.part(0, model.n_positions, model.n_positions), watch.late,
     )  # fmt: skip
     if infeasible is not None:
@@ -79,7 +79,7 @@ def sample(
         uniforms = generator.random(rows.shape)
         last = first + rows.shape[0]
         infeasible: Any = _chain.sample(
-            model._batch, rows.shape[0], uniforms, rows, workers,
+            model.batch, rows.shape[0], uniforms, rows, workers,
             watch.left(), watch.part(first * n, last * n, count * n), watch.late,
         )  # fmt: skip
         if infeasible is not None:
@@ -90,23 +90,13 @@ def sample(
 
 def score(model: Chain, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given labels, per sequence (B,)."""
-    y = as_array("states", states)
     n = model.n_positions
-    if y.shape != (n,):
-        raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
-    if n and y.dtype.kind not in "iu":
-        raise ValueError(f"states must be integers, got dtype {y.dtype}")
-    y = y.astype(np.int64)
-    bad = np.flatnonzero((y < 0) | (y >= model.n_labels))
-    if bad.size:
-        raise ValueError(
-            f"states[{bad[0]}] is {y[bad[0]]}; labels run from 0 to {model.n_labels - 1}"
-        )
+    y = as_states(states, n, model.n_labels, noun="labels")
     local = model.unary[np.arange(n), y].astype(np.float64)
     if model.allowed is not None:
         local[~model.allowed[np.arange(n), y]] = -np.inf
     full = np.flatnonzero(model.lengths)
-    first, last = model._offset[full], model._offset[full + 1] - 1
+    first, last = model.offset[full], model.offset[full + 1] - 1
     if model.start is not None:
         local[first] += model.start[y[first]]
     if model.end is not None:
@@ -139,7 +129,7 @@ def edge_marginals(
     else:
         pairwise = empty((last - first, k, k), model.dtype)
     infeasible, _ = _chain.infer(
-        model._batch, resolve(threads), 1.0, 0, None, log_z, None,
+        model.batch, resolve(threads), 1.0, 0, None, log_z, None,
         pairwise, first, last, sums, None, None, None,
     )  # fmt: skip
     if infeasible is not None:
@@ -167,7 +157,7 @@ def gradient(
     edges = np.zeros((k, k)) if sums else None
     log_z = np.empty(model.n_sequences)
     infeasible, _ = _chain.infer(
-        model._batch, workers, 1.0, 0, nodes, log_z, None,
+        model.batch, workers, 1.0, 0, nodes, log_z, None,
         None, 0, 0, edges, None, None, None, weights,
     )  # fmt: skip
     if infeasible is not None:
@@ -183,12 +173,12 @@ def iter_edge_marginals(
     log_forward, log_outgoing = empty((n, k), float), empty((n, k), float)
     log_z = np.empty(model.n_sequences)
     infeasible = _chain.log_messages(
-        model._batch, resolve(threads), log_z, log_forward, log_outgoing
+        model.batch, resolve(threads), log_z, log_forward, log_outgoing
     )
     if infeasible is not None:
         raise InfeasibleError(*infeasible)
     inner = np.ones(n, dtype=bool)
-    inner[model._offset[1:][model.lengths > 0] - 1] = False
+    inner[model.offset[1:][model.lengths > 0] - 1] = False
     left = np.flatnonzero(inner)  # the position before each edge
     for first in range(0, left.size, block):
         at = left[first : first + block]

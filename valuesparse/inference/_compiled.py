@@ -98,7 +98,7 @@ class Compiled:
         self._barren, self._budget = barren, budget
         self._snapshot = snapshot_of(graph)
         self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
-        self._states = int(graph._cards.sum())
+        self._states = int(graph.cards.sum())
         self._lock = _OneAtATime()
         #: The tree of `log_z`, for evidence on the same variables.
         self._pruned_tree: tuple[Any, _junction.CliqueTree, Array] | None = None

@@ -1,28 +1,66 @@
-"""Which module answers for which kind of model: the one table that a new kind is entered in."""
+"""Which engine answers for which kind of model: the one table that a new kind is entered in."""
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from valuesparse.inference import _chains, _graphs, _trees
+from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, Tree
-
-#: Kind of model: the module with ``METHODS``, ``infer``, ``log_z``, ``decode``, ``sample`` and
-#: ``score``.
-ENGINES: dict[type, ModuleType] = {Chain: _chains, Tree: _trees, FactorGraph: _graphs}
+from valuesparse.results import Result
 
 
-def engine_of(model: Any) -> ModuleType:
-    """Return the module for `model`; TypeError when it is no model of ours."""
-    engine = ENGINES.get(type(model))
-    if engine is None:
-        for kind, candidate in ENGINES.items():
-            if isinstance(model, kind):
-                return candidate
-        names = " or ".join(f"valuesparse.{kind.__name__}" for kind in ENGINES)
-        raise TypeError(f"model must be a {names}, got {type(model).__name__}")
-    return engine
+class Engine(Protocol):
+    """What a kind of model is asked; each engine is a module with these functions.
+
+    That of graphs takes the arguments of :func:`for_graphs` beside these.
+    """
+
+    @property
+    def METHODS(self) -> tuple[str, ...]:
+        """Names of methods that `infer` takes."""
+
+    def infer(
+        self,
+        model: Any,
+        zeta: float,
+        rounds: int,
+        workers: int,
+        method: Any,
+        deadline: float | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> Result:
+        """Return marginals and log Z; see :func:`valuesparse.infer`."""
+
+    def log_z(self, model: Any, workers: int, memory_limit: int | None = None) -> Any:
+        """Return log Z alone: an array, of a graph a float."""
+
+    def decode(self, model: Any, k: int, workers: int, watch: Watch) -> tuple[Any, ...]:
+        """Return states (k, n), scores (k, B) and what else a `Decoding` has."""
+
+    def sample(
+        self, model: Any, count: int, generator: np.random.Generator, workers: int, watch: Watch
+    ) -> npt.NDArray[np.int64]:
+        """Return samples (count, n)."""
+
+    def score(self, model: Any, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the sum of the log-potentials of given states (n,), per component."""
+
+
+ENGINES: dict[type, Engine] = {Chain: _chains, Tree: _trees, FactorGraph: _graphs}
+
+
+def engine_of(model: Any) -> Engine:
+    """Return the engine for `model`; TypeError when it is no model of ours."""
+    for kind in type(model).__mro__:
+        if kind in ENGINES:
+            return ENGINES[kind]
+    names = " or ".join(f"valuesparse.{kind.__name__}" for kind in ENGINES)
+    raise TypeError(f"model must be a {names}, got {type(model).__name__}")
 
 
 #: What most calls give.
@@ -30,7 +68,7 @@ _NOTHING: dict[str, Any] = {}
 
 
 def for_graphs(
-    engine: ModuleType,
+    engine: Engine,
     evidence: Any,
     memory_limit: Any,
     factors: Any = None,

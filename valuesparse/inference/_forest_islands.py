@@ -62,7 +62,7 @@ class ForestPart(NamedTuple):
 
 def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | None:
     """Return the components that are trees once the evidence is known; None when there are none."""
-    held, cards = known.held, model._cards
+    held, cards = known.held, model.cards
     tables = snapshot_of(model).arrays()
     local = [np.zeros(card) for card in cards]
     for v, likelihood in known.soft:

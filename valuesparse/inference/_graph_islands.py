@@ -113,7 +113,7 @@ class _Islands:
         tree, soft = self.tree(free, held)
         if tree is None:
             raise impossible(self.model, True)
-        cards = self.model._cards
+        cards = self.model.cards
         flat = np.empty(int(cards.sum()))
         dead, _ = tree.infer(soft, self.workers, flat, self.watch.left(), None, self.watch.late)
         if dead:
@@ -128,7 +128,7 @@ class _Islands:
         """Return the junction tree of the factors around `free`; None when nothing is possible."""
         wanted = sorted({int(f) for v in free for f in self.factors_of(v)})
         snapshot = _junction.Snapshot(
-            self.model._cards, [self.scopes[f] for f in wanted], [self.tables[f] for f in wanted]
+            self.model.cards, [self.scopes[f] for f in wanted], [self.tables[f] for f in wanted]
         )
         tree = _junction.CliqueTree(snapshot, [])
         outside = np.where(held < 0, 0, held)  # variables that these factors do not name
@@ -285,7 +285,7 @@ def infer_islands(
         stats.update(found.stats)
         # The others never see them: without factors, a state of theirs says nothing.
         held[part.variables] = 0
-        others = model._part(np.array(part.others, dtype=np.int64))
+        others = model.part(np.array(part.others, dtype=np.int64))
     if (held < 0).any() or others.n_factors:
         soft = [(v, x) for v, x in known.soft if held[v] < 0]
         state = _Islands(others, zeta, workers, Known(known.given, held, soft), memory_limit, watch)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_array, as_indices
+from valuesparse._validation import as_indices, as_states
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _auto, _loopy
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE
@@ -64,10 +64,10 @@ def infer(
     if factors is not None:
         kept = as_indices("factors", factors, model.n_factors)
         result = infer(
-            model._part(kept), zeta, rounds, workers, method, deadline, progress,
+            model.part(kept), zeta, rounds, workers, method, deadline, progress,
             evidence, memory_limit, None, start,
         )  # fmt: skip
-        return result._of(model, kept)
+        return result.of_whole(model, kept)
     known = known_of(model, evidence)
     watch = Watch(deadline, progress)
     choice = choose(model, zeta, name_of(method), known, memory_limit, watch)
@@ -208,19 +208,7 @@ def sample(
 
 def score(model: FactorGraph, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, soft evidence included; −inf forbids."""
-    y = as_array("states", states)
-    n = model.n_variables
-    if y.shape != (n,):
-        raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
-    if n and y.dtype.kind not in "iu":
-        raise ValueError(f"states must be integers, got dtype {y.dtype}")
-    y = y.astype(np.int64)
-    bad = np.flatnonzero((y < 0) | (y >= model._cards))
-    if bad.size:
-        v = int(bad[0])
-        raise ValueError(
-            f"states[{v}] is {y[v]}; states run from 0 to {model.cardinalities[v] - 1}"
-        )
+    y = as_states(states, model.n_variables, model.cards)
     total = 0.0
     for factor in model.factors:
         total += float(factor.log_potential(y[None, list(factor.scope)])[0])

@@ -138,7 +138,7 @@ def _require(graph: FactorGraph, possible: object) -> None:
 
 def _flat(graph: FactorGraph) -> Array:
     """Return memory for all marginals."""
-    return np.empty(int(graph._cards.sum()))
+    return np.empty(int(graph.cards.sum()))
 
 
 def _table_bytes(tree: _junction.CliqueTree, sets: list[tuple[int, ...]]) -> float:

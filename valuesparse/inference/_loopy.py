@@ -57,15 +57,15 @@ class Layout:
     )  # fmt: skip
 
     def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
-        self.cards = graph._cards
+        self.cards = graph.cards
         require_room(graph)
         self.n_factors = graph.n_factors
         # Of a graph without factors: one that kept its graph would wait for the garbage collector.
-        empty = graph._part(np.empty(0, dtype=np.int64))
+        empty = graph.part(np.empty(0, dtype=np.int64))
         made: dict[int, float] = {}
 
         def table_of(factor: Factor, index: int) -> Array:
-            table: Array = empty._table_of(factor, index)
+            table: Array = empty.table_of(factor, index)
             if not isinstance(factor, Feature):
                 made[index] = _chain.weigh(table)[1]
             return table
@@ -116,9 +116,9 @@ class Layout:
 
 def layout_of(graph: FactorGraph, watch: Watch = NOBODY) -> Layout:
     """Return the layout of `graph`, which is kept until a factor is added."""
-    layout = _LAYOUTS.get(graph._stamp)
+    layout = _LAYOUTS.get(graph.stamp)
     if layout is None:
-        layout = _LAYOUTS[graph._stamp] = Layout(graph, watch)
+        layout = _LAYOUTS[graph.stamp] = Layout(graph, watch)
     return layout
 
 
@@ -174,7 +174,7 @@ def _of_factors(model: FactorGraph, layout: Layout, flat: Array) -> list[Array]:
     laid = layout.engine
     found = []
     for f, g in zip(laid.wide.tolist(), laid.group.tolist(), strict=True):
-        own, scope = model._factor(f).scope, layout.scope(g)
+        own, scope = model.factor(f).scope, layout.scope(g)
         table = flat[laid.table_at[g] : laid.table_at[g + 1]]
         table = table.reshape([layout.cards[v] for v in scope])
         found.append(table if own == scope else table.transpose([scope.index(v) for v in own]))
@@ -538,7 +538,7 @@ def _points(
 ) -> Iterator[Array]:
     """Yield where naive mean field begins: at `start`, at beliefs, their mode, random points."""
     if method.start is not None:
-        yield method.start._all_marginals().copy()
+        yield method.start.flat_marginals().copy()
     rng = np.random.default_rng(method.seed)
     messages = np.zeros(layout.engine.entries)
     beliefs = np.empty(local.shape)
@@ -619,7 +619,7 @@ def _structured(
         # The product of naive mean field, below which no step leads; and the forest's own tables.
         first = np.zeros(layout.engine.table_entries)
         second = _tables(layout, forest)
-        starts = [(_logs(naive._all_marginals()), first), (local.copy(), second)]
+        starts = [(_logs(naive.flat_marginals()), first), (local.copy(), second)]
     else:
         forest, node, table = _first_field(layout, method.start)
         starts = [(node, table)]
@@ -694,17 +694,17 @@ def _strong_forest(
 def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Array]:
     """Return a forest and what the distribution of `start` is proportional to."""
     _require_same_variables(layout, start)
-    state = start._state
+    state = start.state
     if isinstance(state, Field):
         scopes, node, tables = state.forest, state.node.copy(), state.table
     elif start.method == "mean_field":
         return (
             np.empty(0, dtype=np.int64),
-            _logs(start._all_marginals()),
+            _logs(start.flat_marginals()),
             np.zeros(layout.engine.table_entries),
         )
     elif start.exact:
-        other = layout_of(start._part())
+        other = layout_of(start.part())
         scopes = [other.scope(g) for g in range(other.n_groups)]
         tables = [other.engine.table(g).ravel() for g in range(other.n_groups)]
         node = other.with_evidence(start.evidence)
@@ -736,7 +736,7 @@ def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Arra
 
 
 def _require_same_variables(layout: Layout, start: GraphResult) -> None:
-    if not np.array_equal(start._model._cards, layout.cards):
+    if not np.array_equal(start.graph.cards, layout.cards):
         raise ValueError("start must be a result of a graph with the same variables")
 
 
@@ -746,9 +746,9 @@ def _first_messages(layout: Layout, local: Array, start: GraphResult | None) -> 
     if start is None:
         return messages
     _require_same_variables(layout, start)
-    state: State = start._state
+    state: State = start.state
     # Where pickling dropped the layout: that of the factors that were used, in the graph of then.
-    old = state.layout or layout_of(start._part())
+    old = state.layout or layout_of(start.part())
     if old is layout:
         messages[:] = state.messages
     else:

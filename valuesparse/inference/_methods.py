@@ -78,7 +78,7 @@ class _Messages(Loopy):
         self._set("damping", float(self.damping))
 
     def _check_start(self, start: Any) -> None:
-        if not isinstance(start, GraphResult) or not hasattr(start._state, "messages"):
+        if not isinstance(start, GraphResult) or not hasattr(start.state, "messages"):
             raise ValueError(
                 "start must be a result of loopy inference, with messages to begin from"
             )

@@ -19,14 +19,14 @@ _KEPT = weakref.WeakKeyDictionary()
 
 def snapshot_of(graph: FactorGraph) -> _junction.Snapshot:
     """Return the native snapshot of a graph's variables and factors."""
-    kept = _KEPT.get(graph._stamp)
+    kept = _KEPT.get(graph.stamp)
     # A graph whose own factors have not been weighed yet checks what they add to its evidence.
     if kept is None or kept[1] != graph._made:
         require_room(graph)
         scopes, tables, made = all_tables(graph)
         graph._made = made
-        snapshot = _junction.Snapshot(graph._cards, scopes, tables, graph._conditional)
-        kept = _KEPT[graph._stamp] = snapshot, made
+        snapshot = _junction.Snapshot(graph.cards, scopes, tables, graph._conditional)
+        kept = _KEPT[graph.stamp] = snapshot, made
     return kept[0]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _tree
-from valuesparse._validation import as_array
+from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch, too_late
@@ -37,7 +37,7 @@ def infer(
     islands = np.full(model.n_nodes, -1, dtype=np.int32)
     late = too_late(deadline)
     infeasible, counts = _tree.infer(
-        model._forest, workers, zeta, rounds, marginals, log_z, islands,
+        model.forest, workers, zeta, rounds, marginals, log_z, islands,
         None, None, None, deadline, progress, late,
     )  # fmt: skip
     _require_feasible(model, infeasible)
@@ -48,7 +48,7 @@ def log_z(model: Tree, workers: int, memory_limit: int | None = None) -> npt.NDA
     """Return ``log_z`` (n_trees,) alone: upward messages, kept for a block of nodes at a time."""
     found: npt.NDArray[np.float64] = np.zeros(model.n_trees)
     infeasible, _ = _tree.infer(
-        model._forest, workers, 1.0, 0, None, found, None,
+        model.forest, workers, 1.0, 0, None, found, None,
         None, None, None, None, None, None,
     )  # fmt: skip
     _require_feasible(model, infeasible)
@@ -72,7 +72,7 @@ def decode(
     score = np.zeros((1, model.n_trees))
     n = model.n_nodes
     rest = watch.left(), watch.part(0, n, n), watch.late
-    _require_feasible(model, _tree.decode(model._forest, workers, states[0], score[0], *rest))
+    _require_feasible(model, _tree.decode(model.forest, workers, states[0], score[0], *rest))
     watch.finish(n)
     return states, score
 
@@ -92,25 +92,15 @@ def sample(
         rest = (
             watch.left(), watch.part(first * n, (first + size) * n, count * n), watch.late,
         )  # fmt: skip
-        _require_feasible(model, _tree.sample(model._forest, size, uniforms, rows, workers, *rest))
+        _require_feasible(model, _tree.sample(model.forest, size, uniforms, rows, workers, *rest))
     watch.finish(count * n)
     return states
 
 
 def score(model: Tree, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, per tree (n_trees,)."""
-    y = as_array("states", states)
     n = model.n_nodes
-    if y.shape != (n,):
-        raise ValueError(f"states must have shape {(n,)}, got {y.shape}")
-    if n and y.dtype.kind not in "iu":
-        raise ValueError(f"states must be integers, got dtype {y.dtype}")
-    y = y.astype(np.int64)
-    bad = np.flatnonzero((y < 0) | (y >= model.n_labels))
-    if bad.size:
-        raise ValueError(
-            f"states[{bad[0]}] is {y[bad[0]]}; states run from 0 to {model.n_labels - 1}"
-        )
+    y = as_states(states, n, model.n_labels)
     nodes = np.arange(n)
     local = model.unary[nodes, y].astype(np.float64)
     if model.allowed is not None:
@@ -122,7 +112,7 @@ def score(model: Tree, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
         if model.pairwise.ndim == 2
         else (model.pairwise[(table_of(model, to), *at)])
     )
-    tree = model._structure.tree_of()
+    tree = model.structure.tree_of()
     total: npt.NDArray[np.float64] = np.zeros(model.n_trees)
     np.add.at(total, tree, local)
     return total
@@ -142,7 +132,7 @@ def log_messages(model: Tree, threads: int | None) -> tuple[Array, Array, Array]
     marginals = empty((n, k), model.dtype)
     left, right, mass = empty((n, k), float), empty((n, k), float), np.empty(n)
     infeasible, _ = _tree.infer(
-        model._forest, resolve(threads), 1.0, 0, marginals, np.zeros(model.n_trees), None,
+        model.forest, resolve(threads), 1.0, 0, marginals, np.zeros(model.n_trees), None,
         left, right, mass, None, None, None,
     )  # fmt: skip
     _require_feasible(model, infeasible)

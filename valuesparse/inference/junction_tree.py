@@ -159,8 +159,8 @@ class JunctionTree(Questions):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was built from: compiled again, it gives the same bits."""
-        graph = self._graph._copy()
-        graph._know(self._given)
+        graph = self._graph.copy()
+        graph.know(self._given)
         limit = self.memory_limit
         return {
             "graph": graph,
@@ -280,7 +280,7 @@ class JunctionTree(Questions):
             raise impossible(self._graph, True)
         workers, limit = resolve(threads), self.memory_limit
         found = infer_islands(self._graph, zeta, rounds, workers, given, limit, watch)
-        return found._with(log_z=found.log_z + rest) if rest else found
+        return found.replaced(log_z=found.log_z + rest) if rest else found
 
     def log_z(
         self,

@@ -89,31 +89,10 @@ def infer(
     floor can have added is bounded at every position; a sequence for which it is not negligible
     is done again in a wider domain (``stats["sequences_widened"]``).
 
-    *Islands* (SMM11, section 3), in an order-free formulation. Round 0: variables whose local
-    factor has a mode >= ζ are islands; in the gaps between them a forward and a backward pass
-    meet in the middle, and a variable becomes an island as soon as its local factor times the
-    message (in the second half of a pass: the actual marginal m′) reaches ζ. Out of an island a
-    message is one row of the transition. Later rounds read all events off the actual marginals
-    m′ of the round before: a segment without mass given its islands releases them; an island
-    without a value >= ζ is released; one whose mode has moved takes the new value once and is
-    released the second time; a free variable, never released, with m′ >= ζ becomes an island.
-    Only messages between a change and the next unchanged island are computed again.
-
-    *Termination.* A variable can become an island, flip and be released at most once each, and a
-    released variable never becomes an island again: at most 3n events. Every round but the last
-    has an event, so at most 3n rounds are needed.
-
-    *Order.* The paper's queue makes islands depend on which message came first. Here a gap is
-    decided by its own data and rounds are synchronous, so results are the same for any number of
-    threads and any cutting of the work.
-
-    *Trees* (SMM11, "Extension to Tree-shaped Models"). Upward and downward pass; a child's message
-    is taken back out of the product where the parent answers it. Round 0 decides by local factors
-    and on the way up; later rounds pass through the connected free pieces that a change touches.
-
-    What comes out: the marginals of the model conditioned on its final islands (an island's own
-    m′: conditioned on the others). When ``r.converged``, every island has a mode of m′ equal to
-    its value and at least ζ, and no other variable reaches ζ unless it was released.
+    *Islands* (SMM11, section 3). Variables whose marginal reaches ζ are held at their mode; rounds
+    release, move and add islands until nothing changes. The marginals are those of the model
+    conditioned on its final islands (an island's own: conditioned on the others). The rules, which
+    look at the data alone, and why they end stand in docs/islands.md.
 
     References
     ----------

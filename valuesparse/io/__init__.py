@@ -1,7 +1,7 @@
 """Readers and writers of other programs' files, and conversions of their models.
 
 Files are untrusted input: every count, offset and number in them is checked before it is used, and
-what is wrong with a file is said in a :class:`ModelFormatError`, with the byte or the line.
+a :class:`ModelFormatError` tells what is wrong with a file, with the byte or the line.
 
 ================================ ==========================================================
 ``read_uai``, ``write_uai``      the UAI competitions' models (``uai``)

@@ -60,7 +60,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Parts(NamedTuple):
-    """What a file holds: the arguments of ``CrfsuiteModel``."""
+    """The contents of a file: the arguments of ``CrfsuiteModel``."""
 
     labels: tuple[str, ...]
     attributes: tuple[str, ...]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._training import name_table
+from valuesparse._io import name_table
 
 __all__ = ["format_model"]
 
@@ -73,7 +73,7 @@ def format_model(
         _names([attributes[a] for a in used]),
     ]
     at = _HEADER.size + sum(map(len, chunks))
-    # What follows the names is aligned: their chunk is padded, outside the size that it states.
+    # The chunk after the names is aligned: theirs is padded, outside the size that it states.
     chunks[-1] += bytes(-at % 4)
     at += -at % 4
     transition_of = features["source"][n_states:].astype(np.int64)
@@ -97,7 +97,7 @@ def _names(names: Sequence[str]) -> bytes:
     texts = [name.encode() + b"\0" for name in names]
     begin = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(text) for text in texts], out=begin[1:])
-    return name_table(b"".join(texts), begin)
+    return name_table(b"".join(texts), begin.tobytes())
 
 
 def _references(magic: bytes, owner: Ints, first: int, count: int, reserved: int, at: int) -> bytes:

@@ -35,9 +35,9 @@ __all__ = [
     "write_text",
 ]
 
-#: What readers take: a path, a file object, or the contents themselves.
+#: Sources of readers: a path, a file object, or the contents themselves.
 Source: TypeAlias = "str | os.PathLike[str] | IO[Any] | bytes | bytearray | memoryview"
-#: What writers take.
+#: Targets of writers.
 Target: TypeAlias = "str | os.PathLike[str] | IO[Any]"
 
 MAX_BYTES = 2**32 - 1
@@ -107,7 +107,7 @@ def read_packed(source: Source, free: int | None = None) -> tuple[bytes, int | N
     source : path, file object or bytes
         The file.
     free : int, optional
-        What gzip data may hold whatever their size, where that is not 1 MiB: for readers that bound
+        Bytes that gzip data may hold whatever their size, 1 MiB if left out: for readers that bound
         their memory themselves.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -140,7 +140,7 @@ def _gunzip(data: bytes, limit: int) -> bytes:
 
 
 def gzip_limit(size: int, free: int | None = None) -> int:
-    """Return how many bytes of text so many bytes of gzip data may hold."""
+    """Return how many bytes of text that many bytes of gzip data may hold."""
     return max(_GZIP_FREE if free is None else free, _GZIP_RATIO * size)
 
 
@@ -162,7 +162,7 @@ def write_text(target: Target, text: str) -> None:
     target : path or file object
         A path that ends in ``.gz`` is compressed. A file object is written to as it is.
     text : str
-        What to write.
+        The contents.
     """
     if not is_path(target):
         _write_to(target, text)
@@ -209,7 +209,7 @@ def replacing(target: str | os.PathLike[str], ending: str = "") -> Iterator[IO[b
                 with blaming(target):
                     _sync(raw)
             except BaseException:
-                raw.close()  # what is buffered still is of no use
+                raw.close()  # the buffer is of no use any more
                 raise
         if temporary is not None:
             with blaming(target):
@@ -287,7 +287,7 @@ class _Named(io.FileIO):
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """Return what is there; None for nothing."""
+    """Return the status of a path; None where nothing is."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -328,7 +328,7 @@ def _open_new(target: str | os.PathLike[str], ending: str) -> tuple[Path, Path |
 
 
 def _permit(handle: int, old: os.stat_result) -> None:
-    """Let those use a new file, still empty, who could use the old one; nobody else."""
+    """Give a new file, still empty, the permissions of the old one."""
     mode, new = old.st_mode & 0o777, os.fstat(handle)
     if old.st_uid != new.st_uid:
         with suppress(PermissionError):  # only root gives files away
@@ -342,7 +342,7 @@ def _permit(handle: int, old: os.stat_result) -> None:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Have on disk what was written to a file of :func:`replacing` so far."""
+    """Write the contents of a file of :func:`replacing` so far to disk."""
     file.flush()
     raw = getattr(file, "raw", None)
     assert isinstance(raw, _Named)

@@ -47,7 +47,7 @@ def read_json(path: str | os.PathLike[str], limit: int = LIMIT, *, regular: bool
     if regular and not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError(f"{name}: not a regular file")
     with open(path, "rb") as file:
-        # Reading sets aside what it is asked for: no more than there is.
+        # Reading allocates the size asked for: ask for no more than there is.
         status = os.fstat(file.fileno())
         most = min(status.st_size, limit) if stat.S_ISREG(status.st_mode) else limit
         data = file.read(most + 1)

@@ -82,7 +82,7 @@ def numbers_of(log_table: npt.ArrayLike, where: str) -> Array:
 
 
 def require_graph(graph: Any) -> None:
-    """Raise TypeError for what is no factor graph."""
+    """Raise TypeError for an object that is no factor graph."""
     if not isinstance(graph, FactorGraph):
         raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
 
@@ -159,5 +159,5 @@ def graph_of(
 
         index = graph.add(scope, log_of(numbers, refuse))
         if directed:
-            graph._mark_conditional(index)
+            graph.mark_conditional(index)
     return graph

@@ -1,7 +1,7 @@
 """Formats that are words and numbers apart by white space: one tokenizer for all of them.
 
 Numbers are read in bulk and checked in place. A position among them is the number of a token, so
-that whatever is found wrong later can be said with its line.
+that an error found later can name its line.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from valuesparse.io.errors import ModelFormatError, TextFormatError
 __all__ = ["MAX_SCOPE", "Tokens", "check_cardinalities"]
 
 MAX_SCOPE = 32
-"""Axes of the largest table: what every supported numpy has, and more than memory has room for."""
+"""Axes of the largest table: what every supported numpy has, and more than fits in memory."""
 
-#: What reading may take, in bytes, for each byte of a file and beside that.
+#: Bytes that reading may take, for each byte of a file and beside that.
 _MEMORY_PER_BYTE, _MEMORY_FREE = 64, 64 << 20
-# Of that: text and a copy of it, for each byte; a word with its number and what is made of it.
+# Parts of that: text and a copy of it, for each byte; a word, its number and what it becomes.
 _TEXT, _WORD = 2.2, 32
 # Text that gzip data of any size may hold; its words are counted before memory is set aside.
 _GZIP_FREE = 8 << 20
@@ -36,7 +36,7 @@ _STATES_FREE = 1 << 20
 _SPACE = b" \t\n\r\v\f"
 _IS_SPACE = np.zeros(256, dtype=bool)
 _IS_SPACE[list(_SPACE)] = True
-# What precedes is looked at last, so that the search goes from one # to the next.
+# The character before is tested last, so that the search goes from one # to the next.
 _COMMENT = re.compile(rb"#(?<![^ \t\n\r\v\f]#)[^\n]*")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LABEL = re.compile(rb"-?\d{1,19}")
@@ -73,19 +73,19 @@ class Tokens:
     Raises
     ------
     ModelFormatError
-        Gzip data hold more words than memory that is bound to their size has room for.
+        Gzip data hold more words than fit in the memory that is bound to their size.
     """
 
-    __slots__ = ("_ends", "_packed", "_room", "_starts", "at", "data", "first", "values")
+    __slots__ = ("_budget", "_ends", "_packed", "_starts", "at", "data", "first", "values")
 
     def __init__(self, data: bytes, *, comments: bool = False, packed: int | None = None) -> None:
         data = data.removeprefix(codecs.BOM_UTF8)
         self._packed = packed
-        self._room = _MEMORY_FREE + _MEMORY_PER_BYTE * (packed or 0) - _TEXT * len(data)
+        self._budget = _MEMORY_FREE + _MEMORY_PER_BYTE * (packed or 0) - _TEXT * len(data)
         if comments:
             data = _COMMENT.sub(lambda match: b" " * len(match[0]), data)
         self.data = data
-        # Of a long text the words are counted before there is memory for them.
+        # The words of a long text are counted before there is memory for them.
         pieces = list(_words(data)) if len(data) <= _PIECE else None
         count = sum(len(begin) for begin, _ in pieces or _words(data))
         self.afford(count, _WORD, "words")
@@ -117,10 +117,10 @@ class Tokens:
     def afford(self, count: int, each: int, what: str) -> None:
         """Refuse things that take more memory than the size of gzip data allows.
 
-        Plain text of so many things is long enough for the memory that they take.
+        Plain text of that many things is long enough for the memory that they take.
         """
-        self._room -= count * each
-        if self._packed is not None and self._room < 0:
+        self._budget -= count * each
+        if self._packed is not None and self._budget < 0:
             raise ModelFormatError(
                 "gzip data",
                 0,
@@ -257,9 +257,9 @@ class Tokens:
 
     def count(self, chunk: str, what: str, each: int, at_least: int = 0) -> int:
         """Return the next number, which counts things of at least `each` tokens."""
-        room = max(0, self.left - 1) // each
-        why = "which is all that the rest of the file has room for"
-        return self.integer(chunk, what, at_least, room, why)
+        most = max(0, self.left - 1) // each
+        why = "which is all that fits in the rest of the file"
+        return self.integer(chunk, what, at_least, most, why)
 
     def labels(self, count: int, chunk: str) -> list[int]:
         """Return the next `count` whole numbers of up to 64 bits, exactly."""

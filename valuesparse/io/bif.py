@@ -350,7 +350,7 @@ def _read_blocks(
                 blocks = blocks[half:]
         begin = blocks[0].begin if blocks else 0
         chunk = f"probability of {blocks[0].child}" if blocks else "model"
-        # What pgmpy raises is whatever its parsing ran into.
+        # pgmpy raises whatever its parsing ran into.
         found = f"{type(reason).__name__}: {' '.join(str(reason).split())[:120]}"
         raise text.error(begin, chunk, f"pgmpy cannot read it: {found}") from error
 

@@ -78,7 +78,7 @@ class CrfsuiteModel:
     attributes: tuple[str, ...]
     transition: npt.NDArray[np.float64]
     state_weights: Any
-    _scorer: Scorer = field(init=False)
+    scorer: Scorer = field(init=False)
 
     def __post_init__(self) -> None:
         """Check and normalise the arguments."""
@@ -124,7 +124,7 @@ class CrfsuiteModel:
             np.ascontiguousarray(transition),
         )
         values = (labels, attributes, transition, weights, scorer)
-        fields = ("labels", "attributes", "transition", "state_weights", "_scorer")
+        fields = ("labels", "attributes", "transition", "state_weights", "scorer")
         for name, value in zip(fields, values, strict=True):
             object.__setattr__(self, name, value)
 
@@ -171,7 +171,7 @@ class CrfsuiteModel:
         >>> model.unary([{"tail": ["s", "es"], "caps": True}])
         array([[ 1.5, -1. ]])
         """
-        return self._scorer.unary(xseq, True, False, _LARGEST)[0]
+        return self.scorer.unary(xseq, True, False, _LARGEST)[0]
 
     def unary_batch(
         self, xseqs: Iterable[Iterable[Any]]
@@ -204,7 +204,7 @@ class CrfsuiteModel:
         >>> lengths.tolist()
         [2, 0, 1]
         """
-        return self._scorer.unary(xseqs, False, False, _LARGEST)
+        return self.scorer.unary(xseqs, False, False, _LARGEST)
 
     def chain(self, xseqs: Iterable[Iterable[Any]]) -> Chain:
         """Make the chains of many sequences, ready for ``valuesparse.infer``.
@@ -279,7 +279,7 @@ def read_crfsuite(
     if max_labels is not None and operator.index(max_labels) < 1:
         raise ValueError(f"max_labels must be 1 or more, not {max_labels}")
     if isinstance(source, (bytes, bytearray, memoryview)):
-        # Read from a copy: what has been checked must not change afterwards.
+        # Read from a copy: checked numbers must not change afterwards.
         data = bytes(source)
     elif isinstance(source, (str, os.PathLike)):
         data = read_file(source)

@@ -15,7 +15,7 @@ class ModelFormatError(ValueError):
     offset : int
         Where in the file the wrong field begins, in bytes from the start.
     problem : str
-        What is wrong there.
+        The problem there.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class TextFormatError(ModelFormatError):
     offset : int
         Where in the text the wrong word begins, in bytes from the start.
     problem : str
-        What is wrong there.
+        The problem there.
     line : int
         The line of the text, counted from 1.
     token : str

@@ -79,27 +79,27 @@ def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
 
 
 def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
-    room = max(_ENTRIES_FREE, _ENTRIES_PER_BYTE * tokens.size)
-    room = room if max_entries is None else max_entries
+    budget = max(_ENTRIES_FREE, _ENTRIES_PER_BYTE * tokens.size)
+    budget = budget if max_entries is None else max_entries
     tokens.read_numbers()
     # A factor takes at least its number of variables and its number of entries.
     m = tokens.count("header", "number of factors", 2)
     tokens.afford(m, _FACTOR, "factors")
     states: dict[int, int] = {}  # of each label
-    places: dict[int, int] = {}  # where that was said
+    places: dict[int, int] = {}  # the token that said it
     labels: list[tuple[int, ...]] = []
     heads: list[_Head] = []
     for f in range(m):
         scope, cards = _read_scope(tokens, f, states, places)
         size = math.prod(cards)
-        if size > room:
+        if size > budget:
             raise tokens.error(
                 tokens.at - 1,
                 f"factor {f}",
-                f"with it tables would have more than {room if f == 0 else 'the allowed'} entries "
-                f"(it has {size}); max_entries allows more",
+                f"with it tables would have more than {budget if f == 0 else 'the allowed'} "
+                f"entries (it has {size}); max_entries allows more",
             )
-        room -= size
+        budget -= size
         chunk = f"table of factor {f}"
         count = tokens.count(chunk, "number of entries", 2)
         tokens.require(2 * count, chunk, "numbers")
@@ -112,7 +112,7 @@ def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
     number = {name: v for v, name in enumerate(names)}
     plain = names == list(range(len(names)))
     graph = FactorGraph([states[name] for name in names], names=None if plain else names)
-    graph._extend(
+    graph.extend(
         Table([number[label] for label in scope], table)
         for scope, table in zip(labels, _tables(tokens, heads), strict=True)
     )
@@ -120,7 +120,7 @@ def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
 
 
 class _Head(NamedTuple):
-    """What stands before the entries of a factor."""
+    """The part of a factor before its entries."""
 
     cards: tuple[int, ...]
     size: int

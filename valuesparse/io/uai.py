@@ -150,7 +150,7 @@ def _read_model(tokens: Tokens) -> FactorGraph:
     # One pass over all tables; the sizes between them come along and are not used.
     logs = log_of(tokens.values[begin:], refuse)
     graph = FactorGraph(cards)
-    graph._extend(
+    graph.extend(
         Table(scope, logs[at : at + math.prod(shape)].reshape(shape))
         for scope, at in zip(scopes, places, strict=True)
         for shape in [[cards[v] for v in scope]]
@@ -237,7 +237,7 @@ def write_uai(
 def _check_bayes(
     graph: FactorGraph, factors: Sequence[tuple[tuple[int, ...], str]], tables: Sequence[Any]
 ) -> None:
-    """Refuse what is no Bayesian network, and say why."""
+    """Refuse a graph that is no Bayesian network, and say why."""
     order: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
     table_of: dict[int, str] = {}
     for (scope, where), table in zip(factors, tables, strict=True):
@@ -282,7 +282,7 @@ def read_uai_evidence(
     sample : int, optional
         Which of several samples to take, from 0; needed when there are several.
     graph : FactorGraph, optional
-        What it is evidence for. Variables of the file are then looked up there (by name where
+        The graph of the evidence. Variables of the file are then looked up there (by name where
         all names are integers, such as labels of libDAI's files) and states are checked.
 
     Returns

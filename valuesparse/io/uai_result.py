@@ -27,7 +27,7 @@ class UaiResult:
     Parameters
     ----------
     task : {"PR", "MAR", "MPE"}
-        What was asked: the partition function, marginals, or the most probable explanation.
+        The question: the partition function, marginals, or the most probable explanation.
     log10_z : float, optional
         The decimal log of the partition function (PR).
     marginals : sequence of ndarray, optional
@@ -73,7 +73,7 @@ def read_uai_result(source: Source, *, sample: int | None = None) -> UaiResult:
     Returns
     -------
     UaiResult
-        Of several solutions (after ``-BEGIN-``) the last, which is the one that counts.
+        The last of several solutions (after ``-BEGIN-``), which is the one that counts.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def _read(tokens: Tokens, sample: int | None) -> UaiResult:
     samples = find_samples(tokens, measure)
     if samples is None:
         tokens.at = tokens.first
-        _read_sample(tokens, task, chunk)  # finds what is wrong
+        _read_sample(tokens, task, chunk)  # finds the error
         raise tokens.error(tokens.at, chunk, "expected nothing more, got {}")
     found = []
     for begin, _ in samples:

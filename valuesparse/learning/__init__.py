@@ -3,7 +3,38 @@
 ======================= ==============================================================
 ``lbfgs``               L-BFGS and OWL-QN, resumable, the same bits for any threads
 ``_linesearch``         its line searches
-``online``              aggressive online learning (MSFXM10 Algorithm 1) and its losses
-``_state``              what their states consist of, and the check of those from elsewhere
+``parts``               what online learning asks of a model, and its losses (MSFXM10)
+``rules``               how weights follow from one example: Algorithm 1 of MSFXM10, and others
+``online``              passes over the examples
+``_state``              what the states of learners consist of; states are checked when read
 ======================= ==============================================================
 """
+
+from valuesparse.learning.lbfgs import Iteration, Lbfgs
+from valuesparse.learning.online import Epoch, Online
+from valuesparse.learning.parts import PartModel, SweepingModel, loss_and_gradient, supported
+from valuesparse.learning.rules import (
+    Aggressive,
+    Arow,
+    PassiveAggressive,
+    Perceptron,
+    Rule,
+    Update,
+)
+
+__all__ = [
+    "Aggressive",
+    "Arow",
+    "Epoch",
+    "Iteration",
+    "Lbfgs",
+    "Online",
+    "PartModel",
+    "PassiveAggressive",
+    "Perceptron",
+    "Rule",
+    "SweepingModel",
+    "Update",
+    "loss_and_gradient",
+    "supported",
+]

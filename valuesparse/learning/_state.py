@@ -1,4 +1,4 @@
-"""What the state of a learner consists of, and the check of one that comes from elsewhere."""
+"""The fields of a learner's state, and the check of a state that comes from elsewhere."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 __all__ = [
     "ENDED",
+    "ENDING",
     "LARGEST",
     "RANDOM",
     "Field",
@@ -19,6 +20,7 @@ __all__ = [
     "State",
     "StateError",
     "checked",
+    "ending",
     "generator",
     "number",
     "random_state",
@@ -41,7 +43,7 @@ class Field(NamedTuple):
     dtype : str
         ``"f8"``, ``"i8"``, ``"u8"`` or ``"?"``.
     shape : tuple
-        Of ints; the first may be a range: any of these lengths.
+        Lengths of the axes; the first may be a range: any of these.
     least, most : float
         Between which all numbers are, both included. No number is NaN or infinite.
     """
@@ -58,7 +60,7 @@ class Field(NamedTuple):
         return math.prod(lengths) * np.dtype(self.dtype).itemsize
 
     def problem(self, array: npt.NDArray[Any]) -> str | None:
-        """Return what is wrong with an array; None for nothing."""
+        """Return the problem of an array; None where there is none."""
         if array.dtype != np.dtype(self.dtype):
             return f"must be {np.dtype(self.dtype)}, not {array.dtype}"
         fits = array.ndim == len(self.shape) and all(
@@ -98,7 +100,9 @@ def number(least: float = -(LARGEST**2), most: float = LARGEST**2) -> Field:
 
 #: Why the rules for stopping ended training, as a number in a state: 0 is that they did not.
 ENDED = (None, "converged", "delta")
-#: The state of a random generator: two halves each of state and increment, and a spare half.
+#: The field of that number.
+ENDING = Field("i8", least=0, most=len(ENDED) - 1)
+#: The state of a random generator: two halves each of state and increment, and half a number.
 RANDOM = Field("u8", (6,))
 
 
@@ -146,6 +150,11 @@ def checked(state: Mapping[str, Any], fields: Fields) -> State:
     return found
 
 
+def ending(reason: str | None) -> int:
+    """Return the number of a reason, 0 for those that are no rule for stopping."""
+    return ENDED.index(reason) if reason in ENDED else 0
+
+
 def generator(seed: int) -> np.random.Generator:
     """Return a generator whose state fits `RANDOM`, whatever NumPy's default becomes."""
     return np.random.Generator(np.random.PCG64(seed))
@@ -169,14 +178,14 @@ def restored_random(numbers: npt.NDArray[np.uint64]) -> np.random.Generator:
     StateError
         No generator has such a state.
     """
-    high, low, inc_high, inc_low, spare, half = numbers.tolist()
-    if spare > 1 or half >= 2**32 or not inc_low % 2:
+    high, low, inc_high, inc_low, left_over, half = numbers.tolist()
+    if left_over > 1 or half >= 2**32 or not inc_low % 2:
         raise StateError("'random' is not the state of a generator")
     bits = np.random.PCG64()
     bits.state = {
         "bit_generator": "PCG64",
         "state": {"state": high * _HALF + low, "inc": inc_high * _HALF + inc_low},
-        "has_uint32": spare,
+        "has_uint32": left_over,
         "uinteger": half,
     }
     return np.random.Generator(bits)

@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._training import direction, dot
+from valuesparse._vectors import direction, dot
 from valuesparse.learning._linesearch import FTOL, Found, backtracking, more_thuente
 from valuesparse.learning._state import (
     ENDED,
+    ENDING,
     LARGEST,
     Field,
     Fields,
     StateError,
     checked,
+    ending,
     number,
     vector,
 )
@@ -40,7 +42,7 @@ _TINY = math.ulp(0.0)
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one iteration did.
+    """The report of one iteration.
 
     Attributes
     ----------
@@ -49,9 +51,9 @@ class Iteration:
     loss : float
         The function, L1 term included.
     norm : float
-        Of the point.
+        Length of the point.
     error : float
-        Of the gradient (with c1: of the pseudo-gradient).
+        Length of the gradient (with c1: of the pseudo-gradient).
     active : int
         Numbers other than 0 in the point.
     trials : int
@@ -92,7 +94,7 @@ class Lbfgs:
         Stop where the loss of `period` iterations ago is less than (1 + delta) times this one;
         period 0 never does.
     max_iterations : int
-        Stop after so many.
+        Stop after this many.
     linesearch : str
         ``"MoreThuente"``, ``"Backtracking"`` or ``"StrongBacktracking"``; with c1 > 0 a
         backtracking search of its own is used.
@@ -190,7 +192,7 @@ class Lbfgs:
             "sy": vector(pairs, least=_TINY, most=LARGEST**2), "pairs": Field("i8", least=0),
             "past": vector(range(1, max(self.period, 1) + 1), least=-LARGEST**2, most=LARGEST**2),
             "iterations": Field("i8", least=0), "loss": number(),
-            "ended": Field("i8", least=0, most=len(ENDED) - 1),
+            "ended": ENDING,
         }  # fmt: skip
 
     def state(self) -> dict[str, Any]:
@@ -200,7 +202,7 @@ class Lbfgs:
             "x": self.x, "gradient": self._gradient, "s": self._s[:kept], "y": self._y[:kept],
             "sy": self._sy[:kept], "pairs": self._pairs, "past": np.array(self._past),
             "iterations": self.iterations, "loss": self.loss,
-            "ended": ENDED.index(self.reason) if self.reason in ENDED else 0,
+            "ended": ending(self.reason),
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -309,7 +311,7 @@ class Lbfgs:
         order = np.arange(self._pairs - kept, self._pairs, dtype=np.int64) % max(self.memory, 1)
         scale = 1.0
         d = np.empty_like(gradient)
-        # What is not finite in the end is no descent, and the memory is given up.
+        # A direction that is not finite is no descent: the memory is given up then.
         with np.errstate(all="ignore"):
             if kept:
                 y = self._y[order[-1]]

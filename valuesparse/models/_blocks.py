@@ -45,16 +45,16 @@ class Stamp:
 class Factors(Observed):
     """Factors over variables, in the order they were added."""
 
-    __slots__ = ("_blocks", "_conditional", "_factors", "_stamp")
+    __slots__ = ("_conditional", "_factors", "blocks", "stamp")
 
-    #: None where the factor stands in a block and nobody has asked for it as an object.
+    #: None where the factor stands in a block and was never asked for as an object.
     _factors: list[Factor | None]
     #: First index, and the features from there on.
-    _blocks: list[tuple[int, Features]]
+    blocks: list[tuple[int, Features]]
     #: Factor: the variable, its last one, that it is a distribution of given the others.
     _conditional: dict[int, int]
     #: Another one with each factor: what engines prepare belongs to a stamp.
-    _stamp: Stamp
+    stamp: Stamp
 
     @property
     def n_factors(self) -> int:
@@ -64,20 +64,20 @@ class Factors(Observed):
     @property
     def factors(self) -> tuple[Factor, ...]:
         """The factors, in the order they were added."""
-        for start, block in self._blocks:
+        for start, block in self.blocks:
             here = self._factors[start : start + len(block)]
             if any(factor is None for factor in here):
-                made = block.objects(self._cards)
+                made = block.objects(self.cards)
                 self._factors[start : start + len(block)] = [
                     new if old is None else old for old, new in zip(here, made, strict=True)
                 ]
         return tuple(cast("list[Factor]", self._factors))
 
-    def _factor(self, index: int) -> Factor:
+    def factor(self, index: int) -> Factor:
         """Return a factor as an object, made now if it stands in a block."""
         factor = self._factors[index]
         if factor is None:
-            start, block = next(b for b in reversed(self._blocks) if b[0] <= index)
+            start, block = next(b for b in reversed(self.blocks) if b[0] <= index)
             factor = self._factors[index] = block[index - start]
         return factor
 
@@ -88,15 +88,15 @@ class Factors(Observed):
         blocks: list[tuple[int, Features]] = []
         own = self._factors
         ascending = not factors.size or bool((np.diff(factors) > 0).all())
-        if self._blocks and ascending:
-            # What stands in a block stays in one: no object for each.
+        if self.blocks and ascending:
+            # Features of a block stay in a block: no object for each.
             if factors.size and factors[-1] - factors[0] + 1 == factors.size:
                 taken = own[int(factors[0]) : int(factors[-1]) + 1]
             elif own.count(None) == len(own):  # all in blocks
                 taken = [None] * factors.size
             else:
                 taken = list(map(own.__getitem__, factors.tolist()))
-            for start, block in self._blocks:
+            for start, block in self.blocks:
                 first, end = np.searchsorted(factors, [start, start + len(block)])
                 if first < end:
                     rows = factors[first:end] - start
@@ -104,7 +104,7 @@ class Factors(Observed):
                     which = slice(int(rows[0]), int(rows[-1]) + 1) if run else rows
                     blocks.append((int(first), block.take(which)))
         else:
-            taken = [self._factor(i) for i in factors.tolist()]
+            taken = [self.factor(i) for i in factors.tolist()]
         return taken, blocks
 
     def _fill(self, other: Factors, factors: npt.NDArray[np.int64]) -> None:
@@ -112,8 +112,8 @@ class Factors(Observed):
         other._share(self)
         other._evidence = self._evidence
         other._sum, other._made, other._soft = self._sum, self._made, self._soft
-        other._factors, other._blocks = self._taken(factors)
-        other._stamp = Stamp()
+        other._factors, other.blocks = self._taken(factors)
+        other.stamp = Stamp()
         known = self._conditional
         other._conditional = (
             {new: known[old] for new, old in enumerate(factors.tolist()) if old in known}
@@ -125,10 +125,10 @@ class Factors(Observed):
         """Add a checked factor of this magnitude and return its index."""
         self._factors.append(factor)
         self._sum += largest
-        self._stamp = Stamp()
+        self.stamp = Stamp()
         return len(self._factors) - 1
 
-    def _extend(self, tables: Iterable[Table]) -> None:
+    def extend(self, tables: Iterable[Table]) -> None:
         """Add tables that a reader has checked already: one call for all of a file."""
         first = len(self._factors)
         for table in tables:
@@ -136,13 +136,13 @@ class Factors(Observed):
             self._sum += _chain.weigh(table.log_table)[1]
             self._factors.append(table)
         self._freeze(first)
-        self._stamp = Stamp()
+        self.stamp = Stamp()
 
     def _freeze(self, first: int) -> None:
         """Make tables read-only, from a factor on: they are nobody else's."""
         _junction.freeze(f.log_table for f in self._factors[first:] if isinstance(f, Table))
 
-    def _mark_conditional(self, index: int) -> None:
+    def mark_conditional(self, index: int) -> None:
         """Note that a table is a distribution of its last variable, if its rows sum to one."""
         table = self._factors[index]
         if isinstance(table, Table) and table.scope:
@@ -160,16 +160,16 @@ class Factors(Observed):
         """
         factors: list[Factor | None] = list(self._factors)
         stacks = []
-        for start, block in self._blocks:
-            stack = block.stack(self._cards)
+        for start, block in self.blocks:
+            stack = block.stack(self.cards)
             if stack is not None:
                 scopes = np.ascontiguousarray(block.scopes, dtype=np.int64)
                 stacks.append((start, scopes, stack))
             elif any(f is None for f in factors[start : start + len(block)]):
-                factors[start : start + len(block)] = block.objects(self._cards)
+                factors[start : start + len(block)] = block.objects(self.cards)
         return factors, stacks
 
-    def _table_of(self, factor: Factor, index: int) -> Any:
+    def table_of(self, factor: Factor, index: int) -> Any:
         """Return the log-table of a factor, checked unless it is one already."""
         if type(factor) is Feature:  # checked when it was added
             return factor.table(self._shape(factor.scope))
@@ -185,7 +185,7 @@ class Factors(Observed):
 
 def is_wide(graph: Factors) -> bool:
     """Whether a factor has two variables or more."""
-    if any(block.scopes.shape[1] > 1 for _, block in graph._blocks):
+    if any(block.scopes.shape[1] > 1 for _, block in graph.blocks):
         return True
     if graph._factors.count(None) == len(graph._factors):  # all in blocks
         return False
@@ -195,7 +195,7 @@ def is_wide(graph: Factors) -> bool:
 def wide_scopes(graph: Factors) -> list[tuple[int, ...]]:
     """Return the scopes of two variables and more; features in blocks stay there."""
     scopes = [f.scope for f in graph._factors if f is not None and len(f.scope) > 1]
-    for start, block in graph._blocks:
+    for start, block in graph.blocks:
         if block.scopes.shape[1] > 1:
             made = graph._factors[start : start + len(block)]
             rows = block.scopes
@@ -208,21 +208,21 @@ def wide_scopes(graph: Factors) -> list[tuple[int, ...]]:
 def scopes_of(graph: Factors) -> list[tuple[int, ...]]:
     """Return the scopes of all factors; features in blocks stay there."""
     scopes: list[tuple[int, ...]] = [() if f is None else f.scope for f in graph._factors]
-    for start, block in graph._blocks:
+    for start, block in graph.blocks:
         scopes[start : start + len(block)] = map(tuple, block.scopes.tolist())
     return scopes
 
 
 def local_tables(graph: Factors) -> tuple[npt.NDArray[np.float64], float]:
     """Return the sum of all tables of one variable, flat, and of those of none."""
-    at = np.concatenate([[0], np.cumsum(graph._cards)])
+    at = np.concatenate([[0], np.cumsum(graph.cards)])
     local, constant = np.zeros(int(at[-1])), 0.0
     alone = np.ones(len(graph._factors), dtype=np.bool_)
-    for start, block in graph._blocks:
+    for start, block in graph.blocks:
         alone[start : start + len(block)] = False
         k = block.scopes.shape[1]
         if k == 0:
-            constant += sum(float(table) for table in block.tables(graph._cards))
+            constant += sum(float(table) for table in block.tables(graph.cards))
         elif k == 1:
             first = at[block.scopes[:, 0]]
             if block.assignments is not None:
@@ -236,14 +236,14 @@ def local_tables(graph: Factors) -> tuple[npt.NDArray[np.float64], float]:
         f = graph._factors[i]
         if f is None or len(f.scope) > 1:
             continue
-        table = f.log_table if type(f) is Table else graph._table_of(f, i)
+        table = f.log_table if type(f) is Table else graph.table_of(f, i)
         if f.scope:
             which.append(f.scope[0])
             tables.append(table)
         else:
             constant += float(table)
     if which:
-        sizes = graph._cards[which]
+        sizes = graph.cards[which]
         first = np.repeat(at[which] - np.cumsum(sizes) + sizes, sizes)
         np.add.at(local, first + np.arange(first.size), np.concatenate(tables))
     return local, constant
@@ -261,11 +261,11 @@ def feature_indices(graph: Factors, n_factors: int) -> list[int]:
 def same_factors(graph: Factors, other: Factors) -> bool:
     """Return whether another graph has the same variables and the very same factors."""
     return (
-        np.array_equal(graph._cards, other._cards)
+        np.array_equal(graph.cards, other.cards)
         and len(graph._factors) == len(other._factors)
         and all(map(operator.is_, graph._factors, other._factors))
-        and [start for start, _ in graph._blocks] == [start for start, _ in other._blocks]
-        and all(a is b for (_, a), (_, b) in zip(graph._blocks, other._blocks, strict=True))
+        and [start for start, _ in graph.blocks] == [start for start, _ in other.blocks]
+        and all(a is b for (_, a), (_, b) in zip(graph.blocks, other.blocks, strict=True))
     )
 
 
@@ -273,14 +273,14 @@ def all_tables(graph: Factors) -> tuple[list[tuple[int, ...]], list[Any], float]
     """Return the scopes and log-tables of all factors, and the magnitude of those made now."""
     scopes = scopes_of(graph)
     tables: list[Any] = [None] * len(graph._factors)
-    for start, block in graph._blocks:
-        tables[start : start + len(block)] = block.tables(graph._cards)
+    for start, block in graph.blocks:
+        tables[start : start + len(block)] = block.tables(graph.cards)
     made = 0.0
     for i, f in enumerate(graph._factors):
         if f is None or tables[i] is not None:
             continue
         if isinstance(f, Table) or type(f) is Feature:
-            tables[i] = graph._table_of(f, i)
+            tables[i] = graph.table_of(f, i)
             continue
         tables[i], largest = graph._made_table(f, i)
         made += largest
@@ -305,15 +305,15 @@ def tables_to_make(graph: Factors) -> ToMake:
     count, size, largest, kind = 0, 0.0, 0.0, "Feature"
     most: tuple[int, ...] = ()
     in_blocks = np.zeros(len(graph._factors), dtype=np.bool_)
-    cards = graph._cards
+    cards = graph.cards
     same = float(cards[0]) if cards.size and bool((cards == cards[0]).all()) else None
-    for start, block in graph._blocks:
+    for start, block in graph.blocks:
         in_blocks[start : start + len(block)] = True
         if same is not None:
             sizes = np.full(min(len(block), 1), 8.0 * same ** block.scopes.shape[1])
             count, size = count + len(block), size + len(block) * float(sizes.sum())
         else:
-            sizes = 8.0 * graph._cards[block.scopes].prod(axis=1, dtype=np.float64)
+            sizes = 8.0 * graph.cards[block.scopes].prod(axis=1, dtype=np.float64)
             count, size = count + len(block), size + float(sizes.sum())
         if sizes.size and sizes.max() > largest:
             most, largest = tuple(block.scopes[sizes.argmax()]), float(sizes.max())

@@ -1,4 +1,4 @@
-"""What looks like a mistake in a factor graph: `FactorGraph.check`."""
+"""Likely mistakes in a factor graph: `FactorGraph.check`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
     variables : tuple
         Names (or numbers) of the variables that it is about.
     message : str
-        What was found, and what to do, for people.
+        The finding and a remedy, for people.
     """
 
     kind: str
@@ -47,7 +47,7 @@ def findings(graph: Factors) -> list[Finding]:
     """Return what looks like a mistake, in the order of factors, then of variables."""
     check = _Check(graph)
     in_block = np.zeros(graph.n_factors, dtype=np.bool_)
-    for start, block in graph._blocks:
+    for start, block in graph.blocks:
         in_block[start : start + len(block)] = True
         check.block(start, block)
     for i in np.flatnonzero(~in_block).tolist():
@@ -62,7 +62,7 @@ def _digest(array: Array) -> bytes:
 
 
 class _Check:
-    """The findings so far, and what is known of each variable."""
+    """The findings so far, and the states left to each variable."""
 
     def __init__(self, graph: Factors) -> None:
         self.graph = graph
@@ -82,7 +82,7 @@ class _Check:
 
     def factor(self, index: int) -> None:
         """Look at one factor."""
-        factor = self.graph._factor(index)
+        factor = self.graph.factor(index)
         self.used[list(factor.scope)] = True
         feature = factor if isinstance(factor, Feature) else None
         if feature is not None:
@@ -91,7 +91,7 @@ class _Check:
             self.duplicate(index, feature.scope, (key, feature.weight))
             if feature.weight == 0.0 or (isinstance(fires, tuple) and self.choice(feature.scope)):
                 return  # it is to be learnt; or one of many entries differs
-        table = self.graph._table_of(factor, index)
+        table = self.graph.table_of(factor, index)
         if isinstance(factor, Table):
             self.duplicate(index, factor.scope, _digest(table))
         self.table(index, factor.scope, table, is_feature=feature is not None)
@@ -160,7 +160,7 @@ class _Check:
         scopes, weights = block.scopes, block.weights
         self.used[scopes.ravel()] = True
         never = np.flatnonzero(weights == -np.inf)
-        cards = self.graph._cards
+        cards = self.graph.cards
         if block.fires is not None:
             always, silent = bool(block.fires.all()), not block.fires.any()
             for row in never.tolist() if not silent else ():
@@ -192,7 +192,7 @@ class _Check:
             )  # fmt: skip
 
     def variables(self) -> Iterator[Finding]:
-        """Yield what is about variables."""
+        """Yield the findings about variables."""
         graph = self.graph
         for v in sorted({*self.gone, *np.flatnonzero(~self.used).tolist(), *graph.evidence}):
             name = graph.names[v]

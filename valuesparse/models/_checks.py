@@ -1,4 +1,4 @@
-"""Checks of what is added to a factor graph, and the sum of its magnitudes."""
+"""Checks of factors that are added to a graph, and the sum of its magnitudes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Weighed(Variables):
 
     __slots__ = ("_made", "_soft", "_sum")
 
-    #: What the magnitudes of a graph of this kind may sum to.
+    #: The largest sum of magnitudes of a graph of this kind.
     _MOST: ClassVar[float] = _chain.LARGEST_SUM
     #: The sum of the largest finite magnitude of each factor whose table is known (of a part: of
     #: the whole); of those that make their own, once these are made; of soft evidence.
@@ -108,7 +108,7 @@ def check_features(graph: Variables, features: Features) -> None:
             if bad.any():
                 at = int(bad.argmax())
                 raise ValueError(f"scopes[{at}] has variable {column[at]} twice")
-        cards = graph._cards[column]
+        cards = graph.cards[column]
         if features.assignments is None:
             assert features.fires is not None
             bad = cards != features.fires.shape[a]
@@ -177,7 +177,7 @@ def weigh_features(graph: Weighed, features: Features) -> float:
 
 
 def taken_over(graph: Weighed, factor: Factor, index: int) -> tuple[Factor, float]:
-    """Return a user's factor, checked and nobody else's, and its largest magnitude if known."""
+    """Return a user's factor, checked and copied if shared, and its largest magnitude if known."""
     check_scope(graph, getattr(factor, "scope", None), index)
     if isinstance(factor, Feature):
         check_feature(graph, factor, index)
@@ -202,7 +202,7 @@ def where_it_fires(
         ]
         truth = [_truth(fires, states, index) for states in itertools.product(*values)]
         return owned(truth, np.array(truth, dtype=np.bool_).reshape(cards))
-    if isinstance(fires, (bool, np.bool_)):  # what is left of a table without axes
+    if isinstance(fires, (bool, np.bool_)):  # a table without axes becomes a bool
         fires = np.asarray(fires)
     if isinstance(fires, str) or not isinstance(fires, (Sequence, np.ndarray)):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What is known of variables: states, or a log-likelihood for each."""
+"""Evidence on variables: states, or a log-likelihood for each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Evidence = Mapping[Any, Any]
 
 
 class Observed(Weighed):
-    """Variables, and what is known of them."""
+    """Variables, and the evidence on them."""
 
     __slots__ = ("_evidence",)
 
@@ -30,7 +30,7 @@ class Observed(Weighed):
 
     @property
     def evidence(self) -> dict[int, int | npt.NDArray[np.float64]]:
-        """What is known of variables, by numbers, read-only: `set_evidence` replaces it."""
+        """The evidence, by numbers of variables, read-only: `set_evidence` replaces it."""
         return self._evidence
 
     def set_evidence(self, evidence: Evidence) -> None:
@@ -48,10 +48,10 @@ class Observed(Weighed):
             For an unknown variable or state, a likelihood of another shape, or likelihoods with
             which the magnitudes of the graph sum to more than 1e17.
         """
-        self._know(self.resolve_evidence(evidence))
+        self.know(self.resolve_evidence(evidence))
 
-    def _know(self, evidence: Evidence) -> None:
-        """Replace the evidence by what was checked."""
+    def know(self, evidence: Evidence) -> None:
+        """Replace the evidence by one that was checked."""
         self._evidence = evidence if isinstance(evidence, ReadOnly) else ReadOnly(evidence)
         self._soft = soft_sum(evidence)
 

@@ -17,7 +17,7 @@ Name = Hashable
 class Variables:
     """Variables with a number of states each; both may have names."""
 
-    __slots__ = ("_cards", "_number", "_state_number", "cardinalities", "names", "states")
+    __slots__ = ("_number", "_state_number", "cardinalities", "cards", "names", "states")
 
     cardinalities: tuple[int, ...]
     names: tuple[Any, ...]
@@ -32,7 +32,7 @@ class Variables:
         cards = _cardinalities(cardinalities)
         n = len(cards)
         self.cardinalities = cards
-        self._cards = np.array(cards, dtype=np.int64)
+        self.cards = np.array(cards, dtype=np.int64)
         self.names = tuple(range(n)) if names is None else _names(names, n)
         self._number = None if names is None else {v: i for i, v in enumerate(self.names)}
         self.states = (None,) * n if states is None else _states(states, cards, self.names)
@@ -74,7 +74,7 @@ class Variables:
             )
         return number
 
-    def _numbers(self, argument: str, variables: Any) -> tuple[int, ...]:
+    def variable_numbers(self, argument: str, variables: Any) -> tuple[int, ...]:
         """Return the numbers of several variables; a name alone is told from a sequence of them."""
         if isinstance(variables, str) or not isinstance(variables, Iterable):
             raise ValueError(

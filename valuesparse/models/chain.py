@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain
-from valuesparse._validation import as_array, as_lengths, as_potentials, as_reals
+from valuesparse._validation import as_array, as_lengths, as_potentials, as_reals, as_states
 
 __all__ = ["Chain"]
 
@@ -75,16 +75,16 @@ class Chain:
     """
 
     __slots__ = (
-        "_batch",
-        "_edge",
-        "_offset",
         "allowed",
+        "batch",
         "dtype",
+        "edge",
         "end",
         "lengths",
         "n_labels",
         "n_positions",
         "n_sequences",
+        "offset",
         "start",
         "transition",
         "unary",
@@ -100,9 +100,10 @@ class Chain:
     n_positions: int
     n_labels: int
     n_sequences: int
-    _offset: npt.NDArray[np.int64]
-    _edge: npt.NDArray[np.int64]
-    _batch: _chain.Batch
+    # Engines read these: the first position and edge (B + 1,) of each sequence, and all arrays.
+    offset: npt.NDArray[np.int64]
+    edge: npt.NDArray[np.int64]
+    batch: _chain.Batch
 
     def __init__(
         self,
@@ -152,8 +153,8 @@ class Chain:
             start=_vector("start", start, k, dtype),
             end=_vector("end", end, k, dtype),
             allowed=_mask(allowed, u.shape),
-            _offset=offset,
-            _edge=edge,
+            offset=offset,
+            edge=edge,
             dtype=dtype,
             n_positions=n,
             n_labels=k,
@@ -183,8 +184,8 @@ class Chain:
             start=None if start is None else _frozen(np.ascontiguousarray(start)),
             end=None if end is None else _frozen(np.ascontiguousarray(end)),
             allowed=None if allowed is None else _frozen(np.ascontiguousarray(allowed)),
-            _offset=offset,
-            _edge=edge,
+            offset=offset,
+            edge=edge,
             dtype=unary.dtype,
             n_positions=unary.shape[0],
             n_labels=unary.shape[1],
@@ -198,9 +199,9 @@ class Chain:
             assign(self, name, value)
         mask = None if self.allowed is None else self.allowed.view(np.uint8)
         batch = _chain.Batch(
-            self.unary, self.transition, self.start, self.end, mask, self._offset, self._edge
+            self.unary, self.transition, self.start, self.end, mask, self.offset, self.edge
         )
-        object.__setattr__(self, "_batch", batch)
+        object.__setattr__(self, "batch", batch)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Chain is immutable; build a new one to change {name}")
@@ -230,23 +231,15 @@ class Chain:
         array([[1.  , 0.  ],
                [0.75, 0.25]])
         """
-        held = as_array("states", states)
-        if held.shape != (self.n_positions,) or held.dtype.kind not in "iu":
-            raise ValueError(
-                f"states must be integers of shape {(self.n_positions,)}, got {held.dtype} "
-                f"of shape {held.shape}"
-            )
-        bad = np.flatnonzero((held < -1) | (held >= self.n_labels))
-        if bad.size:
-            raise ValueError(
-                f"states[{bad[0]}] is {held[bad[0]]}; labels run from 0 to {self.n_labels - 1}, "
-                "-1 leaves a position free"
-            )
+        free = ", -1 leaves a position free"
+        held = as_states(
+            states, self.n_positions, self.n_labels, noun="labels", least=-1, hint=free
+        )
         mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
         if self.allowed is not None:
             mask &= self.allowed
         other = object.__new__(Chain)
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "_batch"}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "batch"}
         other._fill(**{**fields, "allowed": _frozen(mask)})
         return other
 

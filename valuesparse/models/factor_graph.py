@@ -45,7 +45,7 @@ class FactorGraph(Factors):
     states : sequence, optional
         For each variable a sequence of state names, or None for numbers.
     evidence : mapping, optional
-        What is known from the start; `infer` uses it unless told otherwise. See
+        Evidence from the start; `infer` uses it unless told otherwise. See
         :meth:`set_evidence`.
 
     Attributes
@@ -103,8 +103,8 @@ class FactorGraph(Factors):
         evidence: Evidence | None = None,
     ) -> None:
         super().__init__(cardinalities, names, states)
-        self._factors, self._blocks, self._conditional = [], [], {}
-        self._stamp = Stamp()
+        self._factors, self.blocks, self._conditional = [], [], {}
+        self.stamp = Stamp()
         self._sum = self._made = self._soft = 0.0
         self._evidence = ReadOnly()
         if evidence is not None:
@@ -153,7 +153,7 @@ class FactorGraph(Factors):
         else:
             if log_table is None:
                 raise ValueError("log_table must be given: an array with one axis per variable")
-            variables = self._numbers("scope", scope)
+            variables = self.variable_numbers("scope", scope)
             if len(set(variables)) != len(variables):  # the one thing that may still be wrong
                 check_scope(self, variables, index)
             table, largest = check_table(self, variables, log_table, index)
@@ -206,7 +206,7 @@ class FactorGraph(Factors):
         [0.75, 0.5]
         """
         index = len(self._factors)
-        variables = self._numbers("scope", scope)
+        variables = self.variable_numbers("scope", scope)
         check_scope(self, variables, index)
         theta = as_weight(weight, index)
         largest = weigh_feature(self, theta, index)
@@ -235,9 +235,9 @@ class FactorGraph(Factors):
         check_features(self, features)
         self._sum += weigh_features(self, features)
         first = len(self._factors)
-        self._blocks.append((first, features))
+        self.blocks.append((first, features))
         self._factors.extend([None] * len(features))
-        self._stamp = Stamp()
+        self.stamp = Stamp()
         return range(first, len(self._factors))
 
     def check(self) -> list[Finding]:
@@ -248,7 +248,7 @@ class FactorGraph(Factors):
         list of valuesparse.models.Finding
             Records with ``kind``, ``factor`` (an index, or None), ``variables`` (a tuple of names)
             and ``message``; those about factors first, in their order. Empty where nothing is
-            found. Of kinds there are
+            found. The kinds are
 
             - "probabilities": a table without a negative entry that sums to 1, as a whole or over
               one of its variables: its logarithm was probably meant;
@@ -279,19 +279,19 @@ class FactorGraph(Factors):
 
     def _given(self, evidence: Evidence) -> FactorGraph:
         """Return the same graph with this evidence instead of its own."""
-        other = self._copy()
+        other = self.copy()
         other.set_evidence(evidence)
         return other
 
-    def _copy(self) -> FactorGraph:
+    def copy(self) -> FactorGraph:
         """Return a graph that can grow on its own; factors in blocks stay there."""
-        other = self._part(np.empty(0, dtype=np.int64))
-        other._factors, other._blocks = list(self._factors), list(self._blocks)
+        other = self.part(np.empty(0, dtype=np.int64))
+        other._factors, other.blocks = list(self._factors), list(self.blocks)
         other._conditional = dict(self._conditional)
-        other._stamp = self._stamp
+        other.stamp = self.stamp
         return other
 
-    def _part(
+    def part(
         self, factors: npt.NDArray[np.int64], kind: type[FactorGraph] | None = None
     ) -> FactorGraph:
         """Return the same variables with some of the factors only."""
@@ -300,8 +300,8 @@ class FactorGraph(Factors):
         return other
 
     def _derived(self) -> FactorGraph:
-        """Return the same variables without factors or evidence, for what is made from them."""
-        other = self._part(np.empty(0, dtype=np.int64), Derived)
+        """Return the same variables without factors or evidence, for a graph made from them."""
+        other = self.part(np.empty(0, dtype=np.int64), Derived)
         other._evidence = ReadOnly()
         other._sum = other._made = other._soft = 0.0
         return other
@@ -312,7 +312,7 @@ class FactorGraph(Factors):
             "names": None if self._number is None else self.names,
             "states": self.states,
             "factors": self._factors,
-            "blocks": self._blocks,
+            "blocks": self.blocks,
             "conditional": self._conditional,
             "evidence": self._evidence,
             "sum": self._sum,
@@ -324,10 +324,10 @@ class FactorGraph(Factors):
         )
         self._factors = list(state["factors"])
         self._freeze(0)
-        self._blocks = list(state.get("blocks", ()))
+        self.blocks = list(state.get("blocks", ()))
         self._conditional = dict(state["conditional"])
         self._sum = state["sum"]
-        self._know(state["evidence"])
+        self.know(state["evidence"])
 
     def __repr__(self) -> str:
         entries = sum(f.log_table.size if isinstance(f, Table) else 0 for f in self._factors)

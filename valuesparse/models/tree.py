@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _chain, _tree
-from valuesparse._validation import as_array, as_reals, excessive, largest_entry, weighed
+from valuesparse._validation import as_array, as_reals, as_states, excessive, largest_entry, weighed
 
 __all__ = ["Tree"]
 
@@ -79,17 +79,17 @@ class Tree:
     """
 
     __slots__ = (
-        "_forest",
-        "_structure",
         "allowed",
         "dtype",
         "edge_type",
+        "forest",
         "n_labels",
         "n_nodes",
         "n_trees",
         "pairwise",
         "parent",
         "roots",
+        "structure",
         "unary",
     )
 
@@ -103,8 +103,9 @@ class Tree:
     n_nodes: int
     n_labels: int
     n_trees: int
-    _structure: _tree.Structure
-    _forest: _tree.Forest
+    # Engines read these.
+    structure: _tree.Structure
+    forest: _tree.Forest
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class Tree:
             n_nodes=n,
             n_labels=k,
             n_trees=roots.shape[0],
-            _structure=structure,
+            structure=structure,
         )
 
     def _fill(self, **fields: Any) -> None:
@@ -164,8 +165,8 @@ class Tree:
         kind = 1 if self.edge_type is not None else 2 if self.pairwise.ndim == 3 else 0
         assign(
             self,
-            "_forest",
-            _tree.Forest(self._structure, self.unary, self.pairwise, self.edge_type, mask, kind),
+            "forest",
+            _tree.Forest(self.structure, self.unary, self.pairwise, self.edge_type, mask, kind),
         )
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -196,23 +197,13 @@ class Tree:
         array([[1.  , 0.  ],
                [0.75, 0.25]])
         """
-        held = as_array("states", states)
-        if held.shape != (self.n_nodes,) or held.dtype.kind not in "iu":
-            raise ValueError(
-                f"states must be integers of shape {(self.n_nodes,)}, got {held.dtype} "
-                f"of shape {held.shape}"
-            )
-        bad = np.flatnonzero((held < -1) | (held >= self.n_labels))
-        if bad.size:
-            raise ValueError(
-                f"states[{bad[0]}] is {held[bad[0]]}; states run from 0 to {self.n_labels - 1}, "
-                "-1 leaves a node free"
-            )
+        free = ", -1 leaves a node free"
+        held = as_states(states, self.n_nodes, self.n_labels, least=-1, hint=free)
         mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
         if self.allowed is not None:
             mask &= self.allowed
         other = object.__new__(Tree)
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "_forest"}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "forest"}
         other._fill(**{**fields, "allowed": _frozen(mask)})
         return other
 

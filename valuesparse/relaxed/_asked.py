@@ -54,9 +54,9 @@ class Joints:
         self.result, self.thorough, self.exact = result, thorough, result.exact
         #: Whether a factor that was used has two variables.
         self._linked = linked
-        self._loopy = result._state is not None
+        self._loopy = result.state is not None
         self.entries = int(result.stats.get("table_entries", 0))
-        self.deeper = self.exact and not result._faithful
+        self.deeper = self.exact and not result.faithful
         # Without links beliefs are those of one variable each, which lose nothing before that.
         lossy = self.deeper and result.stats.get("widened") == 0
         self.floor = _LEAST_OF_LOSSY if lossy else _LEAST
@@ -68,7 +68,7 @@ class Joints:
     @property
     def sure(self) -> bool:
         """Whether a probability of zero is one, and no underflow."""
-        return not self._shallow and (self.result._faithful or self.deeper)
+        return not self._shallow and (self.result.faithful or self.deeper)
 
     def logs_of(self, scopes: Sequence[tuple[int, ...]]) -> list[Floats | None]:
         """Return the logarithms of joints; of what plain numbers hold where nothing tells more."""
@@ -78,8 +78,8 @@ class Joints:
 
     def _with_evidence(self) -> FactorGraph:
         """Return the graph that was solved, with the evidence that it was solved for."""
-        graph = self.result._part()
-        return graph if self.result.evidence is graph.evidence else self.result._posterior()
+        graph = self.result.part()
+        return graph if self.result.evidence is graph.evidence else self.result.posterior()
 
     def log_beliefs(self) -> Floats:
         """Return the logarithms of all beliefs, flat; of the numbers where nothing tells more."""
@@ -87,10 +87,10 @@ class Joints:
             return log_beliefs(self._with_evidence())
         if self.deeper:
             try:
-                return log_marginals(self.result._posterior(), None, self.result._room())
+                return log_marginals(self.result.posterior(), None, self.result.memory_allowed())
             except MemoryLimitError:
                 self._give_up()
-        return log_of(self.result._all_marginals())
+        return log_of(self.result.flat_marginals())
 
     def _give_up(self) -> None:
         """Note that logarithms do not fit in memory."""
@@ -99,7 +99,7 @@ class Joints:
     def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
         """Return what the first factor that holds these variables believes of them."""
         if self._tables is None:
-            every = scopes_of(self.result._part())
+            every = scopes_of(self.result.part())
             beliefs = zip(every, self.result.factor_marginals(), strict=True)
             self._tables = [(s, table) for s, table in beliefs if len(s) > 1]
             self._holders: dict[int, list[int]] = {}
@@ -132,7 +132,7 @@ class Joints:
             return found
         if self._loopy:
             return [self._factor_belief(scope) for scope in scopes]
-        graph = self.result._part()
+        graph = self.result.part()
         if self.result.method == CONDITIONED:
             try:
                 return self._large(list(scopes), logs)
@@ -141,7 +141,7 @@ class Joints:
                     raise
                 return found
         own, soft, flat = self._own_tree([])
-        most = self.result._room()
+        most = self.result.memory_allowed()
         wider = _WIDER if logs else 1.0
         limit = min(most, max(_SMALL, 4.0 * wider * own.cost()[2]))
         stack, large = [range(len(scopes))], []
@@ -173,8 +173,8 @@ class Joints:
         if not scopes:
             return []
         try:
-            room = self.result._room()
-            found = iter_joints(self.result._posterior(), scopes, None, room, logs=logs)
+            room = self.result.memory_allowed()
+            found = iter_joints(self.result.posterior(), scopes, None, room, logs=logs)
             if not logs:
                 self._heed(widened=False, faithful=False)  # nobody has looked
             return list(found)
@@ -195,7 +195,7 @@ class Joints:
         self, scopes: list[tuple[int, ...]]
     ) -> tuple[_junction.CliqueTree, _junction.Soft | None, Floats]:
         """Return a tree for these joints given the evidence, ready, and room for marginals."""
-        graph = self.result._part()
+        graph = self.result.part()
         snapshot = snapshot_of(graph)
         known = split(graph, self.result.evidence)
         pairs = sorted(known.soft, key=lambda pair: pair[0])

@@ -85,15 +85,15 @@ class Beliefs:
     """
 
     def __init__(self, result: GraphResult, *, thorough: bool = False) -> None:
-        graph = result._model
+        graph = result.graph
         self.result, self.graph, self.thorough = result, graph, thorough
         #: Factors asked about that loopy inference believes a zero of: forbidden, or too small for
         #: a double, which it does not tell apart.
         self.zeros = 0
         self.exact = result.exact
-        self._loopy = result._state is not None
-        self.cards = graph._cards
-        self.flat = result._all_marginals()
+        self._loopy = result.state is not None
+        self.cards = graph.cards
+        self.flat = result.flat_marginals()
         self.offset = np.concatenate([[0], np.cumsum(self.cards)])[:-1].astype(np.int64)
         # Where all are alike an address is a product, which is faster than a look.
         same = self.cards.size > 0 and bool((self.cards == self.cards[0]).all())
@@ -104,7 +104,7 @@ class Beliefs:
         self._sets: set[frozenset[int]] | None = None
         n = graph.n_variables
         #: Of the factors of two variables and more that were used.
-        self._scopes = wide_scopes(result._part())
+        self._scopes = wide_scopes(result.part())
         self.joints = Joints(result, thorough, bool(self._scopes))
         known = {v for v, x in result.evidence.items() if isinstance(x, int)}
         links = [
@@ -131,8 +131,8 @@ class Beliefs:
         Without `sides` P(φ = 1) of features is all that is asked for.
         """
         single: list[tuple[int, Factor]] = []
-        left = np.ones(indices.size, dtype=np.bool_) if graph._blocks else None
-        for start, block in graph._blocks:
+        left = np.ones(indices.size, dtype=np.bool_) if graph.blocks else None
+        for start, block in graph.blocks:
             assert left is not None
             inside = (indices >= start) & (indices < start + len(block))
             if not inside.any():
@@ -146,9 +146,9 @@ class Beliefs:
                 span = rows[-1] - rows[0] + 1
                 run = span == rows.size and bool((np.diff(rows) == 1).all())
                 some = block.take(slice(int(rows[0]), int(rows[-1]) + 1) if run else rows)
-                yield self._part(at if where is None else where[at], some, sides)
+                yield self.part(at if where is None else where[at], some, sides)
         at_single = np.arange(indices.size) if left is None else np.flatnonzero(left)
-        single = [(i, graph._factor(int(indices[i]))) for i in at_single.tolist()]
+        single = [(i, graph.factor(int(indices[i]))) for i in at_single.tolist()]
         yield from self.of_factors(single, sides=sides)
 
     def of_factors(
@@ -177,7 +177,7 @@ class Beliefs:
                 else None,
                 fires=None if isinstance(first.fires, tuple) else first.fires,
             )
-            yield self._part(np.array([at for at, _ in group]), block, sides)
+            yield self.part(np.array([at for at, _ in group]), block, sides)
         yield from self._of_tables(tables)
 
     def _of_tables(self, factors: Sequence[tuple[int, Factor]]) -> Iterator[TablePart]:
@@ -199,7 +199,7 @@ class Beliefs:
                     some = rows[first : first + step]
                     joint, exact = self._rows(scopes[some], shape, known[some])
                     chosen = [group[i] for i in some.tolist()]
-                    table = np.array([self.graph._table_of(f, at) for at, f in chosen])
+                    table = np.array([self.graph.table_of(f, at) for at, f in chosen])
                     at = np.array([at for at, _ in chosen])
                     low = np.flatnonzero((joint < self.joints.floor).any(axis=1))
                     tiny = _NO_TINY
@@ -289,7 +289,7 @@ class Beliefs:
             out[part.at] = part.mu
         return out
 
-    def _part(self, at: slice | Array, block: Features, sides: bool) -> FeaturePart:
+    def part(self, at: slice | Array, block: Features, sides: bool) -> FeaturePart:
         """Return what is known about a block of features."""
         scopes = block.scopes
         base = [self._starts(scopes[:, a]) for a in range(scopes.shape[1])]
@@ -439,7 +439,7 @@ def as_parts(
         items = [items]
     if isinstance(items, Features):
         check_features(graph, items)
-        other = graph._part(np.empty(0, dtype=np.int64))
+        other = graph.part(np.empty(0, dtype=np.int64))
         other.add_features(items)
         return len(items), beliefs.walk(other, np.arange(len(items)))
     if not isinstance(items, (range, np.ndarray)):

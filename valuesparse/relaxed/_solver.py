@@ -53,8 +53,8 @@ class Solver:
     def __call__(self, kept: npt.NDArray[np.int64], previous: GraphResult | None) -> GraphResult:
         """Return the result with these factors of the graph."""
         result: Any
-        part = self.graph._part(kept)
-        part._know(self.known)
+        part = self.graph.part(kept)
+        part.know(self.known)
         if not isinstance(self.solve, (str, Loopy)):
             result = self.solve(part, previous)
             _check(result, part)
@@ -69,16 +69,16 @@ class Solver:
                 part, 1.0, -1, resolve(self.threads), method, None, None,
                 memory_limit=self.memory_limit, start=start,
             )  # fmt: skip
-        return result._of(self.graph, kept)
+        return result.of_whole(self.graph, kept)
 
     def _start(self, previous: GraphResult | None) -> GraphResult | None:
         """Return the round before where loopy inference can begin from what it has."""
         if previous is None:
             return None
-        if previous._state is None and previous.method != "mean_field":
+        if previous.state is None and previous.method != "mean_field":
             return None
         # As it was solved: messages belong to factors of that part.
-        return previous._with(_model=previous._part())
+        return previous.replaced(_model=previous.part())
 
 
 def _check(result: Any, part: FactorGraph) -> None:
@@ -87,7 +87,7 @@ def _check(result: Any, part: FactorGraph) -> None:
         raise TypeError(
             f"solver must return what valuesparse.infer does, got {type(result).__name__}"
         )
-    other, what = result._model, ""
+    other, what = result.graph, ""
     if other is not part and not same_factors(part, other):
         what = "another graph"
     elif len(result.factors) != part.n_factors:
@@ -105,7 +105,7 @@ def _check(result: Any, part: FactorGraph) -> None:
 def _local(graph: FactorGraph) -> tuple[npt.NDArray[np.float64], float]:
     """Return the scores of all states, flat, where no factor has two variables, and a constant."""
     local, constant = local_tables(graph)
-    cards = graph._cards
+    cards = graph.cards
     ends = np.cumsum(cards)
     for v, known in graph.evidence.items():
         row = local[ends[v] - cards[v] : ends[v]]
@@ -119,7 +119,7 @@ def _local(graph: FactorGraph) -> tuple[npt.NDArray[np.float64], float]:
 def log_beliefs(graph: FactorGraph) -> npt.NDArray[np.float64]:
     """Return the log-marginals, flat, of a graph in which no factor has two variables."""
     local, _ = _local(graph)
-    cards = graph._cards
+    cards = graph.cards
     if not cards.size:
         return local
     mass = np.logaddexp.reduceat(local, np.cumsum(cards) - cards)
@@ -129,7 +129,7 @@ def log_beliefs(graph: FactorGraph) -> npt.NDArray[np.float64]:
 def independent(graph: FactorGraph) -> GraphResult:
     """Return the result of a graph in which no factor has two variables: what any engine finds."""
     local, log_z = _local(graph)
-    cards = graph._cards
+    cards = graph.cards
     p: npt.NDArray[np.float64] = np.empty(0)
     if cards.size:
         first = np.cumsum(cards) - cards
@@ -154,7 +154,7 @@ def local_factors(graph: FactorGraph) -> npt.NDArray[np.int64]:
     """Return the factors of at most one variable."""
     in_block = np.zeros(graph.n_factors, dtype=np.bool_)
     local = np.zeros(graph.n_factors, dtype=np.bool_)
-    for start, block in graph._blocks:
+    for start, block in graph.blocks:
         in_block[start : start + len(block)] = True
         local[start : start + len(block)] = block.scopes.shape[1] <= 1
     single = np.flatnonzero(~in_block)

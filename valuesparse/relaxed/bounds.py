@@ -155,7 +155,7 @@ def expectations(
 
 def bounds_of(result: GraphResult) -> Bounds:
     """Return the bounds of a result, against the factors of its graph that it left out."""
-    model = result._model
+    model = result.graph
     left = np.ones(result._n_factors, dtype=np.bool_)
     left[result.factors] = False
     rest = np.flatnonzero(left)
@@ -203,7 +203,7 @@ def _spread(beliefs: Beliefs) -> tuple[float, float]:
     graph, result = beliefs.graph, beliefs.result
     tables = []
     for i in result.factors.tolist():
-        factor = graph._factor(i)
+        factor = graph.factor(i)
         if isinstance(factor, Feature):
             tables.append(np.array([0.0, factor.weight]))
         else:
@@ -321,7 +321,7 @@ def proxy_divergence(
     shape = graph.cardinalities
     states = np.indices(shape, dtype=np.int64).reshape(len(shape), -1).T
     scores = [
-        graph._factor(i).log_potential(states[:, list(graph._factor(i).scope)])
+        graph.factor(i).log_potential(states[:, list(graph.factor(i).scope)])
         for i in range(graph.n_factors)
     ]
     zero = np.zeros(len(states))

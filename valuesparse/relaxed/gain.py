@@ -72,7 +72,7 @@ def gain(
         raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
     if not isinstance(result, GraphResult):
         raise TypeError(f"result must be that of a FactorGraph, got {type(result).__name__}")
-    if result._model._cards.tobytes() != graph._cards.tobytes():
+    if result.graph.cards.tobytes() != graph.cards.tobytes():
         raise ValueError("result must be of a graph with the same variables")
 
     def indices(items: Any) -> npt.NDArray[np.int64]:

@@ -119,7 +119,7 @@ def relax(
     kept = local_factors(graph) if first is None else as_indices("first", first, graph.n_factors)
     n_own, n_first = graph.n_factors, kept.size
     if candidates is not None:
-        run.graph = graph._copy()
+        run.graph = graph.copy()
     lazy = _Lazy(candidates, run.graph)
     result = run(kept, None)
     done, why, converged = 0, "", True
@@ -154,7 +154,7 @@ def relax(
     if bounds is None and candidates is not None:
         bounds = lazy.bounds(result, n_own, exhaustive)
     stats = {**result.stats, "rounds": done, "first": n_first, "added": kept.size - n_first}
-    return result._with(
+    return result.replaced(
         stats=stats,
         _bounds=bounds,
         converged=converged and result.converged,
@@ -199,7 +199,7 @@ class _Lazy:
         self, beliefs: Beliefs, item: Features | list[Factor]
     ) -> Iterator[FeaturePart | TablePart]:
         if isinstance(item, Features):
-            holder = self.graph._part(np.empty(0, dtype=np.int64))
+            holder = self.graph.part(np.empty(0, dtype=np.int64))
             holder.add_features(item)
             return beliefs.walk(holder, np.arange(len(item)))
         return beliefs.of_factors(list(enumerate(item)))

@@ -128,7 +128,7 @@ def select(
         "added": chosen.size,
     }
     what = f"{name}={amount:g} kept {chosen.size} of {rest.size} factors beyond the first"
-    return result._with(stats=stats, reason=f"{what}; {result.reason}")
+    return result.replaced(stats=stats, reason=f"{what}; {result.reason}")
 
 
 def without(n: int, some: Indices) -> Indices:

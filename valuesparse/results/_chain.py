@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
-from valuesparse._validation import as_count
 from valuesparse.models import Chain
-from valuesparse.results._base import Result
+from valuesparse.results._islands import IslandResult
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
@@ -21,11 +19,8 @@ __all__ = ["ChainResult"]
 
 Array = npt.NDArray[Any]
 
-_BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
-_SOLVED = "a chain is solved exactly by two passes"
 
-
-class Engine(Protocol):
+class Queries(Protocol):
     """What a result asks of the engine of chains."""
 
     def infer(
@@ -49,7 +44,7 @@ class Engine(Protocol):
         """Yield pairwise marginals, `block` edges at a time."""
 
 
-class ChainResult(Result):
+class ChainResult(IslandResult[Chain]):
     """Marginals of a chain model, and how they came about; its arrays are read-only.
 
     Attributes
@@ -89,63 +84,14 @@ class ChainResult(Result):
     (2, 2, 2)
     """
 
-    __slots__ = ("_held",)
-    _derived = ("_held",)
+    __slots__ = ()
+    _solved = "a chain is solved exactly by two passes"
+    _variables = "positions"
     #: Who answers what a result does not hold. It lies above results, and comes here from there.
-    _engine: ClassVar[Engine]
+    _engine: ClassVar[Queries]
 
-    marginals: Array
-    log_z: npt.NDArray[np.float64]
-    islands: npt.NDArray[np.int32]
-    _model: Chain
-    _held: Chain | None
-
-    def __init__(
-        self,
-        model: Chain,
-        marginals: Array,
-        log_z: npt.NDArray[np.float64],
-        islands: npt.NDArray[np.int32],
-        zeta: float,
-        counts: tuple[int, ...],
-    ) -> None:
-        n_islands, segments, full, sparse, released, flipped, rounds, unsettled, widened = counts
-        stats = {
-            "islands": n_islands,
-            "segments": segments,
-            "messages_full": full,
-            "messages_sparse": sparse,
-            "released": released,
-            "flipped": flipped,
-            "rounds": rounds,
-            "sequences_widened": widened,
-        }
-        exact = zeta >= 1.0
-        self._fill(
-            _model=model,
-            _held=None,
-            marginals=marginals,
-            log_z=log_z,
-            islands=islands,
-            method="exact" if exact else "islands",
-            reason=_SOLVED if exact else f"zeta={zeta:g} was asked for",
-            converged=unsettled == 0,
-            stats=stats,
-        )
-        _chain.freeze(marginals, log_z, islands)  # what is computed when asked reads them
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        _chain.freeze(self.marginals, self.log_z, self.islands)
-
-    def _conditioned(self) -> Chain:
-        if self.method == "exact" or not np.any(self.islands >= 0):
-            return self._model
-        held = self._held
-        if held is None:
-            held = self._model.conditioned(self.islands)
-            self._fill(_held=held)
-        return held
+    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
+        return self._engine.iter_edge_marginals(self._conditioned(), threads, size)
 
     def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:
         """Return pairwise marginals.
@@ -170,7 +116,7 @@ class ChainResult(Result):
         >>> r.pairwise(edges=slice(1, 2)).tolist()
         [[[0.25, 0.25], [0.25, 0.25]]]
         """
-        total = int(self._model._edge[-1])
+        total = int(self._model.edge[-1])
         if edges is None:
             edges = slice(None)
         if not isinstance(edges, slice):
@@ -183,37 +129,6 @@ class ChainResult(Result):
         piece, first = edges_of(self._conditioned(), low, high)
         block = self._engine.edge_marginals(piece, threads, (low - first, high - first))
         return block if wanted.step == 1 else np.ascontiguousarray(block[_within(wanted, low)])
-
-    def iter_pairwise(
-        self, block: int | None = None, *, threads: int | None = None
-    ) -> Iterator[Array]:
-        """Yield pairwise marginals, `block` edges at a time, to spare memory.
-
-        One pass computes messages, (N, K) twice; edges are then made block by block.
-
-        Parameters
-        ----------
-        block : int, optional
-            Number of edges per array, at least 1; by default 1024, or as many as have 2²² entries.
-        threads : int, optional
-            At least 1.
-
-        Yields
-        ------
-        ndarray of shape (at most `block`, K, K)
-            Consecutive edges.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Chain(np.zeros((6, 2)), np.zeros((2, 2))))
-        >>> [part.shape[0] for part in r.iter_pairwise(2)]
-        [2, 2, 1]
-        """
-        size = block_size(block, self._model.n_labels)
-        for part in self._engine.iter_edge_marginals(self._conditioned(), threads, size):
-            yield part.astype(self._model.dtype, copy=False)
 
     def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """Return the edge marginals summed over all edges, (K, K), for training.
@@ -248,23 +163,15 @@ class ChainResult(Result):
         exact = self
         if model is not self._model:
             exact = self._engine.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
-        node = _plogp(exact.marginals.astype(np.float64)).sum(axis=1)
         length = model.lengths
         sequence = np.repeat(np.arange(length.size), length)
-        inner = np.ones(model.n_positions)
+        edges_at = np.full(model.n_positions, 2)
         full = np.flatnonzero(length)
-        inner[model._offset[full]] = 0.0
-        inner[model._offset[full + 1] - 1] -= 1.0
-        # Single positions are not covered by an edge: their weight is -1, so their entropy counts.
-        total = np.bincount(sequence, weights=node * inner, minlength=length.size)
+        edges_at[model.offset[full]] -= 1
+        edges_at[model.offset[full + 1] - 1] -= 1
         owner = np.repeat(np.arange(length.size), np.maximum(length - 1, 0))
-        first = 0
-        for part in exact.iter_pairwise(threads=threads):
-            edge = _plogp(part.astype(np.float64)).sum(axis=(1, 2))
-            rows = owner[first : first + part.shape[0]]
-            total -= np.bincount(rows, weights=edge, minlength=length.size)
-            first += part.shape[0]
-        return np.maximum(total, 0.0)
+        parts = exact.iter_pairwise(threads=threads)
+        return self._entropy(exact.marginals, edges_at, sequence, parts, owner)
 
     def to_frame(self, labels: Any = None) -> pandas.DataFrame:
         """Return the marginals as a pandas DataFrame indexed by (sequence, position).
@@ -274,34 +181,9 @@ class ChainResult(Result):
         labels : sequence, optional
             Names of the K columns; numbers by default.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas") from error
-        length = self._model.lengths
-        sequence = np.repeat(np.arange(length.size), length)
-        position = np.arange(self._model.n_positions) - self._model._offset[sequence]
-        index = pandas.MultiIndex.from_arrays([sequence, position], names=["sequence", "position"])
-        columns = range(self._model.n_labels) if labels is None else list(labels)
-        return pandas.DataFrame(self.marginals, index=index, columns=columns, copy=True)
-
-    def __repr__(self) -> str:
-        n, k = self.marginals.shape
-        return (
-            f"ChainResult(method={self.method!r}, converged={self.converged}, positions={n}, "
-            f"labels={k}, islands={self.stats['islands']})"
-        )
-
-
-def _plogp(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return p * np.log(p, out=np.zeros_like(p), where=p > 0.0)
-
-
-def block_size(block: int | None, k: int) -> int:
-    """Return how many edges of k states each are yielded at a time."""
-    if block is None:
-        return max(1, min(1024, _BLOCK_ENTRIES // k**2))
-    return as_count("block", block, at_least=1)
+        sequence = np.repeat(np.arange(self._model.n_sequences), self._model.lengths)
+        position = np.arange(self._model.n_positions) - self._model.offset[sequence]
+        return self._frame(labels, {"sequence": sequence, "position": position})
 
 
 def _within(wanted: range, low: int) -> slice:
@@ -312,14 +194,14 @@ def _within(wanted: range, low: int) -> slice:
 
 def edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
     """Return the sequences that hold edges [low, high), and the number of their first edge."""
-    first = int(np.searchsorted(model._edge, low, side="right")) - 1
-    last = int(np.searchsorted(model._edge, high, side="left"))
+    first = int(np.searchsorted(model.edge, low, side="right")) - 1
+    last = int(np.searchsorted(model.edge, high, side="left"))
     if first == 0 and last == model.n_sequences:
         return model, 0
-    rows = slice(int(model._offset[first]), int(model._offset[last]))
+    rows = slice(int(model.offset[first]), int(model.offset[last]))
     t = model.transition
     if t.ndim == 3:
-        t = t[int(model._edge[first]) : int(model._edge[last])]
+        t = t[int(model.edge[first]) : int(model.edge[last])]
     piece = Chain(
         model.unary[rows],
         t,
@@ -328,4 +210,4 @@ def edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
         end=model.end,
         allowed=None if model.allowed is None else model.allowed[rows],
     )
-    return piece, int(model._edge[first])
+    return piece, int(model.edge[first])

@@ -128,17 +128,17 @@ class GraphResult(Result):
 
     __slots__ = (
         "_bounds",
-        "_faithful",
         "_flat",
         "_limit",
         "_log_z_bounds",
         "_marginals",
         "_n_factors",
         "_solved",
-        "_state",
         "evidence",
         "factors",
+        "faithful",
         "residuals",
+        "state",
     )
     #: Who answers what a result does not hold. They lie above results, and come here from there.
     _engine: ClassVar[Engine]
@@ -161,9 +161,9 @@ class GraphResult(Result):
     _limit: int | None
     #: The part of the model that was solved; None where it has to be made again.
     _solved: FactorGraph | None
-    _state: Any
+    state: Any
     #: Whether no marginal, however small, has lost digits (or all) to a double's range.
-    _faithful: bool
+    faithful: bool
 
     def __init__(
         self,
@@ -202,13 +202,13 @@ class GraphResult(Result):
             factors=np.arange(model.n_factors),
             _n_factors=model.n_factors,
             _bounds=None,
-            _faithful=faithful,
+            faithful=faithful,
             _log_z_bounds=None,
             _flat=flat,
             _limit=limit,
             _solved=None,
             residuals=np.empty(0) if residuals is None else residuals,
-            _state=state,
+            state=state,
         )
         self._freeze()
 
@@ -216,13 +216,13 @@ class GraphResult(Result):
         freeze((self.islands, self.factors, self.residuals))
         freeze(x for x in self.evidence.values() if isinstance(x, np.ndarray))
 
-    def _of(self, model: FactorGraph, factors: npt.NDArray[np.int64]) -> GraphResult:
+    def of_whole(self, model: FactorGraph, factors: npt.NDArray[np.int64]) -> GraphResult:
         """Return this result of a part as one of the whole `model`."""
         freeze((factors,))
         fields = {"_model": model, "factors": factors, "_n_factors": model.n_factors}
-        return self._with(**fields, _bounds=None, _solved=self._part())
+        return self.replaced(**fields, _bounds=None, _solved=self.part())
 
-    def _with(self, **fields: Any) -> GraphResult:
+    def replaced(self, **fields: Any) -> GraphResult:
         """Return a copy with other fields."""
         other = type(self).__new__(type(self))
         names = (*Result.__slots__, *type(self).__slots__)
@@ -237,7 +237,7 @@ class GraphResult(Result):
     def marginals(self) -> list[FloatArray]:
         """``marginals[v]``: probabilities of the states of variable v; see the class."""
         if self._marginals is None:
-            flat, cards = self._flat, self._model._cards
+            flat, cards = self._flat, self._model.cards
             assert flat is not None
             # Views, made when asked for: there may be many that nobody looks at.
             if cards.size == 0:
@@ -255,11 +255,11 @@ class GraphResult(Result):
         """The model, with the factors that were left out."""
         return self._model
 
-    def _part(self) -> FactorGraph:
+    def part(self) -> FactorGraph:
         """Return the graph that was solved."""
         model = self._model
         if self._solved is None and self.factors.size < model.n_factors:
-            self._fill(_solved=model._part(self.factors))
+            self._fill(_solved=model.part(self.factors))
         return self._solved or model
 
     @property
@@ -356,9 +356,9 @@ class GraphResult(Result):
     def _between(self) -> tuple[float, float]:
         if self._log_z_bounds is not None:
             return self._log_z_bounds
-        value, model = float(self.log_z), self._part()
+        value, model = float(self.log_z), self.part()
         magnitude = model._sum + model._made + soft_sum(self.evidence)
-        magnitude += float(np.log(model._cards).sum())
+        magnitude += float(np.log(model.cards).sum())
         margin = engine_margin(value, 0.0, magnitude)
         if self.method in EXACT:
             return down(value, margin), up(value, margin)
@@ -426,16 +426,16 @@ class GraphResult(Result):
         return _frozen(self._joint(variables, threads))
 
     def _joint(self, variables: Iterable[Any], threads: int | None) -> FloatArray:
-        wanted = list(self._model._numbers("variables", variables))
+        wanted = list(self._model.variable_numbers("variables", variables))
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         if self.method == _FOREST:
-            return self._engine.joint(self._state.graph(self._model), wanted, threads, None)
-        if self._state is not None:
+            return self._engine.joint(self.state.graph(self._model), wanted, threads, None)
+        if self.state is not None:
             return self._belief(wanted)
         if self.method == _PRODUCT:
             return self._product(wanted)
-        graph, limit = self._conditioned()._posterior(), self._room()
+        graph, limit = self._conditioned().posterior(), self.memory_allowed()
         return self._engine.joint(graph, wanted, threads, limit)
 
     def factor_marginals(self, *, threads: int | None = None) -> list[FloatArray]:
@@ -525,15 +525,19 @@ class GraphResult(Result):
         True
         """
         if self.method == _FOREST:
-            return self._engine.entropy(self._state.graph(self._model), threads, self._room())
-        if self._state is None and self.method != _PRODUCT:
-            return self._engine.entropy(self._conditioned()._posterior(), threads, self._room())
+            return self._engine.entropy(
+                self.state.graph(self._model), threads, self.memory_allowed()
+            )
+        if self.state is None and self.method != _PRODUCT:
+            return self._engine.entropy(
+                self._conditioned().posterior(), threads, self.memory_allowed()
+            )
         single = np.array([entr(p).sum() for p in self.marginals])
         total = float(single.sum())
-        if self._state is not None:
-            rho = self._state.rho
+        if self.state is not None:
+            rho = self.state.rho
             wide = [(s, t) for s, t in self._iter_factors(threads) if len(s) > 1]
-            groups = self._state.groups(self._part())
+            groups = self.state.groups(self.part())
             # Tables of the same variables are one factor to the engine.
             for g, f in zip(*np.unique(groups, return_index=True), strict=True):
                 scope, table = wide[f]
@@ -551,7 +555,7 @@ class GraphResult(Result):
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install pandas") from error
         model = self._model
-        variable = np.empty(int(model._cards.sum()), dtype=object)
+        variable = np.empty(int(model.cards.sum()), dtype=object)
         state = np.empty(variable.size, dtype=object)
         at = 0
         for name, named, k in zip(model.names, model.states, model.cardinalities, strict=True):
@@ -561,11 +565,11 @@ class GraphResult(Result):
                 at += 1
         levels = [pandas.Index(x, tupleize_cols=False).infer_objects() for x in (variable, state)]
         index = pandas.MultiIndex.from_arrays(levels, names=["variable", "state"])
-        flat = self._all_marginals()
+        flat = self.flat_marginals()
         return pandas.DataFrame({"marginal": flat}, index=index, copy=True)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._fill(**dict.fromkeys(self._derived), _faithful=False)
+        self._fill(**dict.fromkeys(self._derived), faithful=False)
         self._fill(_marginals=state["marginals"])
         self._fill(**{name: value for name, value in state.items() if name != "marginals"})
         freeze(state["marginals"])
@@ -573,7 +577,7 @@ class GraphResult(Result):
             freeze([*self._bounds.lower, *self._bounds.upper])
         self._freeze()
 
-    def _all_marginals(self) -> FloatArray:
+    def flat_marginals(self) -> FloatArray:
         """Return the marginals of all variables, one after the other."""
         if self._flat is None:
             self._fill(_flat=np.concatenate([*self.marginals, np.empty(0)]))
@@ -591,7 +595,7 @@ class GraphResult(Result):
             marginals[v] = np.zeros(self._model.cardinalities[v])
             marginals[v][state] = 1.0
         none = np.full(len(marginals), -1, dtype=np.int32)
-        return self._with(
+        return self.replaced(
             method="exact",
             marginals=marginals,
             evidence=ReadOnly(evidence),
@@ -599,14 +603,14 @@ class GraphResult(Result):
             _bounds=None,
         )
 
-    def _room(self) -> int:
+    def memory_allowed(self) -> int:
         """Return the bytes that a question may use: the default, or more if the answer might."""
         return self._engine.room(self._limit)
 
-    def _posterior(self) -> FactorGraph:
+    def posterior(self) -> FactorGraph:
         """Return the graph that was solved, with what was known as its evidence."""
-        graph = self._part()._copy()
-        graph._know(self.evidence)
+        graph = self.part().copy()
+        graph.know(self.evidence)
         return graph
 
     def _iter_factors(self, threads: int | None) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
@@ -614,16 +618,16 @@ class GraphResult(Result):
         if (held := self._conditioned()) is not self:
             yield from held._iter_factors(threads)
             return
-        part = self._posterior()
+        part = self.posterior()
         scopes = scopes_of(part)
         wide = [scope for scope in scopes if len(scope) > 1]
         tables: Iterator[FloatArray]
-        if self._state is not None:
-            tables = iter(self._state.joints(self._part()))
+        if self.state is not None:
+            tables = iter(self.state.joints(self.part()))
         elif self.method == _PRODUCT:
             tables = (self._product(scope) for scope in wide)
         else:
-            limit = self._room()
+            limit = self.memory_allowed()
             tables = self._engine.iter_joints(part, wide, threads, limit) if wide else iter(())
         for scope in scopes:
             if len(scope) > 1:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
 from valuesparse.models import Tree
-from valuesparse.results._base import Result
-from valuesparse.results._chain import _plogp, block_size
+from valuesparse.results._islands import IslandResult
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
@@ -21,12 +19,11 @@ __all__ = ["TreeResult"]
 
 Array = npt.NDArray[Any]
 
-_SOLVED = "a tree is solved exactly by two passes"
 # Numbers in one block of edge marginals that is only passed through.
 _BLOCK = 1 << 18
 
 
-class Engine(Protocol):
+class Queries(Protocol):
     """What a result asks of the engine of trees."""
 
     def infer(
@@ -48,7 +45,7 @@ class Engine(Protocol):
         """Return which table each edge above `nodes` has."""
 
 
-class TreeResult(Result):
+class TreeResult(IslandResult[Tree]):
     """Marginals of a forest, and how they came about; its arrays are read-only.
 
     Attributes
@@ -89,63 +86,11 @@ class TreeResult(Result):
     (2, 2, 2)
     """
 
-    __slots__ = ("_held",)
-    _derived = ("_held",)
+    __slots__ = ()
+    _solved = "a tree is solved exactly by two passes"
+    _variables = "nodes"
     #: Who answers what a result does not hold. It lies above results, and comes here from there.
-    _engine: ClassVar[Engine]
-
-    marginals: Array
-    log_z: npt.NDArray[np.float64]
-    islands: npt.NDArray[np.int32]
-    _model: Tree
-    _held: Tree | None
-
-    def __init__(
-        self,
-        model: Tree,
-        marginals: Array,
-        log_z: npt.NDArray[np.float64],
-        islands: npt.NDArray[np.int32],
-        zeta: float,
-        counts: tuple[int, ...],
-    ) -> None:
-        n_islands, segments, full, sparse, released, flipped, rounds, unsettled, widened = counts
-        stats = {
-            "islands": n_islands,
-            "segments": segments,
-            "messages_full": full,
-            "messages_sparse": sparse,
-            "released": released,
-            "flipped": flipped,
-            "rounds": rounds,
-            "sequences_widened": widened,
-        }
-        exact = zeta >= 1.0
-        self._fill(
-            _model=model,
-            _held=None,
-            marginals=marginals,
-            log_z=log_z,
-            islands=islands,
-            method="exact" if exact else "islands",
-            reason=_SOLVED if exact else f"zeta={zeta:g} was asked for",
-            converged=unsettled == 0,
-            stats=stats,
-        )
-        _chain.freeze(marginals, log_z, islands)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        _chain.freeze(self.marginals, self.log_z, self.islands)
-
-    def _conditioned(self) -> Tree:
-        if self.method == "exact" or not np.any(self.islands >= 0):
-            return self._model
-        held = self._held
-        if held is None:
-            held = self._model.conditioned(self.islands)
-            self._fill(_held=held)
-        return held
+    _engine: ClassVar[Queries]
 
     def _edges(
         self, nodes: npt.NDArray[np.int64], block: int, threads: int | None
@@ -159,6 +104,9 @@ class TreeResult(Result):
                 t = t[self._engine.table_of(model, at)]
             with np.errstate(under="ignore"):
                 yield np.exp(left[at, :, None] + t + right[at, None, :] - mass[at, None, None])
+
+    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
+        return self._edges(self._children(), size, threads)
 
     def _children(self) -> npt.NDArray[np.int64]:
         return np.flatnonzero(self._model.parent >= 0)
@@ -199,37 +147,6 @@ class TreeResult(Result):
                 out[first : first + part.shape[0]] = part
                 first += part.shape[0]
         return out
-
-    def iter_pairwise(
-        self, block: int | None = None, *, threads: int | None = None
-    ) -> Iterator[Array]:
-        """Yield pairwise marginals, `block` edges at a time, to spare memory.
-
-        One pass computes messages, (n, K) twice; edges are then made block by block.
-
-        Parameters
-        ----------
-        block : int, optional
-            Number of edges per array, at least 1; by default 1024, or as many as have 2²² entries.
-        threads : int, optional
-            At least 1.
-
-        Yields
-        ------
-        ndarray of shape (at most `block`, K, K)
-            Consecutive edges.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Tree([-1, 0, 0, 0], np.zeros((4, 2)), np.zeros((2, 2))))
-        >>> [part.shape[0] for part in r.iter_pairwise(2)]
-        [2, 1]
-        """
-        size = block_size(block, self._model.n_labels)
-        for part in self._edges(self._children(), size, threads):
-            yield part.astype(self._model.dtype, copy=False)
 
     def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """Return the edge marginals summed over all edges, for training.
@@ -284,19 +201,12 @@ class TreeResult(Result):
         exact = self
         if model is not self._model:
             exact = self._engine.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
-        node = _plogp(exact.marginals.astype(np.float64)).sum(axis=1)
         children = self._children()
         edges_at = np.bincount(model.parent[children], minlength=model.n_nodes)
         edges_at[children] += 1
-        tree = model._structure.tree_of()
-        total = np.bincount(tree, weights=node * (edges_at - 1), minlength=model.n_trees)
-        first = 0
-        for part in exact._edges(children, max(1, _BLOCK // model.n_labels**2), threads):
-            edge = _plogp(part).sum(axis=(1, 2))
-            of = tree[children[first : first + part.shape[0]]]
-            total -= np.bincount(of, weights=edge, minlength=model.n_trees)
-            first += part.shape[0]
-        return np.maximum(total, 0.0)
+        tree = model.structure.tree_of()
+        parts = exact._edges(children, max(1, _BLOCK // model.n_labels**2), threads)
+        return self._entropy(exact.marginals, edges_at, tree, parts, tree[children])
 
     def to_frame(self, labels: Any = None) -> pandas.DataFrame:
         """Return the marginals as a pandas DataFrame indexed by (tree, node).
@@ -306,20 +216,5 @@ class TreeResult(Result):
         labels : sequence, optional
             Names of the K columns; numbers by default.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas") from error
-        tree = self._model._structure.tree_of()
-        index = pandas.MultiIndex.from_arrays(
-            [tree, np.arange(self._model.n_nodes)], names=["tree", "node"]
-        )
-        columns = range(self._model.n_labels) if labels is None else list(labels)
-        return pandas.DataFrame(self.marginals, index=index, columns=columns, copy=True)
-
-    def __repr__(self) -> str:
-        n, k = self.marginals.shape
-        return (
-            f"TreeResult(method={self.method!r}, converged={self.converged}, nodes={n}, "
-            f"labels={k}, islands={self.stats['islands']})"
-        )
+        nodes = np.arange(self._model.n_nodes)
+        return self._frame(labels, {"tree": self._model.structure.tree_of(), "node": nodes})

@@ -6,12 +6,10 @@ Builders turn a model's structure into a schedule and executors run it, all of t
 - `_graph.py`: `Schedule` and `Kind`, the data and the laws it obeys
 - `_chain.py`: `chain_schedule`, chains with or without islands
 - `_plan.py`: `plan`, the schedule that `infer` runs for a model
-- `_execute.py`: `execute_serial`, one task after the other; `execute_pool`, on the native pool
 - `_simulate.py`: `simulate` on virtual cores, with unit or measured costs
 """
 
 from valuesparse.schedule._chain import chain_schedule
-from valuesparse.schedule._execute import execute_pool, execute_serial
 from valuesparse.schedule._graph import Kind, Schedule
 from valuesparse.schedule._plan import Plan, plan
 from valuesparse.schedule._simulate import Simulation, simulate
@@ -22,8 +20,6 @@ __all__ = [
     "Schedule",
     "Simulation",
     "chain_schedule",
-    "execute_pool",
-    "execute_serial",
     "plan",
     "simulate",
 ]

@@ -46,7 +46,7 @@ def chain_schedule(
     combine_cost : float, optional
         Cost per position of combining the messages that came in; None plans no such tasks.
     granularity : {"message", "pass", "segment"}, optional
-        What one task is: a message, a pass of a segment, or both passes of a segment. The
+        The unit of a task: a message, a pass of a segment, or both passes of a segment. The
         `combine_cost` tasks are then single positions, or islands and what lies between them.
 
     Returns

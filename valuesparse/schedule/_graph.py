@@ -14,7 +14,7 @@ __all__ = ["Kind", "Schedule"]
 
 
 class Kind(enum.IntEnum):
-    """What a task of a `Schedule` does with its positions ``[begin, end)``.
+    """Kinds of tasks of a `Schedule`: what they do with its positions ``[begin, end)``.
 
     ``FORWARD`` sends the messages that reach these positions from the left, in increasing order;
     ``BACKWARD`` those that reach them from the right, in decreasing order; ``SEGMENT`` runs both
@@ -223,7 +223,7 @@ class Schedule:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Through the constructor, so that what is loaded has been checked and is read-only again.
+        # The constructor checks the arrays that are loaded, and makes them read-only again.
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
 

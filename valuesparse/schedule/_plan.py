@@ -25,7 +25,7 @@ _KINDS = np.array(
 
 @dataclass(frozen=True)
 class Plan:
-    """What an exact call runs on the pool.
+    """The tasks that an exact call runs on the pool.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
             f"{type(model).__name__}"
         )
     order, kind, first, last, messages, waits, succ_ptr, succ = (
-        np.asarray(a) for a in _chain.plan(model._batch, resolve(threads))
+        np.asarray(a) for a in _chain.plan(model.batch, resolve(threads))
     )
     order = order.astype(np.int64)
     length = model.lengths[order]
@@ -110,7 +110,7 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
 
 def _of_tree(model: Tree) -> Plan:
     """Blocks of nodes: all upward passes, children first, then the downward ones."""
-    node, up, first, last, nanoseconds, waits, succ_ptr, succ = _tree.plan(model._forest)
+    node, up, first, last, nanoseconds, waits, succ_ptr, succ = _tree.plan(model.forest)
     schedule = Schedule(
         kind=np.where(up, Kind.UPWARD, Kind.DOWNWARD).astype(np.int8),
         begin=first,

@@ -16,7 +16,7 @@ __all__ = ["Simulation", "simulate"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
-    """What happened on the virtual cores; times are in the unit of the costs.
+    """A run on virtual cores; times are in the unit of the costs.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Simulation:
 def simulate(schedule: Schedule, cores: int, *, costs: str | ArrayLike | None = None) -> Simulation:
     """Run a schedule on virtual cores, greedily.
 
-    No core idles while a task is ready. Of the ready tasks the one with the longest path still
+    No core idles while a task is ready. The ready task with the longest path still
     before it goes first, and of equal ones the lowest index; so the outcome is a function of the
     arguments.
 

@@ -3,7 +3,8 @@
 Where things are:
 
 - ``_crf``: the module, :class:`CRF`; what `torchcrf.CRF` has, and more.
-- ``_layout``: padded batches and masks, and the ragged rows that chains are made of.
+- ``_constraints``: tags and transitions that are allowed.
+- ``_padding``: padded batches and masks, and the ragged rows that chains are made of.
 - ``_functions``: the autograd functions; ``_curvature``: derivatives of marginals.
 """
 
@@ -14,7 +15,7 @@ from valuesparse._extras import require
 try:
     from valuesparse.torch._crf import CRF
 except ModuleNotFoundError:
-    require("torch", "torch")  # says how to get it, if that is what is missing
+    require("torch", "torch")  # if it is missing, this says how to get it
     raise
 
 __all__ = ["CRF"]

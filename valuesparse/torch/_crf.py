@@ -16,8 +16,8 @@ from valuesparse.inference import _chains
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain
 from valuesparse.threads import resolve
+from valuesparse.torch._constraints import as_constraint, require_allowed
 from valuesparse.torch._functions import (
-    Gold,
     Gradient,
     LogScore,
     Problem,
@@ -26,7 +26,7 @@ from valuesparse.torch._functions import (
     make_gold,
     to_numpy,
 )
-from valuesparse.torch._layout import Layout
+from valuesparse.torch._padding import Padding
 
 __all__ = ["CRF"]
 
@@ -126,7 +126,7 @@ class CRF(torch.nn.Module):
             ("allowed_end", allowed_end, (num_tags,)),
         ):
             # Not persistent: state_dict keeps the keys of torchcrf.
-            self.register_buffer(name, _constraint(name, value, shape), persistent=False)
+            self.register_buffer(name, as_constraint(name, value, shape), persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -168,7 +168,7 @@ class CRF(torch.nn.Module):
         Returns
         -------
         Tensor
-            Of shape (B,) for "none", else a scalar.
+            Shape (B,) for "none", else a scalar.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class CRF(torch.nn.Module):
             return llh.sum()
         if reduction == "mean":
             return llh.mean()
-        return llh.sum() / problem.layout.n_rows
+        return llh.sum() / problem.padding.n_rows
 
     def decode(
         self,
@@ -239,7 +239,7 @@ class CRF(torch.nn.Module):
         except InfeasibleError as error:
             raise infeasible(error) from None
         best = states[0].tolist()
-        ends = problem.layout.offset.tolist()
+        ends = problem.padding.offset.tolist()
         return [best[begin:end] for begin, end in itertools.pairwise(ends)]
 
     def marginals(
@@ -280,14 +280,14 @@ class CRF(torch.nn.Module):
         problem, dtype = self._problem(emissions, mask, allowed, threads)
         if zeta >= 1.0:
             inputs = self._inputs(emissions.to(dtype))  # so that marginals come in that dtype
-            ones = torch.ones(problem.layout.sequences, dtype=dtype)
+            ones = torch.ones(problem.padding.sequences, dtype=dtype)
             return Gradient.apply(ones, *inputs, problem, (True, False, False, False))[0]
         try:
             r = _chains.infer(problem.chain, zeta, -1, problem.workers, "islands", None, None)
         except InfeasibleError as error:
             raise infeasible(error) from None
         why = "marginals with zeta < 1 have no gradient: islands come and go; use zeta=1"
-        return self._fixed(problem.layout.spread(r.marginals.copy()), emissions, dtype, why)
+        return self._fixed(problem.padding.spread(r.marginals.copy()), emissions, dtype, why)
 
     def pairwise(
         self,
@@ -319,15 +319,15 @@ class CRF(torch.nn.Module):
         """
         self._validate(emissions, mask=mask)
         problem, dtype = self._problem(emissions, mask, allowed, threads)
-        layout, k = problem.layout, self.num_tags
-        edges = int(problem.chain._edge[-1])
+        padding, k = problem.padding, self.num_tags
+        edges = int(problem.chain.edge[-1])
         try:
             rows = _chains.edge_marginals(problem.chain, problem.workers, (0, edges))
         except InfeasibleError as error:
             raise infeasible(error) from None
-        shape = (layout.sequences, layout.steps - 1, k, k)
+        shape = (padding.sequences, padding.steps - 1, k, k)
         padded = np.zeros(shape, dtype=rows.dtype)
-        padded[np.arange(layout.steps - 1) < layout.lengths[:, None] - 1] = rows
+        padded[np.arange(padding.steps - 1) < padding.lengths[:, None] - 1] = rows
         why = "pairwise marginals have no gradient here; marginals and log_partition have one"
         ordered = padded if self.batch_first else padded.swapaxes(0, 1)
         return self._fixed(ordered, emissions, dtype, why)
@@ -404,24 +404,24 @@ class CRF(torch.nn.Module):
         first, second = emissions.shape[:2]
         steps, sequences = (second, first) if self.batch_first else (first, second)
         present = None if mask is None else to_numpy(mask, torch.bool)
-        layout = Layout(steps, sequences, present, self.batch_first)
-        unary = layout.gather(to_numpy(emissions, work))
-        require_potentials("emissions", unary, lambda at: (*layout.place(at[0]), at[1]))
-        may = None if allowed is None else layout.gather(self._allowed(emissions, allowed))
+        padding = Padding(steps, sequences, present, self.batch_first)
+        unary = padding.gather(to_numpy(emissions, work))
+        require_potentials("emissions", unary, lambda at: (*padding.place(at[0]), at[1]))
+        may = None if allowed is None else padding.gather(self._allowed(emissions, allowed))
         chain = Chain._trusted(
             unary,
             self._parameter("transitions", self.allowed_transitions, work),
-            layout.lengths,
+            padding.lengths,
             may,
             self._parameter("start_transitions", self.allowed_start, work),
             self._parameter("end_transitions", self.allowed_end, work),
         )
         if tags is None:
-            return Problem(chain, layout, None, workers), dtype
-        gold = make_gold(layout, self._tags(layout, tags), chain)
+            return Problem(chain, padding, None, workers), dtype
+        gold = make_gold(padding, self._tags(padding, tags), chain)
         if may is not None or np.isneginf(gold.score).any():
-            self._require_allowed(layout, gold, may)
-        return Problem(chain, layout, gold, workers), dtype
+            require_allowed(padding, gold, may, self)
+        return Problem(chain, padding, gold, workers), dtype
 
     def _parameter(self, name: str, allowed: torch.Tensor | None, work: torch.dtype) -> Array:
         values = to_numpy(getattr(self, name), work)
@@ -441,42 +441,17 @@ class CRF(torch.nn.Module):
             )
         return np.asarray(may.cpu().numpy())
 
-    def _tags(self, layout: Layout, tags: torch.Tensor) -> npt.NDArray[np.int64]:
+    def _tags(self, padding: Padding, tags: torch.Tensor) -> npt.NDArray[np.int64]:
         if tags.dtype not in _INTEGERS:
             raise TypeError(f"tags must be integers, got {tags.dtype}")
-        y: npt.NDArray[np.int64] = layout.gather(to_numpy(tags, torch.int64))
+        y: npt.NDArray[np.int64] = padding.gather(to_numpy(tags, torch.int64))
         if y.size and (y.min() < 0 or y.max() >= self.num_tags):
             row = int(((y < 0) | (y >= self.num_tags)).argmax())
             raise ValueError(
-                f"tags{list(layout.place(row))} is {y[row]}; tags run from 0 to "
+                f"tags{list(padding.place(row))} is {y[row]}; tags run from 0 to "
                 f"{self.num_tags - 1} (padding may hold anything, if mask says that it is padding)"
             )
         return y
-
-    def _require_allowed(self, layout: Layout, gold: Gold, may: Array | None) -> None:
-        """Refuse tags that a constraint forbids: their likelihood is zero, and teaches nothing."""
-        tags, first, last = gold.tags, layout.offset[:-1], layout.offset[1:] - 1
-        if may is not None:
-            self._refuse(layout, np.flatnonzero(~may[np.arange(tags.size), tags]), tags, "allowed")
-        for name, rows in (("allowed_start", first), ("allowed_end", last)):
-            vector = getattr(self, name)
-            if vector is not None:
-                forbidden = ~vector.cpu().numpy()[tags[rows]]
-                self._refuse(layout, rows[forbidden], tags, name)
-        if self.allowed_transitions is not None:
-            pairs = ~self.allowed_transitions.cpu().numpy()[tags[:-1], tags[1:]]
-            pairs[first[1:] - 1] = False
-            self._refuse(layout, np.flatnonzero(pairs) + 1, tags, "allowed_transitions")
-
-    @staticmethod
-    def _refuse(layout: Layout, rows: Array, tags: Array, name: str) -> None:
-        if rows.size:
-            row = int(rows[0])
-            before = f" after {tags[row - 1]}" if name == "allowed_transitions" else ""
-            raise ValueError(
-                f"tags{list(layout.place(row))} is {tags[row]}{before}, which {name} forbids; "
-                "correct the tags or the constraint"
-            )
 
     def _validate(
         self,
@@ -502,14 +477,3 @@ class CRF(torch.nn.Module):
             raise ValueError(f"emissions must have at least one step, got shape {tuple(shape)}")
         if mask is not None and not (mask[:, 0] if self.batch_first else mask[0]).all():
             raise ValueError("mask of the first timestep must all be on")
-
-
-def _constraint(name: str, value: Any, shape: tuple[int, ...]) -> torch.Tensor | None:
-    if value is None:
-        return None
-    given = torch.as_tensor(value)
-    if given.dtype != torch.bool:
-        raise TypeError(f"{name} must be boolean, got {given.dtype}")
-    if given.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {tuple(given.shape)}")
-    return given.clone()

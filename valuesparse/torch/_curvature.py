@@ -49,7 +49,7 @@ def curvature(
     direction : Scores
         With what to multiply.
     weights : ndarray of float64, shape (B,)
-        Of each sequence in the sum.
+        The weight of each sequence in the sum.
     workers : int
         Threads for the pairwise marginals.
 
@@ -69,7 +69,7 @@ def curvature(
     Takes :math:`O(N K^2)` time in numpy, and pairwise marginals of some sequences at a time.
     """
     n, k = model.n_positions, model.n_labels
-    offset = model._offset
+    offset = model.offset
     out = Scores(np.zeros((n, k)), np.zeros((k, k)), np.zeros(k), np.zeros(k))
     expected = np.zeros(model.n_sequences)
     first = 0
@@ -96,14 +96,14 @@ def _block(
     k = model.n_labels
     lengths = model.lengths[first:last]
     order = np.argsort(-lengths, kind="stable")
-    begin = model._offset[first:last][order]
+    begin = model.offset[first:last][order]
     length = lengths[order]
-    low, high = int(model._edge[first]), int(model._edge[last])
+    low, high = int(model.edge[first]), int(model.edge[last])
     pairs = np.empty((0, k, k))
     if high > low:
         piece, edge = edges_of(model, low, high)
         pairs = edge_marginals(piece, workers, (low - edge, high - edge)).astype(np.float64)
-    edge_begin = model._edge[first:last][order] - low
+    edge_begin = model.edge[first:last][order] - low
     steps = int(length[0])
     under_way = np.searchsorted(-length, -np.arange(steps), side="left")  # at each step
 

@@ -18,7 +18,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.inference import _chains
 from valuesparse.models import Chain
 from valuesparse.torch._curvature import Scores, curvature
-from valuesparse.torch._layout import Layout
+from valuesparse.torch._padding import Padding
 
 __all__ = [
     "Gold",
@@ -61,7 +61,7 @@ class Problem:
     ----------
     chain : Chain
         The sequences, laid end to end; none is empty.
-    layout : Layout
+    padding : Padding
         Where they lie in the padded batch.
     gold : Gold or None
         Makes the value of a sequence the log-likelihood of these labels; None: log Z.
@@ -69,9 +69,9 @@ class Problem:
         Threads.
     """
 
-    def __init__(self, chain: Chain, layout: Layout, gold: Gold | None, workers: int) -> None:
+    def __init__(self, chain: Chain, padding: Padding, gold: Gold | None, workers: int) -> None:
         self.chain = chain
-        self.layout = layout
+        self.padding = padding
         self.gold = gold
         self.workers = workers
         self.derivatives: Derivatives | None = None
@@ -90,7 +90,7 @@ class Problem:
                 marginals.ravel()[self.gold.at] += 1.0
             if sums is not None and self.gold is not None:
                 sums = self._gold_counts(None) - sums
-            self.derivatives = Derivatives(self.layout.spread(marginals), sums)
+            self.derivatives = Derivatives(self.padding.spread(marginals), sums)
         return log_z if self.gold is None else self.gold.score - log_z
 
     def transition_derivative(self, weights: Float64) -> Float64:
@@ -112,7 +112,7 @@ class Problem:
         if self.gold is None:
             return mean, product
         score = gold_score(
-            self.layout, self.gold, direction.unary, direction.transition, direction.start,
+            self.padding, self.gold, direction.unary, direction.transition, direction.start,
             direction.end,
         )  # fmt: skip
         return score - mean, product
@@ -130,13 +130,13 @@ class Problem:
     def _gold_counts(self, weights: Float64 | None) -> Float64:
         assert self.gold is not None
         k, codes = self.chain.n_labels, self.gold.codes
-        across = codes[self.layout.offset[1:-1] - 1]  # from one sequence to the next
+        across = codes[self.padding.offset[1:-1] - 1]  # from one sequence to the next
         if weights is None:
             # Faster than to leave those pairs out before.
             counts = np.bincount(codes, minlength=k * k) - np.bincount(across, minlength=k * k)
             return np.asarray(counts.reshape(k, k), dtype=np.float64)
-        inner = np.delete(codes, self.layout.offset[1:-1] - 1)
-        each = weights.repeat(self.layout.lengths - 1)
+        inner = np.delete(codes, self.padding.offset[1:-1] - 1)
+        each = weights.repeat(self.padding.lengths - 1)
         weighed = np.bincount(inner, weights=each, minlength=k * k)
         return np.asarray(weighed.reshape(k, k), dtype=np.float64)
 
@@ -153,13 +153,13 @@ def infeasible(error: InfeasibleError) -> InfeasibleError:
 
 
 def gold_score(
-    layout: Layout, gold: Gold, unary: Array, transition: Array, start: Array, end: Array
+    padding: Padding, gold: Gold, unary: Array, transition: Array, start: Array, end: Array
 ) -> Float64:
     """Return the score of every sequence's tags, (B,)."""
     total = unary.ravel()[gold.at].astype(np.float64)
     if not total.size:
-        return np.zeros(layout.sequences)
-    begin, last = layout.offset[:-1], layout.offset[1:] - 1
+        return np.zeros(padding.sequences)
+    begin, last = padding.offset[:-1], padding.offset[1:] - 1
     steps = transition.ravel()[gold.codes].astype(np.float64)
     steps[last[:-1]] = 0.0  # from one sequence to the next
     total[1:] += steps
@@ -168,7 +168,7 @@ def gold_score(
     return np.add.reduceat(total, begin)
 
 
-def make_gold(layout: Layout, tags: Indices, chain: Chain) -> Gold:
+def make_gold(padding: Padding, tags: Indices, chain: Chain) -> Gold:
     """Return what the likelihood of tags (N,) needs."""
     k = chain.n_labels
     at = np.arange(0, k * tags.size, k)
@@ -176,7 +176,7 @@ def make_gold(layout: Layout, tags: Indices, chain: Chain) -> Gold:
     gold = Gold(tags, at, tags[:-1] * k + tags[1:], np.empty(0))
     assert chain.start is not None
     assert chain.end is not None
-    score = gold_score(layout, gold, chain.unary, chain.transition, chain.start, chain.end)
+    score = gold_score(padding, gold, chain.unary, chain.transition, chain.start, chain.end)
     return gold._replace(score=score)
 
 
@@ -248,19 +248,19 @@ class Gradient(torch.autograd.Function):
         if problem.derivatives is None:
             problem.solve(unary=True, transition=False)
         assert problem.derivatives is not None
-        layout, padded = problem.layout, problem.derivatives.padded
-        g = _float64(weights, (layout.sequences,))
+        padding, padded = problem.padding, problem.derivatives.padded
+        g = _float64(weights, (padding.sequences,))
         out: list[torch.Tensor | None] = [None] * 4
         if needs[0]:
             w = g.astype(padded.dtype)
-            w = w[:, None, None] if layout.batch_first else w[:, None]
+            w = w[:, None, None] if padding.batch_first else w[:, None]
             out[0] = _tensor(np.multiply(padded, w, order="C"), emissions)
         if needs[1]:
             out[1] = _tensor(problem.transition_derivative(g), transitions)
         if needs[2]:
-            out[2] = _tensor(g @ layout.first(padded), start)
+            out[2] = _tensor(g @ padding.first(padded), start)
         if needs[3]:
-            out[3] = _tensor(g @ layout.last(padded), end)
+            out[3] = _tensor(g @ padding.last(padded), end)
         return tuple(out)
 
     @staticmethod
@@ -268,18 +268,18 @@ class Gradient(torch.autograd.Function):
         """Multiply with the second derivative, which cannot be differentiated again."""
         problem: Problem = ctx.problem
         weights, emissions, transitions, start, end = ctx.saved_tensors
-        layout, k = problem.layout, problem.chain.n_labels
+        padding, k = problem.padding, problem.chain.n_labels
         direction = Scores(
-            layout.gather(_float64(along[0], tuple(emissions.shape))),
+            padding.gather(_float64(along[0], tuple(emissions.shape))),
             _float64(along[1], (k, k)),
             _float64(along[2], (k,)),
             _float64(along[3], (k,)),
         )
-        g = _float64(weights, (layout.sequences,))
+        g = _float64(weights, (padding.sequences,))
         by_weight, by_score = problem.expected(direction, g)
         answers: tuple[torch.Tensor, ...] = (
             _tensor(by_weight, weights),
-            _tensor(layout.spread(by_score.unary), emissions),
+            _tensor(padding.spread(by_score.unary), emissions),
             _tensor(by_score.transition, transitions),
             _tensor(by_score.start, start),
             _tensor(by_score.end, end),

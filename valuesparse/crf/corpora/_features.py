@@ -108,7 +108,7 @@ def find_extractor(
     name : str
         ``words``, ``cantonese``, ``template:...`` or ``package.module:function``.
     template : str, optional
-        What the template says; its name alone says who it is.
+        The text of the template; its name alone does not tell it.
     folder : str, optional
         Where a module is looked for that is not installed.
     bounded : bool
@@ -139,7 +139,7 @@ def find_extractor(
 
 
 def calling(name: str, function: Callable[[Sequence[str]], Sequence[Any]]) -> Extractor:
-    """Return an extractor that calls a function of the words, and checks what it returns."""
+    """Return an extractor that calls a function of the words, and checks its answer."""
 
     def extract(rows: Sequence[Sequence[str]], word: int) -> Sequence[Any]:
         words = [row[word] for row in rows]

@@ -1,4 +1,4 @@
-"""Files that appear when they are complete, and what is kept beside a model."""
+"""Files that appear when they are complete, and the file beside a model."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ UNFINISHED = ".part"
 _PIECE = 1 << 20  # bytes
 # JSON can write what UTF-8 cannot.
 _HALF = re.compile("[\ud800-\udfff]")
-#: What is kept beside a model has its SHA-256 by this name.
+#: The file beside a model has its SHA-256 under this name.
 _TIE = "model_sha256"
-#: And, until a model is in place, what was kept of the one that it replaces.
+#: Until a model is in place, the contents kept for the one that it replaces.
 _BEFORE = "before"
-# The largest file beside a model: room for two templates of 1 MiB, however JSON writes them.
+# The largest file beside a model: two templates of 1 MiB fit, however JSON writes them.
 _BESIDE = 16 << 20
 
 
@@ -75,16 +75,16 @@ def fingerprint(path: Path) -> str:
 
 
 def beside(model: Path) -> Path:
-    """Return the path of what is kept beside a model."""
+    """Return the path of the file beside a model."""
     return model.with_name(model.name + ".json")
 
 
 def write_pair(model: Path, data: bytes, settings: dict[str, Any]) -> None:
     """Write a model, and beside it how its data were read; names and templates, never code.
 
-    Both are on disk before either gets its name. What is kept comes first, and also holds what was
-    kept of the model that it replaces: whatever is interrupted, the model that stands there can be
-    used. When this raises, all is as it was.
+    Both are on disk before either gets its name. The file beside the model comes first, and also
+    holds what was kept of the model that it replaces: whatever is interrupted, the model that
+    stands there can be used. When this raises, all is as it was.
     """
     path = beside(model)
     old = path.read_bytes() if path.is_file() else None
@@ -108,7 +108,7 @@ def write_pair(model: Path, data: bytes, settings: dict[str, Any]) -> None:
 
 
 def _kept_of(model: Path) -> dict[str, Any] | None:
-    """Return what is kept of a model that is there, with its SHA-256; None for no such pair."""
+    """Return the file beside a model, with the model's SHA-256; None for no such pair."""
     try:
         digest = fingerprint(model) if model.is_file() else ""
         found = read_beside(model, digest)
@@ -122,14 +122,14 @@ def _json(settings: dict[str, Any]) -> str:
 
 
 def require_tied(model: Path, kept: dict[str, Any], digest: str | None = None) -> None:
-    """Refuse what is kept beside a model and is of another one; nothing is of every model.
+    """Refuse a file beside a model that belongs to another one; an empty one fits every model.
 
     Parameters
     ----------
     model : Path
         The model.
     kept : dict
-        What is kept.
+        The contents of the file beside the model.
     digest : str, optional
         The SHA-256 of the model, where it is known.
 
@@ -151,7 +151,7 @@ def require_tied(model: Path, kept: dict[str, Any], digest: str | None = None) -
 
 
 def read_beside(model: Path, digest: str | None = None) -> dict[str, Any]:
-    """Return what is kept beside a model; nothing is an empty dict.
+    """Return the contents of the file beside a model; an empty dict where there is none.
 
     Parameters
     ----------

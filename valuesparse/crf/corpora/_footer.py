@@ -129,7 +129,7 @@ class _Parser:
         return self._data[begin : self._at].decode("utf-8", "replace")
 
     def _forward(self, count: int) -> int:
-        """Skip so many bytes; return where they begin."""
+        """Skip `count` bytes; return where they begin."""
         begin = self._at
         self._at += count
         if self._at > len(self._data):

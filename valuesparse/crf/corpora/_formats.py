@@ -1,4 +1,4 @@
-"""What the lines of a corpus mean, and what is written for them once they are tagged."""
+"""Formats of corpora: the meaning of their lines, and the lines written once they are tagged."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class LineFormat:
         return found
 
     def heading(self, labels: Sequence[str], marginals: str) -> str:
-        """Return the first line of what is written, if there is one."""
+        """Return the first line of an output, if there is one."""
         if self.header is None:
             return ""
         more = ["predicted"]

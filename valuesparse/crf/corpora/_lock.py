@@ -26,9 +26,9 @@ __all__ = ["LOCK", "locked", "require_mine"]
 LOCK = ".valuesparse.lock"
 
 _LARGEST = 4096  # bytes of a lock file
-# Windows keeps others from reading what is locked: a byte far behind what the file tells.
+# Windows keeps others from reading locked bytes: lock one far behind the text.
 _FAR = 1 << 30
-# A link could lead anywhere; of a pipe nobody may ever answer. Windows knows neither flag.
+# A link could lead anywhere, and a pipe may never answer. Windows knows neither flag.
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
 _LINKS = (errno.ELOOP, errno.EMLINK)  # what O_NOFOLLOW says of a link
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
@@ -166,7 +166,7 @@ def _lock(handle: int) -> None:
 def _let_go(path: Path, handle: int) -> None:
     """End a lock, and leave nothing of it."""
     if os.name == "nt":
-        _close(handle)  # what is open cannot be removed there
+        _close(handle)  # an open file cannot be removed there
         with suppress(OSError):  # the next run has it already
             os.unlink(path)
         return

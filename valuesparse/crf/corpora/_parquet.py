@@ -12,18 +12,18 @@ from valuesparse.crf.corpora._footer import Column, read_columns
 from valuesparse.crf.corpora._formats import BATCH, BATCH_TOKENS, LONGEST
 from valuesparse.io.errors import ModelFormatError
 
-__all__ = ["Table"]
+__all__ = ["ParquetTable"]
 
 _TAGS = "tags"
 # The most bytes of a sentence.
 _LARGEST = 64 << 20
-# What a column may hold: a few values that are repeated take next to no room, and are no attack.
+# Bytes that a column may hold: a few values that are repeated take little, and are no attack.
 _FREE, _RATIO = 64 << 20, 100
-# Of pyarrow's texts, which may go on for lines.
+# Characters of an error message of pyarrow, which may go on for lines.
 _LONGEST_TEXT = 200
 
 
-class Table:
+class ParquetTable:
     """A Parquet file of sentences.
 
     Parameters
@@ -76,7 +76,7 @@ class Table:
         except MemoryError:
             raise
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            # Of the system, not of what is in the file.
+            # The system failed; the contents of the file are not to blame.
             if isinstance(error, OSError) and error.errno is not None:
                 problem = error.strerror or str(error)
                 raise OSError(error.errno, problem, str(self.path)) from error
@@ -92,8 +92,8 @@ class Table:
     def _fullest(self, number: int, columns: Sequence[Column], rows: int) -> int:
         """Return how many values the fullest column of a row group has.
 
-        Columns of few different values take next to no room: what they hold is bounded, as it is of
-        gzip data.
+        Columns of few different values take few bytes: what they expand to is bounded, as it is
+        for gzip data.
         """
         for column in columns:
             name, growth = repr(column.name[:80]), max(_FREE, _RATIO * column.packed)

@@ -17,14 +17,14 @@ from valuesparse.crf.corpora._features import (
 from valuesparse.crf.corpora._files import beside, digest_of, read_beside, require_tied
 from valuesparse.crf.corpora._formats import format_of, line_format
 from valuesparse.crf.corpora._functions import name_of
-from valuesparse.crf.corpora._parquet import Table
+from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._templates import read_template, read_template_below
 from valuesparse.crf.corpora._text import largest, lines, located
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
     "Extraction",
-    "Features",
+    "FeatureSource",
     "Reader",
     "Sentence",
     "extraction_given",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 #: The name of what makes attributes, or a function of the words of a sentence.
-Features: TypeAlias = "str | Callable[[Sequence[str]], Sequence[Any]]"
+FeatureSource: TypeAlias = "str | Callable[[Sequence[str]], Sequence[Any]]"
 
 
 class Extraction(NamedTuple):
@@ -50,7 +50,7 @@ class Extraction(NamedTuple):
     tags : str or None
         The column of labels.
     template : str or None
-        What a template says.
+        The text of a template.
     folder : str or None
         Where the module of a function is looked for that is not installed.
     function : callable or None
@@ -70,7 +70,7 @@ class Extraction(NamedTuple):
 
 
 def extraction_given(
-    features: Features, word: str | None = None, tags: str | None = None
+    features: FeatureSource, word: str | None = None, tags: str | None = None
 ) -> Extraction:
     """Return what somebody says, who may name any file and any function.
 
@@ -93,20 +93,20 @@ def extraction_given(
 
 def extraction_of(
     model: Path,
-    features: Features | None,
+    features: FeatureSource | None,
     word: str | None,
     tags: str | None = None,
     digest: str | None = None,
 ) -> Extraction:
-    """Return what is said, else what is kept beside a model, else the built-in extractor.
+    """Return the extraction asked for, else that kept beside a model, else the built-in one.
 
-    What is kept beside a model may come from anybody: it names no code, and no file elsewhere.
+    The file beside a model may come from anybody: it names no code, and no file elsewhere.
 
     Raises
     ------
     ValueError
-        What is kept is of another model than that whose SHA-256 is `digest` (None: the file's), and
-        `features` and `word` do not both say something else;
+        The file beside the model belongs to another one than that whose SHA-256 is `digest` (None:
+        the file's), and `features` and `word` are not both given;
         the extractor cannot be had; a template is not the one that the model was trained with, or
         not in the model's folder; or the model asks for a function, and nobody gave its name.
     """
@@ -165,7 +165,7 @@ def extractor_of(extraction: Extraction) -> Extractor:
     Raises
     ------
     ValueError
-        The model was trained on attribute files, and nothing is said of words.
+        The model was trained on attribute files, and has no words.
     """
     if extraction.function is not None:
         return calling(extraction.features, extraction.function)
@@ -222,7 +222,7 @@ class Reader:
         """Yield the sentences that have tokens."""
         word, tags = self.extraction.word, self.extraction.tags
         if self.kind == "parquet":
-            for rows, labels in Table(self.path, word, tags).sentences(self.labelled):
+            for rows, labels in ParquetTable(self.path, word, tags).sentences(self.labelled):
                 if rows:
                     yield Sentence(rows, None, labels)
             return

@@ -34,7 +34,7 @@ def longest_text(pattern: str) -> int:
     True
     """
     tree = _parser.parse(pattern)
-    # A search goes on elsewhere, but what has to stand at the beginning fails there at once.
+    # A search goes on elsewhere, but a pattern for the beginning fails there at once.
     first = tuple(map(str, tree[0])) if len(tree) else ()
     once = first in _BEGINNINGS and not tree.state.flags & re.MULTILINE
 
@@ -81,7 +81,7 @@ def _part(op: str, value: Any, size: int) -> tuple[float, float]:
         return sum(ways for ways, _ in some), sum(steps for _, steps in some)
     if op == "GROUPREF":
         return 1.0, 1.0 + size
-    return float("inf"), float("inf")  # what is not known here may do anything
+    return float("inf"), float("inf")  # an operation not known here may do anything
 
 
 def _repeated(value: Any, size: int) -> tuple[float, float]:

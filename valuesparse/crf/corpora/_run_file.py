@@ -1,4 +1,4 @@
-"""What a folder of outputs keeps about its run: whose it is, and which shards are done."""
+"""The file in which a folder of outputs keeps whose run it is, and which shards are done."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Shard(NamedTuple):
 
 
 class RunFile:
-    """The run that a folder belongs to; whoever has one holds the folder's lock.
+    """The run that a folder belongs to; its owner holds the folder's lock.
 
     Parameters
     ----------
     folder : Path
         The folder.
     settings : mapping
-        What decides the output, as JSON holds it.
+        All that decides the output, as JSON holds it.
     names : collection of str
         The files of the output.
 
@@ -99,13 +99,13 @@ class RunFile:
         self.save()
 
     def note(self, shard: Shard) -> None:
-        """Keep that a shard is done; what is not kept yet when a run is killed is done again."""
+        """Note that a shard is done; a killed run does again the shards not noted yet."""
         self._shards[shard.name] = shard
         if time.monotonic() >= self._next:
             self.save()
 
     def save(self) -> None:
-        """Write what is known; the same for the same output, in whatever order it was made."""
+        """Write the notes; the same for the same output, whatever the order of its shards."""
         begin = time.monotonic()
         shards = {
             name: {"bytes": shard.size, "sha256": shard.digest}
@@ -144,7 +144,7 @@ def _shard(path: Path, name: str, entry: Any) -> Shard:
 
 
 def _is_there(folder: Path, shard: Shard) -> bool:
-    """Return whether a shard is what was written: neither cut short nor changed."""
+    """Return whether a shard is as it was written: neither cut short nor changed."""
     path = folder / shard.name
     try:
         found = path.stat()

@@ -19,7 +19,7 @@ Part = Callable[[Rows, int], str]
 
 # Real ones have a few kilobytes.
 _LARGEST = 1 << 20  # bytes
-# What the attributes of a sentence may take, in bytes, and each of them beside its text.
+# Bytes that the attributes of a sentence may take, and each of them beside its text.
 _MOST, _EACH = 40 << 20, 64
 
 _MACRO = re.compile(
@@ -33,8 +33,8 @@ def compile_template(text: str, *, bounded: bool = False) -> Callable[[Rows], li
     Parameters
     ----------
     text : str
-        ``U...`` lines make attributes. ``%x[row,column]`` stands for a column of the token so many
-        rows away; Wapiti's ``%t[row,column,"regex"]`` for true or false, and its
+        ``U...`` lines make attributes. ``%x[row,column]`` stands for a column of the token that
+        many rows away; Wapiti's ``%t[row,column,"regex"]`` for true or false, and its
         ``%m[row,column,"regex"]`` for what matches; capitals make lower case, ``@`` counts rows
         from an end of the sentence. Beyond the ends stand ``_B-1``, ``_B+1`` and so on, as in
         CRF++. A line ``B`` asks for what every model here has, weights of transitions.
@@ -73,17 +73,17 @@ def compile_template(text: str, *, bounded: bool = False) -> Callable[[Rows], li
         rules.append(parts)
 
     def attributes(rows: Rows) -> list[list[str]]:
-        room = _MOST
+        left = _MOST
         found = []
         for i in range(len(rows)):
             row = []
             for rule in rules:
-                room -= _EACH
+                left -= _EACH
                 pieces = []
                 for part in rule:
                     piece = part if isinstance(part, str) else part(rows, i)
-                    room -= len(piece) if piece.isascii() else 4 * len(piece)
-                    if room < 0:
+                    left -= len(piece) if piece.isascii() else 4 * len(piece)
+                    if left < 0:
                         raise ValueError(
                             f"template: the attributes of {i + 1} words of a sentence take more "
                             f"than {_MOST >> 20} MiB; cut the sentence or the template"

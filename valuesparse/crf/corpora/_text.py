@@ -75,7 +75,7 @@ def boundary(path: Path, at: int) -> int:
     with open(path, "rb") as file:
         file.seek(at)
         held = b""
-        begin = at  # of what is held
+        begin = at  # of the lines held
         while True:
             piece = file.read(_PIECE)
             held += piece

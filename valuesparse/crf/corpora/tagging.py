@@ -4,53 +4,33 @@ from __future__ import annotations
 
 import math
 import os
-import threading
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from valuesparse._extras import require
 from valuesparse._validation import as_count, as_zeta
-from valuesparse.crf.corpora._files import as_paths, digest_of, fingerprint, publishing
-from valuesparse.crf.corpora._formats import (
-    FORMATS,
-    Marginals,
-    batches,
-    format_of,
-    items_of,
-    line_format,
-)
-from valuesparse.crf.corpora._lock import locked, require_mine
-from valuesparse.crf.corpora._parquet import Table
-from valuesparse.crf.corpora._reader import Extraction, Features, extraction_of, extractor_of
-from valuesparse.crf.corpora._run_file import RunFile, Shard, tidy
-from valuesparse.crf.corpora._templates import weight_of
-from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, largest, lines, located
+from valuesparse.crf.corpora._backends import BACKENDS, run_jobs
+from valuesparse.crf.corpora._files import as_paths, digest_of, fingerprint
+from valuesparse.crf.corpora._formats import FORMATS, format_of, line_format
+from valuesparse.crf.corpora._lock import locked
+from valuesparse.crf.corpora._parquet import ParquetTable
+from valuesparse.crf.corpora._reader import FeatureSource, extraction_of
+from valuesparse.crf.corpora._run_file import RunFile, tidy
+from valuesparse.crf.corpora._shard import Job, Settings, tagger_of
+from valuesparse.crf.corpora._text import is_gzip
 from valuesparse.crf.corpora._text import text_size as size_of
-from valuesparse.crf.crfsuite import Tagger
-from valuesparse.io._files import naming, read_file
-from valuesparse.io.errors import TextFormatError
-from valuesparse.threads import resolve
+from valuesparse.io._files import read_file
 
-__all__ = ["BACKENDS", "MARGINALS", "CorpusReport", "tag_corpus"]
+__all__ = ["MARGINALS", "CorpusReport", "tag_corpus"]
 
-BACKENDS = ("threads", "loky", "dask", "ray", "spark")
-#: Those that have to be registered with joblib in Python first.
-REGISTERED = ("ray", "spark")
 MARGINALS = ("best", "all", "none")
 
 _SHARD = 4 << 20
-# Bytes of attributes that are tagged together.
-_WEIGHT = 8 << 20
-# Shards per worker that are handed to backends which only say when all are done.
-_WAVE = 8
 
 
 class CorpusReport(NamedTuple):
-    """What a run did.
+    """The outputs and counts of a run.
 
     Attributes
     ----------
@@ -68,97 +48,12 @@ class CorpusReport(NamedTuple):
     skipped: int
 
 
-class _Settings(NamedTuple):
-    """What decides the output, beside the inputs."""
-
-    model: str  # its path
-    digest: str
-    extraction: Extraction
-    zeta: float
-    marginals: str
-    threads: int
-
-
-class _Job(NamedTuple):
-    """One shard."""
-
-    source: str
-    kind: str
-    first: int  # nominal bytes; of Parquet the row group
-    last: int | None
-    target: str
-    size: int
-    settings: _Settings
-    run: str = ""  # which run of all that ever wrote to the folder
-
-
-class _Done(NamedTuple):
-    """What a shard was."""
-
-    size: int
-    sentences: int
-    tokens: int
-    shard: Shard
-
-
-Item = TypeVar("Item")
-
-
-class _Halted(Exception):
-    """The run is over; whoever would hear of it has heard why."""
-
-
-class _Halt:
-    """Ends the shards that threads are at when a run ends early."""
-
-    def __init__(self) -> None:
-        self._asked = False
-        self._running = 0
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def shard(self) -> Iterator[None]:
-        """Count a shard as long as it runs."""
-        with self._changed:
-            self._running += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
-
-    def heeded(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield items for as long as the run goes on."""
-        for item in items:
-            if self._asked:
-                raise _Halted
-            yield item
-
-    def end(self) -> None:
-        """Ask shards to end, and wait until they have; not for a function that hangs."""
-        self._asked = True
-        with self._changed:
-            self._changed.wait_for(lambda: not self._running, timeout=1.0)
-
-
-@lru_cache(maxsize=2)
-def _tagger(path: str, digest: str) -> Tagger:
-    data = read_file(path)
-    if digest_of(data) != digest:
-        raise ValueError(f"{path} is not the model that the run began with")
-    tagger = Tagger()
-    with naming(path):
-        tagger.open_inmemory(data)
-    return tagger
-
-
 def tag_corpus(
     model: str | os.PathLike[str],
     inputs: Iterable[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     *,
-    features: Features | None = None,
+    features: FeatureSource | None = None,
     input_format: str | None = None,
     word: str | None = None,
     marginals: str = "best",
@@ -238,7 +133,7 @@ def tag_corpus(
     path = Path(model).resolve()
     folder = Path(output).resolve()
     settings = _settings(path, features, word, as_zeta(zeta), marginals)
-    _tagger(settings.model, settings.digest)  # says now what is wrong with it
+    tagger_of(settings.model, settings.digest)  # a bad model is refused now
     sources = [source.resolve() for source in as_paths(inputs)]
     if not sources:
         raise ValueError("inputs: there is no file")
@@ -263,7 +158,7 @@ def tag_corpus(
         if progress is not None:
             progress(done, total)
         try:
-            with closing(_run(todo, run, backend, jobs, scheduler)) as shards:
+            with closing(run_jobs(todo, run, backend, jobs, scheduler)) as shards:
                 for found in shards:
                     state.note(found.shard)
                     done, sentences = done + found.size, sentences + found.sentences
@@ -278,21 +173,21 @@ def tag_corpus(
 
 
 def _settings(
-    path: Path, features: Features | None, word: str | None, zeta: float, marginals: str
-) -> _Settings:
+    path: Path, features: FeatureSource | None, word: str | None, zeta: float, marginals: str
+) -> Settings:
     digest = digest_of(read_file(path))
     how = extraction_of(path, features, word, digest=digest)
-    return _Settings(str(path), digest, how, zeta, marginals, 1)
+    return Settings(str(path), digest, how, zeta, marginals, 1)
 
 
 def _shards(
-    source: Path, folder: Path, input_format: str | None, settings: _Settings, shard: int
-) -> Iterator[_Job]:
+    source: Path, folder: Path, input_format: str | None, settings: Settings, shard: int
+) -> Iterator[Job]:
     """Yield the shards of a file."""
     kind = input_format or format_of(source)
     name = source.name
     if kind == "parquet":
-        sizes = Table(source, settings.extraction.word, None).sizes
+        sizes = ParquetTable(source, settings.extraction.word, None).sizes
         spans: list[tuple[int, int | None]] = [(i, i + 1) for i in range(len(sizes))]
     else:
         line_format(source, kind, settings.extraction.word, None)
@@ -306,17 +201,17 @@ def _shards(
         target = name
         if len(spans) > 1:
             target = f"{stem}-{i:05d}-of-{len(spans):05d}{dot}{end}"
-        yield _Job(str(source), kind, first, last, str(folder / target), part, settings)
+        yield Job(str(source), kind, first, last, str(folder / target), part, settings)
 
 
 def _identity(
-    settings: _Settings, sources: Sequence[Path], plan: Sequence[_Job], shard: int
+    settings: Settings, sources: Sequence[Path], plan: Sequence[Job], shard: int
 ) -> dict[str, Any]:
     """Return what decides the output, as the folder keeps it."""
     how = settings.extraction
     return {
         "model_sha256": settings.digest,
-        # A template is what it says, wherever it lies.
+        # A template is known by its text, wherever it lies.
         "features": how.features if how.template is None else "template",
         "template_sha256": how.digest,
         "word": how.word,
@@ -326,208 +221,3 @@ def _identity(
         "formats": sorted({job.kind for job in plan}),
         "inputs": {source.name: fingerprint(source) for source in sources},
     }
-
-
-def _run(
-    todo: Sequence[_Job], run: str, backend: str, jobs: int | None, scheduler: str | None
-) -> Generator[_Done, None, None]:
-    """Tag shards; yield what each was when it is done."""
-    if not todo:
-        return
-    todo = [job._replace(run=run) for job in todo]
-    halt = _Halt()
-    with ExitStack() as stack:
-        stack.callback(halt.end)
-        more: tuple[_Halt, ...] = ()
-        if backend == "threads":
-            threads = resolve(jobs)
-            workers = min(threads, len(todo))
-            # What shards leave idle works inside of them.
-            each = max(1, threads // workers)
-            todo = [job._replace(settings=job.settings._replace(threads=each)) for job in todo]
-            _tagger(todo[0].settings.model, todo[0].settings.digest)
-            if workers == 1:
-                yield from map(_tag_shard, todo)
-                return
-            name, jobs, more = "threading", workers, (halt,)
-        else:
-            name = backend
-        import joblib  # here: it takes a while to import
-
-        if backend == "dask":
-            require("dask", "dask", "distributed")
-            import distributed
-
-            if scheduler is not None:
-                stack.enter_context(distributed.Client(scheduler, set_as_default=True))
-            else:
-                try:
-                    distributed.get_client()
-                except ValueError as error:
-                    raise ValueError(
-                        "backend 'dask' needs the address of its scheduler: scheduler=, or "
-                        "--scheduler on the command line; or a distributed.Client made before"
-                    ) from error
-        stack.enter_context(joblib.parallel_config(backend=name, n_jobs=jobs or -1))
-        calls = [joblib.delayed(_tag_shard)(job, *more) for job in todo]
-        if joblib.parallel.get_active_backend()[0].supports_return_generator:
-            parallel = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
-            yield from _given_up(parallel(calls), halt, threads=bool(more))
-            return
-        # Ray's and Spark's return lists only: in waves, so that progress can be told.
-        wave = _WAVE * joblib.effective_n_jobs(jobs or -1)
-        for at in range(0, len(calls), wave):
-            yield from joblib.Parallel()(calls[at : at + wave])
-
-
-def _given_up(results: Any, halt: _Halt, *, threads: bool) -> Iterator[Any]:
-    """Yield results; who stops early wants no warning of what is cancelled."""
-    try:
-        while (result := next(results, None)) is not None:  # joblib sees no reader leave
-            yield result
-    except GeneratorExit:
-        halt.end()
-        with warnings.catch_warnings(), suppress(_Halted):
-            warnings.simplefilter("ignore", UserWarning)
-            while threads and next(results, None) is not None:
-                pass  # up to the first that has been halted
-            results.close()
-        raise
-
-
-def _tag_shard(job: _Job, halt: _Halt | None = None) -> _Done:
-    """Tag one shard, wherever this runs."""
-    halt = halt or _Halt()
-    try:
-        with halt.shard():
-            sentences, tokens = (_tag_table if job.kind == "parquet" else _tag_lines)(job, halt)
-    except TextFormatError as error:
-        raise located(error, Path(job.source)) from None
-    target = Path(job.target)
-    # Read again, the file is still in the system's memory.
-    shard = Shard(target.name, target.stat().st_size, fingerprint(target))
-    return _Done(job.size, sentences, tokens, shard)
-
-
-@contextmanager
-def _writing(job: _Job) -> Iterator[IO[bytes]]:
-    """Open the output of a shard, which appears when it is complete."""
-    target = Path(job.target)
-    with publishing(target) as file:
-        yield file
-        require_mine(target.parent, job.run)
-
-
-def _answers(
-    items: Sequence[Sequence[Any]], settings: _Settings
-) -> tuple[list[list[str]], Sequence[Marginals | None]]:
-    """Return the tags of sentences, and their marginals if those are wanted."""
-    tagger = _tagger(settings.model, settings.digest)
-    tags = tagger.tag_batch(items, threads=settings.threads)
-    if settings.marginals == "none":
-        return tags, [None] * len(tags)
-    return tags, tagger.marginals_batch(items, zeta=settings.zeta, threads=settings.threads)
-
-
-def _with_items(
-    batches: Iterable[list[Item]],
-    items_of: Callable[[Item], Sequence[Any]],
-    job: _Job,
-    halt: _Halt,
-) -> Iterator[tuple[list[Item], list[Sequence[Any]]]]:
-    """Yield sentences with their attributes: batches, in parts where a template makes much of them.
-
-    Raises
-    ------
-    ValueError
-        There are no attributes; with the names of the file and the model.
-    """
-    how = job.settings.extraction
-    for batch in batches:
-        part: list[Item] = []
-        items: list[Sequence[Any]] = []
-        weight = 0
-        for sentence in halt.heeded(batch):
-            try:
-                items.append(items_of(sentence))
-            except TextFormatError:
-                raise
-            except ValueError as error:
-                raise ValueError(
-                    f"{job.source}: {error}; asked for {job.settings.model}"
-                ) from error
-            part.append(sentence)
-            if how.template is not None and job.kind != "attributes":
-                weight += weight_of(items[-1])
-                if weight > _WEIGHT:
-                    yield part, items
-                    part, items, weight = [], [], 0
-        if part:
-            yield part, items
-
-
-def _tag_lines(job: _Job, halt: _Halt) -> tuple[int, int]:
-    settings, source = job.settings, Path(job.source)
-    form = line_format(source, job.kind, settings.extraction.word, None)
-    first = 0 if job.first == 0 else boundary(source, job.first)
-    if form.header is not None and job.first == 0:
-        first = first_line(source)[1]
-    last = None if job.last is None else boundary(source, job.last)
-    labels = _tagger(settings.model, settings.digest).labels()
-    extract = None if job.kind == "attributes" else extractor_of(settings.extraction)
-    sentences = tokens = 0
-    with _writing(job) as file:
-        file.write(form.heading(labels, settings.marginals).encode())
-        blocks = form.blocks(_from(source, first, last), largest(source))
-        word = form.columns.word
-        for batch, items in _with_items(
-            batches(halt.heeded(blocks)), lambda block: items_of(block, extract, word), job, halt
-        ):
-            for block, tags, table in zip(batch, *_answers(items, settings), strict=True):
-                text = form.written(block, tags, table, labels, settings.marginals == "all")
-                file.write(text.encode())
-                sentences, tokens = sentences + bool(tags), tokens + len(tags)
-    return sentences, tokens
-
-
-def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
-    """Yield lines; of a compressed file the header is read over, as it cannot be sought."""
-    if first and is_gzip(source):
-        found = lines(source)
-        next(found, None)
-        return found
-    return lines(source, first, last)
-
-
-def _tag_table(job: _Job, halt: _Halt) -> tuple[int, int]:
-    settings = job.settings
-    table = Table(Path(job.source), settings.extraction.word, None)
-    extract = extractor_of(settings.extraction)
-    labels = _tagger(settings.model, settings.digest).labels()
-    sentences = tokens = 0
-    with (
-        _writing(job) as file,
-        table.writer(file, settings.marginals) as writer,
-    ):
-        for batch in table.batches([job.first]):
-            rows = [[[w] for w in words or []] for words in table.texts(batch, table.word)]
-            tags: list[list[str]] = []
-            found: list[Marginals | None] = []
-            for _, items in _with_items(
-                [rows], lambda some: extract(some, 0) if some else [], job, halt
-            ):
-                more, tables = _answers(items, settings)
-                tags += more
-                found += tables
-            columns: list[Any] = [tags]
-            if settings.marginals != "none":
-                columns.append([
-                    [p[labels.index(tag)] for tag, p in zip(some, (t.tolist() if t is not None
-                                                                   else []), strict=True)]
-                    for some, t in zip(tags, found, strict=True)
-                ])  # fmt: skip
-            if settings.marginals == "all":
-                columns.append([[] if t is None else t.tolist() for t in found])
-            writer.write_batch(table.extended(batch, writer.schema, columns))
-            sentences, tokens = sentences + len(tags), tokens + sum(map(len, tags))
-    return sentences, tokens

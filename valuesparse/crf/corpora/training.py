@@ -11,7 +11,7 @@ from typing import Any
 from valuesparse.crf.corpora._features import TEMPLATE
 from valuesparse.crf.corpora._files import as_paths, beside, write_pair
 from valuesparse.crf.corpora._formats import FORMATS, format_of
-from valuesparse.crf.corpora._reader import Features, Reader, extraction_given
+from valuesparse.crf.corpora._reader import FeatureSource, Reader, extraction_given
 from valuesparse.crf.training.trainer import Trainer, require_apart
 from valuesparse.io._files import check_target
 
@@ -19,14 +19,14 @@ __all__ = ["train_corpus"]
 
 
 def _require_spared(
-    what: str, path: Path, sources: Iterable[Path], features: Features | None
+    what: str, path: Path, sources: Iterable[Path], features: FeatureSource | None
 ) -> None:
     """Refuse to write where the data are, or the template."""
     read = {source: "one of the inputs" for source in sources}
     if isinstance(features, str) and features.startswith(TEMPLATE):
         read[Path(features.removeprefix(TEMPLATE))] = "the template"
     for source, name in read.items():
-        with suppress(FileNotFoundError):  # which is said later
+        with suppress(FileNotFoundError):  # which is refused later
             if path.samefile(source):
                 raise ValueError(f"{what}: {path} is {name}, and would be lost; name another file")
 
@@ -35,7 +35,7 @@ def train_corpus(
     inputs: Iterable[str | os.PathLike[str]],
     model: str | os.PathLike[str],
     *,
-    features: Features | None = None,
+    features: FeatureSource | None = None,
     input_format: str | None = None,
     word: str | None = None,
     tags: str | None = None,
@@ -72,14 +72,14 @@ def train_corpus(
     Returns
     -------
     Trainer
-        What trained.
+        The trainer, with its log.
 
     Raises
     ------
     ValueError
         A file or an argument is wrong, or there is no sentence.
     OSError
-        A file cannot be read or written. What can be known of that is known before training.
+        A file cannot be read or written. Most such failures are found before training.
     """
     if input_format is not None and input_format not in FORMATS:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
@@ -87,7 +87,7 @@ def train_corpus(
     sources = as_paths(inputs)
     if not sources:
         raise ValueError("inputs: there is no file")
-    for path in (target, beside(target)):  # said before the work, not after it
+    for path in (target, beside(target)):  # refused before the work, not after it
         check_target(path)
         require_apart(checkpoint, path)
         _require_spared("model", path, sources, features)
@@ -102,7 +102,7 @@ def train_corpus(
         name = "attributes"
     kept: dict[str, Any] = {"features": name, "word": word, "tags": tags}
     if extraction.template is not None:
-        # What it says goes with the model; of the path the name is enough.
+        # Its text goes with the model; the name is enough of its path.
         kept["features"] = TEMPLATE + Path(name.removeprefix(TEMPLATE)).name
         kept["template"] = extraction.template
         kept["template_sha256"] = extraction.digest

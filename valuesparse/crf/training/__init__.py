@@ -8,7 +8,7 @@
 ``_objective``       the loss of a corpus and its gradient, on every core
 ``_algorithms``      L-BFGS and online learning behind one face
 ``_sgd``             stochastic gradient descent
-``_parts``           sequences for `valuesparse.learning.online`
+``_parts``           sequences for `valuesparse.learning.Online`
 ``_checkpoint``      the state of training in a file
 ``_log``             CRFsuite's log: writing and reading it
 ==================== =================================================================

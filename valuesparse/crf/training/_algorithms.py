@@ -9,22 +9,22 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._training import dot
+from valuesparse._vectors import dot
 from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parts import ChainParts
 from valuesparse.crf.training._progress import Progress, line_of
 from valuesparse.crf.training._sgd import Sgd
+from valuesparse.learning import Aggressive, Arow, Online, PassiveAggressive, Perceptron
 from valuesparse.learning.lbfgs import LINE_SEARCHES, Lbfgs
-from valuesparse.learning.online import Aggressive, Arow, Online, PassiveAggressive, Perceptron
 
-__all__ = ["Progress", "Run", "check", "start"]
+__all__ = ["Progress", "Training", "check", "start"]
 
 Weights = npt.NDArray[np.float64]
 Tell = Callable[[str], None]
 
 
-class Run(Protocol):
+class Training(Protocol):
     """Training under way."""
 
     reason: str | None
@@ -71,7 +71,7 @@ def start(
     seed: int,
     tell: Tell,
     checkpoint: Checkpoint | None,
-) -> Run:
+) -> Training:
     """Begin training, or take it up from a checkpoint."""
     if algorithm == "lbfgs":
         return _Batch(objective, values, tell, checkpoint)
@@ -80,7 +80,33 @@ def start(
     return _Passes(algorithm, objective, values, seed, tell, checkpoint)
 
 
-class _Batch:
+class _Resumable:
+    """Iterations of a learner, the state of which a checkpoint keeps."""
+
+    learner: Any
+    reason: str | None = None
+
+    def _begin(
+        self, tell: Tell, title: str, lines: list[str], checkpoint: Checkpoint | None
+    ) -> None:
+        for line in (f"{title}\n", *lines, "\n"):
+            tell(line)
+        self.checkpoint = checkpoint
+        if checkpoint is not None:
+            checkpoint.resume(self.learner)
+
+    def __iter__(self) -> Iterator[Progress]:
+        for it in self.learner:
+            if self.checkpoint:
+                self.checkpoint.offer(it.number, self.learner)
+            yield self._progress(it)
+        self.reason = self.learner.reason
+
+    def _progress(self, it: Any) -> Progress:
+        raise NotImplementedError
+
+
+class _Batch(_Resumable):
     """L-BFGS over all sequences at a time."""
 
     def __init__(
@@ -99,9 +125,7 @@ class _Batch:
             gradient += (2.0 * c2) * w
             return loss + c2 * dot(w, w, threads)
 
-        self.checkpoint = checkpoint
-        self.reason: str | None = None
-        self.search = Lbfgs(
+        self.learner = Lbfgs(
             function,
             np.zeros(objective.n_weights),
             c1=values["c1"],
@@ -114,39 +138,34 @@ class _Batch:
             max_linesearch=values["max_linesearch"],
             threads=threads,
         )
-        tell("L-BFGS optimization\n")
-        for name in ("c1", "c2", "num_memories", "max_iterations", "epsilon"):
-            tell(line_of(name, values[name]))
-        tell(line_of("stop", values["period"]))
-        tell(line_of("delta", values["delta"]))
-        tell(line_of("linesearch", values["linesearch"]))
-        tell(line_of("linesearch.max_iterations", values["max_linesearch"]))
-        tell("\n")
-        if checkpoint is not None:
-            checkpoint.resume(self.search)
+        names = ("c1", "c2", "num_memories", "max_iterations", "epsilon")
+        lines = [line_of(name, values[name]) for name in names]
+        lines += [
+            line_of("stop", values["period"]),
+            line_of("delta", values["delta"]),
+            line_of("linesearch", values["linesearch"]),
+            line_of("linesearch.max_iterations", values["max_linesearch"]),
+        ]
+        self._begin(tell, "L-BFGS optimization", lines, checkpoint)
 
-    def __iter__(self) -> Iterator[Progress]:
-        for it in self.search:
-            if self.checkpoint:
-                self.checkpoint.offer(it.number, self.search)
-            lines = (
-                f"***** Iteration #{it.number} *****\n",
-                f"Loss: {it.loss:f}\n",
-                f"Feature norm: {it.norm:f}\n",
-                f"Error norm: {it.error:f}\n",
-                f"Active features: {it.active}\n",
-                f"Line search trials: {it.trials}\n",
-                f"Line search step: {it.step:f}\n",
-            )
-            info = {
-                "feature_norm": it.norm,
-                "error_norm": it.error,
-                "active_features": float(it.active),
-                "linesearch_trials": float(it.trials),
-                "linesearch_step": it.step,
-            }
-            yield Progress(it.number, it.loss, self.search.x, info, lines)
-        self.reason = self.search.reason
+    def _progress(self, it: Any) -> Progress:
+        lines = (
+            f"***** Iteration #{it.number} *****\n",
+            f"Loss: {it.loss:f}\n",
+            f"Feature norm: {it.norm:f}\n",
+            f"Error norm: {it.error:f}\n",
+            f"Active features: {it.active}\n",
+            f"Line search trials: {it.trials}\n",
+            f"Line search step: {it.step:f}\n",
+        )
+        info = {
+            "feature_norm": it.norm,
+            "error_norm": it.error,
+            "active_features": float(it.active),
+            "linesearch_trials": float(it.trials),
+            "linesearch_step": it.step,
+        }
+        return Progress(it.number, it.loss, self.learner.x, info, lines)
 
     def ending(self, reason: str | None) -> list[str]:
         return {
@@ -157,7 +176,7 @@ class _Batch:
         }.get(str(reason), ["L-BFGS was stopped\n"])
 
     def result(self) -> Weights:
-        return self.search.x
+        return self.learner.x
 
 
 _TITLES = {
@@ -168,7 +187,7 @@ _TITLES = {
 }
 
 
-class _Passes:
+class _Passes(_Resumable):
     """An online algorithm."""
 
     def __init__(
@@ -193,8 +212,6 @@ class _Passes:
         # CRFsuite's AROW alone stops at a loss of epsilon; its means count the last weights.
         averaged = algorithm in ("averaged-perceptron", "passive-aggressive")
         self.last_norm = algorithm == "passive-aggressive"  # CRFsuite logs the last weights' there
-        self.checkpoint = checkpoint
-        self.reason: str | None = None
         self.learner = Online(
             ChainParts(objective),
             rule,
@@ -205,33 +222,24 @@ class _Passes:
             strict=averaged,
             closing=averaged,
         )
-        tell(f"{_TITLES[algorithm]}\n")
-        for name, value in values.items():
-            if not name.startswith("feature."):
-                tell(line_of(name, value))
-        tell("\n")
-        if checkpoint is not None:
-            checkpoint.resume(self.learner)
+        lines = [line_of(*item) for item in values.items() if not item[0].startswith("feature.")]
+        self._begin(tell, _TITLES[algorithm], lines, checkpoint)
 
-    def __iter__(self) -> Iterator[Progress]:
-        for epoch in self.learner:
-            if self.checkpoint:
-                self.checkpoint.offer(epoch.number, self.learner)
-            weights = self.learner.result()
-            measured = self.learner.weights if self.last_norm else weights
-            norm = float(np.sqrt(dot(measured, measured, 1)))
-            lines = (
-                f"***** Iteration #{epoch.number} *****\n",
-                f"Loss: {epoch.loss:f}\n",
-                f"Feature norm: {norm:f}\n",
-            )
-            info = {
-                "feature_norm": norm,
-                "updates": float(epoch.updates),
-                "active_set": float(epoch.active),
-            }
-            yield Progress(epoch.number, epoch.loss, weights, info, lines)
-        self.reason = self.learner.reason
+    def _progress(self, it: Any) -> Progress:
+        weights = self.learner.result()
+        measured = self.learner.weights if self.last_norm else weights
+        norm = float(np.sqrt(dot(measured, measured, 1)))
+        lines = (
+            f"***** Iteration #{it.number} *****\n",
+            f"Loss: {it.loss:f}\n",
+            f"Feature norm: {norm:f}\n",
+        )
+        info = {
+            "feature_norm": norm,
+            "updates": float(it.updates),
+            "active_set": float(it.active),
+        }
+        return Progress(it.number, it.loss, weights, info, lines)
 
     def ending(self, reason: str | None) -> list[str]:
         return ["Terminated with the stopping criterion\n"] if reason == "converged" else []

@@ -27,9 +27,9 @@ __all__ = ["Checkpoint", "CheckpointError", "fingerprint_of", "pack", "unpack"]
 _MAGIC = b"valuesparse checkpoint 1 "
 _DIGEST = 64  # hexadecimal digits of a SHA-256
 _END = len(_MAGIC) + _DIGEST + 1 + _DIGEST
-# Of the header of an array in the NPY format: all that a learner declares fits.
+# Bytes of the header of an array in the NPY format: all that a learner declares fits.
 _HEADER = 128
-# What an archive has for each of its members, and for itself, beside the arrays.
+# Bytes of an archive beside its arrays: for each member, and for itself.
 _MEMBER, _ARCHIVE = 512, 1024
 _NAME = ".npy"
 
@@ -48,7 +48,7 @@ class Checkpoint:
     every : int
         Iterations between two states; at least 1.
     parts : tuple
-        What the run depends on: a state is only taken up by a run with the same.
+        All that the run depends on: a state is only taken up by a run with the same.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class Checkpoint:
         self.path, self.every = Path(path), every
         self.fingerprint = fingerprint_of(parts)
         check_target(self.path)
-        # Of a pipe nobody may ever write what is read.
+        # Reading a pipe has no end when nobody writes to it.
         if self.path.exists() and not self.path.is_file():
             raise CheckpointError(f"{self.path} is not a regular file; name another file")
 
@@ -81,7 +81,7 @@ class Checkpoint:
         limit = _limit(fields)
         try:
             with open(self.path, "rb") as file:
-                # Reading sets aside what it is asked for: no more than there is.
+                # Reading allocates the size asked for: ask for no more than there is.
                 data = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
         except FileNotFoundError:
             return False

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from valuesparse.crf.training._data import Corpus
 
-__all__ = ["Features", "generate"]
+__all__ = ["FeatureSet", "generate"]
 
 
-class Features(NamedTuple):
+class FeatureSet(NamedTuple):
     """S state features and T transitions; a weight each, state features first."""
 
     attribute: npt.NDArray[np.int64]  # (S,), ascending
@@ -34,7 +34,7 @@ def generate(
     minfreq: float = 0.0,
     possible_states: bool = False,
     possible_transitions: bool = False,
-) -> Features:
+) -> FeatureSet:
     """Choose the features of a corpus as CRFsuite does.
 
     A state feature is a pair of an attribute and a label that occur together, a transition a pair
@@ -57,7 +57,7 @@ def generate(
 
     Returns
     -------
-    Features
+    FeatureSet
         In the order of CRFsuite's files: state features by attribute and label, then transitions.
     """
     sizes = np.diff(corpus.item)
@@ -91,7 +91,7 @@ def generate(
         )
     move = np.full(n_labels * n_labels, -1, np.int32)
     move[moves] = len(state) + np.arange(len(moves), dtype=np.int32)
-    return Features(
+    return FeatureSet(
         attribute=attribute,
         label=(state - attribute * n_labels).astype(np.int32),
         first=first,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _training
+from valuesparse._crf import Evaluator
 from valuesparse.crf.training._data import Corpus
-from valuesparse.crf.training._features import Features
+from valuesparse.crf.training._features import FeatureSet
 
 __all__ = ["AROW", "Objective"]
 
@@ -20,10 +20,9 @@ Weights = npt.NDArray[np.float64]
 AROW = 2
 
 
-# The engine computes and never checks: an array that is too short would be read, or written, past
-# its end.
+# The evaluator never checks: an array that is too short would be read, or written, past its end.
 def _demand(name: str, array: Any, shape: tuple[int, ...], dtype: type, *, filled: bool) -> None:
-    """Raise ValueError unless an array is one that the engine may be handed."""
+    """Raise ValueError unless an array is one that the evaluator may be handed."""
     good = isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape
     if not (good and array.flags.c_contiguous and (array.flags.writeable or not filled)):
         what = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array)
@@ -46,19 +45,19 @@ class Objective:
     ----------
     corpus : Corpus
         N items in B sequences, with gold labels.
-    features : Features
+    features : FeatureSet
         The weights that the model has.
     threads : int
         At least 1.
     """
 
-    def __init__(self, corpus: Corpus, features: Features, threads: int) -> None:
+    def __init__(self, corpus: Corpus, features: FeatureSet, threads: int) -> None:
         self.corpus = corpus
         self.features = features
         self.threads = threads
         self.n_weights = features.n_weights
         self.n_labels = len(features.move)
-        self._engine = _training.Engine(
+        self._evaluator = Evaluator(
             self.n_labels,
             corpus.item,
             corpus.ids,
@@ -93,14 +92,14 @@ class Objective:
         self._vector("weights", weights)
         if gradient is not None:
             self._vector("gradient", gradient, filled=True)
-        loss, overflow = self._engine.evaluate(weights, gradient, self.threads)
+        loss, overflow = self._evaluator.evaluate(weights, gradient, self.threads)
         return np.inf if overflow >= 0 else loss
 
     def decode(self, weights: Weights) -> npt.NDArray[np.int64]:
         """Return the best labels (N,) of all sequences, end to end."""
         self._vector("weights", weights)
         states = np.empty(self.corpus.n_items, np.int64)
-        overflow = self._engine.decode(weights, states, self.threads)
+        overflow = self._evaluator.decode(weights, states, self.threads)
         if overflow >= 0:
             raise ValueError(f"item {overflow} of the held-out sequences: {_TOO_LARGE}")
         return states
@@ -109,14 +108,14 @@ class Objective:
         """Return the (n, K) scores of the labels of one sequence."""
         self._vector("weights", weights)
         unary = np.empty((self._sequence(sequence), self.n_labels))
-        self._engine.scores(sequence, weights, unary)
+        self._evaluator.scores(sequence, weights, unary)
         return unary
 
     def transitions(self, weights: Weights) -> npt.NDArray[np.float64]:
         """Return the (K, K) scores of transitions, 0 where there is no feature."""
         self._vector("weights", weights)
         table = np.empty((self.n_labels, self.n_labels))
-        self._engine.transitions(weights, table)
+        self._evaluator.transitions(weights, table)
         return table
 
     def learn(
@@ -136,7 +135,7 @@ class Objective:
         _demand("touched", touched, (self.n_weights,), np.bool_, filled=True)
         if variance is not None or rule == AROW:
             self._vector("variance", variance, filled=True)
-        loss, updates, overflow = self._engine.learn(
+        loss, updates, overflow = self._evaluator.learn(
             self._order(order), weights, late, touched, time, rule,
             values.get("beta", 1.0), values.get("gamma", 0.0), values.get("longest", np.inf),
             values.get("kind", 1), values.get("c", 1.0), values.get("error_sensitive", True),
@@ -162,7 +161,7 @@ class Objective:
         The loss is +inf where scores are too large.
         """
         self._vector("vector", vector, filled=step)
-        loss, factor, time, overflow = self._engine.descend(
+        loss, factor, time, overflow = self._evaluator.descend(
             self._order(order), vector, factor, time, decay, t0, eta, step
         )
         return np.inf if overflow >= 0 else loss, factor, time
@@ -173,4 +172,4 @@ class Objective:
         if residual.ndim == 2:
             residual = residual.reshape(-1)
         _demand("residual", residual, (size,), np.float64, filled=False)
-        return self._engine.pull(sequence, residual)
+        return self._evaluator.pull(sequence, residual)

@@ -1,4 +1,4 @@
-"""The sequences of a corpus as a :class:`valuesparse.learning.online.PartModel`."""
+"""The sequences of a corpus as a :class:`valuesparse.learning.PartModel`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from valuesparse import _chain
 from valuesparse.crf.training._objective import AROW, Objective
 from valuesparse.inference.decoding import decode
-from valuesparse.learning.online import Aggressive, Arow, PassiveAggressive, Perceptron
+from valuesparse.learning import Aggressive, Arow, PassiveAggressive, Perceptron
 from valuesparse.models import Chain
 
 __all__ = ["ChainParts"]
@@ -73,7 +73,7 @@ class ChainParts:
         log_z = np.empty(1)
         # Marginals and expected counts in one pass; both are written where they belong.
         infeasible, _ = _chain.infer(
-            chain._batch, 1, 1.0, 0, structure[: n * self._k].reshape(n, self._k), log_z, None,
+            chain.batch, 1, 1.0, 0, structure[: n * self._k].reshape(n, self._k), log_z, None,
             None, 0, 0, structure[n * self._k :].reshape(self._k, self._k), None, None, None,
         )  # fmt: skip
         assert infeasible is None  # scores are finite: nothing is forbidden

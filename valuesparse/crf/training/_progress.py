@@ -1,4 +1,4 @@
-"""What an algorithm tells of each iteration."""
+"""The report of one iteration of an algorithm."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Progress:
     number : int
         Counted from 1.
     loss : float
-        What is minimised, regularisation included; for online algorithms the loss summed over the
+        The loss, regularisation included; for online algorithms the loss summed over the
         sequences, each as it was met.
     weights : (n,) float64
         The model as it stands. Do not change it.
     info : dict
-        What else the algorithm tells.
+        Other numbers that the algorithm reports.
     """
 
     number: int

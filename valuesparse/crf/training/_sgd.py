@@ -14,12 +14,14 @@ from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._progress import Progress, line_of
 from valuesparse.learning._state import (
     ENDED,
+    ENDING,
     LARGEST,
     RANDOM,
     Field,
     Fields,
     StateError,
     checked,
+    ending,
     generator,
     number,
     random_state,
@@ -182,7 +184,7 @@ class Sgd:
                            most=LARGEST**2),
             "done": Field("i8", least=1), "time": Field("i8", least=0),
             "eta": number(1 / LARGEST, LARGEST), "random": RANDOM,
-            "ended": Field("i8", least=0, most=len(ENDED) - 1),
+            "ended": ENDING,
         }  # fmt: skip
 
     def state(self) -> dict[str, Any]:
@@ -191,7 +193,7 @@ class Sgd:
             "vector": self.vector, "factor": self.factor, "best": self.best,
             "best_loss": self.best_loss, "past": np.array(self.past), "done": self.done,
             "time": self.time, "eta": self.eta, "random": random_state(self.random),
-            "ended": ENDED.index(self.reason) if self.reason in ENDED else 0,
+            "ended": ending(self.reason),
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:

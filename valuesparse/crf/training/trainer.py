@@ -14,7 +14,7 @@ import numpy.typing as npt
 from valuesparse.crf.training import _algorithms
 from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._data import Corpus, Dataset
-from valuesparse.crf.training._features import Features, generate
+from valuesparse.crf.training._features import FeatureSet, generate
 from valuesparse.crf.training._log import TrainLogParser, score_lines
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parameters import ALGORITHMS, ALIASES, parse
@@ -50,7 +50,7 @@ def require_apart(checkpoint: str | os.PathLike[str] | None, model: str | os.Pat
 
 
 class BaseTrainer:
-    """What trainers share: :class:`Trainer` without the reading of its log.
+    """The common part of trainers: :class:`Trainer` without the reading of its log.
 
     Parameters are those of :class:`Trainer`. :meth:`message` gets every line of the log.
 
@@ -218,12 +218,12 @@ class BaseTrainer:
             parameters, scores are too large for float64 at the beginning, or all sequences were
             cleared.
         OSError
-            A file cannot be read or written. What can be known of that is known before training
+            A file cannot be read or written. Most such failures are found before training
             begins, and the error names the file.
         """
         path = os.fsdecode(model)
         if path:
-            check_target(path)  # said before the work, not after it
+            check_target(path)  # refused before the work, not after it
             require_apart(checkpoint, path)
         store = partial(write_bytes, path) if path else None
         self._train(store, holdout, callback, checkpoint, checkpoint_every)
@@ -315,7 +315,7 @@ class BaseTrainer:
     def _before_train(self) -> None:
         """Do what training begins with."""
 
-    def _prepare(self, holdout: int) -> tuple[Corpus, Corpus | None, Features]:
+    def _prepare(self, holdout: int) -> tuple[Corpus, Corpus | None, FeatureSet]:
         """Choose sequences and features, telling of it."""
         started = time.perf_counter()
         if holdout != -1:
@@ -353,7 +353,7 @@ class BaseTrainer:
 
     def _fingerprint(self, corpus: Corpus) -> tuple[Any, ...]:
         """Return all that a run depends on but the number of threads."""
-        # The number of iterations may be raised between two runs.
+        # The number of iterations may grow between two runs.
         values = {k: v for k, v in self._values.items() if k != "max_iterations"}
         return (
             self._algorithm, sorted(values.items()), self._seed, corpus,
@@ -361,7 +361,7 @@ class BaseTrainer:
         )  # fmt: skip
 
     def _store(
-        self, store: Callable[[bytes], object], features: Features, weights: Weights
+        self, store: Callable[[bytes], object], features: FeatureSet, weights: Weights
     ) -> None:
         """Write the model, telling of it."""
         started = time.perf_counter()
@@ -412,14 +412,14 @@ class Trainer(BaseTrainer):
     threads : int, optional
         Threads to train on; None means ``vs.get_num_threads()``.
     seed : int
-        Of the order in which online algorithms take the data.
+        Seed of the order in which online algorithms take the data.
 
     Attributes
     ----------
     verbose : bool
         As given.
     logparser : TrainLogParser or None
-        What the last :meth:`train` told, as numbers.
+        The log of the last :meth:`train`, as numbers.
     reason : str or None
         Why the last :meth:`train` ended: ``"converged"``, ``"delta"``, ``"max_iterations"``,
         ``"linesearch"`` or ``"callback"``.
@@ -470,7 +470,7 @@ class Trainer(BaseTrainer):
         print(log, end="")
 
     def on_prepared(self, log: str) -> None:
-        """Print what is about to run."""
+        """Print the settings of the run that begins."""
         print(log, end="")
 
     def on_prepare_error(self, log: str) -> None:

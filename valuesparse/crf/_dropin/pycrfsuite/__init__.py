@@ -3,23 +3,6 @@
 from __future__ import annotations
 
 from . import _dumpparser, _logparser, _pycrfsuite
-from ._pycrfsuite import (
-    CRFSUITE_VERSION,
-    BaseTrainer,
-    CRFSuiteError,
-    ItemSequence,
-    Tagger,
-    Trainer,
-)
+from ._pycrfsuite import *  # noqa: F403
 
-__all__ = [
-    "CRFSUITE_VERSION",
-    "BaseTrainer",
-    "CRFSuiteError",
-    "ItemSequence",
-    "Tagger",
-    "Trainer",
-    "_dumpparser",
-    "_logparser",
-    "_pycrfsuite",
-]
+__all__ = [*_pycrfsuite.__all__, "_dumpparser", "_logparser", "_pycrfsuite"]

@@ -7,7 +7,7 @@ from valuesparse._extras import require
 try:
     from sklearn.base import BaseEstimator
 except ModuleNotFoundError:
-    require("sklearn", "sklearn")  # says how to get it, if that is what is missing
+    require("sklearn", "sklearn")  # if it is missing, this says how to get it
     raise
 
 __all__ = ["BaseEstimator"]

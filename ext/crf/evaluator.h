@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "chain/run.h"
-#include "training/online.h"
+#include "crf/online.h"
 
-namespace vs {
+namespace vs::crf {
 
 // Views of validated arrays that outlive the engine.
 struct Corpus {
@@ -37,9 +37,16 @@ struct Evaluation {
     int64_t overflow = -1;  // an item whose scores are too large to use, or -1
 };
 
-class Engine {
+// The evaluator shares these with online learners: the score of labels `gold` (n,), and a batch of
+// chains with scores `unary` (N, K) and `table` (K, K).
+double gold_score(const int32_t* gold, int64_t n, int64_t K, const double* unary,
+                  const double* table);
+Chains chains_of(const double* unary, const double* table, const int64_t* offset,
+                 const int64_t* edge, int64_t n_positions, int64_t n_labels, int64_t n_sequences);
+
+class Evaluator {
   public:
-    explicit Engine(const Corpus& corpus);
+    explicit Evaluator(const Corpus& corpus);
 
     // loss = sum over sequences of log Z - score of the gold labels; gradient (n_weights,) is
     // overwritten; null: not wanted.
@@ -74,20 +81,22 @@ class Engine {
         std::vector<int32_t> at;                // items, counted from the first of the block
         std::vector<double> value;              // or empty: all 1
     };
-    struct Run;
+    struct Job;
     void cut();
+    Evaluation run_blocks(const double* w, double* gradient, int64_t* states, int threads,
+                          Control& control);
     void transpose(Block& block, std::vector<int64_t>& count);
     void spread(const double* w);
     // kRows: weights of many labels are read from rows_, which `spread` has filled.
     template <bool kRows>
     void score_items(int64_t first, int64_t last, const double* w, double* unary) const;
-    void chunk_task(Run& run, int64_t task, int worker);
-    void range_task(Run& run, int64_t task);
-    double gold_score(int64_t first, int64_t last, const double* unary) const;
+    void chunk_task(Job& job, int64_t task, int worker);
+    void range_task(Job& job, int64_t task);
 
     Corpus c_;
     int64_t stride_;  // of dense rows
     // Where the weights of an attribute are: `row` in rows_, or kFull or kSparse.
+    static constexpr int32_t kSparse = -1, kFull = -2;
     struct Place {
         int64_t first;
         int32_t count, row;
@@ -98,26 +107,12 @@ class Engine {
     std::vector<double> table_;  // transitions
     std::vector<Block> blocks_;
     int64_t largest_chunk_ = 0, largest_block_ = 0, most_chunks_ = 0;
-    std::vector<double> room_;  // marginals of a block
+    std::vector<double> marginals_;  // of a block
     std::vector<std::vector<double>> unary_;
     std::vector<double> sums_, log_z_, chunk_loss_;
     std::vector<char> marked_;
     std::vector<double> pulled_;
-    friend struct EngineTasks;
     friend class Walk;
 };
 
-// Sums with a fixed order over long vectors, and the direction of L-BFGS.
-struct Vectors {
-    int threads;
-    Control* control;
-    const PoolApi* pool;
-    double dot(const double* x, const double* y, int64_t n);
-    // d = -H g by the two-loop recursion: `s` and `y` hold m pairs, oldest first in `order`;
-    // H0 = scale * diagonal (diagonal null: ones).
-    void direction(int64_t n, int m, const int64_t* order, const double* s, const double* y,
-                   const double* sy, double scale, const double* diagonal, const double* g,
-                   double* d);
-};
-
-}  // namespace vs
+}  // namespace vs::crf

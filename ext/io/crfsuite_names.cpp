@@ -1,4 +1,4 @@
-#include "training/names.h"
+#include "io/crfsuite_names.h"
 
 #include <cstring>
 
@@ -9,7 +9,7 @@ constexpr uint32_t kTables = 256, kDirectory = 24, kData = kDirectory + 8 * kTab
 
 uint32_t turn(uint32_t x, int bits) { return (x << bits) | (x >> (32 - bits)); }
 
-// Bob Jenkins's lookup3 of a text, its NUL included, with seed 0: what CRFsuite looks names up by.
+// Bob Jenkins's lookup3 of a text, its NUL included, with seed 0: CRFsuite's hash of names.
 uint32_t hash_of(const char* text, uint32_t size) {
     uint32_t a, b, c;
     a = b = c = 0xdeadbeefu + size;

@@ -1,12 +1,12 @@
 // One pass of an online learner over a corpus, sequence by sequence: each needs the weights that
-// the one before has left. What the rules are is told in valuesparse/learning/online.py.
+// the one before has left. The rules are those of valuesparse/learning/rules.py.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/problem.h"
 
-namespace vs {
+namespace vs::crf {
 
 struct Rule {
     enum Kind : int { kPerceptron, kPassiveAggressive, kArow, kAggressive };
@@ -19,7 +19,7 @@ struct Rule {
     double* variance = nullptr;  // (n_weights,) of kArow
 };
 
-// What a learner has learnt.
+// The state of a learner.
 struct Learnt {
     double* weights = nullptr;   // (n_weights,)
     double* late = nullptr;      // (n_weights,) sum of time times change
@@ -43,4 +43,4 @@ struct Pass {
     int64_t overflow = -1;  // an item whose scores are too large to use, or -1
 };
 
-}  // namespace vs
+}  // namespace vs::crf

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Layout"]
+__all__ = ["Padding"]
 
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]
 
 
-class Layout:
+class Padding:
     """Which entries of a padded batch are steps of which sequence.
 
     Parameters
@@ -39,10 +39,10 @@ class Layout:
 
     Examples
     --------
-    >>> layout = Layout(3, 2, np.array([[True, True], [True, False], [True, False]]), False)
-    >>> layout.lengths.tolist()
+    >>> padding = Padding(3, 2, np.array([[True, True], [True, False], [True, False]]), False)
+    >>> padding.lengths.tolist()
     [3, 1]
-    >>> layout.gather(np.arange(6).reshape(3, 2)).tolist()
+    >>> padding.gather(np.arange(6).reshape(3, 2)).tolist()
     [0, 2, 4, 1]
     """
 

@@ -7,7 +7,7 @@
 namespace vs {
 
 // The chunk "CQDB" of `n` names that lie end to end in `text`, each ended by a NUL: names[i] begins
-// at begin[i]. What the chunk holds is described in valuesparse/io/_crfsuite_format.py.
+// at begin[i]. The chunk is described in valuesparse/io/_crfsuite_format.py.
 std::vector<char> name_table(const char* text, const int64_t* begin, int64_t n);
 
 }  // namespace vs

@@ -1,29 +1,4 @@
-# cython: freethreading_compatible=True
-"""Training of chains: checks nothing; hands arrays to C++ without the GIL."""
-
-from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uint8_t
-from libcpp.memory cimport unique_ptr
-from libcpp.vector cimport vector
-
-cimport numpy as cnp
-
-import numpy as np
-
-from valuesparse import _chain, _pool
-
-cnp.import_array()
-
-
-include "call.pxi"
-
-
-cdef extern from "chain/run.h" namespace "vs" nogil:
-    cdef cppclass ChainApi:
-        pass
-
-
-cdef extern from "training/online.h" namespace "vs" nogil:
+cdef extern from "crf/online.h" namespace "vs::crf" nogil:
     cdef cppclass Rule:
         Rule()
         int kind
@@ -51,7 +26,7 @@ cdef extern from "training/online.h" namespace "vs" nogil:
         int64_t updates, overflow
 
 
-cdef extern from "training/engine.h" namespace "vs" nogil:
+cdef extern from "crf/evaluator.h" namespace "vs::crf" nogil:
     cdef cppclass Corpus:
         int64_t n_labels, n_attributes, n_items, n_sequences, n_states
         const int64_t* item
@@ -67,8 +42,8 @@ cdef extern from "training/engine.h" namespace "vs" nogil:
         int status
         double loss
         int64_t overflow
-    cdef cppclass CEngine "vs::Engine":
-        CEngine(const Corpus&) except +
+    cdef cppclass CEvaluator "vs::crf::Evaluator":
+        CEvaluator(const Corpus&) except +
         Evaluation evaluate(const double*, int64_t, double*, int, Control&) except +
         Evaluation decode(const double*, int64_t*, int, Control&) except +
         Pass learn(const Rule&, Learnt&, const int64_t*, int64_t, int64_t, Control&) except +
@@ -76,34 +51,18 @@ cdef extern from "training/engine.h" namespace "vs" nogil:
         void score_sequence(int64_t, const double*, double*) noexcept
         void pull(int64_t, const double*, vector[int64_t]&, vector[double]&) except +
         void transitions(const double*, double*) noexcept
-    const PoolApi* g_pool "vs::Engine::pool"
-    const ChainApi* g_chains "vs::Engine::chains"
-    cdef cppclass Vectors:
-        int threads
-        Control* control
-        const PoolApi* pool
-        double dot(const double*, const double*, int64_t) except +
-        void direction(int64_t, int, const int64_t*, const double*, const double*, const double*,
-                       double, const double*, const double*, double*) except +
+    const PoolApi* g_pool "vs::crf::Evaluator::pool"
+    const ChainApi* g_chains "vs::crf::Evaluator::chains"
 
 
-cdef extern from "training/names.h" namespace "vs" nogil:
-    vector[char] c_name_table "vs::name_table"(const char*, const int64_t*, int64_t) except +
+g_pool = pool_api
+g_chains = chains
 
 
-def _connect():
-    global g_pool, g_chains
-    g_pool = pool_api
-    g_chains = <const ChainApi*>PyCapsule_GetPointer(_chain.api, "valuesparse._chain.api")
+cdef class Evaluator:
+    """A corpus, its features and the memory to evaluate them in; see ext/crf/evaluator.h."""
 
-
-_connect()
-
-
-cdef class Engine:
-    """A corpus, its features and the memory to evaluate them in; see ext/training/engine.h."""
-
-    cdef unique_ptr[CEngine] engine
+    cdef unique_ptr[CEvaluator] evaluator
     cdef Corpus c
     cdef tuple arrays
     cdef int64_t n_weights
@@ -129,7 +88,7 @@ cdef class Engine:
         self.c.label = <const int32_t*>data(label)
         self.c.move = <const int32_t*>data(move)
         with nogil:
-            self.engine.reset(new CEngine(self.c))
+            self.evaluator.reset(new CEvaluator(self.c))
 
     def evaluate(self, weights, gradient, int threads):
         """Return (loss, overflow): overflow is the item whose scores are too large, or -1."""
@@ -139,7 +98,7 @@ cdef class Engine:
         cdef double* g = <double*>data(gradient)
         with self.lock:
             with nogil:
-                e = self.engine.get().evaluate(w, self.n_weights, g, threads, call.control)
+                e = self.evaluator.get().evaluate(w, self.n_weights, g, threads, call.control)
         call.end(e.status)
         return e.loss, e.overflow
 
@@ -151,16 +110,16 @@ cdef class Engine:
         cdef int64_t* x = <int64_t*>data(states)
         with self.lock:
             with nogil:
-                e = self.engine.get().decode(w, x, threads, call.control)
+                e = self.evaluator.get().decode(w, x, threads, call.control)
         call.end(e.status)
         return e.overflow
 
     def scores(self, int64_t sequence, weights, unary):
         cdef const double* w = <const double*>data(weights)
-        self.engine.get().score_sequence(sequence, w, <double*>data(unary))
+        self.evaluator.get().score_sequence(sequence, w, <double*>data(unary))
 
     def transitions(self, weights, table):
-        self.engine.get().transitions(<const double*>data(weights), <double*>data(table))
+        self.evaluator.get().transitions(<const double*>data(weights), <double*>data(table))
 
     def learn(self, order, weights, late, touched, int64_t time, int kind, double beta,
               double gamma, double longest, int slack, double c, bint error_sensitive, variance):
@@ -188,7 +147,7 @@ cdef class Engine:
         to.time = time
         with self.lock:
             with nogil:
-                p = self.engine.get().learn(rule, to, o, n, self.n_weights, call.control)
+                p = self.evaluator.get().learn(rule, to, o, n, self.n_weights, call.control)
         call.end(p.status)
         return p.loss, p.updates, p.overflow
 
@@ -209,7 +168,7 @@ cdef class Engine:
         to.step = step
         with self.lock:
             with nogil:
-                p = self.engine.get().descend(to, o, n, self.n_weights, call.control)
+                p = self.evaluator.get().descend(to, o, n, self.n_weights, call.control)
         call.end(p.status)
         return p.loss, to.factor, to.time, p.overflow
 
@@ -218,57 +177,6 @@ cdef class Engine:
         cdef vector[int64_t] features
         cdef vector[double] values
         with self.lock:
-            self.engine.get().pull(sequence, <const double*>data(residual), features, values)
-        n = <Py_ssize_t>features.size()
-        if n == 0:
-            return np.empty(0, np.int64), np.empty(0)
-        return (np.array(<int64_t[:n]>features.data()), np.array(<double[:n]>values.data()))
-
-
-def dot(x, y, int threads):
-    """Sum of products, in an order that does not depend on the number of threads."""
-    cdef Call call = Call(0, None, None, None)
-    cdef Vectors v
-    cdef const double* a = <const double*>data(x)
-    cdef const double* b = <const double*>data(y)
-    cdef int64_t n = x.shape[0]
-    cdef double answer
-    v.threads = threads
-    v.control = &call.control
-    v.pool = g_pool
-    with nogil:
-        answer = v.dot(a, b, n)
-    call.end(kOk)
-    return answer
-
-
-def direction(order, s, y, sy, double scale, diagonal, gradient, out, int threads):
-    """Fill `out` with the direction of L-BFGS; `order` names the pairs in use, oldest first."""
-    cdef Call call = Call(0, None, None, None)
-    cdef Vectors v
-    cdef const int64_t* o = <const int64_t*>data(order)
-    cdef const double* a = <const double*>data(s)
-    cdef const double* b = <const double*>data(y)
-    cdef const double* c = <const double*>data(sy)
-    cdef const double* h = <const double*>data(diagonal)
-    cdef const double* g = <const double*>data(gradient)
-    cdef double* d = <double*>data(out)
-    cdef int64_t n = gradient.shape[0]
-    cdef int m = order.shape[0]
-    v.threads = threads
-    v.control = &call.control
-    v.pool = g_pool
-    with nogil:
-        v.direction(n, m, o, a, b, c, scale, h, g, d)
-    call.end(kOk)
-
-
-def name_table(bytes text, begin):
-    """Return the bytes of a CQDB chunk of names that end with NULs; begin has their places."""
-    cdef vector[char] out
-    cdef const char* t = text
-    cdef const int64_t* b = <const int64_t*>data(begin)
-    cdef int64_t n = begin.shape[0] - 1
-    with nogil:
-        out = c_name_table(t, b, n)
-    return (<const char*>out.data())[:out.size()]
+            self.evaluator.get().pull(sequence, <const double*>data(residual), features, values)
+        return (array_of(features.data(), features.size(), cnp.NPY_INT64),
+                array_of(values.data(), values.size(), cnp.NPY_FLOAT64))

@@ -1,12 +1,12 @@
-#include "training/online.h"
+#include "crf/online.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "training/engine.h"
+#include "crf/evaluator.h"
 
-namespace vs {
+namespace vs::crf {
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr double kSmall = 1e-9;
 // The sequence that a learner has before it, and the features that it moves.
 class Walk {
   public:
-    Walk(Engine& engine, int64_t n_weights, Control& control)
+    Walk(Evaluator& engine, int64_t n_weights, Control& control)
         : e_(engine), c_(engine.c_), k_(engine.c_.n_labels), control_(control) {
         slot_.assign(static_cast<size_t>(n_weights), -1);
         table_.resize(static_cast<size_t>(k_ * k_));
@@ -37,7 +37,6 @@ class Walk {
     void augment(double gamma);
     bool decode();
     bool marginals(double beta);
-    double gold_score() const;
     double lead() const;
     void collect_mistakes();
     void collect_residual();
@@ -45,9 +44,12 @@ class Walk {
     bool change(const Rule& rule, double loss);
     void pull(int64_t item, int64_t label, double x);
     void add(int64_t feature, double x);
-    void fill(Chains& chains);
+    Chains chains() const {
+        return chains_of(unary_.data(), table_.data(), offset_, edge_, n_, k_, 1);
+    }
+    double gold() const { return gold_score(gold_, n_, k_, unary_.data(), table_.data()); }
 
-    Engine& e_;
+    Evaluator& e_;
     const Corpus& c_;
     const int64_t k_;
     Control& control_;
@@ -115,24 +117,10 @@ void Walk::augment(double gamma) {
     }
 }
 
-void Walk::fill(Chains& chains) {
-    chains = Chains{};
-    chains.unary = unary_.data();
-    chains.transition = table_.data();
-    chains.offset = offset_;
-    chains.edge = edge_;
-    chains.n_positions = n_;
-    chains.n_labels = k_;
-    chains.n_sequences = 1;
-    chains.dtype = kFloat64;
-}
-
 // The best labels, and how many of them are wrong.
 bool Walk::decode() {
-    Chains chains;
-    fill(chains);
     const Report r =
-        Engine::chains->decode(chains, 1, 1, states_.data(), &log_z_, control_, nullptr);
+        Evaluator::chains->decode(chains(), 1, 1, states_.data(), &log_z_, control_, nullptr);
     pass.status = r.status;
     if (r.status != kOk) return false;
     wrong_ = 0;
@@ -148,13 +136,13 @@ bool Walk::marginals(double beta) {
         stale_ = true;
     }
     Request q;
-    fill(q.chains);
+    q.chains = chains();
     q.marginals = residual_.data();
     q.log_z = &log_z_;
     q.expectations = moves_.data();
     q.expectation_chunks = 1;
     std::fill(moves_.begin(), moves_.end(), 0.0);
-    const Report r = Engine::chains->infer(q, control_);
+    const Report r = Evaluator::chains->infer(q, control_);
     pass.status = r.status;
     if (r.status != kOk) return false;
     for (int64_t i = 0; i < n_; ++i) {
@@ -162,15 +150,6 @@ bool Walk::marginals(double beta) {
         if (i) moves_[static_cast<size_t>(gold_[i - 1] * k_ + gold_[i])] -= 1.0;
     }
     return true;
-}
-
-double Walk::gold_score() const {
-    double sum = 0.0;
-    for (int64_t i = 0; i < n_; ++i) {
-        sum += unary_[static_cast<size_t>(i * k_ + gold_[i])];
-        if (i) sum += table_[static_cast<size_t>(gold_[i - 1] * k_ + gold_[i])];
-    }
-    return sum;
 }
 
 // By how much the best labels score higher than the right ones; 0 exactly where they are the same.
@@ -243,11 +222,11 @@ double Walk::loss_of(const Rule& rule) {
     if (n_ == 0) return 0.0;
     if (rule.kind == Rule::kAggressive) {
         if (!std::isinf(rule.beta)) {
-            const double gold = gold_score();
+            const double right = gold();
             if (rule.gamma > 0.0) augment(rule.gamma);
             if (!marginals(rule.beta)) return 0.0;
             const double constant = 0.5 * rule.gamma * static_cast<double>(n_);
-            const double loss = std::max(0.0, log_z_ / rule.beta + constant - gold);
+            const double loss = std::max(0.0, log_z_ / rule.beta + constant - right);
             if (loss > 0.0) collect_residual();
             return loss;
         }
@@ -268,7 +247,7 @@ double Walk::loss_of(const Rule& rule) {
     return loss;
 }
 
-// Turns `values_` into what is to be added to the weights; false: nothing.
+// Turns `values_` into the change of the weights; false: there is none.
 bool Walk::change(const Rule& rule, double loss) {
     if (features_.empty()) return false;
     if (rule.kind == Rule::kArow) {
@@ -347,9 +326,9 @@ void Walk::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_w
         }
         if (!score(order[t], to.vector, to.factor)) return;
         if (n_ == 0) continue;
-        const double gold = gold_score();
+        const double right = gold();
         if (!marginals(1.0)) return;
-        pass.loss += std::max(0.0, log_z_ - gold);
+        pass.loss += std::max(0.0, log_z_ - right);
         if (!to.step) continue;
         ++pass.updates;
         const double by = -rate / to.factor;
@@ -375,18 +354,18 @@ void Walk::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_w
     }
 }
 
-Pass Engine::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
-                   int64_t n_weights, Control& control) {
+Pass Evaluator::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
+                      int64_t n_weights, Control& control) {
     Walk walk(*this, n_weights, control);
     walk.learn(rule, to, order, count);
     return walk.pass;
 }
 
-Pass Engine::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
-                     Control& control) {
+Pass Evaluator::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
+                        Control& control) {
     Walk walk(*this, n_weights, control);
     walk.descend(to, order, count, n_weights);
     return walk.pass;
 }
 
-}  // namespace vs
+}  // namespace vs::crf

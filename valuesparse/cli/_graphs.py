@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from valuesparse import Decoding, FactorGraph, JunctionTree, Result
     from valuesparse.inference import Division
 
-__all__ = ["Mass", "Plan", "best_states", "marginals", "mass", "plan"]
+__all__ = ["Forecast", "Mass", "best_states", "forecast", "marginals", "mass"]
 
 
-class Plan(NamedTuple):
-    """What exact inference would cost, and what `infer` would do."""
+class Forecast(NamedTuple):
+    """The cost of exact inference, and the choice that `infer` would make."""
 
     tree: JunctionTree | None  # None: the search was given up
     division: Division | None  # None: it is refused
@@ -24,7 +24,7 @@ class Plan(NamedTuple):
     reason: str
 
 
-def plan(graph: FactorGraph, memory_limit: int | None, zeta: float | None = None) -> Plan:
+def forecast(graph: FactorGraph, memory_limit: int | None, zeta: float | None = None) -> Forecast:
     """Return what `infer` would do, without doing it."""
     import valuesparse as vs
     from valuesparse.inference._graphs import choose
@@ -37,7 +37,7 @@ def plan(graph: FactorGraph, memory_limit: int | None, zeta: float | None = None
     if exact.tree is not None:
         with contextlib.suppress(vs.MemoryLimitError):
             division = exact.tree.divide()
-    return Plan(exact.tree, division, compiling, choice.method, choice.reason)
+    return Forecast(exact.tree, division, compiling, choice.method, choice.reason)
 
 
 class Mass(NamedTuple):

@@ -1,0 +1,382 @@
+#include "crf/evaluator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <new>
+
+#include "simd/level.h"
+
+namespace vs::crf {
+
+const PoolApi* Evaluator::pool = nullptr;
+const ChainApi* Evaluator::chains = nullptr;
+
+namespace {
+
+// Why tasks stopped: the values of Control::stop.
+enum Stop : int { kNothing, kAsked, kMemory, kOverflow };
+constexpr int64_t kTransitionTasks = 8;
+
+// Neumaier's compensated sum.
+struct Sum {
+    double value = 0.0, rest = 0.0;
+    void add(double x) {
+        const double t = value + x;
+        rest += std::fabs(value) >= std::fabs(x) ? (value - t) + x : (x - t) + value;
+        value = t;
+    }
+    double total() const { return value + rest; }
+};
+
+// A polling function for calls made from within a task: the caller's own, or a look at its flag.
+struct Relay {
+    Control* outer;
+    bool caller;
+    static int poll(void* arg) {
+        Relay& r = *static_cast<Relay*>(arg);
+        if (r.outer->stop.load(std::memory_order_relaxed)) return 1;
+        if (!r.caller || !r.outer->poll || !r.outer->poll(r.outer->arg)) return 0;
+        r.outer->stop.store(1);
+        return 1;
+    }
+};
+
+void run_tasks(int64_t n, Task task, void* context, int threads, Control* control) {
+    Plan plan;
+    plan.n = n;
+    Evaluator::pool->run_plan(plan, task, context, threads, control);
+}
+
+Status stopped(const Control& control) {
+    const int stop = control.stop.load();
+    return stop == kNothing ? kOk : stop == kMemory ? kNoMemory : kCancelled;
+}
+
+}  // namespace
+
+// The evaluation or decoding of one block.
+struct Evaluator::Job {
+    Evaluator* evaluator;
+    Block* block;
+    const double* w;
+    double* gradient;  // or null
+    int64_t* states;   // null: not decoding
+    Control* control;
+    std::atomic<int64_t> overflow{-1};
+
+    static void chunk(void* context, int64_t task, int worker) {
+        Job& job = *static_cast<Job*>(context);
+        job.evaluator->chunk_task(job, task, worker);
+    }
+    static void range(void* context, int64_t task, int) {
+        Job& job = *static_cast<Job*>(context);
+        job.evaluator->range_task(job, task);
+    }
+};
+Chains chains_of(const double* unary, const double* table, const int64_t* offset,
+                 const int64_t* edge, int64_t n_positions, int64_t n_labels, int64_t n_sequences) {
+    Chains c{};
+    c.unary = unary;
+    c.transition = table;
+    c.offset = offset;
+    c.edge = edge;
+    c.n_positions = n_positions;
+    c.n_labels = n_labels;
+    c.n_sequences = n_sequences;
+    c.dtype = kFloat64;
+    return c;
+}
+
+void Evaluator::transitions(const double* w, double* table) const {
+    const int64_t kk = c_.n_labels * c_.n_labels;
+    for (int64_t i = 0; i < kk; ++i) table[i] = c_.move[i] < 0 ? 0.0 : w[c_.move[i]];
+}
+
+// Weights into dense rows and the table of transitions.
+void Evaluator::spread(const double* w) {
+    for (size_t d = 0; d < dense_attributes_.size(); ++d) {
+        const int32_t a = dense_attributes_[d];
+        double* row = rows_.data() + d * static_cast<size_t>(stride_);
+        for (int64_t f = c_.first[a]; f < c_.first[a + 1]; ++f) row[c_.label[f]] = w[f];
+    }
+    transitions(w, table_.data());
+}
+
+template <bool kRows>
+void Evaluator::score_items(int64_t first, int64_t last, const double* w, double* unary) const {
+    const int64_t K = c_.n_labels;
+    constexpr int64_t kFar = 24, kNear = 10;  // attributes between a prefetch and its use
+    const int64_t end = c_.item[last];
+    const double* rows = rows_.data();
+    for (int64_t i = first; i < last; ++i, unary += K) {
+        std::memset(unary, 0, sizeof(double) * static_cast<size_t>(K));
+        for (int64_t m = c_.item[i]; m < c_.item[i + 1]; ++m) {
+            if (m + kFar < end) {
+                VS_PREFETCH_READ(&place_[static_cast<size_t>(c_.id[m + kFar])]);
+                const Place& ahead = place_[static_cast<size_t>(c_.id[m + kNear])];
+                const bool row = kRows && ahead.row >= 0;
+                const double* to = row ? rows + ahead.row * stride_ : w + ahead.first;
+                VS_PREFETCH_READ(to);
+                if (ahead.row != kFull && !row) VS_PREFETCH_READ(c_.label + ahead.first);
+                const int64_t size = row ? K : ahead.count;
+                for (int64_t k = 8; k < size; k += 8) VS_PREFETCH_READ(to + k);
+            }
+            const Place& at = place_[static_cast<size_t>(c_.id[m])];
+            const double v = c_.value ? c_.value[m] : 1.0;
+            if (at.row == kSparse || (!kRows && at.row != kFull)) {
+                const double* x = w + at.first;
+                const int32_t* label = c_.label + at.first;
+                for (int32_t f = 0; f < at.count; ++f) unary[label[f]] += v * x[f];
+                continue;
+            }
+            const double* row = at.row == kFull ? w + at.first : rows + at.row * stride_;
+            for (int64_t k = 0; k < K; ++k) unary[k] += v * row[k];
+        }
+    }
+}
+
+double gold_score(const int32_t* gold, int64_t n, int64_t K, const double* unary,
+                  const double* table) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; ++i) {
+        sum += unary[i * K + gold[i]];
+        if (i > 0) sum += table[gold[i - 1] * K + gold[i]];
+    }
+    return sum;
+}
+
+void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
+    const int64_t K = c_.n_labels;
+    const Block& b = *job.block;
+    const int64_t s0 = b.chunk[static_cast<size_t>(task)];
+    const int64_t s1 = b.chunk[static_cast<size_t>(task) + 1];
+    const int64_t i0 = c_.offset[s0], n = c_.offset[s1] - i0;
+    double* unary = unary_[static_cast<size_t>(worker)].data();
+    score_items<true>(i0, i0 + n, job.w, unary);
+    for (int64_t i = 0; i < n; ++i) {
+        bool fine = true;
+        for (int64_t k = 0; k < K; ++k) fine &= std::fabs(unary[i * K + k]) <= kLargest64;
+        if (!fine) {
+            job.overflow.store(i0 + i);
+            job.control->stop.store(kOverflow);
+            return;
+        }
+    }
+
+    Relay relay{job.control, worker == 0};
+    Control control;
+    control.poll = Relay::poll;
+    control.arg = &relay;
+    Request q;
+    Report report;
+    std::vector<int64_t> offset, edge;
+    try {
+        offset.assign(c_.offset + s0, c_.offset + s1 + 1);
+        edge.assign(c_.edge + s0, c_.edge + s1 + 1);
+    } catch (const std::bad_alloc&) {
+        job.control->stop.store(kMemory);
+        return;
+    }
+    for (int64_t& o : offset) o -= i0;
+    for (int64_t& e : edge) e -= c_.edge[s0];
+    q.chains = chains_of(unary, table_.data(), offset.data(), edge.data(), n, K, s1 - s0);
+    double* log_z = log_z_.data() + (s0 - b.first);
+    q.log_z = log_z;
+    if (job.gradient) {
+        q.marginals = marginals_.data() + (i0 - c_.offset[b.first]) * K;
+        q.expectations = sums_.data() + task * K * K;
+        q.expectation_chunks = 1;
+        std::memset(q.expectations, 0, sizeof(double) * static_cast<size_t>(K * K));
+    }
+    try {  // an exception must not leave a worker of the pool
+        report = job.states
+                     ? chains->decode(q.chains, 1, 1, job.states + i0, log_z, control, nullptr)
+                     : chains->infer(q, control);
+    } catch (const std::bad_alloc&) {
+        report.status = kNoMemory;
+    }
+    if (report.status != kOk) {
+        int none = 0;
+        job.control->stop.compare_exchange_strong(none,
+                                                  report.status == kNoMemory ? kMemory : kAsked);
+        return;
+    }
+    if (job.states) return;
+    Sum loss;
+    for (int64_t s = s0; s < s1; ++s) {
+        const int64_t i = c_.offset[s];
+        loss.add(log_z[s - s0] - gold_score(c_.gold + i, c_.offset[s + 1] - i, K,
+                                            unary + (i - i0) * K, table_.data()));
+    }
+    chunk_loss_[static_cast<size_t>(task)] = loss.total();
+    if (!job.gradient) return;
+    double* p = static_cast<double*>(q.marginals);
+    for (int64_t i = 0; i < n; ++i) p[i * K + c_.gold[i0 + i]] -= 1.0;
+    for (int64_t s = s0; s < s1; ++s) {
+        for (int64_t i = c_.offset[s] + 1; i < c_.offset[s + 1]; ++i) {
+            q.expectations[c_.gold[i - 1] * K + c_.gold[i]] -= 1.0;
+        }
+    }
+}
+
+void Evaluator::range_task(Job& job, int64_t task) {
+    const int64_t K = c_.n_labels;
+    Block& b = *job.block;
+    const int64_t ranges = static_cast<int64_t>(b.attribute_ranges.size()) - 1;
+    if (task >= ranges) {  // transitions: a share of the table, chunks in order
+        const int64_t kk = K * K, part = task - ranges;
+        const int64_t from = kk * part / kTransitionTasks, to = kk * (part + 1) / kTransitionTasks;
+        const int64_t chunks = static_cast<int64_t>(b.chunk.size()) - 1;
+        for (int64_t j = 1; j < chunks; ++j) {
+            for (int64_t i = from; i < to; ++i) sums_.data()[i] += sums_.data()[j * kk + i];
+        }
+        for (int64_t i = from; i < to; ++i) {
+            if (c_.move[i] >= 0) job.gradient[c_.move[i]] += sums_.data()[i];
+        }
+        return;
+    }
+    constexpr int64_t kAhead = 12;
+    constexpr int64_t kLocal = 1024;
+    double local[kLocal];
+    std::vector<double> large;
+    double* sum = local;
+    if (K > kLocal) {
+        try {
+            large.resize(static_cast<size_t>(K));
+        } catch (const std::bad_alloc&) {
+            job.control->stop.store(kMemory);
+            return;
+        }
+        sum = large.data();
+    }
+    const int64_t from = b.attribute_ranges[static_cast<size_t>(task)];
+    const int64_t to = b.attribute_ranges[static_cast<size_t>(task) + 1];
+    const double* value = b.value.empty() ? nullptr : b.value.data();
+    const int64_t end = static_cast<int64_t>(b.at.size());
+    for (int64_t j = from; j < to; ++j) {
+        const size_t a = static_cast<size_t>(b.attributes[static_cast<size_t>(j)]);
+        const int64_t f0 = c_.first[a], n = c_.first[a + 1] - f0;
+        const int64_t r0 = b.begin[static_cast<size_t>(j)];
+        const int64_t r1 = b.begin[static_cast<size_t>(j) + 1];
+        const int32_t* at = b.at.data();
+        double* g = job.gradient + f0;
+        if (place_[a].row == kSparse) {
+            const int32_t* label = c_.label + f0;
+            for (int64_t q = 0; q < n; ++q) sum[q] = 0.0;
+            for (int64_t r = r0; r < r1; ++r) {
+                if (r + kAhead < end)
+                    VS_PREFETCH_READ(marginals_.data() + at[r + kAhead] * K + label[0]);
+                const double* p = marginals_.data() + at[r] * K;
+                const double v = value ? value[r] : 1.0;
+                for (int64_t q = 0; q < n; ++q) sum[q] += v * p[label[q]];
+            }
+            for (int64_t q = 0; q < n; ++q) g[q] += sum[q];
+            continue;
+        }
+        for (int64_t k = 0; k < K; ++k) sum[k] = 0.0;
+        for (int64_t r = r0; r < r1; ++r) {
+            if (r + kAhead < end) {
+                const double* p = marginals_.data() + at[r + kAhead] * K;
+                for (int64_t k = 0; k < K; k += 8) VS_PREFETCH_READ(p + k);
+            }
+            const double* p = marginals_.data() + at[r] * K;
+            const double v = value ? value[r] : 1.0;
+            for (int64_t k = 0; k < K; ++k) sum[k] += v * p[k];
+        }
+        if (place_[a].row == kFull) {
+            for (int64_t k = 0; k < K; ++k) g[k] += sum[k];
+        } else {
+            for (int64_t q = 0; q < n; ++q) g[q] += sum[c_.label[f0 + q]];
+        }
+    }
+}
+
+Evaluation Evaluator::evaluate(const double* w, int64_t n_weights, double* gradient, int threads,
+                               Control& control) {
+    if (gradient) {
+        std::memset(gradient, 0, sizeof(double) * static_cast<size_t>(n_weights));
+        marginals_.resize(static_cast<size_t>(largest_block_ * c_.n_labels));
+        sums_.resize(static_cast<size_t>(most_chunks_ * c_.n_labels * c_.n_labels));
+    }
+    return run_blocks(w, gradient, nullptr, threads, control);
+}
+
+Evaluation Evaluator::decode(const double* w, int64_t* states, int threads, Control& control) {
+    return run_blocks(w, nullptr, states, threads, control);
+}
+
+// Decodes with `states`; else sums the loss and, where it is wanted, the gradient.
+Evaluation Evaluator::run_blocks(const double* w, double* gradient, int64_t* states, int threads,
+                                 Control& control) {
+    Evaluation e;
+    spread(w);
+    if (static_cast<int>(unary_.size()) < threads) unary_.resize(static_cast<size_t>(threads));
+    for (int t = 0; t < threads; ++t) {
+        unary_[static_cast<size_t>(t)].resize(static_cast<size_t>(largest_chunk_ * c_.n_labels));
+    }
+    log_z_.resize(static_cast<size_t>(c_.n_sequences));
+    chunk_loss_.resize(static_cast<size_t>(most_chunks_));
+    Sum loss;
+    for (Block& b : blocks_) {
+        Job job{this, &b, w, gradient, states, &control};
+        const int64_t chunks = static_cast<int64_t>(b.chunk.size()) - 1;
+        run_tasks(chunks, Job::chunk, &job, threads, &control);
+        if (gradient && control.stop.load() == kNothing) {
+            const int64_t ranges = static_cast<int64_t>(b.attribute_ranges.size()) - 1;
+            run_tasks(ranges + kTransitionTasks, Job::range, &job, threads, &control);
+        }
+        if (control.stop.load() == kOverflow) {
+            e.overflow = job.overflow.load();
+            return e;
+        }
+        e.status = stopped(control);
+        if (e.status != kOk) return e;
+        if (states) continue;
+        for (int64_t j = 0; j < chunks; ++j) loss.add(chunk_loss_[static_cast<size_t>(j)]);
+        control.done.fetch_add(c_.offset[b.last] - c_.offset[b.first]);
+    }
+    e.loss = loss.total();
+    return e;
+}
+
+void Evaluator::score_sequence(int64_t sequence, const double* w, double* unary) const {
+    score_items<false>(c_.offset[sequence], c_.offset[sequence + 1], w, unary);
+}
+
+void Evaluator::pull(int64_t sequence, const double* residual, std::vector<int64_t>& features,
+                     std::vector<double>& values) {
+    const int64_t K = c_.n_labels;
+    const int64_t first = c_.offset[sequence], last = c_.offset[sequence + 1];
+    marked_.resize(static_cast<size_t>(c_.n_states), 0);
+    pulled_.resize(static_cast<size_t>(c_.n_states));
+    features.clear();
+    for (int64_t i = first; i < last; ++i, residual += K) {
+        bool any = false;
+        for (int64_t k = 0; k < K; ++k) any |= residual[k] != 0.0;
+        if (!any) continue;
+        for (int64_t m = c_.item[i]; m < c_.item[i + 1]; ++m) {
+            const size_t a = static_cast<size_t>(c_.id[m]);
+            const double v = c_.value ? c_.value[m] : 1.0;
+            for (int64_t f = c_.first[a]; f < c_.first[a + 1]; ++f) {
+                const double x = residual[c_.label[f]];
+                if (x == 0.0) continue;
+                const size_t at = static_cast<size_t>(f);
+                if (!marked_[at]) {
+                    marked_[at] = 1;
+                    pulled_[at] = 0.0;
+                    features.push_back(f);
+                }
+                pulled_[at] += v * x;
+            }
+        }
+    }
+    values.resize(features.size());
+    for (size_t j = 0; j < features.size(); ++j) {
+        values[j] = pulled_[static_cast<size_t>(features[j])];
+        marked_[static_cast<size_t>(features[j])] = 0;
+    }
+}
+
+}  // namespace vs::crf

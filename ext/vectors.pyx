@@ -1,0 +1,62 @@
+# cython: freethreading_compatible=True
+"""Sums of long vectors on the pool, and the direction of L-BFGS; checks nothing."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int64_t, uint8_t
+
+cimport numpy as cnp
+
+from valuesparse import _pool
+
+cnp.import_array()
+
+
+include "call.pxi"
+
+
+cdef extern from "vectors/vectors.h" namespace "vs" nogil:
+    cdef cppclass Vectors:
+        int threads
+        Control* control
+        const PoolApi* pool
+        double dot(const double*, const double*, int64_t) except +
+        void direction(int64_t, int, const int64_t*, const double*, const double*, const double*,
+                       double, const double*, const double*, double*) except +
+
+
+def dot(x, y, int threads):
+    """Sum of products, in an order that does not depend on the number of threads."""
+    cdef Call call = Call(0, None, None, None)
+    cdef Vectors v
+    cdef const double* a = <const double*>data(x)
+    cdef const double* b = <const double*>data(y)
+    cdef int64_t n = x.shape[0]
+    cdef double answer
+    v.threads = threads
+    v.control = &call.control
+    v.pool = pool_api
+    with nogil:
+        answer = v.dot(a, b, n)
+    call.end(kOk)
+    return answer
+
+
+def direction(order, s, y, sy, double scale, diagonal, gradient, out, int threads):
+    """Fill `out` with the direction of L-BFGS; `order` names the pairs in use, oldest first."""
+    cdef Call call = Call(0, None, None, None)
+    cdef Vectors v
+    cdef const int64_t* o = <const int64_t*>data(order)
+    cdef const double* a = <const double*>data(s)
+    cdef const double* b = <const double*>data(y)
+    cdef const double* c = <const double*>data(sy)
+    cdef const double* h = <const double*>data(diagonal)
+    cdef const double* g = <const double*>data(gradient)
+    cdef double* d = <double*>data(out)
+    cdef int64_t n = gradient.shape[0]
+    cdef int m = order.shape[0]
+    v.threads = threads
+    v.control = &call.control
+    v.pool = pool_api
+    with nogil:
+        v.direction(n, m, o, a, b, c, scale, h, g, d)
+    call.end(kOk)

@@ -1,0 +1,86 @@
+#include "vectors/vectors.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace vs {
+namespace {
+
+constexpr int64_t kPiece = 16384;  // numbers summed by one task
+
+// q += a x, then the sum of q y (or of q q) over a piece; null: left out.
+struct Piece {
+    int64_t n;
+    double a;
+    const double *x, *y, *scaled;
+    double factor, *q, *sums;
+};
+
+void piece_task(void* context, int64_t task, int) {
+    const Piece& p = *static_cast<const Piece*>(context);
+    const int64_t from = task * kPiece, to = std::min(p.n, from + kPiece);
+    if (p.x) {
+        for (int64_t i = from; i < to; ++i) p.q[i] += p.a * p.x[i];
+    }
+    if (p.factor != 1.0 || p.scaled) {
+        for (int64_t i = from; i < to; ++i) p.q[i] *= p.factor * (p.scaled ? p.scaled[i] : 1.0);
+    }
+    if (p.y == nullptr) return;
+    // Eight sums side by side: a fixed order that needs no permission to reorder.
+    double s[8] = {};
+    int64_t i = from;
+    for (; i + 8 <= to; i += 8) {
+        for (int64_t k = 0; k < 8; ++k) s[k] += p.q[i + k] * p.y[i + k];
+    }
+    for (int64_t k = 0; i < to; ++i, ++k) s[k] += p.q[i] * p.y[i];
+    p.sums[task] = ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+}
+
+double run_pieces(Piece& p, std::vector<double>& sums, Vectors& v) {
+    const int64_t pieces = (p.n + kPiece - 1) / kPiece;
+    sums.assign(static_cast<size_t>(pieces), 0.0);
+    p.sums = sums.data();
+    Plan plan;
+    plan.n = pieces;
+    v.pool->run_plan(plan, piece_task, &p, v.threads, v.control);
+    double total = 0.0;
+    for (double s : sums) total += s;
+    return total;
+}
+
+}  // namespace
+
+double Vectors::dot(const double* x, const double* y, int64_t n) {
+    std::vector<double> sums;
+    Piece p{n, 0.0, nullptr, y, nullptr, 1.0, const_cast<double*>(x), nullptr};
+    return run_pieces(p, sums, *this);
+}
+
+void Vectors::direction(int64_t n, int m, const int64_t* order, const double* s, const double* y,
+                        const double* sy, double scale, const double* diagonal, const double* g,
+                        double* d) {
+    std::vector<double> sums, alpha(static_cast<size_t>(m));
+    for (int64_t i = 0; i < n; ++i) d[i] = -g[i];
+    Piece p{n, 0.0, nullptr, nullptr, nullptr, 1.0, d, nullptr};
+    for (int j = m - 1; j >= 0; --j) {
+        p.y = s + order[j] * n;
+        const double a = run_pieces(p, sums, *this) / sy[order[j]];
+        alpha[static_cast<size_t>(j)] = a;
+        p.x = y + order[j] * n;
+        p.a = -a;
+    }
+    p.factor = scale;
+    p.scaled = diagonal;
+    for (int j = 0; j < m; ++j) {
+        p.y = y + order[j] * n;
+        const double b = run_pieces(p, sums, *this) / sy[order[j]];
+        p.factor = 1.0;
+        p.scaled = nullptr;
+        p.x = s + order[j] * n;
+        p.a = alpha[static_cast<size_t>(j)] - b;
+    }
+    p.y = nullptr;
+    run_pieces(p, sums, *this);
+}
+
+}  // namespace vs

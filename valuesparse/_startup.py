@@ -1,0 +1,66 @@
+"""All that importing the package does: it reads the environment and joins threadpoolctl."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from valuesparse import _chain
+from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
+
+__all__ = ["start"]
+
+
+def start() -> None:
+    """Check the environment's number of threads, choose the SIMD level, register the pool."""
+    _check_environment()
+    _choose_simd_level()
+    _join_threadpoolctl()
+
+
+def _choose_simd_level() -> None:
+    name = os.environ.get("VALUESPARSE_SIMD")
+    if name and not _chain.set_simd_level(name):
+        raise ImportError(
+            f"VALUESPARSE_SIMD={name!r} is not a SIMD level of this CPU and build; choose one of "
+            "x86-64-v4, x86-64-v3, x86-64-v2, neon, scalar, or unset it for the best",
+            name="VALUESPARSE_SIMD",
+        )
+
+
+def _check_environment() -> None:
+    text = os.environ.get("VALUESPARSE_NUM_THREADS")
+    if text and not (re.fullmatch("0*[1-9][0-9]{0,3}", text) and int(text) <= MAX_THREADS):
+        raise ImportError(
+            f"VALUESPARSE_NUM_THREADS={text!r} must be an integer between 1 and {MAX_THREADS}",
+            name="VALUESPARSE_NUM_THREADS",
+        )
+
+
+def _join_threadpoolctl() -> None:
+    try:
+        import threadpoolctl
+    except ImportError:
+        return
+    if not hasattr(threadpoolctl, "register"):  # before 3.2 it knew only what it was made for
+        return
+
+    class Controller(threadpoolctl.LibController):  # type: ignore[misc]
+        user_api = "valuesparse"
+        internal_api = "valuesparse"
+        filename_prefixes = ("_pool",)
+        check_symbols = ("valuesparse_get_num_threads", "valuesparse_set_num_threads")
+
+        def get_num_threads(self) -> int:
+            return get_num_threads()
+
+        def set_num_threads(self, num_threads: int) -> None:
+            set_num_threads(num_threads)
+
+        def get_version(self) -> None:
+            return None
+
+        def set_additional_attributes(self) -> None:
+            return None
+
+    threadpoolctl.register(Controller)

@@ -1,0 +1,133 @@
+"""The model that a tagger has open, and the sequence that a thread asks it about."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.crf._constraints import Allowed, Masks, as_mask
+from valuesparse.io.crfsuite import CrfsuiteModel
+from valuesparse.threads import resolve
+
+__all__ = ["Current", "Floats", "Opened", "Sequence"]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+class Opened(NamedTuple):
+    """An open model; what a call needs is taken from one, whatever other threads open meanwhile."""
+
+    model: CrfsuiteModel
+    header: dict[str, str]
+    labels: list[str]
+    numbers: dict[str, int]
+
+    def number(self, name: Any) -> int:
+        """Return the number of a label, given as str or UTF-8 bytes."""
+        if isinstance(name, (bytes, bytearray)):
+            name = bytes(name).decode("utf-8", "surrogateescape")
+        if not isinstance(name, str):
+            raise TypeError(f"a label must be str, not {type(name).__name__}: {name!r}")
+        number = self.numbers.get(name)
+        if number is None:
+            raise RuntimeError(f"Failed to convert into label identifier: {name}")
+        return number
+
+    def ask_many(
+        self,
+        ask: Callable[..., list[Any]],
+        xseqs: Iterable[Iterable[Any]],
+        allowed: Iterable[Allowed | None] | None,
+        threads: int | None,
+    ) -> list[Any]:
+        """Ask the same of many sequences, each with its constraints."""
+        if not hasattr(xseqs, "__iter__"):
+            raise TypeError(f"xseqs must be an iterable of sequences, not {type(xseqs).__name__}")
+        masks = None if allowed is None else Masks(allowed, self.numbers)
+        answer = ask(xseqs, masks=masks, threads=resolve(threads))
+        if masks is not None:
+            masks.finish(len(answer))
+        return answer
+
+
+class Sequence:
+    """A sequence under way: its scores (n, K), the labels allowed (n, K), and answers so far."""
+
+    __slots__ = ("_log_z", "_marginals", "allowed", "opened", "unary")
+
+    def __init__(
+        self,
+        opened: Opened,
+        unary: Floats,
+        allowed: npt.NDArray[np.bool_] | None = None,
+        log_z: float | None = None,
+    ) -> None:
+        self.opened = opened
+        self.unary = unary
+        self.allowed = allowed
+        self._marginals: Floats | None = None  # for `marginal` alone
+        self._log_z = log_z
+
+    def __len__(self) -> int:
+        return len(self.unary)
+
+    def under(self, allowed: Allowed) -> Sequence:
+        """Return the sequence under other constraints."""
+        mask = as_mask(allowed, len(self), self.opened.numbers)
+        return Sequence(self.opened, self.unary, mask)
+
+    def best(self, k: int) -> list[list[str]]:
+        """Return the k best label sequences, best first, or as many as there are."""
+        n, n_labels = self.unary.shape
+        if n == 0:
+            return [[]]
+        if n * math.log2(n_labels) < 62:  # space for no more than there are
+            k = min(k, n_labels**n)
+        states, scores = self.opened.model.scorer.decode_scores(self.unary, self.allowed, k)
+        labels = self.opened.labels
+        return [
+            [labels[state] for state in row]
+            for row, score in zip(states.tolist(), scores[:, 0], strict=True)
+            if score > -math.inf
+        ]
+
+    def infer(self, zeta: float = 1.0) -> Floats:
+        """Return the marginals (n, K)."""
+        scorer = self.opened.model.scorer
+        marginals, log_z = scorer.infer_scores(self.unary, self.allowed, zeta)
+        if zeta == 1.0:
+            self._log_z = log_z
+        return marginals
+
+    def marginal(self, i: int, k: int) -> float:
+        """Return the probability of label k at item i."""
+        if self._marginals is None:
+            self._marginals = self.infer()
+        return self._marginals.item(i, k)
+
+    def pairwise(self) -> Floats:
+        """Return the marginals of pairs (n - 1, K, K)."""
+        return self.opened.model.scorer.pairwise(self.unary, self.allowed)
+
+    def probability(self, path: npt.NDArray[np.int64]) -> float:
+        """Return the probability of labels (n,)."""
+        if self._log_z is None:  # says so, too, when nothing at all is possible
+            self.infer()
+        assert self._log_z is not None
+        rows = np.arange(len(self))
+        if self.allowed is not None and not self.allowed[rows, path].all():
+            return 0.0
+        score = float(self.unary[rows, path].sum())
+        score += float(self.opened.model.transition[path[:-1], path[1:]].sum())
+        return math.exp(score - self._log_z)
+
+
+class Current(threading.local):
+    """Each thread's own current sequence."""
+
+    sequence: Sequence | None = None

@@ -1,0 +1,88 @@
+"""Hand the shards of a corpus to a backend: threads, or one of joblib."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from valuesparse._extras import require
+from valuesparse.crf.corpora._shard import Done, Halt, Halted, Job, tag_shard, tagger_of
+from valuesparse.threads import resolve
+
+__all__ = ["BACKENDS", "REGISTERED", "run_jobs"]
+
+BACKENDS = ("threads", "loky", "dask", "ray", "spark")
+#: Those that have to be registered with joblib in Python first.
+REGISTERED = ("ray", "spark")
+
+# Shards per worker that are handed to backends which only say when all are done.
+_WAVE = 8
+
+
+def run_jobs(
+    todo: Sequence[Job], run: str, backend: str, jobs: int | None, scheduler: str | None
+) -> Generator[Done, None, None]:
+    """Tag shards; yield what each was when it is done."""
+    if not todo:
+        return
+    todo = [job._replace(run=run) for job in todo]
+    halt = Halt()
+    with ExitStack() as stack:
+        stack.callback(halt.end)
+        more: tuple[Halt, ...] = ()
+        if backend == "threads":
+            threads = resolve(jobs)
+            workers = min(threads, len(todo))
+            # Threads that shards leave idle work inside of them.
+            each = max(1, threads // workers)
+            todo = [job._replace(settings=job.settings._replace(threads=each)) for job in todo]
+            tagger_of(todo[0].settings.model, todo[0].settings.digest)
+            if workers == 1:
+                yield from map(tag_shard, todo)
+                return
+            name, jobs, more = "threading", workers, (halt,)
+        else:
+            name = backend
+        import joblib  # here: it takes a while to import
+
+        if backend == "dask":
+            require("dask", "dask", "distributed")
+            import distributed
+
+            if scheduler is not None:
+                stack.enter_context(distributed.Client(scheduler, set_as_default=True))
+            else:
+                try:
+                    distributed.get_client()
+                except ValueError as error:
+                    raise ValueError(
+                        "backend 'dask' needs the address of its scheduler: scheduler=, or "
+                        "--scheduler on the command line; or a distributed.Client made before"
+                    ) from error
+        stack.enter_context(joblib.parallel_config(backend=name, n_jobs=jobs or -1))
+        calls = [joblib.delayed(tag_shard)(job, *more) for job in todo]
+        if joblib.parallel.get_active_backend()[0].supports_return_generator:
+            parallel = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
+            yield from _given_up(parallel(calls), halt, threads=bool(more))
+            return
+        # Ray's and Spark's return lists only: in waves, so that progress can be told.
+        wave = _WAVE * joblib.effective_n_jobs(jobs or -1)
+        for at in range(0, len(calls), wave):
+            yield from joblib.Parallel()(calls[at : at + wave])
+
+
+def _given_up(results: Any, halt: Halt, *, threads: bool) -> Iterator[Any]:
+    """Yield results; no warning of cancelled shards comes when the reader stops early."""
+    try:
+        while (result := next(results, None)) is not None:  # joblib sees no reader leave
+            yield result
+    except GeneratorExit:
+        halt.end()
+        with warnings.catch_warnings(), suppress(Halted):
+            warnings.simplefilter("ignore", UserWarning)
+            while threads and next(results, None) is not None:
+                pass  # up to the first that has been halted
+            results.close()
+        raise

@@ -1,0 +1,206 @@
+"""How weights follow from one example: the rules of online learning."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from valuesparse.learning._state import Fields, vector
+from valuesparse.learning.parts import Array, Indices, PartModel, loss_and_gradient
+
+__all__ = ["Aggressive", "Arow", "PassiveAggressive", "Perceptron", "Rule", "Update"]
+
+
+class Update(NamedTuple):
+    """The answer to one example: its loss, and the change of weights `indices` (None: none)."""
+
+    loss: float
+    indices: Indices | None = None
+    change: Array | None = None
+
+
+class Rule(Protocol):
+    """How weights follow from one example."""
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Return what example i says."""
+
+    def fields(self) -> Fields:
+        """Return what the rule's state consists of."""
+
+    def state(self) -> dict[str, Array]:
+        """Return what the rule remembers."""
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Remember it again; it is as :meth:`fields` says, and its own."""
+
+
+class _Forgetful:
+    """A rule that remembers nothing."""
+
+    def fields(self) -> Fields:
+        """Return nothing."""
+        return {}
+
+    def state(self) -> dict[str, Array]:
+        """Return nothing."""
+        return {}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Do nothing."""
+
+
+class Aggressive(_Forgetful):
+    """Algorithm 1 of MSFXM10: the step is as long as the loss asks for, and no longer.
+
+    ::
+
+        θ ← θ − min(1 / (λ m), L / ‖∇L‖²) ∇L
+
+    Parameters
+    ----------
+    beta, gamma : float
+        The loss: see :func:`loss_and_gradient`.
+    longest : float
+        1 / (λ m), the longest step; inf never shortens one.
+    """
+
+    def __init__(self, beta: float = 1.0, gamma: float = 0.0, longest: float = math.inf) -> None:
+        if not beta > 0.0:
+            raise ValueError(f"beta must be above 0 (inf for the best structure), not {beta}")
+        if not 0.0 <= gamma < math.inf:
+            raise ValueError(f"gamma must be at least 0 and finite, not {gamma}")
+        if not longest > 0.0:
+            raise ValueError(f"longest must be above 0, not {longest}")
+        self.beta, self.gamma, self.longest = beta, gamma, longest
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Step against the gradient, as far as the loss asks for."""
+        loss, indices, values = loss_and_gradient(model, i, weights, self.beta, self.gamma)
+        square = float(values @ values)
+        if square == 0.0 or loss == 0.0:
+            return Update(loss)
+        return Update(loss, indices, -min(self.longest, loss / square) * values)
+
+
+class _Mistake(NamedTuple):
+    """The best structure, where it is not the right one."""
+
+    step: Array  #: Its parts less the right ones.
+    lead: float  #: By how much it scores higher.
+    wrong: float  #: Its cost.
+    constant: float  #: The part of a cost that no structure changes.
+
+
+def _mistake(model: PartModel, i: int, weights: Array) -> _Mistake | None:
+    scores = model.scores(i, weights)
+    mu = model.best(i, scores)
+    p, q = model.cost(i)
+    wrong = float(p @ mu) + q
+    if wrong <= 0.0:
+        return None
+    step = mu - model.gold(i)
+    return _Mistake(step, float(scores @ step), wrong, q)
+
+
+class Perceptron(_Forgetful):
+    """The structured perceptron: the right structure in, the best one out, step 1.
+
+    Its loss is a share of the cost of a structure that is all wrong, 2 q: wrong labels per label.
+    """
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Add the right structure and subtract the best, if they differ."""
+        found = _mistake(model, i, weights)
+        if found is None:
+            return Update(0.0)
+        indices, values = model.gradient(i, found.step)
+        return Update(0.5 * found.wrong / found.constant, indices, -values)
+
+
+class PassiveAggressive(_Forgetful):
+    """Passive-aggressive learning of Crammer et al. (JMLR 7, 2006), against the best structure.
+
+    Parameters
+    ----------
+    kind : int
+        0 without slack, 1 PA-I, 2 PA-II.
+    c : float
+        Aggressiveness.
+    error_sensitive : bool
+        Whether the margin is the root of the number of errors instead of 1.
+    """
+
+    def __init__(self, kind: int = 1, c: float = 1.0, error_sensitive: bool = True) -> None:
+        if kind not in (0, 1, 2):
+            raise ValueError(f"type must be 0, 1 or 2, not {kind}")
+        if not c > 0.0:
+            raise ValueError(f"c must be above 0, not {c}")
+        self.kind, self.c, self.error_sensitive = kind, c, error_sensitive
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Step until the right structure beats the best by the margin."""
+        found = _mistake(model, i, weights)
+        if found is None:
+            return Update(0.0)
+        margin = math.sqrt(found.wrong) if self.error_sensitive else 1.0
+        loss = found.lead + margin
+        indices, values = model.gradient(i, found.step)
+        square = float(values @ values)
+        if square == 0.0:
+            return Update(loss)
+        if self.kind == 0:
+            step = loss / square
+        elif self.kind == 1:
+            step = min(self.c, loss / square)
+        else:
+            step = loss / (square + 0.5 / self.c)
+        return Update(loss, indices, -step * values)
+
+
+class Arow:
+    """Adaptive regularisation of weights of Crammer et al. (NIPS 2009), diagonal variances.
+
+    Parameters
+    ----------
+    n_weights : int
+        The number of weights.
+    variance : float
+        The variance of each weight at the beginning.
+    gamma : float
+        The larger, the more cautious.
+    """
+
+    def __init__(self, n_weights: int, variance: float = 1.0, gamma: float = 1.0) -> None:
+        for name, value in (("variance", variance), ("gamma", gamma)):
+            if not 0.0 < value < math.inf:
+                raise ValueError(f"{name} must be above 0 and finite, not {value}")
+        self.gamma = gamma
+        self.variance = np.full(n_weights, float(variance))
+        self._first = float(variance)
+
+    def update(self, model: PartModel, i: int, weights: Array) -> Update:
+        """Step towards the margin, further for weights that vary more."""
+        found = _mistake(model, i, weights)
+        if found is None:
+            return Update(0.0)
+        loss = found.lead + found.wrong
+        indices, values = model.gradient(i, found.step)
+        variance = self.variance[indices]
+        step = loss / (self.gamma + float(variance @ (values * values)))
+        self.variance[indices] = 1.0 / (1.0 / variance + values * values / self.gamma)
+        return Update(loss, indices, -step * variance * values)
+
+    def fields(self) -> Fields:
+        """Return that there are variances; they only become smaller."""
+        return {"variance": vector(len(self.variance), least=0.0, most=self._first)}
+
+    def state(self) -> dict[str, Array]:
+        """Return the variances."""
+        return {"variance": self.variance}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take up the variances."""
+        self.variance = state["variance"]

@@ -1,0 +1,172 @@
+"""What results of chains and of trees have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _chain
+from valuesparse._validation import as_count
+from valuesparse.models import Chain, Tree
+from valuesparse.results._base import Result
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["IslandResult", "plogp"]
+
+Array = npt.NDArray[Any]
+Model = TypeVar("Model", Chain, Tree)
+
+_BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
+
+
+class IslandResult(Result, Generic[Model]):
+    """Marginals of a chain or a tree, exact or with islands of SMM11; its arrays are read-only."""
+
+    __slots__ = ("_held",)
+    _derived = ("_held",)
+
+    marginals: Array
+    log_z: npt.NDArray[np.float64]
+    islands: npt.NDArray[np.int32]
+    _model: Model
+    _held: Model | None
+    #: Why the method is exact, and how the variables are called.
+    _solved: ClassVar[str]
+    _variables: ClassVar[str]
+
+    def __init__(
+        self,
+        model: Model,
+        marginals: Array,
+        log_z: npt.NDArray[np.float64],
+        islands: npt.NDArray[np.int32],
+        zeta: float,
+        counts: tuple[int, ...],
+    ) -> None:
+        n_islands, segments, full, sparse, released, flipped, rounds, unsettled, widened = counts
+        stats = {
+            "islands": n_islands,
+            "segments": segments,
+            "messages_full": full,
+            "messages_sparse": sparse,
+            "released": released,
+            "flipped": flipped,
+            "rounds": rounds,
+            "sequences_widened": widened,
+        }
+        exact = zeta >= 1.0
+        self._fill(
+            _model=model,
+            _held=None,
+            marginals=marginals,
+            log_z=log_z,
+            islands=islands,
+            method="exact" if exact else "islands",
+            reason=self._solved if exact else f"zeta={zeta:g} was asked for",
+            converged=unsettled == 0,
+            stats=stats,
+        )
+        _chain.freeze(marginals, log_z, islands)  # what is computed when asked reads them
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        _chain.freeze(self.marginals, self.log_z, self.islands)
+
+    def _conditioned(self) -> Model:
+        if self.method == "exact" or not np.any(self.islands >= 0):
+            return self._model
+        held = self._held
+        if held is None:
+            held = self._model.conditioned(self.islands)
+            self._fill(_held=held)
+        return held
+
+    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
+        """Yield pairwise marginals, `size` edges at a time."""
+        raise NotImplementedError
+
+    def iter_pairwise(
+        self, block: int | None = None, *, threads: int | None = None
+    ) -> Iterator[Array]:
+        """Yield pairwise marginals, `block` edges at a time, to spare memory.
+
+        One pass computes messages, (N, K) twice; edges are then made block by block.
+
+        Parameters
+        ----------
+        block : int, optional
+            Number of edges per array, at least 1; by default 1024, or as many as have 2²² entries.
+        threads : int, optional
+            At least 1.
+
+        Yields
+        ------
+        ndarray of shape (at most `block`, K, K)
+            Consecutive edges.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.zeros((6, 2)), np.zeros((2, 2))))
+        >>> [part.shape[0] for part in r.iter_pairwise(2)]
+        [2, 2, 1]
+        """
+        k = self._model.n_labels
+        size = max(1, min(1024, _BLOCK_ENTRIES // k**2))
+        if block is not None:
+            size = as_count("block", block, at_least=1)
+        for part in self._edge_blocks(size, threads):
+            yield part.astype(self._model.dtype, copy=False)
+
+    def _entropy(
+        self,
+        nodes: Array,
+        edges_at: npt.NDArray[np.int64],
+        component: npt.NDArray[np.int64],
+        parts: Iterator[Array],
+        owner: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.float64]:
+        """Return edge entropies less those of the variables that edges share, by component.
+
+        `nodes` are marginals (n, K), `edges_at` (n,) how many edges a variable has, `component` of
+        each variable, `parts` the marginals of all edges and `owner` the component of each edge.
+        """
+        count = self.log_z.size
+        weights = plogp(nodes.astype(np.float64)).sum(axis=1) * (edges_at - 1)
+        # A variable without edges has the weight -1: its own entropy counts.
+        total = np.bincount(component, weights=weights, minlength=count)
+        first = 0
+        for part in parts:
+            edge = plogp(part.astype(np.float64)).sum(axis=(1, 2))
+            rows = owner[first : first + part.shape[0]]
+            total -= np.bincount(rows, weights=edge, minlength=count)
+            first += part.shape[0]
+        return np.maximum(total, 0.0)
+
+    def _frame(self, labels: Any, index: dict[str, Array]) -> pandas.DataFrame:
+        """Return the marginals as a data frame, by two levels of an index."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        rows = pandas.MultiIndex.from_arrays(list(index.values()), names=list(index))
+        columns = range(self._model.n_labels) if labels is None else list(labels)
+        return pandas.DataFrame(self.marginals, index=rows, columns=columns, copy=True)
+
+    def __repr__(self) -> str:
+        n, k = self.marginals.shape
+        return (
+            f"{type(self).__name__}(method={self.method!r}, converged={self.converged}, "
+            f"{self._variables}={n}, labels={k}, islands={self.stats['islands']})"
+        )
+
+
+def plogp(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return p log p, 0 where p is 0."""
+    return p * np.log(p, out=np.zeros_like(p), where=p > 0.0)
