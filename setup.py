@@ -28,7 +28,7 @@ EXT = Path("ext")
 LEVEL_SOURCES = {
     "valuesparse._chain": str(EXT / "kernels" / "level.cpp"),
     "valuesparse._graph": str(EXT / "graph" / "level.cpp"),
-    "valuesparse._loopy": str(EXT / "loopy" / "level.cpp"),
+    "valuesparse._messages": str(EXT / "messages" / "level.cpp"),
     "valuesparse._tree": str(EXT / "tree" / "level.cpp"),
 }
 MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
@@ -226,18 +226,25 @@ extensions = [
         **depending_on("graph"),
     ),
     Extension(
-        "valuesparse._loopy",
+        "valuesparse._messages",
         [
-            "ext/loopy.pyx",
-            "ext/loopy/engine.cpp",
-            "ext/loopy/orders.cpp",
-            "ext/loopy/pairs.cpp",
-            "ext/loopy/resistance.cpp",
-            "ext/loopy/scopes.cpp",
-            "ext/loopy/structured.cpp",
+            "ext/messages.pyx",
+            "ext/messages/beliefs.cpp",
+            "ext/messages/decode.cpp",
+            "ext/messages/dense.cpp",
+            "ext/messages/field.cpp",
+            "ext/messages/flood.cpp",
+            "ext/messages/forests.cpp",
+            "ext/messages/hard.cpp",
+            "ext/messages/layout.cpp",
+            "ext/messages/mean_field.cpp",
+            "ext/messages/orders.cpp",
+            "ext/messages/pairs.cpp",
+            "ext/messages/resistance.cpp",
+            "ext/messages/scopes.cpp",
         ],
         define_macros=[*numpy_api, *built],
-        **depending_on("loopy"),
+        **depending_on("messages", "factors"),
     ),
     Extension(
         "valuesparse._training",

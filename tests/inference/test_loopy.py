@@ -15,7 +15,7 @@ from graph_oracle import Factors, graph_of, log_joint, log_sum, marginal, probab
 
 import valuesparse as vs
 from valuesparse.inference import _forests, trw_dual_bound
-from valuesparse.inference._loopy import Layout
+from valuesparse.inference._loopy import Network
 from valuesparse.inference._watch import NOBODY
 
 pytestmark = pytest.mark.simd
@@ -531,8 +531,8 @@ def test_the_dual_meets_the_free_energy() -> None:
     assert exact <= better.upper < bound.upper
 
 
-def layout_of(cards: list[int], factors: Factors) -> Layout:
-    return Layout(graph_of(cards, factors))
+def layout_of(cards: list[int], factors: Factors) -> Network:
+    return Network(graph_of(cards, factors))
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -1014,7 +1014,7 @@ def test_structured_mean_field_climbs_from_its_start() -> None:
         graph = graph_of(cards, factors)
         pairs = [f for f in range(len(factors)) if len(factors[f][0]) == 2]
         tree = vs.FactorGraph(cards)
-        layout = Layout(graph)
+        layout = Network(graph)
         for g in layout.forest(rng.permutation(len(pairs))):
             tree.add(layout.scope(int(g)), rng.normal(0.0, 1.0, (2, 2)))
         for v in range(16):

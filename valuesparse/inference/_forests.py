@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from valuesparse import _loopy
+from valuesparse import _messages
 from valuesparse.inference._watch import Watch
 
 __all__ = ["cover", "in_reach", "spanning_tree_probabilities"]
@@ -28,11 +28,11 @@ MOST_EDGES = 4
 MOST_DENSE = 1000
 
 
-class Layout(Protocol):
+class Network(Protocol):
     """What forests ask of a layout of factors for loopy inference."""
 
     cards: Array
-    engine: _loopy.Engine
+    engine: _messages.Network
 
     @property
     def n_groups(self) -> int:
@@ -42,7 +42,7 @@ class Layout(Protocol):
         """Return a maximal forest: groups taken greedily in this order."""
 
 
-def cover(layout: Layout, least: int, seed: int, watch: Watch) -> list[Array]:
+def cover(layout: Network, least: int, seed: int, watch: Watch) -> list[Array]:
     """Return `least` forests or more that hold every group, the least used ones first."""
     rng = np.random.default_rng(seed)
     count = layout.n_groups
@@ -56,20 +56,20 @@ def cover(layout: Layout, least: int, seed: int, watch: Watch) -> list[Array]:
     return found
 
 
-def in_reach(layout: Layout) -> bool:
+def in_reach(layout: Network) -> bool:
     """Say whether `spanning_tree_probabilities` can be had, in reasonable time."""
     n, groups = len(layout.cards), layout.n_groups
     pairs = len(layout.engine.scope) == 2 * groups and bool((np.diff(layout.engine.ptr) == 2).all())
     return pairs and (n <= MOST_DENSE or (n <= MOST and groups <= MOST_EDGES * n))
 
 
-def spanning_tree_probabilities(layout: Layout) -> Array:
+def spanning_tree_probabilities(layout: Network) -> Array:
     """Return how likely a uniform spanning tree is to hold each group, all of two variables.
 
     By the matrix-tree theorem that is an edge's effective resistance: entries of the inverse of the
     Laplacian with one variable of each component grounded, and only those at edges are needed.
     """
-    trees = _loopy.SpanningTrees(len(layout.cards), layout.engine.scope)
+    trees = _messages.SpanningTrees(len(layout.cards), layout.engine.scope)
     if not trees.columns:  # every tree holds what lies on no cycle
         return np.ones(layout.n_groups)
     lu = splu(

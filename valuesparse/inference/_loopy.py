@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from valuesparse import _chain, _loopy
+from valuesparse import _chain, _messages
 from valuesparse._validation import as_count
-from valuesparse.factors import Factor, Feature, Table
+from valuesparse.factors import Factor, Feature, Structured, Table
 from valuesparse.inference import _forests
 from valuesparse.inference._methods import (
     BP,
@@ -49,7 +49,7 @@ _DECODING_FORESTS = 8
 _DOUBTED = -30.0
 
 
-class Layout:
+class Network:
     """Numbers and native engine of one graph; made once, used by every call."""
 
     __slots__ = (
@@ -64,14 +64,16 @@ class Layout:
         empty = graph._part(np.empty(0, dtype=np.int64))
         made: dict[int, float] = {}
 
-        def table_of(factor: Factor, index: int) -> Array:
+        def table_of(factor: Factor, index: int) -> Array | _messages.Structured:
+            if isinstance(factor, Structured):
+                return factor._native
             table: Array = empty._table_of(factor, index)
             if not isinstance(factor, Feature):
                 made[index] = _chain.weigh(table)[1]
             return table
 
         self.parts = (self.cards, *graph._stacked(), Table, table_of)
-        self.engine = _loopy.Engine(*self.parts, watch.left(), watch.late)
+        self.engine = _messages.Network(*self.parts, watch.left(), watch.late)
         self.at = self.engine.at
         self.local = self.engine.local
         self.constant = self.engine.constant
@@ -92,7 +94,7 @@ class Layout:
     def forest(self, order: Array, watch: Watch = NOBODY) -> Array:
         """Return a maximal forest: groups taken greedily in this order."""
         engine = self.engine
-        return _loopy.forest(
+        return _messages.forest(
             len(self.cards), engine.ptr, engine.scope, order, watch.left(), watch.late
         )
 
@@ -114,19 +116,19 @@ class Layout:
         return local
 
 
-def layout_of(graph: FactorGraph, watch: Watch = NOBODY) -> Layout:
+def layout_of(graph: FactorGraph, watch: Watch = NOBODY) -> Network:
     """Return the layout of `graph`, which is kept until a factor is added."""
     layout = _LAYOUTS.get(graph._stamp)
     if layout is None:
-        layout = _LAYOUTS[graph._stamp] = Layout(graph, watch)
+        layout = _LAYOUTS[graph._stamp] = Network(graph, watch)
     return layout
 
 
 #: The layout of all graphs with the same factors.
-_LAYOUTS: weakref.WeakKeyDictionary[Stamp, Layout] = weakref.WeakKeyDictionary()
+_LAYOUTS: weakref.WeakKeyDictionary[Stamp, Network] = weakref.WeakKeyDictionary()
 
 
-def _local_of(layout: Layout, graph: FactorGraph, evidence: dict[int, Any]) -> Array:
+def _local_of(layout: Network, graph: FactorGraph, evidence: dict[int, Any]) -> Array:
     """Return what messages meet; InfeasibleError where a factor without variables forbids all."""
     if layout.constant == -np.inf:
         raise impossible(graph, bool(evidence))
@@ -139,7 +141,7 @@ class State:
     __slots__ = ("best", "layout", "local", "messages", "rho")
 
     def __init__(
-        self, layout: Layout | None, local: Array, messages: Array, rho: Array | None, best: bool
+        self, layout: Network | None, local: Array, messages: Array, rho: Array | None, best: bool
     ) -> None:
         self.layout = layout
         self.local = local
@@ -165,11 +167,13 @@ class State:
         flat = np.empty(layout.engine.table_entries)
         with _Engine(layout) as engine:
             engine.weigh(self.rho)
-            engine.beliefs(self.local, self.messages, 1, np.empty(layout.local.shape), flat)
+            engine.beliefs(
+                self.local, self.messages, 1, np.empty(layout.local.shape), flat, None, None
+            )
         return _of_factors(model, layout, flat)
 
 
-def _of_factors(model: FactorGraph, layout: Layout, flat: Array) -> list[Array]:
+def _of_factors(model: FactorGraph, layout: Network, flat: Array) -> list[Array]:
     """Return the tables of the groups in `flat` for each factor of two and more variables."""
     laid = layout.engine
     found = []
@@ -218,17 +222,17 @@ class Field:
 class _Engine:
     """The engine of a layout for one call; another one where that is busy."""
 
-    def __init__(self, layout: Layout, watch: Watch = NOBODY) -> None:
+    def __init__(self, layout: Network, watch: Watch = NOBODY) -> None:
         self._layout = layout
         self._watch = watch
         self._held = False
 
-    def __enter__(self) -> _loopy.Engine:
+    def __enter__(self) -> _messages.Network:
         layout = self._layout
         self._held = layout.lock.acquire(blocking=False)
         if self._held:
             return layout.engine
-        return _loopy.Engine(*layout.parts, self._watch.left(), self._watch.late)
+        return _messages.Network(*layout.parts, self._watch.left(), self._watch.late)
 
     def __exit__(self, *_: object) -> None:
         if self._held:
@@ -278,7 +282,9 @@ def infer(
                 break
             if rho is not None and step < steps:
                 tables = np.empty(layout.engine.table_entries)
-                dead, log_z = engine.beliefs(local, messages, workers, marginals, tables)
+                dead, log_z = engine.beliefs(
+                    local, messages, workers, marginals, tables, watch.left(), watch.late
+                )
                 if dead >= 0:
                     break
                 chosen = _best_forest(layout, marginals, tables, watch)
@@ -306,7 +312,7 @@ def infer(
     )
 
 
-def _probabilities(layout: Layout, method: TRW, watch: Watch) -> Array:
+def _probabilities(layout: Network, method: TRW, watch: Watch) -> Array:
     """Return the weight of each group."""
     given = method.edge_probabilities
     engine = layout.engine
@@ -340,7 +346,7 @@ def _shares(count: int, forests: list[Array], weights: Array | None = None) -> A
     return np.minimum(rho, 1.0)
 
 
-def _best_forest(layout: Layout, marginals: Array, tables: Array, watch: Watch) -> Array:
+def _best_forest(layout: Network, marginals: Array, tables: Array, watch: Watch) -> Array:
     """Return the forest of the largest mutual information: where the bound falls fastest."""
     engine = layout.engine
     if not layout.n_groups:
@@ -460,7 +466,9 @@ def trw_dual_bound(
                 best = DualBound(upper, list(zip(weights.tolist(), named, strict=True)))
             if step < method.optimise:
                 tables = np.empty(layout.engine.table_entries)
-                dead, _ = engine.beliefs(local, messages, workers, marginals, tables)
+                dead, _ = engine.beliefs(
+                    local, messages, workers, marginals, tables, watch.left(), watch.late
+                )
                 if dead >= 0:
                     raise impossible(graph, bool(given))
                 found.append(_best_forest(layout, marginals, tables, watch))
@@ -516,7 +524,7 @@ def decode(
     return Best(states, score + layout.constant, converged, upper)
 
 
-def _slack(layout: Layout, forests: int, scale: float, evidence: dict[int, Any]) -> float:
+def _slack(layout: Network, forests: int, scale: float, evidence: dict[int, Any]) -> float:
     """Return what rounding can add up to; `scale` bounds partial sums, each rounded a few times.
 
     What adding up the tables of one scope has rounded is not seen in their sums.
@@ -529,9 +537,9 @@ def _slack(layout: Layout, forests: int, scale: float, evidence: dict[int, Any])
 
 def _points(
     model: FactorGraph,
-    layout: Layout,
+    layout: Network,
     local: Array,
-    engine: _loopy.Engine,
+    engine: _messages.Network,
     method: MeanField | StructuredMeanField,
     evidence: dict[int, Any],
     watch: Watch,
@@ -561,7 +569,7 @@ def _points(
 
 def _mean_field(
     model: FactorGraph,
-    layout: Layout,
+    layout: Network,
     local: Array,
     reason: str,
     method: MeanField | StructuredMeanField,
@@ -604,7 +612,7 @@ def _mean_field(
 
 def _structured(
     model: FactorGraph,
-    layout: Layout,
+    layout: Network,
     local: Array,
     reason: str,
     method: MeanField | StructuredMeanField,
@@ -664,7 +672,7 @@ def _logs(p: Array) -> Array:
         return np.log(p)
 
 
-def _tables(layout: Layout, groups: Array) -> Array:
+def _tables(layout: Network, groups: Array) -> Array:
     """Return the log-tables of some groups, one after the other with zeros for the others."""
     flat = np.zeros(layout.engine.table_entries)
     ends = layout.engine.table_at
@@ -674,7 +682,7 @@ def _tables(layout: Layout, groups: Array) -> Array:
 
 
 def _strong_forest(
-    model: FactorGraph, layout: Layout, local: Array, evidence: dict[int, Any], watch: Watch
+    model: FactorGraph, layout: Network, local: Array, evidence: dict[int, Any], watch: Watch
 ) -> Array:
     """Return the forest of the largest mutual information that messages believe in."""
     marginals, tables = np.empty(local.shape), np.empty(layout.engine.table_entries)
@@ -685,13 +693,15 @@ def _strong_forest(
             local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, None
         )
         if dead < 0:
-            dead, _ = engine.beliefs(local, messages, 1, marginals, tables)
+            dead, _ = engine.beliefs(
+                local, messages, 1, marginals, tables, watch.left(), watch.late
+            )
     if dead >= 0:
         raise impossible(model, bool(evidence))
     return _best_forest(layout, marginals, tables, watch)
 
 
-def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Array]:
+def _first_field(layout: Network, start: GraphResult) -> tuple[Array, Array, Array]:
     """Return a forest and what the distribution of `start` is proportional to."""
     _require_same_variables(layout, start)
     state = start._state
@@ -735,12 +745,12 @@ def _first_field(layout: Layout, start: GraphResult) -> tuple[Array, Array, Arra
     return chosen, node, flat
 
 
-def _require_same_variables(layout: Layout, start: GraphResult) -> None:
+def _require_same_variables(layout: Network, start: GraphResult) -> None:
     if not np.array_equal(start._model._cards, layout.cards):
         raise ValueError("start must be a result of a graph with the same variables")
 
 
-def _first_messages(layout: Layout, local: Array, start: GraphResult | None) -> Array:
+def _first_messages(layout: Network, local: Array, start: GraphResult | None) -> Array:
     """Return the messages to begin from: those of `start` for the factors that both have."""
     messages = np.zeros(layout.engine.entries)
     if start is None:

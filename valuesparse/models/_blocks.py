@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from valuesparse import _chain, _graph
 from valuesparse._validation import largest_entry
-from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.models._checks import check_table
 from valuesparse.models._evidence import Observed
 
@@ -179,7 +179,12 @@ class Factors(Observed):
 
     def _made_table(self, factor: Factor, index: int) -> tuple[Any, float]:
         """Return the log-table that a factor makes, checked, and its largest magnitude."""
-        table = factor.table(self._shape(factor.scope))
+        try:
+            table = factor.table(self._shape(factor.scope))
+        except ValueError as error:
+            if not isinstance(factor, Structured):
+                raise
+            raise ValueError(f"factor {index}: {error}") from None
         return check_table(self, factor.scope, table, index, "table")
 
 
@@ -319,7 +324,7 @@ def tables_to_make(graph: Factors) -> ToMake:
             most, largest = tuple(block.scopes[sizes.argmax()]), float(sizes.max())
     for i in np.flatnonzero(~in_blocks).tolist():
         f = graph._factors[i]
-        if f is None or isinstance(f, Table):
+        if f is None or isinstance(f, (Structured, Table)):
             continue
         own = 8.0 * math.prod(graph.cardinalities[v] for v in f.scope)
         count, size = count + 1, size + own

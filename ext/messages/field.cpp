@@ -8,12 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "loopy/engine.h"
+#include "messages/network.h"
 
-namespace vs {
+namespace vs::messages {
 namespace {
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 using Numbers = std::vector<double>;
 
@@ -22,8 +20,8 @@ constexpr double kForbidden = 1e4;
 
 }  // namespace
 
-struct Loopy::Field {
-    const Loopy& l;
+struct Network::Field {
+    const Network& l;
     const double* local;
     std::vector<int64_t> order, parent_edge;  // forest factors from the roots on, and where reached
     std::vector<int64_t> up;                  // of a variable: the edge that it hangs on, or -1
@@ -33,7 +31,7 @@ struct Loopy::Field {
     Numbers next_node, next_table;  // the parameters that a whole step leads to
     double value = 0.0, bound = 0.0, scale = 0.0;
 
-    Field(const Loopy& loopy, const double* loc, int64_t count, const int64_t* forest)
+    Field(const Network& loopy, const double* loc, int64_t count, const int64_t* forest)
         : l(loopy),
           local(loc),
           up(at(l.n_), -1),
@@ -365,10 +363,10 @@ struct Loopy::Field {
     }
 };
 
-Status Loopy::structured(const double* local, int64_t count, const int64_t* forest, double* node,
+Status Network::structured(const double* local, int64_t count, const int64_t* forest, double* node,
                          double* table, int64_t max_iterations, double tolerance, Control* control,
                          double* q, double* joints, uint8_t* held, double* bound, double* scale) {
-    run_ = LoopyRun();
+    run_ = Progress();
     Field now(*this, local, count, forest);
     now.node.assign(node, node + var_at_.back());
     now.table.assign(table, table + table_at_.back());
@@ -435,4 +433,4 @@ Status Loopy::structured(const double* local, int64_t count, const int64_t* fore
     return kOk;
 }
 
-}  // namespace vs
+}  // namespace vs::messages

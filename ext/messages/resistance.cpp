@@ -1,11 +1,9 @@
-#include "loopy/resistance.h"
+#include "messages/resistance.h"
 
 #include <algorithm>
 
-namespace vs {
+namespace vs::messages {
 namespace {
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // Which pairs are left when variables with one pair go, and their pair with them, until there is
 // none: only those can lie on a cycle.
@@ -186,4 +184,4 @@ void Resistances::read(const int32_t* ptr, const int32_t* row, const double* fac
     }
 }
 
-}  // namespace vs
+}  // namespace vs::messages

@@ -10,10 +10,10 @@
 
 #include "simd/level.h"
 
-namespace vs {
+namespace vs::messages {
 
 // One factor as a kernel meets it: `theta` row-major over `card`, the last variable fastest.
-struct LoopyTable {
+struct DenseTable {
     int arity;
     const int64_t* card;      // (arity,)
     const double* theta;      // log-table
@@ -36,10 +36,10 @@ struct PairBlock {
     double keep;                           // share of a message that stays: damping
 };
 
-struct LoopyLevel {
+struct Level {
     // out[i] (card[i],) += what the factor sends to its variable i in plain numbers, given
     // in[j] = exp of the log-messages to it; scratch (2 arity,).
-    void (*products)(const LoopyTable& f, const double* const* in, double* const* out,
+    void (*products)(const DenseTable& f, const double* const* in, double* const* out,
                      double* scratch);
     // New messages in place of the old; the largest change of a logarithm. `ratios`: messages and
     // totals are plain numbers; sums; no rho, nothing kept.
@@ -53,10 +53,10 @@ struct LoopyLevel {
     void (*marginals)(const double* total, int64_t n, double* p, double* log_mass);
 };
 
-const LoopyLevel* loopy_level_scalar();
-const LoopyLevel* loopy_level_v2();
-const LoopyLevel* loopy_level_v3();
-const LoopyLevel* loopy_level_v4();
-const LoopyLevel* loopy_level_neon();
+const Level* level_scalar();
+const Level* level_v2();
+const Level* level_v3();
+const Level* level_v4();
+const Level* level_neon();
 
-}  // namespace vs
+}  // namespace vs::messages
