@@ -48,7 +48,7 @@ cdef extern from "messages/network.h" namespace "vs::messages" nogil:
         int beliefs(const double*, const double*, int, Control*, double*, double*,
                     int64_t*) except +
         int joints(int, Control*, double*) except +
-        void pair_joints(int64_t, int64_t, const int64_t*, double*) except +
+        const double* to_factors()
         int forests(const double*, const double*, int64_t, const int64_t*, const int64_t*, bool,
                     Control*, double*, double*, int64_t*) except +
         int assign(const double*, const double*, int, Control*, int64_t*, double*,
@@ -174,6 +174,7 @@ cdef class Network:
     cdef readonly object table_at  # (groups + 1,) where the entries of each table begin
     cdef readonly object local  # (n entries,) sum of all tables of one variable
     cdef readonly double constant  # of factors without variables
+    cdef readonly list structured_groups
 
     def __cinit__(self, cards, list factors, list stacks, object plain, make, deadline, late):
         """Lay out factors; `make(factor, index)` is what stands for one that is not `plain`.
@@ -305,6 +306,10 @@ cdef class Network:
                                         kinds,
                                         &call.control)
         call.end(status)
+        self.structured_groups = []
+        for f in range(<int64_t>self.own.size()):
+            if self.own[f] != NULL:
+                self.structured_groups.append(f)
         self.entries = self.network.n_entries()
         self.table_entries = self.network.table_entries()
         self.edge_at = longs(self.network.edge_at())
@@ -388,15 +393,11 @@ cdef class Network:
         self.end(call, status)
         return dead, log_z
 
-    def pair_joints(self, int64_t group, pairs):
-        """Return P(y_a = y_b = 1) of places (m, 2) in a structured factor, after `beliefs`."""
-        out = np.empty(len(pairs))
-        cdef const int64_t* p = indices(pairs)
-        cdef double* found = <double*>data(out)
-        cdef int64_t count = out.shape[0]
-        with nogil:
-            self.network.pair_joints(group, count, p, found)
-        self.raise_own()
+    def incoming(self, int64_t group):
+        """Return the messages (k, 2) to a structured factor, after `beliefs`."""
+        out = np.empty((self.ptr[group + 1] - self.ptr[group], 2))
+        memcpy(data(out), self.network.to_factors() + <int64_t>self.edge_at[self.ptr[group]],
+               out.nbytes)
         return out
 
     cdef int end(self, Call call, int status) except -1:

@@ -64,10 +64,4 @@ Status Network::joints(int threads, Control* control, double* out) {
     return control->stop.load() ? kCancelled : kOk;
 }
 
-void Network::pair_joints(int64_t f, int64_t count, const int64_t* pairs, double* out) {
-    const factors::Structured& own = *structured_at(f);
-    own.joint(to_.data() + edge_at_[at(factor_ptr_[at(f)])], count, pairs, out,
-              scratch_[0].x.data());
-}
-
 }  // namespace vs::messages

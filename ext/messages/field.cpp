@@ -1,10 +1,14 @@
 // Mean field with the structure of a forest: q is any distribution of the forest's factors.
 //
-// q has tables f for the forest's factors and a vector for each variable. What it is worth is
-// E_q[score] + H(q) <= log Z. Where it is best, q's tables are the model's own plus the derivative
-// of what the other factors are expected to be: the expectation of such a factor given the states
-// of a table on the path between its two variables, less those given each variable in between. A
-// step goes towards that as far as it gains, so no step loses anything.
+// q has tables f for the forest's factors and a vector for each variable. Its value is
+// E_q[score] + H(q) <= log Z. At the best q, its tables are the model's own plus the derivative of
+// the expectation of the other factors: that of such a factor given the states of a table on the
+// path between its two variables, less those given each variable in between. A step goes towards
+// that as far as it gains, so no step loses anything.
+//
+// A structured factor stays in q as it is, its variables' vectors being all that q may choose. A
+// path through it goes by the joint of two variables, and the derivative is taken to the nearest
+// sum of a function of each.
 #include <algorithm>
 #include <cmath>
 
@@ -31,13 +35,18 @@ struct Network::Field {
     Numbers next_node, next_table;  // the parameters that a whole step leads to
     double value = 0.0, bound = 0.0, scale = 0.0;
 
-    Field(const Network& loopy, const double* loc, int64_t count, const int64_t* forest)
-        : l(loopy),
+    Numbers in, work;          // messages to structured factors, by entry; scratch
+    bool possible = true;      // no table outside reaches into one of them twice
+
+    Field(const Network& network, const double* loc, int64_t count, const int64_t* forest)
+        : l(network),
           local(loc),
           up(at(l.n_), -1),
           depth(at(l.n_), 0),
           root(at(l.n_), -1),
-          inside(at(l.n_factors_), 0) {
+          inside(at(l.n_factors_), 0),
+          in(l.structured_.empty() ? 0 : at(l.n_entries())),
+          work(at(l.room_ + 2 * l.widest_)) {
         for (int64_t i = 0; i < count; ++i) inside[at(forest[i])] = 1;
         separate();
         hang();
@@ -55,38 +64,30 @@ struct Network::Field {
     std::vector<int64_t> above;  // of a factor: the edge to the variable above it
 
     void hang() {
+        std::vector<char> left(inside);
+        const Forest forest = l.hang(&left);
+        order = forest.factor;
         above.assign(at(l.n_factors_), -1);
         std::fill(up.begin(), up.end(), -1);
-        std::fill(root.begin(), root.end(), -1);
-        order.clear();
-        std::vector<int64_t> open;
-        for (int64_t r = 0; r < l.n_; ++r) {
-            if (root[at(r)] >= 0) continue;
+        for (int64_t r : forest.roots) {
             root[at(r)] = r;
             depth[at(r)] = 0;
-            open.assign(1, r);
-            for (size_t i = 0; i < open.size(); ++i) {
-                const int64_t v = open[i];
-                for (int64_t j = l.var_ptr_[at(v)]; j < l.var_ptr_[at(v + 1)]; ++j) {
-                    const int64_t e = l.var_edge_[at(j)], f = l.edge_factor_[at(e)];
-                    if (!inside[at(f)] || above[at(f)] >= 0) continue;
-                    above[at(f)] = e;
-                    order.push_back(f);
-                    for (int64_t c = l.factor_ptr_[at(f)]; c < l.factor_ptr_[at(f + 1)]; ++c) {
-                        const int64_t u = l.edge_var_[at(c)];
-                        if (c == e) continue;
-                        up[at(u)] = c;
-                        root[at(u)] = r;
-                        depth[at(u)] = depth[at(v)] + 1;
-                        open.push_back(u);
-                    }
-                }
+        }
+        for (size_t i = 0; i < order.size(); ++i) {
+            const int64_t f = order[i], e = forest.above[i], v = l.edge_var_[at(e)];
+            above[at(f)] = e;
+            for (int64_t c = l.factor_ptr_[at(f)]; c < l.factor_ptr_[at(f + 1)]; ++c) {
+                const int64_t u = l.edge_var_[at(c)];
+                if (c == e) continue;
+                up[at(u)] = c;
+                root[at(u)] = root[at(v)];
+                depth[at(u)] = depth[at(v)] + 1;
             }
         }
     }
 
     // The variables of a factor outside the forest of three and more lie in trees of their own:
-    // where two do not, the factor that the second hangs on leaves the forest.
+    // where two do not, the table nearest to the second on their path leaves the forest.
     void separate() {
         for (bool again = true; again;) {
             again = false;
@@ -97,8 +98,19 @@ struct Network::Field {
                     for (int64_t b = l.factor_ptr_[at(f)]; b < a && !again; ++b) {
                         int64_t u = l.edge_var_[at(a)], v = l.edge_var_[at(b)];
                         if (root[at(u)] != root[at(v)]) continue;
-                        if (depth[at(u)] < depth[at(v)]) std::swap(u, v);
-                        inside[at(l.edge_factor_[at(up[at(u)])])] = 0;
+                        int64_t g = -1;
+                        while (u != v && (g < 0 || l.structured_at(g))) {
+                            if (depth[at(u)] < depth[at(v)]) std::swap(u, v);
+                            g = l.edge_factor_[at(up[at(u)])];
+                            // Both below one factor: the path ends in it.
+                            const bool last = up[at(v)] >= 0 && l.edge_factor_[at(up[at(v)])] == g;
+                            u = last ? v : parent_of(u);
+                        }
+                        if (l.structured_at(g)) {
+                            possible = false;
+                            return;
+                        }
+                        inside[at(g)] = 0;
                         again = true;
                     }
                 }
@@ -108,15 +120,48 @@ struct Network::Field {
 
     template <class F>
     void each(int64_t f, F&& g) const {
-        const int64_t first = l.factor_ptr_[at(f)], k = arity(f);
-        const int64_t size = l.table_at_[at(f + 1)] - l.table_at_[at(f)];
-        int64_t state[64] = {};
-        for (int64_t i = 0; i < size; ++i) {
-            g(i, state);
-            for (int64_t j = k; j-- > 0;) {
-                if (++state[j] < l.edge_card_[at(first + j)]) break;
-                state[j] = 0;
-            }
+        messages::each(arity(f), l.edge_card_.data() + l.factor_ptr_[at(f)],
+                       l.table_at_[at(f + 1)] - l.table_at_[at(f)], g);
+    }
+
+    double* in_of(int64_t f) { return in.data() + l.edge_at_[at(l.factor_ptr_[at(f)])]; }
+
+    // Adds what the variables below a structured factor come to for each state of the one above.
+    void send_up(int64_t f, Numbers* sum) {
+        const factors::Structured& own = *l.structured_at(f);
+        const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first, k = own.size();
+        double *m = in_of(f), *ratio = work.data();
+        for (int64_t j = 0; j < k; ++j) {
+            const double* from = sum->data() + l.var_at_[at(l.edge_var_[at(first + j)])];
+            for (int64_t x = 0; x < 2; ++x) m[2 * j + x] = j == p ? 0.0 : from[x];
+        }
+        const double mass = own.send(m, false, ratio, ratio + k);
+        double* into = sum->data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+        for (int64_t x = 0; x < 2; ++x) {
+            const double worse = x ? -ratio[p] : ratio[p], less = std::max(worse, 0.0);
+            m[2 * p + x] = mass > -INFINITY && less < INFINITY
+                               ? mass - less - std::log1p(std::exp(-std::fabs(worse)))
+                               : -INFINITY;
+            into[x] += m[2 * p + x];
+        }
+    }
+
+    // The marginals of a structured factor's variables, given that of the one above. Its messages
+    // are left such that its own distribution has them, and mass one.
+    void send_down(int64_t f) {
+        const factors::Structured& own = *l.structured_at(f);
+        const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first, k = own.size();
+        const double* given = q.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+        double *m = in_of(f), *on = joint.data() + l.table_at_[at(f)], *off = work.data();
+        for (int64_t x = 0; x < 2; ++x) {
+            m[2 * p + x] = given[x] > 0.0 ? std::log(given[x]) - m[2 * p + x] : -INFINITY;
+        }
+        own.sum_product(m, on, off, off + k);
+        for (int64_t j = 0; j < k; ++j) {
+            double* into = q.data() + l.var_at_[at(l.edge_var_[at(first + j)])];
+            if (j == p) continue;
+            into[0] = off[j];
+            into[1] = on[j];
         }
     }
 
@@ -125,6 +170,10 @@ struct Network::Field {
         Numbers sum(node), scores, top, total;
         for (size_t i = order.size(); i-- > 0;) {
             const int64_t f = order[i], first = l.factor_ptr_[at(f)];
+            if (l.structured_at(f)) {
+                send_up(f, &sum);
+                continue;
+            }
             const int64_t p = above[at(f)] - first, k = l.edge_card_[at(first + p)];
             double* score = joint.data() + l.table_at_[at(f)];
             const double* own = table.data() + l.table_at_[at(f)];
@@ -164,6 +213,10 @@ struct Network::Field {
         }
         // Downwards: each table holds what the others are given the variable above.
         for (int64_t f : order) {
+            if (l.structured_at(f)) {
+                send_down(f);
+                continue;
+            }
             const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first;
             double* out = joint.data() + l.table_at_[at(f)];
             const double* given = q.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
@@ -186,8 +239,23 @@ struct Network::Field {
     double held(double x) const { return x > -INFINITY ? x : -kForbidden; }
 
     // p(x | y) of variable u of edge a given w of edge b, both of one factor; (card u, card w).
-    void given(int64_t a, int64_t b, Numbers& out, Numbers& mass) const {
+    void given(int64_t a, int64_t b, Numbers& out, Numbers& mass) {
         const int64_t f = l.edge_factor_[at(a)], first = l.factor_ptr_[at(f)];
+        if (const factors::Structured* own = l.structured_at(f)) {
+            const int64_t size = own->size();
+            Numbers held(in_of(f), in_of(f) + 2 * size), on(at(size)), off(at(size));
+            const double* p = q.data() + l.var_at_[at(l.edge_var_[at(b)])];
+            mass.assign(p, p + 2);
+            out.assign(4, 0.0);
+            for (int64_t y = 0; y < 2; ++y) {
+                held[at(2 * (b - first) + 1 - y)] = -INFINITY;
+                held[at(2 * (b - first) + y)] = 0.0;
+                own->sum_product(held.data(), on.data(), off.data(), work.data());
+                out[at(y)] = off[at(a - first)];
+                out[at(2 + y)] = on[at(a - first)];
+            }
+            return;
+        }
         const int64_t k = l.edge_card_[at(a)], m = l.edge_card_[at(b)];
         const double* p = joint.data() + l.table_at_[at(f)];
         out.assign(at(k * m), 0.0);
@@ -202,6 +270,24 @@ struct Network::Field {
                 o = mass[at(y)] > 0.0 ? o / mass[at(y)] : 0.0;
             }
         }
+    }
+
+    // Adds to the next vectors of two binary variables the sum of a function of each that is nearest
+    // to row (2, 2), in mean square; back: p(x | y), mass: p(y).
+    void add_nearest_sum(int64_t a, int64_t b, const Numbers& row, const Numbers& back,
+                         const Numbers& mass) {
+        const double together = back[3] * mass[1], pb = mass[1];
+        const double pa = back[2] * mass[0] + together, cov = together - pa * pb;
+        const double va = pa * (1.0 - pa), vb = pb * (1.0 - pb), det = va * vb - cov * cov;
+        // What is left of x y beside its two factors, when it is fitted by them.
+        double ca = 0.0, cb = 0.0;
+        if (det > 1e-12 * va * vb) {
+            ca = together * ((1.0 - pa) * vb - (1.0 - pb) * cov) / det;
+            cb = together * ((1.0 - pb) * va - (1.0 - pa) * cov) / det;
+        }
+        const double both = row[3] - row[2] - row[1] + row[0];
+        next_node[at(l.var_at_[at(l.edge_var_[at(a)])] + 1)] += row[2] - row[0] + ca * both;
+        next_node[at(l.var_at_[at(l.edge_var_[at(b)])] + 1)] += row[1] - row[0] + cb * both;
     }
 
     // Pairs of edges of one factor by which the path leads from variable u to v of one tree.
@@ -225,8 +311,8 @@ struct Network::Field {
         steps.insert(steps.end(), down.rbegin(), down.rend());
     }
 
-    // What q is worth, and where a whole step leads. `joints`: those of other pairs, too.
-    void look(bool joints) {
+    // The value of q, and where a whole step leads. `joints`: those of other pairs, too.
+    void assess(bool joints) {
         next_node.assign(local, local + l.var_at_.back());
         next_table.assign(at(l.table_at_.back()), 0.0);
         value = scale = 0.0;
@@ -240,7 +326,16 @@ struct Network::Field {
         std::vector<int64_t> degree(at(l.n_), 0);
         for (int64_t f : order) {
             const int64_t first = l.table_at_[at(f)];
-            for (int64_t i = first; i < l.table_at_[at(f + 1)]; ++i) {
+            const int64_t size = l.structured_at(f) ? 0 : l.table_at_[at(f + 1)] - first;
+            if (size == 0) {  // its entropy: its log mass, 0, less the expected messages
+                const double *m = in_of(f), *on = joint.data() + first;
+                for (int64_t j = 0; j < arity(f); ++j) {
+                    const int64_t v = l.var_at_[at(l.edge_var_[at(l.factor_ptr_[at(f)] + j)])];
+                    add(q[at(v)], -m[2 * j]);
+                    add(on[j], -m[2 * j + 1]);
+                }
+            }
+            for (int64_t i = first; i < first + size; ++i) {
                 const double theta = l.theta_[at(f)][i - first], p = joint[at(i)];
                 next_table[at(i)] = theta;
                 add(p, theta);
@@ -344,10 +439,12 @@ struct Network::Field {
                 }
                 const int64_t g = l.edge_factor_[at(a)], start = l.factor_ptr_[at(g)];
                 double* into = next_table.data() + l.table_at_[at(g)];
-                each(g, [&](int64_t x, const int64_t* state) {
+                given(a, b, back, mass);
+                if (l.structured_at(g)) {
+                    add_nearest_sum(a, b, row, back, mass);
+                } else each(g, [&](int64_t x, const int64_t* state) {
                     into[x] += row[at(state[a - start] * there + state[b - start])];
                 });
-                given(a, b, back, mass);
                 towards[i + 1].assign(at(there * m), 0.0);
                 for (int64_t x = 0; x < here; ++x) {
                     for (int64_t z = 0; z < there; ++z) {
@@ -374,8 +471,10 @@ Status Network::structured(const double* local, int64_t count, const int64_t* fo
         std::fill(now.table.begin() + table_at_[at(f)], now.table.begin() + table_at_[at(f + 1)],
                   0.0);
     }
+    *bound = NAN;
+    if (!now.possible) return kOk;
     if (!now.marginals()) return kInfeasible;
-    now.look(false);
+    now.assess(false);
     double best_bound = now.bound, best_scale = now.scale;
     double step = 1.0;
     const auto mix = [](double a, double b, double s) {
@@ -396,7 +495,7 @@ Status Network::structured(const double* local, int64_t count, const int64_t* fo
                 now.table[x] = mix(table_before[x], table_next[x], step);
             }
             gained = now.marginals();
-            if (gained) now.look(false);
+            if (gained) now.assess(false);
             gained = gained && now.value >= value && now.bound >= best_bound;
             if (!gained) step *= 0.5;
         }
@@ -405,7 +504,7 @@ Status Network::structured(const double* local, int64_t count, const int64_t* fo
             now.node = node_before;
             now.table = table_before;
             now.marginals();
-            now.look(false);
+            now.assess(false);
         }
         double moved = 0.0;
         for (size_t x = 0; x < before.size(); ++x) {
@@ -422,7 +521,7 @@ Status Network::structured(const double* local, int64_t count, const int64_t* fo
         step = std::min(1.0, 2.0 * step);
         control->done.store(i + 1);
     }
-    now.look(true);
+    now.assess(true);
     std::copy(now.node.begin(), now.node.end(), node);
     std::copy(now.table.begin(), now.table.end(), table);
     std::copy(now.q.begin(), now.q.end(), q);

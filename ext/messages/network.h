@@ -67,8 +67,8 @@ class Network {
                    double* marginals, double* log_z, int64_t* dead);
     // After beliefs: the marginals of every factor, one after the other. Or kCancelled.
     Status joints(int threads, Control* control, double* out);
-    // After beliefs: P(y_a = y_b = 1) of `count` pairs of places in a structured factor.
-    void pair_joints(int64_t f, int64_t count, const int64_t* pairs, double* out);
+    // After beliefs: all messages to factors, from edge_at on.
+    const double* to_factors() const { return to_.data(); }
 
     // Log Z of each forest of factors, forest t being factor[ptr[t]..ptr[t + 1]): with tables
     // theta / rho - sum m, and beliefs for local factors. Weighted so that each factor is in

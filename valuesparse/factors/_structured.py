@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr
 
 from valuesparse import _messages
 from valuesparse._validation import as_array

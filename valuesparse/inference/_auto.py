@@ -9,6 +9,7 @@ import numpy as np
 
 from valuesparse.errors import DeadlineError
 from valuesparse.inference import _loopy
+from valuesparse.inference._dual import trw_dual_bound
 from valuesparse.inference._methods import BP, TRW, Loopy, StructuredMeanField
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
@@ -99,5 +100,5 @@ def _bounded(
 def _bound(model: FactorGraph, given: dict[int, Any], workers: int, watch: Watch) -> float:
     graph = model._copy()
     graph._know(given)
-    bound = _loopy.trw_dual_bound(graph, threads=workers, deadline=watch.left())
+    bound = trw_dual_bound(graph, threads=workers, deadline=watch.left())
     return bound.upper

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_array, as_indices
 from valuesparse.errors import MemoryLimitError
+from valuesparse.factors import Structured
 from valuesparse.inference import _auto, _loopy
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE
 from valuesparse.inference._graph_islands import infer_islands
@@ -20,13 +21,16 @@ from valuesparse.inference._methods import (
     LOOPY,
     TRW,
     Loopy,
+    MeanField,
     name_of,
     record_of,
 )
+from valuesparse.inference._network import network_of
 from valuesparse.inference._refusals import ADVICE, Hopeless, check_states
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
@@ -82,6 +86,8 @@ def infer(
         return _loopy.infer(
             model, loopy, choice.reason, known.given, workers, watch.left(), progress
         )
+    if choice.method == "exact" and choice.tree is None:
+        return _loopy.two_passes(model, choice.reason, known.given, workers, watch.left(), progress)
     if choice.tree is None:
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, known, limit, watch)
@@ -112,10 +118,25 @@ def choose(
         if method not in ("auto", "islands") or zeta >= 1.0:
             raise ValueError(f"method {method!r} does not go with zeta={zeta}")
         return Choice("islands", f"zeta={zeta:g} was asked for", None)
+    own = structured_factors(model)
+    if method == MeanField.name and own:
+        index, factor = next(iter(own.items()))
+        raise ValueError(
+            f"method 'mean_field' has only single configurations within factor {index}, "
+            f"{kind_of(factor)}; method='structured_mean_field' keeps such a factor whole"
+        )
     if method in LOOPY:
         check_states(model, as_limit(memory_limit), _LOOPY_BYTES)
         return Choice(method, f"{_WORDS[method]} was asked for", None)
+    if own and method in ("auto", "exact") and without_cycles(model, evidence):
+        return Choice("exact", _TWO_PASSES[_has_evidence(model, evidence)], None)
     quit = method == "auto"
+    large = [i for i, f in own.items() if 8.0 * 2.0 ** len(f.scope) > as_limit(memory_limit)]
+    if quit and large:
+        what = f"factor {large[0]}, {kind_of(own[large[0]])}, has no table that fits"
+        return Choice(
+            "bp", f"{what}, and the graph has cycles; so {_APART}, an approximation", None
+        )
     patience = AUTO if quit else ASKED
     jt = None
     try:
@@ -136,14 +157,34 @@ def choose(
     if method == "junction_tree":
         return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
     if jt.width <= 1:
-        some = bool(known_of(model, evidence).given)
-        what = "what the evidence leaves of the graph has no" if some else "a graph without"
-        return Choice("exact", f"{what} cycles: two passes solve it exactly", jt)
+        return Choice("exact", _TWO_PASSES[_has_evidence(model, evidence)], jt)
     reason = (
         f"the junction tree has width {jt.width} and needs {show_bytes(jt.memory)}, within "
         f"memory_limit={show_bytes(jt.memory_limit)}: exact"
     )
     return Choice("junction_tree", reason, jt)
+
+
+_TWO_PASSES = (
+    "a graph without cycles: two passes solve it exactly",
+    "what the evidence leaves of the graph has no cycles: two passes solve it exactly",
+)
+
+
+def _has_evidence(model: FactorGraph, evidence: Evidence | Known | None) -> bool:
+    return bool(known_of(model, evidence).given)
+
+
+def without_cycles(model: FactorGraph, evidence: Evidence | Known | None) -> bool:
+    """Say whether structured and other factors form no cycle given the evidence."""
+    if not structured_factors(model):
+        return False
+    return network_of(model).is_forest(known_of(model, evidence).held)
+
+
+def kind_of(factor: Structured) -> str:
+    """Return what an error calls a structured factor."""
+    return f"a {type(factor).__name__} over {len(factor.scope)} variables"
 
 
 def log_z(
@@ -164,6 +205,9 @@ def mass(
 ) -> tuple[float, str]:
     """Return the log partition function, and what the tree was conditioned on, if at all."""
     watch = Watch(None, progress)
+    if without_cycles(model, None):
+        found = _loopy.two_passes(model, "", model.evidence, workers, None, progress)
+        return float(found.log_z), ""
     jt = JunctionTree._of_mass(model, None, memory_limit, watch)
     value, slices = jt._mass(None, workers, watch)
     return value, "" if slices is WHOLE else slices.words(model.names)
@@ -188,6 +232,10 @@ def decode(
         given = model.evidence if evidence is None else model.resolve_evidence(evidence)
         best = _loopy.decode(model, loopy, given, workers, watch)
         return best.states[None], np.array([best.score]), best.converged, best.upper
+    if without_cycles(model, evidence):
+        given = known_of(model, evidence).given
+        best = _loopy.decode_passes(model, given, workers, watch)
+        return best.states[None], np.array([best.score]), True, None
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     found = jt._decode(None, workers, watch)
     return found.states[None], np.array([found.score]), True, None, found.conditioned

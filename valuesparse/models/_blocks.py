@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import weakref
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
@@ -27,6 +28,7 @@ __all__ = [
     "local_tables",
     "same_factors",
     "scopes_of",
+    "structured_factors",
     "tables_to_make",
     "wide_scopes",
 ]
@@ -40,6 +42,10 @@ class Stamp:
     """Graphs with the same stamp have the same variables and factors."""
 
     __slots__ = ("__weakref__",)
+
+
+#: The structured factors of all graphs with the same factors.
+_STRUCTURED: weakref.WeakKeyDictionary[Stamp, dict[int, Structured]] = weakref.WeakKeyDictionary()
 
 
 class Factors(Observed):
@@ -188,13 +194,24 @@ class Factors(Observed):
         return check_table(self, factor.scope, table, index, "table")
 
 
+def structured_factors(graph: Factors) -> dict[int, Structured]:
+    """Return the structured factors by their index."""
+    found = _STRUCTURED.get(graph._stamp)
+    if found is None:
+        found = {i: f for i, f in enumerate(graph._factors) if isinstance(f, Structured)}
+        _STRUCTURED[graph._stamp] = found
+    return found
+
+
 def is_wide(graph: Factors) -> bool:
     """Whether a factor has two variables or more."""
     if any(block.scopes.shape[1] > 1 for _, block in graph._blocks):
         return True
     if graph._factors.count(None) == len(graph._factors):  # all in blocks
         return False
-    return any(f is not None and len(f.scope) > 1 for f in graph._factors)
+    return any(
+        f is not None and (len(f.scope) > 1 or isinstance(f, Structured)) for f in graph._factors
+    )
 
 
 def wide_scopes(graph: Factors) -> list[tuple[int, ...]]:

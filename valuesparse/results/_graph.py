@@ -14,7 +14,7 @@ from valuesparse._graph import freeze
 from valuesparse._owned import ReadOnly
 from valuesparse._rounding import down, engine_margin, up
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import feature_indices, scopes_of
+from valuesparse.models._blocks import feature_indices, scopes_of, structured_factors
 from valuesparse.models._evidence import soft_sum
 from valuesparse.results._base import Result
 from valuesparse.results._bounds import Bounds
@@ -441,6 +441,8 @@ class GraphResult(Result):
     def factor_marginals(self, *, threads: int | None = None) -> list[FloatArray]:
         """Return the marginal of the scope of every factor that was used, in their order.
 
+        A structured factor has P(y = 1) of each of its k variables, (k,).
+
         After loopy inference: the beliefs of the factors, which are the derivatives of the Bethe
         free energy with respect to their tables. A factor without variables has a 1.
 
@@ -498,6 +500,8 @@ class GraphResult(Result):
         names = self._model.names
         seen: set[tuple[int, int]] = set()
         for scope, table in self._iter_factors(threads):
+            if table.ndim < len(scope):  # structured: it has no joints
+                continue
             for a, b in itertools.combinations(scope, 2):
                 pair = min(a, b), max(a, b)
                 if pair not in seen:
@@ -528,18 +532,9 @@ class GraphResult(Result):
             return self._engine.entropy(self._state.graph(self._model), threads, self._room())
         if self._state is None and self.method != _PRODUCT:
             return self._engine.entropy(self._conditioned()._posterior(), threads, self._room())
-        single = np.array([entr(p).sum() for p in self.marginals])
-        total = float(single.sum())
         if self._state is not None:
-            rho = self._state.rho
-            wide = [(s, t) for s, t in self._iter_factors(threads) if len(s) > 1]
-            groups = self._state.groups(self._part())
-            # Tables of the same variables are one factor to the engine.
-            for g, f in zip(*np.unique(groups, return_index=True), strict=True):
-                scope, table = wide[f]
-                shared = float(single[list(scope)].sum() - entr(table).sum())
-                total -= shared if rho is None else float(rho[g]) * shared
-        return total
+            return float(self._state.entropy(self._part(), self.marginals))
+        return float(np.array([entr(p).sum() for p in self.marginals]).sum())
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the marginals as a pandas DataFrame indexed by (variable, state), by name.
@@ -615,18 +610,22 @@ class GraphResult(Result):
             yield from held._iter_factors(threads)
             return
         part = self._posterior()
-        scopes = scopes_of(part)
-        wide = [scope for scope in scopes if len(scope) > 1]
-        tables: Iterator[FloatArray]
+        scopes, own = scopes_of(part), structured_factors(part)
         if self._state is not None:
-            tables = iter(self._state.joints(self._part()))
-        elif self.method == _PRODUCT:
-            tables = (self._product(scope) for scope in wide)
-        else:
-            limit = self._room()
-            tables = self._engine.iter_joints(part, wide, threads, limit) if wide else iter(())
-        for scope in scopes:
-            if len(scope) > 1:
+            beliefs = self._state.joints(self._part())
+            yield from (
+                (scope, beliefs[i] if i in beliefs else self._product(scope))
+                for i, scope in enumerate(scopes)
+            )
+            return
+        tables: Iterator[FloatArray] = iter(())
+        wide = [s for i, s in enumerate(scopes) if len(s) > 1 and i not in own]
+        if wide and self.method != _PRODUCT:
+            tables = self._engine.iter_joints(part, wide, threads, self._room())
+        for i, scope in enumerate(scopes):
+            if i in own:
+                yield scope, np.array([self.marginals[v][1] for v in scope])
+            elif len(scope) > 1 and self.method != _PRODUCT:
                 yield scope, next(tables)
             else:
                 yield scope, self._product(scope)
@@ -641,9 +640,16 @@ class GraphResult(Result):
         if len(wanted) < 2:
             return self._product(wanted)
         for scope, table in self._iter_factors(None):
-            if set(wanted) <= set(scope):
+            if table.ndim == len(scope) and set(wanted) <= set(scope):
                 return marginal_of(table, scope, wanted)
         names = [self._model.names[v] for v in wanted]
+        for i, factor in structured_factors(self._part()).items():
+            if set(wanted) <= set(factor.scope):
+                raise ValueError(
+                    f"factor {i}, a {type(factor).__name__}, has the variables {names}, and no "
+                    "joint table: factor_marginals() has P(y = 1) of each of them, and "
+                    "infer(method='junction_tree') their joint where a table of it fits"
+                )
         raise ValueError(
             f"no factor has the variables {names} in its scope: method {self.method!r} knows the "
             "joint of a factor's variables only"

@@ -1,0 +1,274 @@
+"""Mean field: naive, and with the structure of a forest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _messages
+from valuesparse.factors import Table
+from valuesparse.inference._dual import best_forest
+from valuesparse.inference._methods import MeanField, StructuredMeanField
+from valuesparse.inference._network import (
+    Held,
+    Network,
+    network_of,
+    of_factors,
+    require_same_variables,
+    slack_of,
+)
+from valuesparse.inference._refusals import impossible
+from valuesparse.inference._watch import Watch
+from valuesparse.models import FactorGraph
+from valuesparse.results import GraphResult
+
+__all__ = ["naive", "structured"]
+
+Array = npt.NDArray[Any]
+
+
+class Field:
+    """A distribution of structured mean field: what it is proportional to, and its joints."""
+
+    __slots__ = ("forest", "joint", "node", "table")
+
+    def __init__(
+        self, forest: list[tuple[int, ...]], node: Array, table: list[Array], joint: Array
+    ) -> None:
+        self.forest = forest
+        self.node = node
+        self.table = table
+        self.joint = joint
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.forest, self.node, self.table, self.joint
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.forest, self.node, self.table, self.joint = state
+
+    def joints(self, model: FactorGraph) -> dict[int, Array]:
+        """Return the joint of every factor of two and more variables, by its index."""
+        return of_factors(model, network_of(model), self.joint)
+
+    def graph(self, model: FactorGraph) -> FactorGraph:
+        """Return the distribution itself: a graph without cycles."""
+        other = model._derived()
+        ends = np.cumsum(model.cardinalities).tolist()
+        for v, (k, end) in enumerate(zip(model.cardinalities, ends, strict=True)):
+            other.add(Table((v,), self.node[end - k : end]))
+        for scope, table in zip(self.forest, self.table, strict=True):
+            other.add(Table(scope, table.reshape([model.cardinalities[v] for v in scope])))
+        return other
+
+
+def _points(
+    model: FactorGraph,
+    network: Network,
+    local: Array,
+    native: _messages.Network,
+    method: MeanField | StructuredMeanField,
+    evidence: dict[int, Any],
+    watch: Watch,
+) -> Iterator[Array]:
+    """Yield where naive mean field begins: at `start`, at beliefs, their mode, random points."""
+    if method.start is not None:
+        yield method.start._all_marginals().copy()
+    rng = np.random.default_rng(method.seed)
+    messages = np.zeros(network.native.entries)
+    beliefs = np.empty(local.shape)
+    native.weigh(None)
+    dead, *_ = native.run(
+        local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, beliefs
+    )
+    if dead >= 0:
+        raise impossible(model, bool(evidence))
+    for i in range(2 + method.restarts):
+        q = beliefs.copy()
+        for v, p in enumerate(network.native.split(q)):
+            if i == 1:  # one configuration: it is worth something whatever is forbidden
+                p[:] = np.arange(p.size) == p.argmax()
+            elif i > 1:
+                p *= rng.exponential(size=p.size)
+                p[:] = np.arange(p.size) == p.argmax() if v % 2 else p / p.sum()
+        yield q
+
+
+def naive(
+    model: FactorGraph,
+    network: Network,
+    local: Array,
+    reason: str,
+    method: MeanField | StructuredMeanField,
+    evidence: dict[int, Any],
+    watch: Watch,
+    progress: Callable[[int, int], object] | None,
+) -> GraphResult:
+    """Ascend from `start`, or from beliefs and from random points; keep the best bound."""
+    best: tuple[Any, ...] | None = None
+    if method.start is not None:
+        require_same_variables(network, method.start)
+    with Held(network, watch) as native:
+        for q in _points(model, network, local, native, method, evidence, watch):
+            bound, scale, converged, residuals, updates = native.mean_field(
+                local, q, method.max_iterations, method.tolerance, watch.left(), progress,
+                watch.late,
+            )  # fmt: skip
+            if best is None or bound > best[0]:
+                best = bound, scale, converged, residuals, updates, q
+            if method.start is not None and bound > -np.inf:
+                break
+    assert best is not None
+    bound, scale, converged, residuals, updates, q = best
+    slack = slack_of(network, 0, scale, evidence)
+    if bound == -np.inf:
+        reason += "; every point that was tried has mass where the graph forbids it: no bound"
+    return GraphResult(
+        model,
+        evidence,
+        None,
+        bound + network.constant - slack if bound > -np.inf else -np.inf,
+        "mean_field",
+        reason,
+        {"iterations": len(residuals), "messages": updates},
+        converged=converged,
+        residuals=residuals,
+        flat=q,
+    )
+
+
+def structured(
+    model: FactorGraph,
+    network: Network,
+    local: Array,
+    reason: str,
+    method: MeanField | StructuredMeanField,
+    evidence: dict[int, Any],
+    watch: Watch,
+    progress: Callable[[int, int], object] | None,
+) -> GraphResult:
+    """Ascend among the distributions of a forest, from `start` or from naive mean field."""
+    if method.start is None:
+        product = naive(model, network, local, reason, method, evidence, watch, None)
+        forest = _strong_forest(model, network, local, evidence, watch)
+        # The product of naive mean field, below which no step leads; and the forest's own tables.
+        first = np.zeros(network.native.table_entries)
+        second = _tables(network, forest)
+        starts = [(_logs(product._all_marginals()), first), (local.copy(), second)]
+    else:
+        forest, node, table = _first_field(network, method.start)
+        starts = [(node, table)]
+    best: tuple[Any, ...] | None = None
+    with Held(network, watch) as native:
+        for node, table in starts:
+            found = native.structured(
+                local, forest, node, table, method.max_iterations, method.tolerance,
+                watch.left(), progress, watch.late,
+            )  # fmt: skip
+            if found is not None and (best is None or found[3] > best[0][3]):
+                best = found, node, table
+    if best is None:
+        raise impossible(model, bool(evidence))
+    (q, joints, forest, bound, scale, converged, residuals, updates), node, table = best
+    if bound == -np.inf:
+        reason += "; the distribution has mass where the graph forbids it: no bound"
+    ends = network.native.table_at
+    kept = [table[ends[g] : ends[g + 1]] for g in forest]
+    scopes = [network.scope(g) for g in forest]
+    # Each factor outside the forest goes through a rounding for each table between its ends.
+    slack = slack_of(network, 0, scale, evidence) * (
+        1 if len(forest) == network.n_groups else len(network.cards)
+    )
+    return GraphResult(
+        model,
+        evidence,
+        None,
+        bound + network.constant - slack,
+        "structured_mean_field",
+        reason,
+        {"iterations": len(residuals), "messages": updates},
+        converged=converged,
+        residuals=residuals,
+        state=Field(scopes, node, kept, joints),
+        flat=q,
+    )
+
+
+def _logs(p: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
+
+def _tables(network: Network, groups: Array) -> Array:
+    """Return the log-tables of some groups, one after the other with zeros for the others."""
+    flat = np.zeros(network.native.table_entries)
+    ends = network.native.table_at
+    for g in groups:
+        flat[ends[g] : ends[g + 1]] = network.native.table(g).ravel()
+    return flat
+
+
+def _strong_forest(
+    model: FactorGraph, network: Network, local: Array, evidence: dict[int, Any], watch: Watch
+) -> Array:
+    """Return the forest of the largest mutual information that messages believe in."""
+    marginals, tables = np.empty(local.shape), np.empty(network.native.table_entries)
+    messages = np.zeros(network.native.entries)
+    with Held(network, watch) as native:
+        native.weigh(None)
+        dead, *_ = native.run(
+            local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, None
+        )
+        if dead < 0:
+            dead, _ = native.beliefs(
+                local, messages, 1, marginals, tables, watch.left(), watch.late
+            )
+    if dead >= 0:
+        raise impossible(model, bool(evidence))
+    return best_forest(network, marginals, tables, watch)
+
+
+def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Array]:
+    """Return a forest and what the distribution of `start` is proportional to."""
+    require_same_variables(network, start)
+    state = start._state
+    if isinstance(state, Field):
+        scopes, node, tables = state.forest, state.node.copy(), state.table
+    elif start.method == "mean_field":
+        return (
+            np.empty(0, dtype=np.int64),
+            _logs(start._all_marginals()),
+            np.zeros(network.native.table_entries),
+        )
+    elif start.exact:
+        other = network_of(start._part())
+        scopes = [other.scope(g) for g in range(other.n_groups)]
+        tables = [other.native.table(g).ravel() for g in range(other.n_groups)]
+        node = other.with_evidence(start.evidence)
+    else:
+        raise ValueError(
+            "start must be a result of structured or naive mean field, or an exact one of a graph "
+            f"without cycles, got one of method {start.method!r}"
+        )
+    place = {tuple(sorted(network.scope(g))): g for g in range(network.n_groups)}
+    flat = np.zeros(network.native.table_entries)
+    ends = network.native.table_at
+    forest = []
+    for scope, table in zip(scopes, tables, strict=True):
+        group = place.get(tuple(sorted(scope)))
+        if group is None:
+            raise ValueError(
+                f"start has a factor of the variables {list(scope)}, and the graph has none"
+            )
+        own = network.scope(group)
+        shaped = table.reshape([network.cards[v] for v in scope])
+        flat[ends[group] : ends[group + 1]] = shaped.transpose(
+            [scope.index(v) for v in own]
+        ).ravel()
+        forest.append(group)
+    chosen = np.array(forest, dtype=np.int64)
+    if network.forest(chosen).size != chosen.size:
+        raise ValueError("start must be a result of a graph without cycles")
+    return chosen, node, flat

@@ -1,0 +1,253 @@
+"""A graph laid out for message passing: made once, used by every call, kept by results."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import entr
+
+from valuesparse import _chain, _messages
+from valuesparse.factors import Factor, Feature, Structured, Table
+from valuesparse.inference._refusals import impossible
+from valuesparse.inference._snapshots import require_room
+from valuesparse.inference._watch import NOBODY, Watch
+from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import Stamp
+from valuesparse.models._evidence import soft_sum
+from valuesparse.results import GraphResult
+
+__all__ = [
+    "Held",
+    "Network",
+    "State",
+    "local_of",
+    "network_of",
+    "of_factors",
+    "require_same_variables",
+    "slack_of",
+]
+
+Array = npt.NDArray[Any]
+
+
+class Network:
+    """Numbers of one graph, and what C++ made of it.
+
+    Factors of two and more variables, and structured ones, are numbered by group; tables of one
+    variable are summed into one log-vector per variable, as evidence is by each call. See
+    `ext/messages/network.h` for the updates.
+    """
+
+    __slots__ = (
+        "at", "cards", "constant", "local", "lock", "magnitude", "n_factors", "native", "parts",
+    )  # fmt: skip
+
+    def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
+        self.cards = graph._cards
+        require_room(graph)
+        self.n_factors = graph.n_factors
+        # A closure over the graph itself would keep it until the garbage collector runs.
+        empty = graph._part(np.empty(0, dtype=np.int64))
+        made: dict[int, float] = {}
+
+        def table_of(factor: Factor, index: int) -> Array | _messages.Structured:
+            if isinstance(factor, Structured):
+                return factor._native
+            table: Array = empty._table_of(factor, index)
+            if not isinstance(factor, Feature):
+                made[index] = _chain.weigh(table)[1]
+            return table
+
+        self.parts = (self.cards, *graph._stacked(), Table, table_of)
+        self.native = _messages.Network(*self.parts, watch.left(), watch.late)
+        self.at = self.native.at
+        self.local = self.native.local
+        self.constant = self.native.constant
+        #: The magnitude of all factors, before those of one scope are added up.
+        self.magnitude = graph._sum + sum(made.values())
+        self.lock = threading.Lock()
+
+    @property
+    def n_groups(self) -> int:
+        """Number of factors that send messages: tables of one set of variables are one group."""
+        return len(self.native.ptr) - 1
+
+    def scope(self, group: int) -> tuple[int, ...]:
+        """Return the variables of a group, in the order of its axes."""
+        native = self.native
+        return tuple(native.scope[native.ptr[group] : native.ptr[group + 1]].tolist())
+
+    def structured(self) -> list[int]:
+        """Return the groups that are structured factors."""
+        found: list[int] = self.native.structured_groups
+        return found
+
+    def is_forest(self, held: Array) -> bool:
+        """Say whether the factors form no cycle once the variables with a state are left out."""
+        native = self.native
+        open_ = held[native.scope] < 0
+        ends = np.concatenate([[0], np.cumsum(open_)])[native.ptr]
+        order = np.flatnonzero(np.diff(ends))
+        scope = native.scope[open_]
+        return order.size == _messages.forest(len(self.cards), ends, scope, order, None, None).size
+
+    def forest(self, order: Array, watch: Watch = NOBODY) -> Array:
+        """Return a maximal forest: groups taken greedily in this order."""
+        native = self.native
+        return _messages.forest(
+            len(self.cards), native.ptr, native.scope, order, watch.left(), watch.late
+        )
+
+    def members(self, groups: Array) -> list[int]:
+        """Return the factors of some groups."""
+        return self.native.wide[np.isin(self.native.group, groups)].tolist()
+
+    def with_evidence(self, evidence: dict[int, Any]) -> Array:
+        """Return the log-vectors of all variables, evidence included."""
+        local = self.local.copy()
+        for v, known in evidence.items():
+            row = local[self.at[v] : self.at[v + 1]]
+            if isinstance(known, int):
+                kept = row[known]
+                row[:] = -np.inf
+                row[known] = kept
+            else:
+                row += known
+        return local
+
+
+def network_of(graph: FactorGraph, watch: Watch = NOBODY) -> Network:
+    """Return the network of `graph`, which is kept until a factor is added."""
+    network = _NETWORKS.get(graph._stamp)
+    if network is None:
+        network = _NETWORKS[graph._stamp] = Network(graph, watch)
+    return network
+
+
+#: The network of all graphs with the same factors.
+_NETWORKS: weakref.WeakKeyDictionary[Stamp, Network] = weakref.WeakKeyDictionary()
+
+
+def local_of(network: Network, graph: FactorGraph, evidence: dict[int, Any]) -> Array:
+    """Return what messages meet; InfeasibleError where a factor without variables forbids all."""
+    if network.constant == -np.inf:
+        raise impossible(graph, bool(evidence))
+    return network.with_evidence(evidence)
+
+
+class Held:
+    """The native network for one call; another one where that is busy."""
+
+    def __init__(self, network: Network, watch: Watch = NOBODY) -> None:
+        self._network = network
+        self._watch = watch
+        self._held = False
+
+    def __enter__(self) -> _messages.Network:
+        network = self._network
+        self._held = network.lock.acquire(blocking=False)
+        if self._held:
+            return network.native
+        return _messages.Network(*network.parts, self._watch.left(), self._watch.late)
+
+    def __exit__(self, *_: object) -> None:
+        if self._held:
+            self._network.lock.release()
+
+
+class State:
+    """Messages of a result: what a warm start begins from, and what beliefs are made of."""
+
+    __slots__ = ("best", "local", "messages", "network", "rho")
+
+    def __init__(
+        self, network: Network | None, local: Array, messages: Array, rho: Array | None, best: bool
+    ) -> None:
+        self.network = network
+        self.local = local
+        self.messages = messages
+        self.rho = rho
+        self.best = best
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.local, self.messages, self.rho, self.best
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.local, self.messages, self.rho, self.best = state
+        self.network = None
+
+    def joints(self, model: FactorGraph) -> dict[int, Array]:
+        """Return the belief of every factor that sends messages, by its index."""
+        return self._asked(model)[0]
+
+    def incoming(self, model: FactorGraph) -> dict[int, Array]:
+        """Return the messages (k, 2) to every structured factor, by its index."""
+        return self._asked(model)[1]
+
+    def entropy(self, model: FactorGraph, marginals: list[Array]) -> float:
+        """Return the entropy of the (reweighted) Bethe free energy in nats."""
+        single = np.array([entr(p).sum() for p in marginals])
+        total = float(single.sum())
+        tables, messages = self._asked(model)
+        native = (self.network or network_of(model)).native
+        # Tables of the same variables are one factor here.
+        for g, at in zip(*np.unique(native.group, return_index=True), strict=True):
+            index = int(native.wide[at])
+            factor = model._factor(index)
+            if isinstance(factor, Structured):
+                own = factor.entropy(messages[index])
+            else:
+                own = entr(tables[index]).sum()
+            shared = float(single[list(factor.scope)].sum() - own)
+            total -= shared if self.rho is None else float(self.rho[g]) * shared
+        return total
+
+    def _asked(self, model: FactorGraph) -> tuple[dict[int, Array], dict[int, Array]]:
+        network = self.network or network_of(model)
+        flat = np.empty(network.native.table_entries)
+        with Held(network) as native:
+            native.weigh(self.rho)
+            native.beliefs(
+                self.local, self.messages, 1, np.empty(network.local.shape), flat, None, None
+            )
+            messages = {
+                int(native.wide[i]): native.incoming(int(native.group[i]))
+                for i in np.flatnonzero(np.isin(native.group, network.structured()))
+            }
+        return of_factors(model, network, flat), messages
+
+
+def of_factors(model: FactorGraph, network: Network, flat: Array) -> dict[int, Array]:
+    """Return the marginals of the groups in `flat` for each factor that sends messages."""
+    laid = network.native
+    found = {}
+    for f, g in zip(laid.wide.tolist(), laid.group.tolist(), strict=True):
+        own, scope = model._factor(f).scope, network.scope(g)
+        table = flat[laid.table_at[g] : laid.table_at[g + 1]]
+        if not laid.is_structured(g):
+            table = table.reshape([network.cards[v] for v in scope])
+            if own != scope:
+                table = table.transpose([scope.index(v) for v in own])
+        found[f] = table
+    return found
+
+
+def slack_of(network: Network, forests: int, scale: float, evidence: dict[int, Any]) -> float:
+    """Return what rounding can add up to; `scale` bounds partial sums, each rounded a few times.
+
+    What adding up the tables of one scope has rounded is not seen in their sums.
+    """
+    merged = network.n_factors * (network.magnitude + soft_sum(evidence))
+    steps = 16.0 * (network.n_groups + len(network.cards) + forests + 64)
+    steps += 4.0 * network.native.table_entries
+    return float(np.finfo(float).eps * (steps * (scale + abs(network.constant) + 1.0) + merged))
+
+
+def require_same_variables(network: Network, start: GraphResult) -> None:
+    """Raise unless a result to begin from is one of a graph with the same variables."""
+    if not np.array_equal(start._model._cards, network.cards):
+        raise ValueError("start must be a result of a graph with the same variables")
