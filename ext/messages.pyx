@@ -321,7 +321,9 @@ cdef class Network:
         return self.tables[group] == NULL
 
     def table(self, int64_t group):
-        """Return a copy of the log-table of a group."""
+        """Return a copy of the log-table of a group; of a structured factor k zeros."""
+        if self.is_structured(group):
+            return np.zeros(self.ptr[group + 1] - self.ptr[group])
         return self.read(self.tables[group], self.scope[self.ptr[group]:self.ptr[group + 1]])
 
     cdef object read(self, const double* table, scope):

@@ -84,6 +84,14 @@ struct Hard {
     void hold(const int64_t* known, const Incoming& in, double* held) const;
 };
 
+// The part of a log mass that has state x, given the log-ratio of state 1 to state 0: mass less
+// log(1 + exp(worse)); with `best` the best score with x.
+inline double side_of(double mass, double odds, int64_t x, bool best) {
+    const double worse = x ? -odds : odds, less = std::max(worse, 0.0);
+    if (!(mass > -INFINITY) || less == INFINITY) return -INFINITY;
+    return mass - (best ? less : less + std::log1p(std::exp(-std::fabs(worse))));
+}
+
 // Scratch that the verbs of a structured factor want, beside room for its messages.
 inline int64_t room_of(const factors::Structured& f) { return f.scratch() + 8 * f.size(); }
 

@@ -138,10 +138,7 @@ struct Network::Field {
         const double mass = own.send(m, false, ratio, ratio + k);
         double* into = sum->data() + l.var_at_[at(l.edge_var_[at(first + p)])];
         for (int64_t x = 0; x < 2; ++x) {
-            const double worse = x ? -ratio[p] : ratio[p], less = std::max(worse, 0.0);
-            m[2 * p + x] = mass > -INFINITY && less < INFINITY
-                               ? mass - less - std::log1p(std::exp(-std::fabs(worse)))
-                               : -INFINITY;
+            m[2 * p + x] = side_of(mass, ratio[p], x, false);
             into[x] += m[2 * p + x];
         }
     }

@@ -84,11 +84,7 @@ void Hard::send_up(int64_t p, const double* sum, const int64_t* var_at, const do
     const double mass = f->send(in.data(), best, ratio.data(), work.data());
     const double odds = in[at(2 * p + 1)] - in[at(2 * p)] + ratio[at(p)];
     for (int64_t x = 0; x < 2; ++x) {
-        // What the other state has beside this one: mass_x = mass / (1 + exp(worse)).
-        const double worse = x ? -odds : odds;
-        const double less = std::max(worse, 0.0);
-        const double share = best || less == INFINITY ? less : less + std::log1p(std::exp(-std::fabs(worse)));
-        up[x] += mass > -INFINITY ? mass - share : -INFINITY;
+        up[x] += side_of(mass, odds, x, best);
     }
 }
 

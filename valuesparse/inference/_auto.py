@@ -10,6 +10,7 @@ import numpy as np
 from valuesparse.errors import DeadlineError
 from valuesparse.inference import _loopy
 from valuesparse.inference._dual import trw_dual_bound
+from valuesparse.inference._mean_field import NoForestError
 from valuesparse.inference._methods import BP, TRW, Loopy, StructuredMeanField
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
@@ -87,6 +88,8 @@ def _bounded(
             upper = _bound(model, given, workers, watch)
         except DeadlineError:
             why = "the deadline left no time"
+        except NoForestError:
+            why = "no forest holds every structured factor"
     if why:
         words = f"; bounds on log Z were not computed: {why} (vs.bounds.log_z gives them)"
     else:

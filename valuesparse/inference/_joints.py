@@ -14,7 +14,9 @@ from valuesparse import _graph
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._conditioning import ASKED, WHOLE, Case, answer
 from valuesparse.inference._fitting import longer, slices_of
+from valuesparse.inference._loopy import two_passes
 from valuesparse.inference._memory import as_limit
+from valuesparse.inference._network import network_of
 from valuesparse.inference._read_out import full_joint
 from valuesparse.inference._refusals import ADVICE, check_memory, impossible
 from valuesparse.inference._search import Search, within
@@ -22,6 +24,7 @@ from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import NOBODY
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import split
 from valuesparse.threads import resolve
 
@@ -74,6 +77,11 @@ def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
     log Z less the expected score, unless so much of that cancels that it would be seen; then by the
     chain rule, the entropy of each clique given what it shares with its parent.
     """
+    if structured_factors(graph):
+        known = split(graph, graph.evidence)
+        if network_of(graph).is_forest(known.held):
+            found = two_passes(graph, "", graph.evidence, resolve(threads), None, None)
+            return found.entropy()
     snapshot = snapshot_of(graph)
     scopes, tables = snapshot.scopes, snapshot.arrays()
     wide = [scope for scope in scopes if len(scope) > 1]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _messages
-from valuesparse.factors import Table
+from valuesparse.factors import Structured, Table
 from valuesparse.inference._dual import best_forest
 from valuesparse.inference._methods import MeanField, StructuredMeanField
 from valuesparse.inference._network import (
@@ -30,13 +30,21 @@ __all__ = ["naive", "structured"]
 Array = npt.NDArray[Any]
 
 
+class NoForestError(ValueError):
+    """No forest holds every structured factor."""
+
+
 class Field:
     """A distribution of structured mean field: what it is proportional to, and its joints."""
 
     __slots__ = ("forest", "joint", "node", "table")
 
     def __init__(
-        self, forest: list[tuple[int, ...]], node: Array, table: list[Array], joint: Array
+        self,
+        forest: list[tuple[int, ...]],
+        node: Array,
+        table: list[Array | Structured],
+        joint: Array,
     ) -> None:
         self.forest = forest
         self.node = node
@@ -60,7 +68,10 @@ class Field:
         for v, (k, end) in enumerate(zip(model.cardinalities, ends, strict=True)):
             other.add(Table((v,), self.node[end - k : end]))
         for scope, table in zip(self.forest, self.table, strict=True):
-            other.add(Table(scope, table.reshape([model.cardinalities[v] for v in scope])))
+            if isinstance(table, Structured):
+                other.add(table)
+            else:
+                other.add(Table(scope, table.reshape([model.cardinalities[v] for v in scope])))
         return other
 
 
@@ -150,16 +161,20 @@ def structured(
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
     """Ascend among the distributions of a forest, from `start` or from naive mean field."""
-    if method.start is None:
-        product = naive(model, network, local, reason, method, evidence, watch, None)
-        forest = _strong_forest(model, network, local, evidence, watch)
-        # The product of naive mean field, below which no step leads; and the forest's own tables.
-        first = np.zeros(network.native.table_entries)
-        second = _tables(network, forest)
-        starts = [(_logs(product._all_marginals()), first), (local.copy(), second)]
+    if method.start is not None:
+        forest, *one = _first_field(network, method.start)
+        starts = [tuple(one)]
     else:
-        forest, node, table = _first_field(network, method.start)
-        starts = [(node, table)]
+        forest = _strong_forest(model, network, local, evidence, watch)
+        starts = [(local.copy(), _tables(network, forest))]
+        if not network.structured():
+            # The product of naive mean field, below which no step leads.
+            product = naive(model, network, local, reason, method, evidence, watch, None)
+            alone = _logs(product._all_marginals())
+            starts.insert(0, (alone, np.zeros(network.native.table_entries)))
+    outside = np.setdiff1d(network.structured(), forest)
+    if outside.size:
+        raise _no_forest(model, network, int(outside[0]))
     best: tuple[Any, ...] | None = None
     with Held(network, watch) as native:
         for node, table in starts:
@@ -171,11 +186,14 @@ def structured(
                 best = found, node, table
     if best is None:
         raise impossible(model, bool(evidence))
+    if np.isnan(best[0][3]):
+        raise _no_forest(model, network, network.structured()[0])
     (q, joints, forest, bound, scale, converged, residuals, updates), node, table = best
     if bound == -np.inf:
         reason += "; the distribution has mass where the graph forbids it: no bound"
     ends = network.native.table_at
-    kept = [table[ends[g] : ends[g + 1]] for g in forest]
+    own = {g: _factor_of(model, network, g) for g in network.structured()}
+    kept = [own.get(g, table[ends[g] : ends[g + 1]]) for g in forest.tolist()]
     scopes = [network.scope(g) for g in forest]
     # Each factor outside the forest goes through a rounding for each table between its ends.
     slack = slack_of(network, 0, scale, evidence) * (
@@ -193,6 +211,19 @@ def structured(
         residuals=residuals,
         state=Field(scopes, node, kept, joints),
         flat=q,
+    )
+
+
+def _factor_of(model: FactorGraph, network: Network, group: int) -> Any:
+    return model._factor(int(network.native.wide[network.native.group == group][0]))
+
+
+def _no_forest(model: FactorGraph, network: Network, group: int) -> NoForestError:
+    index = int(network.native.wide[network.native.group == group][0])
+    return NoForestError(
+        f"structured_mean_field needs a forest that holds every structured factor, and no table of "
+        f"three variables and more that meets one twice: factor {index}, a "
+        f"{type(model._factor(index)).__name__}, is on a cycle with others; method='bp' works"
     )
 
 
@@ -236,6 +267,7 @@ def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Ar
     state = start._state
     if isinstance(state, Field):
         scopes, node, tables = state.forest, state.node.copy(), state.table
+        fixed = [isinstance(table, Structured) for table in tables]
     elif start.method == "mean_field":
         return (
             np.empty(0, dtype=np.int64),
@@ -246,28 +278,35 @@ def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Ar
         other = network_of(start._part())
         scopes = [other.scope(g) for g in range(other.n_groups)]
         tables = [other.native.table(g).ravel() for g in range(other.n_groups)]
+        fixed = [other.native.is_structured(g) for g in range(other.n_groups)]
         node = other.with_evidence(start.evidence)
     else:
         raise ValueError(
             "start must be a result of structured or naive mean field, or an exact one of a graph "
             f"without cycles, got one of method {start.method!r}"
         )
-    place = {tuple(sorted(network.scope(g))): g for g in range(network.n_groups)}
+    native = network.native
+    place = {
+        (tuple(sorted(network.scope(g))), native.is_structured(g)): g
+        for g in range(network.n_groups)
+    }
     flat = np.zeros(network.native.table_entries)
     ends = network.native.table_at
     forest = []
-    for scope, table in zip(scopes, tables, strict=True):
-        group = place.get(tuple(sorted(scope)))
+    for scope, table, hard in zip(scopes, tables, fixed, strict=True):
+        group = place.get((tuple(sorted(scope)), hard))
         if group is None:
             raise ValueError(
                 f"start has a factor of the variables {list(scope)}, and the graph has none"
             )
+        forest.append(group)
+        if hard:
+            continue
         own = network.scope(group)
         shaped = table.reshape([network.cards[v] for v in scope])
         flat[ends[group] : ends[group + 1]] = shaped.transpose(
             [scope.index(v) for v in own]
         ).ravel()
-        forest.append(group)
     chosen = np.array(forest, dtype=np.int64)
     if network.forest(chosen).size != chosen.size:
         raise ValueError("start must be a result of a graph without cycles")

@@ -15,7 +15,7 @@ from valuesparse.inference._read_out import full_joint
 from valuesparse.inference._search import Search
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import scopes_of
+from valuesparse.models._blocks import scopes_of, structured_factors
 from valuesparse.models._evidence import split
 from valuesparse.relaxed._solver import log_beliefs
 from valuesparse.results import GraphResult
@@ -56,13 +56,15 @@ class Joints:
         self._linked = linked
         self._loopy = result._state is not None
         self.entries = int(result.stats.get("table_entries", 0))
-        self.deeper = self.exact and not result._faithful
+        self.deeper = self.exact and not result._faithful and not self._loopy
         # Without links beliefs are those of one variable each, which lose nothing before that.
         lossy = self.deeper and result.stats.get("widened") == 0
         self.floor = _LEAST_OF_LOSSY if lossy else _LEAST
         self._shallow = False  # logarithms did not fit in memory
         self._found: dict[tuple[int, ...], Floats | None] = {}
         self._found_logs: dict[tuple[int, ...], Floats | None] = {}
+        self._messages: dict[int, Floats] | None = None
+        self._given: dict[tuple[int, int], Floats] = {}
         self._tables: list[tuple[tuple[int, ...], Floats]] | None = None
 
     @property
@@ -101,7 +103,7 @@ class Joints:
         if self._tables is None:
             every = scopes_of(self.result._part())
             beliefs = zip(every, self.result.factor_marginals(), strict=True)
-            self._tables = [(s, table) for s, table in beliefs if len(s) > 1]
+            self._tables = [(s, table) for s, table in beliefs if 1 < len(s) == table.ndim]
             self._holders: dict[int, list[int]] = {}
             for f, (other, _) in enumerate(self._tables):
                 for v in other:
@@ -111,6 +113,29 @@ class Joints:
             other, table = self._tables[f]
             if wanted <= set(other):
                 return marginal_of(table, other, scope)
+        return self._pair_belief(scope) if len(scope) == 2 else None
+
+    def _pair_belief(self, scope: tuple[int, ...]) -> Floats | None:
+        """Return the joint of two variables that a structured factor holds."""
+        part = self.result._part()
+        own = structured_factors(part)
+        if own and self._messages is None:
+            self._messages = self.result._state.incoming(part)
+        for i, factor in own.items():
+            if not set(scope) <= set(factor.scope):
+                continue
+            a, b = map(factor.scope.index, scope)
+            if (i, a) not in self._given:
+                assert self._messages is not None
+                held = np.repeat(self._messages[i][None], 2, axis=0)
+                held[0, a, 1] = held[1, a, 0] = -np.inf
+                rows = [factor._sum_product(m) for m in held]
+                share = np.exp([row[0] for row in rows] - np.logaddexp(*(row[0] for row in rows)))
+                # P(a) P(b | a) for all b.
+                self._given[i, a] = share[:, None, None] * np.array(
+                    [np.stack([c, p], axis=1) for _, p, c in rows]
+                )
+            return np.asarray(self._given[i, a][:, b])
         return None
 
     def of(self, scopes: Sequence[tuple[int, ...]], *, logs: bool = False) -> list[Floats | None]:

@@ -14,7 +14,7 @@ from scipy.sparse import csgraph
 
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import wide_scopes
+from valuesparse.models._blocks import structured_factors, wide_scopes
 from valuesparse.models._checks import (
     check_feature,
     check_features,
@@ -104,7 +104,9 @@ class Beliefs:
         self._sets: set[frozenset[int]] | None = None
         n = graph.n_variables
         #: Of the factors of two variables and more that were used.
-        self._scopes = wide_scopes(result._part())
+        part = result._part()
+        own = structured_factors(part)
+        self._scopes = wide_scopes(part)
         self.joints = Joints(result, thorough, bool(self._scopes))
         known = {v for v, x in result.evidence.items() if isinstance(x, int)}
         links = [
@@ -117,6 +119,17 @@ class Beliefs:
         a, b = np.array(links, dtype=np.int64).reshape(-1, 2).T
         #: Variables with different labels are independent: no factor that was used links them.
         self.label = np.arange(n)
+        #: Scopes of tables, which have the joint of any of their variables; structured factors have
+        #: those of two.
+        self._tables = [s for s in self._scopes if len(s) > 1]
+        self._structured = []
+        if own:
+            scopes = [f.scope for f in own.values()]
+            self._tables = [s for s in self._tables if s not in set(scopes)]
+            for scope in scopes:
+                inside = np.zeros(n, dtype=np.bool_)
+                inside[list(scope)] = True
+                self._structured.append(inside)
         if links:
             edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
             self.label = csgraph.connected_components(edges, directed=False)[1]
@@ -228,7 +241,7 @@ class Beliefs:
         if not (self.exact or self._loopy):
             return np.zeros(len(scopes), dtype=np.bool_)
         known = self._linked(scopes)
-        if not (self.thorough and self.exact):
+        if self._loopy or not (self.thorough and self.exact):
             rows = np.flatnonzero(known)
             known[rows] = self._held(scopes[rows])
         return known
@@ -384,7 +397,7 @@ class Beliefs:
         """Whether a factor that was used holds all variables of each row."""
         if scopes.shape[1] != 2:
             if self._sets is None:
-                self._sets = {frozenset(s) for s in self._scopes}
+                self._sets = {frozenset(s) for s in self._tables}
             sets = self._sets
             rows = (frozenset(s) for s in scopes.tolist())
             return np.array([r in sets or any(r < s for s in sets) for r in rows], dtype=np.bool_)
@@ -392,7 +405,7 @@ class Beliefs:
         if self._pairs is None:
             pairs = {
                 min(a, b) * n + max(a, b)
-                for s in self._scopes
+                for s in self._tables
                 for a, b in itertools.combinations(s, 2)
             }
             self._pairs = np.array(sorted(pairs), dtype=np.int64)
@@ -410,8 +423,11 @@ class Beliefs:
         some = np.flatnonzero(held)
         a, b = scopes[some].astype(np.int64, copy=False).T
         exact = np.minimum(a, b) * n + np.maximum(a, b)
-        near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
-        held[some] = self._pairs[near] == exact
+        if self._pairs.size:
+            near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
+            held[some] = self._pairs[near] == exact
+        for inside in self._structured:
+            held |= inside[scopes[:, 0]] & inside[scopes[:, 1]]
         return held
 
 

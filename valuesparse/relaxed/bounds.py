@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from valuesparse._graph import freeze
 from valuesparse._validation import as_indices
-from valuesparse.factors import Feature
+from valuesparse.factors import Feature, Structured
 from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
@@ -206,6 +206,8 @@ def _spread(beliefs: Beliefs) -> tuple[float, float]:
         factor = graph._factor(i)
         if isinstance(factor, Feature):
             tables.append(np.array([0.0, factor.weight]))
+        elif isinstance(factor, Structured):
+            tables.append(np.zeros(1))
         else:
             tables.append(factor.table([graph.cardinalities[v] for v in factor.scope]))
     tables += [x for x in result.evidence.values() if isinstance(x, np.ndarray)]
