@@ -229,6 +229,7 @@ extensions = [
         "valuesparse._messages",
         [
             "ext/messages.pyx",
+            "ext/messages/ascent.cpp",
             "ext/messages/beliefs.cpp",
             "ext/messages/decode.cpp",
             "ext/messages/dense.cpp",
@@ -240,6 +241,7 @@ extensions = [
             "ext/messages/mean_field.cpp",
             "ext/messages/orders.cpp",
             "ext/messages/pairs.cpp",
+            "ext/messages/pairs_layout.cpp",
             "ext/messages/resistance.cpp",
             "ext/messages/scopes.cpp",
         ],

@@ -55,10 +55,10 @@ class Xor final : public Structured {
 
   private:
     struct Sum {
-        double base = 0.0;  // of all messages for "off" that are finite
+        double base = 0.0;   // of all messages for "off" that are finite
         double extra = 0.0;  // what the best choice of the one that is on adds to it
         double top = -INFINITY, second = -INFINITY;  // the two largest odds
-        int64_t first = 0;  // where the largest stands
+        int64_t first = 0;                           // where the largest stands
         bool possible = true;
     };
 

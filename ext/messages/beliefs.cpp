@@ -6,7 +6,7 @@
 namespace vs::messages {
 
 Status Network::answer(const double* local, const double* messages, int threads, Control* control,
-                     double* marginals, double* log_z, int64_t* dead_variable) {
+                       double* marginals, double* log_z, int64_t* dead_variable) {
     if (!by_pairs_) {
         return beliefs(local, messages, threads, control, marginals, log_z, dead_variable);
     }
@@ -14,7 +14,7 @@ Status Network::answer(const double* local, const double* messages, int threads,
 }
 
 Status Network::collect(const double* local, const double* messages, int* threads, Control* control,
-                   int64_t* dead_variable) {
+                        int64_t* dead_variable) {
     *threads = workers(*threads);
     options_ = Options();
     start(local, messages);
@@ -25,7 +25,7 @@ Status Network::collect(const double* local, const double* messages, int* thread
 }
 
 Status Network::beliefs(const double* local, const double* messages, int threads, Control* control,
-                      double* marginals, double* log_z, int64_t* dead_variable) {
+                        double* marginals, double* log_z, int64_t* dead_variable) {
     const Status collected = collect(local, messages, &threads, control, dead_variable);
     if (collected != kOk) return collected;
     factor_mass_.resize(at(n_factors_));

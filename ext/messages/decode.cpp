@@ -6,7 +6,7 @@
 namespace vs::messages {
 
 Status Network::assign(const double* local, const double* messages, int threads, Control* control,
-                     int64_t* states, double* score, int64_t* dead_variable) {
+                       int64_t* states, double* score, int64_t* dead_variable) {
     const Status collected = collect(local, messages, &threads, control, dead_variable);
     if (collected != kOk) return collected;
     std::fill(states, states + n_, int64_t{-1});
@@ -52,7 +52,7 @@ Status Network::assign(const double* local, const double* messages, int threads,
                 const int64_t f = edge_factor_[at(var_edge_[at(j)])];
                 if (const factors::Structured* own = structured_at(f)) {
                     Hard{own, factor_ptr_[at(f)], edge_var_.data()}.complete(states, incoming(),
-                                                                            &scratch_[0]);
+                                                                             &scratch_[0]);
                 }
             }
         }

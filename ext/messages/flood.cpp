@@ -205,7 +205,7 @@ void Network::make_scratch(int threads) {
 }
 
 Status Network::run(const double* local, const Options& options, int threads, Control* control,
-                  double* messages, int64_t* dead_variable) {
+                    double* messages, int64_t* dead_variable) {
     if (serial_) threads = 1;
     by_pairs_ = pairs_ != nullptr;
     if (by_pairs_) pairs_->use(g_pool, &level());

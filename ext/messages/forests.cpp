@@ -35,8 +35,8 @@ Forest Network::hang(std::vector<char>* inside) const {
 }
 
 Status Network::forests(const double* local, const double* messages, int64_t n_forests,
-                      const int64_t* ptr, const int64_t* factor, bool best, Control* control,
-                      double* log_z, double* scale, int64_t* dead_variable) {
+                        const int64_t* ptr, const int64_t* factor, bool best, Control* control,
+                        double* log_z, double* scale, int64_t* dead_variable) {
     start(local, messages);
     make_scratch(1);
     phase(kVariables, 1, control);

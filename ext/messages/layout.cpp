@@ -53,7 +53,7 @@ void use_modules(const PoolApi* pool, const SimdApi* simd) {
 }
 
 Status Network::lay_out(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* scope_ptr,
-                      const int64_t* scope, const double* const* table,
+                        const int64_t* scope, const double* const* table,
                         const factors::Structured* const* structured, const Control* control) {
     const size_t edges = at(n_factors ? scope_ptr[n_factors] : 0);
     n_ = n;

@@ -6,7 +6,7 @@
 namespace vs::messages {
 
 Status Network::mean_field(const double* local, int64_t max_iterations, double tolerance,
-                         Control* control, double* q, double* bound, double* scale) {
+                           Control* control, double* q, double* bound, double* scale) {
     run_ = Progress();
     std::vector<double> score;
     // score[x] += expectation of the table of edge e's factor given its value x.

@@ -8,8 +8,8 @@
 // that comes out so small that underflow may have touched it is computed again from logarithms.
 //
 // A message that is -inf proves that no configuration gives the variable that value: messages start
-// without zeros, and every update keeps that true. The unit of an update is the factor: a structured
-// one computes all of its messages at once, in every schedule.
+// without zeros, and every update keeps that true. The unit of an update is the factor: a
+// structured one computes all of its messages at once, in every schedule.
 #pragma once
 
 #include <atomic>

@@ -113,7 +113,7 @@ bool Network::gather(int64_t e) {
 }
 
 Status Network::pass(const Options& options, int threads, Control* control, double* messages,
-                   const double* local, int64_t* dead_variable) {
+                     const double* local, int64_t* dead_variable) {
     if (serial_) threads = 1;
     run_ = Progress();
     const Order order{this, pairs_.get()};
@@ -194,7 +194,8 @@ Status Network::by_queue(const Order& order, Control* control, int64_t* dead_var
 
 // The same in rounds: the most urgent messages, all from what the round began with. What they are
 // does not depend on who computes them, nor does the order in which priorities are raised.
-Status Network::by_rounds(const Order& order, int threads, Control* control, int64_t* dead_variable) {
+Status Network::by_rounds(const Order& order, int threads, Control* control,
+                          int64_t* dead_variable) {
     const int64_t n = n_edges();
     std::vector<double> priority(at(n), INFINITY), moved(at(n)), value(at(order.length()));
     std::vector<double> ranked;

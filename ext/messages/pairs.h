@@ -63,7 +63,8 @@ class Pairs {
     void add_up_all(int threads, Control* control);
     // The new message, by the totals as they are, in *out; how far it moved before damping.
     double evaluate(int64_t e, double* out) const;
-    // All messages of the structured factor whose first edge is e; -1 where it leaves none possible.
+    // All messages of the structured factor whose first edge is e; -1 where it leaves none
+    // possible.
     double evaluate_all(int64_t e, double* out, Scratch* s) const;
     void commit(int64_t e, double value);
     // What a change of what its sender believes is multiplied by, at most.
@@ -75,6 +76,8 @@ class Pairs {
                    double* log_z, int64_t* dead);
 
   private:
+    static constexpr int64_t kChunk = 4096;         // pairs that one task takes
+    static constexpr int64_t kVariables = 1 << 13;  // variables likewise
     Pairs() = default;
     struct Job;
     static void step(void* job, int64_t task, int worker);
@@ -112,16 +115,16 @@ class Pairs {
     }
     double rho_of(size_t s) const;
     int64_t n_ = 0, n_pairs_ = 0, padded_ = 0;
-    const int64_t* ptr_ = nullptr;               // of factors: where their edges begin
+    const int64_t* ptr_ = nullptr;  // of factors: where their edges begin
     std::vector<Group> groups_;
     std::vector<int32_t> slot_of_;  // of each edge; filled by `begin`
-    double constant_ = 0.0;                      // of all tables
-    std::vector<int64_t> factor_;                // at each place
-    std::vector<double> gain_;                   // by place
+    double constant_ = 0.0;         // of all tables
+    std::vector<int64_t> factor_;   // at each place
+    std::vector<double> gain_;      // by place
     // (2, padded), then structured factors': left, right; slots by variable.
     std::vector<int32_t> var_, var_ptr_, slot_;
-    std::vector<double> coupling_, tilt_;        // J by place; a and b by slot
-    std::vector<double> sum_tilt_;               // of a variable
+    std::vector<double> coupling_, tilt_;  // J by place; a and b by slot
+    std::vector<double> sum_tilt_;         // of a variable
     // Variables that a chunk finishes, and the others in chunks of their own.
     std::vector<int32_t> inner_, outer_;
     std::vector<int64_t> inner_ptr_, outer_cut_;

@@ -78,8 +78,8 @@ def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
     chain rule, the entropy of each clique given what it shares with its parent.
     """
     if structured_factors(graph):
-        known = split(graph, graph.evidence)
-        if network_of(graph).is_forest(known.held):
+        held = split(graph, graph.evidence).held
+        if network_of(graph).is_forest(held):
             found = two_passes(graph, "", graph.evidence, resolve(threads), None, None)
             return found.entropy()
     snapshot = snapshot_of(graph)

@@ -162,8 +162,8 @@ def structured(
 ) -> GraphResult:
     """Ascend among the distributions of a forest, from `start` or from naive mean field."""
     if method.start is not None:
-        forest, *one = _first_field(network, method.start)
-        starts = [tuple(one)]
+        forest, node, table = _first_field(network, method.start)
+        starts = [(node, table)]
     else:
         forest = _strong_forest(model, network, local, evidence, watch)
         starts = [(local.copy(), _tables(network, forest))]
@@ -192,7 +192,7 @@ def structured(
     if bound == -np.inf:
         reason += "; the distribution has mass where the graph forbids it: no bound"
     ends = network.native.table_at
-    own = {g: _factor_of(model, network, g) for g in network.structured()}
+    own = structured_of(model, network)
     kept = [own.get(g, table[ends[g] : ends[g + 1]]) for g in forest.tolist()]
     scopes = [network.scope(g) for g in forest]
     # Each factor outside the forest goes through a rounding for each table between its ends.
@@ -214,8 +214,10 @@ def structured(
     )
 
 
-def _factor_of(model: FactorGraph, network: Network, group: int) -> Any:
-    return model._factor(int(network.native.wide[network.native.group == group][0]))
+def structured_of(model: FactorGraph, network: Network) -> dict[int, Any]:
+    """Return the structured factors of a model by their group."""
+    native = network.native
+    return {g: model._factor(int(native.wide[native.group == g][0])) for g in network.structured()}
 
 
 def _no_forest(model: FactorGraph, network: Network, group: int) -> NoForestError:
@@ -267,7 +269,6 @@ def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Ar
     state = start._state
     if isinstance(state, Field):
         scopes, node, tables = state.forest, state.node.copy(), state.table
-        fixed = [isinstance(table, Structured) for table in tables]
     elif start.method == "mean_field":
         return (
             np.empty(0, dtype=np.int64),
@@ -277,8 +278,8 @@ def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Ar
     elif start.exact:
         other = network_of(start._part())
         scopes = [other.scope(g) for g in range(other.n_groups)]
-        tables = [other.native.table(g).ravel() for g in range(other.n_groups)]
-        fixed = [other.native.is_structured(g) for g in range(other.n_groups)]
+        fixed = structured_of(start._part(), other)
+        tables = [fixed.get(g, other.native.table(g).ravel()) for g in range(other.n_groups)]
         node = other.with_evidence(start.evidence)
     else:
         raise ValueError(
@@ -293,14 +294,14 @@ def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Ar
     flat = np.zeros(network.native.table_entries)
     ends = network.native.table_at
     forest = []
-    for scope, table, hard in zip(scopes, tables, fixed, strict=True):
-        group = place.get((tuple(sorted(scope)), hard))
+    for scope, table in zip(scopes, tables, strict=True):
+        group = place.get((tuple(sorted(scope)), isinstance(table, Structured)))
         if group is None:
             raise ValueError(
                 f"start has a factor of the variables {list(scope)}, and the graph has none"
             )
         forest.append(group)
-        if hard:
+        if isinstance(table, Structured):
             continue
         own = network.scope(group)
         shaped = table.reshape([network.cards[v] for v in scope])

@@ -19,7 +19,8 @@ from valuesparse.models._blocks import scopes_of, structured_factors
 from valuesparse.models._evidence import split
 from valuesparse.relaxed._solver import log_beliefs
 from valuesparse.results import GraphResult
-from valuesparse.results._graph import CONDITIONED, marginal_of
+from valuesparse.results._factors import marginal_of
+from valuesparse.results._graph import CONDITIONED
 from valuesparse.threads import resolve
 
 __all__ = ["Joints", "log_of"]
@@ -130,7 +131,8 @@ class Joints:
                 held = np.repeat(self._messages[i][None], 2, axis=0)
                 held[0, a, 1] = held[1, a, 0] = -np.inf
                 rows = [factor._sum_product(m) for m in held]
-                share = np.exp([row[0] for row in rows] - np.logaddexp(*(row[0] for row in rows)))
+                mass = np.array([row[0] for row in rows])
+                share = np.exp(mass - np.logaddexp(mass[0], mass[1]))
                 # P(a) P(b | a) for all b.
                 self._given[i, a] = share[:, None, None] * np.array(
                     [np.stack([c, p], axis=1) for _, p, c in rows]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr
 
 from valuesparse._graph import freeze
 from valuesparse._owned import ReadOnly
 from valuesparse._rounding import down, engine_margin, up
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import feature_indices, scopes_of, structured_factors
+from valuesparse.models._blocks import feature_indices
 from valuesparse.models._evidence import soft_sum
-from valuesparse.results._base import Result
 from valuesparse.results._bounds import Bounds
+from valuesparse.results._factors import FactorResult, frozen
 
 if TYPE_CHECKING:
     import pandas
@@ -26,35 +24,10 @@ __all__ = ["CONDITIONED", "EXACT", "GraphResult"]
 
 FloatArray = npt.NDArray[np.float64]
 
-#: The method whose distribution is the product of its marginals.
-_PRODUCT = "mean_field"
-
-#: The method whose distribution is a graph without cycles.
-_FOREST = "structured_mean_field"
 #: The method of what a junction tree beyond the memory limit gave slice by slice.
 CONDITIONED = "conditioned_junction_tree"
 #: Methods whose answer is that of the factors that were used.
 EXACT = ("exact", "junction_tree", CONDITIONED)
-
-
-class Engine(Protocol):
-    """What a result asks of an exact engine; graphs have their evidence in them."""
-
-    def joint(
-        self, graph: FactorGraph, variables: list[int], threads: int | None, limit: int | None
-    ) -> FloatArray:
-        """Return the joint of a set of variables."""
-
-    def iter_joints(
-        self, graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, limit: int
-    ) -> Iterator[FloatArray]:
-        """Yield the joint of each set of variables."""
-
-    def entropy(self, graph: FactorGraph, threads: int | None, limit: int) -> float:
-        """Return the entropy in nats."""
-
-    def room(self, limit: int | None) -> int:
-        """Return the bytes that a question may use: the default, or what the answer might."""
 
 
 class Selection(Protocol):
@@ -69,7 +42,7 @@ class Selection(Protocol):
         """Return what is known of the distance to the whole graph."""
 
 
-class GraphResult(Result):
+class GraphResult(FactorResult):
     """Marginals of a factor graph, and how they came about; all arrays are read-only.
 
     Attributes
@@ -140,8 +113,6 @@ class GraphResult(Result):
         "factors",
         "residuals",
     )
-    #: Who answers what a result does not hold. They lie above results, and come here from there.
-    _engine: ClassVar[Engine]
     _selection: ClassVar[Selection]
     _derived = ("_flat", "_limit", "_marginals", "_solved")
 
@@ -222,17 +193,6 @@ class GraphResult(Result):
         fields = {"_model": model, "factors": factors, "_n_factors": model.n_factors}
         return self._with(**fields, _bounds=None, _solved=self._part())
 
-    def _with(self, **fields: Any) -> GraphResult:
-        """Return a copy with other fields."""
-        other = type(self).__new__(type(self))
-        names = (*Result.__slots__, *type(self).__slots__)
-        own = {name: getattr(self, name) for name in names if name != "marginals"}
-        if "marginals" in fields:
-            freeze(fields["marginals"])
-            own.update(_flat=None, _marginals=fields.pop("marginals"))
-        other._fill(**own | fields)
-        return other
-
     @property
     def marginals(self) -> list[FloatArray]:
         """``marginals[v]``: probabilities of the states of variable v; see the class."""
@@ -254,13 +214,6 @@ class GraphResult(Result):
     def graph(self) -> FactorGraph:
         """The model, with the factors that were left out."""
         return self._model
-
-    def _part(self) -> FactorGraph:
-        """Return the graph that was solved."""
-        model = self._model
-        if self._solved is None and self.factors.size < model.n_factors:
-            self._fill(_solved=model._part(self.factors))
-        return self._solved or model
 
     @property
     def exact(self) -> bool:
@@ -287,7 +240,7 @@ class GraphResult(Result):
         [0.8]
         """
         wanted = np.array(feature_indices(self._model, self._n_factors), dtype=np.int64)
-        return _frozen(self._selection.expectations(self._conditioned(), self._model, wanted))
+        return frozen(self._selection.expectations(self._conditioned(), self._model, wanted))
 
     def bounds(self) -> Bounds:
         """Return what is known of the distance to the whole graph; computed once.
@@ -407,135 +360,6 @@ class GraphResult(Result):
         """
         return iter(self)
 
-    def joint(self, variables: Iterable[Any], *, threads: int | None = None) -> FloatArray:
-        """Return the joint marginal of a set of variables, one axis each.
-
-        Of an exact result (and of islands) any set. After loopy inference: the belief of the first
-        factor that has them all in its scope; ValueError where there is none. Of mean field, and
-        structured mean field, any set: their distribution is a product, and a forest.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2])
-        >>> _ = graph.add([0, 1], np.log([[4.0, 1.0], [1.0, 4.0]]))
-        >>> vs.infer(graph).joint([1, 0]).tolist()
-        [[0.4, 0.1], [0.1, 0.4]]
-        """
-        return _frozen(self._joint(variables, threads))
-
-    def _joint(self, variables: Iterable[Any], threads: int | None) -> FloatArray:
-        wanted = list(self._model._numbers("variables", variables))
-        if len(set(wanted)) != len(wanted):
-            raise ValueError("variables must not name one twice")
-        if self.method == _FOREST:
-            return self._engine.joint(self._state.graph(self._model), wanted, threads, None)
-        if self._state is not None:
-            return self._belief(wanted)
-        if self.method == _PRODUCT:
-            return self._product(wanted)
-        graph, limit = self._conditioned()._posterior(), self._room()
-        return self._engine.joint(graph, wanted, threads, limit)
-
-    def factor_marginals(self, *, threads: int | None = None) -> list[FloatArray]:
-        """Return the marginal of the scope of every factor that was used, in their order.
-
-        A structured factor has P(y = 1) of each of its k variables, (k,).
-
-        After loopy inference: the beliefs of the factors, which are the derivatives of the Bethe
-        free energy with respect to their tables. A factor without variables has a 1.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2])
-        >>> _ = graph.add((0, 1), np.log([[4.0, 1.0], [1.0, 4.0]]))
-        >>> vs.infer(graph, method="bp").factor_marginals()[0].round(12).tolist()
-        [[0.4, 0.1], [0.1, 0.4]]
-        """
-        return [_frozen(table) for _, table in self._iter_factors(threads)]
-
-    def pairwise(self, *, threads: int | None = None) -> dict[tuple[Any, Any], FloatArray]:
-        """Return the joint marginal of every two variables that some factor has in its scope.
-
-        Returns
-        -------
-        dict
-            ``{(a, b): table}`` with names (or numbers) of variables and an array of shape
-            (cardinality of a, cardinality of b); in the order of the factors that were used and
-            of their scopes, every pair once and in that order only; `joint` takes any variables.
-            Of beliefs, where these are all that there is.
-
-        See Also
-        --------
-        joint : Of any variables.
-        factor_marginals : One table for each factor.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2], names=["a", "b"])
-        >>> _ = graph.add(("b", "a"), np.log([[4.0, 1.0], [3.0, 2.0]]))
-        >>> {pair: table.round(3).tolist() for pair, table in vs.infer(graph).pairwise().items()}
-        {('b', 'a'): [[0.4, 0.1], [0.3, 0.2]]}
-        """
-        return dict(self.iter_pairwise(threads=threads))
-
-    def iter_pairwise(
-        self, *, threads: int | None = None
-    ) -> Iterator[tuple[tuple[Any, Any], FloatArray]]:
-        """Yield what `pairwise` returns one by one, to spare memory: ``((a, b), table)``.
-
-        Examples
-        --------
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2, 2])
-        >>> _ = graph.add_feature((0, 1, 2), [1, 1, 1], 1.0)
-        >>> [pair for pair, _ in vs.infer(graph).iter_pairwise()]
-        [(0, 1), (0, 2), (1, 2)]
-        """
-        names = self._model.names
-        seen: set[tuple[int, int]] = set()
-        for scope, table in self._iter_factors(threads):
-            if table.ndim < len(scope):  # structured: it has no joints
-                continue
-            for a, b in itertools.combinations(scope, 2):
-                pair = min(a, b), max(a, b)
-                if pair not in seen:
-                    seen.add(pair)
-                    yield (names[a], names[b]), _frozen(marginal_of(table, scope, (a, b)))
-
-    def entropy(self, *, threads: int | None = None) -> float:
-        """Return the entropy of the posterior in nats.
-
-        Notes
-        -----
-        Of an exact result (and of islands): log Z less the expected score. Where scores are so
-        large that rounding would be seen, by the chain rule over the cliques of a junction tree,
-        whose tables then have to fit in memory. After loopy inference it is the
-        entropy that the free energy in ``log_z`` is made with: the Bethe entropy, or its
-        reweighted form, both of which may be negative. Of mean field: that of the product, or
-        of the forest.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2, 2])
-        >>> bool(np.isclose(vs.infer(graph).entropy(), 3 * np.log(2)))
-        True
-        """
-        if self.method == _FOREST:
-            return self._engine.entropy(self._state.graph(self._model), threads, self._room())
-        if self._state is None and self.method != _PRODUCT:
-            return self._engine.entropy(self._conditioned()._posterior(), threads, self._room())
-        if self._state is not None:
-            return float(self._state.entropy(self._part(), self.marginals))
-        return float(np.array([entr(p).sum() for p in self.marginals]).sum())
-
     def to_frame(self) -> pandas.DataFrame:
         """Return the marginals as a pandas DataFrame indexed by (variable, state), by name.
 
@@ -575,101 +399,8 @@ class GraphResult(Result):
         assert self._flat is not None
         return self._flat
 
-    def _conditioned(self) -> GraphResult:
-        """Return the result of one distribution: under `zeta` that given all final islands."""
-        held = np.flatnonzero(self.islands >= 0).tolist()
-        if not held:
-            return self
-        marginals, evidence = list(self.marginals), dict(self.evidence)
-        for v in held:
-            state = evidence[v] = int(self.islands[v])
-            marginals[v] = np.zeros(self._model.cardinalities[v])
-            marginals[v][state] = 1.0
-        none = np.full(len(marginals), -1, dtype=np.int32)
-        return self._with(
-            method="exact",
-            marginals=marginals,
-            evidence=ReadOnly(evidence),
-            islands=none,
-            _bounds=None,
-        )
-
-    def _room(self) -> int:
-        """Return the bytes that a question may use: the default, or more if the answer might."""
-        return self._engine.room(self._limit)
-
-    def _posterior(self) -> FactorGraph:
-        """Return the graph that was solved, with what was known as its evidence."""
-        graph = self._part()._copy()
-        graph._know(self.evidence)
-        return graph
-
-    def _iter_factors(self, threads: int | None) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
-        """Yield the scope of each factor that was used, and its marginal."""
-        if (held := self._conditioned()) is not self:
-            yield from held._iter_factors(threads)
-            return
-        part = self._posterior()
-        scopes, own = scopes_of(part), structured_factors(part)
-        if self._state is not None:
-            beliefs = self._state.joints(self._part())
-            yield from (
-                (scope, beliefs[i] if i in beliefs else self._product(scope))
-                for i, scope in enumerate(scopes)
-            )
-            return
-        tables: Iterator[FloatArray] = iter(())
-        wide = [s for i, s in enumerate(scopes) if len(s) > 1 and i not in own]
-        if wide and self.method != _PRODUCT:
-            tables = self._engine.iter_joints(part, wide, threads, self._room())
-        for i, scope in enumerate(scopes):
-            if i in own:
-                yield scope, np.array([self.marginals[v][1] for v in scope])
-            elif len(scope) > 1 and self.method != _PRODUCT:
-                yield scope, next(tables)
-            else:
-                yield scope, self._product(scope)
-
-    def _product(self, variables: Sequence[int]) -> FloatArray:
-        product: FloatArray = np.ones(())
-        for v in variables:
-            product = np.multiply.outer(product, self.marginals[v])
-        return product
-
-    def _belief(self, wanted: list[int]) -> FloatArray:
-        if len(wanted) < 2:
-            return self._product(wanted)
-        for scope, table in self._iter_factors(None):
-            if table.ndim == len(scope) and set(wanted) <= set(scope):
-                return marginal_of(table, scope, wanted)
-        names = [self._model.names[v] for v in wanted]
-        for i, factor in structured_factors(self._part()).items():
-            if set(wanted) <= set(factor.scope):
-                raise ValueError(
-                    f"factor {i}, a {type(factor).__name__}, has the variables {names}, and no "
-                    "joint table: factor_marginals() has P(y = 1) of each of them, and "
-                    "infer(method='junction_tree') their joint where a table of it fits"
-                )
-        raise ValueError(
-            f"no factor has the variables {names} in its scope: method {self.method!r} knows the "
-            "joint of a factor's variables only"
-        )
-
     def __repr__(self) -> str:
         return (
             f"GraphResult(method={self.method!r}, converged={self.converged}, "
             f"variables={len(self.marginals)}, log_z={self.log_z:.6g})"
         )
-
-
-def _frozen(array: FloatArray) -> FloatArray:
-    array.flags.writeable = False
-    return array
-
-
-def marginal_of(table: FloatArray, scope: Sequence[int], wanted: Sequence[int]) -> FloatArray:
-    """Return the marginal of some variables of a table over `scope`, axes in the order wanted."""
-    axes = [scope.index(v) for v in wanted]
-    kept = sorted(axes)
-    rest = tuple(a for a in range(table.ndim) if a not in axes)
-    return np.asarray(np.transpose(table.sum(axis=rest), [kept.index(a) for a in axes]))
