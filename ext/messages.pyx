@@ -160,7 +160,8 @@ cdef class Network:
     """
 
     cdef CppNetwork* network
-    cdef list keep  # the tables' memory
+    cdef list keep  # the tables' memory, and structured factors
+    cdef list raised  # by factors written in Python
     cdef vector[const double*] tables  # (groups,); null: structured
     cdef vector[Own] own  # likewise; empty without any
     cdef object cards
@@ -196,7 +197,7 @@ cdef class Network:
         cdef tuple variables
         cdef const int64_t* card = <const int64_t*>data(cards)
         cdef const double* entry
-        self.keep = []
+        self.keep, self.raised = [], []
         self.cards = cards
         cdef vector[int64_t] first, group
         self.at = np.zeros(n + 1, dtype=np.int64)
@@ -247,6 +248,7 @@ cdef class Network:
             if isinstance(table, Structured):
                 own.resize(wide.size())
                 own.push_back((<Structured>table).native)
+                (<Structured>table).raised = self.raised
                 entry = NULL
             else:
                 entry = doubles(table)
@@ -408,11 +410,10 @@ cdef class Network:
 
     cdef int raise_own(self) except -1:
         """Raise what a factor written in Python has raised."""
-        if self.own.size():
-            for own in self.keep:
-                if isinstance(own, Structured) and (<Structured>own).error is not None:
-                    error, (<Structured>own).error = (<Structured>own).error, None
-                    raise error
+        if self.raised:
+            error = self.raised[0]
+            self.raised.clear()
+            raise error
         return 0
 
     def assign(self, local, messages, int threads, deadline, late):

@@ -29,11 +29,12 @@ cdef class Structured:
 
     cdef CppStructured* native
     cdef object factor  # written in Python, or None
-    cdef object error  # what it raised
+    cdef list raised  # by it, or by another of its network: all are silent from then on
 
     def __cinit__(self, kind, int64_t k, numbers=()):
         """kind: the name of one of ours, or a factor written in Python."""
         cdef object given
+        self.raised = []
         if isinstance(kind, str):
             given = np.ascontiguousarray(numbers, dtype=np.int64)
             self.native = make(kind.encode(), k, <const int64_t*>data(given), given.size)
@@ -139,11 +140,11 @@ cdef class Structured:
 cdef double foreign_send(void* own, const double* given, bool best, double* ratio) noexcept nogil:
     with gil:
         self = <Structured>own
-        if self.error is None:
+        if not self.raised:
             try:
                 return self.send(given, best, ratio)
             except BaseException as error:
-                self.error = error
+                self.raised.append(error)
         return NAN
 
 
@@ -151,24 +152,24 @@ cdef double foreign_best(void* own, const double* given, int64_t* states) noexce
     cdef double score
     with gil:
         self = <Structured>own
-        if self.error is None:
+        if not self.raised:
             try:
                 score, found = self.factor._best(self.messages(given))
                 memcpy(<void*>states, <const void*>data(found), found.nbytes)
                 return score
             except BaseException as error:
-                self.error = error
+                self.raised.append(error)
         return NAN
 
 
 cdef double foreign_score(void* own, const int64_t* states) noexcept nogil:
     with gil:
         self = <Structured>own
-        if self.error is None:
+        if not self.raised:
             try:
                 given = np.empty((1, self.native.size()), dtype=np.int64)
                 memcpy(<void*>data(given), <const void*>states, given.nbytes)
                 return self.factor.log_potential(given)[0]
             except BaseException as error:
-                self.error = error
+                self.raised.append(error)
         return NAN

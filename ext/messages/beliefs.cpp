@@ -60,7 +60,7 @@ Status Network::beliefs(const double* local, const double* messages, int threads
 }
 
 Status Network::joints(int threads, Control* control, double* out) {
-    phase(kJoints, serial_ ? 1 : threads, control, out);
+    phase(kJoints, workers(threads), control, out);
     return control->stop.load() ? kCancelled : kOk;
 }
 

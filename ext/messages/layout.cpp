@@ -112,7 +112,12 @@ Status Network::lay_out(int64_t n, const int64_t* card, int64_t n_factors, const
         work.push_back(work.back() + 4 * (1 + var_ptr_[at(v + 1)] - var_ptr_[at(v)]) * card[v]);
     }
     variable_cut_ = cut(n, work);
-    factor_cut_ = cut(n_factors, table_at_);
+    work.assign(1, 0);
+    for (int64_t f = 0; f < n_factors; ++f) {  // a structured factor is a task of its own
+        work.push_back(work.back() + table_at_[at(f + 1)] - table_at_[at(f)] +
+                       (structured_at(f) ? kChunk : 0));
+    }
+    factor_cut_ = cut(n_factors, work);
     const bool binary = n_factors > 0 && most_values_ == 2 && var_at_.back() == 2 * n;
     if (binary) {
         const Status status = Pairs::make(n, n_factors, factor_ptr_.data(), scope, table,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import signal
 import time
 
 import numpy as np
@@ -388,8 +389,12 @@ def test_errors_of_a_kind_written_in_python_reach_the_caller(schedule: str) -> N
 class Slow(AnyOf):
     """Takes a while for each call."""
 
+    delay = 0.01
+    asked = staticmethod(lambda kind: None)
+
     def sum_product(self, messages: np.ndarray):
-        time.sleep(0.01)
+        self.asked(self)
+        time.sleep(self.delay)
         return super().sum_product(messages)
 
 
@@ -399,6 +404,58 @@ def test_deadlines_are_heard_between_factors() -> None:
         graph.add(Slow((v, v + 1)))
     with pytest.raises(vs.DeadlineError):
         vs.infer(graph, method=vs.BP(max_iterations=1_000_000, tolerance=0.0), deadline=0.3)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this platform")
+def test_ctrl_c_is_heard_while_beliefs_of_factors_are_computed() -> None:
+    graph = vs.FactorGraph([2] * 400)
+    kinds = [Slow((v, v + 1)) for v in range(0, 400, 2)]
+    for kind in kinds:
+        kind.delay = 0.0
+        graph.add(kind)
+    r = vs.infer(graph, method=vs.BP(max_iterations=1))
+    calls = []
+
+    def count(kind: Slow) -> None:  # masses come first, then beliefs
+        calls.append(kind)
+        kind.delay = 0.02 if len(calls) > len(kinds) else 0.0
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    Slow.asked = staticmethod(count)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            r.factor_marginals()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+        Slow.asked = staticmethod(lambda kind: None)
+    assert len(kinds) < len(calls) < 1.5 * len(kinds)
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_deadlines_are_heard_while_beliefs_of_factors_are_computed(lanes: bool) -> None:
+    graph = vs.FactorGraph([2] * 400 + [2 if lanes else 3])
+    for v in range(0, 400, 2):
+        graph.add(Slow((v, v + 1)))
+        graph.factors[-1].delay = 0.0
+    graph.add((0, 400), np.zeros((2, 2 if lanes else 3)))
+    calls = []
+
+    def count(kind: Slow) -> None:  # the messages of the one iteration come first
+        calls.append(kind)
+        kind.delay = 0.02 if len(calls) > 200 else 0.0
+
+    Slow.asked = staticmethod(count)
+    try:
+        with pytest.raises(vs.DeadlineError):
+            vs.infer(graph, method=vs.BP(max_iterations=1), deadline=0.5)
+    finally:
+        Slow.asked = staticmethod(lambda kind: None)
+    assert 200 < len(calls) < 400
 
 
 def test_results_of_messages_make_no_second_copy_of_the_graph(
