@@ -10,7 +10,7 @@ void Network::Field::add_nearest_sum(int64_t a, int64_t b, const Numbers& row, c
     const double together = back[3] * mass[1], pb = mass[1];
     const double pa = back[2] * mass[0] + together, cov = together - pa * pb;
     const double va = pa * (1.0 - pa), vb = pb * (1.0 - pb), det = va * vb - cov * cov;
-    // What is left of x y beside its two factors, when it is fitted by them.
+    // The least-squares fit of x y by x and y: ca x + cb y.
     double ca = 0.0, cb = 0.0;
     if (det > 1e-12 * va * vb) {
         ca = together * ((1.0 - pa) * vb - (1.0 - pb) * cov) / det;
@@ -57,7 +57,7 @@ void Network::Field::assess(bool joints) {
     for (int64_t f : order) {
         const int64_t first = l.table_at_[at(f)];
         const int64_t size = l.structured_at(f) ? 0 : l.table_at_[at(f + 1)] - first;
-        if (size == 0) {  // its entropy: its log mass, 0, less the expected messages
+        if (size == 0) {  // structured: its log mass, 0, less the expected messages
             const double *m = in_of(f), *on = joint.data() + first;
             for (int64_t j = 0; j < arity(f); ++j) {
                 const int64_t v = l.var_at_[at(l.edge_var_[at(l.factor_ptr_[at(f)] + j)])];
@@ -113,7 +113,7 @@ void Network::Field::assess(bool joints) {
         path(u, v, steps);
         const size_t n = steps.size();
         const int64_t k = l.edge_card_[at(first)], m = l.edge_card_[at(first + 1)];
-        // ahead[i](x_i, y): the chance of y at v given x_i at the i-th variable.
+        // ahead[i](x_i, y) = p(y at v | x_i at the i-th variable).
         ahead.resize(n + 1);
         towards.resize(n + 1);
         ahead[n].assign(at(m * m), 0.0);
@@ -141,7 +141,7 @@ void Network::Field::assess(bool joints) {
                 if (joints) out[x * m + y] = p;
             }
         }
-        // towards[i](x_i, y): what the table is expected to be given x_i, with y at v.
+        // towards[i](x_i, y) = E(table | x_i, y at v).
         towards[0].resize(at(k * m));
         for (int64_t x = 0; x < k * m; ++x) towards[0][at(x)] = held(theta[x]);
         for (size_t i = 0; i < n; ++i) {

@@ -20,14 +20,14 @@ Status Network::assign(const double* local, const double* messages, int threads,
         for (size_t i = 0; i < open.size(); ++i) {
             const int64_t v = open[i], k = card_[at(v)];
             if (cancelled(control, i, 256)) return kCancelled;
-            // A structured factor may have decided it already.
-            const bool open_still = states[v] < 0;
+            // A structured factor decides all of its variables together.
+            const bool undecided = states[v] < 0;
             belief.assign(local + var_at_[at(v)], local + var_at_[at(v + 1)]);
             best.resize(at(k));
             for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
                 const int64_t e = var_edge_[at(j)], f = edge_factor_[at(e)];
                 const int64_t first = factor_ptr_[at(f)];
-                if (open_still) {
+                if (undecided) {
                     ask(f, [&](const auto& own) {
                         own.best_given(e - first, states, incoming(), best.data(), &scratch_[0]);
                     });
@@ -40,11 +40,11 @@ Status Network::assign(const double* local, const double* messages, int threads,
                     open.push_back(u);
                 }
             }
-            if (!open_still) continue;
+            if (!undecided) continue;
             auto top = std::max_element(belief.begin(), belief.end());
             if (*top > -INFINITY) {
                 states[v] = top - belief.begin();
-            } else {  // those before it leave it nothing: what it would take on its own
+            } else {  // impossible given those before it: its best by itself
                 const double* b = belief_.data() + var_at_[at(v)];
                 states[v] = std::max_element(b, b + k) - b;
             }

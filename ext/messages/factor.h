@@ -1,5 +1,5 @@
-// What engines ask a factor. Both kinds have the same verbs, and `Network::ask` hands the right
-// one to what asks. Pairs of binary variables that stand in lanes have verbs of their own: pairs.h.
+// The interface of a factor. Tables and structured factors have the same verbs, and `Network::ask`
+// dispatches once. Pairs of binary variables in SIMD lanes have verbs of their own: pairs.h.
 //
 // Messages to all factors stand end to end: that of edge e begins at entry at[e]. `first` is the
 // factor's first edge. A verb that answers with messages leaves them unscaled, as logarithms.
@@ -44,7 +44,7 @@ struct Dense {
     void maxima(const Incoming& in, Scratch* s) const;
     // log of the sum of the factor times the messages to it.
     double mass(const Incoming& in, Scratch* s) const;
-    // What it believes of its variables together.
+    // Its belief: the joint of its variables.
     void marginals(const Incoming& in, double* out, Scratch* s) const;
     // out (card,): the best score for each state of variable `axis` given the states that are known
     // (>= 0), by variable.

@@ -5,9 +5,9 @@
 
 namespace vs::messages {
 
-void Network::Field::hang() {
+void Network::Field::root_forest() {
     std::vector<char> left(inside);
-    const Forest forest = l.hang(&left);
+    const Forest forest = l.rooted(&left);
     order = forest.factor;
     above.assign(at(l.n_factors_), -1);
     std::fill(up.begin(), up.end(), -1);
@@ -31,7 +31,7 @@ void Network::Field::hang() {
 void Network::Field::separate() {
     for (bool again = true; again;) {
         again = false;
-        hang();
+        root_forest();
         for (int64_t f = 0; f < l.n_factors_ && !again; ++f) {
             if (inside[at(f)] || arity(f) == 2) continue;
             for (int64_t a = l.factor_ptr_[at(f)]; a < l.factor_ptr_[at(f + 1)]; ++a) {
@@ -136,7 +136,7 @@ bool Network::Field::marginals() {
         for (int64_t x = 0; x < k; ++x) mass += p[x] = std::exp(b[x] - most);
         for (int64_t x = 0; x < k; ++x) p[x] /= mass;
     }
-    // Downwards: each table holds what the others are given the variable above.
+    // Downwards: each table holds p(others | variable above).
     for (int64_t f : order) {
         if (l.structured_at(f)) {
             send_down(f);

@@ -23,9 +23,9 @@ using Numbers = std::vector<double>;
 struct Network::Field {
     const Network& l;
     const double* local;
-    std::vector<int64_t> order;                 // forest factors from the roots on
-    std::vector<int64_t> above;                 // of a factor: the edge to the variable above it
-    std::vector<int64_t> up;                    // of a variable: the edge that it hangs on, or -1
+    std::vector<int64_t> order;  // forest factors from the roots on
+    std::vector<int64_t> above;  // of a factor: the edge to the variable above it
+    std::vector<int64_t> up;     // of a variable: the edge to the factor above it, or -1
     std::vector<int64_t> depth, root, outside;  // of a variable; factors that are not in the forest
     std::vector<char> inside;
     Numbers q, joint, node, table;  // marginals and tables' joints; the parameters they come from
@@ -45,7 +45,7 @@ struct Network::Field {
           work(at(l.room_ + 2 * l.widest_)) {
         for (int64_t i = 0; i < count; ++i) inside[at(forest[i])] = 1;
         separate();
-        hang();
+        root_forest();
         for (int64_t f = 0; f < l.n_factors_; ++f) {
             if (!inside[at(f)]) outside.push_back(f);
         }
@@ -58,7 +58,7 @@ struct Network::Field {
         return up[at(v)] < 0 ? -1 : l.edge_var_[at(above[at(l.edge_factor_[at(up[at(v)])])])];
     }
 
-    void hang();
+    void root_forest();
 
     // The variables of a factor outside the forest of three and more lie in trees of their own:
     // where two do not, the table nearest to the second on their path leaves the forest.
@@ -96,7 +96,7 @@ struct Network::Field {
     // The value of q, and where a whole step leads. `joints`: those of other pairs, too.
     void assess(bool joints);
 
-    // What a zero of a factor outside the forest counts as on the way; the bound takes it as it is.
+    // A zero of a factor outside the forest is finite during the ascent; the bound has it as it is.
     static double held(double x) { return x > -INFINITY ? x : -1e4; }
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kFar = 1e200;  // beyond any sum of scores; sums of such messages are finite
 
-// How far the ratio of two entries of a message moved, in logarithms.
+// The largest change of the log-ratio of two entries of a message.
 struct Change {
     double high = -INFINITY, low = INFINITY, zeros = 0.0;
 
@@ -16,7 +16,7 @@ struct Change {
         if (a > -INFINITY && b > -INFINITY) {
             high = std::max(high, b - a);
             low = std::min(low, b - a);
-        } else if (a != b) {  // a zero that appears counts as what is left of a double's range
+        } else if (a != b) {  // a new zero: the rest of a double's range
             zeros = std::max(zeros, std::max(1.0, 745.0 + std::max(a, b)));
         }
     }
@@ -55,7 +55,7 @@ bool Network::variable(int64_t v, Scratch* s) {
         double most = -INFINITY;
         for (int64_t x = 0; x < k; ++x) {
             n[x] = before[x] + after[x];
-            // A value that is impossible stays so through the other messages, or the factor itself.
+            // An impossible value is impossible by the other messages, or by the factor itself.
             if (rho != 1.0 && m[x] > -INFINITY) n[x] += (rho - 1.0) * m[x];
             most = std::max(most, n[x]);
             after[x] += rho * m[x];
@@ -69,8 +69,8 @@ bool Network::variable(int64_t v, Scratch* s) {
     return true;
 }
 
-// Turns the log-message `out` of edge e, not scaled, into the next one; how far it moved, -1 when
-// it leaves the variable no value. `whole`: the move is counted before damping, not after.
+// Scales and damps `out`, the new log-message of edge e. Returns its change, before damping if
+// `whole`; -1 when it leaves the variable no value.
 double Network::finish(int64_t e, double* out, bool whole) {
     const int64_t k = edge_card_[at(e)];
     const double* m = m_.data() + edge_at_[at(e)];
@@ -90,7 +90,7 @@ double Network::finish(int64_t e, double* out, bool whole) {
     }
     for (int64_t x = 0; x < k; ++x) {
         out[x] -= top;
-        // Messages that outgrow all scores must not end as the zero of an impossible value.
+        // A finite entry must not overflow to the -inf of an impossible value.
         if (out[x] < -kFar && out[x] > -INFINITY) out[x] = -kFar;
         if (!whole || keep == 0.0) change.add(m[x], out[x]);
     }

@@ -5,7 +5,7 @@
 
 namespace vs::messages {
 
-Forest Network::hang(std::vector<char>* inside) const {
+Forest Network::rooted(std::vector<char>* inside) const {
     Forest forest;
     std::vector<char> seen(at(n_), 0);
     std::vector<int64_t> open;
@@ -56,7 +56,7 @@ Status Network::forests(const double* local, const double* messages, int64_t n_f
     for (int64_t t = 0; t < n_forests; ++t) {
         if (cancelled(control)) return kCancelled;
         for (int64_t i = ptr[t]; i < ptr[t + 1]; ++i) inside[at(factor[i])] = 1;
-        const Forest forest = hang(&inside);
+        const Forest forest = rooted(&inside);
         sum.assign(belief_.begin(), belief_.end());
         double largest = 0.0;
         for (size_t i = forest.factor.size(); i-- > 0;) {

@@ -82,9 +82,9 @@ VS_INLINE V log_ratio(V d, V s) {
     return V::fma(u * w, p, u + u);
 }
 
-// What a pair of coupling J sends from a variable whose log-ratio is b: for c = |b|, t = |2 J| it
-// is min(c, t) + log((1 + exp(-(c + t))) / (1 + exp(-|c - t|))), with the sign of J b. Infinite b
-// is fine.
+// The message of a pair of coupling J from a variable whose log-ratio is b: for c = |b|, t = |2 J|
+// it is min(c, t) + log((1 + exp(-(c + t))) / (1 + exp(-|c - t|))), with the sign of J b. Infinite
+// b is fine.
 template <bool BEST>
 VS_INLINE V message(V t, V signs, V b) {
     b = b * signs;
@@ -150,7 +150,7 @@ void masses(const vs::messages::PairBlock& b, double* out) {
         const V j = V::load(b.coupling + i);
         const V x = half * V::load(b.to_left + i), y = half * V::load(b.to_right + i);
         const V left = V::gather(b.total, b.left + i), right = V::gather(b.total, b.right + i);
-        // What the worse of two states lacks.
+        // Log-odds of the worse of two states.
         const V up_left = V::min(left, zero), down_left = V::min(zero - left, zero);
         const V up_right = V::min(right, zero), down_right = V::min(zero - right, zero);
         const V pp = j - x - y + (up_left + up_right);

@@ -31,7 +31,7 @@ Status Network::mean_field(const double* local, int64_t max_iterations, double t
                 expect(var_edge_[at(j)], score.data());
             }
             const double top = *std::max_element(score.begin(), score.end());
-            if (!(top > -INFINITY)) continue;  // the others leave it nothing: stay
+            if (!(top > -INFINITY)) continue;  // impossible given the others: it stays
             double sum = 0.0;
             for (double& x : score) sum += x = std::exp(x - top);
             double* p = q + var_at_[at(v)];

@@ -12,7 +12,7 @@
 
 namespace vs::messages {
 
-// One factor as a kernel meets it: `theta` row-major over `card`, the last variable fastest.
+// One table: `theta` row-major over `card`, the last variable fastest.
 struct DenseTable {
     int arity;
     const int64_t* card;      // (arity,)
@@ -42,14 +42,14 @@ struct Level {
     void (*products)(const DenseTable& f, const double* const* in, double* const* out,
                      double* scratch);
     // New messages in place of the old; the largest change of a logarithm. `ratios`: messages and
-    // totals are plain numbers; sums; no rho, nothing kept.
+    // totals are plain numbers; sums; no rho, no damping.
     double (*ratios)(const PairBlock& b);
     double (*sums)(const PairBlock& b);
     double (*maxima)(const PairBlock& b);
-    // out[i]: log of the sum over both variables' states of exp(J s s') times what they believe
-    // apart from this pair, relative to their totals' masses; see pairs.cpp.
+    // out[i]: log of the sum over both variables' states of exp(J s s') times their beliefs
+    // without this pair, relative to their totals' masses; see pairs.cpp.
     void (*masses)(const PairBlock& b, double* out);
-    // Of n totals (n + 7 may be touched): p(s = -1), p(s = 1) and log(1 + exp(-|total|)).
+    // For n totals (n + 7 may be read): p(s = -1), p(s = 1) and log(1 + exp(-|total|)).
     void (*marginals)(const double* total, int64_t n, double* p, double* log_mass);
 };
 

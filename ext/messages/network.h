@@ -30,23 +30,23 @@ const Level& level();
 
 void use_modules(const PoolApi* pool, const SimdApi* simd);
 
-// Factors in a forest, from the roots on: factor[i] hangs on the variable of edge above[i].
+// Factors in a forest, from the roots on: factor[i] is a child of the variable of edge above[i].
 struct Forest {
     std::vector<int64_t> factor, above, roots;
 };
 
 class Network {
   public:
-    // First of all: factors of two and more variables, and structured ones (the others null, or
-    // all); tables and factors stay the caller's. kCancelled.
+    // To be called first. Factors of two and more variables, and structured ones (the others null,
+    // or all); tables and factors stay the caller's. kCancelled.
     Status lay_out(int64_t n, const int64_t* card, int64_t n_factors, const int64_t* scope_ptr,
                    const int64_t* scope, const double* const* table,
                    const factors::Structured* const* structured, const Control* control);
 
     int64_t n_entries() const { return edge_at_.back(); }  // of all messages
     int64_t n_edges() const { return static_cast<int64_t>(edge_var_.size()); }
-    // Of the marginals of all factors: a table's entries, P(y = 1) of each variable of a
-    // structured one.
+    // The size of the marginals of all factors: a table's entries, P(y = 1) of each variable of a
+    // structured factor.
     int64_t table_entries() const { return table_at_.back(); }
     const std::vector<int64_t>& edge_at() const { return edge_at_; }
 
@@ -58,7 +58,7 @@ class Network {
     Status run(const double* local, const Options& options, int threads, Control* control,
                double* messages, int64_t* dead);
     const Progress& last() const { return run_; }
-    // What `beliefs` gives for the messages of the last run.
+    // As `beliefs`, for the messages of the last run.
     Status answer(const double* local, const double* messages, int threads, Control* control,
                   double* marginals, double* log_z, int64_t* dead);
 
@@ -79,7 +79,7 @@ class Network {
                    double* log_z, double* scale, int64_t* dead);
 
     // A configuration by max-product messages, one variable after the other, each given those
-    // before it: what is tied is tied once. Its score; -inf where it is not possible.
+    // before it, so that ties are broken consistently. Its score; -inf where it is not possible.
     Status assign(const double* local, const double* messages, int threads, Control* control,
                   int64_t* states, double* score, int64_t* dead);
 
@@ -111,7 +111,7 @@ class Network {
     bool gather(int64_t e);
     double evaluate(int64_t e, double* out, Scratch* s);
     static void step(void* job, int64_t task, int worker);
-    // Every variable adds up its messages; `threads` is one where more would be slower.
+    // Every variable adds up its messages; `threads` becomes what pays.
     Status collect(const double* local, const double* messages, int* threads, Control* control,
                    int64_t* dead_variable);
     void phase(Phase what, int threads, Control* control, double* out = nullptr);
@@ -123,7 +123,7 @@ class Network {
     void make_scratch(int threads);
     void scale_weights();
     // The factors of a forest below the roots, breadth first; `inside` is cleared.
-    Forest hang(std::vector<char>* inside) const;
+    Forest rooted(std::vector<char>* inside) const;
 
     const factors::Structured* structured_at(int64_t f) const {
         return structured_.empty() ? nullptr : structured_[static_cast<size_t>(f)];
@@ -164,7 +164,7 @@ class Network {
     std::vector<double> weight_, top_, rho_;
     std::vector<int64_t> variable_cut_, factor_cut_;  // chunks of work
 
-    // The messages under way: m to variables, n to factors, those also as plain numbers.
+    // Messages: m to variables, n to factors, those also as plain numbers.
     std::vector<double> m_, to_, to_plain_, shift_;
     std::vector<double> belief_, log_mass_, factor_mass_;
     const double* local_ = nullptr;

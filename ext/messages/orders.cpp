@@ -9,7 +9,7 @@
 namespace vs::messages {
 namespace {
 
-// Of the messages that still matter, the share that a round computes.
+// The share of the messages above the tolerance that a round computes.
 constexpr double kShare = 0.25;
 
 constexpr int64_t kEvaluations = 512;  // that one task takes
@@ -17,7 +17,8 @@ constexpr int64_t kEvaluations = 512;  // that one task takes
 }  // namespace
 
 // An update is named by an edge: by its own for a table's message to edge_var[e], by the factor's
-// first edge for all messages of a structured factor. What pairs in lanes and others both offer:
+// first edge for all messages of a structured factor. `Order` is the interface of pairs in lanes
+// and of other factors.
 struct Network::Order {
     Network* self;
     Pairs* pairs;  // or null
@@ -147,9 +148,9 @@ Status Network::pass(const Options& options, int threads, Control* control, doub
     return control->stop.load() ? kCancelled : kOk;
 }
 
-// Serial. A message's priority bounds how far it would move: by how far what its factor hears has
-// moved since it was computed, times the pair's gain. So nothing is computed only to be ranked, and
-// when no priority exceeds the tolerance no message would move further.
+// Serial. The priority of an update bounds how far it would move its messages: the sum of the moves
+// of messages to the factor since then, times the pair's gain. No update is computed only to be
+// ranked, and when no priority exceeds the tolerance no message would move further.
 Status Network::by_queue(const Order& order, Control* control, int64_t* dead_variable) {
     const int64_t n = n_edges();
     MessageQueue queue(n);
@@ -192,8 +193,8 @@ Status Network::by_queue(const Order& order, Control* control, int64_t* dead_var
     }
 }
 
-// The same in rounds: the most urgent messages, all from what the round began with. What they are
-// does not depend on who computes them, nor does the order in which priorities are raised.
+// The same in rounds: the most urgent updates, all from the messages at the start of the round.
+// Neither their values nor the order in which priorities rise depends on who computes them.
 Status Network::by_rounds(const Order& order, int threads, Control* control,
                           int64_t* dead_variable) {
     const int64_t n = n_edges();
@@ -288,7 +289,7 @@ Status Network::by_trees(const Order& order, Control* control, int64_t* dead_var
             held[at(f)] = 1;
         }
         if (cancelled(control)) return kCancelled;
-        const std::vector<int64_t> above = hang(&inside).above;
+        const std::vector<int64_t> above = rooted(&inside).above;
         for (size_t i = above.size(); i-- > 0;) sequence.push_back(order.name(above[i]));
         for (int64_t e : above) {
             const int64_t f = edge_factor_[at(e)];

@@ -102,7 +102,7 @@ double Pairs::evaluate_all(int64_t e, double* out, Scratch* s) const {
         const double old = message_[at(g->slot + i)];
         if (out[i] == old) continue;
         const bool finite = std::fabs(out[i]) < INFINITY && std::fabs(old) < INFINITY;
-        // A zero that appears counts as what is left of a double's range.
+        // A new zero counts as the rest of a double's range.
         most = std::max(most, finite ? std::fabs(out[i] - old) : 745.0);
         if (finite) out[i] += options_.damping * (old - out[i]);
     }
@@ -338,7 +338,7 @@ Status Pairs::begin(const double* local, const Options& options, int threads, Co
 
 void Pairs::add_up_all(int threads, Control* control) { phase(kAllTotals, threads, control); }
 
-// What the kernels' `message` computes, for one.
+// As `message` in level.cpp, for one message.
 double Pairs::evaluate(int64_t e, double* out) const {
     const size_t from = sender(e);
     const double j = scaled_[place(receiver(e))], t = std::fabs(2.0 * j);
@@ -360,9 +360,9 @@ void Pairs::finish(int threads, Control* control, double* messages) {
     read_messages(messages);
 }
 
-// With B the total of a variable, s its better state, what is left of its mass relative to that
-// state's is log(1 + exp(-|B|)). `masses` gives a pair's mass without what its own messages bring,
-// relative to the better states of both. Nothing infinite enters the sum.
+// B is the total of a variable, s its better state: its log mass relative to that state is
+// log(1 + exp(-|B|)). `masses` gives a pair's mass without its own messages, relative to the better
+// states of both. Nothing infinite enters the sum.
 Status Pairs::beliefs(const double* local, int threads, Control* control, double* marginals,
                       double* log_z, int64_t* dead) {
     for (int64_t v = 0; v < n_ && !groups_.empty(); ++v) {
@@ -420,7 +420,7 @@ double Pairs::mass(const Group& g, Scratch* s) const {
         const double b = total_[v], m = message_[slot];
         const int64_t up = b >= 0.0 ? 1 : 0;
         in[2 * i + up] = -entry(m, up);
-        // What the messages forbid stays so: the factor itself gives it no mass either.
+        // A state that messages forbid has no mass in the factor either.
         const double worse = entry(m, 1 - up);
         in[2 * i + 1 - up] = std::fabs(b) < INFINITY ? -std::fabs(b) - worse : -INFINITY;
         rest += entry(m, up) - log_mass_[v];

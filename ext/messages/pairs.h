@@ -1,14 +1,13 @@
 // Message passing between pairs of binary variables whose tables have no zeros.
 //
 // In spins s = -1, 1 a table is c + a s + b s' + J s s'. a and b join the fields of the variables,
-// so that a pair is left with one number, and a message with one: the log-ratio l of s = 1 to
-// s = -1. With B = field + sum rho l, what a variable says to a pair is B - l, and what the pair
-// makes of that depends on J / rho alone. Pairs are sorted by their later variable and cut into
-// chunks. A variable whose pairs are all in one chunk gets its new total there, while they are in
-// cache; the others after all chunks are done.
+// so that a pair has one number, and a message too: the log-ratio l of s = 1 to s = -1. With B =
+// field + sum rho l a variable sends B - l to a pair, whose answer depends on that and J / rho
+// alone. Pairs are sorted by their later variable and cut into chunks. A variable whose pairs are
+// all in one chunk gets its new total there, while they are in cache; the others after all chunks.
 //
-// Structured factors send log-ratios, too, which may be infinite. They stand behind the pairs and
-// are updated before them, so that in flooding all messages answer the totals of one time.
+// Structured factors send log-ratios, too, which may be infinite. Their slots follow the pairs',
+// and they are updated first, so that all messages of an iteration answer the same totals.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +21,7 @@
 
 namespace vs::messages {
 
-// How long, and how carefully.
+// Options of a run.
 struct Options {
     int schedule = 0;   // Schedule
     bool best = false;  // max product
@@ -31,7 +30,7 @@ struct Options {
 };
 enum Schedule : int { kFlooding = 0, kResidual = 1, kRounds = 2, kTree = 3 };
 
-// How far a run has come.
+// Progress of a run.
 struct Progress {
     bool converged = false;
     int64_t updates = 0;  // messages that were computed
@@ -67,7 +66,7 @@ class Pairs {
     // possible.
     double evaluate_all(int64_t e, double* out, Scratch* s) const;
     void commit(int64_t e, double value);
-    // What a change of what its sender believes is multiplied by, at most.
+    // The largest factor by which a change of the sender's total changes the message.
     double gain(int64_t e) const { return gain_[place(receiver(e))]; }
     void finish(int threads, Control* control, double* messages);
 
@@ -77,7 +76,7 @@ class Pairs {
 
   private:
     static constexpr int64_t kChunk = 4096;         // pairs that one task takes
-    static constexpr int64_t kVariables = 1 << 13;  // variables likewise
+    static constexpr int64_t kVariables = 1 << 13;  // variables that one task takes
     Pairs() = default;
     struct Job;
     static void step(void* job, int64_t task, int worker);
@@ -130,7 +129,7 @@ class Pairs {
     std::vector<int64_t> inner_ptr_, outer_cut_;
     bool weighted_ = false;
     std::vector<double> rho_, scaled_;  // by place; scaled: J / rho, or exp(2 J)
-    // Under way: messages and weighed ones by slot; totals, which are plain numbers if `ratios_`.
+    // Messages and weighed ones by slot; totals, which are plain numbers if `ratios_`.
     std::vector<double> message_, weighed_, field_, start_, total_;
     bool ratios_ = false;
     Options options_;

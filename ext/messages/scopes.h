@@ -1,4 +1,4 @@
-// What only the scopes of a graph's factors decide: which are alike, and forests.
+// Which factors have the same variables, and which form a forest: scopes alone decide.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace vs::messages {
 
-// Whether the call is to end now: asked after step i, and answered now and then.
+// Whether the call is to end now: polled at every `every`-th step i.
 inline bool cancelled(const Control* control, int64_t i = 0, int64_t every = 4096) {
     return i % every == 0 && control->poll && control->poll(control->arg);
 }

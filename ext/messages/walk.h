@@ -1,4 +1,4 @@
-// What every part of message passing uses: indices into vectors, and a walk over a table.
+// Shared by all parts of message passing: indices into vectors, and a walk over a table.
 #pragma once
 
 #include <cstddef>

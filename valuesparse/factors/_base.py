@@ -1,4 +1,4 @@
-"""What a factor is: the few methods that a new one supplies."""
+"""The base class of factors: the methods that a new kind supplies."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class Structured(Factor):
 
     @property
     def _native(self) -> _messages.Structured:
-        """What the engines of C++ ask."""
+        """The factor as the engines of C++ see it."""
         return _messages.Structured(self, len(self.scope))
 
     def _checked(self, messages: Any) -> Floats:

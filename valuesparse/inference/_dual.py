@@ -43,8 +43,8 @@ def probabilities(network: Network, method: TRW, watch: Watch) -> Array:
     if bad.size:
         f = native.wide[bad[0]]
         raise ValueError(f"edge_probabilities[{f}] is {rho[bad[0]]}; it must lie in (0, 1]")
-    # Of factors that are one here the largest: forests that hold one of them at a time hold their
-    # group at least that often, and a smaller weight keeps the bound.
+    # The largest of a group's weights: forests that hold one of its tables at a time hold the group
+    # at least that often, and a smaller weight keeps the bound.
     weights = np.zeros(network.n_groups)
     np.maximum.at(weights, native.group, rho)
     return weights

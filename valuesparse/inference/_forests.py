@@ -29,7 +29,7 @@ MOST_DENSE = 1000
 
 
 class Network(Protocol):
-    """What forests ask of a network of factors for loopy inference."""
+    """The part of a network that forests use."""
 
     cards: Array
     native: _messages.Network
@@ -60,7 +60,7 @@ def cover(network: Network, least: int, seed: int, watch: Watch) -> list[Array]:
 
 
 def in_reach(network: Network) -> bool:
-    """Say whether `spanning_tree_probabilities` can be had, in reasonable time."""
+    """Whether `spanning_tree_probabilities` takes reasonable time."""
     n, groups = len(network.cards), network.n_groups
     pairs = len(network.native.scope) == 2 * groups and bool(
         (np.diff(network.native.ptr) == 2).all()

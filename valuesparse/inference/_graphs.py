@@ -35,14 +35,14 @@ from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 
-#: Of `decode`.
+#: Methods of `decode`.
 _DECODERS = ("auto", "exact", *DECODERS)
 METHODS = ("auto", "exact", "islands", "junction_tree", *LOOPY)
 
-#: Of a state: messages, beliefs and marginals of an engine for loops.
+#: Bytes that loopy inference takes for each state: messages, beliefs and marginals.
 _LOOPY_BYTES = 96
 
-#: What each engine for loops does, and what stands in its ``log_z``.
+#: Each method of loopy inference, and the meaning of its ``log_z``.
 _WORDS = {
     "bp": "loopy belief propagation (log_z is the Bethe free energy)",
     "trw": "tree-reweighted message passing (log_z is an upper bound once it has converged)",
@@ -98,7 +98,7 @@ _APART = "loopy belief propagation (tree-reweighted messages where it does not c
 
 
 class Choice(NamedTuple):
-    """What `infer` runs: the method (None: it refuses), why, and the tree where there is one."""
+    """The method that `infer` runs (None: it refuses), the reason, and the tree if there is one."""
 
     method: str | None
     reason: str
@@ -176,7 +176,7 @@ def _has_evidence(model: FactorGraph, evidence: Evidence | Known | None) -> bool
 
 
 def without_cycles(model: FactorGraph, evidence: Evidence | Known | None) -> bool:
-    """Say whether structured and other factors form no cycle given the evidence."""
+    """Whether a graph with structured factors has no cycle given the evidence."""
     if not structured_factors(model):
         return False
     return network_of(model).is_forest(known_of(model, evidence).held)

@@ -1,4 +1,4 @@
-"""Loopy inference on factor graphs: messages that go round cycles, until they settle."""
+"""Loopy inference on factor graphs: messages that go round cycles until they converge."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["decode", "decode_passes", "infer", "two_passes"]
 Array = npt.NDArray[Any]
 
 #: Change of a message that is rounding, where evidence cuts all cycles.
-_SETTLED = 1e-9
+_ROUNDING = 1e-9
 #: Forests of max-product "trw".
 _DECODING_FORESTS = 8
 
@@ -132,16 +132,16 @@ def decode_passes(model: FactorGraph, evidence: dict[int, Any], workers: int, wa
 
 
 def _passes(model: FactorGraph) -> BP:
-    """Return messages that settle where there are no cycles: up and down once for each forest."""
+    """Return the schedule that is exact without cycles: up and down once for each forest."""
     network = network_of(model)
     groups = np.arange(network.n_groups)
     if network.forest(groups).size == groups.size:
         return BP(schedule="tree", max_iterations=1)
-    return BP(schedule="tree", max_iterations=groups.size + 1, tolerance=_SETTLED)
+    return BP(schedule="tree", max_iterations=groups.size + 1, tolerance=_ROUNDING)
 
 
 class Best(NamedTuple):
-    """What max-product messages come to: a configuration, and what bounds its score."""
+    """The result of max-product messages: a configuration, and a bound on the best score."""
 
     states: Array
     score: float
@@ -157,7 +157,7 @@ def decode(
     watch: Watch,
 ) -> Best:
     """Return a configuration of high score; with "trw" also a bound on the best one."""
-    # Sum-product messages are none to begin from, and forests are drawn here.
+    # Max-product messages cannot begin from sum-product ones, and forests are drawn here.
     refuse(method, ("start", "edge_probabilities", "optimise"), "decode")
     network = network_of(model, watch)
     local = local_of(network, model, evidence)
@@ -177,11 +177,11 @@ def decode(
             dead, states, score = native.assign(local, messages, workers, watch.left(), watch.late)
         if dead < 0 and found:
             ptr = np.cumsum([0] + [len(tree) for tree in found])
-            dead, tops, scale = native.forests(
+            dead, scores, scale = native.forests(
                 local, messages, ptr, np.concatenate(found), True, watch.left(), watch.late
             )
             slack = slack_of(network, len(found), scale, evidence)
-            upper = float(tops.mean()) + network.constant + slack
+            upper = float(scores.mean()) + network.constant + slack
     if dead >= 0 or upper == -np.inf:
         raise impossible(model, bool(evidence))
     return Best(states, score + network.constant, converged, upper)

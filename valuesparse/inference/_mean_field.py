@@ -35,7 +35,7 @@ class NoForestError(ValueError):
 
 
 class Field:
-    """A distribution of structured mean field: what it is proportional to, and its joints."""
+    """A distribution of structured mean field: its unnormalised logarithms, and its joints."""
 
     __slots__ = ("forest", "joint", "node", "table")
 
@@ -99,7 +99,7 @@ def _points(
     for i in range(2 + method.restarts):
         q = beliefs.copy()
         for v, p in enumerate(network.native.split(q)):
-            if i == 1:  # one configuration: it is worth something whatever is forbidden
+            if i == 1:  # one configuration, which has a bound if it is possible
                 p[:] = np.arange(p.size) == p.argmax()
             elif i > 1:
                 p *= rng.exponential(size=p.size)
@@ -246,7 +246,7 @@ def _tables(network: Network, groups: Array) -> Array:
 def _strong_forest(
     model: FactorGraph, network: Network, local: Array, evidence: dict[int, Any], watch: Watch
 ) -> Array:
-    """Return the forest of the largest mutual information that messages believe in."""
+    """Return the forest of the largest mutual information, by the beliefs of a few messages."""
     marginals, tables = np.empty(local.shape), np.empty(network.native.table_entries)
     messages = np.zeros(network.native.entries)
     with Held(network, watch) as native:
@@ -264,7 +264,7 @@ def _strong_forest(
 
 
 def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Array]:
-    """Return a forest and what the distribution of `start` is proportional to."""
+    """Return a forest and the unnormalised logarithms of the distribution of `start`."""
     require_same_variables(network, start)
     state = start._state
     if isinstance(state, Field):

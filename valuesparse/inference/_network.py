@@ -133,7 +133,7 @@ _NETWORKS: weakref.WeakKeyDictionary[Stamp, Network] = weakref.WeakKeyDictionary
 
 
 def local_of(network: Network, graph: FactorGraph, evidence: dict[int, Any]) -> Array:
-    """Return what messages meet; InfeasibleError where a factor without variables forbids all."""
+    """Return all log-vectors; InfeasibleError where a factor without variables forbids all."""
     if network.constant == -np.inf:
         raise impossible(graph, bool(evidence))
     return network.with_evidence(evidence)
@@ -160,7 +160,7 @@ class Held:
 
 
 class State:
-    """Messages of a result: what a warm start begins from, and what beliefs are made of."""
+    """Messages of a result: warm starts begin from them, and beliefs are made of them."""
 
     __slots__ = ("best", "local", "messages", "network", "rho")
 
@@ -237,9 +237,9 @@ def of_factors(model: FactorGraph, network: Network, flat: Array) -> dict[int, A
 
 
 def slack_of(network: Network, forests: int, scale: float, evidence: dict[int, Any]) -> float:
-    """Return what rounding can add up to; `scale` bounds partial sums, each rounded a few times.
+    """Return a bound on all rounding; `scale` bounds partial sums, each rounded a few times.
 
-    What adding up the tables of one scope has rounded is not seen in their sums.
+    Rounding of the sums of tables of one scope depends on the tables, not on the sums.
     """
     merged = network.n_factors * (network.magnitude + soft_sum(evidence))
     steps = 16.0 * (network.n_groups + len(network.cards) + forests + 64)

@@ -32,14 +32,14 @@ Array = npt.NDArray[Any]
 _SMALL = 1 << 24
 #: Probabilities above this have all their digits, and so have products of them; see `floor`.
 _LEAST = 1e-290
-#: What has gone through a pass that may have lost 2^-100 of the whole has them above this.
+#: The same after a pass that may have lost 2^-100 of the whole.
 _LEAST_OF_LOSSY = 2.0**-60
 #: Numbers of a tree's logarithms take this much more memory.
 _WIDER = 2.0
 
 
 class Joints:
-    """What the engine of a result knows of sets of variables, in numbers and in logarithms.
+    """Joints of sets of variables by the engine of a result, in numbers and in logarithms.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Joints:
         self.deeper, self._shallow = False, True
 
     def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
-        """Return what the first factor that holds these variables believes of them."""
+        """Return the belief of the first factor that holds these variables."""
         if self._tables is None:
             every = scopes_of(self.result._part())
             beliefs = zip(every, self.result.factor_marginals(), strict=True)
@@ -221,7 +221,7 @@ class Joints:
     def _own_tree(
         self, scopes: list[tuple[int, ...]]
     ) -> tuple[_graph.Tree, _graph.Soft | None, Floats]:
-        """Return a tree for these joints given the evidence, ready, and room for marginals."""
+        """Return a tree for these joints given the evidence, ready, and a buffer for marginals."""
         graph = self.result._part()
         snapshot = snapshot_of(graph)
         known = split(graph, self.result.evidence)

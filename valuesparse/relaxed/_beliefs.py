@@ -1,4 +1,4 @@
-"""What a result says about factors, whether they were part of it or not."""
+"""The probabilities of factors by a result, whether they were part of it or not."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Beliefs:
         self._pairs: Array | None = None
         self._sets: set[frozenset[int]] | None = None
         n = graph.n_variables
-        #: Of the factors of two variables and more that were used.
+        #: Scopes of the factors of two variables and more that were used.
         part = result._part()
         own = structured_factors(part)
         self._scopes = wide_scopes(part)
@@ -414,7 +414,7 @@ class Beliefs:
             low, high = self._pairs // n, self._pairs % n
             self._maybe[self._pairs & (size - 1)] = True
             self._maybe[(high * n + low) & (size - 1)] = True
-        # Most are not: few survive a look at the last bits of their key, in either order.
+        # Most are not, and few pass the filter: the last bits of their key, in either order.
         keys = scopes[:, 0].astype(np.int64)
         keys *= n
         keys += scopes[:, 1]

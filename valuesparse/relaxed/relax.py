@@ -62,8 +62,8 @@ def relax(
     candidates : callable, optional
         Called with every result; yields factors of the full model beyond those in `graph`, one by
         one or as `Features`, all of them or those worth a look. Only what is added is kept.
-        Of factors that equal one another, as many are passed over in each call as were added
-        before.
+        Among equal factors each call skips the first n that it yields, n being the number of them
+        that were added before.
     exhaustive : bool, default False
         Promise that every call of `candidates` yields all factors of the full model that are not
         in `graph`. Without it nothing can be said about the distance to the full model.

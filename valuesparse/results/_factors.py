@@ -31,7 +31,7 @@ _FOREST = "structured_mean_field"
 
 
 class Exact(Protocol):
-    """What a result asks of an exact engine; graphs have their evidence in them."""
+    """The questions that a result hands to an exact engine; graphs have their evidence in them."""
 
     def joint(
         self, graph: FactorGraph, variables: list[int], threads: int | None, limit: int | None
@@ -89,9 +89,8 @@ class FactorResult(Result):
     def joint(self, variables: Iterable[Any], *, threads: int | None = None) -> FloatArray:
         """Return the joint marginal of a set of variables, one axis each.
 
-        Of an exact result (and of islands) any set. After loopy inference: the belief of the first
-        factor that has them all in its scope; ValueError where there is none. Of mean field, and
-        structured mean field, any set: their distribution is a product, and a forest.
+        Exact results, islands and mean fields have the joint of any set. Loopy inference has the
+        belief of the first factor that holds them all; ValueError where there is none.
 
         Examples
         --------
@@ -145,7 +144,7 @@ class FactorResult(Result):
             ``{(a, b): table}`` with names (or numbers) of variables and an array of shape
             (cardinality of a, cardinality of b); in the order of the factors that were used and
             of their scopes, every pair once and in that order only; `joint` takes any variables.
-            Of beliefs, where these are all that there is.
+            Loopy inference has beliefs in their place.
 
         See Also
         --------
@@ -192,12 +191,12 @@ class FactorResult(Result):
 
         Notes
         -----
-        Of an exact result (and of islands): log Z less the expected score. Where scores are so
+        For exact results and islands: log Z less the expected score. Where scores are so
         large that rounding would be seen, by the chain rule over the cliques of a junction tree,
         whose tables then have to fit in memory. After loopy inference it is the
         entropy that the free energy in ``log_z`` is made with: the Bethe entropy, or its
-        reweighted form, both of which may be negative. Of mean field: that of the product, or
-        of the forest.
+        reweighted form, both of which may be negative. Mean fields have the entropy of their
+        product, or of their forest.
 
         Examples
         --------

@@ -31,7 +31,7 @@ EXACT = ("exact", "junction_tree", CONDITIONED)
 
 
 class Selection(Protocol):
-    """What a result asks of those who know features and what leaving factors out does."""
+    """The questions that a result hands to those who know features and left-out factors."""
 
     def expectations(
         self, result: GraphResult, graph: FactorGraph, features: npt.NDArray[np.int64]
@@ -57,18 +57,18 @@ class GraphResult(FactorResult):
     islands : ndarray of int32, shape (n,)
         The value that an island holds, −1 elsewhere.
     method, reason : str
-        What ran, and why.
+        The method that ran, and why.
     converged : bool
         False when `revisit` stopped the rounds of ``zeta`` before nothing changed.
     evidence : dict
-        What was known: variable number to state number or log-likelihoods.
+        The evidence: variable number to state number or log-likelihoods.
     factors : ndarray of int64
         Indices of the factors that were used: all, unless ``factors=`` or one of
         :func:`valuesparse.select` and :func:`valuesparse.relax` left some out.
     graph : FactorGraph
         The model: what was asked about, together with the factors that were left out.
     residuals : ndarray of float64
-        Of loopy inference: the largest change of the log-ratio of two entries of a message in each
+        For loopy inference the largest change of the log-ratio of two entries of a message in each
         iteration (mean field: of a marginal); empty for other methods.
     iterations : int
         How many there were.
@@ -119,7 +119,7 @@ class GraphResult(FactorResult):
     log_z: float
     evidence: dict[int, Any]
     factors: npt.NDArray[np.int64]
-    #: Of the model when this was made: it may have grown since.
+    #: Number of factors when this was made: the model may have grown since.
     _n_factors: int
     _bounds: Bounds | None
     _log_z_bounds: tuple[float, float] | None
@@ -199,7 +199,7 @@ class GraphResult(FactorResult):
         if self._marginals is None:
             flat, cards = self._flat, self._model._cards
             assert flat is not None
-            # Views, made when asked for: there may be many that nobody looks at.
+            # Views, made when asked for: there may be many, and most calls read few.
             if cards.size == 0:
                 found = []
             elif (cards == cards[0]).all():
@@ -227,8 +227,9 @@ class GraphResult(FactorResult):
         -------
         ndarray of float64
             One number for each factor of `FactorGraph.add_feature` (and `add_features`), also for
-            those that were left out. Of the joint where the engine has it: when a factor that was
-            used has its variables, or when they are independent; else of the product of beliefs.
+            those that were left out. It comes from the joint where the engine has it: when a factor
+            that was used has its variables, or when they are independent; else from the product
+            of beliefs.
 
         Examples
         --------
@@ -317,7 +318,7 @@ class GraphResult(FactorResult):
             return down(value, margin), up(value, margin)
         if self.method == "islands":
             return down(value, margin), np.inf
-        # What a mean field reports has been rounded down already.
+        # The bound of a mean field has been rounded down already.
         return (value if self.method.endswith("mean_field") else -np.inf), np.inf
 
     @property
