@@ -321,6 +321,17 @@ def test_relax_and_select_use_them_from_the_start() -> None:
     assert some == pytest.approx(np.log(1 - mu + mu * np.exp(2.0)) - 2.0 * mu, rel=1e-9)
 
 
+def test_a_structured_factor_has_no_gain() -> None:
+    graph = vs.FactorGraph([2] * 40)
+    graph.add([0], [0.0, 1.0])
+    index = graph.add(Xor(*range(40)))
+    r = vs.infer(graph, factors=[0])
+    with pytest.raises(ValueError, match="a Xor over 40 variables has no gain"):
+        vs.gain(graph, [index], r)
+    with pytest.raises(ValueError, match="has no gain"):
+        r.bounds()
+
+
 def test_check_tells_what_they_forbid() -> None:
     graph = vs.FactorGraph([2, 2, 2])
     graph.add(Xor(0))

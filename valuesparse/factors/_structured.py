@@ -123,7 +123,7 @@ class Structured(Factor):
         if len(self.scope) > _MOST_IN_TABLE:
             raise ValueError(
                 f"{type(self).__name__} over {len(self.scope)} variables has no table: at most "
-                f"{_MOST_IN_TABLE} fit; use what passes messages, such as method='bp'"
+                f"{_MOST_IN_TABLE} fit; use an engine that passes messages, such as infer(method='bp')"
             )
         return super().table(cardinalities)
 
@@ -182,6 +182,11 @@ class Structured(Factor):
         if score == -np.inf:
             raise ValueError(f"{self!r} allows nothing: its hull is empty")
         return states.astype(np.float64)
+
+    @property
+    def described(self) -> str:
+        """The factor's kind and size, for messages."""
+        return f"a {type(self).__name__} over {len(self.scope)} variables"
 
     @property
     def _native(self) -> _messages.Structured:

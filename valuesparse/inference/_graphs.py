@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_array, as_indices
 from valuesparse.errors import MemoryLimitError
-from valuesparse.factors import Structured
 from valuesparse.inference import _auto, _loopy
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE
 from valuesparse.inference._graph_islands import infer_islands
@@ -123,7 +122,7 @@ def choose(
         index, factor = next(iter(own.items()))
         raise ValueError(
             f"method 'mean_field' has only single configurations within factor {index}, "
-            f"{kind_of(factor)}; method='structured_mean_field' keeps such a factor whole"
+            f"{factor.described}; method='structured_mean_field' keeps such a factor whole"
         )
     if method in LOOPY:
         check_states(model, as_limit(memory_limit), _LOOPY_BYTES)
@@ -133,7 +132,7 @@ def choose(
     quit = method == "auto"
     large = [i for i, f in own.items() if 8.0 * 2.0 ** len(f.scope) > as_limit(memory_limit)]
     if quit and large:
-        what = f"factor {large[0]}, {kind_of(own[large[0]])}, has no table that fits"
+        what = f"factor {large[0]}, {own[large[0]].described}, has no table that fits"
         return Choice(
             "bp", f"{what}, and the graph has cycles; so {_APART}, an approximation", None
         )
@@ -180,11 +179,6 @@ def without_cycles(model: FactorGraph, evidence: Evidence | Known | None) -> boo
     if not structured_factors(model):
         return False
     return network_of(model).is_forest(known_of(model, evidence).held)
-
-
-def kind_of(factor: Structured) -> str:
-    """Return what an error calls a structured factor."""
-    return f"a {type(factor).__name__} over {len(factor.scope)} variables"
 
 
 def log_z(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors, wide_scopes
 from valuesparse.models._checks import (
@@ -196,6 +196,11 @@ class Beliefs:
     def _of_tables(self, factors: Sequence[tuple[int, Factor]]) -> Iterator[TablePart]:
         by_size: dict[int, list[tuple[int, Factor]]] = {}
         for one in factors:
+            if isinstance(one[1], Structured):
+                raise ValueError(
+                    f"{one[1].described} has no gain: a structured factor has to be used from the "
+                    "start, among the factors of the result"
+                )
             by_size.setdefault(len(one[1].scope), []).append(one)
         asked = []
         for size, group in by_size.items():
