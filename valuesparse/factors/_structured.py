@@ -123,7 +123,8 @@ class Structured(Factor):
         if len(self.scope) > _MOST_IN_TABLE:
             raise ValueError(
                 f"{type(self).__name__} over {len(self.scope)} variables has no table: at most "
-                f"{_MOST_IN_TABLE} fit; use an engine that passes messages, such as infer(method='bp')"
+                f"{_MOST_IN_TABLE} fit; use an engine that passes messages, such as "
+                "infer(method='bp')"
             )
         return super().table(cardinalities)
 

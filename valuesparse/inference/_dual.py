@@ -10,10 +10,13 @@ from scipy.special import entr
 
 from valuesparse._validation import as_count
 from valuesparse.inference import _forests
-from valuesparse.inference._methods import SCHEDULES, TRW, refuse
-from valuesparse.inference._network import Held, Network, local_of, network_of, slack_of
-from valuesparse.inference._refusals import impossible
-from valuesparse.inference._warm import first_messages
+from valuesparse.inference._methods import TRW, refuse
+from valuesparse.inference._network import (
+    Held,
+    Network,
+    Task,
+    first_messages,
+)
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence
@@ -58,8 +61,9 @@ def shares(count: int, forests: list[Array], weights: Array | None = None) -> Ar
     return np.minimum(rho, 1.0)
 
 
-def best_forest(network: Network, marginals: Array, tables: Array, watch: Watch) -> Array:
+def best_forest(task: Task, marginals: Array, tables: Array) -> Array:
     """Return the forest of the largest mutual information: where the bound falls fastest."""
+    network = task.network
     native = network.native
     if not network.n_groups:
         return np.empty(0, dtype=np.int64)
@@ -68,7 +72,7 @@ def best_forest(network: Network, marginals: Array, tables: Array, watch: Watch)
     information = np.add.reduceat(entropies[native.scope], native.ptr[:-1]) - own
     # A forest without a structured factor has mass where the graph has none.
     information[network.structured()] = np.inf
-    return network.forest(np.argsort(-information, kind="stable"), watch)
+    return network.forest(np.argsort(-information, kind="stable"), task.watch)
 
 
 class DualBound(NamedTuple):
@@ -145,47 +149,24 @@ def trw_dual_bound(
     elif not isinstance(method, TRW):
         raise ValueError(f"method must be a valuesparse.TRW, got {method!r}")
     refuse(method, ("edge_probabilities",), "trw_dual_bound, whose forests give them")
-    watch = Watch(deadline, None)
     workers = resolve(threads)
-    network = network_of(graph, watch)
-    local = local_of(network, graph, given)
-    groups = network.n_groups
-    found = _forests.cover(network, trees, method.seed, watch)
+    task = Task.of(graph, given, Watch(deadline, None))
+    network = task.network
+    found = _forests.cover(network, trees, method.seed, task.watch)
     weights = np.full(len(found), 1.0 / len(found))
-    messages = first_messages(network, local, method.start)
-    marginals = np.empty(local.shape)
+    messages = first_messages(network, task.local, method.start)
     best = DualBound(np.inf, [])
-    with Held(network, watch) as native:
+    with Held(network, task.watch) as native:
         for step in range(method.optimise + 1):
-            rho = shares(groups, found, weights)
-            native.weigh(rho)
-            dead, *_ = native.run(
-                local, messages, SCHEDULES[method.schedule], False, method.damping,
-                method.tolerance, method.max_iterations, workers, watch.left(), None,
-                watch.late, None,
-            )  # fmt: skip
-            if dead >= 0:
-                raise impossible(graph, bool(given))
-            ptr = np.cumsum([0] + [len(tree) for tree in found])
-            flat = np.concatenate(found)
-            dead, masses, scale = native.forests(
-                local, messages, ptr, flat, False, watch.left(), watch.late
-            )
-            if dead >= 0 or np.isneginf(masses).any():
-                raise impossible(graph, bool(given))
-            slack = slack_of(network, len(found), scale, given)
+            native.weigh(shares(network.n_groups, found, weights))
+            task.run(native, messages, method, workers=workers)
+            masses, slack = task.forests(native, messages, found, False)
             upper = float(weights @ masses) + network.constant + slack
             if upper < best.upper:
                 named = [network.members(tree) for tree in found]
                 best = DualBound(upper, list(zip(weights.tolist(), named, strict=True)))
             if step < method.optimise:
-                tables = np.empty(network.native.table_entries)
-                dead, _ = native.beliefs(
-                    local, messages, workers, marginals, tables, watch.left(), watch.late
-                )
-                if dead >= 0:
-                    raise impossible(graph, bool(given))
-                found.append(best_forest(network, marginals, tables, watch))
+                found.append(best_forest(task, *task.beliefs(native, messages, workers)[:2]))
                 share = 2.0 / (step + 4.0)
                 weights = np.append((1.0 - share) * weights, share)
     return best

@@ -12,16 +12,19 @@ from valuesparse.inference import _forests, _mean_field
 from valuesparse.inference._dual import best_forest, probabilities, shares
 from valuesparse.inference._methods import (
     BP,
-    SCHEDULES,
     TRW,
     Loopy,
     MeanField,
     StructuredMeanField,
     refuse,
 )
-from valuesparse.inference._network import Held, State, local_of, network_of, slack_of
-from valuesparse.inference._refusals import impossible
-from valuesparse.inference._warm import first_messages
+from valuesparse.inference._network import (
+    Held,
+    State,
+    Task,
+    first_messages,
+    network_of,
+)
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
@@ -46,50 +49,24 @@ def infer(
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
     """Return beliefs and the free energy that `method` gives."""
-    watch = Watch(deadline, None)
-    network = network_of(model, watch)
-    local = local_of(network, model, evidence)
-    if isinstance(method, MeanField):
-        return _mean_field.naive(model, network, local, reason, method, evidence, watch, progress)
-    if isinstance(method, StructuredMeanField):
-        return _mean_field.structured(
-            model, network, local, reason, method, evidence, watch, progress
-        )
+    task = Task.of(model, evidence, Watch(deadline, None))
+    if isinstance(method, (MeanField, StructuredMeanField)):
+        ascend = _mean_field.naive if isinstance(method, MeanField) else _mean_field.structured
+        return ascend(task, reason, method, progress)
     assert isinstance(method, (BP, TRW))
-    messages = first_messages(network, local, method.start)
-    rho = probabilities(network, method, watch) if isinstance(method, TRW) else None
+    network, marginals = task.network, np.empty(task.local.shape)
+    messages = first_messages(network, task.local, method.start)
+    rho = probabilities(network, method, task.watch) if isinstance(method, TRW) else None
     steps = method.optimise if isinstance(method, TRW) else 0
-    marginals = np.empty(local.shape)
-    with Held(network, watch) as native:
+    with Held(network, task.watch) as native:
         for step in range(steps + 1):
             native.weigh(rho)
-            dead, converged, residuals, updates, log_z = native.run(
-                local,
-                messages,
-                SCHEDULES[method.schedule],
-                False,
-                method.damping,
-                method.tolerance,
-                method.max_iterations,
-                workers,
-                watch.left(),
-                progress,
-                watch.late,
-                marginals,
+            converged, residuals, updates, log_z = task.run(
+                native, messages, method, marginals, workers=workers, progress=progress
             )
-            if dead >= 0:
-                break
             if rho is not None and step < steps:
-                tables = np.empty(network.native.table_entries)
-                dead, log_z = native.beliefs(
-                    local, messages, workers, marginals, tables, watch.left(), watch.late
-                )
-                if dead >= 0:
-                    break
-                chosen = best_forest(network, marginals, tables, watch)
+                chosen = best_forest(task, *task.beliefs(native, messages, workers)[:2])
                 rho += 2.0 / (step + 4.0) * (np.isin(np.arange(rho.size), chosen) - rho)
-    if dead >= 0:
-        raise impossible(model, bool(evidence))
     iterations = len(residuals)
     if not converged:
         reason += (
@@ -106,7 +83,7 @@ def infer(
         {"iterations": iterations, "messages": updates},
         converged=converged,
         residuals=residuals,
-        state=State(network, local, messages, rho, False),
+        state=State(network, task.local, messages, rho),
         flat=marginals,
     )
 
@@ -159,8 +136,8 @@ def decode(
     """Return a configuration of high score; with "trw" also a bound on the best one."""
     # Max-product messages cannot begin from sum-product ones, and forests are drawn here.
     refuse(method, ("start", "edge_probabilities", "optimise"), "decode")
-    network = network_of(model, watch)
-    local = local_of(network, model, evidence)
+    task = Task.of(model, evidence, watch)
+    network = task.network
     messages = np.zeros(network.native.entries)
     found = []
     if isinstance(method, TRW):
@@ -168,20 +145,13 @@ def decode(
     upper = None
     with Held(network, watch) as native:
         native.weigh(shares(network.n_groups, found) if found else None)
-        dead, converged, *_ = native.run(
-            local, messages, SCHEDULES[method.schedule], True, method.damping,
-            method.tolerance, method.max_iterations, workers, watch.left(), watch.progress,
-            watch.late, None,
-        )  # fmt: skip
-        if dead < 0:
-            dead, states, score = native.assign(local, messages, workers, watch.left(), watch.late)
-        if dead < 0 and found:
-            ptr = np.cumsum([0] + [len(tree) for tree in found])
-            dead, scores, scale = native.forests(
-                local, messages, ptr, np.concatenate(found), True, watch.left(), watch.late
-            )
-            slack = slack_of(network, len(found), scale, evidence)
+        converged, *_ = task.run(
+            native, messages, method, best=True, workers=workers, progress=watch.progress
+        )
+        dead, states, score = native.assign(task.local, messages, workers, watch.left(), watch.late)
+        if dead >= 0:
+            raise task.impossible()
+        if found:
+            scores, slack = task.forests(native, messages, found, True)
             upper = float(scores.mean()) + network.constant + slack
-    if dead >= 0 or upper == -np.inf:
-        raise impossible(model, bool(evidence))
     return Best(states, score + network.constant, converged, upper)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,23 +11,25 @@ import numpy.typing as npt
 from valuesparse import _messages
 from valuesparse.factors import Structured, Table
 from valuesparse.inference._dual import best_forest
-from valuesparse.inference._methods import MeanField, StructuredMeanField
+from valuesparse.inference._methods import BP, MeanField, StructuredMeanField
 from valuesparse.inference._network import (
     Held,
     Network,
+    Task,
     network_of,
     of_factors,
     require_same_variables,
-    slack_of,
 )
-from valuesparse.inference._refusals import impossible
-from valuesparse.inference._watch import Watch
+from valuesparse.inference._watch import Progress
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
 
 __all__ = ["naive", "structured"]
 
 Array = npt.NDArray[Any]
+
+#: Messages before an ascent: enough to tell where it begins.
+_PROBE = BP(damping=0.3, tolerance=1e-3, max_iterations=30)
 
 
 class NoForestError(ValueError):
@@ -76,29 +78,18 @@ class Field:
 
 
 def _points(
-    model: FactorGraph,
-    network: Network,
-    local: Array,
-    native: _messages.Network,
-    method: MeanField | StructuredMeanField,
-    evidence: dict[int, Any],
-    watch: Watch,
+    task: Task, native: _messages.Network, method: MeanField | StructuredMeanField
 ) -> Iterator[Array]:
     """Yield where naive mean field begins: at `start`, at beliefs, their mode, random points."""
     if method.start is not None:
         yield method.start._all_marginals().copy()
     rng = np.random.default_rng(method.seed)
-    messages = np.zeros(network.native.entries)
-    beliefs = np.empty(local.shape)
+    beliefs = np.empty(task.local.shape)
     native.weigh(None)
-    dead, *_ = native.run(
-        local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, beliefs
-    )
-    if dead >= 0:
-        raise impossible(model, bool(evidence))
+    task.run(native, np.zeros(native.entries), _PROBE, beliefs)
     for i in range(2 + method.restarts):
         q = beliefs.copy()
-        for v, p in enumerate(network.native.split(q)):
+        for v, p in enumerate(native.split(q)):
             if i == 1:  # one configuration, which has a bound if it is possible
                 p[:] = np.arange(p.size) == p.argmax()
             elif i > 1:
@@ -108,23 +99,20 @@ def _points(
 
 
 def naive(
-    model: FactorGraph,
-    network: Network,
-    local: Array,
+    task: Task,
     reason: str,
     method: MeanField | StructuredMeanField,
-    evidence: dict[int, Any],
-    watch: Watch,
-    progress: Callable[[int, int], object] | None,
+    progress: Progress | None,
 ) -> GraphResult:
     """Ascend from `start`, or from beliefs and from random points; keep the best bound."""
+    network, watch = task.network, task.watch
     best: tuple[Any, ...] | None = None
     if method.start is not None:
         require_same_variables(network, method.start)
     with Held(network, watch) as native:
-        for q in _points(model, network, local, native, method, evidence, watch):
+        for q in _points(task, native, method):
             bound, scale, converged, residuals, updates = native.mean_field(
-                local, q, method.max_iterations, method.tolerance, watch.left(), progress,
+                task.local, q, method.max_iterations, method.tolerance, watch.left(), progress,
                 watch.late,
             )  # fmt: skip
             if best is None or bound > best[0]:
@@ -133,12 +121,12 @@ def naive(
                 break
     assert best is not None
     bound, scale, converged, residuals, updates, q = best
-    slack = slack_of(network, 0, scale, evidence)
+    slack = task.slack(0, scale)
     if bound == -np.inf:
         reason += "; every point that was tried has mass where the graph forbids it: no bound"
     return GraphResult(
-        model,
-        evidence,
+        task.model,
+        task.evidence,
         None,
         bound + network.constant - slack if bound > -np.inf else -np.inf,
         "mean_field",
@@ -151,25 +139,22 @@ def naive(
 
 
 def structured(
-    model: FactorGraph,
-    network: Network,
-    local: Array,
+    task: Task,
     reason: str,
     method: MeanField | StructuredMeanField,
-    evidence: dict[int, Any],
-    watch: Watch,
-    progress: Callable[[int, int], object] | None,
+    progress: Progress | None,
 ) -> GraphResult:
     """Ascend among the distributions of a forest, from `start` or from naive mean field."""
+    model, network, watch = task.model, task.network, task.watch
     if method.start is not None:
         forest, node, table = _first_field(network, method.start)
         starts = [(node, table)]
     else:
-        forest = _strong_forest(model, network, local, evidence, watch)
-        starts = [(local.copy(), _tables(network, forest))]
+        forest = _strong_forest(task)
+        starts = [(task.local.copy(), _tables(network, forest))]
         if not network.structured():
             # The product of naive mean field, below which no step leads.
-            product = naive(model, network, local, reason, method, evidence, watch, None)
+            product = naive(task, reason, method, None)
             alone = _logs(product._all_marginals())
             starts.insert(0, (alone, np.zeros(network.native.table_entries)))
     outside = np.setdiff1d(network.structured(), forest)
@@ -179,13 +164,13 @@ def structured(
     with Held(network, watch) as native:
         for node, table in starts:
             found = native.structured(
-                local, forest, node, table, method.max_iterations, method.tolerance,
+                task.local, forest, node, table, method.max_iterations, method.tolerance,
                 watch.left(), progress, watch.late,
             )  # fmt: skip
             if found is not None and (best is None or found[3] > best[0][3]):
                 best = found, node, table
     if best is None:
-        raise impossible(model, bool(evidence))
+        raise task.impossible()
     if np.isnan(best[0][3]):
         raise _no_forest(model, network, network.structured()[0])
     (q, joints, forest, bound, scale, converged, residuals, updates), node, table = best
@@ -196,12 +181,10 @@ def structured(
     kept = [own.get(g, table[ends[g] : ends[g + 1]]) for g in forest.tolist()]
     scopes = [network.scope(g) for g in forest]
     # Each factor outside the forest goes through a rounding for each table between its ends.
-    slack = slack_of(network, 0, scale, evidence) * (
-        1 if len(forest) == network.n_groups else len(network.cards)
-    )
+    slack = task.slack(0, scale) * (1 if len(forest) == network.n_groups else len(network.cards))
     return GraphResult(
-        model,
-        evidence,
+        task.model,
+        task.evidence,
         None,
         bound + network.constant - slack,
         "structured_mean_field",
@@ -243,24 +226,13 @@ def _tables(network: Network, groups: Array) -> Array:
     return flat
 
 
-def _strong_forest(
-    model: FactorGraph, network: Network, local: Array, evidence: dict[int, Any], watch: Watch
-) -> Array:
+def _strong_forest(task: Task) -> Array:
     """Return the forest of the largest mutual information, by the beliefs of a few messages."""
-    marginals, tables = np.empty(local.shape), np.empty(network.native.table_entries)
-    messages = np.zeros(network.native.entries)
-    with Held(network, watch) as native:
+    messages = np.zeros(task.network.native.entries)
+    with Held(task.network, task.watch) as native:
         native.weigh(None)
-        dead, *_ = native.run(
-            local, messages, 0, False, 0.3, 1e-3, 30, 1, watch.left(), None, watch.late, None
-        )
-        if dead < 0:
-            dead, _ = native.beliefs(
-                local, messages, 1, marginals, tables, watch.left(), watch.late
-            )
-    if dead >= 0:
-        raise impossible(model, bool(evidence))
-    return best_forest(network, marginals, tables, watch)
+        task.run(native, messages, _PROBE)
+        return best_forest(task, *task.beliefs(native, messages)[:2])
 
 
 def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Array]:

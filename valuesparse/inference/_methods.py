@@ -107,8 +107,8 @@ class BP(_Messages):
         The order in which messages are sent. "flooding": all at once. "residual": always the one
         that messages to its factor may have moved most (a queue, on one thread). "rounds": the most
         urgent quarter of those that still move, at a time. "tree": up and down forests that hold
-        every factor, so that one iteration is exact without cycles. ``stats["messages"]`` counts the
-        messages that were computed. A structured factor sends all of its messages at once.
+        every factor, so that one iteration is exact without cycles. ``stats["messages"]`` counts
+        the messages that were computed. A structured factor sends all of its messages at once.
     damping : float, default 0
         In [0, 1): the share of the old message (of its logarithm) that a new one keeps.
     tolerance : float, default 1e-6

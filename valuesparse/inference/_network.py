@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
 from valuesparse import _chain, _messages
+from valuesparse.errors import InfeasibleError
 from valuesparse.factors import Factor, Feature, Structured, Table
+from valuesparse.inference._methods import BP, SCHEDULES, TRW
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import require_room
-from valuesparse.inference._watch import NOBODY, Watch
+from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import Stamp
 from valuesparse.models._evidence import soft_sum
@@ -24,14 +26,17 @@ __all__ = [
     "Held",
     "Network",
     "State",
-    "local_of",
+    "Task",
+    "first_messages",
     "network_of",
     "of_factors",
     "require_same_variables",
-    "slack_of",
 ]
 
 Array = npt.NDArray[Any]
+
+#: The log of a zero in messages that were computed for other evidence: it may not be one any more.
+_DOUBTED = -30.0
 
 
 class Network:
@@ -132,13 +137,6 @@ def network_of(graph: FactorGraph, watch: Watch = NOBODY) -> Network:
 _NETWORKS: weakref.WeakKeyDictionary[Stamp, Network] = weakref.WeakKeyDictionary()
 
 
-def local_of(network: Network, graph: FactorGraph, evidence: dict[int, Any]) -> Array:
-    """Return all log-vectors; InfeasibleError where a factor without variables forbids all."""
-    if network.constant == -np.inf:
-        raise impossible(graph, bool(evidence))
-    return network.with_evidence(evidence)
-
-
 class Held:
     """The native network for one call; another one where that is busy."""
 
@@ -159,25 +157,104 @@ class Held:
             self._network.lock.release()
 
 
+class Task(NamedTuple):
+    """One call: a graph, its log-vectors with the evidence, and what is left of the deadline."""
+
+    model: FactorGraph
+    network: Network
+    local: Array
+    evidence: dict[int, Any]
+    watch: Watch
+
+    @classmethod
+    def of(cls, model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> Task:
+        """Return the task; InfeasibleError where a factor without variables forbids everything."""
+        network = network_of(model, watch)
+        task = cls(model, network, network.with_evidence(evidence), evidence, watch)
+        if network.constant == -np.inf:
+            raise task.impossible()
+        return task
+
+    def run(
+        self,
+        native: _messages.Network,
+        messages: Array,
+        method: BP | TRW,
+        marginals: Array | None = None,
+        *,
+        best: bool = False,
+        workers: int = 1,
+        progress: Progress | None = None,
+    ) -> tuple[bool, Array, int, float]:
+        """Pass messages in place; return whether they converged, residuals, updates and log Z."""
+        dead, converged, residuals, updates, log_z = native.run(
+            self.local, messages, SCHEDULES[method.schedule], best, method.damping,
+            method.tolerance, method.max_iterations, workers, self.watch.left(), progress,
+            self.watch.late, marginals,
+        )  # fmt: skip
+        if dead >= 0:
+            raise self.impossible()
+        return converged, residuals, updates, log_z
+
+    def beliefs(
+        self, native: _messages.Network, messages: Array, workers: int = 1
+    ) -> tuple[Array, Array, float]:
+        """Return the marginals of variables and of factors, flat, and log Z."""
+        marginals, tables = np.empty(self.local.shape), np.empty(native.table_entries)
+        dead, log_z = native.beliefs(
+            self.local, messages, workers, marginals, tables, self.watch.left(), self.watch.late
+        )
+        if dead >= 0:
+            raise self.impossible()
+        return marginals, tables, log_z
+
+    def forests(
+        self, native: _messages.Network, messages: Array, found: list[Array], best: bool
+    ) -> tuple[Array, float]:
+        """Return log Z (or the best score) of each forest, and how far rounding may move it."""
+        ptr = np.cumsum([0] + [len(tree) for tree in found])
+        dead, values, scale = native.forests(
+            self.local, messages, ptr, np.concatenate(found), best, self.watch.left(),
+            self.watch.late,
+        )  # fmt: skip
+        if dead >= 0 or np.isneginf(values).any():
+            raise self.impossible()
+        return values, self.slack(len(found), scale)
+
+    def slack(self, forests: int, scale: float) -> float:
+        """Return a bound on all rounding; `scale` bounds partial sums, each rounded a few times.
+
+        Rounding of the sums of tables of one scope depends on the tables, not on the sums.
+        """
+        network = self.network
+        merged = network.n_factors * (network.magnitude + soft_sum(self.evidence))
+        steps = 16.0 * (network.n_groups + len(network.cards) + forests + 64)
+        steps += 4.0 * network.native.table_entries
+        return float(np.finfo(float).eps * (steps * (scale + abs(network.constant) + 1.0) + merged))
+
+    def impossible(self) -> InfeasibleError:
+        """Return the error that says no configuration is left."""
+        return impossible(self.model, bool(self.evidence))
+
+
 class State:
     """Messages of a result: warm starts begin from them, and beliefs are made of them."""
 
-    __slots__ = ("best", "local", "messages", "network", "rho")
+    __slots__ = ("local", "messages", "network", "rho")
 
     def __init__(
-        self, network: Network | None, local: Array, messages: Array, rho: Array | None, best: bool
+        self, network: Network | None, local: Array, messages: Array, rho: Array | None
     ) -> None:
         self.network = network
         self.local = local
         self.messages = messages
         self.rho = rho
-        self.best = best
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.local, self.messages, self.rho, self.best
+        return self.local, self.messages, self.rho
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.local, self.messages, self.rho, self.best = state
+        self.local, self.messages, self.rho = state
         self.network = None
 
     def joints(self, model: FactorGraph) -> dict[int, Array]:
@@ -236,18 +313,34 @@ def of_factors(model: FactorGraph, network: Network, flat: Array) -> dict[int, A
     return found
 
 
-def slack_of(network: Network, forests: int, scale: float, evidence: dict[int, Any]) -> float:
-    """Return a bound on all rounding; `scale` bounds partial sums, each rounded a few times.
-
-    Rounding of the sums of tables of one scope depends on the tables, not on the sums.
-    """
-    merged = network.n_factors * (network.magnitude + soft_sum(evidence))
-    steps = 16.0 * (network.n_groups + len(network.cards) + forests + 64)
-    steps += 4.0 * network.native.table_entries
-    return float(np.finfo(float).eps * (steps * (scale + abs(network.constant) + 1.0) + merged))
-
-
 def require_same_variables(network: Network, start: GraphResult) -> None:
     """Raise unless a result to begin from is one of a graph with the same variables."""
     if not np.array_equal(start._model._cards, network.cards):
         raise ValueError("start must be a result of a graph with the same variables")
+
+
+def first_messages(network: Network, local: Array, start: GraphResult | None) -> Array:
+    """Return the messages to begin from: those of `start` for the factors that both have."""
+    messages = np.zeros(network.native.entries)
+    if start is None:
+        return messages
+    require_same_variables(network, start)
+    state: State = start._state
+    # Where pickling dropped the network: that of the factors that were used, in the graph of then.
+    old = state.network or network_of(start._part())
+    if old is network:
+        messages[:] = state.messages
+    else:
+        new, before = network.native, old.native
+        place = {(old.scope(g), before.is_structured(g)): g for g in range(old.n_groups)}
+        for g in range(network.n_groups):
+            h = place.get((network.scope(g), new.is_structured(g)))
+            if h is None:
+                continue
+            a, b = new.edge_at[new.ptr[[g, g + 1]]]
+            c, d = before.edge_at[before.ptr[[h, h + 1]]]
+            if b - a == d - c:
+                messages[a:b] = state.messages[c:d]
+    if old is not network or not np.array_equal(local, state.local):
+        np.maximum(messages, _DOUBTED, out=messages)
+    return messages

@@ -61,12 +61,31 @@ class FactorResult(Result):
     _model: FactorGraph
     evidence: dict[int, Any]
     factors: npt.NDArray[np.int64]
-    marginals: list[FloatArray]
+    #: All marginals in one array, and the list of them; one of the two until both are asked for.
+    _flat: FloatArray | None
+    _marginals: list[FloatArray] | None
     #: The part of the model that was solved; None where it has to be made again.
     _solved: FactorGraph | None
     #: Bytes that the answer was allowed; None where it needed no tree, or came from elsewhere.
     _limit: int | None
     _state: Any
+
+    @property
+    def marginals(self) -> list[FloatArray]:
+        """``marginals[v]``: probabilities of the states of variable v; see the class."""
+        if self._marginals is None:
+            flat, cards = self._flat, self._model._cards
+            assert flat is not None
+            # Views, made when asked for: there may be many, and most calls read few.
+            if cards.size == 0:
+                found = []
+            elif (cards == cards[0]).all():
+                found = list(flat.reshape(cards.size, -1))
+            else:
+                found = np.split(flat, np.cumsum(cards)[:-1])
+            self._fill(_marginals=found)
+        assert self._marginals is not None
+        return self._marginals
 
     def _with(self, **fields: Any) -> Self:
         """Return a copy with other fields."""

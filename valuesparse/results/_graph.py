@@ -117,22 +117,11 @@ class GraphResult(FactorResult):
     _derived = ("_flat", "_limit", "_marginals", "_solved")
 
     log_z: float
-    evidence: dict[int, Any]
-    factors: npt.NDArray[np.int64]
     #: Number of factors when this was made: the model may have grown since.
     _n_factors: int
     _bounds: Bounds | None
     _log_z_bounds: tuple[float, float] | None
     residuals: FloatArray
-    _model: FactorGraph
-    #: All marginals in one array, and the list of them; one of the two until both are asked for.
-    _flat: FloatArray | None
-    _marginals: list[FloatArray] | None
-    #: Bytes that the answer was allowed; None where it needed no tree, or came from elsewhere.
-    _limit: int | None
-    #: The part of the model that was solved; None where it has to be made again.
-    _solved: FactorGraph | None
-    _state: Any
     #: Whether no marginal, however small, has lost digits (or all) to a double's range.
     _faithful: bool
 
@@ -192,23 +181,6 @@ class GraphResult(FactorResult):
         freeze((factors,))
         fields = {"_model": model, "factors": factors, "_n_factors": model.n_factors}
         return self._with(**fields, _bounds=None, _solved=self._part())
-
-    @property
-    def marginals(self) -> list[FloatArray]:
-        """``marginals[v]``: probabilities of the states of variable v; see the class."""
-        if self._marginals is None:
-            flat, cards = self._flat, self._model._cards
-            assert flat is not None
-            # Views, made when asked for: there may be many, and most calls read few.
-            if cards.size == 0:
-                found = []
-            elif (cards == cards[0]).all():
-                found = list(flat.reshape(cards.size, -1))
-            else:
-                found = np.split(flat, np.cumsum(cards)[:-1])
-            self._fill(_marginals=found)
-        assert self._marginals is not None
-        return self._marginals
 
     @property
     def graph(self) -> FactorGraph:
