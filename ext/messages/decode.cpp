@@ -51,8 +51,8 @@ Status Network::assign(const double* local, const double* messages, int threads,
             for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
                 const int64_t f = edge_factor_[at(var_edge_[at(j)])];
                 if (const factors::Structured* own = structured_at(f)) {
-                    Hard{own, factor_ptr_[at(f)], edge_var_.data()}.complete(states, incoming(),
-                                                                             &scratch_[0]);
+                    StructuredFactor{own, factor_ptr_[at(f)], edge_var_.data()}.complete(
+                        states, incoming(), &scratch_[0]);
                 }
             }
         }

@@ -33,7 +33,7 @@ struct Incoming {
 };
 
 // A dense table; `level` computes its sums.
-struct Dense {
+struct TableFactor {
     DenseTable t;
     const Level* level;
     int64_t first;
@@ -54,7 +54,8 @@ struct Dense {
     // Adds to up (card of p,) the message to variable p, from `sum` (what its other variables have
     // from below) and its own table less messages; their largest magnitude goes to *most.
     void send_up(int64_t p, const double* sum, const int64_t* var_at, const double* messages,
-                 const int64_t* at, bool best, double* up, double* most) const;
+                 const int64_t* at, bool best, double* up, double* most,
+                 std::vector<double>* work) const;
 
   private:
     double* spread(double start, Scratch* s, const double* from, const int64_t* at) const;
@@ -62,7 +63,7 @@ struct Dense {
 };
 
 // A structured factor; its messages are (k, 2), end to end.
-struct Hard {
+struct StructuredFactor {
     const factors::Structured* f;
     int64_t first;
     const int64_t* var;
@@ -75,7 +76,8 @@ struct Hard {
                     Scratch* s) const;
     double score(const int64_t* states) const;
     void send_up(int64_t p, const double* sum, const int64_t* var_at, const double* messages,
-                 const int64_t* at, bool best, double* up, double* most) const;
+                 const int64_t* at, bool best, double* up, double* most,
+                 std::vector<double>* work) const;
     // Gives every variable that is not known the state that is best with the others.
     void complete(int64_t* known, const Incoming& in, Scratch* s) const;
 

@@ -51,7 +51,7 @@ Status Network::forests(const double* local, const double* messages, int64_t n_f
         *scale += most;
     }
     std::vector<char> inside(at(n_factors_), 0);
-    std::vector<double> sum;
+    std::vector<double> sum, work;
     double most_of_all = 0.0;
     for (int64_t t = 0; t < n_forests; ++t) {
         if (cancelled(control)) return kCancelled;
@@ -64,7 +64,7 @@ Status Network::forests(const double* local, const double* messages, int64_t n_f
             double most = 0.0, *up = sum.data() + var_at_[at(edge_var_[at(above)])];
             ask(f, [&](const auto& own) {
                 own.send_up(above - factor_ptr_[at(f)], sum.data(), var_at_.data(), m_.data(),
-                            edge_at_.data(), best, up, &most);
+                            edge_at_.data(), best, up, &most, &work);
             });
             largest += most;
         }

@@ -84,7 +84,7 @@ class Network {
                   int64_t* states, double* score, int64_t* dead);
 
     // Naive mean field by coordinate ascent from q (sum of card,), in and out; the bound on log Z
-    // that q gives, and the sum of its terms' magnitudes. Dense factors only.
+    // that q gives, and the sum of its terms' magnitudes. Tables only.
     Status mean_field(const double* local, int64_t max_iterations, double tolerance,
                       Control* control, double* q, double* bound, double* scale);
 
@@ -128,14 +128,14 @@ class Network {
     const factors::Structured* structured_at(int64_t f) const {
         return structured_.empty() ? nullptr : structured_[static_cast<size_t>(f)];
     }
-    // Calls f(factor), a Dense or a Hard.
+    // Calls f(factor), a TableFactor or a StructuredFactor.
     template <class F>
     decltype(auto) ask(int64_t f, F&& call) const {
         const int64_t first = factor_ptr_[at(f)];
         if (const factors::Structured* s = structured_at(f)) {
-            return call(Hard{s, first, edge_var_.data()});
+            return call(StructuredFactor{s, first, edge_var_.data()});
         }
-        return call(Dense{table_of(f), &level(), first, edge_var_.data()});
+        return call(TableFactor{table_of(f), &level(), first, edge_var_.data()});
     }
     DenseTable table_of(int64_t f) const {
         const int64_t first = factor_ptr_[at(f)];

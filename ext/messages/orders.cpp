@@ -26,7 +26,8 @@ struct Network::Order {
     int64_t place(int64_t e) const { return pairs ? e : self->edge_at_[at(e)]; }
     int64_t length() const { return pairs ? self->n_edges() : self->n_entries(); }
     const factors::Structured* structured(int64_t e) const {
-        return self->structured_at(self->edge_factor_[at(e)]);
+        if (self->structured_.empty()) return nullptr;
+        return self->structured_[at(self->edge_factor_[at(e)])];
     }
     // The edge that names the update of edge e's message.
     int64_t name(int64_t e) const {

@@ -10,7 +10,8 @@ constexpr double kTrust = 1e-250;
 
 // Points s->in at the messages `from` and s->out at as many numbers, all `start`, after scratch of
 // two numbers a variable. Returns that scratch.
-double* Dense::spread(double start, Scratch* s, const double* from, const int64_t* at_edge) const {
+double* TableFactor::spread(double start, Scratch* s, const double* from,
+                            const int64_t* at_edge) const {
     double* out = s->x.data() + 2 * t.arity;
     for (int64_t j = 0; j < t.arity; ++j) {
         s->in[at(j)] = from + at_edge[first + j];
@@ -22,7 +23,7 @@ double* Dense::spread(double start, Scratch* s, const double* from, const int64_
 }
 
 // A message's entry from logarithms: what sums() takes where plain numbers are too small.
-double Dense::entry(const Incoming& in, int64_t axis, int64_t value) const {
+double TableFactor::entry(const Incoming& in, int64_t axis, int64_t value) const {
     double top = -INFINITY, sum = 0.0;
     each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
         if (state[axis] != value || t.theta[i] == -INFINITY) return;
@@ -41,7 +42,7 @@ double Dense::entry(const Incoming& in, int64_t axis, int64_t value) const {
     return sum > 0.0 ? top + std::log(sum) : -INFINITY;
 }
 
-void Dense::sums(const Incoming& in, Scratch* s, int64_t only) const {
+void TableFactor::sums(const Incoming& in, Scratch* s, int64_t only) const {
     double* scratch = spread(0.0, s, in.plain, in.at);
     level->products(t, s->in.data(), s->out.data(), scratch);
     for (int64_t j = 0; j < t.arity; ++j) {
@@ -52,7 +53,7 @@ void Dense::sums(const Incoming& in, Scratch* s, int64_t only) const {
     }
 }
 
-void Dense::maxima(const Incoming& in, Scratch* s) const {
+void TableFactor::maxima(const Incoming& in, Scratch* s) const {
     double* before = spread(-INFINITY, s, in.log, in.at);
     each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
         double score = (t.theta[i] - t.top) * t.inverse_rho;
@@ -69,7 +70,7 @@ void Dense::maxima(const Incoming& in, Scratch* s) const {
     });
 }
 
-double Dense::mass(const Incoming& in, Scratch* s) const {
+double TableFactor::mass(const Incoming& in, Scratch* s) const {
     sums(in, s, -1);
     const double* n = in.log + in.at[first];
     double top = -INFINITY, sum = 0.0;
@@ -79,7 +80,7 @@ double Dense::mass(const Incoming& in, Scratch* s) const {
     return top + std::log(sum) + t.top * t.inverse_rho;
 }
 
-void Dense::marginals(const Incoming& in, double* out, Scratch*) const {
+void TableFactor::marginals(const Incoming& in, double* out, Scratch*) const {
     double top = -INFINITY, sum = 0.0;
     each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
         double score = t.theta[i] * t.inverse_rho;
@@ -94,8 +95,8 @@ void Dense::marginals(const Incoming& in, double* out, Scratch*) const {
     for (int64_t i = 0; i < t.size; ++i) out[i] = sum > 0.0 ? out[i] / sum : 0.0;
 }
 
-void Dense::best_given(int64_t axis, const int64_t* known, const Incoming& in, double* out,
-                       Scratch*) const {
+void TableFactor::best_given(int64_t axis, const int64_t* known, const Incoming& in, double* out,
+                             Scratch*) const {
     std::fill(out, out + t.card[axis], -INFINITY);
     // Relative to the largest entry: a tie must not be decided by rounding it away.
     each(t.arity, t.card, t.size, [&](int64_t x, const int64_t* state) {
@@ -113,16 +114,20 @@ void Dense::best_given(int64_t axis, const int64_t* known, const Incoming& in, d
     });
 }
 
-double Dense::score(const int64_t* states) const {
+double TableFactor::score(const int64_t* states) const {
     int64_t x = 0;
     for (int64_t j = 0; j < t.arity; ++j) x = x * t.card[j] + states[var[first + j]];
     return t.theta[x];
 }
 
-void Dense::send_up(int64_t p, const double* sum, const int64_t* var_at, const double* messages,
-                    const int64_t* at_edge, bool best, double* up, double* most) const {
+void TableFactor::send_up(int64_t p, const double* sum, const int64_t* var_at,
+                          const double* messages, const int64_t* at_edge, bool best, double* up,
+                          double* most, std::vector<double>* work) const {
     const int64_t k = t.card[p];
-    std::vector<double> scores(at(t.size)), top(at(k), -INFINITY), total(at(k), 0.0);
+    work->resize(at(t.size + 2 * k));
+    double *scores = work->data(), *top = scores + t.size, *total = top + k;
+    std::fill(top, top + k, -INFINITY);
+    std::fill(total, total + k, 0.0);
     each(t.arity, t.card, t.size, [&](int64_t x, const int64_t* state) {
         double own = t.theta[x] * t.inverse_rho, below = 0.0;
         for (int64_t j = 0; j < t.arity; ++j) {
@@ -132,16 +137,16 @@ void Dense::send_up(int64_t p, const double* sum, const int64_t* var_at, const d
             if (j != p) below += sum[var_at[var[first + j]] + state[j]];
         }
         if (own > -INFINITY) *most = std::max(*most, std::fabs(own));
-        scores[at(x)] = own + below;
-        top[at(state[p])] = std::max(top[at(state[p])], scores[at(x)]);
+        scores[x] = own + below;
+        top[state[p]] = std::max(top[state[p]], scores[x]);
     });
     each(t.arity, t.card, t.size, [&](int64_t x, const int64_t* state) {
-        const double m = top[at(state[p])];
-        double& of_state = total[at(state[p])];
-        if (m > -INFINITY) of_state = best ? 1.0 : of_state + std::exp(scores[at(x)] - m);
+        const double m = top[state[p]];
+        double& of_state = total[state[p]];
+        if (m > -INFINITY) of_state = best ? 1.0 : of_state + std::exp(scores[x] - m);
     });
     for (int64_t x = 0; x < k; ++x) {
-        up[x] += total[at(x)] > 0.0 ? top[at(x)] + std::log(total[at(x)]) : -INFINITY;
+        up[x] += total[x] > 0.0 ? top[x] + std::log(total[x]) : -INFINITY;
     }
 }
 

@@ -2,7 +2,7 @@
 
 namespace vs::messages {
 
-void Hard::send(const Incoming& in, bool best, Scratch* s) const {
+void StructuredFactor::send(const Incoming& in, bool best, Scratch* s) const {
     const int64_t k = f->size();
     double *out = s->x.data(), *ratio = out + 2 * k;
     const double mass = f->send(in.log + in.at[first], best, ratio, ratio + k);
@@ -14,16 +14,16 @@ void Hard::send(const Incoming& in, bool best, Scratch* s) const {
     }
 }
 
-double Hard::mass(const Incoming& in, Scratch* s) const {
+double StructuredFactor::mass(const Incoming& in, Scratch* s) const {
     const double mass = f->send(in.log + in.at[first], false, s->x.data(), s->x.data() + f->size());
     return mass > -INFINITY ? mass : -INFINITY;
 }
 
-void Hard::marginals(const Incoming& in, double* out, Scratch* s) const {
+void StructuredFactor::marginals(const Incoming& in, double* out, Scratch* s) const {
     f->sum_product(in.log + in.at[first], out, s->x.data(), s->x.data() + f->size());
 }
 
-void Hard::hold(const int64_t* known, const Incoming& in, double* held) const {
+void StructuredFactor::hold(const int64_t* known, const Incoming& in, double* held) const {
     for (int64_t j = 0; j < f->size(); ++j) {
         const int64_t state = known[var[first + j]];
         for (int64_t x = 0; x < 2; ++x) {
@@ -34,8 +34,8 @@ void Hard::hold(const int64_t* known, const Incoming& in, double* held) const {
     }
 }
 
-void Hard::best_given(int64_t axis, const int64_t* known, const Incoming& in, double* out,
-                      Scratch* s) const {
+void StructuredFactor::best_given(int64_t axis, const int64_t* known, const Incoming& in,
+                                  double* out, Scratch* s) const {
     const int64_t k = f->size();
     double* held = s->x.data();
     int64_t* states = s->states.data();
@@ -50,7 +50,7 @@ void Hard::best_given(int64_t axis, const int64_t* known, const Incoming& in, do
     for (int64_t x = 0; x < 2 && top > -INFINITY; ++x) out[x] -= top;
 }
 
-void Hard::complete(int64_t* known, const Incoming& in, Scratch* s) const {
+void StructuredFactor::complete(int64_t* known, const Incoming& in, Scratch* s) const {
     const int64_t k = f->size();
     double* held = s->x.data();
     int64_t* states = s->states.data();
@@ -59,16 +59,18 @@ void Hard::complete(int64_t* known, const Incoming& in, Scratch* s) const {
     for (int64_t j = 0; j < k; ++j) known[var[first + j]] = states[j];
 }
 
-double Hard::score(const int64_t* states) const {
+double StructuredFactor::score(const int64_t* states) const {
     std::vector<int64_t> own(at(f->size()));
     for (int64_t j = 0; j < f->size(); ++j) own[at(j)] = states[var[first + j]];
     return f->log_potential(own.data());
 }
 
-void Hard::send_up(int64_t p, const double* sum, const int64_t* var_at, const double* messages,
-                   const int64_t* at_edge, bool best, double* up, double* most) const {
+void StructuredFactor::send_up(int64_t p, const double* sum, const int64_t* var_at,
+                               const double* messages, const int64_t* at_edge, bool best,
+                               double* up, double* most, std::vector<double>* work) const {
     const int64_t k = f->size();
-    std::vector<double> in(at(2 * k)), ratio(at(k)), work(at(room_of(*f)));
+    work->resize(at(room_of(*f) + 3 * k));
+    double *in = work->data(), *ratio = in + 2 * k;
     double size = 0.0;
     for (int64_t j = 0; j < k; ++j) {
         double largest = 0.0;
@@ -76,13 +78,13 @@ void Hard::send_up(int64_t p, const double* sum, const int64_t* var_at, const do
             const double m = messages[at_edge[first + j] + x], own = m > -INFINITY ? -m : 0.0;
             largest = std::max(largest, own);
             const double below = j == p ? 0.0 : sum[var_at[var[first + j]] + x];
-            in[at(2 * j + x)] = own + below;
+            in[2 * j + x] = own + below;
         }
         size += largest;
     }
     *most = std::max(*most, size);
-    const double mass = f->send(in.data(), best, ratio.data(), work.data());
-    const double odds = in[at(2 * p + 1)] - in[at(2 * p)] + ratio[at(p)];
+    const double mass = f->send(in, best, ratio, ratio + k);
+    const double odds = in[2 * p + 1] - in[2 * p] + ratio[p];
     for (int64_t x = 0; x < 2; ++x) {
         up[x] += side_of(mass, odds, x, best);
     }
