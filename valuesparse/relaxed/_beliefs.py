@@ -121,15 +121,9 @@ class Beliefs:
         self.label = np.arange(n)
         #: Scopes of tables, which have the joint of any of their variables; structured factors have
         #: those of two.
-        self._tables = [s for s in self._scopes if len(s) > 1]
-        self._structured = []
-        if own:
-            scopes = [f.scope for f in own.values()]
-            self._tables = [s for s in self._tables if s not in set(scopes)]
-            for scope in scopes:
-                inside = np.zeros(n, dtype=np.bool_)
-                inside[list(scope)] = True
-                self._structured.append(inside)
+        structured = {f.scope for f in own.values()}
+        self._tables = [s for s in self._scopes if s not in structured] if own else self._scopes
+        self._structured = [np.isin(np.arange(n), scope) for scope in structured]
         if links:
             edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
             self.label = csgraph.connected_components(edges, directed=False)[1]
