@@ -120,7 +120,7 @@ class Structured(Factor):
 
     def table(self, cardinalities: Sequence[int]) -> Floats:
         """Return the log-table of a factor of at most 26 variables; ValueError for a larger one."""
-        if len(self.scope) > _MOST_IN_TABLE:
+        if not self.has_table:
             raise ValueError(
                 f"{type(self).__name__} over {len(self.scope)} variables has no table: at most "
                 f"{_MOST_IN_TABLE} fit; use an engine that passes messages, such as "
@@ -183,6 +183,11 @@ class Structured(Factor):
         if score == -np.inf:
             raise ValueError(f"{self!r} allows nothing: its hull is empty")
         return states.astype(np.float64)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether its table may be made."""
+        return len(self.scope) <= _MOST_IN_TABLE
 
     @property
     def described(self) -> str:

@@ -158,6 +158,9 @@ def structured(
             alone = _logs(product._all_marginals())
             starts.insert(0, (alone, np.zeros(network.native.table_entries)))
     outside = np.setdiff1d(network.structured(), forest)
+    if outside.size and method.start is not None:
+        factor = structured_of(model, network)[int(outside[0])]
+        raise ValueError(f"start must have {factor!r} in its distribution, as the graph has it")
     if outside.size:
         raise _no_forest(model, network, int(outside[0]))
     best: tuple[Any, ...] | None = None

@@ -12,6 +12,7 @@ from scipy.special import entr
 
 from valuesparse._graph import freeze
 from valuesparse._owned import ReadOnly
+from valuesparse.factors import Structured
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import scopes_of, structured_factors
 from valuesparse.results._base import Result
@@ -127,6 +128,9 @@ class FactorResult(Result):
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         if self.method == _FOREST:
+            for i, factor in structured_factors(self._part()).items():
+                if not factor.has_table:
+                    raise _no_joint(i, factor, wanted)
             return self._engine.joint(self._state.graph(self._model), wanted, threads, None)
         if self._state is not None:
             return self._belief(wanted)
@@ -303,15 +307,19 @@ class FactorResult(Result):
         names = [self._model.names[v] for v in wanted]
         for i, factor in structured_factors(self._part()).items():
             if set(wanted) <= set(factor.scope):
-                raise ValueError(
-                    f"factor {i}, a {type(factor).__name__}, has the variables {names}, and no "
-                    "joint table: factor_marginals() has P(y = 1) of each of them, and "
-                    "infer(method='junction_tree') their joint where a table of it fits"
-                )
+                raise _no_joint(i, factor, wanted)
         raise ValueError(
             f"no factor has the variables {names} in its scope: method {self.method!r} knows the "
             "joint of a factor's variables only"
         )
+
+
+def _no_joint(index: int, factor: Structured, wanted: list[int]) -> ValueError:
+    return ValueError(
+        f"factor {index}, {factor.described}, gives no joint of the variables {wanted}: "
+        "factor_marginals() has P(y = 1) of each of its own, and infer(method='junction_tree') "
+        "joints where a table of it fits"
+    )
 
 
 def frozen(array: FloatArray) -> FloatArray:
