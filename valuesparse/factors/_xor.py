@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -54,7 +55,7 @@ class Xor(NativeStructured):
 
     def __init__(self, *variables: int, negated: Sequence[int] = ()) -> None:
         super().__init__(variables)
-        self.negated = tuple(sorted({int(i) for i in negated}))
+        self.negated = tuple(sorted({operator.index(i) for i in negated}))
         for i in self.negated:
             if not 0 <= i < len(variables):
                 raise ValueError(
