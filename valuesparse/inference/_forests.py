@@ -7,7 +7,7 @@ group of the network.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from valuesparse import _messages
+from valuesparse.inference._network import Network
 from valuesparse.inference._watch import Watch
 
 __all__ = ["cover", "in_reach", "spanning_tree_probabilities"]
@@ -26,23 +27,6 @@ MOST = 1 << 16
 #: Edges a variable up to which that is sparse; up to `MOST_DENSE` variables any number will do.
 MOST_EDGES = 4
 MOST_DENSE = 1000
-
-
-class Network(Protocol):
-    """The part of a network that forests use."""
-
-    cards: Array
-    native: _messages.Network
-
-    def structured(self) -> list[int]:
-        """Return the groups that are structured factors."""
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-
-    def forest(self, order: Array, watch: Watch) -> Array:
-        """Return a maximal forest: groups taken greedily in this order."""
 
 
 def cover(network: Network, least: int, seed: int, watch: Watch) -> list[Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,28 +36,13 @@ class NoForestError(ValueError):
     """No forest holds every structured factor."""
 
 
-class Field:
+class Field(NamedTuple):
     """A distribution of structured mean field: its unnormalised logarithms, and its joints."""
 
-    __slots__ = ("forest", "joint", "node", "table")
-
-    def __init__(
-        self,
-        forest: list[tuple[int, ...]],
-        node: Array,
-        table: list[Array | Structured],
-        joint: Array,
-    ) -> None:
-        self.forest = forest
-        self.node = node
-        self.table = table
-        self.joint = joint
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.forest, self.node, self.table, self.joint
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.forest, self.node, self.table, self.joint = state
+    forest: list[tuple[int, ...]]
+    node: Array
+    table: list[Array | Structured]
+    joint: Array
 
     def joints(self, model: FactorGraph) -> dict[int, Array]:
         """Return the joint of every factor of two and more variables, by its index."""
