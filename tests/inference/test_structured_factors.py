@@ -198,6 +198,28 @@ def test_threads_never_show(schedule: str) -> None:
         assert r.log_z == results[0].log_z
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_threads_never_show_where_they_share_the_work(wide: bool) -> None:
+    rng = np.random.default_rng(0)
+    n = 6000
+    graph = vs.FactorGraph([2] * n)
+    graph.add_features(vs.factors.Features(np.arange(n)[:, None], rng.normal(size=n)))
+    pairs = np.array([rng.choice(n, 2, replace=False) for _ in range(9000)])
+    equal = np.eye(2, dtype=bool)
+    weights = rng.normal(0.0, 0.3, len(pairs))
+    graph.add_features(vs.factors.Features(pairs, weights, fires=equal))
+    for first in range(0, 5000, 1000):
+        graph.add(Xor(*range(first, first + 1000)))
+    if wide:  # beside which pairs are tables
+        graph.add((0, 1500, 5900), rng.normal(size=(2, 2, 2)))
+    for schedule in ("flooding", "rounds"):
+        method = vs.BP(schedule=schedule, damping=0.3, max_iterations=5)
+        one, *others = (vs.infer(graph, method=method, threads=t) for t in (1, 2, 3))
+        for r in others:
+            assert_same_bits(np.concatenate(r.marginals), np.concatenate(one.marginals))
+            assert r.log_z == one.log_z
+
+
 def test_bounds_and_decoding_hold() -> None:
     for seed in range(8):
         graph = cyclic(seed)
