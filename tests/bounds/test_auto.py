@@ -75,7 +75,7 @@ def test_what_cannot_be_afforded_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     def late(*_, **__):
         raise vs.DeadlineError("late")
 
-    monkeypatch.setattr(_loopy, "trw_dual_bound", late)
+    monkeypatch.setattr(_auto, "trw_dual_bound", late)
     r = vs.infer(graph, memory_limit=0, deadline=60.0)
     assert "the deadline left no time" in r.reason
     assert np.isfinite(r.log_z_lower)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 
+import sys
+
+import children
 import numpy as np
 import pytest
 from graph_files import DATA

@@ -14,7 +14,7 @@ from graph_oracle import Factors, graph_of, log_joint, log_sum, marginal, probab
 
 import valuesparse as vs
 from valuesparse.inference import _forests, trw_dual_bound
-from valuesparse.inference._loopy import Layout
+from valuesparse.inference._network import Network
 from valuesparse.inference._watch import NOBODY
 
 pytestmark = pytest.mark.simd
@@ -530,8 +530,8 @@ def test_the_dual_meets_the_free_energy() -> None:
     assert exact <= better.upper < bound.upper
 
 
-def layout_of(cards: list[int], factors: Factors) -> Layout:
-    return Layout(graph_of(cards, factors))
+def network_of(cards: list[int], factors: Factors) -> Network:
+    return Network(graph_of(cards, factors))
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -542,11 +542,11 @@ def test_groups_are_sets_of_variables(wide: bool) -> None:
         n = int(rng.integers(3, 7))
         scopes = [tuple(rng.permutation(n)[:2].tolist()) for _ in range(int(rng.integers(1, 20)))]
         scopes += [(2, 0, 1)] * wide
-        layout = layout_of([2] * n, [(s, np.zeros((2,) * len(s))) for s in scopes])
+        network = network_of([2] * n, [(s, np.zeros((2,) * len(s))) for s in scopes])
         sets = [frozenset(s) for s in scopes]
         every = list(dict.fromkeys(sets))
-        assert layout.engine.group.tolist() == [every.index(s) for s in sets]
-        assert [frozenset(layout.scope(g)) for g in range(layout.n_groups)] == every
+        assert network.native.group.tolist() == [every.index(s) for s in sets]
+        assert [frozenset(network.scope(g)) for g in range(network.n_groups)] == every
 
 
 def enumerated_probabilities(n: int, edges: list[tuple[int, int]]) -> np.ndarray:
@@ -574,20 +574,20 @@ def test_uniform_spanning_trees(seed: int) -> None:
     n = int(rng.integers(2, 7))
     every = list(itertools.combinations(range(n), 2))
     edges = [e for e in every if rng.random() < 0.6] or every[:1]
-    layout = layout_of([2] * n, [(e, np.zeros((2, 2))) for e in edges])
-    found = _forests.spanning_tree_probabilities(layout)
+    network = network_of([2] * n, [(e, np.zeros((2, 2))) for e in edges])
+    found = _forests.spanning_tree_probabilities(network)
     np.testing.assert_allclose(found, enumerated_probabilities(n, edges), atol=1e-12)
-    for tree in _forests.cover(layout, 2, seed, NOBODY):
-        assert layout.forest(tree).tolist() == tree.tolist()
+    for tree in _forests.cover(network, 2, seed, NOBODY):
+        assert network.forest(tree).tolist() == tree.tolist()
         assert tree.size == round(found.sum())
 
 
 def test_spanning_trees_of_a_grid() -> None:
     cards, factors = random_grid(np.random.default_rng(0), 30, 2)
-    layout = layout_of(cards, factors)
-    found = _forests.spanning_tree_probabilities(layout)
+    network = network_of(cards, factors)
+    found = _forests.spanning_tree_probabilities(network)
     assert found.sum() == pytest.approx(899.0)
-    u, v = layout.engine.scope.reshape(-1, 2).T
+    u, v = network.native.scope.reshape(-1, 2).T
     laplacian = np.zeros((900, 900))
     np.add.at(laplacian, (np.r_[u, v, u, v], np.r_[u, v, v, u]), np.repeat([1.0, -1.0], 2 * u.size))
     inverse = np.linalg.pinv(laplacian, hermitian=True)
@@ -1011,9 +1011,9 @@ def test_structured_mean_field_climbs_from_its_start() -> None:
         graph = graph_of(cards, factors)
         pairs = [f for f in range(len(factors)) if len(factors[f][0]) == 2]
         tree = vs.FactorGraph(cards)
-        layout = Layout(graph)
-        for g in layout.forest(rng.permutation(len(pairs))):
-            tree.add(layout.scope(int(g)), rng.normal(0.0, 1.0, (2, 2)))
+        network = Network(graph)
+        for g in network.forest(rng.permutation(len(pairs))):
+            tree.add(network.scope(int(g)), rng.normal(0.0, 1.0, (2, 2)))
         for v in range(16):
             tree.add([v], rng.normal(0.0, 1.0, 2))
         exact = vs.infer(tree)

@@ -314,14 +314,6 @@ def test_a_new_kind_of_factor_supplies_one_method() -> None:
     graph.add([0], np.log([0.25, 0.75]))
     r = vs.infer(graph)
     assert np.exp(r.log_z) == pytest.approx(2.0)
-    factor = graph.factors[0]
-    messages = [np.log([0.25, 0.75]), np.zeros(2), np.zeros(2)]
-    mass, marginals = factor.marginalize(messages)
-    assert mass == pytest.approx(r.log_z)
-    assert marginals[0].tolist() == pytest.approx(r.marginals[0].tolist())
-    score, states = factor.maximize(messages)
-    assert score == pytest.approx(np.log(0.75))
-    assert states.sum() % 2 == 1
 
 
 def test_what_factors_of_users_say_is_checked() -> None:

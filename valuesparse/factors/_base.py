@@ -1,4 +1,4 @@
-"""What a factor is: the few methods that a new one supplies."""
+"""The base class of factors: the methods that a new kind supplies."""
 
 from __future__ import annotations
 
@@ -45,9 +45,8 @@ def set_once(factor: object, name: str, value: object) -> None:
 class Factor(ABC):
     """A function of a few variables that multiplies the weight of a configuration.
 
-    A new kind supplies :meth:`log_potential`: engines work on its :meth:`table`. A factor over many
-    variables also overrides :meth:`marginalize` and :meth:`maximize`, which answer without a table;
-    no engine of this version asks them, so scopes are limited by the table for now.
+    A new kind supplies :meth:`log_potential`: engines work on its :meth:`table`. One over many
+    binary variables is a :class:`valuesparse.factors.Structured`, which needs none.
 
     Attributes
     ----------
@@ -101,51 +100,6 @@ class Factor(ABC):
                 f"log_potential of {self!r} must return real numbers, got dtype {values.dtype}"
             )
         return values
-
-    def marginalize(
-        self, messages: Sequence[npt.NDArray[np.float64]]
-    ) -> tuple[float, list[npt.NDArray[np.float64]]]:
-        """Return the log of the factor's mass times `messages`, and its marginals.
-
-        Parameters
-        ----------
-        messages : sequence of ndarray
-            A log-vector for each variable of the scope.
-
-        Returns
-        -------
-        log_mass : float
-        marginals : list of ndarray
-            Probabilities of each variable of the scope; zeros when the mass is zero.
-        """
-        scores = self._weighed(messages)
-        top = scores.max(initial=-np.inf)
-        if top == -np.inf:
-            return -np.inf, [np.zeros(m.shape) for m in messages]
-        weights = np.exp(scores - top)
-        mass = weights.sum()
-        axes = range(weights.ndim)
-        marginals = [
-            np.asarray(weights.sum(axis=tuple(a for a in axes if a != i)) / mass) for i in axes
-        ]
-        return float(top + np.log(mass)), marginals
-
-    def maximize(
-        self, messages: Sequence[npt.NDArray[np.float64]]
-    ) -> tuple[float, npt.NDArray[np.int64]]:
-        """Return the best score of the factor plus `messages`, and the states that have it."""
-        scores = self._weighed(messages)
-        best = int(scores.argmax())
-        states = np.array(np.unravel_index(best, scores.shape), dtype=np.int64)
-        return float(scores.flat[best]), states
-
-    def _weighed(self, messages: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-        scores = self.table([m.shape[0] for m in messages]).copy()
-        for i, message in enumerate(messages):
-            shape = [1] * scores.ndim
-            shape[i] = -1
-            scores += message.reshape(shape)
-        return scores
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(str, self.scope))})"

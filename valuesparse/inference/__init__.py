@@ -1,7 +1,7 @@
 """Infer plans and computes; results are records."""
 
 from valuesparse.inference import _chains, _joints, _trees
-from valuesparse.inference._loopy import DualBound, trw_dual_bound
+from valuesparse.inference._dual import DualBound, trw_dual_bound
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField
 from valuesparse.inference.decoding import decode
 from valuesparse.inference.junction_tree import Division, JunctionTree

@@ -1,4 +1,4 @@
-"""Loopy inference that nobody chose: what is tried, and bounds on log Z beside the answer."""
+"""Loopy inference of "auto": the methods that are tried, and bounds on log Z beside the answer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 
 from valuesparse.errors import DeadlineError
 from valuesparse.inference import _loopy
+from valuesparse.inference._dual import trw_dual_bound
+from valuesparse.inference._mean_field import NoForestError
 from valuesparse.inference._methods import BP, TRW, Loopy, StructuredMeanField
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
@@ -19,8 +21,8 @@ __all__ = ["infer"]
 
 #: Factors of two and more variables above which spanning forests take longer than messages.
 _MOST_FACTORS = 50_000
-#: For lower bounds: as fast as naive mean field that is run to its end, and far above it. Every
-#: iterate is a bound, and more of them gain little.
+#: For lower bounds. Ten iterations take as long as naive mean field until it converges, and give a
+#: far better bound; more iterations improve it little.
 _FIELD = StructuredMeanField(max_iterations=10)
 #: Change of a log-ratio from which messages are far from any fixed point.
 _WANDERING = 1.0
@@ -41,7 +43,7 @@ def infer(
     deadline: float | None,
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
-    """Return what belief propagation finds, damped where it has to be, and bounds on log Z."""
+    """Return the result of belief propagation, damped if need be, with bounds on log Z."""
     watch = Watch(deadline, progress)
     tries: list[tuple[Loopy, str]] = [
         (BP(start=start), ""),
@@ -74,7 +76,7 @@ def _bounded(
 ) -> GraphResult:
     """Return a result of loopy inference with the bounds of structured mean field and the TRW dual.
 
-    What a deadline leaves no time for stays infinite: the answer is there.
+    A bound stays infinite where the deadline leaves no time for it.
     """
     lower, upper, why = -np.inf, np.inf, ""
     if len(wide_scopes(model)) > _MOST_FACTORS:
@@ -86,6 +88,8 @@ def _bounded(
             upper = _bound(model, given, workers, watch)
         except DeadlineError:
             why = "the deadline left no time"
+        except NoForestError:
+            why = "no forest holds every structured factor"
     if why:
         words = f"; bounds on log Z were not computed: {why} (vs.bounds.log_z gives them)"
     else:
@@ -99,5 +103,5 @@ def _bounded(
 def _bound(model: FactorGraph, given: dict[int, Any], workers: int, watch: Watch) -> float:
     graph = model.copy()
     graph.know(given)
-    bound = _loopy.trw_dual_bound(graph, threads=workers, deadline=watch.left())
+    bound = trw_dual_bound(graph, threads=workers, deadline=watch.left())
     return bound.upper

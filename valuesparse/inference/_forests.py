@@ -2,19 +2,20 @@
 
 A forest is a set of factors without a cycle: in the order they are added, the variables of each lie
 in distinct components. Factors of any scope may be in one. Factors of the same variables are one, a
-group of the layout.
+group of the network.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from valuesparse import _loopy
+from valuesparse import _messages
+from valuesparse.inference._network import Network
 from valuesparse.inference._watch import Watch
 
 __all__ = ["cover", "in_reach", "spanning_tree_probabilities"]
@@ -28,50 +29,39 @@ MOST_EDGES = 4
 MOST_DENSE = 1000
 
 
-class Layout(Protocol):
-    """What forests ask of a layout of factors for loopy inference."""
-
-    cards: Array
-    engine: _loopy.Engine
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-
-    def forest(self, order: Array, watch: Watch) -> Array:
-        """Return a maximal forest: groups taken greedily in this order."""
-
-
-def cover(layout: Layout, least: int, seed: int, watch: Watch) -> list[Array]:
+def cover(network: Network, least: int, seed: int, watch: Watch) -> list[Array]:
     """Return `least` forests or more that hold every group, the least used ones first."""
     rng = np.random.default_rng(seed)
-    count = layout.n_groups
+    count = network.n_groups
     used = np.zeros(count, dtype=np.uint16)  # 16 bits: sorted by their digits, in linear time
     found: list[Array] = []
     while len(found) < least or (used.size and used.min() == 0):
         shuffled = rng.permutation(count)
-        tree = layout.forest(shuffled[np.argsort(used[shuffled], kind="stable")], watch)
+        tree = network.forest(shuffled[np.argsort(used[shuffled], kind="stable")], watch)
         used[tree] += 1
         found.append(tree)
     return found
 
 
-def in_reach(layout: Layout) -> bool:
-    """Say whether `spanning_tree_probabilities` can be had, in reasonable time."""
-    n, groups = len(layout.cards), layout.n_groups
-    pairs = len(layout.engine.scope) == 2 * groups and bool((np.diff(layout.engine.ptr) == 2).all())
+def in_reach(network: Network) -> bool:
+    """Whether `spanning_tree_probabilities` takes reasonable time."""
+    n, groups = len(network.cards), network.n_groups
+    pairs = len(network.native.scope) == 2 * groups and bool(
+        (np.diff(network.native.ptr) == 2).all()
+    )
+    pairs = pairs and not network.structured()
     return pairs and (n <= MOST_DENSE or (n <= MOST and groups <= MOST_EDGES * n))
 
 
-def spanning_tree_probabilities(layout: Layout) -> Array:
+def spanning_tree_probabilities(network: Network) -> Array:
     """Return how likely a uniform spanning tree is to hold each group, all of two variables.
 
     By the matrix-tree theorem that is an edge's effective resistance: entries of the inverse of the
     Laplacian with one variable of each component grounded, and only those at edges are needed.
     """
-    trees = _loopy.SpanningTrees(len(layout.cards), layout.engine.scope)
+    trees = _messages.SpanningTrees(len(network.cards), network.native.scope)
     if not trees.columns:  # every tree holds what lies on no cycle
-        return np.ones(layout.n_groups)
+        return np.ones(network.n_groups)
     lu = splu(
         sparse.csc_matrix(trees.laplacian, (trees.columns, trees.columns)),
         permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, panel_size=1,

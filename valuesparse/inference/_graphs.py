@@ -20,25 +20,28 @@ from valuesparse.inference._methods import (
     LOOPY,
     TRW,
     Loopy,
+    MeanField,
     name_of,
     record_of,
 )
+from valuesparse.inference._network import network_of
 from valuesparse.inference._refusals import ADVICE, SearchGivenUp, check_states
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 
-#: The methods of `decode`.
+#: Methods of `decode`.
 _DECODERS = ("auto", "exact", *DECODERS)
 METHODS = ("auto", "exact", "islands", "junction_tree", *LOOPY)
 
-#: Bytes for each state: messages, beliefs and marginals of an engine for loops.
+#: Bytes that loopy inference takes for each state: messages, beliefs and marginals.
 _LOOPY_BYTES = 96
 
-#: The name of each engine for loops, and the meaning of its ``log_z``.
+#: Each method of loopy inference, and the meaning of its ``log_z``.
 _WORDS = {
     "bp": "loopy belief propagation (log_z is the Bethe free energy)",
     "trw": "tree-reweighted message passing (log_z is an upper bound once it has converged)",
@@ -82,6 +85,8 @@ def infer(
         return _loopy.infer(
             model, loopy, choice.reason, known.given, workers, watch.left(), progress
         )
+    if choice.method == "exact" and choice.tree is None:
+        return _loopy.two_passes(model, choice.reason, known.given, workers, watch.left(), progress)
     if choice.tree is None:
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, known, limit, watch)
@@ -92,7 +97,7 @@ _APART = "loopy belief propagation (tree-reweighted messages where it does not c
 
 
 class Choice(NamedTuple):
-    """The method that `infer` runs (None: it refuses), why, and the tree where there is one."""
+    """The method that `infer` runs (None: it refuses), the reason, and the tree if there is one."""
 
     method: str | None
     reason: str
@@ -112,10 +117,25 @@ def choose(
         if method not in ("auto", "islands") or zeta >= 1.0:
             raise ValueError(f"method {method!r} does not go with zeta={zeta}")
         return Choice("islands", f"zeta={zeta:g} was asked for", None)
+    own = structured_factors(model)
+    if method == MeanField.name and own:
+        index, factor = next(iter(own.items()))
+        raise ValueError(
+            f"method 'mean_field' has only single configurations within factor {index}, "
+            f"{factor.described}; method='structured_mean_field' keeps such a factor whole"
+        )
     if method in LOOPY:
         check_states(model, as_limit(memory_limit), _LOOPY_BYTES)
         return Choice(method, f"{_WORDS[method]} was asked for", None)
+    if own and method in ("auto", "exact") and without_cycles(model, evidence):
+        return Choice("exact", _TWO_PASSES[_has_evidence(model, evidence)], None)
     auto = method == "auto"
+    large = [i for i, f in own.items() if 8.0 * 2.0 ** len(f.scope) > as_limit(memory_limit)]
+    if auto and large:
+        what = f"factor {large[0]}, {own[large[0]].described}, has no table that fits"
+        return Choice(
+            "bp", f"{what}, and the graph has cycles; so {_APART}, an approximation", None
+        )
     jt = None
     try:
         jt = JunctionTree._of_call(
@@ -135,14 +155,29 @@ def choose(
     if method == "junction_tree":
         return Choice(method, f"a junction tree of width {jt.width} was asked for", jt)
     if jt.width <= 1:
-        some = bool(known_of(model, evidence).given)
-        what = "what the evidence leaves of the graph has no" if some else "a graph without"
-        return Choice("exact", f"{what} cycles: two passes solve it exactly", jt)
+        return Choice("exact", _TWO_PASSES[_has_evidence(model, evidence)], jt)
     reason = (
         f"the junction tree has width {jt.width} and needs {show_bytes(jt.memory)}, within "
         f"memory_limit={show_bytes(jt.memory_limit)}: exact"
     )
     return Choice("junction_tree", reason, jt)
+
+
+_TWO_PASSES = (
+    "a graph without cycles: two passes solve it exactly",
+    "what the evidence leaves of the graph has no cycles: two passes solve it exactly",
+)
+
+
+def _has_evidence(model: FactorGraph, evidence: Evidence | Known | None) -> bool:
+    return bool(known_of(model, evidence).given)
+
+
+def without_cycles(model: FactorGraph, evidence: Evidence | Known | None) -> bool:
+    """Whether a graph with structured factors has no cycle given the evidence."""
+    if not structured_factors(model):
+        return False
+    return network_of(model).is_forest(known_of(model, evidence).held)
 
 
 def log_z(
@@ -163,6 +198,9 @@ def mass(
 ) -> tuple[float, str]:
     """Return the log partition function, and what the tree was conditioned on, if at all."""
     watch = Watch(None, progress)
+    if without_cycles(model, None):
+        found = _loopy.two_passes(model, "", model.evidence, workers, None, progress)
+        return float(found.log_z), ""
     jt = JunctionTree._of_call(model, None, memory_limit, watch, barren=False)
     value, slices = jt._mass(None, workers, watch)
     return value, "" if slices is WHOLE else slices.describe(model.names)
@@ -187,6 +225,10 @@ def decode(
         given = model.evidence if evidence is None else model.resolve_evidence(evidence)
         best = _loopy.decode(model, loopy, given, workers, watch)
         return best.states[None], np.array([best.score]), best.converged, best.upper
+    if without_cycles(model, evidence):
+        given = known_of(model, evidence).given
+        best = _loopy.decode_passes(model, given, workers, watch)
+        return best.states[None], np.array([best.score]), True, None
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     found = jt._decode(None, workers, watch)
     return found.states[None], np.array([found.score]), True, None, found.conditioned

@@ -21,7 +21,9 @@ from valuesparse.inference._conditioning import (
     longer,
     slices_of,
 )
+from valuesparse.inference._loopy import two_passes
 from valuesparse.inference._memory import as_limit
+from valuesparse.inference._network import network_of
 from valuesparse.inference._questions import full_joint
 from valuesparse.inference._refusals import ADVICE, check_memory, impossible
 from valuesparse.inference._search import Search, within
@@ -29,6 +31,7 @@ from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import NOBODY
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import split
 from valuesparse.threads import resolve
 
@@ -81,6 +84,11 @@ def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
     H = log Z - E[score]. Where too many digits of that cancel, H = sum of H(C | S) over cliques C,
     S the variables that C shares with its parent.
     """
+    if structured_factors(graph):
+        held = split(graph, graph.evidence).held
+        if network_of(graph).is_forest(held):
+            found = two_passes(graph, "", graph.evidence, resolve(threads), None, None)
+            return found.entropy()
     snapshot = snapshot_of(graph)
     scopes, tables = snapshot.scopes, snapshot.arrays()
     wide = [scope for scope in scopes if len(scope) > 1]

@@ -104,18 +104,18 @@ class BP(_Messages):
     Parameters
     ----------
     schedule : {"flooding", "residual", "rounds", "tree"}, default "flooding"
-        In which order messages are sent. "flooding": all at once. "residual": always the one that
-        what its factor hears may have moved most (a queue, on one thread); "rounds": a quarter of
-        those that still matter at a time, the most urgent ones; "tree": up and down forests that
-        hold every factor, so that one iteration is exact without cycles. ``stats["messages"]``
-        counts the messages that were computed.
+        The order in which messages are sent. "flooding": all at once. "residual": always the one
+        that messages to its factor may have moved most (a queue, on one thread). "rounds": the most
+        urgent quarter of those that still move, at a time. "tree": up and down forests that hold
+        every factor, so that one iteration is exact without cycles. ``stats["messages"]`` counts
+        the messages that were computed. A structured factor sends all of its messages at once.
     damping : float, default 0
         In [0, 1): the share of the old message (of its logarithm) that a new one keeps.
     tolerance : float, default 1e-6
         It has converged when no log-ratio of two entries of a message changes by more.
     max_iterations : int, default 1000
-        Iterations after which it stops; ``r.converged`` says whether it had to. Of "residual" and
-        "rounds" one iteration is as many messages as there are.
+        Iterations after which it stops; ``r.converged`` says whether it had to. An iteration of
+        "residual" and "rounds" is as many messages as there are.
     start : GraphResult, optional
         Begin from the messages of this result: of the same graph with other evidence, or before
         factors were added.
@@ -150,14 +150,15 @@ class TRW(_Messages):
     damping : float, default 0.5
         As for :class:`valuesparse.BP`; undamped, tree-reweighted messages swing to and fro.
     edge_probabilities : "uniform" or array_like of shape (factors,), default "uniform"
-        How often the forests hold each factor, in (0, 1]; those of one variable are not looked at,
-        and of those of the same variables the largest counts. "uniform": as uniform spanning trees
-        do (matrix-tree theorem); with scopes of three and more, more than 2**16 variables, or many
-        more pairs than variables, as 8 forests that hold every factor. An array is kept as a tuple.
+        How often the forests hold each factor, in (0, 1]. Entries of factors of one variable are
+        ignored, and among factors of the same variables the largest counts. "uniform": as uniform
+        spanning trees do (matrix-tree theorem); with scopes of three and more, structured factors,
+        more than 2**16 variables, or many more pairs than variables, as 8 forests that hold every
+        factor. An array is kept as a tuple.
     optimise : int, default 0
         Steps of the conditional gradient on these probabilities.
     seed : int, default 0
-        Of the forests, where they are drawn.
+        Random seed of the forests, where they are drawn.
 
     Raises
     ------
@@ -220,7 +221,7 @@ class MeanField(_Ascent):
         Random points to ascend from, beside the beliefs of a few iterations of belief propagation
         and their mode.
     seed : int, default 0
-        Of the restarts.
+        Random seed of the restarts.
 
     Raises
     ------
@@ -252,8 +253,8 @@ class StructuredMeanField(_Ascent):
     start : GraphResult, optional
         Begin from the distribution of a result of its own, of "mean_field", or of a graph without
         cycles (whose factors then are the forest): it never falls below what that is worth. By
-        default it takes the forest of the largest mutual information that a few iterations of "bp"
-        believe in, and begins from naive mean field too.
+        default it takes the forest of the largest mutual information by the beliefs of a few
+        iterations of "bp", and begins from naive mean field too.
 
     Raises
     ------

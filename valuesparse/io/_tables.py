@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.factors import Factor, Table
 from valuesparse.models import FactorGraph
 
 __all__ = [
@@ -87,13 +86,6 @@ def require_graph(graph: Any) -> None:
         raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
 
 
-def table_of(graph: FactorGraph, factor: Factor) -> Array:
-    """Return a factor's log-table; structured factors make theirs."""
-    if isinstance(factor, Table):
-        return factor.log_table
-    return factor.table([graph.cardinalities[v] for v in factor.scope])
-
-
 def factors_to_write(
     graph: FactorGraph, *, hard: bool, cover: bool = False
 ) -> Iterator[tuple[tuple[int, ...], Array, str]]:
@@ -111,7 +103,7 @@ def factors_to_write(
     mentioned: set[int] = set()
     for i, factor in enumerate(graph.factors):
         mentioned.update(factor.scope)
-        yield factor.scope, table_of(graph, factor), f"factor {i}"
+        yield factor.scope, graph.table_of(factor, i), f"factor {i}"
     for v, known in graph.evidence.items():
         if isinstance(known, np.ndarray):
             yield (v,), known, f"evidence on {graph.names[v]!r}"

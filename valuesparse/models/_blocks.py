@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import weakref
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from valuesparse import _chain, _junction
 from valuesparse._validation import largest_entry
-from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.models._checks import check_table
 from valuesparse.models._evidence import Observed
 
@@ -27,6 +28,7 @@ __all__ = [
     "local_tables",
     "same_factors",
     "scopes_of",
+    "structured_factors",
     "tables_to_make",
     "wide_scopes",
 ]
@@ -40,6 +42,10 @@ class Stamp:
     """Graphs with the same stamp have the same variables and factors."""
 
     __slots__ = ("__weakref__",)
+
+
+#: The structured factors of all graphs with the same factors.
+_STRUCTURED: weakref.WeakKeyDictionary[Stamp, dict[int, Structured]] = weakref.WeakKeyDictionary()
 
 
 class Factors(Observed):
@@ -179,8 +185,22 @@ class Factors(Observed):
 
     def _made_table(self, factor: Factor, index: int) -> tuple[Any, float]:
         """Return the log-table that a factor makes, checked, and its largest magnitude."""
-        table = factor.table(self._shape(factor.scope))
+        try:
+            table = factor.table(self._shape(factor.scope))
+        except ValueError as error:
+            if not isinstance(factor, Structured):
+                raise
+            raise ValueError(f"factor {index}: {error}") from None
         return check_table(self, factor.scope, table, index, "table")
+
+
+def structured_factors(graph: Factors) -> dict[int, Structured]:
+    """Return the structured factors by their index."""
+    found = _STRUCTURED.get(graph.stamp)
+    if found is None:
+        found = {i: f for i, f in enumerate(graph._factors) if isinstance(f, Structured)}
+        _STRUCTURED[graph.stamp] = found
+    return found
 
 
 def is_wide(graph: Factors) -> bool:
@@ -189,7 +209,9 @@ def is_wide(graph: Factors) -> bool:
         return True
     if graph._factors.count(None) == len(graph._factors):  # all in blocks
         return False
-    return any(f is not None and len(f.scope) > 1 for f in graph._factors)
+    return any(
+        f is not None and (len(f.scope) > 1 or isinstance(f, Structured)) for f in graph._factors
+    )
 
 
 def wide_scopes(graph: Factors) -> list[tuple[int, ...]]:
@@ -319,7 +341,7 @@ def tables_to_make(graph: Factors) -> ToMake:
             most, largest = tuple(block.scopes[sizes.argmax()]), float(sizes.max())
     for i in np.flatnonzero(~in_blocks).tolist():
         f = graph._factors[i]
-        if f is None or isinstance(f, Table):
+        if f is None or isinstance(f, (Structured, Table)):
             continue
         own = 8.0 * math.prod(graph.cardinalities[v] for v in f.scope)
         count, size = count + 1, size + own

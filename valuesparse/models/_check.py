@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.factors import Feature, Features, Table
+from valuesparse.factors import Feature, Features, Structured, Table
 from valuesparse.models._blocks import Factors
 
 __all__ = ["Finding", "findings"]
@@ -91,6 +91,9 @@ class _Check:
             self.duplicate(index, feature.scope, (key, feature.weight))
             if feature.weight == 0.0 or (isinstance(fires, tuple) and self.choice(feature.scope)):
                 return  # it is to be learnt; or one of many entries differs
+        if isinstance(factor, Structured):
+            self.structured(index, factor)
+            return
         table = self.graph.table_of(factor, index)
         if isinstance(factor, Table):
             self.duplicate(index, factor.scope, _digest(table))
@@ -126,6 +129,19 @@ class _Check:
                 "constant", index, scope,
                 f"has only entries of {low:g}: log_z is all that it changes, by as much",
             )  # fmt: skip
+
+    def structured(self, index: int, factor: Structured) -> None:
+        """Look at the states that a structured factor leaves."""
+        mass, p, c = factor._sum_product(np.zeros((len(factor.scope), 2)))
+        self.duplicate(index, factor.scope, repr(factor))
+        if mass == -np.inf:
+            self.add(
+                "forbids everything", index, factor.scope,
+                "allows nothing: no configuration is possible",
+            )  # fmt: skip
+        for v, *gone in zip(factor.scope, c == 0.0, p == 0.0, strict=True):
+            if any(gone) and mass > -np.inf:
+                self.forbid(index, (v,), np.array(gone))
 
     def probabilities(self, index: int, scope: tuple[int, ...], table: Array) -> bool:
         """Look for a table that sums to one, as a whole or over a variable: the last one first."""

@@ -12,13 +12,14 @@ import numpy.typing as npt
 from valuesparse import _chain
 from valuesparse._owned import owned
 from valuesparse._validation import as_array, excessive, largest_entry, weighed
-from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.factors._base import require_small
 from valuesparse.models._names import Variables, listed
 
 __all__ = [
     "Weighed",
     "as_weight",
+    "check_binary",
     "check_feature",
     "check_features",
     "check_scope",
@@ -186,7 +187,19 @@ def taken_over(graph: Weighed, factor: Factor, index: int) -> tuple[Factor, floa
     if isinstance(factor, Table):
         table, largest = check_table(graph, factor.scope, factor.log_table, index)
         return Table(factor.scope, table), largest
+    if isinstance(factor, Structured):
+        check_binary(graph, factor, index)
     return factor, 0.0
+
+
+def check_binary(graph: Variables, factor: Structured, index: int) -> None:
+    """Raise unless all variables of a structured factor have two states."""
+    for v in factor.scope:
+        if graph.cardinalities[v] != 2:
+            raise ValueError(
+                f"factor {index}: {type(factor).__name__} takes binary variables only, and "
+                f"variable {graph.names[v]!r} has {graph.cardinalities[v]} states"
+            )
 
 
 def where_it_fires(

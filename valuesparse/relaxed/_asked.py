@@ -15,11 +15,12 @@ from valuesparse.inference._questions import full_joint
 from valuesparse.inference._search import Search
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import scopes_of
+from valuesparse.models._blocks import scopes_of, structured_factors
 from valuesparse.models._evidence import split
 from valuesparse.relaxed._solver import log_beliefs
 from valuesparse.results import GraphResult
-from valuesparse.results._graph import CONDITIONED, marginal_of
+from valuesparse.results._factors import marginal_of
+from valuesparse.results._graph import CONDITIONED
 from valuesparse.threads import resolve
 
 __all__ = ["Joints", "log_of"]
@@ -31,14 +32,14 @@ Array = npt.NDArray[Any]
 _SMALL = 1 << 24
 #: Probabilities above this have all their digits, and so have products of them; see `floor`.
 _LEAST = 1e-290
-#: What has gone through a pass that may have lost 2^-100 of the whole has them above this.
+#: The same after a pass that may have lost 2^-100 of the whole.
 _LEAST_OF_LOSSY = 2.0**-60
 #: Numbers of a tree's logarithms take this much more memory.
 _WIDER = 2.0
 
 
 class Joints:
-    """What the engine of a result knows of sets of variables, in numbers and in logarithms.
+    """Joints of sets of variables by the engine of a result, in numbers and in logarithms.
 
     Attributes
     ----------
@@ -56,13 +57,15 @@ class Joints:
         self._linked = linked
         self._loopy = result.state is not None
         self.entries = int(result.stats.get("table_entries", 0))
-        self.deeper = self.exact and not result.faithful
+        self.deeper = self.exact and not result.faithful and not self._loopy
         # Without links beliefs are those of one variable each, which lose nothing before that.
         lossy = self.deeper and result.stats.get("widened") == 0
         self.floor = _LEAST_OF_LOSSY if lossy else _LEAST
         self._shallow = False  # logarithms did not fit in memory
         self._found: dict[tuple[int, ...], Floats | None] = {}
         self._found_logs: dict[tuple[int, ...], Floats | None] = {}
+        self._messages: dict[int, Floats] | None = None
+        self._given: dict[tuple[int, int], Floats] = {}
         self._tables: list[tuple[tuple[int, ...], Floats]] | None = None
 
     @property
@@ -97,11 +100,11 @@ class Joints:
         self.deeper, self._shallow = False, True
 
     def _factor_belief(self, scope: tuple[int, ...]) -> Floats | None:
-        """Return what the first factor that holds these variables believes of them."""
+        """Return the belief of the first factor that holds these variables."""
         if self._tables is None:
             every = scopes_of(self.result.part())
             beliefs = zip(every, self.result.factor_marginals(), strict=True)
-            self._tables = [(s, table) for s, table in beliefs if len(s) > 1]
+            self._tables = [(s, table) for s, table in beliefs if 1 < len(s) == table.ndim]
             self._holders: dict[int, list[int]] = {}
             for f, (other, _) in enumerate(self._tables):
                 for v in other:
@@ -111,6 +114,30 @@ class Joints:
             other, table = self._tables[f]
             if wanted <= set(other):
                 return marginal_of(table, other, scope)
+        return self._pair_belief(scope) if len(scope) == 2 else None
+
+    def _pair_belief(self, scope: tuple[int, ...]) -> Floats | None:
+        """Return the joint of two variables that a structured factor holds."""
+        part = self.result.part()
+        own = structured_factors(part)
+        if own and self._messages is None:
+            self._messages = self.result.state.incoming(part)
+        for i, factor in own.items():
+            if not set(scope) <= set(factor.scope):
+                continue
+            a, b = map(factor.scope.index, scope)
+            if (i, a) not in self._given:
+                assert self._messages is not None
+                held = np.repeat(self._messages[i][None], 2, axis=0)
+                held[0, a, 1] = held[1, a, 0] = -np.inf
+                rows = [factor._sum_product(m) for m in held]
+                mass = np.array([row[0] for row in rows])
+                share = np.exp(mass - np.logaddexp(mass[0], mass[1]))
+                # P(a) P(b | a) for all b.
+                self._given[i, a] = share[:, None, None] * np.array(
+                    [np.stack([c, p], axis=1) for _, p, c in rows]
+                )
+            return np.asarray(self._given[i, a][:, b])
         return None
 
     def of(self, scopes: Sequence[tuple[int, ...]], *, logs: bool = False) -> list[Floats | None]:
@@ -194,7 +221,7 @@ class Joints:
     def _own_tree(
         self, scopes: list[tuple[int, ...]]
     ) -> tuple[_junction.CliqueTree, _junction.Soft | None, Floats]:
-        """Return a tree for these joints given the evidence, ready, and room for marginals."""
+        """Return a tree for these joints given the evidence, ready, and a buffer for marginals."""
         graph = self.result.part()
         snapshot = snapshot_of(graph)
         known = split(graph, self.result.evidence)

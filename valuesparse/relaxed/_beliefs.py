@@ -1,4 +1,4 @@
-"""What a result says about factors, whether they were part of it or not."""
+"""The probabilities of factors by a result, whether they were part of it or not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import wide_scopes
+from valuesparse.models._blocks import structured_factors, wide_scopes
 from valuesparse.models._checks import (
     check_feature,
     check_features,
@@ -103,8 +103,10 @@ class Beliefs:
         self._pairs: Array | None = None
         self._sets: set[frozenset[int]] | None = None
         n = graph.n_variables
-        #: Of the factors of two variables and more that were used.
-        self._scopes = wide_scopes(result.part())
+        #: Scopes of the factors of two variables and more that were used.
+        part = result.part()
+        own = structured_factors(part)
+        self._scopes = wide_scopes(part)
         self.joints = Joints(result, thorough, bool(self._scopes))
         known = {v for v, x in result.evidence.items() if isinstance(x, int)}
         links = [
@@ -117,6 +119,11 @@ class Beliefs:
         a, b = np.array(links, dtype=np.int64).reshape(-1, 2).T
         #: Variables with different labels are independent: no factor that was used links them.
         self.label = np.arange(n)
+        #: Scopes of tables, which have the joint of any of their variables; structured factors have
+        #: those of two.
+        structured = {f.scope for f in own.values()}
+        self._tables = [s for s in self._scopes if s not in structured] if own else self._scopes
+        self._structured = [np.isin(np.arange(n), scope) for scope in structured]
         if links:
             edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
             self.label = csgraph.connected_components(edges, directed=False)[1]
@@ -183,6 +190,11 @@ class Beliefs:
     def _of_tables(self, factors: Sequence[tuple[int, Factor]]) -> Iterator[TablePart]:
         by_size: dict[int, list[tuple[int, Factor]]] = {}
         for one in factors:
+            if isinstance(one[1], Structured):
+                raise ValueError(
+                    f"{one[1].described} has no gain: a structured factor has to be used from the "
+                    "start, among the factors of the result"
+                )
             by_size.setdefault(len(one[1].scope), []).append(one)
         asked = []
         for size, group in by_size.items():
@@ -228,7 +240,7 @@ class Beliefs:
         if not (self.exact or self._loopy):
             return np.zeros(len(scopes), dtype=np.bool_)
         known = self._linked(scopes)
-        if not (self.thorough and self.exact):
+        if self._loopy or not (self.thorough and self.exact):
             rows = np.flatnonzero(known)
             known[rows] = self._held(scopes[rows])
         return known
@@ -384,7 +396,7 @@ class Beliefs:
         """Whether a factor that was used holds all variables of each row."""
         if scopes.shape[1] != 2:
             if self._sets is None:
-                self._sets = {frozenset(s) for s in self._scopes}
+                self._sets = {frozenset(s) for s in self._tables}
             sets = self._sets
             rows = (frozenset(s) for s in scopes.tolist())
             return np.array([r in sets or any(r < s for s in sets) for r in rows], dtype=np.bool_)
@@ -392,7 +404,7 @@ class Beliefs:
         if self._pairs is None:
             pairs = {
                 min(a, b) * n + max(a, b)
-                for s in self._scopes
+                for s in self._tables
                 for a, b in itertools.combinations(s, 2)
             }
             self._pairs = np.array(sorted(pairs), dtype=np.int64)
@@ -401,7 +413,7 @@ class Beliefs:
             low, high = self._pairs // n, self._pairs % n
             self._maybe[self._pairs & (size - 1)] = True
             self._maybe[(high * n + low) & (size - 1)] = True
-        # Most are not: few survive a look at the last bits of their key, in either order.
+        # Most are not, and few pass the filter: the last bits of their key, in either order.
         keys = scopes[:, 0].astype(np.int64)
         keys *= n
         keys += scopes[:, 1]
@@ -410,8 +422,11 @@ class Beliefs:
         some = np.flatnonzero(held)
         a, b = scopes[some].astype(np.int64, copy=False).T
         exact = np.minimum(a, b) * n + np.maximum(a, b)
-        near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
-        held[some] = self._pairs[near] == exact
+        if self._pairs.size:
+            near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
+            held[some] = self._pairs[near] == exact
+        for inside in self._structured:
+            held |= inside[scopes[:, 0]] & inside[scopes[:, 1]]
         return held
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_indices
 from valuesparse.inference import _graphs
 from valuesparse.inference._methods import Loopy, name_of, record_of
 from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import is_wide, local_tables, same_factors
+from valuesparse.models._blocks import (
+    is_wide,
+    local_tables,
+    same_factors,
+    structured_factors,
+)
 from valuesparse.models._evidence import Evidence
 from valuesparse.results import GraphResult
 from valuesparse.threads import resolve
@@ -150,8 +156,22 @@ def independent(graph: FactorGraph) -> GraphResult:
     return GraphResult(graph, dict(graph.evidence), None, log_z, "exact", reason, {}, flat=p)
 
 
+def first_factors(graph: FactorGraph, first: Iterable[int] | None) -> npt.NDArray[np.int64]:
+    """Return the factors to start with, checked: structured ones have no gain, and are all used."""
+    if first is None:
+        return local_factors(graph)
+    kept = as_indices("first", first, graph.n_factors)
+    for i, factor in structured_factors(graph).items():
+        if i not in kept:
+            raise ValueError(
+                f"first leaves out factor {i}, a {type(factor).__name__}: structured factors have "
+                "no gain, and have to be used from the start"
+            )
+    return kept
+
+
 def local_factors(graph: FactorGraph) -> npt.NDArray[np.int64]:
-    """Return the factors of at most one variable."""
+    """Return the factors of at most one variable, and structured ones."""
     in_block = np.zeros(graph.n_factors, dtype=np.bool_)
     local = np.zeros(graph.n_factors, dtype=np.bool_)
     for start, block in graph.blocks:
@@ -164,4 +184,5 @@ def local_factors(graph: FactorGraph) -> npt.NDArray[np.int64]:
         else [graph._factors[i] for i in single.tolist()]
     )
     local[single] = [f is not None and len(f.scope) <= 1 for f in factors]
+    local[list(structured_factors(graph))] = True
     return np.flatnonzero(local)

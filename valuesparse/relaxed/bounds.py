@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from valuesparse._junction import freeze
 from valuesparse._validation import as_indices
-from valuesparse.factors import Feature
+from valuesparse.factors import Feature, Structured
 from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 _EPS = float(np.finfo(np.float64).eps)
 #: Where log-weights lie closer together than this, no zero of a marginal is an underflow.
 _NARROW = 60.0
-#: What an underflow can hide: plain doubles are trusted up to 2^-100 of the whole.
+#: Probability that an underflow can hide: plain doubles are exact down to 2^-100 of the whole.
 _HIDDEN = 2.0**-100
 _ROUNDS = 60  # of bisection
 _CONFIGURATIONS = 1 << 20
@@ -101,7 +101,7 @@ class Remaining:
         open_ = (never & possible).any(axis=1)
         gone = ~(possible & ~never).any(axis=1)
         self.gone |= bool(gone.any())
-        # What may be falls by ∞ before its first step.
+        # The bound falls by ∞ before its first step.
         self.at.append(np.zeros(np.count_nonzero(gone)))
         self.drop.append(np.full(np.count_nonzero(gone), np.inf))
         order = np.argsort(-x, axis=1, kind="stable")
@@ -206,6 +206,8 @@ def _spread(beliefs: Beliefs) -> tuple[float, float]:
         factor = graph.factor(i)
         if isinstance(factor, Feature):
             tables.append(np.array([0.0, factor.weight]))
+        elif isinstance(factor, Structured):
+            tables.append(np.zeros(1))
         else:
             tables.append(factor.table([graph.cardinalities[v] for v in factor.scope]))
     tables += [x for x in result.evidence.values() if isinstance(x, np.ndarray)]

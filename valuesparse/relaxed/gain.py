@@ -1,4 +1,4 @@
-"""What adding one factor would change: the KL divergence of RS10, section 4.1."""
+"""The KL divergence that adding one factor brings: RS10, section 4.1."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def gain(
     factors : iterable of int, Factor, iterable of Factor, or Features
         Candidates: factors of the graph by index, or others over its variables.
     result : GraphResult
-        Of inference in a part of the graph (``infer(graph, factors=...)``).
+        The result of inference in a part of the graph (``infer(graph, factors=...)``).
 
     Returns
     -------

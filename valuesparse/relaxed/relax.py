@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._junction import freeze
-from valuesparse._validation import as_count, as_indices, as_threshold
+from valuesparse._validation import as_count, as_threshold
 from valuesparse.factors import Factor, Feature, Features
 from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models._checks import check_features
 from valuesparse.models._evidence import Evidence
 from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart, check_factors
-from valuesparse.relaxed._solver import Solve, Solver, local_factors, solver_of
+from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
 from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.relaxed.select import without
@@ -50,7 +50,8 @@ def relax(
     graph : FactorGraph
         The full model, or with `candidates` as much of it as is to be written down.
     first : iterable of int, optional
-        Factors to start with; by default those of at most one variable.
+        Factors to start with; by default those of at most one variable, and structured ones, which
+        have to be among them.
     threshold : float, default 1e-4
         ε: a factor is added when its gain is larger (:func:`valuesparse.gain`).
     max_rounds : int, optional
@@ -61,8 +62,8 @@ def relax(
     candidates : callable, optional
         Called with every result; yields factors of the full model beyond those in `graph`, one by
         one or as `Features`, all of them or those worth a look. Only what is added is kept.
-        Of factors that equal one another, as many are passed over in each call as were added
-        before.
+        Among equal factors each call skips the first n that it yields, n being the number of them
+        that were added before.
     exhaustive : bool, default False
         Promise that every call of `candidates` yields all factors of the full model that are not
         in `graph`. Without it nothing can be said about the distance to the full model.
@@ -116,7 +117,7 @@ def relax(
     if exhaustive and candidates is None:
         raise ValueError("exhaustive is a promise about candidates, which are not given")
     run = Solver(graph, solver_of(solver), evidence, threads, memory_limit)
-    kept = local_factors(graph) if first is None else as_indices("first", first, graph.n_factors)
+    kept = first_factors(graph, first)
     n_own, n_first = graph.n_factors, kept.size
     if candidates is not None:
         run.graph = graph.copy()

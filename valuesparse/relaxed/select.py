@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_indices, as_threshold
+from valuesparse._validation import as_count, as_threshold
 from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._solver import Solve, Solver, local_factors, solver_of
+from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.results import GraphResult
 
@@ -42,7 +42,8 @@ def select(
     graph : FactorGraph
         The full model.
     first : iterable of int, optional
-        Factors to start with; by default those of at most one variable.
+        Factors to start with; by default those of at most one variable, and structured ones, which
+        have to be among them.
     min_size : float, optional
         ε: as few factors as possible such that the gains of those left out sum to at most ε.
     min_divergence : int, optional
@@ -105,7 +106,7 @@ def select(
         else as_threshold(name, given[name])
     )
     run = Solver(graph, solver_of(solver), evidence, threads, memory_limit)
-    kept = local_factors(graph) if first is None else as_indices("first", first, graph.n_factors)
+    kept = first_factors(graph, first)
     result = run(kept, None)
     rest = without(graph.n_factors, kept)
     gains = gains_of(rest.size, Beliefs(result).walk(graph, rest))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr
 
 from valuesparse._junction import freeze
 from valuesparse._owned import ReadOnly
 from valuesparse._rounding import down, engine_margin, up
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import feature_indices, scopes_of
+from valuesparse.models._blocks import feature_indices
 from valuesparse.models._evidence import soft_sum
-from valuesparse.results._base import Result
 from valuesparse.results._bounds import Bounds
+from valuesparse.results._factors import FactorResult, frozen
 
 if TYPE_CHECKING:
     import pandas
@@ -26,39 +24,14 @@ __all__ = ["CONDITIONED", "EXACT", "GraphResult"]
 
 FloatArray = npt.NDArray[np.float64]
 
-#: The method whose distribution is the product of its marginals.
-_PRODUCT = "mean_field"
-
-#: The method whose distribution is a graph without cycles.
-_FOREST = "structured_mean_field"
 #: The method of what a junction tree beyond the memory limit gave slice by slice.
 CONDITIONED = "conditioned_junction_tree"
 #: Methods whose answer is that of the factors that were used.
 EXACT = ("exact", "junction_tree", CONDITIONED)
 
 
-class Engine(Protocol):
-    """What a result asks of an exact engine; graphs have their evidence in them."""
-
-    def joint(
-        self, graph: FactorGraph, variables: list[int], threads: int | None, limit: int | None
-    ) -> FloatArray:
-        """Return the joint of a set of variables."""
-
-    def iter_joints(
-        self, graph: FactorGraph, sets: list[tuple[int, ...]], threads: int | None, limit: int
-    ) -> Iterator[FloatArray]:
-        """Yield the joint of each set of variables."""
-
-    def entropy(self, graph: FactorGraph, threads: int | None, limit: int) -> float:
-        """Return the entropy in nats."""
-
-    def room(self, limit: int | None) -> int:
-        """Return the bytes that a question may use: the default, or what the answer might."""
-
-
 class Selection(Protocol):
-    """What a result asks of those who know features and what leaving factors out does."""
+    """The questions that a result hands to those who know features and left-out factors."""
 
     def expectations(
         self, result: GraphResult, graph: FactorGraph, features: npt.NDArray[np.int64]
@@ -69,7 +42,7 @@ class Selection(Protocol):
         """Return what is known of the distance to the whole graph."""
 
 
-class GraphResult(Result):
+class GraphResult(FactorResult):
     """Marginals of a factor graph, and how they came about; all arrays are read-only.
 
     Attributes
@@ -84,18 +57,18 @@ class GraphResult(Result):
     islands : ndarray of int32, shape (n,)
         The value that an island holds, −1 elsewhere.
     method, reason : str
-        What ran, and why.
+        The method that ran, and why.
     converged : bool
         False when `revisit` stopped the rounds of ``zeta`` before nothing changed.
     evidence : dict
-        What was known: variable number to state number or log-likelihoods.
+        The evidence: variable number to state number or log-likelihoods.
     factors : ndarray of int64
         Indices of the factors that were used: all, unless ``factors=`` or one of
         :func:`valuesparse.select` and :func:`valuesparse.relax` left some out.
     graph : FactorGraph
         The model: what was asked about, together with the factors that were left out.
     residuals : ndarray of float64
-        Of loopy inference: the largest change of the log-ratio of two entries of a message in each
+        For loopy inference the largest change of the log-ratio of two entries of a message in each
         iteration (mean field: of a marginal); empty for other methods.
     iterations : int
         How many there were.
@@ -140,28 +113,15 @@ class GraphResult(Result):
         "residuals",
         "state",
     )
-    #: Who answers what a result does not hold. They lie above results, and come here from there.
-    _engine: ClassVar[Engine]
     _selection: ClassVar[Selection]
     _derived = ("_flat", "_limit", "_marginals", "_solved")
 
     log_z: float
-    evidence: dict[int, Any]
-    factors: npt.NDArray[np.int64]
-    #: Of the model when this was made: it may have grown since.
+    #: Number of factors when this was made: the model may have grown since.
     _n_factors: int
     _bounds: Bounds | None
     _log_z_bounds: tuple[float, float] | None
     residuals: FloatArray
-    _model: FactorGraph
-    #: All marginals in one array, and the list of them; one of the two until both are asked for.
-    _flat: FloatArray | None
-    _marginals: list[FloatArray] | None
-    #: Bytes that the answer was allowed; None where it needed no tree, or came from elsewhere.
-    _limit: int | None
-    #: The part of the model that was solved; None where it has to be made again.
-    _solved: FactorGraph | None
-    state: Any
     #: Whether no marginal, however small, has lost digits (or all) to a double's range.
     faithful: bool
 
@@ -222,45 +182,10 @@ class GraphResult(Result):
         fields = {"_model": model, "factors": factors, "_n_factors": model.n_factors}
         return self.replaced(**fields, _bounds=None, _solved=self.part())
 
-    def replaced(self, **fields: Any) -> GraphResult:
-        """Return a copy with other fields."""
-        other = type(self).__new__(type(self))
-        names = (*Result.__slots__, *type(self).__slots__)
-        own = {name: getattr(self, name) for name in names if name != "marginals"}
-        if "marginals" in fields:
-            freeze(fields["marginals"])
-            own.update(_flat=None, _marginals=fields.pop("marginals"))
-        other._fill(**own | fields)
-        return other
-
-    @property
-    def marginals(self) -> list[FloatArray]:
-        """``marginals[v]``: probabilities of the states of variable v; see the class."""
-        if self._marginals is None:
-            flat, cards = self._flat, self._model.cards
-            assert flat is not None
-            # Views, made when asked for: there may be many that nobody looks at.
-            if cards.size == 0:
-                found = []
-            elif (cards == cards[0]).all():
-                found = list(flat.reshape(cards.size, -1))
-            else:
-                found = np.split(flat, np.cumsum(cards)[:-1])
-            self._fill(_marginals=found)
-        assert self._marginals is not None
-        return self._marginals
-
     @property
     def graph(self) -> FactorGraph:
         """The model, with the factors that were left out."""
         return self._model
-
-    def part(self) -> FactorGraph:
-        """Return the graph that was solved."""
-        model = self._model
-        if self._solved is None and self.factors.size < model.n_factors:
-            self._fill(_solved=model.part(self.factors))
-        return self._solved or model
 
     @property
     def exact(self) -> bool:
@@ -274,8 +199,9 @@ class GraphResult(Result):
         -------
         ndarray of float64
             One number for each factor of `FactorGraph.add_feature` (and `add_features`), also for
-            those that were left out. Of the joint where the engine has it: when a factor that was
-            used has its variables, or when they are independent; else of the product of beliefs.
+            those that were left out. It comes from the joint where the engine has it: when a factor
+            that was used has its variables, or when they are independent; else from the product
+            of beliefs.
 
         Examples
         --------
@@ -287,7 +213,7 @@ class GraphResult(Result):
         [0.8]
         """
         wanted = np.array(feature_indices(self._model, self._n_factors), dtype=np.int64)
-        return _frozen(self._selection.expectations(self._conditioned(), self._model, wanted))
+        return frozen(self._selection.expectations(self._conditioned(), self._model, wanted))
 
     def bounds(self) -> Bounds:
         """Return what is known of the distance to the whole graph; computed once.
@@ -364,7 +290,7 @@ class GraphResult(Result):
             return down(value, margin), up(value, margin)
         if self.method == "islands":
             return down(value, margin), np.inf
-        # What a mean field reports has been rounded down already.
+        # The bound of a mean field has been rounded down already.
         return (value if self.method.endswith("mean_field") else -np.inf), np.inf
 
     @property
@@ -407,144 +333,6 @@ class GraphResult(Result):
         """
         return iter(self)
 
-    def joint(self, variables: Iterable[Any], *, threads: int | None = None) -> FloatArray:
-        """Return the joint marginal of a set of variables, one axis each.
-
-        Of an exact result (and of islands) any set. After loopy inference: the belief of the first
-        factor that has them all in its scope; ValueError where there is none. Of mean field, and
-        structured mean field, any set: their distribution is a product, and a forest.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2])
-        >>> _ = graph.add([0, 1], np.log([[4.0, 1.0], [1.0, 4.0]]))
-        >>> vs.infer(graph).joint([1, 0]).tolist()
-        [[0.4, 0.1], [0.1, 0.4]]
-        """
-        return _frozen(self._joint(variables, threads))
-
-    def _joint(self, variables: Iterable[Any], threads: int | None) -> FloatArray:
-        wanted = list(self._model.variable_numbers("variables", variables))
-        if len(set(wanted)) != len(wanted):
-            raise ValueError("variables must not name one twice")
-        if self.method == _FOREST:
-            return self._engine.joint(self.state.graph(self._model), wanted, threads, None)
-        if self.state is not None:
-            return self._belief(wanted)
-        if self.method == _PRODUCT:
-            return self._product(wanted)
-        graph, limit = self._conditioned().posterior(), self.memory_allowed()
-        return self._engine.joint(graph, wanted, threads, limit)
-
-    def factor_marginals(self, *, threads: int | None = None) -> list[FloatArray]:
-        """Return the marginal of the scope of every factor that was used, in their order.
-
-        After loopy inference: the beliefs of the factors, which are the derivatives of the Bethe
-        free energy with respect to their tables. A factor without variables has a 1.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2])
-        >>> _ = graph.add((0, 1), np.log([[4.0, 1.0], [1.0, 4.0]]))
-        >>> vs.infer(graph, method="bp").factor_marginals()[0].round(12).tolist()
-        [[0.4, 0.1], [0.1, 0.4]]
-        """
-        return [_frozen(table) for _, table in self._iter_factors(threads)]
-
-    def pairwise(self, *, threads: int | None = None) -> dict[tuple[Any, Any], FloatArray]:
-        """Return the joint marginal of every two variables that some factor has in its scope.
-
-        Returns
-        -------
-        dict
-            ``{(a, b): table}`` with names (or numbers) of variables and an array of shape
-            (cardinality of a, cardinality of b); in the order of the factors that were used and
-            of their scopes, every pair once and in that order only; `joint` takes any variables.
-            Of beliefs, where these are all that there is.
-
-        See Also
-        --------
-        joint : Of any variables.
-        factor_marginals : One table for each factor.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2], names=["a", "b"])
-        >>> _ = graph.add(("b", "a"), np.log([[4.0, 1.0], [3.0, 2.0]]))
-        >>> {pair: table.round(3).tolist() for pair, table in vs.infer(graph).pairwise().items()}
-        {('b', 'a'): [[0.4, 0.1], [0.3, 0.2]]}
-        """
-        return dict(self.iter_pairwise(threads=threads))
-
-    def iter_pairwise(
-        self, *, threads: int | None = None
-    ) -> Iterator[tuple[tuple[Any, Any], FloatArray]]:
-        """Yield what `pairwise` returns one by one, to spare memory: ``((a, b), table)``.
-
-        Examples
-        --------
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2, 2])
-        >>> _ = graph.add_feature((0, 1, 2), [1, 1, 1], 1.0)
-        >>> [pair for pair, _ in vs.infer(graph).iter_pairwise()]
-        [(0, 1), (0, 2), (1, 2)]
-        """
-        names = self._model.names
-        seen: set[tuple[int, int]] = set()
-        for scope, table in self._iter_factors(threads):
-            for a, b in itertools.combinations(scope, 2):
-                pair = min(a, b), max(a, b)
-                if pair not in seen:
-                    seen.add(pair)
-                    yield (names[a], names[b]), _frozen(marginal_of(table, scope, (a, b)))
-
-    def entropy(self, *, threads: int | None = None) -> float:
-        """Return the entropy of the posterior in nats.
-
-        Notes
-        -----
-        Of an exact result (and of islands): log Z less the expected score. Where scores are so
-        large that rounding would be seen, by the chain rule over the cliques of a junction tree,
-        whose tables then have to fit in memory. After loopy inference it is the
-        entropy that the free energy in ``log_z`` is made with: the Bethe entropy, or its
-        reweighted form, both of which may be negative. Of mean field: that of the product, or
-        of the forest.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> graph = vs.FactorGraph([2, 2, 2])
-        >>> bool(np.isclose(vs.infer(graph).entropy(), 3 * np.log(2)))
-        True
-        """
-        if self.method == _FOREST:
-            return self._engine.entropy(
-                self.state.graph(self._model), threads, self.memory_allowed()
-            )
-        if self.state is None and self.method != _PRODUCT:
-            return self._engine.entropy(
-                self._conditioned().posterior(), threads, self.memory_allowed()
-            )
-        single = np.array([entr(p).sum() for p in self.marginals])
-        total = float(single.sum())
-        if self.state is not None:
-            rho = self.state.rho
-            wide = [(s, t) for s, t in self._iter_factors(threads) if len(s) > 1]
-            groups = self.state.groups(self.part())
-            # Tables of the same variables are one factor to the engine.
-            for g, f in zip(*np.unique(groups, return_index=True), strict=True):
-                scope, table = wide[f]
-                shared = float(single[list(scope)].sum() - entr(table).sum())
-                total -= shared if rho is None else float(rho[g]) * shared
-        return total
-
     def to_frame(self) -> pandas.DataFrame:
         """Return the marginals as a pandas DataFrame indexed by (variable, state), by name.
 
@@ -584,90 +372,8 @@ class GraphResult(Result):
         assert self._flat is not None
         return self._flat
 
-    def _conditioned(self) -> GraphResult:
-        """Return the result of one distribution: under `zeta` that given all final islands."""
-        held = np.flatnonzero(self.islands >= 0).tolist()
-        if not held:
-            return self
-        marginals, evidence = list(self.marginals), dict(self.evidence)
-        for v in held:
-            state = evidence[v] = int(self.islands[v])
-            marginals[v] = np.zeros(self._model.cardinalities[v])
-            marginals[v][state] = 1.0
-        none = np.full(len(marginals), -1, dtype=np.int32)
-        return self.replaced(
-            method="exact",
-            marginals=marginals,
-            evidence=ReadOnly(evidence),
-            islands=none,
-            _bounds=None,
-        )
-
-    def memory_allowed(self) -> int:
-        """Return the bytes that a question may use: the default, or more if the answer might."""
-        return self._engine.room(self._limit)
-
-    def posterior(self) -> FactorGraph:
-        """Return the graph that was solved, with what was known as its evidence."""
-        graph = self.part().copy()
-        graph.know(self.evidence)
-        return graph
-
-    def _iter_factors(self, threads: int | None) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
-        """Yield the scope of each factor that was used, and its marginal."""
-        if (held := self._conditioned()) is not self:
-            yield from held._iter_factors(threads)
-            return
-        part = self.posterior()
-        scopes = scopes_of(part)
-        wide = [scope for scope in scopes if len(scope) > 1]
-        tables: Iterator[FloatArray]
-        if self.state is not None:
-            tables = iter(self.state.joints(self.part()))
-        elif self.method == _PRODUCT:
-            tables = (self._product(scope) for scope in wide)
-        else:
-            limit = self.memory_allowed()
-            tables = self._engine.iter_joints(part, wide, threads, limit) if wide else iter(())
-        for scope in scopes:
-            if len(scope) > 1:
-                yield scope, next(tables)
-            else:
-                yield scope, self._product(scope)
-
-    def _product(self, variables: Sequence[int]) -> FloatArray:
-        product: FloatArray = np.ones(())
-        for v in variables:
-            product = np.multiply.outer(product, self.marginals[v])
-        return product
-
-    def _belief(self, wanted: list[int]) -> FloatArray:
-        if len(wanted) < 2:
-            return self._product(wanted)
-        for scope, table in self._iter_factors(None):
-            if set(wanted) <= set(scope):
-                return marginal_of(table, scope, wanted)
-        names = [self._model.names[v] for v in wanted]
-        raise ValueError(
-            f"no factor has the variables {names} in its scope: method {self.method!r} knows the "
-            "joint of a factor's variables only"
-        )
-
     def __repr__(self) -> str:
         return (
             f"GraphResult(method={self.method!r}, converged={self.converged}, "
             f"variables={len(self.marginals)}, log_z={self.log_z:.6g})"
         )
-
-
-def _frozen(array: FloatArray) -> FloatArray:
-    array.flags.writeable = False
-    return array
-
-
-def marginal_of(table: FloatArray, scope: Sequence[int], wanted: Sequence[int]) -> FloatArray:
-    """Return the marginal of some variables of a table over `scope`, axes in the order wanted."""
-    axes = [scope.index(v) for v in wanted]
-    kept = sorted(axes)
-    rest = tuple(a for a in range(table.ndim) if a not in axes)
-    return np.asarray(np.transpose(table.sum(axis=rest), [kept.index(a) for a in axes]))

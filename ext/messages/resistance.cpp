@@ -1,16 +1,14 @@
-#include "loopy/resistance.h"
+#include "messages/resistance.h"
 
 #include <algorithm>
 
-namespace vs {
+namespace vs::messages {
 namespace {
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // Which pairs are left when variables with one pair go, and their pair with them, until there is
 // none: only those can lie on a cycle.
 void two_core(int64_t n, int64_t count, const int64_t* pair, uint8_t* left) {
-    // Of each variable: how many pairs, and the xor of their numbers, which is the last one's.
+    // For each variable its number of pairs, and the xor of their numbers: the last one's, at one.
     std::vector<int64_t> degree(at(n), 0), last(at(n), 0), ends;
     for (int64_t e = 0; e < count; ++e) {
         left[e] = 1;
@@ -46,7 +44,7 @@ void selected_inverse(int64_t n, const int32_t* ptr, const int32_t* row, const d
             sum[at(row[p])] = 0.0;
         }
         // sum[i] = sum over k of inverse(i, k) L(k, j); column i has all the k > i it takes, and
-        // what it adds where L(k, j) = 0 is not looked at.
+        // terms with L(k, j) = 0 are skipped.
         for (int32_t p = ptr[j]; p < ptr[j + 1]; ++p) {
             const int32_t i = row[p];
             if (i == j) continue;
@@ -186,4 +184,4 @@ void Resistances::read(const int32_t* ptr, const int32_t* row, const double* fac
     }
 }
 
-}  // namespace vs
+}  // namespace vs::messages

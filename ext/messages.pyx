@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=True
-"""Loopy inference: hands arrays to the C++ engine without the GIL."""
+"""Message passing on graphs with cycles: hands arrays to C++ without the GIL."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -18,33 +18,37 @@ cnp.import_array()
 include "call.pxi"
 
 
-cdef extern from "loopy/engine.h" namespace "vs" nogil:
-    cdef cppclass LoopyOptions:
-        LoopyOptions()
+include "factors/structured.pxi"
+
+
+cdef extern from "messages/network.h" namespace "vs::messages" nogil:
+    cdef cppclass Options:
+        Options()
         int schedule
         bool best
         double damping, tolerance
         int64_t max_iterations
-    cdef cppclass LoopyRun:
+    cdef cppclass Progress:
         bool converged
         int64_t updates
         vector[double] residuals
-    cdef cppclass Loopy:
-        Loopy() except +
+    cdef cppclass CppNetwork "vs::messages::Network":
+        CppNetwork() except +
         int lay_out(int64_t, const int64_t*, int64_t, const int64_t*, const int64_t*,
-                    const double* const*, const Control*) except +
+                    const double* const*, const Own*, const Control*) except +
         int64_t n_entries()
         int64_t n_edges()
         int64_t table_entries()
         const vector[int64_t]& edge_at()
         void weigh(const double*) except +
-        int run(const double*, const LoopyOptions&, int, Control*, double*, int64_t*) except +
-        const LoopyRun& last()
+        int run(const double*, const Options&, int, Control*, double*, int64_t*) except +
+        const Progress& last()
         int answer(const double*, const double*, int, Control*, double*, double*,
                    int64_t*) except +
         int beliefs(const double*, const double*, int, Control*, double*, double*,
                     int64_t*) except +
-        void joints(int, double*) except +
+        int joints(int, Control*, double*) except +
+        const double* to_factors()
         int forests(const double*, const double*, int64_t, const int64_t*, const int64_t*, bool,
                     Control*, double*, double*, int64_t*) except +
         int assign(const double*, const double*, int, Control*, int64_t*, double*,
@@ -54,14 +58,15 @@ cdef extern from "loopy/engine.h" namespace "vs" nogil:
         int structured(const double*, int64_t, const int64_t*, double*, double*, int64_t, double,
                        Control*, double*, double*, uint8_t*, double*, double*) except +
     bool cancelled(const Control*, int64_t)
-    int same_scopes(int64_t, const vector[int64_t]&, const vector[int64_t]&, const Control*,
+    int same_scopes(int64_t, const vector[int64_t]&, const vector[int64_t]&,
+                    const vector[Own]&, const Control*,
                     vector[int64_t]*) except +
     int greedy_forest(int64_t, const int64_t*, const int64_t*, const int64_t*, int64_t, Control*,
                       vector[int64_t]*) except +
-    void use_loopy_modules(const PoolApi*, const SimdApi*) noexcept
+    void use_modules(const PoolApi*, const SimdApi*) noexcept
 
 
-cdef extern from "loopy/resistance.h" namespace "vs" nogil:
+cdef extern from "messages/resistance.h" namespace "vs::messages" nogil:
     cdef cppclass Resistances:
         void lay_out(int64_t, int64_t, const int64_t*) except +
         int64_t columns()
@@ -72,7 +77,7 @@ cdef extern from "loopy/resistance.h" namespace "vs" nogil:
                   double*) except +
 
 
-use_loopy_modules(
+use_modules(
     pool_api,
     <const SimdApi*>PyCapsule_GetPointer(_chain.simd, "valuesparse._chain.simd"),
 )
@@ -148,15 +153,17 @@ cdef class SpanningTrees:
         return found
 
 
-cdef class Engine:
+cdef class Network:
     """Messages of one graph. Not for two threads at once: the caller holds a lock.
 
     Tables of one set of variables are one here: a group.
     """
 
-    cdef Loopy* loopy
-    cdef list keep  # the tables' memory
-    cdef vector[const double*] tables  # (groups,)
+    cdef CppNetwork* network
+    cdef list keep  # the tables' memory, and structured factors
+    cdef list raised  # by factors written in Python
+    cdef vector[const double*] tables  # (groups,); null: structured
+    cdef vector[Own] own  # likewise; empty without any
     cdef object cards
     cdef readonly int64_t entries  # of all messages
     cdef readonly int64_t table_entries
@@ -168,16 +175,20 @@ cdef class Engine:
     cdef readonly object table_at  # (groups + 1,) where the entries of each table begin
     cdef readonly object local  # (n entries,) sum of all tables of one variable
     cdef readonly double constant  # of factors without variables
+    cdef readonly list structured_groups
 
     def __cinit__(self, cards, list factors, list stacks, object plain, make, deadline, late):
-        """Lay out factors; `make(factor, index)` is the table of one that is not `plain`.
+        """Lay out factors; `make(factor, index)` is what stands for one that is not `plain`.
 
-        stacks: factors that stand in arrays instead, (index of the first, scopes, tables).
+        That is its table or, of one that needs none, a `Structured`. stacks: factors that stand in
+        arrays instead, (index of the first, scopes, tables).
         """
         cdef Call call = Call(1, deadline, None, late)
         cdef int status
         cdef vector[int64_t] ptr, scope, wide, table_ptr, table_scope, table_at
         cdef vector[const double*] at
+        cdef vector[Own] own
+        cdef const Own* kinds = NULL
         cdef int64_t n = cards.shape[0]
         cdef int64_t f, i, v, k, size, count, row
         cdef const int64_t* rows
@@ -186,7 +197,7 @@ cdef class Engine:
         cdef tuple variables
         cdef const int64_t* card = <const int64_t*>data(cards)
         cdef const double* entry
-        self.keep = []
+        self.keep, self.raised = [], []
         self.cards = cards
         cdef vector[int64_t] first, group
         self.at = np.zeros(n + 1, dtype=np.int64)
@@ -234,8 +245,14 @@ cdef class Engine:
             if k == 0:
                 self.constant += float(table)
                 continue
-            entry = doubles(table)
-            if k == 1:
+            if isinstance(table, Structured):
+                own.resize(wide.size())
+                own.push_back((<Structured>table).native)
+                (<Structured>table).raised = self.raised
+                entry = NULL
+            else:
+                entry = doubles(table)
+            if k == 1 and entry != NULL:
                 v = variables[0]
                 for i in range(card[v]):
                     local[starts[v] + i] += entry[i]
@@ -246,8 +263,10 @@ cdef class Engine:
             wide.push_back(f)
             at.push_back(entry)
             self.keep.append(table)
+        if own.size():
+            own.resize(wide.size())
         with nogil:
-            status = same_scopes(n, ptr, scope, &call.control, &first)
+            status = same_scopes(n, ptr, scope, own, &call.control, &first)
         call.end(status)
         count = wide.size()
         group.resize(count)
@@ -263,10 +282,12 @@ cdef class Engine:
             if first[f] == f:
                 group[f] = <int64_t>self.tables.size()
                 self.tables.push_back(at[f])
+                if own.size():
+                    self.own.push_back(own[f])
                 size = 1
                 for i in range(ptr[f], ptr[f + 1]):
                     table_scope.push_back(scope[i])
-                    size *= card[scope[i]]
+                    size = size * card[scope[i]] if at[f] != NULL else i + 1 - ptr[f]
                 table_ptr.push_back(<int64_t>table_scope.size())
                 table_at.push_back(table_at.back() + size)
                 continue
@@ -277,20 +298,34 @@ cdef class Engine:
             table = np.ascontiguousarray(self.read(self.tables[group[f]], whole) + table)
             self.keep.append(table)
             self.tables[group[f]] = doubles(table)
-        self.loopy = new Loopy()
+        self.network = new CppNetwork()
         count = <int64_t>self.tables.size()
+        if own.size():
+            kinds = self.own.data()
         with nogil:
-            status = self.loopy.lay_out(n, card, count, table_ptr.data(), table_scope.data(),
-                                        self.tables.data(), &call.control)
+            status = self.network.lay_out(n, card, count, table_ptr.data(), table_scope.data(),
+                                        self.tables.data(),
+                                        kinds,
+                                        &call.control)
         call.end(status)
-        self.entries = self.loopy.n_entries()
-        self.table_entries = self.loopy.table_entries()
-        self.edge_at = longs(self.loopy.edge_at())
+        self.structured_groups = []
+        for f in range(<int64_t>self.own.size()):
+            if self.own[f] != NULL:
+                self.structured_groups.append(f)
+        self.entries = self.network.n_entries()
+        self.table_entries = self.network.table_entries()
+        self.edge_at = longs(self.network.edge_at())
         self.wide, self.group = longs(wide), longs(group)
         self.ptr, self.scope, self.table_at = longs(table_ptr), longs(table_scope), longs(table_at)
 
+    def is_structured(self, int64_t group):
+        """Say whether a group is a structured factor."""
+        return self.tables[group] == NULL
+
     def table(self, int64_t group):
-        """Return a copy of the log-table of a group."""
+        """Return a copy of the log-table of a group; of a structured factor k zeros."""
+        if self.is_structured(group):
+            return np.zeros(self.ptr[group + 1] - self.ptr[group])
         return self.read(self.tables[group], self.scope[self.ptr[group]:self.ptr[group + 1]])
 
     cdef object read(self, const double* table, scope):
@@ -309,11 +344,11 @@ cdef class Engine:
         return list(flat.reshape(n, -1)) if n else []
 
     def __dealloc__(self):
-        del self.loopy
+        del self.network
 
     def weigh(self, rho):
         """Set the weight of each factor; None: all one."""
-        self.loopy.weigh(doubles(rho))
+        self.network.weigh(doubles(rho))
 
     def run(self, local, messages, int schedule, bint best, double damping, double tolerance,
             int64_t max_iterations, int threads, deadline, progress, late, marginals):
@@ -321,7 +356,7 @@ cdef class Engine:
 
         Return (dead variable or -1, converged, residuals, updates, log_z).
         """
-        cdef LoopyOptions options
+        cdef Options options
         cdef Call call = Call(max_iterations, deadline, progress, late)
         cdef const double* loc = doubles(local)
         cdef double* m = <double*>data(messages)
@@ -335,19 +370,19 @@ cdef class Engine:
         options.tolerance = tolerance
         options.max_iterations = max_iterations
         with nogil:
-            status = self.loopy.run(loc, options, threads, &call.control, m, &dead)
+            status = self.network.run(loc, options, threads, &call.control, m, &dead)
             if status == kOk and p != NULL:
-                status = self.loopy.answer(loc, m, threads, &call.control, p, &log_z, &dead)
-        call.end(status)
+                status = self.network.answer(loc, m, threads, &call.control, p, &log_z, &dead)
+        self.end(call, status)
         return (dead, *self.last(), log_z)
 
     cdef tuple last(self):
-        cdef const LoopyRun* run = &self.loopy.last()
+        cdef const Progress* run = &self.network.last()
         return run.converged, np.array(run.residuals, dtype=np.float64), run.updates
 
-    def beliefs(self, local, messages, int threads, marginals, joints):
+    def beliefs(self, local, messages, int threads, marginals, joints, deadline, late):
         """Fill marginals (flat) and joints (flat, or None); return (dead or -1, log_z)."""
-        cdef Call call = Call(1, None, None, None)
+        cdef Call call = Call(1, deadline, None, late)
         cdef const double* loc = doubles(local)
         cdef const double* m = doubles(messages)
         cdef double* p = <double*>data(marginals)
@@ -356,11 +391,30 @@ cdef class Engine:
         cdef double log_z = 0.0
         cdef int status
         with nogil:
-            status = self.loopy.beliefs(loc, m, threads, &call.control, p, &log_z, &dead)
+            status = self.network.beliefs(loc, m, threads, &call.control, p, &log_z, &dead)
             if status == kOk and q != NULL:
-                self.loopy.joints(threads, q)
-        call.end(status)
+                status = self.network.joints(threads, &call.control, q)
+        self.end(call, status)
         return dead, log_z
+
+    def incoming(self, int64_t group):
+        """Return the messages (k, 2) to a structured factor, after `beliefs`."""
+        out = np.empty((self.ptr[group + 1] - self.ptr[group], 2))
+        memcpy(data(out), self.network.to_factors() + <int64_t>self.edge_at[self.ptr[group]],
+               out.nbytes)
+        return out
+
+    cdef int end(self, Call call, int status) except -1:
+        self.raise_own()
+        return call.end(status)
+
+    cdef int raise_own(self) except -1:
+        """Raise what a factor written in Python has raised."""
+        if self.raised:
+            error = self.raised[0]
+            self.raised.clear()
+            raise error
+        return 0
 
     def assign(self, local, messages, int threads, deadline, late):
         """Return (dead or -1, states, score) by max-product messages."""
@@ -373,8 +427,8 @@ cdef class Engine:
         cdef int64_t dead = -1
         cdef int status
         with nogil:
-            status = self.loopy.assign(loc, m, threads, &call.control, out, &score, &dead)
-        call.end(status)
+            status = self.network.assign(loc, m, threads, &call.control, out, &score, &dead)
+        self.end(call, status)
         return dead, states, score
 
     def forests(self, local, messages, ptr, factors, bint best, deadline, late):
@@ -394,9 +448,9 @@ cdef class Engine:
         cdef int64_t dead = -1
         cdef int status
         with nogil:
-            status = self.loopy.forests(loc, m, count, p, f, best, &call.control, out, &scale,
+            status = self.network.forests(loc, m, count, p, f, best, &call.control, out, &scale,
                                         &dead)
-        call.end(status)
+        self.end(call, status)
         return dead, log_z, scale
 
     def mean_field(self, local, q, int64_t max_iterations, double tolerance, deadline, progress,
@@ -409,9 +463,9 @@ cdef class Engine:
         cdef double scale = 0.0
         cdef int status
         with nogil:
-            status = self.loopy.mean_field(loc, max_iterations, tolerance, &call.control, x, &bound,
+            status = self.network.mean_field(loc, max_iterations, tolerance, &call.control, x, &bound,
                                            &scale)
-        call.end(status)
+        self.end(call, status)
         return (bound, scale, *self.last())
 
     def structured(self, local, forest, node, table, int64_t max_iterations, double tolerance,
@@ -436,9 +490,9 @@ cdef class Engine:
         cdef double scale = 0.0
         cdef int status
         with nogil:
-            status = self.loopy.structured(loc, count, f, a, b, max_iterations, tolerance,
+            status = self.network.structured(loc, count, f, a, b, max_iterations, tolerance,
                                            &call.control, p, j, in_forest, &bound, &scale)
-        call.end(status)
+        self.end(call, status)
         if status == kInfeasible:
             return None
         return (q, joints, np.flatnonzero(held), bound, scale, *self.last())

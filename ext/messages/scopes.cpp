@@ -1,11 +1,9 @@
-#include "loopy/scopes.h"
+#include "messages/scopes.h"
 
 #include <algorithm>
 
-namespace vs {
+namespace vs::messages {
 namespace {
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 Status same_pairs(int64_t n, const std::vector<int64_t>& scope, const Control* control,
                   std::vector<int64_t>* first) {
@@ -36,9 +34,10 @@ Status same_pairs(int64_t n, const std::vector<int64_t>& scope, const Control* c
 }  // namespace
 
 Status same_scopes(int64_t n, const std::vector<int64_t>& ptr, const std::vector<int64_t>& scope,
-                   const Control* control, std::vector<int64_t>* first) {
+                   const std::vector<const factors::Structured*>& apart, const Control* control,
+                   std::vector<int64_t>* first) {
     const int64_t count = static_cast<int64_t>(ptr.size()) - 1;
-    bool pairs = ptr.back() == 2 * count;
+    bool pairs = ptr.back() == 2 * count && apart.empty();
     for (int64_t f = 0; f < count && pairs; ++f) pairs = ptr[at(f)] == 2 * f;
     if (pairs) return same_pairs(n, scope, control, first);
     std::vector<int64_t> sorted(scope), fill(at(n + 2), 0), order(at(count));
@@ -51,10 +50,14 @@ Status same_scopes(int64_t n, const std::vector<int64_t>& ptr, const std::vector
     for (int64_t v = 0; v < n; ++v) fill[at(v + 1)] += fill[at(v)];
     const std::vector<int64_t> bucket(fill);
     for (int64_t f = 0; f < count; ++f) order[at(fill[at(sorted[at(ptr[at(f)])])]++)] = f;
-    const auto compare = [&](int64_t f, int64_t g) {
+    const auto less = [&](int64_t f, int64_t g) {
         return std::lexicographical_compare(
             sorted.begin() + ptr[at(f)], sorted.begin() + ptr[at(f + 1)],
             sorted.begin() + ptr[at(g)], sorted.begin() + ptr[at(g + 1)]);
+    };
+    const auto rank = [&](int64_t f) { return apart.empty() || !apart[at(f)] ? 0 : f + 1; };
+    const auto compare = [&](int64_t f, int64_t g) {
+        return less(f, g) || (rank(f) < rank(g) && !less(g, f));
     };
     for (int64_t v = 0; v < n; ++v) {
         if (cancelled(control, v)) return kCancelled;
@@ -73,9 +76,9 @@ Status same_scopes(int64_t n, const std::vector<int64_t>& ptr, const std::vector
 
 Status greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope, const int64_t* order,
                      int64_t n_order, const Control* control, std::vector<int64_t>* taken) {
-    std::vector<int64_t> root(at(n)), tops;
+    std::vector<int64_t> root(at(n)), reached(at(n), -1);
     for (int64_t v = 0; v < n; ++v) root[at(v)] = v;
-    const auto top = [&](int64_t v) {
+    const auto root_of = [&](int64_t v) {
         while (root[at(v)] != v) v = root[at(v)] = root[at(root[at(v)])];
         return v;
     };
@@ -84,17 +87,17 @@ Status greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope, const 
         if (cancelled(control, i)) return kCancelled;
         const int64_t f = order[i];
         bool apart = true;
-        tops.clear();
-        for (int64_t e = ptr[f]; e < ptr[f + 1]; ++e) {
-            const int64_t t = top(scope[e]);
-            for (int64_t other : tops) apart = apart && other != t;
-            tops.push_back(t);
+        for (int64_t e = ptr[f]; e < ptr[f + 1] && apart; ++e) {
+            int64_t& last = reached[at(root_of(scope[e]))];
+            apart = last != i;
+            last = i;
         }
         if (!apart) continue;
         taken->push_back(f);
-        for (int64_t t : tops) root[at(t)] = tops[0];
+        const int64_t first = root_of(scope[ptr[f]]);
+        for (int64_t e = ptr[f]; e < ptr[f + 1]; ++e) root[at(root_of(scope[e]))] = first;
     }
     return kOk;
 }
 
-}  // namespace vs
+}  // namespace vs::messages

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vs {
+namespace vs::messages {
 
 // The highest priority is on top; of equal ones the lowest number.
 class MessageQueue {
@@ -65,4 +65,4 @@ class MessageQueue {
     std::vector<size_t> heap_, where_;
 };
 
-}  // namespace vs
+}  // namespace vs::messages

@@ -3,64 +3,86 @@
 #include <cmath>
 #include <functional>
 
-#include "loopy/engine.h"
-#include "loopy/queue.h"
+#include "messages/network.h"
+#include "messages/queue.h"
 
-namespace vs {
+namespace vs::messages {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
-// Of the messages that still matter, the share that a round computes.
+// The share of the messages above the tolerance that a round computes.
 constexpr double kShare = 0.25;
 
 constexpr int64_t kEvaluations = 512;  // that one task takes
 
 }  // namespace
 
-// Message e goes from its factor to edge_var[e]. What both kinds of engine offer:
-struct Loopy::Order {
-    Loopy* self;
+// An update is named by an edge: by its own for a table's message to edge_var[e], by the factor's
+// first edge for all messages of a structured factor. `Order` is the interface of pairs in lanes
+// and of other factors.
+struct Network::Order {
+    Network* self;
     Pairs* pairs;  // or null
 
     int64_t place(int64_t e) const { return pairs ? e : self->edge_at_[at(e)]; }
     int64_t length() const { return pairs ? self->n_edges() : self->n_entries(); }
-    // What its other variables say to the factor of message e; false when one has no value left.
-    bool listen(int64_t e) const {
-        if (!pairs) return self->listen(e);
-        pairs->add_up_sender(e);
+    const factors::Structured* structured(int64_t e) const {
+        if (self->structured_.empty()) return nullptr;
+        return self->structured_[at(self->edge_factor_[at(e)])];
+    }
+    // The edge that names the update of edge e's message.
+    int64_t name(int64_t e) const {
+        return structured(e) ? self->factor_ptr_[at(self->edge_factor_[at(e)])] : e;
+    }
+    int64_t messages(int64_t e) const { return structured(e) ? structured(e)->size() : 1; }
+    // The messages to the factor of edge e; false when a variable has no value left.
+    bool gather(int64_t e) const {
+        if (!pairs) return self->gather(e);
+        if (!structured(e)) {
+            pairs->add_up_sender(e);
+        } else {
+            for (int64_t d = e; d < e + messages(e); ++d) pairs->add_up_receiver(d);
+        }
         return true;
     }
     double evaluate(int64_t e, double* out, Scratch* s) const {
-        return pairs ? pairs->evaluate(e, out) : self->evaluate(e, out, s);
+        if (!pairs) return self->evaluate(e, out, s);
+        return structured(e) ? pairs->evaluate_all(e, out, s) : pairs->evaluate(e, out);
     }
     void commit(int64_t e, const double* value) const {
-        if (pairs) {
-            pairs->commit(e, *value);
-        } else {
-            std::copy(value, value + self->edge_card_[at(e)],
-                      self->m_.data() + self->edge_at_[at(e)]);
+        if (!pairs) {
+            const int64_t end = self->edge_at_[at(e + messages(e))];
+            std::copy(value, value + end - place(e), self->m_.data() + place(e));
+            return;
         }
+        for (int64_t i = 0; i < messages(e); ++i) pairs->commit(e + i, value[i]);
     }
-    // Calls f(message, at most how far it moves) for all that a move of message e concerns.
+    // Calls f(update, at most how far it moves) for all that a move of update e concerns.
     template <class F>
     void concerned(int64_t e, double move, F&& f) const {
-        const Loopy& l = *self;
+        for (int64_t d = e; d < e + messages(e); ++d) concern(d, move, f);
+    }
+    template <class F>
+    void concern(int64_t e, double move, F&& f) const {
+        const Network& l = *self;
         const int64_t v = l.edge_var_[at(e)];
         const double rho = l.rho_[at(l.edge_factor_[at(e)])];
         for (int64_t i = l.var_ptr_[at(v)]; i < l.var_ptr_[at(v + 1)]; ++i) {
-            const int64_t heard = l.var_edge_[at(i)], g = l.edge_factor_[at(heard)];
-            const double said = move * (heard == e ? std::fabs(1.0 - rho) : rho);
-            if (!(said > 0.0)) continue;
+            const int64_t received = l.var_edge_[at(i)], g = l.edge_factor_[at(received)];
+            const double sent = move * (received == e ? std::fabs(1.0 - rho) : rho);
+            if (!(sent > 0.0)) continue;
+            if (l.structured_at(g)) {
+                f(l.factor_ptr_[at(g)], sent);
+                continue;
+            }
             for (int64_t next = l.factor_ptr_[at(g)]; next < l.factor_ptr_[at(g + 1)]; ++next) {
-                if (next != heard) f(next, said * (pairs ? pairs->gain(next) : 1.0));
+                if (next != received) f(next, sent * (pairs ? pairs->gain(next) : 1.0));
             }
         }
     }
 };
 
 // One message to a factor: local and the messages of the others.
-bool Loopy::say(int64_t e) {
+bool Network::to_factor(int64_t e) {
     const int64_t v = edge_var_[at(e)], k = card_[at(v)];
     double* n = to_.data() + edge_at_[at(e)];
     double* plain = to_plain_.data() + edge_at_[at(e)];
@@ -83,17 +105,19 @@ bool Loopy::say(int64_t e) {
     return true;
 }
 
-bool Loopy::listen(int64_t e) {
+bool Network::gather(int64_t e) {
     const int64_t f = edge_factor_[at(e)];
+    const bool all = structured_at(f) != nullptr;
     for (int64_t other = factor_ptr_[at(f)]; other < factor_ptr_[at(f + 1)]; ++other) {
-        if (other != e && !say(other)) return false;
+        if ((all || other != e) && !to_factor(other)) return false;
     }
     return true;
 }
 
-Status Loopy::pass(const LoopyOptions& options, int threads, Control* control, double* messages,
-                   const double* local, int64_t* dead_variable) {
-    run_ = LoopyRun();
+Status Network::pass(const Options& options, int threads, Control* control, double* messages,
+                     const double* local, int64_t* dead_variable) {
+    if (serial_) threads = 1;
+    run_ = Progress();
     const Order order{this, pairs_.get()};
     if (pairs_) {
         const Status status =
@@ -125,52 +149,62 @@ Status Loopy::pass(const LoopyOptions& options, int threads, Control* control, d
     return control->stop.load() ? kCancelled : kOk;
 }
 
-// Serial. A message's priority bounds how far it would move: by how far what its factor hears has
-// moved since it was computed, times the pair's gain. So nothing is computed only to be ranked, and
-// when no priority exceeds the tolerance no message would move further.
-Status Loopy::by_queue(const Order& order, Control* control, int64_t* dead_variable) {
+// Serial. The priority of an update bounds how far it would move its messages: the sum of the moves
+// of messages to the factor since then, times the pair's gain. No update is computed only to be
+// ranked, and when no priority exceeds the tolerance no message would move further.
+Status Network::by_queue(const Order& order, Control* control, int64_t* dead_variable) {
     const int64_t n = n_edges();
     MessageQueue queue(n);
-    std::vector<double> value(at(most_values_));
+    for (int64_t e = 0; e < n; ++e) {
+        if (order.name(e) != e) queue.set(e, 0.0);
+    }
+    std::vector<double> value(at(most_sent_));
     double most = 0.0;
+    bool reported = true;
     for (int64_t i = 1;; ++i) {
         const int64_t e = queue.top();
         const double due = queue.priority(e);
         run_.converged = due <= options_.tolerance;
-        if (run_.converged || i > n * options_.max_iterations) {
+        if (run_.converged || run_.updates >= n * options_.max_iterations) {
             // The messages that were left over are a part of an iteration of their own.
-            if (run_.updates % n) run_.residuals.push_back(most);
+            if (!reported) run_.residuals.push_back(most);
             if (run_.converged) run_.residuals.back() = due;
             return kOk;
         }
-        const bool heard = order.listen(e);
-        const double moved = heard ? order.evaluate(e, value.data(), &scratch_[0]) : -1.0;
+        const bool gathered = order.gather(e);
+        const double moved = gathered ? order.evaluate(e, value.data(), &scratch_[0]) : -1.0;
         if (!(moved >= 0.0)) {
             *dead_variable = edge_var_[at(e)];
             return kInfeasible;
         }
         order.commit(e, value.data());
-        ++run_.updates;
+        const int64_t before = run_.updates / n;
+        run_.updates += order.messages(e);
         most = std::max(most, moved);
         queue.set(e, options_.damping * moved);
         order.concerned(e, (1.0 - options_.damping) * moved,
                         [&](int64_t other, double by) { queue.add(other, by); });
         if (cancelled(control, i, 1024)) return kCancelled;
-        if (i % n == 0) {
+        reported = run_.updates / n > before;
+        if (reported) {
             run_.residuals.push_back(most);
             most = 0.0;
-            control->done.store(i / n);
+            control->done.store(run_.updates / n);
         }
     }
 }
 
-// The same in rounds: the most urgent messages, all from what the round began with. What they are
-// does not depend on who computes them, nor does the order in which priorities are raised.
-Status Loopy::by_rounds(const Order& order, int threads, Control* control, int64_t* dead_variable) {
+// The same in rounds: the most urgent updates, all from the messages at the start of the round.
+// Neither their values nor the order in which priorities rise depends on who computes them.
+Status Network::by_rounds(const Order& order, int threads, Control* control,
+                          int64_t* dead_variable) {
     const int64_t n = n_edges();
     std::vector<double> priority(at(n), INFINITY), moved(at(n)), value(at(order.length()));
     std::vector<double> ranked;
     std::vector<int64_t> chosen;
+    for (int64_t e = 0; e < n; ++e) {
+        if (order.name(e) != e) priority[at(e)] = 0.0;
+    }
     struct Work {
         const Order* order;
         const std::vector<int64_t>* chosen;
@@ -225,7 +259,7 @@ Status Loopy::by_rounds(const Order& order, int threads, Control* control, int64
                             [&](int64_t other, double by) { priority[at(other)] += by; });
         }
         const int64_t before = run_.updates / n;
-        run_.updates += static_cast<int64_t>(chosen.size());
+        for (int64_t e : chosen) run_.updates += order.messages(e);
         const double due = *std::max_element(priority.begin(), priority.end());
         run_.converged = due <= options_.tolerance;
         // As many messages as there are make an iteration; those left over one of their own.
@@ -239,62 +273,39 @@ Status Loopy::by_rounds(const Order& order, int threads, Control* control, int64
 }
 
 // Forests that hold every factor together; in each, messages go up to the roots and down again.
-Status Loopy::by_trees(const Order& order, Control* control, int64_t* dead_variable) {
-    std::vector<int64_t> sequence, candidates(at(n_factors_)), tree, reached, open;
+Status Network::by_trees(const Order& order, Control* control, int64_t* dead_variable) {
+    std::vector<int64_t> sequence, candidates(at(n_factors_)), tree;
     for (int64_t f = 0; f < n_factors_; ++f) candidates[at(f)] = f;
-    std::vector<char> held(at(n_factors_), 0), inside, seen;
-    int64_t missing = n_factors_, visited = 0;
+    std::vector<char> held(at(n_factors_), 0), inside(at(n_factors_), 0);
+    int64_t missing = n_factors_;
     while (missing > 0) {
         std::stable_partition(candidates.begin(), candidates.end(),
                               [&](int64_t f) { return !held[at(f)]; });
         const Status status = greedy_forest(n_, factor_ptr_.data(), edge_var_.data(),
                                             candidates.data(), n_factors_, control, &tree);
         if (status != kOk) return status;
-        inside.assign(at(n_factors_), 0);
         for (int64_t f : tree) {
             inside[at(f)] = 1;
             missing -= held[at(f)] ? 0 : 1;
             held[at(f)] = 1;
         }
-        // Edges by which factors are reached, from the roots on.
-        reached.clear();
-        seen.assign(at(n_), 0);
-        for (int64_t root = 0; root < n_; ++root) {
-            if (seen[at(root)]) continue;
-            seen[at(root)] = 1;
-            open.assign(1, root);
-            for (size_t i = 0; i < open.size(); ++i) {
-                const int64_t v = open[i];
-                if (cancelled(control, ++visited)) return kCancelled;
-                for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
-                    const int64_t e = var_edge_[at(j)], f = edge_factor_[at(e)];
-                    if (!inside[at(f)]) continue;
-                    inside[at(f)] = 0;
-                    reached.push_back(e);
-                    for (int64_t c = factor_ptr_[at(f)]; c < factor_ptr_[at(f + 1)]; ++c) {
-                        const int64_t u = edge_var_[at(c)];
-                        if (seen[at(u)]) continue;
-                        seen[at(u)] = 1;
-                        open.push_back(u);
-                    }
-                }
-            }
-        }
-        sequence.insert(sequence.end(), reached.rbegin(), reached.rend());
-        for (int64_t e : reached) {
+        if (cancelled(control)) return kCancelled;
+        const std::vector<int64_t> above = rooted(&inside).above;
+        for (size_t i = above.size(); i-- > 0;) sequence.push_back(order.name(above[i]));
+        for (int64_t e : above) {
             const int64_t f = edge_factor_[at(e)];
             for (int64_t c = factor_ptr_[at(f)]; c < factor_ptr_[at(f + 1)]; ++c) {
-                if (c != e) sequence.push_back(c);
+                if (order.name(c) == c && (c != e || structured_at(f))) sequence.push_back(c);
             }
         }
     }
-    std::vector<double> value(at(most_values_));
+    std::vector<double> value(at(most_sent_));
     for (int64_t i = 0; i < options_.max_iterations && !run_.converged; ++i) {
         double most = 0.0;
         int64_t count = 0;
         for (int64_t e : sequence) {
-            const bool heard = order.listen(e);
-            const double moved = heard ? order.evaluate(e, value.data(), &scratch_[0]) : -1.0;
+            const bool gathered = order.gather(e);
+            const double moved = gathered ? order.evaluate(e, value.data(), &scratch_[0]) : -1.0;
             if (!(moved >= 0.0)) {
                 *dead_variable = edge_var_[at(e)];
                 return kInfeasible;
@@ -303,7 +314,7 @@ Status Loopy::by_trees(const Order& order, Control* control, int64_t* dead_varia
             most = std::max(most, moved);
             if (cancelled(control, ++count, 1024)) return kCancelled;
         }
-        run_.updates += static_cast<int64_t>(sequence.size());
+        for (int64_t e : sequence) run_.updates += order.messages(e);
         run_.residuals.push_back(most);
         run_.converged = most <= options_.tolerance;
         control->done.store(i + 1);
@@ -311,4 +322,4 @@ Status Loopy::by_trees(const Order& order, Control* control, int64_t* dead_varia
     return kOk;
 }
 
-}  // namespace vs
+}  // namespace vs::messages

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace vs {
+#include "messages/walk.h"
+
+namespace vs::messages {
 
 class Resistances {
   public:
@@ -33,4 +35,4 @@ class Resistances {
     std::vector<double> value_;
 };
 
-}  // namespace vs
+}  // namespace vs::messages

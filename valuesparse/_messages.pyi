@@ -20,7 +20,15 @@ class SpanningTrees:
     def __init__(self, n: int, pairs: Array) -> None: ...
     def read(self, ptr: Array, row: Array, factor: Array, pivot: Array, order: Array) -> Array: ...
 
-class Engine:
+class Structured:
+    def __init__(self, kind: Any, k: int, numbers: tuple[int, ...] = ()) -> None: ...
+    def log_potential(self, states: Array) -> Array: ...
+    def sum_product(self, messages: Array) -> tuple[float, Array, Array]: ...
+    def best(self, messages: Array) -> tuple[float, Array]: ...
+    def max_marginals(self, messages: Array) -> Array: ...
+    def joint(self, messages: Array, pairs: Array) -> Array: ...
+
+class Network:
     entries: int
     table_entries: int
     at: Array
@@ -32,17 +40,20 @@ class Engine:
     table_at: Array
     local: Array
     constant: float
+    structured_groups: list[int]
     def __init__(
         self,
         cards: Array,
         factors: list[Any],
         stacks: list[tuple[int, Array, Array]],
         plain: Any,
-        make: Callable[[Any, int], Array],
+        make: Callable[[Any, int], Array | Structured],
         deadline: float | None,
         late: Exception | None,
     ) -> None: ...
+    def is_structured(self, group: int) -> bool: ...
     def table(self, group: int) -> Array: ...
+    def incoming(self, group: int) -> Array: ...
     def split(self, flat: Array) -> list[Array]: ...
     def weigh(self, rho: Array | None) -> None: ...
     def run(
@@ -61,7 +72,14 @@ class Engine:
         marginals: Array | None,
     ) -> tuple[int, bool, Array, int, float]: ...
     def beliefs(
-        self, local: Array, messages: Array, threads: int, marginals: Array, joints: Array | None
+        self,
+        local: Array,
+        messages: Array,
+        threads: int,
+        marginals: Array,
+        joints: Array | None,
+        deadline: float | None,
+        late: BaseException | None,
     ) -> tuple[int, float]: ...
     def assign(
         self,

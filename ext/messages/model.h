@@ -10,10 +10,10 @@
 
 #include "simd/level.h"
 
-namespace vs {
+namespace vs::messages {
 
-// One factor as a kernel meets it: `theta` row-major over `card`, the last variable fastest.
-struct LoopyTable {
+// One table: `theta` row-major over `card`, the last variable fastest.
+struct DenseTable {
     int arity;
     const int64_t* card;      // (arity,)
     const double* theta;      // log-table
@@ -36,27 +36,27 @@ struct PairBlock {
     double keep;                           // share of a message that stays: damping
 };
 
-struct LoopyLevel {
+struct Level {
     // out[i] (card[i],) += what the factor sends to its variable i in plain numbers, given
     // in[j] = exp of the log-messages to it; scratch (2 arity,).
-    void (*products)(const LoopyTable& f, const double* const* in, double* const* out,
+    void (*products)(const DenseTable& f, const double* const* in, double* const* out,
                      double* scratch);
     // New messages in place of the old; the largest change of a logarithm. `ratios`: messages and
-    // totals are plain numbers; sums; no rho, nothing kept.
+    // totals are plain numbers; sums; no rho, no damping.
     double (*ratios)(const PairBlock& b);
     double (*sums)(const PairBlock& b);
     double (*maxima)(const PairBlock& b);
-    // out[i]: log of the sum over both variables' states of exp(J s s') times what they believe
-    // apart from this pair, relative to their totals' masses; see pairs.cpp.
+    // out[i]: log of the sum over both variables' states of exp(J s s') times their beliefs
+    // without this pair, relative to their totals' masses; see pairs.cpp.
     void (*masses)(const PairBlock& b, double* out);
-    // Of n totals (n + 7 may be touched): p(s = -1), p(s = 1) and log(1 + exp(-|total|)).
+    // For n totals (n + 7 may be read): p(s = -1), p(s = 1) and log(1 + exp(-|total|)).
     void (*marginals)(const double* total, int64_t n, double* p, double* log_mass);
 };
 
-const LoopyLevel* loopy_level_scalar();
-const LoopyLevel* loopy_level_v2();
-const LoopyLevel* loopy_level_v3();
-const LoopyLevel* loopy_level_v4();
-const LoopyLevel* loopy_level_neon();
+const Level* level_scalar();
+const Level* level_v2();
+const Level* level_v3();
+const Level* level_v4();
+const Level* level_neon();
 
-}  // namespace vs
+}  // namespace vs::messages

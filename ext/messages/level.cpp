@@ -1,5 +1,5 @@
 // Compiled once per SIMD level: see setup.py.
-#include "loopy/model.h"
+#include "messages/model.h"
 #include "simd/math.h"
 #include "simd/vec.h"
 
@@ -29,7 +29,7 @@ VS_INLINE double row(const double* w, const double* p, double c, double* out, in
     return rest;
 }
 
-void products(const vs::LoopyTable& f, const double* const* in, double* const* out,
+void products(const vs::messages::DenseTable& f, const double* const* in, double* const* out,
               double* scratch) {
     const int last = f.arity - 1;
     const int64_t width = f.card[last];
@@ -82,9 +82,9 @@ VS_INLINE V log_ratio(V d, V s) {
     return V::fma(u * w, p, u + u);
 }
 
-// What a pair of coupling J sends from a variable whose log-ratio is b: for c = |b|, t = |2 J| it
-// is min(c, t) + log((1 + exp(-(c + t))) / (1 + exp(-|c - t|))), with the sign of J b. Infinite b
-// is fine.
+// The message of a pair of coupling J from a variable whose log-ratio is b: for c = |b|, t = |2 J|
+// it is min(c, t) + log((1 + exp(-(c + t))) / (1 + exp(-|c - t|))), with the sign of J b. Infinite
+// b is fine.
 template <bool BEST>
 VS_INLINE V message(V t, V signs, V b) {
     b = b * signs;
@@ -99,7 +99,7 @@ VS_INLINE V message(V t, V signs, V b) {
 }
 
 template <bool BEST>
-double logs(const vs::PairBlock& b) {
+double logs(const vs::messages::PairBlock& b) {
     const V keep = V::set1(b.keep);
     V most = V::set1(0.0);
     for (int64_t i = 0; i < b.n; i += V::N) {
@@ -124,7 +124,7 @@ double logs(const vs::PairBlock& b) {
 
 // In plain numbers a message is (1 + Q b) / (Q + b), b = P / r the other side's total without its
 // own message, Q = exp(2 J): (r + Q P) / (Q r + P). One division gives it and its change.
-double ratios(const vs::PairBlock& b) {
+double ratios(const vs::messages::PairBlock& b) {
     const V one = V::set1(1.0);
     V most = one, least = one;
     for (int64_t i = 0; i < b.n; i += V::N) {
@@ -144,13 +144,13 @@ double ratios(const vs::PairBlock& b) {
     return high > low ? high : low;
 }
 
-void masses(const vs::PairBlock& b, double* out) {
+void masses(const vs::messages::PairBlock& b, double* out) {
     const V half = V::set1(0.5), zero = V::set1(0.0);
     for (int64_t i = 0; i < b.n; i += V::N) {
         const V j = V::load(b.coupling + i);
         const V x = half * V::load(b.to_left + i), y = half * V::load(b.to_right + i);
         const V left = V::gather(b.total, b.left + i), right = V::gather(b.total, b.right + i);
-        // What the worse of two states lacks.
+        // Log-odds of the worse of two states.
         const V up_left = V::min(left, zero), down_left = V::min(zero - left, zero);
         const V up_right = V::min(right, zero), down_right = V::min(zero - right, zero);
         const V pp = j - x - y + (up_left + up_right);
@@ -184,21 +184,21 @@ void marginals(const double* total, int64_t n, double* p, double* log_mass) {
     }
 }
 
-const vs::LoopyLevel kLevel = {products, ratios, logs<false>, logs<true>, masses, marginals};
+const vs::messages::Level kLevel = {products, ratios, logs<false>, logs<true>, masses, marginals};
 
 }  // namespace
 }  // namespace VS_NS
 
-namespace vs {
+namespace vs::messages {
 #if VS_LEVEL == VS_LEVEL_V4
-const LoopyLevel* loopy_level_v4() { return &VS_NS::kLevel; }
+const Level* level_v4() { return &VS_NS::kLevel; }
 #elif VS_LEVEL == VS_LEVEL_V3
-const LoopyLevel* loopy_level_v3() { return &VS_NS::kLevel; }
+const Level* level_v3() { return &VS_NS::kLevel; }
 #elif VS_LEVEL == VS_LEVEL_V2
-const LoopyLevel* loopy_level_v2() { return &VS_NS::kLevel; }
+const Level* level_v2() { return &VS_NS::kLevel; }
 #elif VS_LEVEL == VS_LEVEL_NEON
-const LoopyLevel* loopy_level_neon() { return &VS_NS::kLevel; }
+const Level* level_neon() { return &VS_NS::kLevel; }
 #else
-const LoopyLevel* loopy_level_scalar() { return &VS_NS::kLevel; }
+const Level* level_scalar() { return &VS_NS::kLevel; }
 #endif
-}  // namespace vs
+}  // namespace vs::messages

@@ -1,0 +1,72 @@
+// A structured factor: 0 or 1 over any number of binary variables, with algorithms of its own.
+//
+// `in` (k, 2) holds log-messages, -inf where a state is impossible. A verb that sums answers for
+// p(y) ~ factor(y) prod_i exp(in[i, y_i]); one that maximises for the largest of these numbers.
+// Nothing is ever NaN, but for a kind written in Python that raised: its log mass is NaN.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace vs::factors {
+
+class Structured {
+  public:
+    explicit Structured(int64_t k) : k_(k) {}
+    virtual ~Structured() = default;
+    int64_t size() const { return k_; }
+
+    // Doubles that a call of any verb may use.
+    virtual int64_t scratch() const noexcept = 0;
+    // 0 or -inf.
+    virtual double log_potential(const int64_t* states) const noexcept = 0;
+    // The log mass, or with `best` the best score; -inf where nothing is possible. ratio (k,): the
+    // log-ratio of state 1 to state 0 in the message to each variable, whatever its own message.
+    virtual double send(const double* in, bool best, double* ratio,
+                        double* scratch) const noexcept = 0;
+    // The best score and its states (k,).
+    virtual double best(const double* in, int64_t* states, double* scratch) const noexcept = 0;
+    // Whether calls have to come one at a time.
+    virtual bool serial() const noexcept { return false; }
+
+    // p, c (k,): P(y_i = 1) and P(y_i = 0), each with all its digits. Scratch: `scratch()` + k.
+    double sum_product(const double* in, double* p, double* c, double* work) const noexcept {
+        double* ratio = work + scratch();
+        const double mass = send(in, false, ratio, work);
+        for (int64_t i = 0; i < k_; ++i) {
+            const double odds = mass > -INFINITY ? in[2 * i + 1] - in[2 * i] + ratio[i] : 0.0;
+            const double less = std::exp(-std::fabs(odds)), more = 1.0 / (1.0 + less);
+            p[i] = mass > -INFINITY ? (odds >= 0.0 ? more : less * more) : 0.0;
+            c[i] = mass > -INFINITY ? (odds >= 0.0 ? less * more : more) : 0.0;
+        }
+        return mass;
+    }
+
+    // P(y_a = y_b = 1) of `count` pairs (a, b): one run for each a that differs from the one
+    // before it. Scratch: `scratch()` + 5 k.
+    double joint(const double* in, int64_t count, const int64_t* pairs, double* out,
+                 double* work) const noexcept {
+        double *p = work + scratch() + k_, *c = p + k_, *held = c + k_;
+        const double mass = sum_product(in, p, c, work);
+        double on = 0.0;
+        for (int64_t i = 0, last = -1; i < count; ++i) {
+            const int64_t a = pairs[2 * i], b = pairs[2 * i + 1];
+            if (a != last) {
+                if (last >= 0) sum_product(in, p, c, work);
+                on = p[a];
+                std::copy(in, in + 2 * k_, held);
+                held[2 * a] = -INFINITY;
+                if (on > 0.0) sum_product(held, p, c, work);
+                last = a;
+            }
+            out[i] = on > 0.0 ? on * p[b] : 0.0;
+        }
+        return mass;
+    }
+
+  protected:
+    const int64_t k_;
+};
+
+}  // namespace vs::factors

@@ -1,0 +1,175 @@
+# Structured factors: those of C++, and kinds written in Python behind the same verbs.
+from libc.math cimport INFINITY, NAN, isfinite, log
+from libcpp.string cimport string
+
+
+cdef extern from "factors/kinds.h" namespace "vs::factors" nogil:
+    cdef cppclass CppStructured "vs::factors::Structured":
+        int64_t size()
+        int64_t scratch()
+        double log_potential(const int64_t*)
+        double send(const double*, bool, double*, double*)
+        double best(const double*, int64_t*, double*)
+        double sum_product(const double*, double*, double*, double*)
+        double joint(const double*, int64_t, const int64_t*, double*, double*)
+    ctypedef CppStructured* Own "const vs::factors::Structured*"
+    CppStructured* make(const string&, int64_t, const int64_t*, int64_t) except +
+    ctypedef double (*Send)(void*, const double*, bool, double*) noexcept
+    ctypedef double (*Best)(void*, const double*, int64_t*) noexcept
+    ctypedef double (*Score)(void*, const int64_t*) noexcept
+    cdef cppclass Foreign(CppStructured):
+        Foreign(int64_t, void*, Send, Best, Score) except +
+
+# A probability below has lost what a message is made of.
+cdef double LEAST = 1e-290
+
+
+cdef class Structured:
+    """The native side of a structured factor; arrays are checked by the caller."""
+
+    cdef CppStructured* native
+    cdef object factor  # written in Python, or None
+    cdef list raised  # by it, or by another of its network: all are silent from then on
+
+    def __cinit__(self, kind, int64_t k, numbers=()):
+        """kind: the name of one of ours, or a factor written in Python."""
+        cdef object given
+        self.raised = []
+        if isinstance(kind, str):
+            given = np.ascontiguousarray(numbers, dtype=np.int64)
+            self.native = make(kind.encode(), k, <const int64_t*>data(given), given.size)
+        else:
+            self.factor = kind
+            self.native = new Foreign(k, <void*>self, foreign_send, foreign_best, foreign_score)
+
+    def __dealloc__(self):
+        del self.native
+
+    def log_potential(self, states):
+        """Return 0 or -inf for each row of states (m, k)."""
+        rows = np.ascontiguousarray(states, dtype=np.int64)
+        out = np.empty(len(rows))
+        cdef const int64_t* s = <const int64_t*>data(rows)
+        cdef double* found = <double*>data(out)
+        cdef int64_t i, k = self.native.size()
+        for i in range(out.shape[0]):
+            found[i] = self.native.log_potential(s + i * k)
+        return out
+
+    def sum_product(self, messages):
+        """Return (log mass, P(y = 1), P(y = 0))."""
+        cdef int64_t k = self.native.size()
+        p, c, work = np.empty(k), np.empty(k), np.empty(self.native.scratch() + k)
+        mass = self.native.sum_product(
+            <const double*>data(messages), <double*>data(p), <double*>data(c), <double*>data(work)
+        )
+        return mass, p, c
+
+    def best(self, messages):
+        """Return (score, states)."""
+        states, work = np.empty(self.native.size(), dtype=np.int64), np.empty(self.native.scratch())
+        score = self.native.best(
+            <const double*>data(messages), <int64_t*>data(states), <double*>data(work)
+        )
+        return score, states
+
+    def max_marginals(self, messages):
+        """Return the best score with each state of each variable, (k, 2)."""
+        cdef int64_t k = self.native.size()
+        ratio, work = np.empty(k), np.empty(self.native.scratch())
+        score = self.native.send(
+            <const double*>data(messages), True, <double*>data(ratio), <double*>data(work)
+        )
+        if score == -np.inf:
+            return np.full((k, 2), -np.inf)
+        odds = messages[:, 1] - messages[:, 0] + ratio
+        return score + np.minimum(0.0, np.stack([-odds, odds], axis=1))
+
+    def joint(self, messages, pairs):
+        """Return P(y_a = y_b = 1) of pairs (m, 2)."""
+        cdef int64_t count = len(pairs)
+        out = np.empty(count)
+        work = np.empty(self.native.scratch() + 5 * self.native.size())
+        self.native.joint(
+            <const double*>data(messages), count, <const int64_t*>data(pairs), <double*>data(out),
+            <double*>data(work),
+        )
+        return out
+
+    cdef object messages(self, const double* given):
+        """Return a copy of messages (k, 2)."""
+        copy = np.empty((self.native.size(), 2))
+        memcpy(<void*>data(copy), <const void*>given, copy.nbytes)
+        return copy
+
+    cdef double mass(self, object messages, bint best) except *:
+        return self.factor._best(messages)[0] if best else self.factor._sum_product(messages)[0]
+
+    cdef double send(self, const double* given, bint best, double* ratio) except *:
+        """See ext/factors/structured.h. Messages that probabilities do not hold take two runs."""
+        messages = self.messages(given)
+        cdef int64_t i
+        cdef double own, total
+        found = self.factor._max_marginals(messages) if best else None
+        if not best:
+            total, p, c = self.factor._sum_product(messages)
+            found = np.stack([c, p], axis=1)
+        elif found is not None:
+            total = found[0].max()
+        else:
+            total = self.mass(messages, best)
+        for i in range(self.native.size()):
+            own = given[2 * i + 1] - given[2 * i]
+            ratio[i] = 0.0  # what no state is left for needs no message
+            if not isfinite(own) or total == -INFINITY:
+                continue
+            if best and found is not None:
+                ratio[i] = found[i, 1] - found[i, 0] - own
+            elif not best and p[i] > LEAST and c[i] > LEAST:
+                ratio[i] = log(p[i]) - log(c[i]) - own
+            else:
+                sides = []
+                for state in range(2):
+                    held = messages.copy()
+                    held[i, state], held[i, 1 - state] = 0.0, -np.inf
+                    sides.append(self.mass(held, best))
+                ratio[i] = sides[1] - sides[0]
+        return total
+
+
+cdef double foreign_send(void* own, const double* given, bool best, double* ratio) noexcept nogil:
+    with gil:
+        self = <Structured>own
+        if not self.raised:
+            try:
+                return self.send(given, best, ratio)
+            except BaseException as error:
+                self.raised.append(error)
+        return NAN
+
+
+cdef double foreign_best(void* own, const double* given, int64_t* states) noexcept nogil:
+    cdef double score
+    with gil:
+        self = <Structured>own
+        if not self.raised:
+            try:
+                score, found = self.factor._best(self.messages(given))
+                memcpy(<void*>states, <const void*>data(found), found.nbytes)
+                return score
+            except BaseException as error:
+                self.raised.append(error)
+        return NAN
+
+
+cdef double foreign_score(void* own, const int64_t* states) noexcept nogil:
+    with gil:
+        self = <Structured>own
+        if not self.raised:
+            try:
+                given = np.empty((1, self.native.size()), dtype=np.int64)
+                memcpy(<void*>data(given), <const void*>states, given.nbytes)
+                return self.factor.log_potential(given)[0]
+            except BaseException as error:
+                self.raised.append(error)
+        return NAN

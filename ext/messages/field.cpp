@@ -1,0 +1,197 @@
+#include "messages/field.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vs::messages {
+
+void Network::Field::root_forest() {
+    std::vector<char> left(inside);
+    const Forest forest = l.rooted(&left);
+    order = forest.factor;
+    above.assign(at(l.n_factors_), -1);
+    std::fill(up.begin(), up.end(), -1);
+    for (int64_t r : forest.roots) {
+        root[at(r)] = r;
+        depth[at(r)] = 0;
+    }
+    for (size_t i = 0; i < order.size(); ++i) {
+        const int64_t f = order[i], e = forest.above[i], v = l.edge_var_[at(e)];
+        above[at(f)] = e;
+        for (int64_t c = l.factor_ptr_[at(f)]; c < l.factor_ptr_[at(f + 1)]; ++c) {
+            const int64_t u = l.edge_var_[at(c)];
+            if (c == e) continue;
+            up[at(u)] = c;
+            root[at(u)] = root[at(v)];
+            depth[at(u)] = depth[at(v)] + 1;
+        }
+    }
+}
+
+void Network::Field::separate() {
+    for (bool again = true; again;) {
+        again = false;
+        root_forest();
+        for (int64_t f = 0; f < l.n_factors_ && !again; ++f) {
+            if (inside[at(f)] || arity(f) == 2) continue;
+            for (int64_t a = l.factor_ptr_[at(f)]; a < l.factor_ptr_[at(f + 1)]; ++a) {
+                for (int64_t b = l.factor_ptr_[at(f)]; b < a && !again; ++b) {
+                    int64_t u = l.edge_var_[at(a)], v = l.edge_var_[at(b)];
+                    if (root[at(u)] != root[at(v)]) continue;
+                    int64_t g = -1;
+                    while (u != v && (g < 0 || l.structured_at(g))) {
+                        if (depth[at(u)] < depth[at(v)]) std::swap(u, v);
+                        g = l.edge_factor_[at(up[at(u)])];
+                        // Both below one factor: the path ends in it.
+                        const bool last = up[at(v)] >= 0 && l.edge_factor_[at(up[at(v)])] == g;
+                        u = last ? v : parent_of(u);
+                    }
+                    if (l.structured_at(g)) {
+                        possible = false;
+                        return;
+                    }
+                    inside[at(g)] = 0;
+                    again = true;
+                }
+            }
+        }
+    }
+}
+
+void Network::Field::send_up(int64_t f, Numbers* sum) {
+    const factors::Structured& own = *l.structured_at(f);
+    const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first, k = own.size();
+    double *m = in_of(f), *ratio = work.data();
+    for (int64_t j = 0; j < k; ++j) {
+        const double* from = sum->data() + l.var_at_[at(l.edge_var_[at(first + j)])];
+        for (int64_t x = 0; x < 2; ++x) m[2 * j + x] = j == p ? 0.0 : from[x];
+    }
+    const double mass = own.send(m, false, ratio, ratio + k);
+    double* into = sum->data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+    for (int64_t x = 0; x < 2; ++x) {
+        m[2 * p + x] = side_of(mass, ratio[p], x, false);
+        into[x] += m[2 * p + x];
+    }
+}
+
+void Network::Field::send_down(int64_t f) {
+    const factors::Structured& own = *l.structured_at(f);
+    const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first, k = own.size();
+    const double* given = q.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+    double *m = in_of(f), *on = joint.data() + l.table_at_[at(f)], *off = work.data();
+    for (int64_t x = 0; x < 2; ++x) {
+        m[2 * p + x] = given[x] > 0.0 ? std::log(given[x]) - m[2 * p + x] : -INFINITY;
+    }
+    own.sum_product(m, on, off, off + k);
+    for (int64_t j = 0; j < k; ++j) {
+        double* into = q.data() + l.var_at_[at(l.edge_var_[at(first + j)])];
+        if (j == p) continue;
+        into[0] = off[j];
+        into[1] = on[j];
+    }
+}
+
+bool Network::Field::marginals() {
+    Numbers sum(node), scores, top, total;
+    for (size_t i = order.size(); i-- > 0;) {
+        const int64_t f = order[i], first = l.factor_ptr_[at(f)];
+        if (l.structured_at(f)) {
+            send_up(f, &sum);
+            continue;
+        }
+        const int64_t p = above[at(f)] - first, k = l.edge_card_[at(first + p)];
+        double* score = joint.data() + l.table_at_[at(f)];
+        const double* own = table.data() + l.table_at_[at(f)];
+        top.assign(at(k), -INFINITY);
+        total.assign(at(k), 0.0);
+        each(f, [&](int64_t x, const int64_t* state) {
+            score[x] = own[x];
+            for (int64_t j = 0; j < arity(f); ++j) {
+                if (j == p) continue;
+                score[x] += sum[at(l.var_at_[at(l.edge_var_[at(first + j)])] + state[j])];
+            }
+            top[at(state[p])] = std::max(top[at(state[p])], score[x]);
+        });
+        each(f, [&](int64_t x, const int64_t* state) {
+            const double most = top[at(state[p])];
+            score[x] = most > -INFINITY ? std::exp(score[x] - most) : 0.0;
+            total[at(state[p])] += score[x];
+        });
+        each(f, [&](int64_t x, const int64_t* state) {
+            if (total[at(state[p])] > 0.0) score[x] /= total[at(state[p])];
+        });
+        double* into = sum.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+        for (int64_t x = 0; x < k; ++x) {
+            into[x] += total[at(x)] > 0.0 ? top[at(x)] + std::log(total[at(x)]) : -INFINITY;
+        }
+    }
+    for (int64_t v = 0; v < l.n_; ++v) {
+        if (root[at(v)] != v) continue;
+        const double* b = sum.data() + l.var_at_[at(v)];
+        double* p = q.data() + l.var_at_[at(v)];
+        const int64_t k = l.card_[at(v)];
+        const double most = *std::max_element(b, b + k);
+        if (!(most > -INFINITY)) return false;
+        double mass = 0.0;
+        for (int64_t x = 0; x < k; ++x) mass += p[x] = std::exp(b[x] - most);
+        for (int64_t x = 0; x < k; ++x) p[x] /= mass;
+    }
+    // Downwards: each table holds p(others | variable above).
+    for (int64_t f : order) {
+        if (l.structured_at(f)) {
+            send_down(f);
+            continue;
+        }
+        const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first;
+        double* out = joint.data() + l.table_at_[at(f)];
+        const double* given = q.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+        for (int64_t j = 0; j < arity(f); ++j) {
+            if (j == p) continue;
+            const int64_t u = l.edge_var_[at(first + j)];
+            std::fill(q.begin() + l.var_at_[at(u)], q.begin() + l.var_at_[at(u + 1)], 0.0);
+        }
+        each(f, [&](int64_t x, const int64_t* state) {
+            out[x] *= given[state[p]];
+            for (int64_t j = 0; j < arity(f); ++j) {
+                if (j == p) continue;
+                q[at(l.var_at_[at(l.edge_var_[at(first + j)])] + state[j])] += out[x];
+            }
+        });
+    }
+    return true;
+}
+
+void Network::Field::given(int64_t a, int64_t b, Numbers& out, Numbers& mass) {
+    const int64_t f = l.edge_factor_[at(a)], first = l.factor_ptr_[at(f)];
+    if (const factors::Structured* own = l.structured_at(f)) {
+        const int64_t size = own->size();
+        Numbers held(in_of(f), in_of(f) + 2 * size), on(at(size)), off(at(size));
+        const double* p = q.data() + l.var_at_[at(l.edge_var_[at(b)])];
+        mass.assign(p, p + 2);
+        out.assign(4, 0.0);
+        for (int64_t y = 0; y < 2; ++y) {
+            held[at(2 * (b - first) + 1 - y)] = -INFINITY;
+            held[at(2 * (b - first) + y)] = 0.0;
+            own->sum_product(held.data(), on.data(), off.data(), work.data());
+            out[at(y)] = off[at(a - first)];
+            out[at(2 + y)] = on[at(a - first)];
+        }
+        return;
+    }
+    const int64_t k = l.edge_card_[at(a)], m = l.edge_card_[at(b)];
+    const double* p = joint.data() + l.table_at_[at(f)];
+    out.assign(at(k * m), 0.0);
+    mass.assign(at(m), 0.0);
+    each(f, [&](int64_t x, const int64_t* state) {
+        out[at(state[a - first] * m + state[b - first])] += p[x];
+        mass[at(state[b - first])] += p[x];
+    });
+    for (int64_t x = 0; x < k; ++x) {
+        for (int64_t y = 0; y < m; ++y) {
+            double& o = out[at(x * m + y)];
+            o = mass[at(y)] > 0.0 ? o / mass[at(y)] : 0.0;
+        }
+    }
+}
+
+}  // namespace vs::messages

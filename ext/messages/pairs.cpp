@@ -1,0 +1,432 @@
+#include "messages/pairs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "messages/scopes.h"
+
+namespace vs::messages {
+namespace {
+
+constexpr int64_t kWorthThreads = 1 << 12;  // pairs that are slower on one thread
+
+enum Phase : int { kStructured, kUpdate, kTotals, kAllTotals, kMasses, kStructuredMasses };
+
+// The entries of a message of log-ratio l, the larger 0.
+double entry(double l, int64_t x) { return std::min(0.0, x ? l : -l); }
+
+}  // namespace
+
+struct Pairs::Job {
+    Pairs* self;
+    int what;
+};
+
+void Pairs::weigh(const double* rho) {
+    weighted_ = false;
+    for (int64_t f = 0; rho && f < n_pairs_ + static_cast<int64_t>(groups_.size()); ++f) {
+        weighted_ = weighted_ || rho[f] != 1.0;
+    }
+    if (weighted_) {
+        rho_.assign(at(padded_), 1.0);
+        for (int64_t i = 0; i < n_pairs_; ++i) rho_[at(i)] = rho[factor_[at(i)]];
+        for (Group& g : groups_) g.rho = rho[g.number];
+    } else {
+        rho_.clear();
+        for (Group& g : groups_) g.rho = 1.0;
+    }
+}
+
+double Pairs::rho_of(size_t s) const {
+    if (s < at(2 * padded_)) return rho_[place(s)];
+    const auto after = [](int64_t slot, const Group& g) { return slot < g.slot; };
+    return std::upper_bound(groups_.begin(), groups_.end(), static_cast<int64_t>(s), after)[-1].rho;
+}
+
+PairBlock Pairs::block(int64_t chunk) {
+    const int64_t i = chunk * kChunk;
+    PairBlock b;
+    b.n = std::min(kChunk, padded_ - i);
+    b.left = var_.data() + i;
+    b.right = b.left + padded_;
+    b.coupling = scaled_.data() + i;
+    b.rho = weighted_ ? rho_.data() + i : nullptr;
+    b.total = total_.data();
+    b.to_left = message_.data() + i;
+    b.to_right = b.to_left + padded_;
+    b.weighed_left = weighted_ ? weighed_.data() + i : nullptr;
+    b.weighed_right = weighted_ ? b.weighed_left + padded_ : nullptr;
+    b.keep = options_.damping;
+    return b;
+}
+
+// The total of a variable: the order of its messages is always the same, and so are the bits.
+void Pairs::add_up(int32_t v) {
+    const double* m = weighted_ ? weighed_.data() : message_.data();
+    const int32_t* s = slot_.data() + var_ptr_[at(v)];
+    const int32_t* end = slot_.data() + var_ptr_[at(v + 1)];
+    double x = start_[at(v)];
+    if (ratios_) {
+        for (; s < end; ++s) x *= m[*s];
+    } else {
+        for (; s < end; ++s) x += m[*s];
+    }
+    total_[at(v)] = x;
+}
+
+double Pairs::incoming(size_t s) const {
+    const size_t v = at(var_[s]);
+    if (std::fabs(message_[s]) < INFINITY) return total_[v] - message_[s];
+    const double* m = weighted_ ? weighed_.data() : message_.data();
+    double x = start_[v];
+    for (int32_t i = var_ptr_[v]; i < var_ptr_[v + 1]; ++i) {
+        if (slot_[at(i)] != static_cast<int32_t>(s)) x += m[slot_[at(i)]];
+    }
+    return x;
+}
+
+double Pairs::evaluate_all(int64_t e, double* out, Scratch* s) const {
+    const auto g = std::lower_bound(groups_.begin(), groups_.end(), e,
+                                    [](const Group& a, int64_t edge) { return a.edge < edge; });
+    const int64_t k = g->factor->size();
+    double *in = s->x.data(), most = 0.0;
+    for (int64_t i = 0; i < k; ++i) {
+        const double b = incoming(at(g->slot + i));
+        if (b != b) return -1.0;
+        in[2 * i] = entry(b, 0);
+        in[2 * i + 1] = entry(b, 1);
+    }
+    if (!(g->factor->send(in, options_.best, out, in + 2 * k) > -INFINITY)) return -1.0;
+    for (int64_t i = 0; i < k; ++i) {
+        const double old = message_[at(g->slot + i)];
+        if (out[i] == old) continue;
+        const bool finite = std::fabs(out[i]) < INFINITY && std::fabs(old) < INFINITY;
+        // A new zero counts as the rest of a double's range.
+        most = std::max(most, finite ? std::fabs(out[i] - old) : 745.0);
+        if (finite) out[i] += options_.damping * (old - out[i]);
+    }
+    return most;
+}
+
+void Pairs::step(void* job, int64_t task, int worker) {
+    Pairs* p = static_cast<Job*>(job)->self;
+    const int what = static_cast<Job*>(job)->what;
+    if (what == kStructured) {
+        const Group& g = p->groups_[at(task)];
+        Scratch* s = &p->scratch_[at(worker)];
+        double* out = s->x.data() + room_of(*g.factor);
+        const double moved = p->evaluate_all(g.edge, out, s);
+        p->group_moved_[at(task)] = moved < 0.0 ? moved : (1.0 - p->options_.damping) * moved;
+        for (int64_t i = 0; i < g.factor->size() && moved >= 0.0; ++i)
+            p->put(at(g.slot + i), out[i]);
+    } else if (what == kStructuredMasses) {
+        p->group_mass_[at(task)] = p->mass(p->groups_[at(task)], &p->scratch_[at(worker)]);
+    } else if (what == kUpdate) {
+        const PairBlock b = p->block(task);
+        p->chunk_[at(task)] = p->ratios_         ? p->level_->ratios(b)
+                              : p->options_.best ? p->level_->maxima(b)
+                                                 : p->level_->sums(b);
+        for (int64_t i = p->inner_ptr_[at(task)]; i < p->inner_ptr_[at(task + 1)]; ++i) {
+            p->add_up(p->inner_[at(i)]);
+        }
+    } else if (what == kTotals) {
+        for (int64_t i = p->outer_cut_[at(task)]; i < p->outer_cut_[at(task + 1)]; ++i) {
+            p->add_up(p->outer_[at(i)]);
+        }
+    } else if (what == kAllTotals) {
+        const int64_t end = std::min(p->n_, (task + 1) * kVariables);
+        for (int64_t v = task * kVariables; v < end; ++v) p->add_up(static_cast<int32_t>(v));
+    } else {
+        p->level_->masses(p->block(task), p->mass_.data() + task * kChunk);
+    }
+}
+
+void Pairs::phase(int what, int threads, Control* control) {
+    Job job{this, what};
+    Plan plan;
+    const bool structured = what == kStructured || what == kStructuredMasses;
+    if (structured) {
+        int64_t room = 0;
+        for (const Group& g : groups_) room = std::max(room, room_of(*g.factor));
+        scratch_.resize(at(std::max(threads, 1)));
+        for (Scratch& s : scratch_) s.x.resize(at(2 * room));
+    }
+    plan.n = structured           ? static_cast<int64_t>(groups_.size())
+             : what == kTotals    ? static_cast<int64_t>(outer_cut_.size()) - 1
+             : what == kAllTotals ? (n_ + kVariables - 1) / kVariables
+                                  : static_cast<int64_t>(inner_ptr_.size()) - 1;
+    pool_->run_plan(plan, step, &job, !structured && n_pairs_ < kWorthThreads ? 1 : threads,
+                    control);
+}
+
+// Fields and messages as log-ratios; false when a variable has no value left (its total is NaN).
+bool Pairs::start(const double* local, const double* messages) {
+    field_.resize(at(n_));
+    start_.resize(at(n_));
+    total_.assign(at(n_ + kPairLanes), 0.0);
+    bool alive = true;
+    for (int64_t v = 0; v < n_; ++v) {
+        field_[at(v)] = local[2 * v + 1] - local[2 * v];
+        start_[at(v)] = field_[at(v)] + sum_tilt_[at(v)];
+        alive = alive && field_[at(v)] == field_[at(v)];
+    }
+    message_.assign(var_.size(), 0.0);
+    for (const Group& g : groups_) {
+        for (int64_t i = 0; i < g.factor->size(); ++i) {
+            const double* m = messages + 2 * (g.edge + i);
+            message_[at(g.slot + i)] = m[1] - m[0];
+        }
+    }
+    for (int64_t i = 0; i < n_pairs_; ++i) {
+        const double* m = messages + 2 * ptr_[factor_[at(i)]];
+        const double j = coupling_[at(i)], rho = weighted_ ? rho_[at(i)] : 1.0;
+        for (int64_t side = 0; side < 2; ++side) {
+            const size_t s = at(side * padded_ + i);
+            const double x = m[2 * side + 1] - m[2 * side] - 2.0 * tilt_[s] / rho;
+            const double limit = std::fabs(2.0 * j / rho);
+            message_[s] = x >= -1e290 && x <= 1e290 ? x : x > 0.0 ? limit : -limit;
+        }
+    }
+    return alive;
+}
+
+// Messages as plain numbers where none of their products can leave the range of a double.
+void Pairs::start_ratios(const Options& options) {
+    constexpr double kField = 300.0, kPair = 75.0;  // of logarithms
+    ratios_ = false;
+    if (options.best || options.damping > 0.0 || weighted_ || !groups_.empty()) return;
+    std::vector<double> range(at(n_));
+    for (int64_t v = 0; v < n_; ++v) range[at(v)] = std::fabs(start_[at(v)]);
+    for (int64_t i = 0; i < n_pairs_; ++i) {
+        const double j = std::fabs(coupling_[at(i)]);
+        if (!(j <= kPair)) return;
+        for (int64_t side = 0; side < 2; ++side) {
+            const size_t s = at(side * padded_ + i);
+            const double most = std::max(2.0 * j, std::fabs(message_[s]));
+            if (!(most <= 2.0 * kPair)) return;
+            range[at(var_[s])] += most;
+        }
+    }
+    for (double r : range) {
+        if (!(r <= kField)) return;
+    }
+    ratios_ = true;
+    for (double& x : start_) x = std::exp(x);
+    for (double& x : message_) {
+        if (x != 0.0)
+            x = std::exp(x);
+        else
+            x = 1.0;
+    }
+}
+
+Status Pairs::flood(const Options& options, int threads, Control* control, Progress* out,
+                    int64_t* dead) {
+    const int64_t chunks = static_cast<int64_t>(inner_ptr_.size()) - 1;
+    chunk_.assign(at(chunks), 0.0);
+    group_moved_.assign(groups_.size(), 0.0);
+    for (int64_t i = 0; i < options.max_iterations && !out->converged; ++i) {
+        if (!groups_.empty()) phase(kStructured, threads, control);
+        if (control->stop.load()) return kCancelled;
+        for (size_t g = 0; g < groups_.size(); ++g) {
+            if (group_moved_[g] >= 0.0) continue;
+            *dead = var_[at(groups_[g].slot)];
+            return kInfeasible;
+        }
+        phase(kUpdate, threads, control);
+        if (control->stop.load()) return kCancelled;
+        if (!outer_.empty()) phase(kTotals, threads, control);
+        if (control->stop.load()) return kCancelled;
+        out->updates += static_cast<int64_t>(slot_.size());
+        double most = ratios_ ? 1.0 : 0.0;
+        for (double r : chunk_) most = std::max(most, r);
+        for (double r : group_moved_) most = std::max(most, r);
+        if (ratios_) most = std::log(most);
+        out->residuals.push_back(most);
+        out->converged = most <= options.tolerance;
+        control->done.store(i + 1);
+    }
+    return kOk;
+}
+
+Status Pairs::run(const double* local, const Options& options, int threads, Control* control,
+                  double* messages, Progress* out, int64_t* dead) {
+    *out = Progress();
+    if (!start(local, messages)) return impossible(dead);
+    options_ = options;
+    start_ratios(options);
+    const Status begun = scale(threads, control);
+    if (begun != kOk) return begun;
+    const Status status = flood(options, threads, control, out, dead);
+    if (status != kOk) return status;
+    if (ratios_) {
+        for (double& x : message_) x = std::log(x);
+        for (int64_t v = 0; v < n_; ++v) {
+            start_[at(v)] = field_[at(v)] + sum_tilt_[at(v)];
+            total_[at(v)] = std::log(total_[at(v)]);
+        }
+        for (int64_t i = 0; i < n_pairs_; ++i) scaled_[at(i)] = coupling_[at(i)];
+        ratios_ = false;
+    }
+    read_messages(messages);
+    return kOk;
+}
+
+Status Pairs::impossible(int64_t* dead) const {
+    for (*dead = 0; field_[at(*dead)] == field_[at(*dead)];) ++*dead;
+    return kInfeasible;
+}
+
+Status Pairs::scale(int threads, Control* control) {
+    scaled_.assign(at(padded_), ratios_ ? 1.0 : 0.0);
+    double last = 0.0, last_value = ratios_ ? 1.0 : 0.0;
+    for (int64_t i = 0; i < n_pairs_; ++i) {
+        const double j = coupling_[at(i)] / (weighted_ ? rho_[at(i)] : 1.0);
+        if (j != last) {
+            last = j;
+            last_value = ratios_ ? std::exp(2.0 * j) : j;
+        }
+        scaled_[at(i)] = last_value;
+    }
+    weighed_.resize(weighted_ ? message_.size() : 0);
+    for (size_t s = 0; weighted_ && s < message_.size(); ++s) put(s, message_[s]);
+    phase(kAllTotals, threads, control);
+    return control->stop.load() ? kCancelled : kOk;
+}
+
+void Pairs::read_messages(double* messages) {
+    for (int64_t i = 0; i < n_pairs_; ++i) {
+        double* m = messages + 2 * ptr_[factor_[at(i)]];
+        const double rho = weighted_ ? rho_[at(i)] : 1.0;
+        for (int64_t side = 0; side < 2; ++side) {
+            const size_t s = at(side * padded_ + i);
+            const double x = message_[s] + 2.0 * tilt_[s] / rho;
+            m[2 * side] = entry(x, 0);
+            m[2 * side + 1] = entry(x, 1);
+        }
+    }
+    for (const Group& g : groups_) {
+        for (int64_t i = 0; i < 2 * g.factor->size(); ++i) {
+            messages[2 * g.edge + i] = entry(message_[at(g.slot + i / 2)], i % 2);
+        }
+    }
+}
+
+Status Pairs::begin(const double* local, const Options& options, int threads, Control* control,
+                    const double* messages, int64_t* dead) {
+    if (!start(local, messages)) return impossible(dead);
+    options_ = options;
+    ratios_ = false;
+    gain_.resize(at(n_pairs_));
+    slot_of_.resize(slot_.size());
+    const Status status = scale(threads, control);
+    for (int64_t i = 0; i < n_pairs_; ++i) {
+        for (int64_t side = 0; side < 2; ++side) {
+            slot_of_[at(ptr_[factor_[at(i)]] + side)] = static_cast<int32_t>(side * padded_ + i);
+        }
+        const double j = std::fabs(scaled_[at(i)]);
+        gain_[at(i)] = options.best ? (j > 0.0 ? 1.0 : 0.0) : std::tanh(j);
+    }
+    for (const Group& g : groups_) {
+        for (int64_t i = 0; i < g.factor->size(); ++i) {
+            slot_of_[at(g.edge + i)] = static_cast<int32_t>(g.slot + i);
+        }
+    }
+    return status;
+}
+
+void Pairs::add_up_all(int threads, Control* control) { phase(kAllTotals, threads, control); }
+
+// As `message` in level.cpp, for one message.
+double Pairs::evaluate(int64_t e, double* out) const {
+    const size_t from = sender(e);
+    const double j = scaled_[place(receiver(e))], t = std::fabs(2.0 * j);
+    const double b = total_[at(var_[from])] - message_[from], c = std::fabs(b);
+    double m = std::min(c, t);
+    if (!options_.best) {
+        m += std::log1p(std::exp(-(c + t))) - std::log1p(std::exp(-std::fabs(c - t)));
+    }
+    if ((b < 0.0) != (j < 0.0)) m = -m;
+    const double old = message_[receiver(e)];
+    *out = m + options_.damping * (old - m);
+    return std::fabs(m - old);
+}
+
+void Pairs::commit(int64_t e, double value) { put(receiver(e), value); }
+
+void Pairs::finish(int threads, Control* control, double* messages) {
+    add_up_all(threads, control);
+    read_messages(messages);
+}
+
+// B is the total of a variable, s its better state: its log mass relative to that state is
+// log(1 + exp(-|B|)). `masses` gives a pair's mass without its own messages, relative to the better
+// states of both. Nothing infinite enters the sum.
+Status Pairs::beliefs(const double* local, int threads, Control* control, double* marginals,
+                      double* log_z, int64_t* dead) {
+    for (int64_t v = 0; v < n_ && !groups_.empty(); ++v) {
+        if (total_[at(v)] == total_[at(v)]) continue;
+        *dead = v;
+        return kInfeasible;
+    }
+    log_mass_.resize(at(n_ + kPairLanes));
+    mass_.resize(at(padded_));
+    group_mass_.resize(groups_.size());
+    level_->marginals(total_.data(), n_, marginals, log_mass_.data());
+    phase(kMasses, threads, control);
+    if (!groups_.empty()) phase(kStructuredMasses, threads, control);
+    if (control->stop.load()) return kCancelled;
+    double sum = constant_;
+    for (int64_t v = 0; v < n_; ++v) {
+        const bool up = total_[at(v)] >= 0.0;
+        // The messages that came in: their sum is not B - field where that is infinite. Those of
+        // structured factors have 0 as their largest entry, and are added with their masses.
+        double rest = sum_tilt_[at(v)];
+        if (std::fabs(field_[at(v)]) < 1e3 && groups_.empty()) {
+            rest = total_[at(v)] - field_[at(v)];
+        } else {
+            const double* m = weighted_ ? weighed_.data() : message_.data();
+            for (int64_t i = var_ptr_[at(v)]; i < var_ptr_[at(v + 1)]; ++i) {
+                if (slot_[at(i)] < 2 * padded_) rest += m[slot_[at(i)]];
+            }
+        }
+        sum += local[2 * v + (up ? 1 : 0)] + (up ? 0.5 : -0.5) * rest + log_mass_[at(v)];
+    }
+    for (int64_t i = 0; i < n_pairs_; ++i) {
+        const double gap =
+            mass_[at(i)] - log_mass_[at(var_[at(i)])] - log_mass_[at(var_[at(padded_ + i)])];
+        sum += (weighted_ ? rho_[at(i)] : 1.0) * gap;
+    }
+    for (size_t g = 0; g < groups_.size(); ++g) {
+        if (!(group_mass_[g] > -INFINITY)) {
+            *dead = var_[at(groups_[g].slot)];
+            return kInfeasible;
+        }
+        sum += groups_[g].rho * group_mass_[g];
+    }
+    *log_z = sum;
+    return kOk;
+}
+
+// log of the sum of a structured factor times its variables' beliefs over its own messages, less
+// the masses of these beliefs, all relative to the variables' better states; and its messages to
+// these states.
+double Pairs::mass(const Group& g, Scratch* s) const {
+    const int64_t k = g.factor->size();
+    double *in = s->x.data(), rest = 0.0;
+    for (int64_t i = 0; i < k; ++i) {
+        const size_t slot = at(g.slot + i), v = at(var_[slot]);
+        const double b = total_[v], m = message_[slot];
+        const int64_t up = b >= 0.0 ? 1 : 0;
+        in[2 * i + up] = -entry(m, up);
+        // A state that messages forbid has no mass in the factor either.
+        const double worse = entry(m, 1 - up);
+        in[2 * i + 1 - up] = std::fabs(b) < INFINITY ? -std::fabs(b) - worse : -INFINITY;
+        rest += entry(m, up) - log_mass_[v];
+    }
+    const double mass = g.factor->send(in, false, in + 2 * k, in + 3 * k);
+    return mass > -INFINITY ? mass + rest : -INFINITY;
+}
+
+}  // namespace vs::messages

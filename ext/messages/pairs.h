@@ -1,0 +1,140 @@
+// Message passing between pairs of binary variables whose tables have no zeros.
+//
+// In spins s = -1, 1 a table is c + a s + b s' + J s s'. a and b join the fields of the variables,
+// so that a pair has one number, and a message too: the log-ratio l of s = 1 to s = -1. With B =
+// field + sum rho l a variable sends B - l to a pair, whose answer depends on that and J / rho
+// alone. Pairs are sorted by their later variable and cut into chunks. A variable whose pairs are
+// all in one chunk gets its new total there, while they are in cache; the others after all chunks.
+//
+// Structured factors send log-ratios, too, which may be infinite. Their slots follow the pairs',
+// and they are updated first, so that all messages of an iteration answer the same totals.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/problem.h"
+#include "messages/factor.h"
+#include "pool/pool.h"
+
+namespace vs::messages {
+
+// Options of a run.
+struct Options {
+    int schedule = 0;   // Schedule
+    bool best = false;  // max product
+    double damping = 0.0, tolerance = 0.0;
+    int64_t max_iterations = 0;
+};
+enum Schedule : int { kFlooding = 0, kResidual = 1, kRounds = 2, kTree = 3 };
+
+// Progress of a run.
+struct Progress {
+    bool converged = false;
+    int64_t updates = 0;  // messages that were computed
+    std::vector<double> residuals;
+};
+
+class Pairs {
+  public:
+    // Factors as in Network::lay_out, whose ptr has to outlive this. None unless there are pairs,
+    // no table has a zero, and there is not too much to number. Or kCancelled.
+    static Status make(int64_t n, int64_t n_factors, const int64_t* ptr, const int64_t* scope,
+                       const double* const* table, const factors::Structured* const* structured,
+                       const Control* control, std::unique_ptr<Pairs>* made);
+
+    void use(const PoolApi* pool, const Level* level) {
+        pool_ = pool;
+        level_ = level;
+    }
+    void weigh(const double* rho);  // null: all one
+
+    // local (2 n,); messages (2 edges,) logarithms, in and out: all of flooding.
+    Status run(const double* local, const Options& options, int threads, Control* control,
+               double* messages, Progress* out, int64_t* dead);
+    // The same in pieces, for other orders; messages by edge.
+    Status begin(const double* local, const Options& options, int threads, Control* control,
+                 const double* messages, int64_t* dead);
+    void add_up_sender(int64_t e) { add_up(var_[sender(e)]); }
+    void add_up_receiver(int64_t e) { add_up(var_[receiver(e)]); }
+    void add_up_all(int threads, Control* control);
+    // The new message, by the totals as they are, in *out; how far it moved before damping.
+    double evaluate(int64_t e, double* out) const;
+    // All messages of the structured factor whose first edge is e; -1 where it leaves none
+    // possible.
+    double evaluate_all(int64_t e, double* out, Scratch* s) const;
+    void commit(int64_t e, double value);
+    // The largest factor by which a change of the sender's total changes the message.
+    double gain(int64_t e) const { return gain_[place(receiver(e))]; }
+    void finish(int threads, Control* control, double* messages);
+
+    // For the last run: probabilities (2 n,) and the (reweighted) Bethe log Z.
+    Status beliefs(const double* local, int threads, Control* control, double* marginals,
+                   double* log_z, int64_t* dead);
+
+  private:
+    static constexpr int64_t kChunk = 4096;         // pairs that one task takes
+    static constexpr int64_t kVariables = 1 << 13;  // variables that one task takes
+    Pairs() = default;
+    struct Job;
+    static void step(void* job, int64_t task, int worker);
+    void phase(int what, int threads, Control* control);
+    Status lay_out(const int64_t* scope, const double* const* table, const Control* control);
+    // The log-ratio that slot s's variable sends back; NaN where it has no value left.
+    double incoming(size_t s) const;
+    void add_up(int32_t v);
+    bool start(const double* local, const double* messages);
+    void read_messages(double* messages);
+    size_t receiver(int64_t e) const { return static_cast<size_t>(slot_of_[at(e)]); }
+    size_t place(size_t s) const { return s < at(padded_) ? s : s - at(padded_); }
+    size_t sender(int64_t e) const {
+        const size_t s = receiver(e);
+        return s < at(padded_) ? s + at(padded_) : s - at(padded_);
+    }
+    void start_ratios(const Options& options);
+    Status scale(int threads, Control* control);
+    Status impossible(int64_t* dead) const;
+    PairBlock block(int64_t chunk);
+    Status flood(const Options& options, int threads, Control* control, Progress* out,
+                 int64_t* dead);
+
+    const PoolApi* pool_ = nullptr;
+    const Level* level_ = nullptr;
+    struct Group {  // a structured factor: its number, and its first edge and slot
+        const factors::Structured* factor;
+        int64_t number, edge, slot;
+        double rho;
+    };
+    double mass(const Group& g, Scratch* s) const;
+    void put(size_t s, double value) {
+        message_[s] = value;
+        if (weighted_) weighed_[s] = value * rho_of(s);
+    }
+    double rho_of(size_t s) const;
+    int64_t n_ = 0, n_pairs_ = 0, padded_ = 0;
+    const int64_t* ptr_ = nullptr;  // of factors: where their edges begin
+    std::vector<Group> groups_;
+    std::vector<int32_t> slot_of_;  // of each edge; filled by `begin`
+    double constant_ = 0.0;         // of all tables
+    std::vector<int64_t> factor_;   // at each place
+    std::vector<double> gain_;      // by place
+    // (2, padded), then structured factors': left, right; slots by variable.
+    std::vector<int32_t> var_, var_ptr_, slot_;
+    std::vector<double> coupling_, tilt_;  // J by place; a and b by slot
+    std::vector<double> sum_tilt_;         // of a variable
+    // Variables that a chunk finishes, and the others in chunks of their own.
+    std::vector<int32_t> inner_, outer_;
+    std::vector<int64_t> inner_ptr_, outer_cut_;
+    bool weighted_ = false;
+    std::vector<double> rho_, scaled_;  // by place; scaled: J / rho, or exp(2 J)
+    // Messages and weighed ones by slot; totals, which are plain numbers if `ratios_`.
+    std::vector<double> message_, weighed_, field_, start_, total_;
+    bool ratios_ = false;
+    Options options_;
+    std::vector<double> chunk_, group_moved_, group_mass_, mass_, log_mass_;
+    std::vector<Scratch> scratch_;
+};
+
+}  // namespace vs::messages

@@ -1,0 +1,266 @@
+"""The protocol of a structured factor: what a new kind over binary variables supplies."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _messages
+from valuesparse._validation import as_array
+from valuesparse.factors._base import Factor
+
+__all__ = ["NativeStructured", "Structured"]
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Polytope = tuple[Any, Any, Any, Any, int]
+
+#: Variables up to which a structured factor is turned into a table without being asked.
+_MOST_IN_TABLE = 26
+#: Rounding that the active-set method of `project` takes for zero.
+_NEAR = 1e-12
+
+
+class Structured(Factor):
+    """A factor that is 0 or 1 over any number of binary variables, and needs no table.
+
+    A kind of your own supplies :meth:`log_potential`, :meth:`sum_product` and :meth:`best`, and
+    runs in every engine: serially, with the GIL. Everything else follows from these three or may
+    stay away (`NotImplementedError`).
+
+    Parameters
+    ----------
+    scope : sequence of int
+        Its k variables; state 1 is on.
+
+    Notes
+    -----
+    `messages` (k, 2) are log-numbers: what the rest of the model sends for state 0 and 1 of each
+    variable. (−inf, x) and (x, −inf) are evidence. Nothing that is returned is NaN.
+
+    Examples
+    --------
+    At least one of its variables is on:
+
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> class AnyOf(vs.factors.Structured):
+    ...     def log_potential(self, states):
+    ...         return np.where(states.any(axis=1), 0.0, -np.inf)
+    ...     def sum_product(self, messages):
+    ...         p, c = np.exp(messages - np.logaddexp(*messages.T)[:, None]).T[::-1]
+    ...         none = np.prod(c)
+    ...         mass = np.logaddexp(*messages.T).sum() + np.log1p(-none)
+    ...         rest = np.array([np.prod(np.delete(c, i)) for i in range(c.size)])
+    ...         return mass, p / (1 - none), c * (1 - rest) / (1 - none)
+    ...     def best(self, messages):
+    ...         gain = messages[:, 1] - messages[:, 0]
+    ...         states = (gain > 0).astype(int)
+    ...         states[gain.argmax()] = 1
+    ...         return messages[np.arange(gain.size), states].sum(), states
+    >>> graph = vs.FactorGraph([2, 2])
+    >>> _ = graph.add(AnyOf((0, 1)))
+    >>> vs.infer(graph).marginals[0].round(3).tolist()
+    [0.333, 0.667]
+    """
+
+    __slots__ = ("__dict__",)
+
+    #: Whether `max_marginals` is written: else each entry takes a run of `best`.
+    _has_max_marginals: ClassVar[bool] = False
+
+    def __init__(self, scope: Sequence[int]) -> None:
+        self.scope = tuple(scope)
+        kind = type(self).__name__
+        if not self.scope:
+            raise ValueError(f"{kind} must have at least one variable")
+        if len(set(self.scope)) != len(self.scope):
+            twice = next(v for i, v in enumerate(self.scope) if v in self.scope[:i])
+            raise ValueError(f"{kind} has variable {twice!r} twice")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._has_max_marginals = cls.max_marginals is not Structured.max_marginals
+
+    @abstractmethod
+    def log_potential(self, states: Indices) -> Floats:
+        """Return 0 or −inf for each row of `states`, (m, k) -> (m,)."""
+
+    @abstractmethod
+    def sum_product(self, messages: Floats) -> tuple[float, Floats, Floats]:
+        """Return the log mass, and P(y = 1) and P(y = 0) of each variable, each with its digits.
+
+        The log mass is −inf, and the probabilities are zeros, where nothing is possible.
+        """
+
+    @abstractmethod
+    def best(self, messages: Floats) -> tuple[float, Indices]:
+        """Return the best score, −inf where nothing is possible, and states (k,) that have it."""
+
+    def max_marginals(self, messages: Floats) -> Floats:
+        """Return the best score with each state of each variable, (k, 2)."""
+        raise NotImplementedError(f"{type(self).__name__} has no max_marginals")
+
+    def joint(self, messages: Floats, pairs: npt.ArrayLike) -> Floats:
+        """Return P(y_a = y_b = 1) for pairs of places in the scope, (m, 2) -> (m,)."""
+        return self._native.joint(
+            self._checked(messages), np.ascontiguousarray(pairs, dtype=np.int64).reshape(-1, 2)
+        )
+
+    def polytope(self) -> Polytope:
+        """Return ``(A_ub, b_ub, A_eq, b_eq, auxiliary)``: the hull of what is possible, sparse.
+
+        Over the k variables and `auxiliary` more behind them, all >= 0.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no polytope")
+
+    def table(self, cardinalities: Sequence[int]) -> Floats:
+        """Return the log-table of a factor of at most 26 variables; ValueError for a larger one."""
+        if not self.has_table:
+            raise ValueError(
+                f"{type(self).__name__} over {len(self.scope)} variables has no table: at most "
+                f"{_MOST_IN_TABLE} fit; use an engine that passes messages, such as "
+                "infer(method='bp')"
+            )
+        return super().table(cardinalities)
+
+    def entropy(self, messages: Floats) -> float:
+        """Return the entropy in nats of what `sum_product` has the marginals of.
+
+        It is 0 where nothing is possible.
+        """
+        messages = self._checked(messages)
+        mass, p, c = self._sum_product(messages)
+        if mass == -np.inf:
+            return 0.0
+        weights = np.stack([c, p], axis=1)
+        expected = np.multiply(weights, messages, out=np.zeros_like(weights), where=weights > 0.0)
+        return max(mass - float(expected.sum()), 0.0)
+
+    def project(self, point: npt.ArrayLike) -> Floats:
+        """Return the nearest point of the hull of what is possible, (k,) -> (k,).
+
+        Notes
+        -----
+        The nearest point to the affine hull of a few vertices, the active set. A vertex that `best`
+        finds beyond it joins the set; one whose weight would turn negative leaves it.
+        """
+        target = as_array("point", point).astype(np.float64)
+        if target.shape != (len(self.scope),) or not np.isfinite(target).all():
+            raise ValueError(f"point must be {len(self.scope)} finite numbers, got {point!r}")
+        vertices = self._vertex(target)[None]
+        weights = np.ones(1)
+        while True:
+            point = weights @ vertices
+            fresh = self._vertex(target - point)
+            gain = (target - point) @ (fresh - point)
+            if gain <= _NEAR * (1.0 + np.abs(target).sum()) or (vertices == fresh).all(1).any():
+                return np.asarray(point)
+            vertices, weights = np.vstack([vertices, fresh]), np.append(weights, 0.0)
+            while True:
+                # Least squares over the affine hull: the sum of the weights is one.
+                base, spread = vertices[0], vertices[1:] - vertices[0]
+                found = np.linalg.lstsq(spread.T, target - base, rcond=None)[0]
+                wanted = np.append(1.0 - found.sum(), found)
+                if wanted.min() >= -_NEAR:
+                    weights = np.maximum(wanted, 0.0)
+                    weights /= weights.sum()
+                    break
+                falling = wanted < -_NEAR
+                ratio = weights[falling] / (weights[falling] - wanted[falling])
+                weights = weights + ratio.min() * (wanted - weights)
+                kept = weights > _NEAR
+                kept[np.flatnonzero(falling)[ratio.argmin()]] = False
+                vertices, weights = vertices[kept], weights[kept]
+                weights /= weights.sum()
+
+    def _vertex(self, gain: Floats) -> Floats:
+        score, states = self._best(np.stack([np.zeros_like(gain), gain], axis=1))
+        if score == -np.inf:
+            raise ValueError(f"{self!r} allows nothing: its hull is empty")
+        return states.astype(np.float64)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether its table may be made."""
+        return len(self.scope) <= _MOST_IN_TABLE
+
+    @property
+    def described(self) -> str:
+        """The factor's kind and size, for messages."""
+        return f"a {type(self).__name__} over {len(self.scope)} variables"
+
+    @property
+    def _native(self) -> _messages.Structured:
+        """The factor as the engines of C++ see it."""
+        return _messages.Structured(self, len(self.scope))
+
+    def _checked(self, messages: Any) -> Floats:
+        """Return messages as an array (k, 2) without NaN or +inf."""
+        found = np.ascontiguousarray(as_array("messages", messages), dtype=np.float64)
+        if found.shape != (len(self.scope), 2) or not (found < np.inf).all():
+            raise ValueError(
+                f"messages must be an array of shape {(len(self.scope), 2)} without NaN and +inf"
+            )
+        return found
+
+    def _sum_product(self, messages: Floats) -> tuple[float, Floats, Floats]:
+        """Return what users write, checked."""
+        mass, *sides = self.sum_product(messages)
+        p, c = (self._numbers("sum_product", x, (len(self.scope),)) for x in sides)
+        if not float(mass) < np.inf or p.min() < 0.0 or c.min() < 0.0:
+            raise ValueError(f"sum_product of {self!r} must return a log mass and probabilities")
+        return float(mass), p, c
+
+    def _best(self, messages: Floats) -> tuple[float, Indices]:
+        score, states = self.best(messages)
+        found = self._numbers("best", states, (len(self.scope),)).astype(np.int64)
+        if not float(score) < np.inf or ((found != 0) & (found != 1)).any():
+            raise ValueError(f"best of {self!r} must return a score and states 0 and 1")
+        return float(score), found
+
+    def _max_marginals(self, messages: Floats) -> Floats | None:
+        if not self._has_max_marginals:
+            return None
+        return self._numbers("max_marginals", self.max_marginals(messages), (len(self.scope), 2))
+
+    def _numbers(self, verb: str, value: Any, shape: tuple[int, ...]) -> Floats:
+        found = np.ascontiguousarray(value, dtype=np.float64)
+        if found.shape != shape or np.isnan(found).any():
+            raise ValueError(
+                f"{verb} of {self!r} must return shape {shape} without NaN, got {found.shape}"
+            )
+        return found
+
+
+class NativeStructured(Structured):
+    """A structured factor whose verbs are those of C++: no Python runs in an engine."""
+
+    __slots__ = ()
+
+    #: Numbers that the kind takes beside its variables.
+    _given: tuple[int, ...] = ()
+
+    @property
+    def _native(self) -> _messages.Structured:
+        return _messages.Structured(type(self).__name__, len(self.scope), self._given)
+
+    def log_potential(self, states: Indices) -> Floats:
+        """Return 0 or −inf for each row of `states`, (m, k) -> (m,)."""
+        return self._native.log_potential(states)
+
+    def sum_product(self, messages: Floats) -> tuple[float, Floats, Floats]:
+        """Return the log mass, and P(y = 1) and P(y = 0) of each variable."""
+        return self._native.sum_product(self._checked(messages))
+
+    def best(self, messages: Floats) -> tuple[float, Indices]:
+        """Return the best score, −inf where nothing is possible, and states (k,) that have it."""
+        return self._native.best(self._checked(messages))
+
+    def max_marginals(self, messages: Floats) -> Floats:
+        """Return the best score with each state of each variable, (k, 2)."""
+        return self._native.max_marginals(self._checked(messages))

@@ -1,0 +1,274 @@
+"""Mean field: naive, and with the structure of a forest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _messages
+from valuesparse.factors import Structured, Table
+from valuesparse.inference._dual import best_forest
+from valuesparse.inference._methods import BP, MeanField, StructuredMeanField
+from valuesparse.inference._network import (
+    Held,
+    Network,
+    Task,
+    network_of,
+    of_factors,
+    require_same_variables,
+)
+from valuesparse.inference._watch import Progress
+from valuesparse.models import FactorGraph
+from valuesparse.results import GraphResult
+
+__all__ = ["naive", "structured"]
+
+Array = npt.NDArray[Any]
+
+#: Messages before an ascent: enough to tell where it begins.
+_PROBE = BP(damping=0.3, tolerance=1e-3, max_iterations=30)
+
+
+class NoForestError(ValueError):
+    """No forest holds every structured factor."""
+
+
+class Field(NamedTuple):
+    """A distribution of structured mean field: its unnormalised logarithms, and its joints."""
+
+    forest: list[tuple[int, ...]]
+    node: Array
+    table: list[Array | Structured]
+    joint: Array
+
+    def joints(self, model: FactorGraph) -> dict[int, Array]:
+        """Return the joint of every factor of two and more variables, by its index."""
+        return of_factors(model, network_of(model), self.joint)
+
+    def graph(self, model: FactorGraph) -> FactorGraph:
+        """Return the distribution itself: a graph without cycles."""
+        other = model._derived()
+        ends = np.cumsum(model.cardinalities).tolist()
+        for v, (k, end) in enumerate(zip(model.cardinalities, ends, strict=True)):
+            other.add(Table((v,), self.node[end - k : end]))
+        for scope, table in zip(self.forest, self.table, strict=True):
+            if isinstance(table, Structured):
+                other.add(table)
+            else:
+                other.add(Table(scope, table.reshape([model.cardinalities[v] for v in scope])))
+        return other
+
+
+def _points(
+    task: Task, native: _messages.Network, method: MeanField | StructuredMeanField
+) -> Iterator[Array]:
+    """Yield where naive mean field begins: at `start`, at beliefs, their mode, random points."""
+    if method.start is not None:
+        yield method.start._all_marginals().copy()
+    rng = np.random.default_rng(method.seed)
+    beliefs = np.empty(task.local.shape)
+    native.weigh(None)
+    task.run(native, np.zeros(native.entries), _PROBE, beliefs)
+    for i in range(2 + method.restarts):
+        q = beliefs.copy()
+        for v, p in enumerate(native.split(q)):
+            if i == 1:  # one configuration, which has a bound if it is possible
+                p[:] = np.arange(p.size) == p.argmax()
+            elif i > 1:
+                p *= rng.exponential(size=p.size)
+                p[:] = np.arange(p.size) == p.argmax() if v % 2 else p / p.sum()
+        yield q
+
+
+def naive(
+    task: Task,
+    reason: str,
+    method: MeanField | StructuredMeanField,
+    progress: Progress | None,
+) -> GraphResult:
+    """Ascend from `start`, or from beliefs and from random points; keep the best bound."""
+    network, watch = task.network, task.watch
+    best: tuple[Any, ...] | None = None
+    if method.start is not None:
+        require_same_variables(network, method.start)
+    with Held(network, watch) as native:
+        for q in _points(task, native, method):
+            bound, scale, converged, residuals, updates = native.mean_field(
+                task.local, q, method.max_iterations, method.tolerance, watch.left(), progress,
+                watch.late,
+            )  # fmt: skip
+            if best is None or bound > best[0]:
+                best = bound, scale, converged, residuals, updates, q
+            if method.start is not None and bound > -np.inf:
+                break
+    assert best is not None
+    bound, scale, converged, residuals, updates, q = best
+    slack = task.slack(0, scale)
+    if bound == -np.inf:
+        reason += "; every point that was tried has mass where the graph forbids it: no bound"
+    return GraphResult(
+        task.model,
+        task.evidence,
+        None,
+        bound + network.constant - slack if bound > -np.inf else -np.inf,
+        "mean_field",
+        reason,
+        {"iterations": len(residuals), "messages": updates},
+        converged=converged,
+        residuals=residuals,
+        flat=q,
+    )
+
+
+def structured(
+    task: Task,
+    reason: str,
+    method: MeanField | StructuredMeanField,
+    progress: Progress | None,
+) -> GraphResult:
+    """Ascend among the distributions of a forest, from `start` or from naive mean field."""
+    model, network, watch = task.model, task.network, task.watch
+    if method.start is not None:
+        forest, node, table = _first_field(network, method.start)
+        starts = [(node, table)]
+    else:
+        forest = _strong_forest(task)
+        starts = [(task.local.copy(), _tables(network, forest))]
+        if not network.structured():
+            # The product of naive mean field, below which no step leads.
+            product = naive(task, reason, method, None)
+            alone = _logs(product._all_marginals())
+            starts.insert(0, (alone, np.zeros(network.native.table_entries)))
+    outside = np.setdiff1d(network.structured(), forest)
+    if outside.size and method.start is not None:
+        factor = structured_of(model, network)[int(outside[0])]
+        raise ValueError(f"start must have {factor!r} in its distribution, as the graph has it")
+    if outside.size:
+        raise _no_forest(model, network, int(outside[0]))
+    best: tuple[Any, ...] | None = None
+    with Held(network, watch) as native:
+        for node, table in starts:
+            found = native.structured(
+                task.local, forest, node, table, method.max_iterations, method.tolerance,
+                watch.left(), progress, watch.late,
+            )  # fmt: skip
+            if found is not None and (best is None or found[3] > best[0][3]):
+                best = found, node, table
+    if best is None:
+        raise task.impossible()
+    if np.isnan(best[0][3]):
+        raise _no_forest(model, network, network.structured()[0])
+    (q, joints, forest, bound, scale, converged, residuals, updates), node, table = best
+    if bound == -np.inf:
+        reason += "; the distribution has mass where the graph forbids it: no bound"
+    ends = network.native.table_at
+    own = structured_of(model, network)
+    kept = [own.get(g, table[ends[g] : ends[g + 1]]) for g in forest.tolist()]
+    scopes = [network.scope(g) for g in forest]
+    # Each factor outside the forest goes through a rounding for each table between its ends.
+    slack = task.slack(0, scale) * (1 if len(forest) == network.n_groups else len(network.cards))
+    return GraphResult(
+        task.model,
+        task.evidence,
+        None,
+        bound + network.constant - slack,
+        "structured_mean_field",
+        reason,
+        {"iterations": len(residuals), "messages": updates},
+        converged=converged,
+        residuals=residuals,
+        state=Field(scopes, node, kept, joints),
+        flat=q,
+    )
+
+
+def structured_of(model: FactorGraph, network: Network) -> dict[int, Any]:
+    """Return the structured factors of a model by their group."""
+    native = network.native
+    return {g: model.factor(int(native.wide[native.group == g][0])) for g in network.structured()}
+
+
+def _no_forest(model: FactorGraph, network: Network, group: int) -> NoForestError:
+    index = int(network.native.wide[network.native.group == group][0])
+    return NoForestError(
+        f"structured_mean_field needs a forest that holds every structured factor, and no table of "
+        f"three variables and more that meets one twice: factor {index}, a "
+        f"{type(model.factor(index)).__name__}, is on a cycle with others; method='bp' works"
+    )
+
+
+def _logs(p: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
+
+def _tables(network: Network, groups: Array) -> Array:
+    """Return the log-tables of some groups, one after the other with zeros for the others."""
+    flat = np.zeros(network.native.table_entries)
+    ends = network.native.table_at
+    for g in groups:
+        flat[ends[g] : ends[g + 1]] = network.native.table(g).ravel()
+    return flat
+
+
+def _strong_forest(task: Task) -> Array:
+    """Return the forest of the largest mutual information, by the beliefs of a few messages."""
+    messages = np.zeros(task.network.native.entries)
+    with Held(task.network, task.watch) as native:
+        native.weigh(None)
+        task.run(native, messages, _PROBE)
+        return best_forest(task, *task.beliefs(native, messages)[:2])
+
+
+def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Array]:
+    """Return a forest and the unnormalised logarithms of the distribution of `start`."""
+    require_same_variables(network, start)
+    state = start.state
+    if isinstance(state, Field):
+        scopes, node, tables = state.forest, state.node.copy(), state.table
+    elif start.method == "mean_field":
+        return (
+            np.empty(0, dtype=np.int64),
+            _logs(start._all_marginals()),
+            np.zeros(network.native.table_entries),
+        )
+    elif start.exact:
+        other = network_of(start.part())
+        scopes = [other.scope(g) for g in range(other.n_groups)]
+        fixed = structured_of(start.part(), other)
+        tables = [fixed.get(g, other.native.table(g).ravel()) for g in range(other.n_groups)]
+        node = other.with_evidence(start.evidence)
+    else:
+        raise ValueError(
+            "start must be a result of structured or naive mean field, or an exact one of a graph "
+            f"without cycles, got one of method {start.method!r}"
+        )
+    native = network.native
+    place = {
+        (tuple(sorted(network.scope(g))), native.is_structured(g)): g
+        for g in range(network.n_groups)
+    }
+    flat = np.zeros(network.native.table_entries)
+    ends = network.native.table_at
+    forest = []
+    for scope, table in zip(scopes, tables, strict=True):
+        group = place.get((tuple(sorted(scope)), isinstance(table, Structured)))
+        if group is None:
+            raise ValueError(
+                f"start has a factor of the variables {list(scope)}, and the graph has none"
+            )
+        forest.append(group)
+        if isinstance(table, Structured):
+            continue
+        own = network.scope(group)
+        shaped = table.reshape([network.cards[v] for v in scope])
+        flat[ends[group] : ends[group + 1]] = shaped.transpose(
+            [scope.index(v) for v in own]
+        ).ravel()
+    chosen = np.array(forest, dtype=np.int64)
+    if network.forest(chosen).size != chosen.size:
+        raise ValueError("start must be a result of a graph without cycles")
+    return chosen, node, flat
