@@ -322,7 +322,7 @@ cdef class CliqueTree:
         return out, variables
 
     def decode(self, Soft soft, int threads, states, double above, deadline, progress, late):
-        """Fill `states` with a best configuration that scores above this; return (status, score)."""
+        """Fill `states` with a best configuration above that score; return (status, score)."""
         self.need()
         cdef int64_t steps = <int64_t>self.solver.tree().clique.size()
         cdef Call call = Call(steps, deadline, progress, late)

@@ -263,7 +263,7 @@ def test_a_tree_that_cannot_run_is_not_searched_for_at_length(rng: np.random.Gen
     assert vs.JunctionTree(graph, effort=0)._tree.cost()[6] == 1
 
 
-def test_auto_gives_up_on_a_tree_far_too_large_without_finishing_it(rng: np.random.Generator) -> None:
+def test_auto_gives_up_on_a_tree_that_is_far_too_large(rng: np.random.Generator) -> None:
     graph = _grid(rng, 40, 2)
     r = vs.infer(graph, memory_limit=2**20)
     assert r.method == "bp"
