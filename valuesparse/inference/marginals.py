@@ -92,7 +92,7 @@ def infer(
     *Islands* (SMM11, section 3). Variables whose marginal reaches ζ are held at their mode; rounds
     release, move and add islands until nothing changes. The marginals are those of the model
     conditioned on its final islands (an island's own: conditioned on the others). The rules, which
-    look at the data alone, and why they end stand in docs/islands.md.
+    look at the data alone, and why they end stand in docs/islands.md and docs/trees.md.
 
     References
     ----------
