@@ -97,7 +97,7 @@ class Compiled:
         self._search = within(self.memory_limit, effort=float(effort), seed=seed, give_up=give_up)
         self._barren, self._budget = barren, budget
         self._snapshot = snapshot_of(graph)
-        self._graph = graph = graph._copy()  # the builder may grow: answers are about this one
+        self._graph = graph = graph.copy()  # the builder may grow: answers are about this one
         self._states = int(graph.cards.sum())
         self._lock = _OneAtATime()
         #: The tree of `log_z`, for evidence on the same variables.

@@ -67,7 +67,7 @@ def _points(
 ) -> Iterator[Array]:
     """Yield where naive mean field begins: at `start`, at beliefs, their mode, random points."""
     if method.start is not None:
-        yield method.start._all_marginals().copy()
+        yield method.start.flat_marginals().copy()
     rng = np.random.default_rng(method.seed)
     beliefs = np.empty(task.local.shape)
     native.weigh(None)
@@ -140,7 +140,7 @@ def structured(
         if not network.structured():
             # The product of naive mean field, below which no step leads.
             product = naive(task, reason, method, None)
-            alone = _logs(product._all_marginals())
+            alone = _logs(product.flat_marginals())
             starts.insert(0, (alone, np.zeros(network.native.table_entries)))
     outside = np.setdiff1d(network.structured(), forest)
     if outside.size and method.start is not None:
@@ -232,7 +232,7 @@ def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Ar
     elif start.method == "mean_field":
         return (
             np.empty(0, dtype=np.int64),
-            _logs(start._all_marginals()),
+            _logs(start.flat_marginals()),
             np.zeros(network.native.table_entries),
         )
     elif start.exact:

@@ -352,7 +352,7 @@ class JunctionTree(Questions):
         leaves out the variables from which neither they nor the evidence descend.
         """
         watch = Watch(deadline, progress)
-        wanted = self._graph._numbers("variables", variables)
+        wanted = self._graph.variable_numbers("variables", variables)
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         if len(wanted) > _MOST_AXES:

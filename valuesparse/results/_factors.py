@@ -69,7 +69,7 @@ class FactorResult(Result):
     _solved: FactorGraph | None
     #: Bytes that the answer was allowed; None where it needed no tree, or came from elsewhere.
     _limit: int | None
-    _state: Any
+    state: Any
 
     @property
     def marginals(self) -> list[FloatArray]:
@@ -88,7 +88,7 @@ class FactorResult(Result):
         assert self._marginals is not None
         return self._marginals
 
-    def _with(self, **fields: Any) -> Self:
+    def replaced(self, **fields: Any) -> Self:
         """Return a copy with other fields."""
         other = type(self).__new__(type(self))
         names = (*Result.__slots__, *type(self).__slots__)
@@ -99,7 +99,7 @@ class FactorResult(Result):
         other._fill(**own | fields)
         return other
 
-    def _part(self) -> FactorGraph:
+    def part(self) -> FactorGraph:
         """Return the graph that was solved."""
         model = self._model
         if self._solved is None and self.factors.size < model.n_factors:
@@ -128,15 +128,15 @@ class FactorResult(Result):
         if len(set(wanted)) != len(wanted):
             raise ValueError("variables must not name one twice")
         if self.method == _FOREST:
-            for i, factor in structured_factors(self._part()).items():
+            for i, factor in structured_factors(self.part()).items():
                 if not factor.has_table:
                     raise _no_joint(i, factor, wanted)
-            return self._engine.joint(self._state.graph(self._model), wanted, threads, None)
-        if self._state is not None:
+            return self._engine.joint(self.state.graph(self._model), wanted, threads, None)
+        if self.state is not None:
             return self._belief(wanted)
         if self.method == _PRODUCT:
             return self._product(wanted)
-        graph, limit = self._conditioned()._posterior(), self._room()
+        graph, limit = self._conditioned().posterior(), self.memory_allowed()
         return self._engine.joint(graph, wanted, threads, limit)
 
     def factor_marginals(self, *, threads: int | None = None) -> list[FloatArray]:
@@ -230,11 +230,15 @@ class FactorResult(Result):
         True
         """
         if self.method == _FOREST:
-            return self._engine.entropy(self._state.graph(self._model), threads, self._room())
-        if self._state is None and self.method != _PRODUCT:
-            return self._engine.entropy(self._conditioned()._posterior(), threads, self._room())
-        if self._state is not None:
-            return float(self._state.entropy(self._part(), self.marginals))
+            return self._engine.entropy(
+                self.state.graph(self._model), threads, self.memory_allowed()
+            )
+        if self.state is None and self.method != _PRODUCT:
+            return self._engine.entropy(
+                self._conditioned().posterior(), threads, self.memory_allowed()
+            )
+        if self.state is not None:
+            return float(self.state.entropy(self.part(), self.marginals))
         return float(np.array([entr(p).sum() for p in self.marginals]).sum())
 
     def _conditioned(self) -> Self:
@@ -248,7 +252,7 @@ class FactorResult(Result):
             marginals[v] = np.zeros(self._model.cardinalities[v])
             marginals[v][state] = 1.0
         none = np.full(len(marginals), -1, dtype=np.int32)
-        return self._with(
+        return self.replaced(
             method="exact",
             marginals=marginals,
             evidence=ReadOnly(evidence),
@@ -256,13 +260,13 @@ class FactorResult(Result):
             _bounds=None,
         )
 
-    def _room(self) -> int:
+    def memory_allowed(self) -> int:
         """Return the bytes that a question may use: the default, or more if the answer might."""
         return self._engine.room(self._limit)
 
-    def _posterior(self) -> FactorGraph:
+    def posterior(self) -> FactorGraph:
         """Return the graph that was solved, with what was known as its evidence."""
-        graph = self._part()._copy()
+        graph = self.part().copy()
         graph.know(self.evidence)
         return graph
 
@@ -271,10 +275,10 @@ class FactorResult(Result):
         if (held := self._conditioned()) is not self:
             yield from held._iter_factors(threads)
             return
-        part = self._posterior()
+        part = self.posterior()
         scopes, own = scopes_of(part), structured_factors(part)
-        if self._state is not None:
-            beliefs = self._state.joints(self._part())
+        if self.state is not None:
+            beliefs = self.state.joints(self.part())
             yield from (
                 (scope, beliefs[i] if i in beliefs else self._product(scope))
                 for i, scope in enumerate(scopes)
@@ -283,7 +287,7 @@ class FactorResult(Result):
         tables: Iterator[FloatArray] = iter(())
         wide = [s for i, s in enumerate(scopes) if len(s) > 1 and i not in own]
         if wide and self.method != _PRODUCT:
-            tables = self._engine.iter_joints(part, wide, threads, self._room())
+            tables = self._engine.iter_joints(part, wide, threads, self.memory_allowed())
         for i, scope in enumerate(scopes):
             if i in own:
                 yield scope, np.array([self.marginals[v][1] for v in scope])
@@ -305,7 +309,7 @@ class FactorResult(Result):
             if table.ndim == len(scope) and set(wanted) <= set(scope):
                 return marginal_of(table, scope, wanted)
         names = [self._model.names[v] for v in wanted]
-        for i, factor in structured_factors(self._part()).items():
+        for i, factor in structured_factors(self.part()).items():
             if set(wanted) <= set(factor.scope):
                 raise _no_joint(i, factor, wanted)
         raise ValueError(
