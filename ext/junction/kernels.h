@@ -46,10 +46,4 @@ struct GraphLevel {
     double (*fold)(const double* x, int64_t n, double* into);
 };
 
-const GraphLevel* graph_level_scalar();
-const GraphLevel* graph_level_v2();
-const GraphLevel* graph_level_v3();
-const GraphLevel* graph_level_v4();
-const GraphLevel* graph_level_neon();
-
 }  // namespace vs

@@ -113,18 +113,10 @@ double fold(const double* x, int64_t n, double* into) {
 const vs::GraphLevel kLevel = {rows_of, spread, gather, bounds, divide, multiply, fold};
 
 }  // namespace
-}  // namespace VS_NS
 
-namespace vs {
-#if VS_LEVEL == VS_LEVEL_V4
-const GraphLevel* graph_level_v4() { return &VS_NS::kLevel; }
-#elif VS_LEVEL == VS_LEVEL_V3
-const GraphLevel* graph_level_v3() { return &VS_NS::kLevel; }
-#elif VS_LEVEL == VS_LEVEL_V2
-const GraphLevel* graph_level_v2() { return &VS_NS::kLevel; }
-#elif VS_LEVEL == VS_LEVEL_NEON
-const GraphLevel* graph_level_neon() { return &VS_NS::kLevel; }
-#else
-const GraphLevel* graph_level_scalar() { return &VS_NS::kLevel; }
-#endif
-}  // namespace vs
+template <>
+const vs::GraphLevel* table<vs::GraphLevel>() {
+    return &kLevel;
+}
+
+}  // namespace VS_NS

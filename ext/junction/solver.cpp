@@ -51,28 +51,7 @@ void use_modules(const PoolApi* pool, const SimdApi* simd) {
 
 const PoolApi& pool() { return *g_pool; }
 
-const GraphLevel& level() {
-    switch (g_simd->level()) {
-#if defined(VS_HAVE_V4)
-        case VS_LEVEL_V4:
-            return *graph_level_v4();
-#endif
-#if defined(VS_HAVE_V3)
-        case VS_LEVEL_V3:
-            return *graph_level_v3();
-#endif
-#if defined(VS_HAVE_V2)
-        case VS_LEVEL_V2:
-            return *graph_level_v2();
-#endif
-#if defined(VS_HAVE_NEON)
-        case VS_LEVEL_NEON:
-            return *graph_level_neon();
-#endif
-        default:
-            return *graph_level_scalar();
-    }
-}
+const GraphLevel& level() { return at_level<GraphLevel>(g_simd->level()); }
 
 template <class F>
 Status Solver::guarded(Control* control, F&& f) {

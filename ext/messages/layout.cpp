@@ -7,28 +7,7 @@ namespace vs::messages {
 
 static const SimdApi* g_simd = nullptr;
 
-const Level& level() {
-    switch (g_simd->level()) {
-#if defined(VS_HAVE_V4)
-        case VS_LEVEL_V4:
-            return *level_v4();
-#endif
-#if defined(VS_HAVE_V3)
-        case VS_LEVEL_V3:
-            return *level_v3();
-#endif
-#if defined(VS_HAVE_V2)
-        case VS_LEVEL_V2:
-            return *level_v2();
-#endif
-#if defined(VS_HAVE_NEON)
-        case VS_LEVEL_NEON:
-            return *level_neon();
-#endif
-        default:
-            return *level_scalar();
-    }
-}
+const Level& level() { return at_level<Level>(g_simd->level()); }
 
 namespace {
 

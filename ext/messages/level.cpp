@@ -187,18 +187,10 @@ void marginals(const double* total, int64_t n, double* p, double* log_mass) {
 const vs::messages::Level kLevel = {products, ratios, logs<false>, logs<true>, masses, marginals};
 
 }  // namespace
-}  // namespace VS_NS
 
-namespace vs::messages {
-#if VS_LEVEL == VS_LEVEL_V4
-const Level* level_v4() { return &VS_NS::kLevel; }
-#elif VS_LEVEL == VS_LEVEL_V3
-const Level* level_v3() { return &VS_NS::kLevel; }
-#elif VS_LEVEL == VS_LEVEL_V2
-const Level* level_v2() { return &VS_NS::kLevel; }
-#elif VS_LEVEL == VS_LEVEL_NEON
-const Level* level_neon() { return &VS_NS::kLevel; }
-#else
-const Level* level_scalar() { return &VS_NS::kLevel; }
-#endif
-}  // namespace vs::messages
+template <>
+const vs::messages::Level* table<vs::messages::Level>() {
+    return &kLevel;
+}
+
+}  // namespace VS_NS

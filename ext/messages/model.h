@@ -53,10 +53,4 @@ struct Level {
     void (*marginals)(const double* total, int64_t n, double* p, double* log_mass);
 };
 
-const Level* level_scalar();
-const Level* level_v2();
-const Level* level_v3();
-const Level* level_v4();
-const Level* level_neon();
-
 }  // namespace vs::messages

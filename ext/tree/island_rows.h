@@ -77,6 +77,7 @@ class IslandRows {
         s_.stamp[q] = 0;
         s_.added[q] = 0.0f;
         s_.scale[q] = s_.scale_up[q] = 0.0;
+        s_.changed_u[q] = s_.changed_y[q] = s_.fresh[q] = 0;
         s_.raised_u[q] = s_.raised_y[q] = s_.raised[q] = tables_;
     }
     void hold(int64_t q, int v) {
@@ -97,11 +98,36 @@ class IslandRows {
         }
         return static_cast<T*>(own[q]);
     }
+    // The rows that the product of q without the message of `but` is made of.
+    void fetch_messages(int64_t q, int64_t but) {
+        fetch(t_.node[q]);
+        neighbours(q, [&](int64_t o) {
+            if (o != but) row_prefetch_alone(message(q, o), w_.K, false);
+        });
+    }
     // Messages out of island q.
     void tell(int64_t q) {
         if (t_.parent[q] >= 0) s_.u[q] = upward_row(q);
         w_.for_children(q, [&](int64_t c) { s_.y[c] = downward_row(c, q); });
     }
+    // The same when others have been made with what they were before.
+    void announce(int64_t q) {
+        tell(q);
+        neighbours(q, [&](int64_t o) { mark_changed(q, o); });
+    }
+    // Has the message from o to its neighbour q changed in this pass? Was q released in it?
+    void mark_changed(int64_t o, int64_t q) {
+        (o == t_.parent[q] ? s_.changed_y[q] : s_.changed_u[o]) = s_.pass;
+    }
+    bool has_changed(int64_t q, int64_t o) const {
+        return (o == t_.parent[q] ? s_.changed_y[q] : s_.changed_u[o]) == s_.pass;
+    }
+    int64_t count_changed(int64_t q, int64_t but) {
+        int64_t n = 0;
+        neighbours(q, [&](int64_t o) { n += o != but && has_changed(q, o); });
+        return n;
+    }
+    bool is_fresh(int64_t q) const { return s_.fresh[q] == s_.pass; }
     // The messages from island q to its parent, and from island p to its child q.
     const T* upward_row(int64_t q) {
         D& d = w_.domain(q);
@@ -141,11 +167,12 @@ class IslandRows {
         w_.for_children(q, f);
     }
 
-    // The local factor of free q, in its row.
-    bool make_local(int64_t q) {
+    // The product of free q without the message of `but`, from its local factor.
+    void make_product(int64_t q, int64_t but, T* row) {
         double sum;
-        w_.d->clear(alpha(q));
-        return local(q, alpha(q), &sum);
+        w_.clear_pads(row);
+        const bool plain = local(q, row, &sum);
+        product(q, but, plain, row, nullptr);
     }
     bool local(int64_t q, T* psi, double* sum) {
         const typename D::Probe probe = w_.d->probe(t_.node[q], false, false, psi);
@@ -224,11 +251,11 @@ class IslandRows {
         }
     }
     // out: what free q sends to its neighbour o, before the table: its belief without o's message.
-    void exclude(int64_t q, int64_t o, T* out) {
+    void exclude(int64_t q, int64_t o, const T* belief, T* out) {
         double scale = 0.0;
         bool floored = false;
         const T* m = message(q, o);
-        if ((s_.flag[q] & kSafe) && w_.d->quotient(alpha(q), m, true, out, &scale)) {
+        if ((s_.flag[q] & kSafe) && w_.d->quotient(belief, m, true, out, &scale)) {
             scale += s_.scale[q];
         } else {
             if (total_.of != q) make_total(q, -1);
@@ -279,7 +306,10 @@ class IslandRows {
         const Product<T> r = d.template product3<true>(row, false, w_.ones, m, w_.acc);
         total_.of = total_.of == q ? -1 : total_.of;
         if (from >= 0) s_.raised[q] = std::max(s_.raised[q], raised_by(q, from));
-        if (!put(q, r, d.massive(r, row, m, m))) return;
+        if (!put(q, r, d.massive(r, row, m, m))) {
+            s_.flag[q] &= static_cast<uint8_t>(~kSafe);  // its row is no belief
+            return;
+        }
         std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
         const bool safe = !held && Total<D>::kLog == false && !tiny(row, r);
         s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~kSafe) | (safe ? kSafe : 0));

@@ -102,9 +102,7 @@ class TreeIslands : public PiecePass<D> {
         int64_t* again = w_.scratch.template array<int64_t>(p.n);
         if (w_.scratch.failed) return fail();
         int64_t n_late = 0, n_again = 0;
-        if (!pass_in(p, true) || !pass_out(p, s_.decides_late ? late : nullptr, &n_late)) {
-            return false;
-        }
+        if (!pass_in(p) || !pass_out(p, s_.decides_late ? late : nullptr, &n_late)) return false;
         // Messages that went in through a variable that was decided on the way out are stale.
         for (int64_t k = 0; k < n_late; ++k) {
             const int64_t w = p.inward[late[k]];
@@ -115,8 +113,14 @@ class TreeIslands : public PiecePass<D> {
             again[n_again++] = top;
         }
         for (int64_t k = 0; k < n_again; ++k) s_.flag[again[k]] &= static_cast<uint8_t>(~kAgain);
-        if (n_again && !pass_again(again, n_again)) return false;
-        if (!tell_islands(p)) return false;
+        Pieces stale;
+        T* beliefs;
+        if (n_again && !pass_again(again, n_again, &stale, &beliefs)) return false;
+        for (int64_t k = 0; n_again && k < stale.n; ++k) {
+            if (count_changed(stale.slot[k], -1) == 0) continue;
+            std::memcpy(alpha(stale.slot[k]), beliefs + k * Kp_, sizeof(T) * Kp_);
+        }
+        if (!tell_islands(p, nullptr)) return false;
         w_.pass.control->done.fetch_add(p.n, std::memory_order_relaxed);
         w_.scratch.rewind(mark);
         return true;
@@ -196,14 +200,16 @@ class TreeIslands : public PiecePass<D> {
         if (s_.n_changed == 0) return true;
         ++counts.rounds;
         ++s_.round;
+        ++s_.pass;
         // Rows out of changed islands; the pieces and islands beside a change.
         for (int64_t i = 0; i < s_.n_changed; ++i) {
             const int64_t v = s_.changed[i];
             if (!island(v)) {
+                s_.fresh[v] = s_.pass;
                 piece(top_of(v));
                 continue;
             }
-            tell(v);
+            announce(v);
             touch(v);
             neighbours(v, [&](int64_t o) { island(o) ? touch(o) : piece(top_of(o)); });
         }
@@ -212,7 +218,8 @@ class TreeIslands : public PiecePass<D> {
     // Passes through pieces [first, last) of the list again.
     bool pieces(int64_t first, int64_t last) {
         Pieces p;
-        return pass_again(s_.pieces + first, last - first, &p) && tell_islands(p);
+        T* rows;
+        return pass_again(s_.pieces + first, last - first, &p, &rows) && tell_islands(p, rows);
     }
     // m' of touched islands [first, last).
     bool refresh(int64_t first, int64_t last) {
@@ -226,7 +233,7 @@ class TreeIslands : public PiecePass<D> {
         }
         return true;
     }
-    // Islands around the pieces of this round, ascending with those touched already.
+    // Islands with a changed message from the pieces of this round.
     bool around() {
         const vs::Scratch::Mark mark = w_.scratch.mark();
         for (int64_t i = 0; i < s_.n_pieces; ++i) {
@@ -235,7 +242,7 @@ class TreeIslands : public PiecePass<D> {
             if (!from_top(s_.pieces[i], &p)) return fail();
             for (int64_t k = 0; k < p.n; ++k) {
                 neighbours(p.slot[k], [&](int64_t o) {
-                    if (island(o)) touch(o);
+                    if (island(o) && has_changed(o, p.slot[k])) touch(o);
                 });
             }
         }
@@ -308,10 +315,13 @@ class TreeIslands : public PiecePass<D> {
     using Rows::alive_tree;
     using Rows::alpha;
     using Rows::alpha_;
+    using Rows::announce;
     using Rows::blank;
+    using Rows::count_changed;
     using Rows::fail;
     using Rows::fetch;
     using Rows::first_;
+    using Rows::has_changed;
     using Rows::hold;
     using Rows::island;
     using Rows::kAgain;

@@ -229,7 +229,7 @@ void island_rounds(TreeJob& job, int64_t revisit, double nanoseconds, int thread
         const bool limited = revisit >= 0 && state.counts.rounds >= revisit;
         if (!whole(kIslandsDecide, limited ? 1 : 0)) return;
         if (state.n_changed == 0) break;
-        if (!parts(kIslandsPieces, state.n_pieces, 8) || !whole(kIslandsAround, 0) ||
+        if (!parts(kIslandsPieces, state.n_pieces, 24) || !whole(kIslandsAround, 0) ||
             !parts(kIslandsRefresh, state.n_touched, 256)) {
             return;
         }
@@ -256,6 +256,9 @@ bool island_workspace(IslandState& s, const Layout& t, Session& session, int thr
     s.raised_u = r.array<float>(t.n);
     s.raised_y = r.array<float>(t.n);
     s.stamp = r.array<uint32_t>(t.n);
+    s.changed_u = r.array<uint32_t>(t.n);
+    s.changed_y = r.array<uint32_t>(t.n);
+    s.fresh = r.array<uint32_t>(t.n);
     s.changed = r.array<int64_t>(t.n);
     s.pieces = r.array<int64_t>(t.n);
     s.touched = r.array<int64_t>(t.n);

@@ -27,11 +27,13 @@ struct IslandState {
     double* scale_up;  // of the message to the parent, scale: of the belief
     float* added;
     float *raised, *raised_u, *raised_y;  // see TreeIslands::raised
+    // The pass in which the message to (from) the parent has changed, in which q was released.
+    uint32_t *changed_u, *changed_y, *fresh;
     uint32_t* stamp;                      // the round in which a slot was probe
     std::atomic<int32_t>* tree_status;    // (n_trees,)
     int64_t *changed, *pieces, *touched;  // (n,)
     int64_t n_changed = 0, n_pieces = 0, n_touched = 0;
-    uint32_t round = 0;
+    uint32_t round = 0, pass = 1;
     bool decides_late = false;  // revisiting is allowed
     Scratch* keep;              // one per worker
     Counts counts;
