@@ -229,7 +229,7 @@ void island_rounds(TreeJob& job, int64_t revisit, double nanoseconds, int thread
         const bool limited = revisit >= 0 && state.counts.rounds >= revisit;
         if (!whole(kIslandsDecide, limited ? 1 : 0)) return;
         if (state.n_changed == 0) break;
-        if (!parts(kIslandsPieces, state.n_pieces, 24) || !whole(kIslandsAround, 0) ||
+        if (!parts(kIslandsPieces, state.n_pieces, 8) || !whole(kIslandsAround, 0) ||
             !parts(kIslandsRefresh, state.n_touched, 256)) {
             return;
         }
