@@ -304,9 +304,7 @@ cdef class Network:
             kinds = self.own.data()
         with nogil:
             status = self.network.lay_out(n, card, count, table_ptr.data(), table_scope.data(),
-                                        self.tables.data(),
-                                        kinds,
-                                        &call.control)
+                                          self.tables.data(), kinds, &call.control)
         call.end(status)
         self.structured_groups = []
         for f in range(<int64_t>self.own.size()):
@@ -449,7 +447,7 @@ cdef class Network:
         cdef int status
         with nogil:
             status = self.network.forests(loc, m, count, p, f, best, &call.control, out, &scale,
-                                        &dead)
+                                          &dead)
         self.end(call, status)
         return dead, log_z, scale
 
@@ -463,8 +461,8 @@ cdef class Network:
         cdef double scale = 0.0
         cdef int status
         with nogil:
-            status = self.network.mean_field(loc, max_iterations, tolerance, &call.control, x, &bound,
-                                           &scale)
+            status = self.network.mean_field(loc, max_iterations, tolerance, &call.control, x,
+                                             &bound, &scale)
         self.end(call, status)
         return (bound, scale, *self.last())
 
@@ -491,7 +489,7 @@ cdef class Network:
         cdef int status
         with nogil:
             status = self.network.structured(loc, count, f, a, b, max_iterations, tolerance,
-                                           &call.control, p, j, in_forest, &bound, &scale)
+                                             &call.control, p, j, in_forest, &bound, &scale)
         self.end(call, status)
         if status == kInfeasible:
             return None

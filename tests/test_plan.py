@@ -121,7 +121,7 @@ def test_plan_of_a_tree() -> None:
     assert (turn[1][child] >= turn[1][above]).all()
     assert 1.0 < simulate(s, 2).speedup <= 2.0
     path = vs.Tree(np.arange(2001) - 1, np.zeros((2001, 20)), np.zeros((20, 20)))
-    assert plan(path, threads=2).schedule.n_tasks == 4  # as a chain
+    assert simulate(plan(path).schedule, 2).speedup > 1.9  # from its middle, as a chain
 
 
 def _turns(s, n: int) -> np.ndarray:

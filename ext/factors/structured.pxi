@@ -103,7 +103,9 @@ cdef class Structured:
         return copy
 
     cdef double mass(self, object messages, bint best) except *:
-        return self.factor._best(messages)[0] if best else self.factor._sum_product(messages)[0]
+        if best:
+            return self.factor._best(messages)[0]
+        return self.factor.checked_sum_product(messages)[0]
 
     cdef double send(self, const double* given, bint best, double* ratio) except *:
         """See ext/factors/structured.h. Messages that probabilities do not hold take two runs."""
@@ -112,7 +114,7 @@ cdef class Structured:
         cdef double own, total
         found = self.factor._max_marginals(messages) if best else None
         if not best:
-            total, p, c = self.factor._sum_product(messages)
+            total, p, c = self.factor.checked_sum_product(messages)
             found = np.stack([c, p], axis=1)
         elif found is not None:
             total = found[0].max()

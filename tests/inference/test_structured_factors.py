@@ -502,7 +502,7 @@ def test_results_of_messages_make_no_second_copy_of_the_graph(
     def refuse(*_: object) -> None:
         raise AssertionError("a junction tree's copy of the graph")
 
-    monkeypatch.setattr(_snapshots._graph, "Snapshot", refuse)
+    monkeypatch.setattr(_snapshots._junction, "Snapshot", refuse)
     assert np.isfinite(r.entropy())
     assert len(r.pairwise()) == 5
     assert len(r.factor_marginals()) == graph.n_factors

@@ -134,7 +134,7 @@ class Structured(Factor):
         It is 0 where nothing is possible.
         """
         messages = self._checked(messages)
-        mass, p, c = self._sum_product(messages)
+        mass, p, c = self.checked_sum_product(messages)
         if mass == -np.inf:
             return 0.0
         weights = np.stack([c, p], axis=1)
@@ -208,7 +208,7 @@ class Structured(Factor):
             )
         return found
 
-    def _sum_product(self, messages: Floats) -> tuple[float, Floats, Floats]:
+    def checked_sum_product(self, messages: Floats) -> tuple[float, Floats, Floats]:
         """Return what users write, checked."""
         mass, *sides = self.sum_product(messages)
         p, c = (self._numbers("sum_product", x, (len(self.scope),)) for x in sides)

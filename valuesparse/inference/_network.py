@@ -315,7 +315,7 @@ def of_factors(model: FactorGraph, network: Network, flat: Array) -> dict[int, A
 
 def require_same_variables(network: Network, start: GraphResult) -> None:
     """Raise unless a result to begin from is one of a graph with the same variables."""
-    if not np.array_equal(start._model.cards, network.cards):
+    if not np.array_equal(start.graph.cards, network.cards):
         raise ValueError("start must be a result of a graph with the same variables")
 
 

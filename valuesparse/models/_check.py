@@ -132,7 +132,7 @@ class _Check:
 
     def structured(self, index: int, factor: Structured) -> None:
         """Look at the states that a structured factor leaves."""
-        mass, p, c = factor._sum_product(np.zeros((len(factor.scope), 2)))
+        mass, p, c = factor.checked_sum_product(np.zeros((len(factor.scope), 2)))
         self.duplicate(index, factor.scope, repr(factor))
         if mass == -np.inf:
             self.add(

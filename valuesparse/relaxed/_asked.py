@@ -130,7 +130,7 @@ class Joints:
                 assert self._messages is not None
                 held = np.repeat(self._messages[i][None], 2, axis=0)
                 held[0, a, 1] = held[1, a, 0] = -np.inf
-                rows = [factor._sum_product(m) for m in held]
+                rows = [factor.checked_sum_product(m) for m in held]
                 mass = np.array([row[0] for row in rows])
                 share = np.exp(mass - np.logaddexp(mass[0], mass[1]))
                 # P(a) P(b | a) for all b.

@@ -55,9 +55,8 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
         The model, or the tree compiled for one, with the evidence it was built with.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. A chain that is long beside
-        the work of one thread is cut into four half passes that meet in its middle; trees that
-        are paths run as chains. The schedules of other trees and of graphs are cut by cost alone
-        and do not depend on it.
+        the work of one thread is cut into four half passes that meet in its middle. The schedules
+        of trees and of graphs are cut by cost alone and do not depend on it.
 
     Returns
     -------
