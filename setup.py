@@ -191,6 +191,8 @@ extensions = [
         [
             "ext/chain.pyx",
             "ext/chain/dispatch.cpp",
+            "ext/chain/exact_plan.cpp",
+            "ext/chain/islands.cpp",
             "ext/chain/nbest.cpp",
             "ext/chain/reach.cpp",
             "ext/chain/run.cpp",

@@ -7,6 +7,8 @@
 #include <memory>
 #include <new>
 
+#include "chain/exact_plan.h"
+#include "chain/islands.h"
 #include "chain/nbest.h"
 #include "chain/reach.h"
 #include "chain/session.h"
@@ -22,12 +24,6 @@ Session& Session::mine() {
 namespace {
 
 const PoolApi* g_pool = nullptr;
-
-// Nanoseconds per position of an exact pass: what decides task sizes, never a result.
-double position_cost(int64_t labels) {
-    const double k = static_cast<double>(labels);
-    return 0.1 * k * k + 1.5 * k + 20.0;
-}
 
 void run_independent(int64_t n, Task task, void* context, int threads, Control* control) {
     Plan plan;
@@ -59,72 +55,6 @@ namespace {
 // The packing to use for a pass in this arithmetic, if it was made.
 const Prepared* fitting(const Prepared* p, const Chains& c) {
     return p != nullptr && p->level == &level() && c.dtype == kFloat64 && !c.per_edge ? p : nullptr;
-}
-
-int64_t length(const Chains& c, int64_t sequence) {
-    return c.offset[sequence + 1] - c.offset[sequence];
-}
-
-// The schedule of an exact pass over sequences `order` (longest first): the four half passes of
-// each chain long enough to be cut, then groups of whole sequences.
-ExactPlan plan_exact(const Chains& c, const std::vector<int64_t>& order, int threads, bool split,
-                     int64_t expectations, double slower) {
-    ExactPlan plan;
-    plan.succ_ptr.push_back(0);
-    const double cost = position_cost(c.n_labels) * slower;
-    const double labels = static_cast<double>(c.n_labels);
-    for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));
-    if (threads > 1 && split) {
-        const double worth = std::max(20e3, plan.nanoseconds / (2.0 * threads));
-        while (plan.n_split < order.size() &&
-               cost * static_cast<double>(length(c, order[plan.n_split])) > worth) {
-            ++plan.n_split;
-        }
-    }
-    auto add = [&](int8_t kind, size_t first, size_t last, int32_t waits, double messages) {
-        plan.kind.push_back(kind);
-        plan.first.push_back(static_cast<int64_t>(first));
-        plan.last.push_back(static_cast<int64_t>(last));
-        plan.waits.push_back(waits);
-        plan.messages.push_back(messages);
-        plan.succ_ptr.push_back(static_cast<int64_t>(plan.succ.size()));
-    };
-    for (size_t i = 0; i < plan.n_split; ++i) {
-        const int64_t at = static_cast<int64_t>(plan.kind.size());
-        const int64_t n = length(c, order[i]), half = n / 2;
-        for (int8_t kind : {kForward, kBackward, kForwardMeet, kBackwardMeet}) {
-            const bool meet = kind >= kForwardMeet;
-            if (!meet) {
-                plan.succ.push_back(at + 2);
-                plan.succ.push_back(at + 3);
-            }
-            const bool left = kind == kForward || kind == kBackwardMeet;
-            add(kind, i, i + 1, meet ? 2 : 0, static_cast<double>(left ? half : n - half));
-        }
-    }
-    // Sizes of groups depend on the data alone: sums over tasks must not show the threads.
-    double rest = 0.0;
-    for (size_t i = plan.n_split; i < order.size(); ++i) {
-        rest += cost * static_cast<double>(length(c, order[i]));
-    }
-    double target = std::min(std::max(rest / 64.0, 10e3), 2e6);
-    if (expectations) {
-        const double most = static_cast<double>(expectations);
-        const double chunks = std::max(1.0, std::min(most, 8e6 / (labels * labels)));
-        target = std::max(target, rest / chunks);
-    }
-    for (size_t i = plan.n_split; i < order.size();) {
-        double sum = 0.0, messages = 0.0;
-        size_t j = i;
-        while (j < order.size() && (sum < target || (j - i) % 4 != 0)) {
-            const double n = static_cast<double>(length(c, order[j++]));
-            sum += cost * n;
-            messages += 2.0 * (n - 1.0);
-        }
-        add(kGroup, i, j, 0, messages);
-        i = j;
-    }
-    return plan;
 }
 
 struct ExactJob {
@@ -213,102 +143,6 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
             if (bare && sum != 0.0) sum *= std::exp(transition_score(c, i) - packing.shift);
             r.expectations[i] += sum;
         }
-    }
-}
-
-struct IslandJob {
-    IslandPass pass;
-    int arithmetic;
-    std::vector<int64_t> first, last;
-    int threads;
-    Control* control;
-};
-
-void island_piece(void* context, int64_t task, int worker) {
-    IslandJob& j = *static_cast<IslandJob*>(context);
-    const size_t t = static_cast<size_t>(task);
-    level().islands(j.arithmetic, &j.pass, j.first[t], j.last[t], worker);
-}
-
-void island_parallel(void* self, void (*piece)(void*, int64_t, int), void* context, int64_t count) {
-    IslandJob& j = *static_cast<IslandJob*>(self);
-    run_independent(count, piece, context, j.threads, j.control);
-}
-
-void island_pass(const Request& r, std::vector<int64_t>& order, int arithmetic,
-                 const Packing& packing, Session& session, std::vector<int32_t>& status,
-                 Counts& counts, Control* control) {
-    const Chains& c = r.chains;
-    std::vector<Counts> per_worker(static_cast<size_t>(r.threads));
-    IslandJob job;
-    job.arithmetic = arithmetic;
-    job.threads = r.threads;
-    job.control = control;
-    IslandPass& p = job.pass;
-    p.chains = &c;
-    p.packing = &packing;
-    p.order = order.data();
-    p.marginals = r.marginals;
-    p.islands = r.islands;
-    p.log_z = r.log_z;
-    p.status = status.data();
-    p.keep = session.keep();
-    p.temporary = session.temporary();
-    p.counts = per_worker.data();
-    p.control = control;
-    p.zeta = r.zeta;
-    p.revisit = r.revisit;
-    p.threads = r.threads;
-    p.parallel = island_parallel;
-    p.self = &job;
-
-    // A third of an exact pass is a fair guess of what islands leave to do.
-    const double cost = position_cost(c.n_labels) * (is_log(arithmetic) ? 10.0 : 0.35);
-    double total = 0.0;
-    for (int64_t s : order) total += cost * static_cast<double>(length(c, s));
-    const int64_t row = c.n_labels * (c.dtype == kFloat32 ? 4 : 8);
-    // Long chains first, each on all threads; the rest in the order of memory. What counts is the
-    // work if few islands are found: then threads are needed most.
-    const double exact = cost / 0.35;
-    const double worth = std::max(30e3, exact / cost * total / (2.0 * r.threads));
-    const auto is_long = [&](int64_t s) {
-        const int64_t n = length(c, s);
-        return n * row > (int64_t{4} << 20) ||
-               (r.threads > 1 && exact * static_cast<double>(n) > worth);
-    };
-    const auto rest = std::stable_partition(order.begin(), order.end(), is_long);
-    const size_t n_long = static_cast<size_t>(rest - order.begin());
-    for (size_t i = 0; i < n_long; ++i) {
-        // Several spans per thread, of 5 to 100 microseconds of exact work.
-        const int64_t even = length(c, order[i]) / (8 * r.threads) + 1;
-        const int64_t span = std::min(std::max(even, static_cast<int64_t>(5e3 / exact) + 1),
-                                      static_cast<int64_t>(100e3 / exact) + 1);
-        for (int w = 0; w < r.threads; ++w) session.keep()[w].reset();
-        level().islands_long(arithmetic, &p, static_cast<int64_t>(i), span);
-        if (control->stop.load()) return;
-    }
-    const double target = std::min(std::max(total / 128.0, 10e3), 2e6);
-    for (size_t i = n_long; i < order.size();) {
-        double sum = 0.0;
-        size_t j = i;
-        while (j < order.size() && sum < target) {
-            sum += cost * static_cast<double>(length(c, order[j++]));
-        }
-        job.first.push_back(static_cast<int64_t>(i));
-        job.last.push_back(static_cast<int64_t>(j));
-        i = j;
-    }
-    const int threads = total < 15e3 ? 1 : r.threads;
-    run_independent(static_cast<int64_t>(job.first.size()), island_piece, &job, threads, control);
-    for (const Counts& w : per_worker) {
-        counts.islands += w.islands;
-        counts.segments += w.segments;
-        counts.full += w.full;
-        counts.sparse += w.sparse;
-        counts.released += w.released;
-        counts.flipped += w.flipped;
-        counts.unsettled += w.unsettled;
-        counts.rounds = std::max(counts.rounds, w.rounds);
     }
 }
 
@@ -442,7 +276,8 @@ Report infer(const Request& r, Control& control) {
         // In float32 a transition held at its floor may be felt, whatever the messages.
         forward_only = forward_only && !(arithmetic == kLinear32 && packing.floored);
         if (islands) {
-            island_pass(r, order, arithmetic, packing, session, status, report.counts, &control);
+            island_pass(*g_pool, r, order, arithmetic, packing, session, status, report.counts,
+                        &control);
         } else {
             exact_pass(r, by_length(c, order), arithmetic, forward_only, packing, session, status,
                        &control);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "chain/exact_plan.h"
 #include "kernels/problem.h"
 #include "pool/pool.h"
 
@@ -49,27 +50,6 @@ bool level_supported(const char* name);
 
 Report infer(const Request& request, Control& control);
 
-// The schedule of an exact call, as run: tasks work on sequences order[first, last).
-struct ExactPlan {
-    std::vector<int8_t> kind;  // TaskKind
-    std::vector<int64_t> first, last;
-    std::vector<double> messages;  // full K*K messages of each task
-    std::vector<int32_t> waits;
-    std::vector<int64_t> succ_ptr, succ;
-    size_t n_split = 0;        // chains cut into half passes: order[0, n_split)
-    double nanoseconds = 0.0;  // estimated work
-
-    Plan view() const {
-        Plan p;
-        p.n = static_cast<int64_t>(kind.size());
-        if (n_split > 0) {
-            p.waits = waits.data();
-            p.succ_ptr = succ_ptr.data();
-            p.succ = succ.data();
-        }
-        return p;
-    }
-};
 ExactPlan plan_infer(const Chains& chains, int threads, std::vector<int64_t>* order);
 // MAP states (N,) and scores (B,); with n_best > 1 states (n_best, N), scores (n_best, B).
 Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states, double* scores,

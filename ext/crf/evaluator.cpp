@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "kernels/sum.h"
 #include "simd/level.h"
 
 namespace vs::crf {
@@ -18,17 +19,6 @@ namespace {
 // Why tasks stopped: the values of Control::stop.
 enum Stop : int { kNothing, kAsked, kMemory, kOverflow };
 constexpr int64_t kTransitionTasks = 8;
-
-// Neumaier's compensated sum.
-struct Sum {
-    double value = 0.0, rest = 0.0;
-    void add(double x) {
-        const double t = value + x;
-        rest += std::fabs(value) >= std::fabs(x) ? (value - t) + x : (x - t) + value;
-        value = t;
-    }
-    double total() const { return value + rest; }
-};
 
 // A polling function for calls made from within a task: the caller's own, or a look at its flag.
 struct Relay {

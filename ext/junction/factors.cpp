@@ -170,7 +170,7 @@ void load(State<A>* s, size_t c) {
     typename State<A>::Clique& own = s->clique[c];
     own.tables.resize(l.statics.size());
     own.low.assign(l.statics.size(), 0.0);
-    s->shift[c] = Compensated();
+    s->shift[c] = vs::Sum();
     Set order = l.outer;
     order.insert(order.end(), l.tile.begin(), l.tile.end());
     std::vector<Factored<A>> tables;

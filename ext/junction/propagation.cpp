@@ -47,7 +47,7 @@ bool Propagation<A>::faithful() const {
 
 // The factors of which every variable is decided. False where one of them forbids that.
 template <class A>
-bool Propagation<A>::add_decided(const double* const* soft, Compensated* total) const {
+bool Propagation<A>::add_decided(const double* const* soft, vs::Sum* total) const {
     const Graph& g = s_.c.g;
     const Domains& d = s_.c.d;
     for (int64_t f = 0; f < g.n_factors + g.n; ++f) {
@@ -69,7 +69,7 @@ bool Propagation<A>::add_decided(const double* const* soft, Compensated* total) 
 
 template <class A>
 Status Propagation<A>::up(const double* const* soft, int threads, Control* control) {
-    Compensated total;
+    vs::Sum total;
     if (!add_decided(soft, &total)) return kInfeasible;
     s_.soft = soft;
     const Status status = walk(&s_, true, threads, control);
@@ -80,8 +80,8 @@ Status Propagation<A>::up(const double* const* soft, int threads, Control* contr
     int64_t bits = 0;
     for (size_t c = 0; c < s_.clique.size(); ++c) {
         const auto& one = s_.clique[c];
-        total.add(s_.shift[c].sum);
-        total.lost += s_.shift[c].lost;
+        total.add(s_.shift[c].value);
+        total.rest += s_.shift[c].rest;
         bits += static_cast<int64_t>(one.scale) + static_cast<int64_t>(one.tail);
         if (s_.c.t.parent[c] < 0) total.add(A::log_of(one.message[0]));
     }
@@ -89,7 +89,7 @@ Status Propagation<A>::up(const double* const* soft, int threads, Control* contr
     double rest;
     total.add(VS_NS::log_of_power(high, &rest));
     total.add(rest + static_cast<double>(bits - static_cast<int64_t>(high)) * VS_NS::kLn2);
-    log_z_ = total.value();
+    log_z_ = total.total();
     return kOk;
 }
 

@@ -48,7 +48,7 @@ class Propagation {
     const State<A>& state() const { return s_; }
 
   private:
-    bool add_decided(const double* const* soft, Compensated* total) const;
+    bool add_decided(const double* const* soft, vs::Sum* total) const;
 
     State<A> s_;
     double log_z_ = 0.0;

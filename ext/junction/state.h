@@ -6,23 +6,13 @@
 #include <vector>
 
 #include "junction/verbs.h"
+#include "kernels/sum.h"
 
 namespace vs::junction {
 
 constexpr double kWorthThreads = 1e6;  // nanoseconds of work that is faster on several threads
 
 const PoolApi& pool();
-
-// A sum of many numbers, without what each addition rounds away (Neumaier).
-struct Compensated {
-    double sum = 0.0, lost = 0.0;
-    void add(double x) {
-        const double t = sum + x;
-        lost += std::fabs(sum) >= std::fabs(x) ? (sum - t) + x : (x - t) + sum;
-        sum = t;
-    }
-    double value() const { return sum + lost; }
-};
 
 struct Compiled {
     const Graph& g;
@@ -111,7 +101,7 @@ struct State {
     std::vector<Clique> clique;
     std::vector<std::vector<T>> marginal;  // (n,) of variables with more than one value
     std::vector<std::vector<T>> query;
-    std::vector<Compensated> shift;  // log of what was taken out of each clique's statics
+    std::vector<vs::Sum> shift;  // log of what was taken out of each clique's statics
     BufferPool<T> buffers;
     std::atomic<bool> lost{false};        // on the way down something may have been
     const double* const* soft = nullptr;  // a log-vector for each variable, or null

@@ -1,7 +1,8 @@
 // From the number of an arithmetic to its domain.
 #pragma once
 
-#include "kernels/domain.h"
+#include "kernels/linear.h"
+#include "kernels/log.h"
 #include "kernels/pack_table.h"
 
 namespace VS_NS {

@@ -7,7 +7,10 @@
 
 #include <cmath>
 
-#include "kernels/domain.h"
+#include "kernels/sum.h"
+#include "kernels/input.h"
+#include "kernels/rows.h"
+#include "kernels/tile.h"
 #include "kernels/scratch.h"
 #include "kernels/table.h"
 #include "kernels/ticker.h"
@@ -103,7 +106,7 @@ static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, 
         *score = -INFINITY;
         return;
     }
-    Sum total;
+    vs::Sum total;
     for (int64_t i = n - 1;; --i) {
         states[i] = k;
         total.add(static_cast<double>(in.score(begin + i, k, i == 0, i == n - 1)));

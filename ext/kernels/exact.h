@@ -8,7 +8,9 @@
 // depend on none of this: every message is the same chain of operations.
 #pragma once
 
-#include "kernels/domain.h"
+#include "kernels/sum.h"
+#include "kernels/linear.h"
+#include "kernels/log.h"
 #include "kernels/scratch.h"
 #include "kernels/ticker.h"
 
@@ -32,7 +34,7 @@ struct Lane {
     T* product;              // (Kp,) of both directions
     double scale;            // taken out of forward messages, in units of D::kUnit
     double edge_shift;       // per-edge shifts
-    Sum shift;               // local shifts
+    vs::Sum shift;           // local shifts
     double log_end;          // log sum of the last forward message
     vs::Status status;
     bool plain;     // so were all rows of psi_rows (see Local)
@@ -66,7 +68,7 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.product = p + 3 * d.Kp;
     for (int i = 0; i < 4; ++i) d.clear(p + i * d.Kp);
     s.scale = s.edge_shift = s.log_end = s.mass = s.added = 0.0;
-    s.shift = Sum();
+    s.shift = vs::Sum();
     s.status = vs::kOk;
     s.plain = true;
     s.prepared = false;

@@ -85,7 +85,7 @@ void islands_close(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, vs::
     pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
 }
 
-// Rounds of revisiting of one sequence on one thread; `list` has workspace for 2 n positions.
+// Rounds of revisiting of one sequence on one thread; `list` has space for 2 n positions.
 template <class D>
 void revisit_sequence(vs::IslandPass* pass, Islands<D>& s, IslandWorker<D>& w, int64_t* list,
                       vs::Counts& c) {

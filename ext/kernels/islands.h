@@ -18,304 +18,70 @@
 // synchronous, so neither threads nor the cutting into spans can show.
 #pragma once
 
-#include "kernels/domain.h"
-#include "kernels/scratch.h"
-#include "kernels/ticker.h"
+#include "kernels/island_messages.h"
 
 namespace VS_NS {
 
-// The buffers of one thread.
 template <class D>
-struct IslandWorker {
-    using T = typename D::T;
-    static constexpr int kSlots = 2 * kMaxRows;  // gaps advanced together
-    static constexpr int kRows = 2 + kSlots;     // buffers of Kp
-    D& d;
-    Ticker& t;
-    vs::Scratch& keep;             // rows of messages, until the sequence is done
-    vs::Scratch* temporary;        // until the piece of work is done
-    T* psi;                        // (Kp,)
-    T* product;                    // (Kp,)
-    T* slots;                      // (kSlots, Kp)
-    int64_t full = 0, sparse = 0;  // messages, of chains that several threads share
-    vs::Status status = vs::kOk;
-};
-
-template <class D>
-class Islands;
-
-// A gap [a, z) between local islands under way: where its two passes are. A pass stops when it
-// needs a full message, so that the messages of several gaps are computed together.
-template <class D>
-struct GapRun {
-    enum Phase : uint8_t {
-        kFirstForward,
-        kFirstBackward,
-        kMiddleBackward,
-        kMiddleForward,
-        kSecondForward,
-        kSecondBackward,
-        kRenewStale,
-        kLastForward,
-        kLastBackward,
-        kDone
-    };
-    Islands<D>* chain;
-    int64_t a, z, i;
-    vs::Status* status;  // of the sequence: other gaps of it stop too
-    typename D::T* x;    // (Kp,) outgoing product of position `ready`, scaled
-    int64_t ready;
-    double scale;      // what scaling x took out
-    typename D::T* y;  // where the pending message goes
-    int64_t edge;
-    Phase phase, until;  // now; the last one to run
-    bool waited;         // the message into i has arrived
-    bool again;          // something was decided late
-
-    // Where the forward pass crosses the middle, and where the backward pass does: the same
-    // position when the length is odd.
-    int64_t middle() const { return a + (z - a) / 2; }
-    int64_t middle_back() const { return z - (z - a) / 2 - 1; }
-    // The gap, or only some phases of it.
-    static GapRun part(Islands<D>* chain, int64_t a, int64_t z, int64_t i, Phase phase, Phase until,
-                       vs::Status* status) {
-        return {chain, a, z, i, status, nullptr, -1, 0.0, nullptr, 0, phase, until, false, false};
-    }
-    static GapRun whole(Islands<D>* chain, int64_t a, int64_t z, vs::Status* status) {
-        return part(chain, a, z, a, kFirstForward, kLastBackward, status);
-    }
-};
-
-template <class D>
-class Islands {
+class Islands : public IslandMessages<D> {
   public:
-    using T = typename D::T;
-    using In = typename D::In;
-    using Worker = IslandWorker<D>;
+    using Base = IslandMessages<D>;
+    using Base::decide_late;
+    using Base::zeta;
+    using typename Base::Flag;
+    using typename Base::In;
+    using typename Base::T;
+    using typename Base::Worker;
 
-    enum Flag : uint8_t {
-        kIsland = 1,
-        kReleased = 2,
-        kFlipped = 4,
-        kForward = 8,     // changed: messages to the right must be computed again
-        kBackward = 16,   // ... to the left
-        kPlain = 32,      // the local factor forbids nothing (see Linear::Probe)
-        kToRelease = 64,  // to be released in this round
-        kLocal = 128,     // an island by its local factor
-    };
-    enum Event : uint8_t { kNone, kDead, kContradiction, kRelease, kFlip, kBecome };
-
-    int64_t begin, n, edge;
-    In* out;
-    int32_t* held;
-    double zeta;
-    bool decide_late;  // revisiting is allowed
-    uint8_t *flag, *event;
-    std::atomic<uint8_t>* stale;  // m' must be computed again; the only bytes two threads may set
-    const T **f, **b;             // message into i from the left, from the right
-    T **own_f, **own_b;           // rows allocated for them
-    double *scale_f, *scale_b, *mass_of, *shift;
-    float*
-        added_by_floors;  // what floors may have added at each position, relative to the mass there
-    T* ones;
-    T** psi_at;           // (n,) stored local factors, null where they are computed again
-    bool shared = false;  // several threads at work: they count messages themselves
-    int64_t full = 0, sparse = 0;
-
-    bool init(D& d, const vs::Chains& c, int64_t sequence, In* marginals, int32_t* islands,
-              double threshold, bool late, bool keep_psi, vs::Scratch& s) {
-        begin = c.offset[sequence];
-        n = c.offset[sequence + 1] - begin;
-        edge = c.edge[sequence];
-        out = marginals + begin * d.K;
-        held = islands + begin;
-        zeta = threshold;
-        decide_late = late;
-        flag = s.array<uint8_t>(2 * n);
-        stale = s.array<std::atomic<uint8_t>>(n);
-        f = s.array<const T*>(2 * n);
-        own_f = s.array<T*>(2 * n);
-        scale_f = s.array<double>(4 * n);
-        added_by_floors = s.array<float>(n);
-        ones = s.array<T>(d.Kp);
-        psi_at = s.array<T*>(n);
-        T* rows = keep_psi ? s.array<T>(n * d.Kp) : nullptr;
-        if (s.failed) return false;
-        event = flag + n;
-        b = f + n;
-        own_b = own_f + n;
-        scale_b = scale_f + n;
-        mass_of = scale_f + 2 * n;
-        shift = scale_f + 3 * n;
-        if (keep_psi) store_psi(0, n, rows, d.Kp);
-        d.clear(ones);
-        d.ones(ones);
-        return true;
-    }
-    // To be called for all positions before anything else.
-    void blank(int64_t lo, int64_t hi) {
-        for (int64_t i = lo; i < hi; ++i) {
-            flag[i] = event[i] = 0;
-            stale[i].store(0, std::memory_order_relaxed);
-            held[i] = -1;
-            own_f[i] = own_b[i] = nullptr;
-            if (shared) psi_at[i] = nullptr;
-        }
-    }
-
-    bool island(int64_t i) const { return flag[i] & kIsland; }
-    bool plain(int64_t i) const { return flag[i] & kPlain; }
-
-    // Where local factors of [lo, hi) are kept: rows of Kp, or null for nowhere.
-    void store_psi(int64_t lo, int64_t hi, T* rows, int stride) {
-        for (int64_t i = lo; i < hi; ++i) psi_at[i] = rows ? rows + (i - lo) * stride : nullptr;
-    }
-
-    const T* psi(Worker& w, int64_t i) {
-        if (psi_at[i]) return psi_at[i];
-        w.d.local(w.d.probe(begin + i, i == 0, i == n - 1, w.psi), w.psi);
-        return w.psi;
-    }
-
-    // The local factors of [lo, hi); an island where the mode reaches zeta. A few at a time, sweep
-    // by sweep: decisions are hard to predict, and sums take long to arrive.
-    bool locals(Worker& w, int64_t lo, int64_t hi) {
-        D& d = w.d;
-        typename D::Probe probe[kTogether];
-        T* p[kTogether];
-        double sum[kTogether];
-        for (int64_t i0 = lo; i0 < hi; i0 += kTogether) {
-            const int m = static_cast<int>(hi - i0 < kTogether ? hi - i0 : kTogether);
-            for (int r = 0; r < m; ++r) {
-                const int64_t i = i0 + r;
-                p[r] = psi_at[i] ? psi_at[i] : w.slots + r * d.Kp;
-                probe[r] = d.probe(begin + i, i == 0, i == n - 1, p[r]);
-            }
-            for (int r = 0; r < m; ++r) {
-                // Also beyond the sequence: the next one usually follows in memory.
-                d.prefetch(begin + i0 + r + kAhead);
-                row_prefetch_write(out + (i0 + r) * d.K, d.K);
-                sum[r] = d.local(probe[r], p[r]);
-            }
-            for (int r = 0; r < m; ++r) {
-                const int64_t i = i0 + r;
-                shift[i] = probe[r].shift();
-                if (!(sum[r] > 0.0)) {
-                    w.status = vs::kInfeasible;
-                    return false;
-                }
-                // An island at a cut is known already, and another thread may be reading it.
-                if (island(i)) continue;
-                if (probe[r].plain) flag[i] |= kPlain;
-                if (1.0 >= zeta * sum[r]) {
-                    become(i, row_find(p[r], d.K, D::one()));
-                    flag[i] |= kLocal;
-                }
-            }
-        }
-        return true;
-    }
-
-    // f[i]: the message from i - 1, at once when that is an island or there is none. Otherwise
-    // what the full message needs is prepared: its product in x (already there when `ready`).
-    enum class Pull { kThere, kFull, kFailed };
-    Pull begin_forward(Worker& w, int64_t i, T* x, bool ready, double scale) {
-        D& d = w.d;
-        if (i == 0) {
-            f[0] = ones;
-            scale_f[0] = 0.0;
-            ++(shared ? w.sparse : sparse);
-            return Pull::kThere;
-        }
-        const bool row = island(i - 1);
-        if ((!row || d.copies_rows()) && !own(w, &own_f[i])) return Pull::kFailed;
-        if (row) {
-            f[i] = d.row_message(edge + i - 1, held[i - 1], own_f[i]);
-            scale_f[i] = 0.0;
-            ++(shared ? w.sparse : sparse);
-            return Pull::kThere;
-        }
-        if (!ready) {
-            scale = 0.0;
-            if (!d.absorb(psi(w, i - 1), plain(i - 1), f[i - 1], true, x, &scale)) {
-                widen(w);
-                return Pull::kFailed;
-            }
-        }
-        scale_f[i] = scale_f[i - 1] + scale;
-        f[i] = own_f[i];
-        ++(shared ? w.full : full);
-        return Pull::kFull;
-    }
-    // b[i]: the message from i + 1, likewise.
-    Pull begin_backward(Worker& w, int64_t i, T* x, bool ready, double scale) {
-        D& d = w.d;
-        if (i == n - 1) {
-            b[i] = ones;
-            scale_b[i] = 0.0;
-            ++(shared ? w.sparse : sparse);
-            return Pull::kThere;
-        }
-        const bool row = island(i + 1);
-        if ((!row || d.copies_rows()) && !own(w, &own_b[i])) return Pull::kFailed;
-        if (row) {
-            b[i] = d.column_message(edge + i, held[i + 1], own_b[i]);
-            scale_b[i] = 0.0;
-            ++(shared ? w.sparse : sparse);
-            return Pull::kThere;
-        }
-        if (!ready) {
-            scale = 0.0;
-            if (!d.absorb(psi(w, i + 1), plain(i + 1), b[i + 1], true, x, &scale)) {
-                widen(w);
-                return Pull::kFailed;
-            }
-        }
-        scale_b[i] = scale_b[i + 1] + scale;
-        b[i] = own_b[i];
-        ++(shared ? w.full : full);
-        return Pull::kFull;
-    }
-    bool pull_forward(Worker& w, int64_t i) {
-        const Pull p = begin_forward(w, i, w.product, false, 0.0);
-        if (p != Pull::kFull) return p == Pull::kThere;
-        const int64_t e = edge + i - 1;
-        const T* x = w.product;
-        double unused = 0.0;
-        w.d.forward(&e, 1, &x, &own_f[i], &unused);
-        return w.t.go_on() || cancel(w);
-    }
-    bool pull_backward(Worker& w, int64_t i) {
-        const Pull p = begin_backward(w, i, w.product, false, 0.0);
-        if (p != Pull::kFull) return p == Pull::kThere;
-        const int64_t e = edge + i;
-        const T* x = w.product;
-        w.d.backward(&e, 1, &x, &own_b[i]);
-        return w.t.go_on() || cancel(w);
-    }
-
-    // m'_i from both messages; notes the event that it calls for.
-    bool actual(Worker& w, int64_t i) {
-        Pending m;
-        multiply(w, i, w.d.row, m);
-        return conclude(w, m, w.d.row);
-    }
-    // The same for a list of positions, when no gap is under way.
-    bool actuals(Worker& w, const int64_t* at, int64_t count) {
-        Pending m[kTogether];
-        for (int64_t q0 = 0; q0 < count; q0 += kTogether) {
-            const int c = static_cast<int>(count - q0 < kTogether ? count - q0 : kTogether);
-            for (int r = 0; r < c; ++r) multiply(w, at[q0 + r], w.slots + r * w.d.Kp, m[r]);
-            for (int r = 0; r < c; ++r) {
-                if (!conclude(w, m[r], w.slots + r * w.d.Kp)) return false;
-            }
-        }
-        return true;
-    }
+    using Base::actual;
+    using Base::actuals;
+    using Base::added_by_floors;
+    using Base::b;
+    using Base::become;
+    using Base::begin;
+    using Base::begin_backward;
+    using Base::begin_forward;
+    using Base::edge;
+    using Base::event;
+    using Base::f;
+    using Base::flag;
+    using Base::full;
+    using Base::held;
+    using Base::island;
+    using Base::kBackward;
+    using Base::kBecome;
+    using Base::kContradiction;
+    using Base::kDead;
+    using Base::kFlip;
+    using Base::kFlipped;
+    using Base::kForward;
+    using Base::kIsland;
+    using Base::kLocal;
+    using Base::kNone;
+    using Base::kRelease;
+    using Base::kReleased;
+    using Base::kTogether;
+    using Base::kToRelease;
+    using Base::mass_of;
+    using Base::n;
+    using Base::out;
+    using Base::own;
+    using Base::own_b;
+    using Base::own_f;
+    using Base::plain;
+    using Base::psi;
+    using Base::pull_backward;
+    using Base::pull_forward;
+    using Base::scale_b;
+    using Base::scale_f;
+    using Base::shift;
+    using Base::stale;
+    using Base::widen;
+    using typename Base::Pull;
 
     // Round 0 on positions [lo, hi): lo is the sequence's start or a local island, so is hi.
     // First the local factors, then the gaps between islands: they are appended to `gaps`
-    // (workspace for (hi - lo + 1) / 2).
+    // (space for (hi - lo + 1) / 2).
     void find_gaps(int64_t lo, int64_t hi, vs::Status* status, GapRun<D>* gaps, int64_t* n_gaps) {
         for (int64_t a = lo; a < hi;) {
             if (island(a)) {
@@ -540,7 +306,7 @@ class Islands {
     int64_t n_tallies() const { return (n + kTallied - 1) / kTallied; }
     Tally tally(const D& d, int64_t block) const {
         Tally t{0.0, 0.0, 0, 0, 0};
-        Sum total;
+        vs::Sum total;
         const int64_t last = (block + 1) * kTallied < n ? (block + 1) * kTallied : n;
         for (int64_t i = block * kTallied; i < last; ++i) {
             t.added += static_cast<double>(added_by_floors[i]);
@@ -572,7 +338,7 @@ class Islands {
     // log mass of the configurations that agree with the islands; counts what is left. kWiden in
     // w.status when the floors may have added too much over the sequence.
     double finish(Worker& w, const Tally* parts, vs::Counts& counts) {
-        Sum total;
+        vs::Sum total;
         double added = 0.0;
         for (int64_t p = 0; p < n_tallies(); ++p) {
             total.add(parts[p].log_mass);
@@ -586,55 +352,6 @@ class Islands {
     }
 
   private:
-    static constexpr int64_t kAhead = 4;  // rows between a prefetch and its use
-    static constexpr int kTogether = 4;   // rows in flight
-
-    // A marginal between its product and its division.
-    struct Pending {
-        int64_t i;
-        Product<T> product;
-        vs::Status massive;
-        bool alone;  // the island's own probability is enough: above one half it is the mode
-    };
-    VS_INLINE void multiply(Worker& w, int64_t i, T* product, Pending& m) {
-        const D& d = w.d;
-        const T* local = psi(w, i);
-        m.i = i;
-        m.alone = zeta > 0.5 && island(i);
-        m.product = m.alone ? d.template product3<false>(local, plain(i), f[i], b[i], product)
-                            : d.template product3<true>(local, plain(i), f[i], b[i], product);
-        m.massive = d.massive(m.product, local, f[i], b[i]);
-    }
-    VS_INLINE bool conclude(Worker& w, const Pending& m, const T* product) {
-        const D& d = w.d;
-        const int64_t i = m.i;
-        In* p = out + i * d.K;
-        double mass = 0.0, added = 0.0;
-        event[i] = kNone;
-        vs::Status s = m.massive;
-        if (s == vs::kOk) s = d.divide(m.product, product, p, &mass, &added);
-        if (s == vs::kWiden) return widen(w);
-        if (s == vs::kInfeasible) {
-            event[i] = kDead;
-            return true;
-        }
-        mass_of[i] = mass;
-        added_by_floors[i] = static_cast<float>(added);
-        if (!island(i)) {
-            if (D::peak(m.product) >= zeta && !(flag[i] & kReleased)) event[i] = kBecome;
-            return true;
-        }
-        const int v = held[i];
-        const double pv = static_cast<double>(p[v]);
-        if (pv >= zeta && (m.alone || pv >= D::peak(m.product))) return true;
-        if (!D::alive(f[i][v]) || !D::alive(b[i][v])) {
-            event[i] = kContradiction;
-        } else {
-            event[i] = static_cast<double>(row_max(p, d.K)) >= zeta ? kFlip : kRelease;
-        }
-        return true;
-    }
-
     bool need_forward(Worker& w, GapRun<D>& r) {
         if (r.waited) return r.waited = false;
         const Pull p = begin_forward(w, r.i, r.x, r.ready == r.i - 1, r.scale);
@@ -761,88 +478,6 @@ class Islands {
         changed[q] = i;
         return m + 1;
     }
-    void become(int64_t i, int v) {
-        flag[i] |= kIsland;
-        held[i] = v;
-    }
-    bool own(Worker& w, T** row) {
-        if (*row) return true;
-        *row = w.keep.template array<T>(w.d.Kp);
-        if (*row == nullptr) {
-            w.status = vs::kNoMemory;
-            return false;
-        }
-        w.d.clear(*row);
-        return true;
-    }
-    bool widen(Worker& w) {
-        w.status = vs::kWiden;
-        return false;
-    }
-    bool cancel(Worker& w) {
-        w.status = vs::kCancelled;
-        return false;
-    }
 };
-
-// Runs gaps, several at a time; a failure stops the gaps of its sequence. False: cancelled.
-template <class D>
-bool run_gaps(IslandWorker<D>& w, GapRun<D>* gaps, int64_t n_gaps) {
-    using T = typename D::T;
-    constexpr int kSlots = IslandWorker<D>::kSlots;
-    GapRun<D>* slot[kSlots];
-    int wants[kSlots] = {};
-    int used = 0;
-    int64_t next = 0;
-    for (;;) {
-        // Every slot holds a gap that waits for a message, while there are gaps.
-        int forward = 0, backward = 0;
-        for (int q = 0; q < kSlots; ++q) {
-            while (q < used ? wants[q] == 0 : next < n_gaps) {
-                if (q == used) {
-                    slot[used++] = &gaps[next];
-                    gaps[next++].x = w.slots + static_cast<int64_t>(q) * w.d.Kp;
-                }
-                GapRun<D>& r = *slot[q];
-                w.status = vs::kOk;
-                wants[q] = *r.status == vs::kOk ? r.chain->advance(w, r) : 0;
-                if (w.status != vs::kOk) {
-                    *r.status = w.status;
-                    wants[q] = 0;
-                }
-                if (wants[q] == 0) {
-                    if (next == n_gaps) break;
-                    slot[q] = &gaps[next];
-                    gaps[next++].x = w.slots + static_cast<int64_t>(q) * w.d.Kp;
-                }
-            }
-            if (q < used && wants[q] > 0) ++forward;
-            if (q < used && wants[q] < 0) ++backward;
-        }
-        if (forward + backward == 0) return true;
-        const int sign = forward >= backward ? 1 : -1;
-        const T* x[kMaxRows];
-        T* y[kMaxRows];
-        int64_t edge[kMaxRows];
-        double unused[kMaxRows] = {};
-        int rows = 0;
-        for (int q = 0; q < used && rows < kMaxRows; ++q) {
-            if (wants[q] * sign <= 0) continue;
-            x[rows] = slot[q]->x;
-            y[rows] = slot[q]->y;
-            edge[rows++] = slot[q]->edge;
-            wants[q] = 0;
-        }
-        if (sign > 0) {
-            w.d.forward(edge, rows, x, y, unused);
-        } else {
-            w.d.backward(edge, rows, x, y);
-        }
-        if (!w.t.go_on(rows)) {
-            w.status = vs::kCancelled;
-            return false;
-        }
-    }
-}
 
 }  // namespace VS_NS

@@ -1,7 +1,9 @@
 // exp(transition) in tiles, both ways round, and (for islands) as plain rows and columns.
 #pragma once
 
-#include "kernels/domain.h"
+#include "kernels/input.h"
+#include "kernels/rows.h"
+#include "kernels/tile.h"
 #include "kernels/pack_table.h"
 
 namespace VS_NS {

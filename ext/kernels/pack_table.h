@@ -6,7 +6,7 @@
 
 namespace vs {
 
-// See Packed in domain.h.
+// See Packed in input.h.
 struct Packing {
     void *forward = nullptr, *backward = nullptr, *rows = nullptr, *columns = nullptr;
     double shift = 0.0, reach = 0.0;

@@ -36,8 +36,7 @@ struct Chains {
     bool per_edge;
 };
 
-// Why a sequence stopped. Widen: linear arithmetic cannot require_little_added for it, take the
-// next domain.
+// Why a sequence stopped. Widen: linear arithmetic is not good enough for it, take the next one.
 enum Status : int32_t { kOk = 0, kWiden = 1, kInfeasible = 2, kCancelled = 3, kNoMemory = 4 };
 
 // Shared by all workers of one call. The calling thread polls (signals, deadline, progress);

@@ -1,4 +1,4 @@
-// Verbs on one row of K numbers. Buffers have workspace for whole vectors and zeros beyond K;
+// Verbs on one row of K numbers. Buffers have space for whole vectors and zeros beyond K;
 // rows of the caller's arrays (In, Out) have not, and are touched up to K only.
 #pragma once
 

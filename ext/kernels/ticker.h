@@ -39,15 +39,4 @@ class Ticker {
     int64_t every_, left_;
 };
 
-// Neumaier's compensated sum: log Z of ten million positions keeps its last digits.
-struct Sum {
-    double value = 0.0, rest = 0.0;
-    VS_INLINE void add(double x) {
-        const double t = value + x;
-        rest += std::fabs(value) >= std::fabs(x) ? (value - t) + x : (x - t) + value;
-        value = t;
-    }
-    double total() const { return value + rest; }
-};
-
 }  // namespace VS_NS

@@ -2,6 +2,7 @@
 // roots down.
 #pragma once
 
+#include "kernels/sum.h"
 #include "kernels/decode.h"
 #include "kernels/exact_pass.h"
 #include "tree/pass.h"
@@ -118,7 +119,7 @@ void tree_decode_down(vs::TreePass* pass, int64_t* states, int64_t b, int worker
         const In* v = static_cast<const In*>(pass->alpha) + s * Kp;
         vs::Account& a = pass->account[t.above[b] >= 0 ? t.n_trees + b : t.tree[s]];
         const int64_t p = t.parent[s];
-        Sum sum;
+        vs::Sum sum;
         sum.value = a.shift;
         sum.rest = a.rest;
         int best = -1;

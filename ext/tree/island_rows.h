@@ -292,7 +292,7 @@ class IslandRows {
         });
         return any;
     }
-    // added of an island whose row may be in_doubt for its parent, and whose own m' may be
+    // In place of `added`: the row of an island may be wrong for its parent, its own m' may be.
     static constexpr float kParentInDoubt = -1.0f, kInDoubt = -2.0f;
     static constexpr float kMild = 40.0f;
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way

@@ -60,12 +60,12 @@ class PiecePass : public IslandRows<D> {
             });
         });
     }
-    // The pieces of `count` block_roots, from there.
-    bool from_tops(const int64_t* block_roots, int64_t count, Pieces* p) {
+    // The pieces of `count` tops, listed from there.
+    bool from_tops(const int64_t* tops, int64_t count, Pieces* p) {
         PieceList list(w_.scratch);
         list.open();
         for (int64_t i = 0; i < count; ++i) {
-            if (!list.add(block_roots[i], -1)) return false;
+            if (!list.add(tops[i], -1)) return false;
         }
         if (!spread(list)) return false;
         *p = list.pieces();

@@ -6,6 +6,8 @@
 
 #include "chain/session.h"
 #include "kernels/pack_plan.h"
+#include "kernels/sum.h"
+#include "tree/call.h"
 #include "tree/plan.h"
 #include "tree/table.h"
 
@@ -22,10 +24,6 @@ using std::size_t;
 
 const PoolApi* g_pool = nullptr;
 const SimdApi* g_simd = nullptr;
-
-const TreeLevel& tree_level() { return at_level<TreeLevel>(g_simd->level()); }
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 struct TreeJob {
     TreePass pass{};
@@ -78,104 +76,6 @@ void sample_piece(void* context, int64_t row, int worker) {
     tree_level().sample(j.arithmetic, &j.pass, j.uniforms + row * n, j.states + row * n, worker);
 }
 
-// One table for each type is packed only while they are few.
-bool packs_types(const TreeModel& m) {
-    return m.tables == Tables::kTyped && m.n_tables <= 64 &&
-           m.n_tables * m.arrays.n_labels * m.arrays.n_labels <= (int64_t{1} << 22);
-}
-
-double lowest(const Chains& table) {
-    const int64_t n = table.n_labels * table.n_labels;
-    if (table.dtype == kFloat32) {
-        const float* x = static_cast<const float*>(table.transition);
-        return *std::min_element(x, x + n);
-    }
-    const double* x = static_cast<const double*>(table.transition);
-    return *std::min_element(x, x + n);
-}
-
-// The memory of one call.
-struct Call {
-    const TreeModel& model;
-    Session& session;
-    std::vector<Chains> tables;
-    std::vector<Packing> packing;
-    std::vector<int32_t> which;
-    std::vector<Account> account;
-    bool per_edge = false;
-    int64_t together = 0;
-
-    Call(const TreeModel& m, Session& s) : model(m), session(s) {
-        const Layout& t = *m.layout;
-        const int64_t K = m.arrays.n_labels;
-        const bool typed = packs_types(m);
-        per_edge = m.tables != Tables::kShared && !typed;
-        tables.assign(typed ? at(m.n_tables) : 1, m.arrays);
-        const int64_t bytes = (m.arrays.dtype == kFloat32 ? 4 : 8) * K * K;
-        for (size_t i = 0; i < tables.size(); ++i) {
-            tables[i].per_edge = per_edge;
-            tables[i].transition =
-                static_cast<const char*>(m.arrays.transition) + static_cast<int64_t>(i) * bytes;
-        }
-        if (m.tables == Tables::kPerEdge) which = t.edge;
-        if (m.tables == Tables::kTyped) {
-            which.resize(t.edge.size());
-            for (size_t q = 0; q < which.size(); ++q) {
-                which[q] = static_cast<int32_t>(m.type[t.edge[q]]);
-            }
-        }
-    }
-    bool pack(int arithmetic, bool rows, int threads, Control* control) {
-        packing.assign(tables.size(), Packing());
-        for (size_t i = 0; i < tables.size(); ++i) {
-            if (!pack_table(tree_level().pack, *g_pool, tables[i], arithmetic, rows, threads,
-                            session.packing, session.temporary(), &packing[i], control)) {
-                return false;
-            }
-        }
-        Packing all;
-        all.positive = true;
-        double range = 0.0;
-        for (size_t i = 0; i < tables.size(); ++i) {
-            range = std::max(range, packing[i].shift - lowest(tables[i]));
-        }
-        for (const Packing& p : packing) {
-            all.reach = std::max(all.reach, p.reach);
-            all.floored |= p.floored;
-            all.positive &= p.positive;
-        }
-        for (Packing& p : packing) {  // messages over several tables meet at a node
-            p.reach = all.reach;
-            p.floored = all.floored;
-            p.positive = all.positive;
-        }
-        // A message has entries in [exp(-range), 2 K]: a product of so many keeps within
-        // exp(+-250), and within exp(+-32) where numbers have 32 bits.
-        together = 0;
-        if (all.positive && !is_log(arithmetic)) {
-            const double most = std::log(2.0 * static_cast<double>(model.arrays.n_labels));
-            together = static_cast<int64_t>((arithmetic == kLinear32 ? 32.0 : 250.0) /
-                                            std::max(range, most));
-        }
-        return true;
-    }
-    void fill(TreePass& p, Control* control) {
-        const Layout& t = *model.layout;
-        account.assign(at(t.n_trees + t.n_blocks), Account());
-        p.t = t.view();
-        p.tables = tables.data();
-        p.packing = packing.data();
-        p.n_tables = static_cast<int64_t>(tables.size());
-        p.which = which.empty() ? nullptr : which.data();
-        p.together = together;
-        p.dtype = model.arrays.dtype;
-        p.n_labels = model.arrays.n_labels;
-        p.account = account.data();
-        p.scratch = session.temporary();
-        p.control = control;
-    }
-};
-
 void run(const TreePlan& plan, Task task, TreeJob& job, double nanoseconds, int threads,
          Control* control) {
     job.n_blocks = plan.n_blocks;
@@ -186,13 +86,6 @@ bool stopped(const Control& control, TreeReport& report) {
     if (!control.stop.load()) return false;
     report.status = control.stop.load() == 2 ? kNoMemory : kCancelled;
     return true;
-}
-
-// Neumaier's compensated sum, as Sum in kernels/ticker.h.
-void add(double& value, double& rest, double x) {
-    const double t = value + x;
-    rest += std::fabs(value) >= std::fabs(x) ? (value - t) + x : (x - t) + value;
-    value = t;
 }
 
 void run_parts(TreeJob& job, IslandStep step, int64_t count, int64_t part, int threads,
@@ -296,8 +189,10 @@ bool renew_stale(const Call& call, const std::atomic<int32_t>* islands, int arit
         const Account& part = call.account[n + at(b)];
         Account& a = sum[at(t.tree[at(t.begin[at(b)])])];
         if (a.status == kOk) a.status = part.status;
-        add(a.shift, a.rest, part.shift);
-        a.rest += part.rest;
+        Sum shift{a.shift, a.rest};
+        shift.add(part.shift);
+        a.shift = shift.value;
+        a.rest = shift.rest + part.rest;
         a.scale += part.scale;
         a.added += part.added;
     }
@@ -340,6 +235,9 @@ bool take_rows(TreePass& p, int arithmetic, bool kept, const Layout& t, Scratch&
 }
 
 }  // namespace
+
+const TreeLevel& tree_level() { return at_level<TreeLevel>(g_simd->level()); }
+const PoolApi& tree_pool() { return *g_pool; }
 
 void tree_use_pool(const PoolApi* api) { g_pool = api; }
 void tree_use_simd(const SimdApi* api) { g_simd = api; }

@@ -29,7 +29,7 @@ struct IslandState {
     float *raised, *raised_u, *raised_y;  // see TreeIslands::raised
     // The pass in which the message to (from) the parent has changed, in which q was released.
     uint32_t *changed_u, *changed_y, *fresh;
-    uint32_t* stamp;                      // the round in which a slot was probe
+    uint32_t* stamp;                      // the round in which a slot was listed
     std::atomic<int32_t>* tree_status;    // (n_trees,)
     int64_t *changed, *pieces, *touched;  // (n,)
     int64_t n_changed = 0, n_pieces = 0, n_touched = 0;
@@ -74,7 +74,7 @@ struct TreePass {
     void* block_up;       // (n_blocks, stride) product of the messages of the block's roots
     int64_t* block_exponent;  // (n_blocks, stride) of its entries, where block_wide
     uint8_t* block_wide;      // (n_blocks,)
-    void* block_down;         // (n_blocks, stride) what the parent of the block_roots knows
+    void* block_down;         // (n_blocks, stride) the belief of the parent of the block's roots
     void* kept_alpha;         // (n, stride) for samples, or null
     double *log_left, *log_right, *log_mass;  // rows by `edge`, or null; see TreeRequest
     Scratch* scratch;                         // one per worker

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/powers.h"
-#include "tree/pass.h"
+#include "tree/bench.h"
 
 namespace VS_NS {
 

@@ -1,0 +1,46 @@
+// The plan of an exact call: which tasks there are, and what each waits for.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/problem.h"
+#include "pool/pool.h"
+
+namespace vs {
+
+// The schedule of an exact call, as run: tasks work on sequences order[first, last).
+struct ExactPlan {
+    std::vector<int8_t> kind;  // TaskKind
+    std::vector<int64_t> first, last;
+    std::vector<double> messages;  // full K*K messages of each task
+    std::vector<int32_t> waits;
+    std::vector<int64_t> succ_ptr, succ;
+    size_t n_split = 0;        // chains cut into half passes: order[0, n_split)
+    double nanoseconds = 0.0;  // estimated work
+
+    Plan view() const {
+        Plan p;
+        p.n = static_cast<int64_t>(kind.size());
+        if (n_split > 0) {
+            p.waits = waits.data();
+            p.succ_ptr = succ_ptr.data();
+            p.succ = succ.data();
+        }
+        return p;
+    }
+};
+
+inline int64_t length(const Chains& c, int64_t sequence) {
+    return c.offset[sequence + 1] - c.offset[sequence];
+}
+
+// Nanoseconds per position of an exact pass: they decide task sizes, never a result.
+double position_cost(int64_t labels);
+
+// The plan of an exact pass over sequences `order` (longest first): the four half passes of each
+// chain long enough to be cut, then groups of whole sequences.
+ExactPlan plan_exact(const Chains& c, const std::vector<int64_t>& order, int threads, bool split,
+                     int64_t expectations, double slower);
+
+}  // namespace vs

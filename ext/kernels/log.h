@@ -1,0 +1,226 @@
+// Messages as log-probabilities, with log-sum-exp in double: takes any log-potential.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/input.h"
+#include "kernels/rows.h"
+#include "kernels/tile.h"
+
+namespace VS_NS {
+
+template <class In_>
+struct Log {
+    using T = double;
+    using In = In_;
+    static constexpr bool kStoresInOutput = sizeof(In) == 8;
+    static constexpr int kEvery = 1;
+    static constexpr double kUnit = 1.0;  // scales are natural logarithms
+    static constexpr int kSlower = 128;   // see Ticker
+
+    const Input<In>& in;
+    int K, Kp;
+    double* row;
+    double* edge_row;
+
+    Log(const Input<In>& input, const Packed<double>&, double* tmp)
+        : in(input),
+          K(static_cast<int>(input.c.n_labels)),
+          Kp(Tiling<double>(input.c.n_labels).Kp),
+          row(tmp),
+          edge_row(tmp + Kp) {}
+
+    static double nothing() { return -INFINITY; }
+
+    struct Probe {
+        double top, sum;
+        bool plain, any;
+        double shift() const { return any ? top : 0.0; }
+    };
+    // psi is made in the first step: `workspace` has to be it.
+    Probe probe(int64_t i, bool first, bool last, double* workspace) const {
+        in.compose(i, first, last, workspace);
+        for (int k = K; k < Kp; ++k) workspace[k] = nothing();
+        const double top = row_max(workspace, K);
+        if (!(top > nothing())) return {0.0, 0.0, false, false};
+        double sum = 0.0;
+        for (int k = 0; k < K; ++k) {
+            workspace[k] -= top;
+            sum += std::exp(workspace[k]);
+        }
+        return {top, sum, false, true};
+    }
+    double local(const Probe& s, double*) const { return s.sum; }
+    bool enter(const Probe&, const double* y, bool normalise, double* psi, double* out,
+               double* scale) const {
+        return absorb(psi, false, y, normalise, out, scale);
+    }
+    bool enter_in_place(const Probe&, double*, double*) const { return false; }
+    void multiply(double*, const double*) const {}
+    void prefetch(int64_t) const {}
+    void ones(double* y) const {
+        for (int k = 0; k < Kp; ++k) y[k] = 0.0;
+    }
+    void clear(double* y) const {
+        for (int k = 0; k < Kp; ++k) y[k] = nothing();
+    }
+    void forward(const int64_t* edges, int rows, const double* const* x, double* const* y,
+                 double*) {
+        for (int m = 0; m < rows; ++m) {
+            for (int k = 0; k < K; ++k) {
+                for (int l = 0; l < K; ++l) row[l] = x[m][l] + in.edge_score(edges[m], l, k);
+                y[m][k] = log_sum_exp(row);
+            }
+        }
+    }
+    void backward(const int64_t* edges, int rows, const double* const* x, double* const* y) {
+        for (int m = 0; m < rows; ++m) {
+            for (int l = 0; l < K; ++l) {
+                for (int k = 0; k < K; ++k) row[k] = in.edge_score(edges[m], l, k) + x[m][k];
+                y[m][l] = log_sum_exp(row);
+            }
+        }
+    }
+    double edge_shift_total(int64_t) const { return 0.0; }
+    double edge_shift(int64_t) const { return 0.0; }
+    bool copies_rows() const { return true; }
+    const double* row_message(int64_t edge, int v, double* own) const {
+        for (int k = 0; k < K; ++k) own[k] = in.edge_score(edge, v, k);
+        for (int k = K; k < Kp; ++k) own[k] = nothing();
+        return own;
+    }
+    const double* column_message(int64_t edge, int v, double* own) const {
+        for (int l = 0; l < K; ++l) own[l] = in.edge_score(edge, l, v);
+        for (int l = K; l < Kp; ++l) own[l] = nothing();
+        return own;
+    }
+    bool absorb(const double* psi, bool, const double* y, bool normalise, double* out,
+                double* scale) const {
+        double top = nothing();
+        for (int k = 0; k < K; ++k) {
+            out[k] = psi[k] + y[k];
+            if (out[k] > top) top = out[k];
+        }
+        for (int k = K; k < Kp; ++k) out[k] = nothing();
+        if (normalise && top > nothing()) {
+            for (int k = 0; k < K; ++k) out[k] -= top;
+            *scale += top;
+        }
+        return true;
+    }
+    bool absorb_share(const double* psi, bool, const double* y, double* out, double* scale,
+                      double* largest) const {
+        absorb(psi, false, y, true, out, scale);
+        double sum = 0.0;
+        for (int k = 0; k < K; ++k) sum += std::exp(out[k]);  // the largest is exp(0)
+        *largest = sum > 0.0 ? 1.0 / sum : 0.0;
+        return true;
+    }
+    template <bool PART>
+    vs::Status marginal(const double* a, const double* b, In* p, double* mass,
+                        double* added) const {
+        for (int k = 0; k < K; ++k) row[k] = a[k] + b[k];
+        const Product<double> r = total(row);
+        const vs::Status status = massive(r, a, b, b);
+        return status == vs::kOk ? divide(r, row, p, mass, added) : status;
+    }
+    Product<double> product_absorb(const double* a, const double* b, const double* psi, bool,
+                                   bool normalise, double* product, double* out, bool* kept) const {
+        double unused = 0.0;
+        *kept = absorb(psi, false, b, normalise, out, &unused);
+        for (int k = 0; k < K; ++k) product[k] = a[k] + b[k];
+        return total(product);
+    }
+    Product<double> product(const double* a, const double* b, double* p) const {
+        for (int k = 0; k < K; ++k) p[k] = a[k] + b[k];
+        return total(p);
+    }
+    bool product_of(const double* psi, const double* const* m, int count, double* p,
+                    Product<double>* r) const {
+        std::memcpy(p, psi, sizeof(double) * static_cast<size_t>(Kp));
+        for (int i = 0; i < count; ++i) {
+            for (int k = 0; k < K; ++k) p[k] += m[i][k];
+        }
+        *r = total(p);
+        return r->sum > nothing();
+    }
+    bool quotient(const double* a, const double* u, bool, double* out, double* = nullptr) const {
+        for (int k = 0; k < K; ++k) out[k] = u[k] > nothing() ? a[k] - u[k] : nothing();
+        for (int k = K; k < Kp; ++k) out[k] = nothing();
+        return true;
+    }
+    bool trusts_row(double) const { return true; }
+    bool floors() const { return false; }
+    bool untouched(const double*) const { return true; }
+    bool made_by_floors(const double*, const Product<double>&, const double*, float) const {
+        return false;
+    }
+    bool held(const double*) const { return false; }
+    template <bool MAX>
+    Product<double> product3(const double* psi, bool, const double* f, const double* b,
+                             double* product) const {
+        for (int k = 0; k < K; ++k) product[k] = psi[k] + f[k] + b[k];
+        return total(product);
+    }
+    Product<double> total(double* product) const {
+        for (int k = K; k < Kp; ++k) product[k] = nothing();
+        return {log_sum_exp(product), row_max(product, K), 0.0, 0.0};
+    }
+    vs::Status massive(const Product<double>& r, const double*, const double*,
+                       const double*) const {
+        return r.sum > nothing() ? vs::kOk : vs::kInfeasible;
+    }
+    template <bool STREAM = false>
+    vs::Status divide(const Product<double>& r, const double* product, In* p, double* mass,
+                      double*) const {
+        *mass = r.sum;
+        // A second normalisation removes the rounding of the first from the sum.
+        double sum = 0.0;
+        for (int k = 0; k < K; ++k) sum += std::exp(product[k] - r.sum);
+        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(std::exp(product[k] - r.sum) / sum);
+        return vs::kOk;
+    }
+    static double peak(const Product<double>& r) {
+        return static_cast<double>(static_cast<In>(std::exp(r.max - r.sum)));
+    }
+    double log_sum(const double* a) const { return log_sum_exp(a); }
+    double log_mass(double mass) const { return mass; }
+    static double none() { return nothing(); }
+    static bool alive(double x) { return x > nothing(); }
+    static double to_log(double x) { return x; }
+    static double one() { return 0.0; }
+    static bool tight(double) { return true; }
+    void weights(const double* a, const double* message, double* w) const {
+        for (int k = 0; k < K; ++k) w[k] = a[k] + (message ? message[k] : 0.0);
+        const double top = row_max(w, K);
+        for (int k = 0; k < K; ++k) w[k] = top > nothing() ? std::exp(w[k] - top) : 0.0;
+    }
+    bool sums_without_transition() const { return false; }
+    template <class F>
+    void edge_marginal(int64_t edge, const double* a, const double* gk, double, F&& emit) {
+        // Normalised by their own sum: where scores are huge, `mass` is rounded differently.
+        const auto score = [&](int l, int k) { return a[l] + in.edge_score(edge, l, k) + gk[k]; };
+        double top = nothing(), sum = 0.0;
+        for (int l = 0; l < K; ++l) {
+            for (int k = 0; k < K; ++k) top = score(l, k) > top ? score(l, k) : top;
+        }
+        for (int l = 0; l < K; ++l) {
+            for (int k = 0; k < K; ++k) sum += std::exp(score(l, k) - top);
+        }
+        for (int l = 0; l < K; ++l) {
+            for (int k = 0; k < K; ++k) edge_row[k] = std::exp(score(l, k) - top) / sum;
+            emit(l, edge_row);
+        }
+    }
+
+  private:
+    double log_sum_exp(const double* x) const {
+        const double top = row_max(x, K);
+        if (!(top > nothing())) return nothing();
+        double s = 0.0;
+        for (int k = 0; k < K; ++k) s += std::exp(x[k] - top);
+        return top + std::log(s);
+    }
+};
+
+}  // namespace VS_NS
