@@ -158,7 +158,7 @@ class BuildExt(build_ext):
 
 def depending_on(*folders: str) -> dict[str, Any]:
     """Return the arguments of an extension that includes headers from these folders of ext/."""
-    folders = (*folders, "kernels", "pool", "simd")
+    folders = (*folders, "core", "kernels", "pool", "simd")
     headers = [p for folder in folders for p in (EXT / folder).glob("*.h")]
     return {
         "include_dirs": [str(EXT), numpy.get_include()],
@@ -197,7 +197,7 @@ extensions = [
             "ext/chain/reach.cpp",
             "ext/chain/run.cpp",
             "ext/kernels/pack_plan.cpp",
-            "ext/kernels/scratch.cpp",
+            "ext/core/scratch.cpp",
         ],
         define_macros=[*numpy_api, *built],
         **depending_on("chain"),
@@ -274,7 +274,7 @@ extensions = [
         [
             "ext/tree.pyx",
             "ext/kernels/pack_plan.cpp",
-            "ext/kernels/scratch.cpp",
+            "ext/core/scratch.cpp",
             "ext/tree/dead.cpp",
             "ext/tree/layout.cpp",
             "ext/tree/run.cpp",

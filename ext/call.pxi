@@ -4,7 +4,7 @@ import threading
 from cpython.exc cimport PyErr_CheckSignals
 
 
-cdef extern from "kernels/problem.h" namespace "vs" nogil:
+cdef extern from "core/problem.h" namespace "vs" nogil:
     cdef cppclass Chains:
         const void* unary
         const void* transition

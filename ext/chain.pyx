@@ -15,7 +15,7 @@ cnp.import_array()
 include "call.pxi"
 
 
-cdef extern from "kernels/problem.h" namespace "vs" nogil:
+cdef extern from "core/problem.h" namespace "vs" nogil:
     double kLargest32, kLargest64, kLargestSum, kCarriedSum
 
 

@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t
 import numpy as np
 
 
-cdef extern from "kernels/problem.h" namespace "vs" nogil:
+cdef extern from "core/problem.h" namespace "vs" nogil:
     cdef cppclass Control:
         Control()
 

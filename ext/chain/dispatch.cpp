@@ -2,7 +2,8 @@
 #include <cstring>
 
 #include "chain/run.h"
-#include "chain/session.h"
+#include "core/session.h"
+#include "kernels/table.h"
 #include "simd/cpu.h"
 
 namespace vs {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 #include "pool/pool.h"
 
 namespace vs {

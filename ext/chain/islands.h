@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "chain/run.h"
-#include "chain/session.h"
+#include "core/session.h"
+#include "kernels/table.h"
 
 namespace vs {
 

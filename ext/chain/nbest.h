@@ -1,8 +1,8 @@
 // The k best configurations of a chain.
 #pragma once
 
-#include "kernels/problem.h"
-#include "kernels/scratch.h"
+#include "core/problem.h"
+#include "core/scratch.h"
 
 namespace vs {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 
 namespace vs {
 

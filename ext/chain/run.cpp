@@ -11,15 +11,11 @@
 #include "chain/islands.h"
 #include "chain/nbest.h"
 #include "chain/reach.h"
-#include "chain/session.h"
+#include "core/session.h"
+#include "kernels/table.h"
 #include "kernels/pack_plan.h"
 
 namespace vs {
-
-Session& Session::mine() {
-    static thread_local Session session;
-    return session;
-}
 
 namespace {
 

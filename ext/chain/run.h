@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "chain/exact_plan.h"
-#include "kernels/problem.h"
+#include "core/problem.h"
 #include "pool/pool.h"
 
 namespace vs {
@@ -47,6 +47,9 @@ void use_level(const char* name);  // null: the best that this CPU has; unknown:
 const char* level_name();
 int level_number();  // VS_LEVEL_* of it
 bool level_supported(const char* name);
+
+struct Level;
+const Level& level();  // the functions of the level in use
 
 Report infer(const Request& request, Control& control);
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "kernels/sum.h"
+#include "core/sum.h"
 #include "simd/level.h"
 
 namespace vs::crf {

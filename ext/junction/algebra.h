@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/powers.h"
+#include "core/powers.h"
 
 namespace vs::junction {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 
 namespace vs::junction {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <new>
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 
 namespace vs::junction {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "junction/verbs.h"
-#include "kernels/sum.h"
+#include "core/sum.h"
 
 namespace vs::junction {
 

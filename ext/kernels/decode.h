@@ -7,13 +7,13 @@
 
 #include <cmath>
 
-#include "kernels/sum.h"
+#include "core/sum.h"
 #include "kernels/input.h"
 #include "kernels/rows.h"
 #include "kernels/tile.h"
-#include "kernels/scratch.h"
+#include "core/scratch.h"
 #include "kernels/table.h"
-#include "kernels/ticker.h"
+#include "core/ticker.h"
 
 namespace VS_NS {
 

@@ -8,11 +8,11 @@
 // depend on none of this: every message is the same chain of operations.
 #pragma once
 
-#include "kernels/sum.h"
+#include "core/sum.h"
 #include "kernels/linear.h"
 #include "kernels/log.h"
-#include "kernels/scratch.h"
-#include "kernels/ticker.h"
+#include "core/scratch.h"
+#include "core/ticker.h"
 
 namespace VS_NS {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 #include "simd/level.h"
 
 namespace VS_NS {

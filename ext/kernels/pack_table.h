@@ -1,8 +1,8 @@
 // exp(transition) for one compute type, and the functions of a SIMD level that make it.
 #pragma once
 
-#include "kernels/problem.h"
-#include "kernels/scratch.h"
+#include "core/problem.h"
+#include "core/scratch.h"
 
 namespace vs {
 

@@ -17,7 +17,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 #include "messages/factor.h"
 #include "messages/pairs.h"
 #include "messages/scopes.h"

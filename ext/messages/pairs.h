@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 #include "messages/factor.h"
 #include "pool/pool.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "factors/structured.h"
-#include "kernels/problem.h"
+#include "core/problem.h"
 #include "messages/walk.h"
 
 namespace vs::messages {

@@ -1,7 +1,7 @@
 // The way from native code back into the interpreter, which may end before its threads do.
 #pragma once
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 
 namespace vs {
 

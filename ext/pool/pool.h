@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 #include "pool/gate.h"
 
 namespace vs {

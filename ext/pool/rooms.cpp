@@ -5,7 +5,7 @@
 #include <new>
 #include <vector>
 
-#include "kernels/large_pages.h"
+#include "core/large_pages.h"
 
 namespace vs {
 namespace {

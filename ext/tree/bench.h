@@ -3,11 +3,11 @@
 
 #include <new>
 
-#include "kernels/sum.h"
+#include "core/sum.h"
 #include "kernels/arithmetic.h"
 #include "kernels/exact.h"
 #include "kernels/pack.h"
-#include "kernels/ticker.h"
+#include "core/ticker.h"
 #include "tree/table.h"
 
 namespace VS_NS {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "chain/session.h"
+#include "core/session.h"
 #include "kernels/pack_plan.h"
 #include "tree/run.h"
 #include "tree/table.h"

@@ -2,7 +2,7 @@
 // roots down.
 #pragma once
 
-#include "kernels/sum.h"
+#include "core/sum.h"
 #include "kernels/decode.h"
 #include "kernels/exact_pass.h"
 #include "tree/pass.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/scratch.h"
+#include "core/scratch.h"
 #include "simd/level.h"
 
 namespace VS_NS {

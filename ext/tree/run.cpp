@@ -4,19 +4,14 @@
 #include <cmath>
 #include <limits>
 
-#include "chain/session.h"
+#include "core/session.h"
 #include "kernels/pack_plan.h"
-#include "kernels/sum.h"
+#include "core/sum.h"
 #include "tree/call.h"
 #include "tree/plan.h"
 #include "tree/table.h"
 
 namespace vs {
-
-Session& Session::mine() {
-    static thread_local Session session;
-    return session;
-}
 
 namespace {
 

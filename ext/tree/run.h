@@ -1,7 +1,7 @@
 // Plans a call on a forest and runs the plan on the pool.
 #pragma once
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 #include "pool/pool.h"
 #include "simd/level.h"
 #include "tree/layout.h"

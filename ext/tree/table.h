@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/pack_table.h"
-#include "kernels/problem.h"
-#include "kernels/scratch.h"
+#include "core/problem.h"
+#include "core/scratch.h"
 #include "tree/layout.h"
 
 namespace vs {

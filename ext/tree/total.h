@@ -1,7 +1,7 @@
 // The product of all messages into a node, from which any one of them can be taken out again.
 #pragma once
 
-#include "kernels/powers.h"
+#include "core/powers.h"
 #include "tree/bench.h"
 
 namespace VS_NS {

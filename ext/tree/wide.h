@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/powers.h"
+#include "core/powers.h"
 #include "kernels/rows.h"
 
 namespace VS_NS {

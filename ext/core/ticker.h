@@ -2,7 +2,7 @@
 // others read the flag by which it stops them.
 #pragma once
 
-#include "kernels/problem.h"
+#include "core/problem.h"
 
 namespace VS_NS {
 

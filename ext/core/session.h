@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "kernels/table.h"
+#include "core/scratch.h"
 
 namespace vs {
 
@@ -64,7 +64,5 @@ class Workspace {
     std::unique_ptr<Session> own_;
     Session* session_;
 };
-
-const Level& level();
 
 }  // namespace vs

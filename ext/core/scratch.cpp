@@ -1,10 +1,16 @@
-#include "kernels/scratch.h"
+#include "core/scratch.h"
 
 #include <cstdlib>
 
-#include "kernels/large_pages.h"
+#include "core/large_pages.h"
+#include "core/session.h"
 
 namespace vs {
+
+Session& Session::mine() {
+    static thread_local Session session;
+    return session;
+}
 
 Scratch::Scratch() = default;
 Scratch::~Scratch() { release(0); }
