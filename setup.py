@@ -1,6 +1,6 @@
 """Builds the native modules. Everything else about the package stands in pyproject.toml.
 
-Each SIMD level is one translation unit (ext/kernels/level.cpp) compiled with its own flags; the
+Each SIMD level is one translation unit (ext/chain/level.cpp) compiled with its own flags; the
 level is chosen when the package is imported, so one wheel serves every CPU of an architecture.
 
 VALUESPARSE_SANITIZE=thread (or address,undefined) builds with sanitizers, VALUESPARSE_WERROR=1
@@ -26,7 +26,7 @@ from setuptools.command.build_ext import build_ext
 EXT = Path("ext")
 # Compiled once per SIMD level and linked into the extension.
 LEVEL_SOURCES = {
-    "valuesparse._chain": str(EXT / "kernels" / "level.cpp"),
+    "valuesparse._chain": str(EXT / "chain" / "level.cpp"),
     "valuesparse._junction": str(EXT / "junction" / "level.cpp"),
     "valuesparse._messages": str(EXT / "messages" / "level.cpp"),
     "valuesparse._tree": str(EXT / "tree" / "level.cpp"),
@@ -158,7 +158,7 @@ class BuildExt(build_ext):
 
 def depending_on(*folders: str) -> dict[str, Any]:
     """Return the arguments of an extension that includes headers from these folders of ext/."""
-    folders = (*folders, "core", "kernels", "pool", "simd")
+    folders = (*folders, "core", "pool", "rows", "simd")
     headers = [p for folder in folders for p in (EXT / folder).glob("*.h")]
     return {
         "include_dirs": [str(EXT), numpy.get_include()],
@@ -192,11 +192,11 @@ extensions = [
             "ext/chain.pyx",
             "ext/chain/dispatch.cpp",
             "ext/chain/exact_plan.cpp",
-            "ext/chain/islands.cpp",
+            "ext/chain/islands_call.cpp",
             "ext/chain/nbest.cpp",
             "ext/chain/reach.cpp",
             "ext/chain/run.cpp",
-            "ext/kernels/pack_plan.cpp",
+            "ext/rows/pack_plan.cpp",
             "ext/core/scratch.cpp",
         ],
         define_macros=[*numpy_api, *built],
@@ -273,7 +273,7 @@ extensions = [
         "valuesparse._tree",
         [
             "ext/tree.pyx",
-            "ext/kernels/pack_plan.cpp",
+            "ext/rows/pack_plan.cpp",
             "ext/core/scratch.cpp",
             "ext/tree/dead.cpp",
             "ext/tree/layout.cpp",

@@ -3,7 +3,7 @@
 
 #include "chain/run.h"
 #include "core/session.h"
-#include "kernels/table.h"
+#include "chain/table.h"
 #include "simd/cpu.h"
 
 namespace vs {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/table.h"
+#include "chain/table.h"
 
 namespace vs {
 

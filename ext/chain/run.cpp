@@ -8,12 +8,12 @@
 #include <new>
 
 #include "chain/exact_plan.h"
-#include "chain/islands.h"
+#include "chain/islands_call.h"
 #include "chain/nbest.h"
 #include "chain/reach.h"
 #include "core/session.h"
-#include "kernels/table.h"
-#include "kernels/pack_plan.h"
+#include "chain/table.h"
+#include "rows/pack_plan.h"
 
 namespace vs {
 

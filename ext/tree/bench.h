@@ -4,9 +4,9 @@
 #include <new>
 
 #include "core/sum.h"
-#include "kernels/arithmetic.h"
-#include "kernels/exact.h"
-#include "kernels/pack.h"
+#include "rows/arithmetic.h"
+#include "chain/exact.h"
+#include "rows/pack.h"
 #include "core/ticker.h"
 #include "tree/table.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/session.h"
-#include "kernels/pack_plan.h"
+#include "rows/pack_plan.h"
 #include "tree/run.h"
 #include "tree/table.h"
 

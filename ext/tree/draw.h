@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/sum.h"
-#include "kernels/decode.h"
-#include "kernels/exact_pass.h"
+#include "chain/decode.h"
+#include "chain/exact_pass.h"
 #include "tree/pass.h"
 
 namespace VS_NS {

@@ -1,5 +1,5 @@
 // Islands of certainty in a forest (SMM11 section 3), in the order-free formulation of
-// kernels/islands.h.
+// chain/islands.h.
 //
 // Round 0. Variables whose local factor has a mode >= zeta are islands; what they leave falls into
 // pieces, the connected free variables. Each piece is passed through from its leaves to its centre

@@ -1,7 +1,7 @@
-// Compiled once per SIMD level, like kernels/level.cpp, and under the same rule: nothing that the
+// Compiled once per SIMD level, like chain/level.cpp, and under the same rule: nothing that the
 // linker could share between levels.
-#include "kernels/arithmetic.h"
-#include "kernels/pack.h"
+#include "rows/arithmetic.h"
+#include "rows/pack.h"
 #include "tree/draw.h"
 #include "tree/islands.h"
 #include "tree/pass.h"

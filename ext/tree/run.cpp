@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/session.h"
-#include "kernels/pack_plan.h"
+#include "rows/pack_plan.h"
 #include "core/sum.h"
 #include "tree/call.h"
 #include "tree/plan.h"

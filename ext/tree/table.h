@@ -1,7 +1,7 @@
 // The functions of a SIMD level for trees, in one table that tree/level.cpp fills per level.
 #pragma once
 
-#include "kernels/pack_table.h"
+#include "rows/pack_table.h"
 #include "core/problem.h"
 #include "core/scratch.h"
 #include "tree/layout.h"

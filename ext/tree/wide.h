@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/powers.h"
-#include "kernels/rows.h"
+#include "rows/rows.h"
 
 namespace VS_NS {
 

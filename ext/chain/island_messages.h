@@ -1,7 +1,7 @@
 // The messages and marginals of one chain with islands, and the events that they call for.
 #pragma once
 
-#include "kernels/gaps.h"
+#include "chain/gaps.h"
 
 namespace VS_NS {
 

@@ -9,9 +9,9 @@
 
 #include <cmath>
 
-#include "kernels/input.h"
-#include "kernels/rows.h"
-#include "kernels/tile.h"
+#include "rows/input.h"
+#include "rows/rows.h"
+#include "rows/tile.h"
 
 namespace VS_NS {
 

@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "core/sum.h"
-#include "kernels/input.h"
-#include "kernels/rows.h"
-#include "kernels/tile.h"
+#include "rows/input.h"
+#include "rows/rows.h"
+#include "rows/tile.h"
 #include "core/scratch.h"
-#include "kernels/table.h"
+#include "chain/table.h"
 #include "core/ticker.h"
 
 namespace VS_NS {

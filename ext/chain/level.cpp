@@ -1,12 +1,12 @@
 // Compiled once per SIMD level (VS_LEVEL); nothing here may be shared between levels, so no
 // standard containers: an inline function of theirs compiled for a newer machine could be the
 // copy that the linker keeps.
-#include "kernels/arithmetic.h"
-#include "kernels/decode.h"
-#include "kernels/exact_pass.h"
-#include "kernels/island_pass.h"
-#include "kernels/pack.h"
-#include "kernels/table.h"
+#include "rows/arithmetic.h"
+#include "chain/decode.h"
+#include "chain/exact_pass.h"
+#include "chain/island_pass.h"
+#include "rows/pack.h"
+#include "chain/table.h"
 
 namespace VS_NS {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/sum.h"
-#include "kernels/linear.h"
-#include "kernels/log.h"
+#include "rows/linear.h"
+#include "rows/log.h"
 #include "core/scratch.h"
 #include "core/ticker.h"
 

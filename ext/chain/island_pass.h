@@ -1,9 +1,9 @@
 // Tasks of a pass with islands: whole sequences on one thread, or one long chain on the pool.
 #pragma once
 
-#include "kernels/islands.h"
-#include "kernels/pack.h"
-#include "kernels/table.h"
+#include "chain/islands.h"
+#include "rows/pack.h"
+#include "chain/table.h"
 
 namespace VS_NS {
 

@@ -1,7 +1,7 @@
-// The functions of a SIMD level for chains, in one table that kernels/level.cpp fills per level.
+// The functions of a SIMD level for chains, in one table that chain/level.cpp fills per level.
 #pragma once
 
-#include "kernels/pack_table.h"
+#include "rows/pack_table.h"
 
 namespace vs {
 

@@ -1,9 +1,9 @@
 // Tasks of an exact pass: groups of sequences, or the four half passes of one long chain.
 #pragma once
 
-#include "kernels/exact.h"
-#include "kernels/pack.h"
-#include "kernels/table.h"
+#include "chain/exact.h"
+#include "rows/pack.h"
+#include "chain/table.h"
 
 namespace VS_NS {
 

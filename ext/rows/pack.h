@@ -1,10 +1,10 @@
 // exp(transition) in tiles, both ways round, and (for islands) as plain rows and columns.
 #pragma once
 
-#include "kernels/input.h"
-#include "kernels/rows.h"
-#include "kernels/tile.h"
-#include "kernels/pack_table.h"
+#include "rows/input.h"
+#include "rows/rows.h"
+#include "rows/tile.h"
+#include "rows/pack_table.h"
 
 namespace VS_NS {
 

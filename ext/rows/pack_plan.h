@@ -1,7 +1,7 @@
 // Packs a table of transitions on the pool.
 #pragma once
 
-#include "kernels/pack_table.h"
+#include "rows/pack_table.h"
 #include "pool/pool.h"
 
 namespace vs {

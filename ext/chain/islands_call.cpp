@@ -1,4 +1,4 @@
-#include "chain/islands.h"
+#include "chain/islands_call.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // From the number of an arithmetic to its domain.
 #pragma once
 
-#include "kernels/linear.h"
-#include "kernels/log.h"
-#include "kernels/pack_table.h"
+#include "rows/linear.h"
+#include "rows/log.h"
+#include "rows/pack_table.h"
 
 namespace VS_NS {
 

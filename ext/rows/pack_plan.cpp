@@ -1,4 +1,4 @@
-#include "kernels/pack_plan.h"
+#include "rows/pack_plan.h"
 
 #include <algorithm>
 
