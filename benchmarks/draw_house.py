@@ -16,17 +16,45 @@ INK, LINE = "#22303c", "#7b8a97"
 ROOMS = [
     (0.02, 0.84, 0.22, "io  crf  torch  cli", "files, taggers, layers,\ncommands", "#fdf3e7"),
     (0.27, 0.84, 0.22, "models  factors", "arrays and names,\nchecked once", "#fdf3e7"),
-    (0.52, 0.84, 0.22, "results", "records; they ask the engine\nthat was handed to them", "#fdf3e7"),
+    (
+        0.52,
+        0.84,
+        0.22,
+        "results",
+        "records; they ask the engine\nthat was handed to them",
+        "#fdf3e7",
+    ),
     (0.77, 0.84, 0.21, "relaxed  bounds", "which factors; log Z\nbetween two numbers", "#fdf3e7"),
-    (0.27, 0.6, 0.47, "inference", "evidence split once, the engine chosen,\nthe plan made", "#e8f3f0"),
+    (
+        0.27,
+        0.6,
+        0.47,
+        "inference",
+        "evidence split once,\nthe engine chosen",
+        "#e8f3f0",
+    ),
     (0.02, 0.36, 0.22, "ext/chain  ext/tree", "passes up and down;\nislands in rounds", "#eef3f7"),
     (0.27, 0.36, 0.22, "ext/junction", "elimination, cliques,\nlayout, propagation", "#eef3f7"),
-    (0.52, 0.36, 0.22, "ext/messages", "an update is a factor:\npairs, tables, structured", "#eef3f7"),
+    (
+        0.52,
+        0.36,
+        0.22,
+        "ext/messages",
+        "an update is a factor:\npairs, tables, structured",
+        "#eef3f7",
+    ),
     (0.77, 0.36, 0.21, "ext/crf  ext/io", "attributes, gradients,\nname tables", "#eef3f7"),
     (0.02, 0.1, 0.3, "ext/pool", "runs a plan: tasks, and what\neach waits for", "#e9e6f2"),
-    (0.35, 0.1, 0.3, "ext/rows  ext/simd", "rows of numbers, tiles of tables,\none list of SIMD levels", "#e9e6f2"),
+    (
+        0.35,
+        0.1,
+        0.3,
+        "ext/rows  ext/simd",
+        "rows of numbers, tiles of tables,\none list of SIMD levels",
+        "#e9e6f2",
+    ),
     (0.68, 0.1, 0.3, "ext/core", "input, scratch memory, polling,\ncompensated sums", "#e9e6f2"),
-]  # fmt: skip
+]
 HEIGHT = 0.14
 ARROWS = [
     ((0.24, 0.91), (0.27, 0.91), ""),
