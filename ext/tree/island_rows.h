@@ -292,8 +292,19 @@ class IslandRows {
         });
         return any;
     }
-    // In place of `added`: the row of an island may be wrong for its parent, its own m' may be.
-    static constexpr float kParentInDoubt = -1.0f, kInDoubt = -2.0f;
+    // May the row of island q be wrong for a free neighbour? It went into products of that one
+    // which are scaled, whose mass would not show it.
+    bool row_in_doubt(int64_t q) {
+        bool any = false;
+        neighbours(q, [&](int64_t o) {
+            any = any ||
+                  (!island(o) &&
+                   !w_.domain(o == t_.parent[q] ? q : o).trusts_row(message(q, o)[s_.held[q]]));
+        });
+        return any;
+    }
+    // In place of `added`: the row of an island may be wrong for a neighbour, its own m' may be.
+    static constexpr float kRowInDoubt = -1.0f, kInDoubt = -2.0f;
     static constexpr float kMild = 40.0f;
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
 
@@ -349,12 +360,8 @@ class IslandRows {
         // A product that product_of found within its range in doubles is too large for floors.
         const bool near = !far && sizeof(T) == 8 && most < kMild;
         if (most > kNoFloor && !near && in_doubt(q, r, row, far)) s_.added[q] = kInDoubt;
-        // Its row went into products of the parent's that are scaled, whose mass would not tell.
         // That counts in the end only: an island like this is likely to be released.
-        if (t_.parent[q] >= 0 && s_.added[q] != kInDoubt && !w_.domain(q).trusts_row(y(q)[v]) &&
-            !island(t_.parent[q])) {
-            s_.added[q] = kParentInDoubt;
-        }
+        if (s_.added[q] != kInDoubt && row_in_doubt(q)) s_.added[q] = kRowInDoubt;
         const In* p = output(q);
         const double pv = static_cast<double>(p[v]);
         if (pv >= w_.pass.zeta && pv >= D::peak(r)) return true;

@@ -272,7 +272,7 @@ class TreeIslands : public PiecePass<D> {
             vs::Account& a = w_.account(b, q);
             const int64_t p = t_.parent[q];
             const bool doubted =
-                s_.added[q] == kInDoubt || (s_.added[q] == kParentInDoubt && p >= 0 && !island(p));
+                s_.added[q] == kInDoubt || (s_.added[q] == kRowInDoubt && row_in_doubt(q));
             if (!doubted) {
                 if (s_.added[q] > 0.0f) a.added += static_cast<double>(s_.added[q]);
             } else if (alive_tree(q)) {
@@ -334,10 +334,10 @@ class TreeIslands : public PiecePass<D> {
     using Rows::kLocal;
     using Rows::kNone;
     using Rows::Kp_;
-    using Rows::kParentInDoubt;
     using Rows::kPlain;
     using Rows::kRelease;
     using Rows::kReleased;
+    using Rows::kRowInDoubt;
     using Rows::kSoon;
     using Rows::kToRelease;
     using Rows::local;
@@ -346,6 +346,7 @@ class TreeIslands : public PiecePass<D> {
     using Rows::neighbours;
     using Rows::output;
     using Rows::renew;
+    using Rows::row_in_doubt;
     using Rows::s_;
     using Rows::t_;
     using Rows::tell;
