@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 import valuesparse as vs
-from valuesparse.schedule import Schedule, chain_schedule
+from valuesparse.schedule import record, simulate
 
 # Score of the value an island holds, above the noise of all others: e**-30 of doubt is left.
 GAP = 30.0
@@ -28,10 +28,6 @@ class MessageCosts:
     full: float
     sparse: float
     call: float
-
-    def of(self, plan: Schedule) -> np.ndarray:
-        """Return the seconds of each task of a plan that was made with this ``sparse_cost``."""
-        return plan.cost * self.full
 
     @property
     def sparse_cost(self) -> float:
@@ -83,6 +79,21 @@ def seconds_per_call(
     return float(min(times) if best else np.median(times))
 
 
+def virtual_seconds(chain: vs.Chain, zeta: float, cores: int, *, samples: int = 5) -> float:
+    """Return the time of a call's tasks on virtual cores.
+
+    The tasks are those that ``infer(chain, zeta=zeta, threads=cores)`` runs, one plan after the
+    other. They run on one thread, so that none disturbs another, and are measured one by one; what
+    a call does between its plans is left out. The best of `samples` runs counts.
+    """
+    best = np.inf
+    for _ in range(samples + 1):  # the first is the warm-up
+        with record(serial=True) as run:
+            vs.infer(chain, zeta=zeta, threads=cores)
+        best = min(best, simulate(run, cores, costs="measured").makespan)
+    return 1e-9 * float(best)
+
+
 def measure(n_labels: int, dtype: str = "float64", *, n: int = 2048, seed: int = 0) -> MessageCosts:
     """Fit message costs to one-thread timings of chains with ever more islands.
 
@@ -103,10 +114,8 @@ def measure(n_labels: int, dtype: str = "float64", *, n: int = 2048, seed: int =
         for step in (2, 3, 4, 8, 16, 0):
             positions = np.arange(step - 1, length, step) if step else np.array([], dtype=int)
             chain = peaked_chain(length, positions, n_labels, rng, dtype)
-            found = vs.infer(chain, zeta=ZETA, threads=1).islands
-            plan = chain_schedule(length, found, sparse_cost=0.0)
-            full = plan.total_cost
-            rows.append((full, plan.n_messages - full, 1.0))
+            sent = vs.infer(chain, zeta=ZETA, threads=1).stats
+            rows.append((sent["messages_full"], sent["messages_sparse"], 1.0))
             # Noise only ever adds, and a model of costs should not fit it: the best counts.
             call = functools.partial(vs.infer, chain, zeta=ZETA, threads=1)
             times.append(seconds_per_call(call, best=True))

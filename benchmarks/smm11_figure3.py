@@ -11,12 +11,12 @@ of the largest error of any tag, stand beside it.
 
 Time is that of all sentences, relative to exact inference on one core. Real cores: one call with
 all sentences; the CSV also has one call per sentence, relative to exact inference called like that.
-Virtual cores, as in the paper: one sentence after the other, and only the messages of one sentence
-at the same time, so that exact inference gains nothing beyond two (the grey line at 0.5); each
-message costs what it was measured to cost on this machine, and the time on one core is the real
-one. The simulated schedule is that of the final islands: messages that were redone on the way are
-in the time on one core, and are taken to spread over cores like the others. Turning attributes into
-local factors is not timed in the paper; both are given.
+Virtual cores: the tasks that one call with all sentences runs for as many threads, recorded, and
+measured one by one on this machine. Messages, as in the paper: one sentence after the other, and
+only the messages of one sentence at the same time, so that exact inference gains nothing beyond two
+(the grey line at 0.5); `infer` cuts no sentence that short, so this is a model: messages between
+the final islands, each at its measured cost, scaled to the real time on one core. Turning
+attributes into local factors is not timed in the paper; both are given.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from _costs import MessageCosts, measure, seconds_per_call
+from _costs import MessageCosts, measure, seconds_per_call, virtual_seconds
 from _machine import cores, describe, pinned, require_quiet
+from _messages import message_plan
 from _tables import write_csv
 from _tagging import add_arguments, load_chosen
 from paired import alternate
 from rivals import Prepared
 
 import valuesparse as vs
-from valuesparse.schedule import chain_schedule, simulate
+from valuesparse.schedule import simulate
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -93,15 +94,13 @@ def quality(found: vs.Result, exact: np.ndarray) -> Quality:
     )
 
 
-def virtual_times(islands: np.ndarray, lengths: np.ndarray, costs: MessageCosts) -> dict:
-    """Return seconds by number of virtual cores, sentence by sentence, parallel inside each."""
+def message_times(islands: np.ndarray, lengths: np.ndarray, sparse: float) -> dict[int, float]:
+    """Return full messages by number of cores, sentence by sentence, parallel inside each."""
     total = dict.fromkeys(VIRTUAL_CORES, 0.0)
-    for sentence in np.split(islands, np.cumsum(lengths)[:-1]):
-        plan = chain_schedule(
-            sentence.size, sentence, sparse_cost=costs.sparse_cost, granularity="pass"
-        )
+    for sentence in np.split(islands >= 0, np.cumsum(lengths)[:-1]):
+        plan = message_plan(sentence, sparse)
         for count in VIRTUAL_CORES:
-            total[count] += simulate(plan, count).makespan * costs.full
+            total[count] += simulate(plan, count).makespan
     return total
 
 
@@ -136,16 +135,21 @@ def run(chain: vs.Chain, local_seconds: float, costs: MessageCosts) -> list[Row]
         for unary in np.split(chain.unary, np.cumsum(chain.lengths)[:-1])
     ]
     rows = []
+    alone = virtual_seconds(chain, 1.0, 1)
     for zeta in ZETAS:
         found = vs.infer(chain, zeta=zeta, threads=1)
         made = vars(quality(found, exact))
         together, real = real_times([chain], zeta, counts, samples=9)
         apart, called = real_times(singles, zeta, counts, samples=7)
-        virtual = virtual_times(found.islands, chain.lengths, costs)
+        messages = message_times(found.islands, chain.lengths, costs.sparse_cost)
         points = [("real", count, time, together) for count, time in real.items()]
         points += [
-            ("virtual", count, real[1] * seconds / virtual[1], together)
-            for count, seconds in virtual.items()
+            ("virtual", count, virtual_seconds(chain, zeta, count) / alone, together)
+            for count in VIRTUAL_CORES
+        ]
+        points += [
+            ("messages", count, real[1] * time / messages[1], together)
+            for count, time in messages.items()
         ]
         points += [("call per sentence", count, time, apart) for count, time in called.items()]
         for kind, count, relative, seconds in points:
@@ -166,7 +170,7 @@ def draw(rows: list[Row], path: Path, title: str) -> None:
     time_axes.axhline(0.5, color=GREY, lw=3, alpha=0.6, label="exact, two cores (0.5)")
     trade_axes.plot((1.0, 0.5), (1.0, 1.0), "D", color=GREY, ms=9, zorder=0, label="exact, 1 and 2")
     for (kind, count), points in sorted(lines.items()):
-        if kind == "call per sentence" or (kind, count) == ("virtual", 1):
+        if kind == "call per sentence" or (kind != "real" and count == 1):
             continue
         _draw_line(time_axes, trade_axes, kind, count, points)
     one = lines["real", 1]
@@ -219,6 +223,8 @@ def _draw_line(
     style = {"color": COLOURS[count], "marker": "o", "ms": 4, "ls": "-"}
     if kind == "virtual":
         style |= {"ls": "--", "mfc": "white"}
+    elif kind == "messages":
+        style |= {"ls": "-.", "marker": None, "alpha": 0.6}
     relative = [row.relative_time for row in points]
     _by_zeta(time_axes, points, relative, label=f"{count} {kind}", **style)
     accuracy = [row.accuracy for row in points]

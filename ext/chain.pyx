@@ -2,8 +2,7 @@
 """Chains: allocates nothing, checks nothing; hands arrays to the C++ planner without the GIL."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
-from libcpp.vector cimport vector
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cimport numpy as cnp
 
@@ -35,6 +34,7 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
         const double* weights
         double* log_forward
         double* log_outgoing
+        double* energies
     cdef cppclass Report:
         int status
         int64_t sequence, position
@@ -44,16 +44,14 @@ cdef extern from "chain/run.h" namespace "vs" nogil:
     const char* c_level_name "vs::level_name"() noexcept
     int c_level_number "vs::level_number"() noexcept
     bint level_supported(const char*) noexcept
-    cdef cppclass ExactPlan:
-        vector[int8_t] kind
-        vector[int64_t] first, last, succ_ptr, succ
-        vector[int32_t] waits
-        vector[double] messages
-    ExactPlan c_plan "vs::plan_infer"(const Chains&, int, vector[int64_t]*) except +
+    void c_show "vs::show"(const Request&) except +
     Report c_infer "vs::infer"(const Request&, Control&) except +
     Report c_decode "vs::decode"(const Chains&, int64_t, int, int64_t*, double*, Control&) except +
     Report c_sample "vs::sample"(const Chains&, int64_t, const double*, int64_t*, int,
                                  Control&) except +
+    void c_score "vs::score"(const Chains&, const int64_t*, double*) noexcept
+    void c_expected "vs::expected"(const Chains&, const void*, const double*, const double*,
+                                   double*, double*) noexcept
     cdef cppclass ChainApi:
         pass
     const ChainApi* chain_api() noexcept
@@ -111,7 +109,7 @@ cdef tuple outcome(Report r, Call call):
 
 def infer(Batch batch, int threads, double zeta, int64_t revisit, marginals, log_z, islands,
           pairwise, int64_t first, int64_t last, expectations, deadline, progress, late,
-          weights=None):
+          weights=None, energies=None):
     """Return (infeasible, counts): infeasible is None or (sequence, position)."""
     cdef Request q
     cdef Report r
@@ -128,6 +126,7 @@ def infer(Batch batch, int threads, double zeta, int64_t revisit, marginals, log
     q.pairwise_last = last
     q.expectations = <double*>data(expectations)
     q.weights = <const double*>data(weights)
+    q.energies = <double*>data(energies)
     with nogil:
         r = c_infer(q, call.control)
     bad = outcome(r, call)
@@ -151,11 +150,13 @@ def log_messages(Batch batch, int threads, log_z, log_forward, log_outgoing):
     return outcome(r, call)
 
 
-def plan(Batch batch, int threads):
-    """Return what an exact call runs: order, kind, first, last, messages, waits, succ_ptr, succ."""
-    cdef vector[int64_t] order
-    cdef ExactPlan p = c_plan(batch.c, threads, &order)
-    return (order, p.kind, p.first, p.last, p.messages, p.waits, p.succ_ptr, p.succ)
+def show(Batch batch, int threads):
+    """Show the thread's recorder what an exact call for marginals runs."""
+    cdef Request q
+    q.chains = batch.c
+    q.threads = threads
+    q.marginals = <void*>batch.c.unary  # wanted; nothing is written
+    c_show(q)
 
 
 def decode(Batch batch, int64_t n_best, int threads, states, scores, deadline=None,
@@ -178,6 +179,25 @@ def sample(Batch batch, int64_t size, uniforms, states, int threads, deadline=No
     with nogil:
         r = c_sample(batch.c, size, u, x, threads, call.control)
     return outcome(r, call)
+
+
+def score(Batch batch, states, scores):
+    """Fill the scores of labels (N,) int64, per sequence."""
+    cdef const int64_t* x = <const int64_t*>data(states)
+    cdef double* s = <double*>data(scores)
+    with nogil:
+        c_score(batch.c, x, s)
+
+
+def expected(Batch batch, marginals, energies, largest, value, size):
+    """Fill the expected score of each sequence, and how far rounding may be felt in it."""
+    cdef void* p = data(marginals)
+    cdef double* e = <double*>data(energies)
+    cdef double* top = <double*>data(largest)
+    cdef double* v = <double*>data(value)
+    cdef double* s = <double*>data(size)
+    with nogil:
+        c_expected(batch.c, p, e, top, v, s)
 
 
 def freeze(cnp.ndarray first, cnp.ndarray second, cnp.ndarray third):

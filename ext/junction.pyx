@@ -2,7 +2,7 @@
 """Junction trees: hands arrays to the C++ solver without the GIL."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
@@ -40,16 +40,9 @@ cdef extern from "junction/cliques.h" namespace "vs::junction" nogil:
 
 
 cdef extern from "junction/layout.h" namespace "vs::junction" nogil:
-    cdef cppclass Schedule:
-        vector[int8_t] kind
-        vector[int64_t] first, last, succ_ptr, succ
-        vector[int32_t] order, waits
-        vector[double] cost
-        double nanoseconds
     cdef cppclass Layout:
         double table_size, largest, flops, bytes
         double nanoseconds
-        Schedule upward, downward
         int32_t largest_clique
         int width
 
@@ -65,7 +58,7 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
     const int64_t kReady, kStopped
     const int64_t kTooLarge "vs::junction::Solver::kTooLarge"
     cdef cppclass Solver:
-        Solver(const Graph&, vector[vector[int32_t]]) except +
+        Solver(const Graph&, const vector[vector[int32_t]]&) except +
         int64_t compile(const int64_t*, vector[int64_t], const Search&, Control*) except +
         bool prepared(const int64_t*, const vector[int64_t]&)
         int64_t prepare(const int64_t*, vector[int64_t], Control*) except +
@@ -73,6 +66,7 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
         const Cliques& tree()
         const Domains& domains()
         int64_t tried()
+        void show(int) except +
         int infer(const double* const*, int, Control*, const int64_t*, bool, double*,
                   double*) except +
         int decode(const double* const*, int, Control*, double, int64_t*, double*) except +
@@ -83,6 +77,7 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
         bool widened()
         bool faithful()
         int64_t reused()
+        bool ask(const vector[int32_t]&) except +
         void forget()
         void release()
     void use_modules(const PoolApi*, const SimdApi*) noexcept
@@ -116,27 +111,30 @@ def freeze(arrays):
 
 
 cdef class Snapshot:
-    """Pointers into the tables of a factor graph, which it keeps alive."""
+    """Pointers into the tables of a factor graph, which it keeps alive.
+
+    `stacks`: factors that stand in arrays, (index of the first, scopes, tables); they are None in
+    the lists until somebody asks for these.
+    """
 
     cdef Graph g
     cdef readonly int64_t entries  # of all marginals
     cdef readonly object cards
-    cdef readonly list scopes
     cdef readonly dict conditional  # factor: the variable that it is a distribution of
-    cdef list tables
+    cdef list listed, tables, stacks
     cdef vector[int64_t] scope_ptr, scope, card_ptr, identity
     cdef vector[const double*] table
     cdef vector[uint8_t] forbids
 
-    def __init__(self, cards, list scopes, list tables, conditional=()):
+    def __init__(self, cards, list scopes, list tables, conditional=(), stacks=()):
         cdef int64_t n = cards.shape[0]
         cdef int64_t m = len(scopes)
-        cdef int64_t f, v
+        cdef int64_t f, v, stacked = 0
         cdef const double* data
         cdef int64_t size
         cdef tuple scope
         self.cards = cards
-        self.scopes = scopes
+        self.listed, self.stacks = scopes, list(stacks)
         self.conditional = dict(conditional)
         self.tables = tables
         self.g.n = n
@@ -144,7 +142,13 @@ cdef class Snapshot:
         self.g.n_factors = m
         self.scope_ptr.push_back(0)
         self.card_ptr.resize(n + 1)
-        for f in range(m):
+        f = -1
+        while f + 1 < m:
+            f += 1
+            if stacked < len(self.stacks) and f == self.stacks[stacked][0]:
+                f += self.take(self.stacks[stacked]) - 1
+                stacked += 1
+                continue
             scope = scopes[f]
             for v in scope:
                 self.scope.push_back(v)
@@ -163,6 +167,32 @@ cdef class Snapshot:
         self.g.forbids = self.forbids.data()
         self.g.identity = self.identity.data()
 
+    cdef int64_t take(self, tuple stack) except -1:
+        """Add the factors of a stack; return how many there are."""
+        _, scopes, tables = stack
+        cdef int64_t m = scopes.shape[0], k = scopes.shape[1]
+        cdef int64_t size = tables.size // m, step = tables.strides[0] // sizeof(double)
+        cdef const int64_t* rows = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>scopes)
+        cdef const double* data = <const double*>cnp.PyArray_DATA(<cnp.ndarray>tables)
+        cdef bint forbids = False
+        cdef int64_t row
+        self.scope.insert(self.scope.end(), rows, rows + m * k)
+        for row in range(m):
+            self.scope_ptr.push_back(self.scope_ptr.back() + k)
+            self.table.push_back(data + row * step)
+            if row == 0 or step:
+                forbids = vs_any_forbidden(data + row * step, size)
+            self.forbids.push_back(forbids)
+        return m
+
+    @property
+    def scopes(self):
+        """The scopes of all factors."""
+        for first, scopes, _ in self.stacks:
+            if self.listed[first] is None:
+                self.listed[first:first + len(scopes)] = map(tuple, scopes.tolist())
+        return self.listed
+
     def split(self, flat):
         """Return what `flat`, float64, holds for each variable: views, one per variable."""
         cdef cnp.npy_intp size
@@ -178,8 +208,26 @@ cdef class Snapshot:
             views.append(view)
         return views
 
+    def score(self, states):
+        """Return the sum of all factors at these states, int64."""
+        cdef const int64_t* y = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>states)
+        cdef double total = 0.0
+        cdef int64_t f, i, v, at
+        with nogil:
+            for f in range(self.g.n_factors):
+                at = 0
+                for i in range(self.g.scope_ptr[f], self.g.scope_ptr[f + 1]):
+                    v = self.g.scope[i]
+                    at = at * self.g.card[v] + y[v]
+                total += self.g.table[f][at]
+        return total
+
     def arrays(self):
         """Return the log-tables."""
+        for first, _, tables in self.stacks:
+            if self.tables[first] is None:
+                self.tables[first:first + len(tables)] = [
+                    tables[i, ...] for i in range(len(tables))]
         return self.tables
 
 
@@ -216,10 +264,15 @@ cdef class CliqueTree:
     cdef bool compiled, ready
 
     def __cinit__(self, Snapshot snapshot, list joints):
+        cdef vector[vector[int32_t]] sets  # filled here: a conversion could not raise MemoryError
+        sets.resize(len(joints))
+        for i, joint in enumerate(joints):
+            for v in joint:
+                sets[i].push_back(<int32_t>v)
         self.snapshot = snapshot
         self.compiled = False
         self.ready = False
-        self.solver = new Solver(snapshot.g, joints)
+        self.solver = new Solver(snapshot.g, sets)
 
     def __dealloc__(self):
         del self.solver
@@ -268,14 +321,10 @@ cdef class CliqueTree:
         return (at.width, at.table_size, at.bytes, at.flops, largest, at.largest,
                 self.solver.tried())
 
-    def schedule(self, bint up):
-        """Return one direction: kind, first, last, order, nanoseconds, waits, succ_ptr, succ."""
+    def show(self, int threads):
+        """Show the thread's recorder what a question runs."""
         self.need()
-        cdef const Schedule* s = &self.solver.layout().upward
-        if not up:
-            s = &self.solver.layout().downward
-        return (list(s.kind), list(s.first), list(s.last), list(s.order), list(s.cost),
-                list(s.waits), list(s.succ_ptr), list(s.succ))
+        self.solver.show(threads)
 
     def seconds(self):
         """Return an estimate of how long a first question takes on one thread."""
@@ -312,6 +361,17 @@ cdef class CliqueTree:
                                        logs, m, &log_z)
         call.end(status)
         return status == kInfeasible, log_z
+
+    def ask(self, variables):
+        """Have the next question make the joint of these variables, set 0, if a clique holds them.
+
+        False where none does; an empty set ends it. Only of a tree compiled without sets.
+        """
+        cdef vector[int32_t] wanted  # filled here: a conversion could not raise MemoryError
+        self.need()
+        for v in variables:
+            wanted.push_back(<int32_t>v)
+        return self.solver.ask(wanted)
 
     def joint(self, int64_t q):
         """Return the joint of set q over living values, and its variables."""

@@ -41,6 +41,7 @@ cdef extern from "messages/network.h" namespace "vs::messages" nogil:
         int64_t table_entries()
         const vector[int64_t]& edge_at()
         void weigh(const double*) except +
+        void side_by_side(double*)
         int run(const double*, const Options&, int, Control*, double*, int64_t*) except +
         const Progress& last()
         int answer(const double*, const double*, int, Control*, double*, double*,
@@ -53,10 +54,11 @@ cdef extern from "messages/network.h" namespace "vs::messages" nogil:
                     Control*, double*, double*, int64_t*) except +
         int assign(const double*, const double*, int, Control*, int64_t*, double*,
                    int64_t*) except +
-        int mean_field(const double*, int64_t, double, Control*, double*, double*,
+        int mean_field(const double*, int64_t, int64_t, double, int, Control*, double*, int64_t*,
+                       double*, double*) except +
+        int structured(const double*, int64_t, int64_t, const int64_t*, double*, double*, int64_t,
+                       double, int, Control*, double*, double*, uint8_t*, int64_t*, double*,
                        double*) except +
-        int structured(const double*, int64_t, const int64_t*, double*, double*, int64_t, double,
-                       Control*, double*, double*, uint8_t*, double*, double*) except +
     bool cancelled(const Control*, int64_t)
     int same_scopes(int64_t, const vector[int64_t]&, const vector[int64_t]&,
                     const vector[Own]&, const Control*,
@@ -115,42 +117,7 @@ def forest(int64_t n, ptr, scope, order, deadline, late):
     return longs(taken)
 
 
-cdef class SpanningTrees:
-    """How often uniform spanning trees hold each of some pairs of variables."""
-
-    cdef Resistances resistances
-    cdef int64_t count
-    cdef readonly int64_t columns  # of the Laplacian; 0: no pair is on a cycle
-    cdef readonly tuple laplacian  # by columns: values, rows, where each column begins
-
-    def __cinit__(self, int64_t n, pairs):
-        """pairs: (2 m,), each pair once."""
-        cdef const int64_t* p = indices(pairs)
-        self.count = pairs.shape[0] // 2
-        with nogil:
-            self.resistances.lay_out(n, self.count, p)
-        self.columns = self.resistances.columns()
-        value = np.empty(self.resistances.value().size())
-        row = np.empty(value.size, dtype=np.int32)
-        ptr = np.empty(self.columns + 1, dtype=np.int32)
-        if value.size:
-            memcpy(data(value), self.resistances.value().data(), value.nbytes)
-            memcpy(data(row), self.resistances.row().data(), row.nbytes)
-        memcpy(data(ptr), self.resistances.ptr().data(), ptr.nbytes)
-        self.laplacian = value, row, ptr
-
-    def read(self, ptr, row, factor, pivot, order):
-        """Return the probabilities, given L D L' of the permuted Laplacian."""
-        found = np.empty(self.count)
-        cdef const int32_t* p = <const int32_t*>data(ptr)
-        cdef const int32_t* r = <const int32_t*>data(row)
-        cdef const int32_t* o = <const int32_t*>data(order)
-        cdef const double* f = doubles(factor)
-        cdef const double* d = doubles(pivot)
-        cdef double* out = <double*>data(found)
-        with nogil:
-            self.resistances.read(p, r, f, d, o, out)
-        return found
+include "messages/spanning.pxi"
 
 
 cdef class Network:
@@ -190,7 +157,7 @@ cdef class Network:
         cdef vector[Own] own
         cdef const Own* kinds = NULL
         cdef int64_t n = cards.shape[0]
-        cdef int64_t f, i, v, k, size, count, row
+        cdef int64_t f, i, v, k, size, count, row, step
         cdef const int64_t* rows
         cdef int64_t stacked = 0
         cdef int64_t following = stacks[0][0] if stacks else -1
@@ -220,7 +187,7 @@ cdef class Network:
                 k = scopes.shape[1]
                 count = scopes.shape[0]
                 rows, entry = indices(scopes), doubles(stack)
-                size = stack.size // count
+                size, step = stack.size // count, stack.strides[0] // sizeof(double)
                 if k > 1:
                     ptr.reserve(ptr.size() + count)
                     wide.reserve(wide.size() + count)
@@ -229,13 +196,15 @@ cdef class Network:
                 for row in range(count):
                     if cancelled(&call.control, row):
                         call.end(kCancelled)
-                    if k == 1:
-                        for i in range(size):
-                            local[starts[rows[row]] + i] += entry[row * size + i]
+                    if k == 0:
+                        self.constant += entry[row * step]
+                    for i in range(size if k == 1 else 0):
+                        local[starts[rows[row]] + i] += entry[row * step + i]
+                    if k < 2:
                         continue
                     ptr.push_back(ptr.back() + k)
                     wide.push_back(f + row)
-                    at.push_back(entry + row * size)
+                    at.push_back(entry + row * step)
                 f += count - 1
                 continue
             factor = factors[f]
@@ -325,6 +294,14 @@ cdef class Network:
         if self.is_structured(group):
             return np.zeros(self.ptr[group + 1] - self.ptr[group])
         return self.read(self.tables[group], self.scope[self.ptr[group]:self.ptr[group + 1]])
+
+    def flat_tables(self):
+        """Return a copy of the log-tables of all groups, one after the other."""
+        out = np.zeros(self.table_entries)
+        cdef double* to = <double*>data(out)
+        with nogil:
+            self.network.side_by_side(to)
+        return out
 
     cdef object read(self, const double* table, scope):
         out = np.empty(tuple(self.cards[v] for v in scope))
@@ -451,27 +428,26 @@ cdef class Network:
         self.end(call, status)
         return dead, log_z, scale
 
-    def mean_field(self, local, q, int64_t max_iterations, double tolerance, deadline, progress,
-                   late):
-        """Ascend from q in place; return (bound, its scale, converged, residuals, updates)."""
+    def mean_field(self, local, q, int64_t max_iterations, double tolerance, int threads, deadline,
+                   progress, late):
+        """Ascend from rows in place; return (best, bound, scale, converged, residuals, updates)."""
         cdef Call call = Call(max_iterations, deadline, progress, late)
         cdef const double* loc = doubles(local)
         cdef double* x = <double*>data(q)
-        cdef double bound = 0.0
-        cdef double scale = 0.0
+        cdef double bound = 0.0, scale = 0.0
+        cdef int64_t best = 0, starts = q.shape[0]
         cdef int status
         with nogil:
-            status = self.network.mean_field(loc, max_iterations, tolerance, &call.control, x,
-                                             &bound, &scale)
+            status = self.network.mean_field(loc, starts, max_iterations, tolerance, threads,
+                                             &call.control, x, &best, &bound, &scale)
         self.end(call, status)
-        return (bound, scale, *self.last())
+        return (best, bound, scale, *self.last())
 
     def structured(self, local, forest, node, table, int64_t max_iterations, double tolerance,
-                   deadline, progress, late):
-        """Ascend from node and table in place.
+                   int threads, deadline, progress, late):
+        """Ascend from rows of node and table in place; None where none of them has mass.
 
-        Return (marginals, joints, forest that is left, bound, its scale, converged, residuals,
-        updates), or None where what it begins from has no mass.
+        Else (best row, marginals, joints, forest that is left, bound, scale, *last()).
         """
         cdef Call call = Call(max_iterations, deadline, progress, late)
         q, joints = np.empty(self.local.shape[0]), np.empty(self.table_entries)
@@ -484,13 +460,14 @@ cdef class Network:
         cdef double* b = <double*>data(table)
         cdef double* p = <double*>data(q)
         cdef double* j = <double*>data(joints)
-        cdef double bound = 0.0
-        cdef double scale = 0.0
+        cdef double bound = 0.0, scale = 0.0
+        cdef int64_t best = 0, starts = node.shape[0]
         cdef int status
         with nogil:
-            status = self.network.structured(loc, count, f, a, b, max_iterations, tolerance,
-                                             &call.control, p, j, in_forest, &bound, &scale)
+            status = self.network.structured(
+                loc, starts, count, f, a, b, max_iterations, tolerance, threads, &call.control, p,
+                j, in_forest, &best, &bound, &scale)
         self.end(call, status)
         if status == kInfeasible:
             return None
-        return (q, joints, np.flatnonzero(held), bound, scale, *self.last())
+        return (best, q, joints, np.flatnonzero(held), bound, scale, *self.last())

@@ -47,17 +47,23 @@ cdef extern from "tree/run.h" namespace "vs" nogil:
         double* log_left
         double* log_right
         double* log_mass
+        double* expectations
+        double* energies
     cdef cppclass TreeReport:
         int status
         int64_t tree, node
         Counts counts
     void tree_use_pool(const PoolApi*) noexcept
     void tree_use_simd(const SimdApi*) noexcept
+    void c_show "vs::tree_show"(const TreeModel&, int) except +
     TreeReport c_infer "vs::tree_infer"(const TreeRequest&, Control&) except +
     TreeReport c_decode "vs::tree_decode"(const TreeModel&, int, int64_t*, double*,
                                           Control&) except +
     TreeReport c_sample "vs::tree_sample"(const TreeModel&, int64_t, const double*, int64_t*, int,
                                           Control&) except +
+    void c_score "vs::tree_score"(const TreeModel&, const int64_t*, double*) except +
+    void c_expected "vs::tree_expected"(const TreeModel&, const void*, const double*,
+                                        const double*, double*, double*) except +
 
 
 cdef extern from * nogil:
@@ -65,17 +71,6 @@ cdef extern from * nogil:
     static void set_tables(vs::TreeModel& m, int kind) { m.tables = static_cast<vs::Tables>(kind); }
     """
     void set_tables(TreeModel&, int) noexcept
-
-
-cdef extern from "tree/plan.h" namespace "vs" nogil:
-    cdef cppclass TreePlan:
-        TreePlan(const Layout&) except +
-        vector[int32_t] waits
-        vector[int64_t] succ_ptr, succ
-        int64_t n_blocks
-        int64_t up(int64_t)
-        int64_t down(int64_t)
-    double exact_cost(const TreeModel&, int64_t)
 
 
 tree_use_pool(pool_api)
@@ -149,7 +144,8 @@ cdef tuple outcome(TreeReport r, Call call):
 
 
 def infer(Forest forest, int threads, double zeta, int64_t revisit, marginals, log_z, islands,
-          log_left, log_right, log_mass, deadline, progress, late):
+          log_left, log_right, log_mass, deadline, progress, late, expectations=None,
+          energies=None):
     """Return (infeasible, counts): infeasible is None or (tree, node)."""
     cdef TreeRequest q
     cdef TreeReport r
@@ -164,6 +160,8 @@ def infer(Forest forest, int threads, double zeta, int64_t revisit, marginals, l
     q.log_left = <double*>data(log_left)
     q.log_right = <double*>data(log_right)
     q.log_mass = <double*>data(log_mass)
+    q.expectations = <double*>data(expectations)
+    q.energies = <double*>data(energies)
     with nogil:
         r = c_infer(q, call.control)
     bad = outcome(r, call)
@@ -172,30 +170,9 @@ def infer(Forest forest, int threads, double zeta, int64_t revisit, marginals, l
                  c.unsettled, c.widened)
 
 
-def plan(Forest forest):
-    """Return what an exact call runs: nodes in order, and per task whether it goes up, first and
-    last position, nanoseconds, waits; succ_ptr, succ.
-    """
-    cdef const Layout* t = forest.m.layout
-    cdef TreePlan* p = new TreePlan(t[0])
-    cdef int64_t b, task, half
-    cdef double cost
-    try:
-        n = 2 * p.n_blocks
-        up = np.zeros(n, dtype=bool)
-        first, last = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        nanoseconds = np.empty(n)
-        for b in range(p.n_blocks):
-            cost = exact_cost(forest.m, t.begin[b + 1] - t.begin[b])
-            for half in range(2):
-                task = p.up(b) if half == 0 else p.down(b)
-                up[task] = half == 0
-                first[task], last[task] = t.begin[b], t.begin[b + 1]
-                nanoseconds[task] = 0.5 * cost
-        return (np.asarray(t.node), up, first, last, nanoseconds, np.asarray(p.waits),
-                np.asarray(p.succ_ptr), np.asarray(p.succ))
-    finally:
-        del p
+def show(Forest forest, int threads):
+    """Show the thread's recorder what an exact call runs."""
+    c_show(forest.m, threads)
 
 
 def decode(Forest forest, int threads, states, scores, deadline=None, progress=None, late=None):
@@ -217,3 +194,22 @@ def sample(Forest forest, int64_t size, uniforms, states, int threads, deadline=
     with nogil:
         r = c_sample(forest.m, size, u, x, threads, call.control)
     return outcome(r, call)
+
+
+def score(Forest forest, states, scores):
+    """Fill the scores of states (n,) int64, per tree."""
+    cdef const int64_t* x = <const int64_t*>data(states)
+    cdef double* s = <double*>data(scores)
+    with nogil:
+        c_score(forest.m, x, s)
+
+
+def expected(Forest forest, marginals, energies, largest, value, size):
+    """Fill the expected score of each tree, and how far rounding may be felt in it."""
+    cdef void* p = data(marginals)
+    cdef double* e = <double*>data(energies)
+    cdef double* top = <double*>data(largest)
+    cdef double* v = <double*>data(value)
+    cdef double* s = <double*>data(size)
+    with nogil:
+        c_expected(forest.m, p, e, top, v, s)

@@ -6,7 +6,7 @@ Models hold arrays (`Chain`, `Tree`), `infer` plans and computes, results are re
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
-from valuesparse import bounds, factors, relaxed
+from valuesparse import bounds, factors, relaxed, schedule
 from valuesparse._startup import start as _start
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference import (
@@ -72,6 +72,7 @@ __all__ = [
     "relax",
     "relaxed",
     "sample",
+    "schedule",
     "select",
     "set_num_threads",
     "simd_level",

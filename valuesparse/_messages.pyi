@@ -99,16 +99,18 @@ class Network:
         deadline: float | None,
         late: BaseException | None,
     ) -> tuple[int, Array, float]: ...
+    def flat_tables(self) -> Array: ...
     def mean_field(
         self,
         local: Array,
         q: Array,
         max_iterations: int,
         tolerance: float,
+        threads: int,
         deadline: float | None,
         progress: Callable[[int, int], object] | None,
         late: BaseException | None,
-    ) -> tuple[float, float, bool, Array, int]: ...
+    ) -> tuple[int, float, float, bool, Array, int]: ...
     def structured(
         self,
         local: Array,
@@ -117,7 +119,8 @@ class Network:
         table: Array,
         max_iterations: int,
         tolerance: float,
+        threads: int,
         deadline: float | None,
         progress: Callable[[int, int], object] | None,
         late: BaseException | None,
-    ) -> tuple[Array, Array, Array, float, float, bool, Array, int] | None: ...
+    ) -> tuple[int, Array, Array, Array, float, float, bool, Array, int] | None: ...

@@ -7,10 +7,18 @@ outward by a bound on its rounding error:
   which the sum of the largest absolute entries of all tables bounds (`magnitude`);
 * *log-sum-exp*: exp(x) of a score of size s errs by eps * s, a sum of k terms by k * eps, and all
   terms are positive, so these errors add up over the entries of the tables that are summed;
-* *the exact engines*: their contract is 1e-10, relative to max(1, |log Z|), and this is charged in
-  full, whatever they achieve;
+* *the exact engines*: Z is a sum of products of positive numbers. A product adds the relative
+  errors of its factors and one more eps, a sum of positive terms never has more than the worst of
+  them and one eps for each addition. So Z errs, relatively, by at most eps times what a
+  configuration passes on its way to the root: 2 for each entry of a clique, summed over cliques
+  (`entries`), and for each factor the error of its entry, eps * |score| from taking off the
+  largest score and less than 4 eps from exp (`magnitude`, and entries again). Scales are powers of
+  two, which are exact. The margin is 16 eps a clique entry and 64 eps a unit of score, and beside
+  it, as a reserve, the 1e-10 that the engines are tested to;
 * *eigenvalues* of a symmetric N x N matrix M: LAPACK's solvers are backward stable, each computed
-  eigenvalue errs by at most p(N) * eps * ||M||; 16 * N is used for p(N), and the Frobenius norm.
+  eigenvalue errs by at most p(N) * eps * ||M||. What p is depends on the library and is *assumed*
+  here, not proved: 16 * N, with the Frobenius norm. Bounds that rest on eigenvalues
+  (`bounds.preconditioner` and what `bounds.log_z` takes from it) are proofs under that assumption.
 """
 
 from __future__ import annotations

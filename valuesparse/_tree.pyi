@@ -37,8 +37,10 @@ def infer(
     deadline: float | None,
     progress: Callable[[int, int], object] | None,
     late: BaseException | None,
+    expectations: Array | None = None,
+    energies: Array | None = None,
 ) -> tuple[tuple[int, int] | None, tuple[int, ...]]: ...
-def plan(forest: Forest) -> tuple[Array, ...]: ...
+def show(forest: Forest, threads: int) -> None: ...
 def decode(
     forest: Forest,
     threads: int,
@@ -58,3 +60,12 @@ def sample(
     progress: Callable[[int, int], object] | None = ...,
     late: BaseException | None = ...,
 ) -> tuple[int, int] | None: ...
+def score(forest: Forest, states: Array, scores: Array) -> None: ...
+def expected(
+    forest: Forest,
+    marginals: Array,
+    energies: Array,
+    largest: Array,
+    value: Array,
+    size: Array,
+) -> None: ...

@@ -240,4 +240,4 @@ def as_states(
         i = int(bad[0])
         last = int(np.broadcast_to(cards, (n,))[i]) - 1
         raise ValueError(f"states[{i}] is {given[i]}; {noun} run from 0 to {last}{hint}")
-    return given.astype(np.int64)
+    return np.ascontiguousarray(given, dtype=np.int64)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "chain/exact.h"
+#include "rows/edges.h"
 #include "rows/pack.h"
 #include "chain/table.h"
 
@@ -22,70 +23,13 @@ struct EdgeSink {
     }
 };
 
-// sums(l, k) += sum_r a_r(l) g_r(k) for L rows l and NV vectors of columns k, from (l0, k0) on.
-template <class T, int L, int NV>
-static VS_INLINE void outer_tile(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m,
-                                 int K, int l0, int k0, double* sums) {
-    using V = Vec<T>;
-    V acc[L][NV];
-    for (int l = 0; l < L; ++l) {
-        for (int j = 0; j < NV; ++j) acc[l][j] = V::set1(T(0));
-    }
-    a += l0;
-    g += k0;
-    for (int r = 0; r < m; ++r, a += a_stride, g += g_stride) {
-        V b[NV];
-        for (int j = 0; j < NV; ++j) b[j] = V::load(g + j * V::N);
-        for (int l = 0; l < L; ++l) {
-            const V x = V::set1(a[l]);
-            for (int j = 0; j < NV; ++j) acc[l][j] = V::fma(x, b[j], acc[l][j]);
-        }
-    }
-    for (int l = 0; l < L; ++l) {
-        double* to = sums + static_cast<int64_t>(l0 + l) * K + k0;
-        for (int j = 0; j < NV; ++j, to += V::N) {
-            T part[V::N];
-            acc[l][j].store(part);
-            const int left = K - k0 - j * V::N;
-            if (left >= V::N) {
-                for (int q = 0; q < V::N; ++q) to[q] += static_cast<double>(part[q]);
-            } else {
-                for (int q = 0; q < left; ++q) to[q] += static_cast<double>(part[q]);
-            }
-        }
-    }
-}
-
-template <class T, int L>
-static VS_INLINE void outer_rows(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m,
-                                 int K, int l0, double* sums) {
-    constexpr int N = Vec<T>::N;
-    int k = 0;
-    for (; k + 2 * N < K; k += 3 * N) {
-        outer_tile<T, L, 3>(a, a_stride, g, g_stride, m, K, l0, k, sums);
-    }
-    if (k + N < K) {
-        outer_tile<T, L, 2>(a, a_stride, g, g_stride, m, K, l0, k, sums);
-    } else if (k < K) {
-        outer_tile<T, L, 1>(a, a_stride, g, g_stride, m, K, l0, k, sums);
-    }
-}
-
-// sums += a^T g over m rows; rows of g are padded to whole vectors.
-template <class T>
-static void add_outer(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m, int K,
-                      double* sums) {
-    int l = 0;
-    for (; l + 4 <= K; l += 4) outer_rows<T, 4>(a, a_stride, g, g_stride, m, K, l, sums);
-    for (; l < K; ++l) outer_rows<T, 1>(a, a_stride, g, g_stride, m, K, l, sums);
-}
-
 // xi(l, k) = alpha_i(l) E(l, k) g_{i+1}(k) / mass_i of every edge of a lane: written, or summed.
 // For shared linear transitions the sum leaves E out (the caller multiplies once):
 // sums += alpha^T (weight g / mass), a few edges at a time. False: cancelled.
 template <class D>
 bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
-                typename D::T* outgoing, const double* mass, double* sums, double weight) {
+                typename D::T* outgoing, const double* mass, double* sums, double weight,
+                Depth<D>& depth) {
     constexpr int kSteps = 32;  // an edge written takes as long as so many messages
     using T = typename D::T;
     using In = typename D::In;
@@ -99,6 +43,23 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
             a[k] = D::to_log(s.alpha[i * s.stride + k]);
             g[k] = D::to_log(outgoing[i * d.Kp + k]);
         }
+    }
+    double* energies = pass->energies;
+    if (energies && d.sums_without_transition()) {
+        constexpr int kRows = Depth<D>::kRows;
+        const T *a[kRows], *g[kRows];
+        double* to[kRows];
+        for (int64_t i0 = 0; i0 < s.n - 1; i0 += kRows) {
+            const int m = static_cast<int>(s.n - 1 - i0 < kRows ? s.n - 1 - i0 : kRows);
+            if (!ticker.go_on(m)) return false;
+            for (int r = 0; r < m; ++r) {
+                a[r] = s.alpha + (i0 + r) * s.stride;
+                g[r] = outgoing + (i0 + r) * d.Kp;
+                to[r] = energies + s.begin + i0 + r;
+            }
+            depth.add(m, a, g, mass + i0, to);
+        }
+        energies = nullptr;
     }
     if (sums && d.sums_without_transition()) {
         // Few where sums are kept in float32 for the length of a block.
@@ -120,8 +81,9 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
         if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
             out = static_cast<In*>(pass->pairwise) + (edge - pass->pairwise_first) * kk;
         }
-        if (!out && !sums) continue;
+        if (!out && !sums && !energies) continue;
         if (!ticker.go_on(kSteps)) return false;
+        double energy = 0.0;
         d.edge_marginal(edge, s.alpha + i * s.stride, outgoing + i * d.Kp, mass[i],
                         [&](int l, const T* row) {
                             const int64_t at = static_cast<int64_t>(l) * K;
@@ -130,7 +92,9 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
                             for (int k = 0; sums && k < K; ++k) {
                                 sums[at + k] += weight * static_cast<double>(row[k]);
                             }
+                            if (energies) energy += energy_of_row(d, edge, l, row);
                         });
+        if (energies) energies[s.begin + i] = energy;
     }
     return true;
 }
@@ -151,7 +115,7 @@ void finish_lane(vs::ExactPass* pass, const D& d, const Lane<D>& s, int64_t sequ
 
 template <class D>
 void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m,
-                 vs::Scratch& scratch, double* sums) {
+                 vs::Scratch& scratch, double* sums, Depth<D>& depth) {
     using T = typename D::T;
     const vs::Chains& c = *pass->chains;
     Exact<D> engine(d, ticker);
@@ -174,7 +138,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
         }
         return;
     }
-    const bool edges = sums || pass->pairwise || pass->log_forward;
+    const bool edges = sums || pass->pairwise || pass->log_forward || pass->energies;
     const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
     if (ok && lanes[0].n * row <= pass->stored_bytes) {
         // Short: alpha and psi of all lanes side by side, position by position: one stream.
@@ -212,7 +176,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
                 if (lanes[r].status != vs::kOk) continue;
                 const double weight = pass->weights ? pass->weights[pass->order[first + r]] : 1.0;
                 ok = emit_edges(pass, d, ticker, lanes[r], sink.outgoing[r], sink.mass[r], sums,
-                                weight);
+                                weight, depth);
             }
         } else {
             NoSink sink;
@@ -230,18 +194,18 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
 
 // The lane of a split chain that a half pass works in.
 template <class D>
-Lane<D>& split_lane(vs::ExactPass* pass, int kind, int64_t which) {
-    const bool forward = kind == vs::kForward || kind == vs::kForwardMeet;
+Lane<D>& split_lane(vs::ExactPass* pass, vs::TaskKind kind, int64_t which) {
+    const bool forward = kind == vs::TaskKind::kForward || kind == vs::TaskKind::kForwardMeet;
     return *static_cast<Lane<D>*>(pass->split[2 * which + (forward ? 0 : 1)]);
 }
 
 template <class D>
-void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int worker,
-                int64_t chunk) {
+void exact_task(vs::ExactPass* pass, vs::TaskKind kind, vs::Item item, int worker, int64_t chunk) {
     using T = typename D::T;
+    const int64_t first = item.first, last = item.last;
     const vs::Chains& c = *pass->chains;
     vs::Scratch& scratch = pass->scratch[worker];
-    const bool split = kind != vs::kGroup;
+    const bool split = kind != vs::TaskKind::kSequences;
     if (!split) scratch.reset();
     const vs::Scratch::Mark start = scratch.mark();
     const Input<typename D::In> in(c);
@@ -260,6 +224,11 @@ void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int 
     D d(in, packed, tmp);
     Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
     if (!split) {
+        Depth<D> depth;
+        if (pass->depth && !depth.open(in, *pass->depth, tmp, scratch)) {
+            for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
+            return;
+        }
         double* sums =
             pass->expectations ? pass->expectations + chunk * c.n_labels * c.n_labels : nullptr;
         for (int64_t i = first; i < last; i += Exact<D>::kGroup) {
@@ -272,7 +241,7 @@ void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int 
                               n = c.offset[pass->order[r] + 1] - begin;
                 for (int64_t q = 0; q < n && q < Exact<D>::kAhead; ++q) d.prefetch(begin + q);
             }
-            exact_group(pass, d, ticker, i, m, scratch, sums);
+            exact_group(pass, d, ticker, i, m, scratch, sums, depth);
             scratch.rewind(mark);
         }
         return;
@@ -284,16 +253,16 @@ void exact_task(vs::ExactPass* pass, int kind, int64_t first, int64_t last, int 
     bool ok = true;
     NoSink sink;
     switch (kind) {
-        case vs::kForward:
+        case vs::TaskKind::kForward:
             ok = engine.forward(&s, 1, 0, mid, Role::kStore);
             break;
-        case vs::kBackward:
+        case vs::TaskKind::kBackward:
             ok = engine.backward(&s, 1, 0, s.n - mid, Role::kStore, sink);
             break;
-        case vs::kForwardMeet:
+        case vs::TaskKind::kForwardMeet:
             ok = engine.forward(&s, 1, mid, s.n, Role::kMeet);
             break;
-        case vs::kBackwardMeet:
+        default:  // kBackwardMeet
             ok = engine.backward(&s, 1, s.n - mid, s.n, Role::kMeet, sink);
             break;
     }

@@ -14,7 +14,6 @@ double position_cost(int64_t labels) {
 ExactPlan plan_exact(const Chains& c, const std::vector<int64_t>& order, int threads, bool split,
                      int64_t expectations, double slower) {
     ExactPlan plan;
-    plan.succ_ptr.push_back(0);
     const double cost = position_cost(c.n_labels) * slower;
     const double labels = static_cast<double>(c.n_labels);
     for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));
@@ -25,25 +24,17 @@ ExactPlan plan_exact(const Chains& c, const std::vector<int64_t>& order, int thr
             ++plan.n_split;
         }
     }
-    auto add = [&](int8_t kind, size_t first, size_t last, int32_t waits, double messages) {
-        plan.kind.push_back(kind);
-        plan.first.push_back(static_cast<int64_t>(first));
-        plan.last.push_back(static_cast<int64_t>(last));
-        plan.waits.push_back(waits);
-        plan.messages.push_back(messages);
-        plan.succ_ptr.push_back(static_cast<int64_t>(plan.succ.size()));
-    };
     for (size_t i = 0; i < plan.n_split; ++i) {
-        const int64_t at = static_cast<int64_t>(plan.kind.size());
-        const int64_t n = length(c, order[i]), half = n / 2;
-        for (int8_t kind : {kForward, kBackward, kForwardMeet, kBackwardMeet}) {
-            const bool meet = kind >= kForwardMeet;
-            if (!meet) {
-                plan.succ.push_back(at + 2);
-                plan.succ.push_back(at + 3);
-            }
-            const bool left = kind == kForward || kind == kBackwardMeet;
-            add(kind, i, i + 1, meet ? 2 : 0, static_cast<double>(left ? half : n - half));
+        const int64_t at = static_cast<int64_t>(i), n = length(c, order[i]), left = n / 2;
+        const auto add = [&](TaskKind kind, int64_t messages) {
+            return plan.tasks.add(kind, at, at + 1, static_cast<double>(messages));
+        };
+        const int64_t stored[2] = {add(TaskKind::kForward, left - 1),
+                                   add(TaskKind::kBackward, n - left - 1)};
+        const int64_t met[2] = {add(TaskKind::kForwardMeet, n - left),
+                                add(TaskKind::kBackwardMeet, left)};
+        for (int64_t a : stored) {
+            for (int64_t b : met) plan.tasks.edge(a, b);
         }
     }
     // Sizes of groups depend on the data alone: sums over tasks must not show the threads.
@@ -65,9 +56,11 @@ ExactPlan plan_exact(const Chains& c, const std::vector<int64_t>& order, int thr
             sum += cost * n;
             messages += 2.0 * (n - 1.0);
         }
-        add(kGroup, i, j, 0, messages);
+        plan.tasks.add(TaskKind::kSequences, static_cast<int64_t>(i), static_cast<int64_t>(j),
+                       messages);
         i = j;
     }
+    plan.tasks.finish();
     return plan;
 }
 

@@ -5,30 +5,15 @@
 #include <vector>
 
 #include "core/problem.h"
-#include "pool/pool.h"
+#include "pool/plan.h"
 
 namespace vs {
 
-// The schedule of an exact call, as run: tasks work on sequences order[first, last).
+// Items count through sequences, longest first; costs are K*K messages.
 struct ExactPlan {
-    std::vector<int8_t> kind;  // TaskKind
-    std::vector<int64_t> first, last;
-    std::vector<double> messages;  // full K*K messages of each task
-    std::vector<int32_t> waits;
-    std::vector<int64_t> succ_ptr, succ;
+    Tasks tasks;
     size_t n_split = 0;        // chains cut into half passes: order[0, n_split)
     double nanoseconds = 0.0;  // estimated work
-
-    Plan view() const {
-        Plan p;
-        p.n = static_cast<int64_t>(kind.size());
-        if (n_split > 0) {
-            p.waits = waits.data();
-            p.succ_ptr = succ_ptr.data();
-            p.succ = succ.data();
-        }
-        return p;
-    }
 };
 
 inline int64_t length(const Chains& c, int64_t sequence) {

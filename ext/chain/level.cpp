@@ -4,7 +4,8 @@
 #include "rows/arithmetic.h"
 #include "chain/decode.h"
 #include "chain/exact_pass.h"
-#include "chain/island_pass.h"
+#include "chain/island_rows.h"
+#include "islands/bind.h"
 #include "rows/pack.h"
 #include "chain/table.h"
 
@@ -54,11 +55,10 @@ static int64_t weigh(int dtype, const void* x, int64_t n, double* found) {
                : weigh_in(static_cast<const double*>(x), n, vs::kLargest64, found);
 }
 
-static void exact(int arithmetic, vs::ExactPass* pass, int kind, int64_t first, int64_t last,
-                  int worker, int64_t chunk) {
-    with_arithmetic(arithmetic, [&](auto d) {
-        exact_task<VS_DOMAIN(d)>(pass, kind, first, last, worker, chunk);
-    });
+static void exact(int arithmetic, vs::ExactPass* pass, vs::TaskKind kind, vs::Item item, int worker,
+                  int64_t chunk) {
+    with_arithmetic(arithmetic,
+                    [&](auto d) { exact_task<VS_DOMAIN(d)>(pass, kind, item, worker, chunk); });
 }
 
 static bool open_split(int arithmetic, vs::ExactPass* pass, int64_t which, void* forward,
@@ -74,14 +74,13 @@ static void close_split(int arithmetic, vs::ExactPass* pass, int64_t which, vs::
     with_arithmetic(arithmetic, [&](auto d) { split_close<VS_DOMAIN(d)>(pass, which, *scratch); });
 }
 
-static void islands(int arithmetic, vs::IslandPass* pass, int64_t first, int64_t last, int worker) {
-    with_arithmetic(arithmetic,
-                    [&](auto d) { islands_task<VS_DOMAIN(d)>(pass, first, last, worker); });
-}
-
-static void islands_long(int arithmetic, vs::IslandPass* pass, int64_t which, int64_t span) {
-    with_arithmetic(arithmetic,
-                    [&](auto d) { LongIslands<VS_DOMAIN(d)>(pass, which, span).run(); });
+static const vs::IslandVerbs* islands(int arithmetic) {
+    const vs::IslandVerbs* verbs = nullptr;
+    with_arithmetic(arithmetic, [&](auto d) {
+        using D = VS_DOMAIN(d);
+        verbs = &BoundVerbs<ChainRows<D>, typename D::T, vs::IslandPass>::kVerbs;
+    });
+    return verbs;
 }
 
 static void sample(int arithmetic, vs::ExactPass* pass, int64_t which, int64_t size,
@@ -153,7 +152,6 @@ static const vs::Level kLevel = {
     open_split,
     close_split,
     islands,
-    islands_long,
     sample,
     weigh,
     viterbi,

@@ -11,6 +11,7 @@
 #include "chain/islands_call.h"
 #include "chain/nbest.h"
 #include "chain/reach.h"
+#include "core/score.h"
 #include "core/session.h"
 #include "chain/table.h"
 #include "rows/pack_plan.h"
@@ -21,20 +22,17 @@ namespace {
 
 const PoolApi* g_pool = nullptr;
 
-void run_independent(int64_t n, Task task, void* context, int threads, Control* control) {
-    Plan plan;
-    plan.n = n;
-    g_pool->run_plan(plan, task, context, threads, control);
-}
-
 bool stores_in_output(int a) { return a == kLinear32 || a == kLinear64 || a == kLog64; }
 
-// exp(transition); false when memory is exhausted.
+// exp(transition), and for energies its depth; false when memory is exhausted.
 bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& session, Packing* out,
-          Control* control) {
+          Control* control, Packing* depth = nullptr) {
     session.packing.reset();
     return pack_table(level().packing, *g_pool, c, arithmetic, rows, threads, session.packing,
-                      session.temporary(), out, control);
+                      session.temporary(), out, control) &&
+           (depth == nullptr ||
+            pack_table(level().packing, *g_pool, c, arithmetic, false, threads, session.packing,
+                       session.temporary(), depth, control, true));
 }
 
 }  // namespace
@@ -56,26 +54,43 @@ const Prepared* fitting(const Prepared* p, const Chains& c) {
 struct ExactJob {
     ExactPass pass;
     int arithmetic;
-    const ExactPlan* plan;
+    const Tasks* tasks;
 };
 
 void exact_piece(void* context, int64_t task, int worker) {
     ExactJob& j = *static_cast<ExactJob*>(context);
-    const size_t t = static_cast<size_t>(task);
-    const ExactPlan& plan = *j.plan;
-    level().exact(j.arithmetic, &j.pass, plan.kind[t], plan.first[t], plan.last[t], worker, task);
+    level().exact(j.arithmetic, &j.pass, j.tasks->kind(task), j.tasks->item(task), worker, task);
 }
 
-double transition_score(const Chains& c, size_t i) {
-    return c.dtype == kFloat32 ? static_cast<double>(static_cast<const float*>(c.transition)[i])
-                               : static_cast<const double*>(c.transition)[i];
+bool wants_edges(const Request& r) {
+    return r.pairwise || r.expectations || r.log_forward || r.energies;
 }
 
-bool wants_edges(const Request& r) { return r.pairwise || r.expectations || r.log_forward; }
+// The plan of one pass in one arithmetic over `order`, longest first.
+ExactPlan plan_pass(const Request& r, const std::vector<int64_t>& order, int arithmetic) {
+    const bool split = r.marginals && !wants_edges(r) && stores_in_output(arithmetic);
+    return plan_exact(r.chains, order, r.threads, split, r.expectations ? r.expectation_chunks : 0,
+                      is_log(arithmetic) ? 20.0 : 1.0);
+}
+
+int threads_for(const Request& r, const ExactPlan& plan) {
+    return plan.nanoseconds < 15e3 ? 1 : r.threads;
+}
+
+Plan through(Plan plan, const std::vector<int64_t>& order) {
+    plan.order64 = order.data();
+    plan.n_order = static_cast<int64_t>(order.size());
+    return plan;
+}
+
+// A task for each sequence.
+Plan one_by_one(const char* label, const std::vector<int64_t>& order) {
+    return through(Plan(label, static_cast<int64_t>(order.size())), order);
+}
 
 // One pass in one arithmetic over `order` (longest first); fills status.
 void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithmetic,
-                bool forward_only, const Packing& packing, Session& session,
+                bool forward_only, const Packing& packing, const Packing& depth, Session& session,
                 std::vector<int32_t>& status, Control* control) {
     const Chains& c = r.chains;
     const int64_t K = c.n_labels;
@@ -93,6 +108,8 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     p.weights = r.weights;
     p.log_forward = r.log_forward;
     p.log_outgoing = r.log_outgoing;
+    p.energies = r.energies;
+    p.depth = depth.forward != nullptr ? &depth : nullptr;
     p.log_z = r.log_z;
     p.status = status.data();
     p.scratch = session.keep();
@@ -100,12 +117,9 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     p.forward_only = forward_only;
     p.stored_bytes = int64_t{256} << 10;
 
-    const bool split = r.marginals && !wants_edges(r) && stores_in_output(arithmetic);
-    const double slower = is_log(arithmetic) ? 20.0 : 1.0;
-    const ExactPlan plan =
-        plan_exact(c, order, r.threads, split, r.expectations ? r.expectation_chunks : 0, slower);
-    const size_t n_split = plan.n_split;
-    job.plan = &plan;
+    const ExactPlan plan = plan_pass(r, order, arithmetic);
+    const size_t n_split = plan.n_split, n_tasks = static_cast<size_t>(plan.tasks.size());
+    job.tasks = &plan.tasks;
     session.keep()[0].reset();
     std::vector<void*> lanes(2 * n_split), slots(2 * n_split);
     p.split = slots.data();
@@ -120,13 +134,13 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
     }
     std::vector<double> sums;
     if (r.expectations) {
-        sums.assign(plan.kind.size() * static_cast<size_t>(K * K), 0.0);
+        sums.assign(n_tasks * static_cast<size_t>(K * K), 0.0);
         p.expectations = sums.data();
     }
     // The split lanes live in worker 0's first scratch, which groups would reset.
     if (n_split > 0) p.scratch = session.temporary();
-    const int threads = plan.nanoseconds < 15e3 ? 1 : r.threads;
-    g_pool->run_plan(plan.view(), exact_piece, &job, threads, control);
+    g_pool->run_plan(through(plan.tasks.view("exact"), order), exact_piece, &job,
+                     threads_for(r, plan), control);
     for (size_t i = 0; i < n_split; ++i) {
         level().split_close(arithmetic, &p, static_cast<int64_t>(i), &session.keep()[0]);
     }
@@ -135,8 +149,10 @@ void exact_pass(const Request& r, const std::vector<int64_t>& order, int arithme
         const bool bare = !is_log(arithmetic) && !c.per_edge;  // sums leave the transition out
         for (size_t i = 0; i < kk; ++i) {
             double sum = 0.0;
-            for (size_t t = 0; t < plan.kind.size(); ++t) sum += sums[t * kk + i];
-            if (bare && sum != 0.0) sum *= std::exp(transition_score(c, i) - packing.shift);
+            for (size_t t = 0; t < n_tasks; ++t) sum += sums[t * kk + i];
+            if (bare && sum != 0.0) {
+                sum *= std::exp(entry(c, c.transition, static_cast<int64_t>(i)) - packing.shift);
+            }
             r.expectations[i] += sum;
         }
     }
@@ -261,11 +277,12 @@ Report infer(const Request& r, Control& control) {
             report.counts.widened =
                 std::max(report.counts.widened, static_cast<int64_t>(order.size()));
         }
-        Packing packing;
+        Packing packing, depth;
         const Prepared* prepared = arithmetic == kLinear64 ? fitting(r.prepared, c) : nullptr;
-        if (prepared != nullptr && !islands) {
+        if (prepared != nullptr && !islands && !r.energies) {
             packing = prepared->packing;
-        } else if (!pack(c, arithmetic, islands, r.threads, session, &packing, &control)) {
+        } else if (!pack(c, arithmetic, islands, r.threads, session, &packing, &control,
+                         r.energies ? &depth : nullptr)) {
             report.status = kNoMemory;
             break;
         }
@@ -275,8 +292,8 @@ Report infer(const Request& r, Control& control) {
             island_pass(*g_pool, r, order, arithmetic, packing, session, status, report.counts,
                         &control);
         } else {
-            exact_pass(r, by_length(c, order), arithmetic, forward_only, packing, session, status,
-                       &control);
+            exact_pass(r, by_length(c, order), arithmetic, forward_only, packing, depth, session,
+                       status, &control);
         }
         if (!next_pass(c, order, status, report, control)) break;
         if (!forward_only) ++step;
@@ -285,9 +302,12 @@ Report infer(const Request& r, Control& control) {
     return report;
 }
 
-ExactPlan plan_infer(const Chains& c, int threads, std::vector<int64_t>* order) {
-    *order = by_length(c, non_empty(c));
-    return plan_exact(c, *order, threads, true, 0, 1.0);
+void show(const Request& r) {
+    int steps[3];
+    ladder(r.chains.dtype, steps);
+    const std::vector<int64_t> order = by_length(r.chains, non_empty(r.chains));
+    const ExactPlan plan = plan_pass(r, order, steps[0]);
+    g_pool->show_plan(through(plan.tasks.view("exact"), order), threads_for(r, plan));
 }
 
 namespace {
@@ -381,8 +401,8 @@ Report decode(const Chains& c, int64_t k, int threads, int64_t* states, double* 
     DecodeJob job{&c,     order.data(), packed, wide,           k,
                   stride, states,       scores, session.keep(), &control};
     const double total = position_cost(c.n_labels) * static_cast<double>(c.n_positions);
-    run_independent(static_cast<int64_t>(order.size()), decode_piece, &job,
-                    total < 15e3 ? 1 : threads, &control);
+    g_pool->run_plan(one_by_one("decode", order), decode_piece, &job, total < 15e3 ? 1 : threads,
+                     &control);
     if (control.stop.load()) {
         report.status = control.stop.load() == 2 ? kNoMemory : kCancelled;
         return report;
@@ -428,7 +448,7 @@ Report sample(const Chains& c, int64_t size, const double* uniforms, int64_t* st
         job.size = size;
         job.uniforms = uniforms;
         job.states = states;
-        run_independent(static_cast<int64_t>(order.size()), sample_piece, &job, threads, &control);
+        g_pool->run_plan(one_by_one("sample", order), sample_piece, &job, threads, &control);
         if (!next_pass(c, order, status, report, control)) break;
     }
     return report;

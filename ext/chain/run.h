@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
-#include "chain/exact_plan.h"
 #include "core/problem.h"
 #include "pool/pool.h"
 
@@ -33,6 +31,9 @@ struct Request {
     // xi_i(l, k) is proportional to exp(log_forward[i, l] + t(l, k) + log_outgoing[i, k]) on the
     // edge from i to i + 1; (N, K) each, rows of last positions unset.
     double *log_forward = nullptr, *log_outgoing = nullptr;
+    // (N,) the expected transition score of the edge from i to i + 1, NaN where it took
+    // logarithms; last positions unset.
+    double* energies = nullptr;
 };
 
 struct Report {
@@ -53,12 +54,19 @@ const Level& level();  // the functions of the level in use
 
 Report infer(const Request& request, Control& control);
 
-ExactPlan plan_infer(const Chains& chains, int threads, std::vector<int64_t>* order);
+// Shows the pool what an exact call runs first, in the arithmetic that suffices for most.
+void show(const Request& request);
 // MAP states (N,) and scores (B,); with n_best > 1 states (n_best, N), scores (n_best, B).
 Report decode(const Chains& chains, int64_t n_best, int threads, int64_t* states, double* scores,
               Control& control, const Prepared* prepared = nullptr);
 Report sample(const Chains& chains, int64_t size, const double* uniforms, int64_t* states,
               int threads, Control& control);
+// The sum of log-potentials of given labels (N,), per sequence (B,).
+void score(const Chains& chains, const int64_t* states, double* scores);
+// The expected score of each sequence, and how far rounding may be felt in it, as a sum of squares
+// of scores; energies as in Request, `largest`: the largest entry of each table.
+void expected(const Chains& chains, const void* marginals, const double* energies,
+              const double* largest, double* value, double* size);
 // The capsule by which other extension modules call this one. Within a task of the pool a call runs
 // on the calling worker.
 struct ChainApi {

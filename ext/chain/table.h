@@ -1,17 +1,11 @@
 // The functions of a SIMD level for chains, in one table that chain/level.cpp fills per level.
 #pragma once
 
+#include "pool/plan.h"
+#include "islands/rules.h"
 #include "rows/pack_table.h"
 
 namespace vs {
-
-enum TaskKind : int8_t {
-    kGroup = 0,
-    kForward = 1,
-    kBackward = 2,
-    kForwardMeet = 3,
-    kBackwardMeet = 4
-};
 
 // One exact pass over some sequences; shared by all workers.
 struct ExactPass {
@@ -24,6 +18,8 @@ struct ExactPass {
     double* expectations;                           // (chunks, K, K), one per task, or null
     const double* weights;                          // (B,) of sequences in expectations, or null
     double *log_forward, *log_outgoing;             // see Request, or null
+    double* energies;                               // (N,) see Request, or null
+    const Packing* depth;                           // for energies; null where not packed
     double* log_z;                                  // (B,)
     int32_t* status;                                // (B,)
     Scratch* scratch;                               // one per worker
@@ -33,39 +29,43 @@ struct ExactPass {
     void** split = nullptr;  // lanes (forward, backward) of each chain that is cut in passes
 };
 
+// A part of a sequence in log Z. Parts have a fixed size, so that sums do not show who added them.
+struct IslandPart {
+    int64_t first, last;     // slots
+    double log_mass, added;  // by floors
+};
+
+// Rows of a call with islands on sequences that follow one another, by slot as all here; see
+// IslandState.
 struct IslandPass {
     const Chains* chains;
     const Packing* packing;
-    const int64_t* order;
     void* marginals;
-    int32_t* islands;
-    double* log_z;
-    int32_t* status;
-    Scratch *keep, *temporary;  // one of each per worker
-    Counts* counts;             // one per worker
-    Control* control;
     double zeta;
-    int64_t revisit;  // rounds allowed, -1: until nothing changes
-    int threads;
-    // Runs `count` pieces of work on the pool (null: serially).
-    void (*parallel)(void* self, void (*piece)(void*, int64_t, int), void* context, int64_t count);
-    void* self;
+    Scratch* keep;  // one per worker
+    IslandState* state;
+    int64_t begin;          // position of slot 0
+    const int32_t* tree;    // number of the sequence
+    const int64_t* edge;    // of each sequence: edge[tree[q]] + q leads into slot q
+    const void **f, **b;    // message from the left, from the right
+    void **own_f, **own_b;  // rows allocated for them
+    const void** row;       // its local factor, while its piece is passed through
+    double *scale_f, *scale_b, *mass, *shift;
+    float* added;  // what floors may have added, relative to the mass
+    IslandPart* part;
 };
 
 struct Level {
     PackTable packing;
-    // Sequences order[first, last) (kGroup) or one pass of order[first].
-    void (*exact)(int arithmetic, ExactPass* pass, int kind, int64_t first, int64_t last,
-                  int worker, int64_t chunk);
+    // Sequences order[first, last) (kSequences) or one pass of order[first].
+    void (*exact)(int arithmetic, ExactPass* pass, TaskKind kind, Item item, int worker,
+                  int64_t chunk);
     int64_t (*lane_bytes)();
     // Opens (closes) the two lanes of order[which] for the four half passes.
     bool (*split_open)(int arithmetic, ExactPass* pass, int64_t which, void* forward,
                        void* backward, Scratch* scratch);
     void (*split_close)(int arithmetic, ExactPass* pass, int64_t which, Scratch* scratch);
-    // Whole sequences order[first, last), each on one thread.
-    void (*islands)(int arithmetic, IslandPass* pass, int64_t first, int64_t last, int worker);
-    // One long sequence on the pool.
-    void (*islands_long)(int arithmetic, IslandPass* pass, int64_t which, int64_t span);
+    const IslandVerbs* (*islands)(int arithmetic);  // of an IslandPass
     // Posterior samples of one sequence: uniforms and states are (size, N), read and written in
     // the columns of the sequence.
     void (*sample)(int arithmetic, ExactPass* pass, int64_t which, int64_t size,

@@ -33,12 +33,6 @@ struct Relay {
     }
 };
 
-void run_tasks(int64_t n, Task task, void* context, int threads, Control* control) {
-    Plan plan;
-    plan.n = n;
-    Evaluator::pool->run_plan(plan, task, context, threads, control);
-}
-
 Status stopped(const Control& control) {
     const int stop = control.stop.load();
     return stop == kNothing ? kOk : stop == kMemory ? kNoMemory : kCancelled;
@@ -302,6 +296,11 @@ Evaluation Evaluator::run_blocks(const double* w, double* gradient, int64_t* sta
                                  Control& control) {
     Evaluation e;
     spread(w);
+    for (double x : table_) {
+        if (std::fabs(x) <= kLargest64) continue;
+        e.overflow = 0;  // any item
+        return e;
+    }
     if (static_cast<int>(unary_.size()) < threads) unary_.resize(static_cast<size_t>(threads));
     for (int t = 0; t < threads; ++t) {
         unary_[static_cast<size_t>(t)].resize(static_cast<size_t>(largest_chunk_ * c_.n_labels));
@@ -312,10 +311,12 @@ Evaluation Evaluator::run_blocks(const double* w, double* gradient, int64_t* sta
     for (Block& b : blocks_) {
         Job job{this, &b, w, gradient, states, &control};
         const int64_t chunks = static_cast<int64_t>(b.chunk.size()) - 1;
-        run_tasks(chunks, Job::chunk, &job, threads, &control);
+        pool->run_plan(Plan(states ? "decode" : "loss", chunks), Job::chunk, &job, threads,
+                       &control);
         if (gradient && control.stop.load() == kNothing) {
             const int64_t ranges = static_cast<int64_t>(b.attribute_ranges.size()) - 1;
-            run_tasks(ranges + kTransitionTasks, Job::range, &job, threads, &control);
+            pool->run_plan(Plan("gradient", ranges + kTransitionTasks), Job::range, &job, threads,
+                           &control);
         }
         if (control.stop.load() == kOverflow) {
             e.overflow = job.overflow.load();

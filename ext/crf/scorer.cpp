@@ -115,13 +115,8 @@ int64_t score_all(const PoolApi& pool, int threads, const Dictionary& names, con
                   const Items& items, double limit, double* unary, Control* control) {
     const int64_t n = items.n_items();
     ScoreJob job{&names, &rows, &items, limit, unary, {n}};
-    Plan plan;
-    plan.n = (n + kPiece - 1) / kPiece;
-    if (plan.n == 1) {
-        score_piece(&job, 0, 0);
-    } else if (plan.n > 1) {
-        pool.run_plan(plan, score_piece, &job, threads, control);
-    }
+    const Plan plan("scores", (n + kPiece - 1) / kPiece);
+    pool.run_plan(plan, score_piece, &job, threads, control);
     return job.bad.load() < n ? job.bad.load() : -1;
 }
 

@@ -304,8 +304,7 @@ Status sample(const State<A>& s, int threads, Control* control, int64_t size,
     w.roots.resize(s.clique.size());
     w.worker.emplace_back(s);
     if (w.draw(0, 0)) {
-        Plan plan;
-        plan.n = (size - 1 + w.chunk - 1) / w.chunk;
+        const Plan plan("sample", (size - 1 + w.chunk - 1) / w.chunk);
         if (static_cast<double>(size) * ns < kWorthThreads) threads = 1;
         while (w.worker.size() < static_cast<size_t>(threads)) w.worker.emplace_back(s);
         pool().run_plan(plan, Samples<A>::task, &w, threads, control);

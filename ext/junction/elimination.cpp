@@ -38,10 +38,12 @@ class Greedy {
         degree_.resize(n);
         bits_.resize(n);
         random_.resize(n);
+        log_.resize(n);
+        for (size_t v = 0; v < n; ++v) log_[v] = std::log2(values_[v]);
         for (int32_t v = 0; v < n_; ++v) {
             degree_[v] = static_cast<int32_t>(near_[v].size());
-            bits_[v] = std::log2(values_[v]);
-            for (int32_t u : near_[v]) bits_[v] += std::log2(values_[u]);
+            bits_[v] = log_[v];
+            for (int32_t u : near_[v]) bits_[v] += log_[u];
             random_[v] = seed ? mix(seed * 0x10001u + static_cast<uint64_t>(v)) : uint64_t(v);
         }
     }
@@ -160,7 +162,7 @@ class Greedy {
                 operations_ += static_cast<int64_t>(near_[u].size());
             }
             --degree_[u];
-            bits_[u] -= std::log2(values_[v]);
+            bits_[u] -= log_[v];
             touch(u);
         }
         // Its neighbours are joined.
@@ -205,8 +207,8 @@ class Greedy {
         near_[b].push_back(a);
         ++degree_[a];
         ++degree_[b];
-        bits_[a] += std::log2(values_[b]);
-        bits_[b] += std::log2(values_[a]);
+        bits_[a] += log_[b];
+        bits_[b] += log_[a];
         stamp_[b] = now_;
         touch(a);
         touch(b);
@@ -221,7 +223,7 @@ class Greedy {
     bool cancelled_ = false;
     std::vector<int32_t> stamp_, version_, degree_, list_, common_;
     std::vector<uint8_t> touched_, gone_, known_;
-    std::vector<double> fill_, bits_;
+    std::vector<double> fill_, bits_, log_;  // log_: of the number of values
     std::vector<uint64_t> random_;
     std::priority_queue<Entry> heap_;
 };

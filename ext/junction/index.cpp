@@ -88,25 +88,26 @@ struct Fill {
             l.local_outer.push_back({v, std::move(own.at)});
         }
     }
-    void query(Query* q) const {
-        // Known when it was compiled in: some clique holds them all.
-        const Set vars = live(d, q->vars);
-        q->clique = -1;
-        for (size_t c = 0; c < layout->clique.size(); ++c) {
-            if (!within(vars, t.clique[c])) continue;
-            if (q->clique < 0 || layout->clique[c].size < layout->clique[q->clique].size) {
-                q->clique = static_cast<int32_t>(c);
-            }
-        }
-        q->dims = dims_of(d, vars);
-        if (q->clique < 0) return;
-        const CliqueLayout& l = layout->clique[q->clique];
-        q->view = shape(d, q->dims, l);
-        fill(d, l, q->dims, &q->view);
-    }
 };
 
 }  // namespace
+
+void locate(const Domains& d, const CliqueTree& t, const Layout& layout, Query* q) {
+    // Known when it was compiled in, or asked for: some clique holds them all.
+    const Set vars = live(d, q->vars);
+    q->clique = -1;
+    for (size_t c = 0; c < layout.clique.size(); ++c) {
+        if (!within(vars, t.clique[c])) continue;
+        if (q->clique < 0 || layout.clique[c].size < layout.clique[q->clique].size) {
+            q->clique = static_cast<int32_t>(c);
+        }
+    }
+    q->dims = dims_of(d, vars);
+    if (q->clique < 0) return;
+    const CliqueLayout& l = layout.clique[q->clique];
+    q->view = shape(d, q->dims, l);
+    fill(d, l, q->dims, &q->view);
+}
 
 // Cliques in runs that are worth a task each.
 Status complete(const Domains& d, const CliqueTree& t, Layout* layout, std::vector<Query>* queries,
@@ -122,11 +123,10 @@ Status complete(const Domains& d, const CliqueTree& t, Layout* layout, std::vect
         work.begin.push_back(c + 1);
         rows = 0.0;
     }
-    Plan plan;
-    plan.n = static_cast<int64_t>(work.begin.size()) - 1;
+    const Plan plan("indices", static_cast<int64_t>(work.begin.size()) - 1);
     pool.run_plan(plan, Fill::task, &work, all < kRunRows ? 1 : threads, control);
     for (Query& q : *queries) {
-        if (!work.outcome.run([&] { return work.query(&q), kOk; })) break;
+        if (!work.outcome.run([&] { return locate(d, t, *layout, &q), kOk; })) break;
         if (!Poll{control}.go_on()) break;
     }
     return work.outcome.end(*control);

@@ -87,9 +87,11 @@ struct CliqueLayout {
     Set cut;
 };
 
-// The stages of a clique, in this order. All pieces of one come before the next.
+// The stages of a clique, in this order; tasks of the same name run a piece of one. All pieces of
+// a stage come before the next.
 enum Stage : int {
-    kReserve,  // buffers are taken; the tables that rows multiply and add to are listed
+    // buffers are taken; the tables that rows multiply and add to are listed
+    kReserve = static_cast<int>(TaskKind::kReserve),
     kAbsorb,   // up: messages are multiplied into those that absorb them
     kSpread,   // messages are copied over the tile; sums are set to zero
     kRows,     // the product of all tables that a row meets is added to every sum
@@ -102,31 +104,22 @@ enum Stage : int {
     kScale,    // messages are divided by their powers of two
     kRelease   // buffers are given back
 };
+static_assert(kRelease == static_cast<int>(TaskKind::kRelease), "one list of stages");
 
-// One direction of a propagation as tasks, each after those it waits for.
+// A propagation as tasks: the way up, then the way down of each tree from its root. Items: cliques
+// order[first, last) of kUpward and kDownward; else a clique, and a piece of it. Costs are
+// estimated nanoseconds.
 struct Schedule {
-    enum Kind : int8_t { kWhole, kBegin, kBlock, kEnd, kPiece };
-    std::vector<int8_t> kind;
-    // kWhole: cliques order[first..last); kBlock: clique, block; else clique, stages and piece.
-    std::vector<int64_t> first, last;
-    static int64_t pack(Stage from, Stage to, int piece) { return (from * 64 + to) * 64 + piece; }
-    static Stage from(int64_t last) { return static_cast<Stage>(last / 4096); }
-    static Stage to(int64_t last) { return static_cast<Stage>(last / 64 % 64); }
-    static int piece(int64_t last) { return static_cast<int>(last % 64); }
+    Tasks tasks;
+    int64_t n_up = 0;  // tasks of the way up
     std::vector<int32_t> order;
-    std::vector<double> cost;  // nanoseconds, estimated
-    double nanoseconds = 0.0;  // of all
-    std::vector<int32_t> waits;
-    std::vector<int64_t> succ_ptr, succ;
-    std::vector<int32_t> rank;  // by what has to follow: the longest path first
+    double nanoseconds = 0.0;  // of all tasks
 
-    Plan plan() const {
-        Plan p;
-        p.n = static_cast<int64_t>(kind.size());
-        p.waits = waits.data();
-        p.succ_ptr = succ_ptr.data();
-        p.succ = succ.data();
-        p.rank = rank.data();
+    Plan plan(bool upward_only) const {
+        Plan p = tasks.view(upward_only ? "up" : "up and down");
+        if (upward_only) p.n = n_up;
+        p.order32 = order.data();
+        p.n_order = static_cast<int64_t>(order.size());
         return p;
     }
 };
@@ -141,7 +134,7 @@ struct Query {
 
 struct Layout {
     std::vector<CliqueLayout> clique;
-    Schedule upward, downward;
+    Schedule schedule;
     // (n,) the clique whose message to its parent is the smallest with v: where v's marginal is
     // read
     std::vector<int32_t> read_in;
@@ -158,6 +151,9 @@ struct Layout {
 // kOk or kCancelled.
 Status measure(const Graph& g, const Domains& d, const CliqueTree& t,
                const std::vector<int64_t>& soft, Control* control, Layout* out);
+// Finds the clique of a set of variables, once the index arrays are made.
+void locate(const Domains& d, const CliqueTree& t, const Layout& layout, Query* q);
+
 // Makes all index arrays. `queries` are sets of variables that lie in one clique each. kOk,
 // kCancelled or kNoMemory.
 Status complete(const Domains& d, const CliqueTree& t, Layout* layout, std::vector<Query>* queries,

@@ -57,6 +57,7 @@ class Outcome {
         if (found != kOk) status_.compare_exchange_strong(none, found);
         return found == kOk;
     }
+    bool fine() const { return status_.load(std::memory_order_relaxed) == kOk; }
     Status end(const Control& control) const {
         const Status found = static_cast<Status>(status_.load());
         return found == kOk && control.stop.load() ? kCancelled : found;

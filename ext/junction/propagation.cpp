@@ -68,11 +68,16 @@ bool Propagation<A>::add_decided(const double* const* soft, vs::Sum* total) cons
 }
 
 template <class A>
-Status Propagation<A>::up(const double* const* soft, int threads, Control* control) {
+Status Propagation<A>::run(const double* const* soft, bool upward_only, int threads,
+                           Control* control) {
     vs::Sum total;
     if (!add_decided(soft, &total)) return kInfeasible;
     s_.soft = soft;
-    const Status status = walk(&s_, true, threads, control);
+    if (!upward_only) {
+        s_.lost.store(false);
+        s_.query.resize(s_.c.queries.size());  // others may have been asked for since
+    }
+    const Status status = walk(&s_, upward_only, threads, control);
     if (status != kOk) return status;
     // Exponents are added as whole numbers, so that log Z errs by a few eps times the largest
     // partial score, however many cliques there are. Hardly any is positive, and all of them
@@ -91,12 +96,6 @@ Status Propagation<A>::up(const double* const* soft, int threads, Control* contr
     total.add(rest + static_cast<double>(bits - static_cast<int64_t>(high)) * VS_NS::kLn2);
     log_z_ = total.total();
     return kOk;
-}
-
-template <class A>
-Status Propagation<A>::down(int threads, Control* control) {
-    s_.lost.store(false);
-    return walk(&s_, false, threads, control);
 }
 
 template <class A>
@@ -131,6 +130,6 @@ void Propagation<A>::query(size_t q, bool logs, double* out) const {
 
 template class Propagation<Linear64>;
 template class Propagation<LinearWide>;
-template Status Propagation<Best>::up(const double* const*, int, Control*);
+template Status Propagation<Best>::run(const double* const*, bool, int, Control*);
 
 }  // namespace vs::junction

@@ -32,10 +32,9 @@ class Propagation {
     void keep(const std::vector<uint8_t>& tables, std::vector<uint8_t> messages);
     int64_t n_sent() const;
 
-    // kOk, kWiden (numbers too small for this algebra), kInfeasible, kCancelled. `soft`: a
-    // log-vector for each variable, or null.
-    Status up(const double* const* soft, int threads, Control* control);
-    Status down(int threads, Control* control);
+    // Messages up, and down unless only `log_z` is wanted. kOk, kWiden (numbers too small for this
+    // algebra), kInfeasible, kCancelled. `soft`: a log-vector for each variable, or null.
+    Status run(const double* const* soft, bool upward_only, int threads, Control* control);
 
     double log_z() const { return log_z_; }
     // Every variable's values at ptr[v]..: zero for values that are not alive. Or their logarithms,

@@ -1,4 +1,4 @@
-// The two ways through a tree as tasks: large cliques are cut, small subtrees are one task. Costs
+// A propagation as tasks: large cliques are cut, small subtrees are one task. Costs
 // are estimates, so that tasks are the same for any number of threads.
 #include <cmath>
 
@@ -36,92 +36,41 @@ double cut_rows(const Domains& d, bool root, const Layout& layout, CliqueLayout*
     return std::max((l->pieces[0].blocks - 1) * sums, (l->pieces[1].blocks - 1) * up);
 }
 
-// One direction under construction.
-struct Tasks {
-    Schedule s;
-    std::vector<std::pair<int64_t, int64_t>> edges;  // (a, b): b waits for a
-
-    int64_t add(Schedule::Kind kind, int64_t first, int64_t last, double ns) {
-        s.kind.push_back(kind);
-        s.first.push_back(first);
-        s.last.push_back(last);
-        s.cost.push_back(ns);
-        s.nanoseconds += ns;
-        return static_cast<int64_t>(s.kind.size()) - 1;
+// Adds the tasks of a clique that is cut; returns the last. The first is the next that is added.
+int64_t add_clique(Tasks* tasks, int32_t c, const CliqueLayout& l, const Cost& x, bool up) {
+    const Pieces& n = l.pieces[up];
+    std::vector<int64_t> before, now;
+    // A stage in pieces, or several as one task; every piece waits for all that came before.
+    const auto then = [&](TaskKind kind, int pieces, double ns) {
+        now.clear();
+        for (int k = 0; k < pieces; ++k) {
+            now.push_back(tasks->add(kind, c, k, kLeast + ns / pieces));
+            for (int64_t b : before) tasks->edge(b, now.back());
+        }
+        before.swap(now);
+    };
+    if (n.before == 1) {
+        then(TaskKind::kBeforeRows, 1, x.before);
+    } else {
+        then(TaskKind::kReserve, 1, 0.0);
+        if (up && x.absorb > 0.0) then(TaskKind::kAbsorb, n.before, x.absorb);
+        then(TaskKind::kSpread, n.before, x.before - x.absorb);
     }
-
-    // A clique that is cut; returns its last task.
-    int64_t add_clique(int32_t c, const CliqueLayout& l, const Cost& x, bool up) {
-        const Pieces& n = l.pieces[up];
-        std::vector<int64_t> before, now;
-        // Stages that are one task, in pieces; every piece waits for all of the stages before.
-        const auto then = [&](Schedule::Kind kind, Stage from, Stage to, int pieces, double ns) {
-            now.clear();
-            for (int k = 0; k < pieces; ++k) {
-                const int64_t what = kind == Schedule::kBlock ? k : Schedule::pack(from, to, k);
-                now.push_back(add(kind, c, what, kLeast + ns / pieces));
-                for (int64_t b : before) edges.push_back({b, now.back()});
-            }
-            before.swap(now);
-        };
-        const auto one = [&](Stage stage, int pieces, double ns) {
-            then(Schedule::kPiece, stage, stage, pieces, ns);
-        };
-        if (n.before == 1) {
-            then(Schedule::kBegin, kReserve, kSpread, 1, x.before);
-        } else {
-            then(Schedule::kBegin, kReserve, kReserve, 1, 0.0);
-            if (up && x.absorb > 0.0) one(kAbsorb, n.before, x.absorb);
-            one(kSpread, n.before, x.before - x.absorb);
-        }
-        then(Schedule::kBlock, kRows, kRows, n.blocks, x.rows);
-        if (n.after == 1) {
-            then(Schedule::kEnd, kMerge, kRelease, 1, x.after);
-        } else {
-            one(kMerge, n.after, x.merge);
-            if (x.gather > 0.0) one(kGather, n.after, x.gather);
-            if (x.project > 0.0) one(kProject, n.after, x.project);
-            if (x.nested > 0.0) one(kNested, 1, x.nested);
-            one(kDivide, n.after, x.divide);
-            one(kDecide, 1, x.decide);
-            one(kScale, n.after, x.scale);
-            then(Schedule::kEnd, kRelease, kRelease, 1, 0.0);
-        }
-        return before[0];
+    then(TaskKind::kRows, n.blocks, x.rows);
+    if (n.after == 1) {
+        then(TaskKind::kAfterRows, 1, x.after);
+    } else {
+        then(TaskKind::kMerge, n.after, x.merge);
+        if (x.gather > 0.0) then(TaskKind::kGather, n.after, x.gather);
+        if (x.project > 0.0) then(TaskKind::kProject, n.after, x.project);
+        if (x.nested > 0.0) then(TaskKind::kNested, 1, x.nested);
+        then(TaskKind::kDivide, n.after, x.divide);
+        then(TaskKind::kDecide, 1, x.decide);
+        then(TaskKind::kScale, n.after, x.scale);
+        then(TaskKind::kRelease, 1, 0.0);
     }
-
-    // Successors of every task, the one with the longest path to the end last; ranks likewise.
-    void link() {
-        const size_t n = s.kind.size();
-        s.waits.assign(n, 0);
-        s.succ_ptr.assign(n + 1, 0);
-        s.succ.resize(edges.size());
-        for (const auto& [a, b] : edges) {
-            ++s.succ_ptr[static_cast<size_t>(a) + 1];
-            ++s.waits[static_cast<size_t>(b)];
-        }
-        for (size_t i = 0; i < n; ++i) s.succ_ptr[i + 1] += s.succ_ptr[i];
-        std::vector<int64_t> next = s.succ_ptr;
-        for (const auto& [a, b] : edges) s.succ[static_cast<size_t>(next[a]++)] = b;
-        std::vector<double> path(n);
-        std::vector<int32_t> urgent(n);
-        for (size_t i = n; i-- > 0;) {
-            urgent[i] = static_cast<int32_t>(i);
-            for (int64_t e = s.succ_ptr[i]; e < s.succ_ptr[i + 1]; ++e) {
-                path[i] = std::max(path[i], path[static_cast<size_t>(s.succ[e])]);
-            }
-            path[i] += s.cost[i];
-        }
-        std::stable_sort(urgent.begin(), urgent.end(),
-                         [&](int32_t a, int32_t b) { return path[a] > path[b]; });
-        s.rank.resize(n);
-        for (size_t i = 0; i < n; ++i) s.rank[urgent[i]] = static_cast<int32_t>(i);
-        for (size_t i = 0; i < n; ++i) {
-            std::sort(s.succ.begin() + s.succ_ptr[i], s.succ.begin() + s.succ_ptr[i + 1],
-                      [&](int64_t a, int64_t b) { return s.rank[a] > s.rank[b]; });
-        }
-    }
-};
+    return before[0];
+}
 
 }  // namespace
 
@@ -152,39 +101,47 @@ void schedule(const Domains& d, const CliqueTree& t, const Poll& poll, Layout* l
         group[c] = p >= 0 && below[p] <= kTask ? group[p] : c;
     }
     for (int32_t c = 0; c < m; ++c) members[group[c]].push_back(c);
-    for (int up = 0; up < 2; ++up) {
-        Tasks tasks;
-        std::vector<int64_t> first(static_cast<size_t>(m), -1), last = first;
+    Schedule* out = &layout->schedule;
+    std::vector<int64_t> first[2], last[2];  // tasks of each group, down and up
+    for (int up = 2; up-- > 0;) {
+        first[up].assign(static_cast<size_t>(m), -1);
+        last[up] = first[up];
         for (int32_t i = 0; i < m; ++i) {
             const int32_t c = up ? i : m - 1 - i;
             if (group[c] != c) continue;
             if (!poll.go_on()) return;
             const CliqueLayout& l = layout->clique[c];
             const Pieces& n = l.pieces[up];
+            first[up][c] = out->tasks.size();
             if (std::max({n.blocks, n.before, n.after}) > 1 && members[c].size() == 1) {
-                first[c] = static_cast<int64_t>(tasks.s.kind.size());
-                last[c] = tasks.add_clique(c, l, cost[up][c], up);
+                last[up][c] = add_clique(&out->tasks, c, l, cost[up][c], up);
                 continue;
             }
-            std::vector<int32_t>& order = tasks.s.order;
-            const int64_t begin = static_cast<int64_t>(order.size());
+            const int64_t begin = static_cast<int64_t>(out->order.size());
             double ns = 0.0;
             for (size_t q = 0; q < members[c].size(); ++q) {
                 const int32_t k = members[c][up ? q : members[c].size() - 1 - q];
-                order.push_back(k);
+                out->order.push_back(k);
                 ns += cost[up][k].before + cost[up][k].rows + cost[up][k].after;
             }
-            const int64_t end = static_cast<int64_t>(order.size());
-            first[c] = last[c] = tasks.add(Schedule::kWhole, begin, end, ns);
+            const int64_t end = static_cast<int64_t>(out->order.size());
+            last[up][c] =
+                out->tasks.add(up ? TaskKind::kUpward : TaskKind::kDownward, begin, end, ns);
         }
-        for (int32_t c = 0; c < m; ++c) {
-            if (group[c] != c || t.parent[c] < 0) continue;
-            const int32_t p = group[t.parent[c]];
-            tasks.edges.push_back(up ? std::pair{last[c], first[p]} : std::pair{last[p], first[c]});
-        }
-        tasks.link();
-        (up ? layout->upward : layout->downward) = std::move(tasks.s);
+        if (up) out->n_up = out->tasks.size();
     }
+    for (int32_t c = 0; c < m; ++c) {
+        if (group[c] != c) continue;
+        if (t.parent[c] < 0) {
+            out->tasks.edge(last[1][c], first[0][c]);
+            continue;
+        }
+        const int32_t p = group[t.parent[c]];
+        out->tasks.edge(last[1][c], first[1][p]);
+        out->tasks.edge(last[0][p], first[0][c]);
+    }
+    out->tasks.finish(true);
+    out->nanoseconds = out->tasks.cost();
 }
 
 }  // namespace vs::junction

@@ -19,7 +19,10 @@ Status moral_graph(const Graph& g, const Domains& d, const std::vector<Query>& q
     Poll poll{control};
     m->near.resize(static_cast<size_t>(g.n));
     m->values.resize(static_cast<size_t>(g.n));
-    for (int64_t v = 0; v < g.n; ++v) m->values[v] = static_cast<double>(d.size(v));
+    for (int64_t v = 0; v < g.n; ++v) {
+        m->values[v] = static_cast<double>(d.size(v));
+        m->near[v].reserve(8);  // most have no more
+    }
     const auto join = [&](const Set& clique) {
         for (int32_t a : clique) {
             for (int32_t b : clique) {
@@ -180,8 +183,7 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
         linear_->keep(tables, tables);
     }
     reused_ = linear_->n_sent();
-    s = linear_->up(soft, threads, control);
-    if (s == kOk && want == kMarginals) s = linear_->down(threads, control);
+    s = linear_->run(soft, want != kMarginals, threads, control);
     // The loss has not been compared with the mass of the whole: the way down does that.
     if (s == kOk && want == kSamples && !linear_->lossless()) s = kWiden;
     if (s != kWiden) return s;
@@ -194,8 +196,11 @@ Status Solver::solve_wide(const double* const* soft, int threads, Control* contr
     linear_.reset();
     reused_ = 0;
     wide_.reset(new Propagation<LinearWide>(compiled()));
-    const Status s = wide_->up(soft, threads, control);
-    return s == kOk && marginals ? wide_->down(threads, control) : s;
+    return wide_->run(soft, !marginals, threads, control);
+}
+
+void Solver::show(int threads) const {
+    pool().show_plan(layout_.schedule.plan(false), threads_for(layout_.schedule, threads));
 }
 
 Status Solver::infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
@@ -213,6 +218,17 @@ Status Solver::infer(const double* const* soft, int threads, Control* control, c
     });
 }
 
+bool Solver::ask(std::vector<int32_t> vars) {
+    const Set wanted = live(domains_, vars);
+    const auto holds = [&](const Set& clique) { return within(wanted, clique); };
+    const bool held = std::any_of(tree_.clique.begin(), tree_.clique.end(), holds);
+    queries_.clear();
+    if (vars.empty() || !(held || wanted.empty())) return false;
+    queries_.emplace_back().vars = std::move(vars);
+    if (complete_) locate(domains_, tree_, layout_, &queries_.front());
+    return true;
+}
+
 void Solver::joint(int64_t q, double* out) const {
     solved([&](const auto& p) { p.query(static_cast<size_t>(q), logs_, out); });
 }
@@ -223,7 +239,7 @@ Status Solver::decode(const double* const* soft, int threads, Control* control, 
         Status s = complete_once(threads, control);
         if (s != kOk) return s;
         Propagation<Best> best(compiled());
-        s = best.up(soft, threads, control);
+        s = best.run(soft, true, threads, control);
         if (s != kOk) return s;
         *score = best.log_z();
         if (!(*score > above)) return kOk;

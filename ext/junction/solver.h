@@ -38,12 +38,17 @@ class Solver {
     const Domains& domains() const { return domains_; }
     int64_t tried() const { return tried_; }
 
+    // Shows the pool what a question runs.
+    void show(int threads) const;
     // soft[v]: a log-vector or null; soft itself may be null. marginals: values of v at ptr[v];
     // null when only log_z is wanted. With `logs` these and all joints are logarithms.
     Status infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
                  bool logs, double* marginals, double* log_z);
     // Whether each of the last marginals has its digits, however small it is.
     bool faithful() const { return wide_ || linear_->faithful(); }
+    // Of a tree without queries: has the next answers hold the joint of these variables, as query
+    // 0, where a clique has them all; an empty set ends that.
+    bool ask(std::vector<int32_t> vars);
     // After infer with marginals: the joint of set q, over the living values of its variables in
     // the order of joint_vars(q).
     const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }

@@ -12,6 +12,11 @@ namespace vs::junction {
 
 constexpr double kWorthThreads = 1e6;  // nanoseconds of work that is faster on several threads
 
+// A way up or down is worth them, hence both: they cost about the same.
+inline int threads_for(const Schedule& s, int threads) {
+    return s.nanoseconds < 2.0 * kWorthThreads ? 1 : threads;
+}
+
 const PoolApi& pool();
 
 struct Compiled {

@@ -1,4 +1,4 @@
-// Runs the tasks of one direction: serially, or on the pool.
+// Runs the tasks of a propagation.
 #include <memory>
 
 #include "junction/workspace.h"
@@ -15,44 +15,46 @@ struct Walk {
     };
     State<A>* state;
     const Schedule* schedule;
-    bool upward;
     Control* control;
     std::vector<Worker> worker;
     std::vector<std::unique_ptr<Workspace<A>>> workspace;  // of cliques whose tasks are several
-    Outcome outcome{};
+    Outcome up{}, down{};
 
     bool stopped() const { return control->stop.load(std::memory_order_relaxed); }
 
+    // What a way up ends with does not hang on how far the way down of another tree has come.
     static void task(void* context, int64_t task, int worker) {
         Walk& w = *static_cast<Walk*>(context);
-        w.outcome.run([&] { return w.run(task, worker); });
+        const bool upward = task < w.schedule->n_up;
+        if (!upward && !w.up.fine()) return;
+        (upward ? w.up : w.down).run([&] { return w.run(task, upward, worker); });
     }
 
-    Status run(int64_t task, int by) {
-        const Schedule& s = *schedule;
-        const int64_t first = s.first[task], last = s.last[task];
-        if (s.kind[task] == Schedule::kWhole) {
+    Status run(int64_t task, bool upward, int by) {
+        const TaskKind kind = schedule->tasks.kind(task);
+        const auto [first, last] = schedule->tasks.item(task);
+        if (kind == TaskKind::kUpward || kind == TaskKind::kDownward) {
             for (int64_t i = first; i < last; ++i) {
-                const size_t c = static_cast<size_t>(s.order[i]);
+                const size_t c = static_cast<size_t>(schedule->order[i]);
                 if (upward && state->clique[c].sent) continue;
                 Workspace<A>& one = worker[static_cast<size_t>(by)].workspace;
                 one.reset();
-                const Status status = stages(c, &one, kReserve, kRelease, 0, by);
+                const Status status = stages(c, upward, &one, kReserve, kRelease, 0, by);
                 if (status != kOk || stopped()) return status;
                 control->done.fetch_add(1, std::memory_order_relaxed);
             }
             return kOk;
         }
         const size_t c = static_cast<size_t>(first);
-        const bool block = s.kind[task] == Schedule::kBlock;
-        const Stage from = block ? kRows : Schedule::from(last);
-        const Stage to = block ? kRows : Schedule::to(last);
+        const bool before = kind == TaskKind::kBeforeRows, after = kind == TaskKind::kAfterRows;
+        const Stage from = before ? kReserve : after ? kMerge : static_cast<Stage>(kind);
+        const Stage to = before ? kSpread : after ? kRelease : static_cast<Stage>(kind);
         if (from == kReserve && !(upward && state->clique[c].sent)) {
             workspace[c].reset(new Workspace<A>);
         }
         if (!workspace[c]) return kOk;
-        const int piece = block ? static_cast<int>(last) : Schedule::piece(last);
-        const Status status = stages(c, workspace[c].get(), from, to, piece, by);
+        const int piece = static_cast<int>(last);
+        const Status status = stages(c, upward, workspace[c].get(), from, to, piece, by);
         if (to == kRelease) {
             workspace[c].reset();
             control->done.fetch_add(1, std::memory_order_relaxed);
@@ -61,7 +63,7 @@ struct Walk {
     }
 
     // Stages of a clique, one after the other: one piece of a single stage, all of several.
-    Status stages(size_t c, Workspace<A>* w, Stage from, Stage to, int piece, int by) {
+    Status stages(size_t c, bool upward, Workspace<A>* w, Stage from, Stage to, int piece, int by) {
         const CliqueLayout& l = state->c.l.clique[c];
         const Poll poll{control, by == 0 && l.size > kPoll};
         const Pieces& pieces = l.pieces[upward];
@@ -76,14 +78,15 @@ struct Walk {
             }
             const bool all = from != to || n == 1;
             for (int p = all ? 0 : piece; p < (all ? n : piece + 1); ++p) {
-                const Status status = stage(c, w, static_cast<Stage>(s), {p, n}, poll, by);
+                const Status status = stage(c, upward, w, static_cast<Stage>(s), {p, n}, poll, by);
                 if (status != kOk || !poll.go_on()) return status;
             }
         }
         return kOk;
     }
 
-    Status stage(size_t c, Workspace<A>* w, Stage s, Share share, const Poll& poll, int by) {
+    Status stage(size_t c, bool upward, Workspace<A>* w, Stage s, Share share, const Poll& poll,
+                 int by) {
         if (s == kRows) {
             w->run_block(state->c.l.clique[c], share.p, &worker[static_cast<size_t>(by)].row, poll);
         } else if (s == kMerge) {
@@ -102,22 +105,16 @@ struct Walk {
 }  // namespace
 
 template <class A>
-Status walk(State<A>* s, bool upward, int threads, Control* control) {
-    const Schedule& schedule = upward ? s->c.l.upward : s->c.l.downward;
-    Walk<A> w{s, &schedule, upward, control, {}, {}, {}};
+Status walk(State<A>* s, bool upward_only, int threads, Control* control) {
+    const Schedule& schedule = s->c.l.schedule;
+    Walk<A> w{s, &schedule, control, {}, {}};
     w.worker.resize(static_cast<size_t>(std::max(threads, 1)));
     w.workspace.resize(s->clique.size());
-    if (threads == 1 || schedule.nanoseconds < kWorthThreads) {
-        const Poll poll{control};
-        for (size_t t = 0; t < schedule.kind.size(); ++t) {
-            Walk<A>::task(&w, static_cast<int64_t>(t), 0);
-            if (!poll.go_on()) break;
-        }
-    } else {
-        pool().run_plan(schedule.plan(), Walk<A>::task, &w, threads, control);
-    }
+    pool().run_plan(schedule.plan(upward_only), Walk<A>::task, &w, threads_for(schedule, threads),
+                    control);
     s->buffers.trim();
-    return w.outcome.end(*control);
+    const Status up = w.up.end(*control);
+    return up == kOk ? w.down.end(*control) : up;
 }
 
 template Status walk(State<Linear64>*, bool, int, Control*);

@@ -74,8 +74,8 @@ Status stage_up(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share share
 template <class A>
 Status stage_down(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share share,
                   const Poll& poll);
-// Every clique in one direction: walk.cpp.
+// Every clique, up and down: walk.cpp.
 template <class A>
-Status walk(State<A>* s, bool upward, int threads, Control* control);
+Status walk(State<A>* s, bool upward_only, int threads, Control* control);
 
 }  // namespace vs::junction

@@ -1,4 +1,4 @@
-#include "messages/field.h"
+#include "messages/crossings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -66,9 +66,9 @@ void Network::Field::assess(bool joints) {
             }
         }
         for (int64_t i = first; i < first + size; ++i) {
-            const double theta = l.theta_[at(f)][i - first], p = joint[at(i)];
-            next_table[at(i)] = theta;
-            add(p, theta);
+            const double theta_i = theta[at(i)], p = joint[at(i)];
+            next_table[at(i)] = theta_i;
+            add(p, theta_i);
             add(p, p > 0.0 ? -std::log(p) : 0.0);
         }
         for (int64_t e = l.factor_ptr_[at(f)]; e < l.factor_ptr_[at(f + 1)]; ++e) {
@@ -87,14 +87,16 @@ void Network::Field::assess(bool joints) {
     std::vector<std::pair<int64_t, int64_t>> steps;
     std::vector<Numbers> ahead, towards;
     Numbers back, mass, row, more;
+    assess_crossings(joints, add);
     for (int64_t f : outside) {
+        if (crosses[at(f)]) continue;
         const int64_t first = l.factor_ptr_[at(f)];
         const int64_t u = l.edge_var_[at(first)], v = l.edge_var_[at(first + 1)];
         double* out = joint.data() + l.table_at_[at(f)];
         if (arity(f) > 2 || root[at(u)] != root[at(v)]) {
             each(f, [&](int64_t x, const int64_t* state) {
                 double w = 1.0;
-                const double theta = l.theta_[at(f)][x];
+                const double theta = table_of(f)[x];
                 for (int64_t j = 0; j < arity(f); ++j) {
                     double others = 1.0;
                     for (int64_t i = 0; i < arity(f); ++i) {
@@ -132,7 +134,7 @@ void Network::Field::assess(bool joints) {
                 }
             }
         }
-        const double* theta = l.theta_[at(f)];
+        const double* theta = table_of(f);
         for (int64_t x = 0; x < k; ++x) {
             const double own = q[at(l.var_at_[at(u)] + x)];
             for (int64_t y = 0; y < m; ++y) {
@@ -190,76 +192,147 @@ void Network::Field::assess(bool joints) {
     bound = zero ? -INFINITY : value;
 }
 
-Status Network::structured(const double* local, int64_t count, const int64_t* forest, double* node,
-                           double* table, int64_t max_iterations, double tolerance,
-                           Control* control, double* q, double* joints, uint8_t* held,
-                           double* bound, double* scale) {
-    run_ = Progress();
-    Field now(*this, local, count, forest);
-    now.node.assign(node, node + var_at_.back());
-    now.table.assign(table, table + table_at_.back());
-    for (int64_t f : now.outside) {
-        std::fill(now.table.begin() + table_at_[at(f)], now.table.begin() + table_at_[at(f + 1)],
-                  0.0);
-    }
-    *bound = NAN;
-    if (!now.possible) return kOk;
-    if (!now.marginals()) return kInfeasible;
-    now.assess(false);
-    double best_bound = now.bound, best_scale = now.scale;
-    double step = 1.0;
-    const auto mix = [](double a, double b, double s) {
-        return s == 1.0 ? b : (1.0 - s) * a + s * b;  // no factor is 0: -inf stays
+// One ascent; several run side by side.
+struct Network::Climb {
+    Field now;
+    Progress run;
+    double bound = 0.0, scale = 0.0;
+    Status status = kOk;
+
+    explicit Climb(Field field) : now(std::move(field)) {}
+    // `caller`: this is the thread that polls.
+    void go(int64_t max_iterations, double tolerance, bool caller, Control* control);
+
+  private:
+    // A field before a step, and where a whole step leads.
+    struct Before {
+        Numbers q, joint, node, table, next_node, next_table;
+        double value;
+    } before;
+    // A share of that way.
+    void step_to(double step);
+};
+
+void Network::Climb::step_to(double step) {
+    const auto mix = [step](const Numbers& a, const Numbers& b, Numbers* out) {
+        // No factor is 0: -inf stays.
+        for (size_t x = 0; x < a.size(); ++x) {
+            (*out)[x] = step == 1.0 ? b[x] : (1.0 - step) * a[x] + step * b[x];
+        }
     };
-    for (int64_t i = 0; i < max_iterations && !run_.converged; ++i) {
-        const Numbers before(now.q), joint_before(now.joint), node_before(now.node),
-            table_before(now.table);
-        const Numbers node_next(now.next_node), table_next(now.next_table);
-        const double value = now.value;
+    mix(before.node, before.next_node, &now.node);
+    mix(before.table, before.next_table, &now.table);
+}
+
+void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, Control* control) {
+    now.caller = caller;
+    constexpr double kFiner = 1e-4;  // of the last step: a finer one gains nothing but rounding
+    if (!now.marginals()) {
+        status = kInfeasible;
+        return;
+    }
+    now.assess(false);
+    bound = now.bound;
+    scale = now.scale;
+    double step = 1.0, finest = 1e-12;
+    for (int64_t i = 0; i < max_iterations && !run.converged; ++i) {
+        before.q = now.q;
+        before.joint = now.joint;
+        before.node = now.node;
+        before.table = now.table;
+        before.next_node.swap(now.next_node);
+        before.next_table.swap(now.next_table);
+        before.value = now.value;
         bool gained = false;
-        for (int64_t tries = 0; tries < 40 && !gained; ++tries) {
-            if (cancelled(control)) return kCancelled;
-            for (size_t x = 0; x < before.size(); ++x) {
-                now.node[x] = mix(node_before[x], node_next[x], step);
+        while (!gained && step >= finest) {
+            if (now.ended(0)) {
+                status = kCancelled;
+                return;
             }
-            for (size_t x = 0; x < table_before.size(); ++x) {
-                now.table[x] = mix(table_before[x], table_next[x], step);
-            }
+            step_to(step);
             gained = now.marginals();
             if (gained) now.assess(false);
-            gained = gained && now.value >= value && now.bound >= best_bound;
+            gained = gained && now.value >= before.value && now.bound >= bound;
             if (!gained) step *= 0.5;
         }
-        run_.updates += n_;
+        run.updates += now.l.n_;
         if (!gained) {
-            now.node = node_before;
-            now.table = table_before;
+            now.node = before.node;
+            now.table = before.table;
             now.marginals();
             now.assess(false);
         }
         double moved = 0.0;
-        for (size_t x = 0; x < before.size(); ++x) {
-            moved = std::max(moved, std::fabs(now.q[x] - before[x]));
+        for (size_t x = 0; x < before.q.size(); ++x) {
+            moved = std::max(moved, std::fabs(now.q[x] - before.q[x]));
         }
         // Without fields single variables stay at 1/2 while their joints move.
-        for (size_t x = 0; x < joint_before.size(); ++x) {
-            moved = std::max(moved, std::fabs(now.joint[x] - joint_before[x]));
+        for (size_t x = 0; x < before.joint.size(); ++x) {
+            moved = std::max(moved, std::fabs(now.joint[x] - before.joint[x]));
         }
-        best_bound = now.bound;
-        best_scale = now.scale;
-        run_.residuals.push_back(moved);
-        run_.converged = moved <= tolerance * step || !gained;
+        bound = now.bound;
+        scale = now.scale;
+        run.residuals.push_back(moved);
+        run.converged = moved <= tolerance * step || !gained;
+        finest = kFiner * step;
         step = std::min(1.0, 2.0 * step);
-        control->done.store(i + 1);
+        if (caller) control->done.store(i + 1);
     }
+}
+
+Status Network::structured(const double* local, int64_t starts, int64_t count,
+                           const int64_t* forest, double* node, double* table,
+                           int64_t max_iterations, double tolerance, int threads, Control* control,
+                           double* q, double* joints, uint8_t* held, int64_t* best, double* bound,
+                           double* scale) {
+    struct Work {
+        std::vector<Climb> climb;
+        int64_t max_iterations;
+        double tolerance;
+        Control* control;
+        static void task(void* context, int64_t i, int worker) {
+            Work& w = *static_cast<Work*>(context);
+            w.climb[at(i)].go(w.max_iterations, w.tolerance, worker == 0, w.control);
+        }
+    } work{{}, max_iterations, tolerance, control};
+    const int64_t n = var_at_.back(), m = table_at_.back();
+    const Field first(*this, local, count, forest, control);
+    if (control->stop.load()) return kCancelled;
+    for (int64_t s = 0; s < starts; ++s) {
+        work.climb.emplace_back(first);
+        Field& now = work.climb.back().now;
+        now.node.assign(node + s * n, node + (s + 1) * n);
+        now.table.assign(table + s * m, table + (s + 1) * m);
+        for (int64_t f : now.outside) {
+            std::fill(now.table.begin() + table_at_[at(f)],
+                      now.table.begin() + table_at_[at(f + 1)], 0.0);
+        }
+    }
+    run_ = Progress();
+    *best = 0;
+    *bound = NAN;
+    if (!work.climb[0].now.possible) return kOk;
+    g_pool->run_plan(Plan("starts", starts), Work::task, &work, workers(threads), control);
+    if (control->stop.load()) return kCancelled;
+    *best = -1;
+    for (int64_t s = 0; s < starts; ++s) {
+        Climb& c = work.climb[at(s)];
+        if (c.status != kOk || (*best >= 0 && !(c.bound > *bound))) continue;
+        *best = s;
+        *bound = c.bound;
+        *scale = c.scale;
+        run_ = c.run;
+        std::copy(c.now.node.begin(), c.now.node.end(), node + s * n);
+        std::copy(c.now.table.begin(), c.now.table.end(), table + s * m);
+        std::copy(c.now.q.begin(), c.now.q.end(), q);
+        std::copy(c.now.inside.begin(), c.now.inside.end(), held);
+    }
+    if (*best < 0) return kInfeasible;
+    Field& now = work.climb[at(*best)].now;
+    now.caller = true;
     now.assess(true);
-    std::copy(now.node.begin(), now.node.end(), node);
-    std::copy(now.table.begin(), now.table.end(), table);
-    std::copy(now.q.begin(), now.q.end(), q);
+    if (control->stop.load()) return kCancelled;
     std::copy(now.joint.begin(), now.joint.end(), joints);
-    std::copy(now.inside.begin(), now.inside.end(), held);
-    *bound = best_bound;
-    *scale = best_scale;
     return kOk;
 }
 

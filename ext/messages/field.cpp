@@ -91,12 +91,51 @@ void Network::Field::send_down(int64_t f) {
     }
 }
 
+// The same for a table of two binary variables: of the two entries for each value of the variable
+// above, the smaller takes one exponential.
+void Network::Field::pair_up(int64_t f, Numbers* sum) {
+    const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first;
+    const double* own = table.data() + l.table_at_[at(f)];
+    const double* below = sum->data() + l.var_at_[at(l.edge_var_[at(first + 1 - p)])];
+    double* into = sum->data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+    double* score = joint.data() + l.table_at_[at(f)];
+    for (int64_t x = 0; x < 2; ++x) {
+        const int64_t a = p == 0 ? 2 * x : x, b = p == 0 ? 2 * x + 1 : x + 2;
+        const double s = own[a] + below[0], t = own[b] + below[1];
+        const double top = std::max(s, t);
+        if (!(top > -INFINITY)) {
+            score[a] = score[b] = 0.0;
+            into[x] = -INFINITY;
+            continue;
+        }
+        const double e = std::exp(std::min(s, t) - top), total = 1.0 + e;
+        score[a] = (s < t ? e : 1.0) / total;
+        score[b] = (s < t ? 1.0 : e) / total;
+        into[x] += top + std::log(total);
+    }
+}
+
+void Network::Field::pair_down(int64_t f) {
+    const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first;
+    const double* given = q.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+    double* own = q.data() + l.var_at_[at(l.edge_var_[at(first + 1 - p)])];
+    double* out = joint.data() + l.table_at_[at(f)];
+    for (int64_t x = 0; x < 4; ++x) out[x] *= given[p == 0 ? x / 2 : x % 2];
+    own[0] = out[0] + (p == 0 ? out[2] : out[1]);
+    own[1] = (p == 0 ? out[1] : out[2]) + out[3];
+}
+
 bool Network::Field::marginals() {
-    Numbers sum(node), scores, top, total;
+    Numbers top, total;
+    sum = node;
     for (size_t i = order.size(); i-- > 0;) {
         const int64_t f = order[i], first = l.factor_ptr_[at(f)];
         if (l.structured_at(f)) {
             send_up(f, &sum);
+            continue;
+        }
+        if (pair[at(f)]) {
+            pair_up(f, &sum);
             continue;
         }
         const int64_t p = above[at(f)] - first, k = l.edge_card_[at(first + p)];
@@ -140,6 +179,10 @@ bool Network::Field::marginals() {
     for (int64_t f : order) {
         if (l.structured_at(f)) {
             send_down(f);
+            continue;
+        }
+        if (pair[at(f)]) {
+            pair_down(f);
             continue;
         }
         const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first;

@@ -20,9 +20,14 @@ namespace vs::messages {
 
 using Numbers = std::vector<double>;
 
+// Covariances, correlations and variances below it are not divided by.
+constexpr double kWeak = 1e-6;
+
 struct Network::Field {
     const Network& l;
     const double* local;
+    Control* control;
+    bool caller = true;          // this is the thread that polls
     std::vector<int64_t> order;  // forest factors from the roots on
     std::vector<int64_t> above;  // of a factor: the edge to the variable above it
     std::vector<int64_t> up;     // of a variable: the edge to the factor above it, or -1
@@ -30,13 +35,17 @@ struct Network::Field {
     std::vector<char> inside;
     Numbers q, joint, node, table;  // marginals and tables' joints; the parameters they come from
     Numbers next_node, next_table;  // the parameters that a whole step leads to
+    Numbers theta;                  // the graph's tables, side by side in memory
+    Numbers sum;                    // node, and what comes from below
     Numbers in, work;               // messages to structured factors, by entry; scratch
     double value = 0.0, bound = 0.0, scale = 0.0;
     bool possible = true;  // no table outside meets one of them twice
 
-    Field(const Network& network, const double* loc, int64_t count, const int64_t* forest)
+    Field(const Network& network, const double* loc, int64_t count, const int64_t* forest,
+          Control* calls)
         : l(network),
           local(loc),
+          control(calls),
           up(at(l.n_), -1),
           depth(at(l.n_), 0),
           root(at(l.n_), -1),
@@ -51,6 +60,15 @@ struct Network::Field {
         }
         q.resize(at(l.var_at_.back()));
         joint.resize(at(l.table_at_.back()));
+        theta.resize(joint.size());
+        l.side_by_side(theta.data());
+        find_crossings();
+    }
+
+    // Whether the call ends here: asked now and then where paths are walked.
+    bool ended(size_t i) {
+        if (i % 64 == 0 && caller && cancelled(control)) control->stop.store(1);
+        return control->stop.load(std::memory_order_relaxed) != 0;
     }
 
     int64_t arity(int64_t f) const { return l.factor_ptr_[at(f + 1)] - l.factor_ptr_[at(f)]; }
@@ -70,6 +88,7 @@ struct Network::Field {
                        l.table_at_[at(f + 1)] - l.table_at_[at(f)], g);
     }
 
+    const double* table_of(int64_t f) const { return theta.data() + l.table_at_[at(f)]; }
     double* in_of(int64_t f) { return in.data() + l.edge_at_[at(l.factor_ptr_[at(f)])]; }
 
     // Adds what the variables below a structured factor come to for each state of the one above.
@@ -78,6 +97,10 @@ struct Network::Field {
     // The marginals of a structured factor's variables, given that of the one above. Its messages
     // are left such that its own distribution has them, and mass one.
     void send_down(int64_t f);
+
+    std::vector<char> pair;  // of a forest factor: a table of two binary variables
+    void pair_up(int64_t f, Numbers* sum);
+    void pair_down(int64_t f);
 
     // q and the joints of the forest's tables from `node` and `table`; false without any mass.
     bool marginals();
@@ -92,6 +115,39 @@ struct Network::Field {
 
     // Pairs of edges of one factor by which the path leads from variable u to v of one tree.
     void path(int64_t u, int64_t v, std::vector<std::pair<int64_t, int64_t>>& steps) const;
+
+    // A pair outside the forest whose path goes through pairs of binary variables only, without
+    // zeros of its own: its table is c + alpha x + beta y + both x y.
+    struct Crossing {
+        int64_t factor, u, v, meet;  // meet: where the ways up from u and v meet
+        double alpha, beta, both;
+    };
+    std::vector<Crossing> crossing;
+    std::vector<int64_t> downwards;  // variables below others, parents first
+    std::vector<char> crosses;       // of a factor
+    // Of a variable: its joint with the one above, (above, own); log of their correlation's size,
+    // summed from the root; how many of these are 0, negative or weak; what crosses the edge above.
+    struct Link {
+        double joint[4], covariance, log_size;
+        int64_t zeros, negative, weak;
+        bool is_weak;
+    };
+    std::vector<Link> link;
+    Numbers crossed, ends;
+
+    // Finds the crossings: the forest stays as it is.
+    void find_crossings();
+    void read_links();
+    // What assess() does for crossings, without a walk along their paths: Cov(u, v) is a product
+    // of correlations, and what a pair adds to each table that its path goes through is
+    // both Cov(u, v) / Cov(of that table), so that sums over subtrees have those of all pairs.
+    template <class Add>
+    void assess_crossings(bool joints, Add&& add);
+    // Along the path of one: what a nearly independent pair of variables, or a certain one, hides.
+    void walk(const Crossing& c);
+    std::vector<int64_t> way, back;  // its scratch
+    Numbers towards, from;
+    void joint_of(const Crossing& c, double* out) const;
 
     // The value of q, and where a whole step leads. `joints`: those of other pairs, too.
     void assess(bool joints);

@@ -168,9 +168,12 @@ void Network::step(void* job, int64_t task, int worker) {
 
 void Network::phase(Phase what, int threads, Control* control, double* out) {
     Job job{this, what, out};
-    Plan plan;
     const auto& cuts = what == kVariables ? variable_cut_ : factor_cut_;
-    plan.n = static_cast<int64_t>(cuts.size()) - 1;
+    const char* label = what == kVariables ? "variables"
+                        : what == kFactors ? "factors"
+                        : what == kMasses  ? "masses"
+                                           : "marginals";
+    const Plan plan(label, static_cast<int64_t>(cuts.size()) - 1);
     chunk_residual_.assign(at(plan.n), 0.0);
     chunk_dead_.assign(at(plan.n), -1);
     g_pool->run_plan(plan, step, &job, threads, control);

@@ -1,4 +1,5 @@
 // Compiled once per SIMD level: see setup.py.
+#include "messages/field_lanes.h"
 #include "messages/model.h"
 #include "simd/math.h"
 #include "simd/vec.h"
@@ -184,7 +185,8 @@ void marginals(const double* total, int64_t n, double* p, double* log_mass) {
     }
 }
 
-const vs::messages::Level kLevel = {products, ratios, logs<false>, logs<true>, masses, marginals};
+const vs::messages::Level kLevel = {products, ratios,    logs<false>, logs<true>,
+                                    masses,   marginals, ascend};
 
 }  // namespace
 

@@ -1,51 +1,195 @@
-#include "messages/network.h"
-
 #include <algorithm>
 #include <cmath>
 
+#include "messages/network.h"
+
 namespace vs::messages {
 
-Status Network::mean_field(const double* local, int64_t max_iterations, double tolerance,
-                           Control* control, double* q, double* bound, double* scale) {
-    run_ = Progress();
-    std::vector<double> score;
-    // score[x] += expectation of the table of edge e's factor given its value x.
-    const auto expect = [&](int64_t e, double* out) {
-        const int64_t f = edge_factor_[at(e)], first = factor_ptr_[at(f)];
-        const DenseTable t = table_of(f);
-        each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
-            double w = 1.0;
-            for (int64_t j = 0; j < t.arity; ++j) {
-                if (first + j != e) w *= q[var_at_[at(edge_var_[at(first + j)])] + state[j]];
-            }
-            if (w > 0.0) out[state[e - first]] += w * t.theta[i];
-        });
-    };
-    for (int64_t i = 0; i < max_iterations && !run_.converged; ++i) {
-        double most = 0.0;
-        for (int64_t v = 0; v < n_; ++v) {
-            if (cancelled(control, v, 256)) return kCancelled;
-            const int64_t k = card_[at(v)];
-            score.assign(local + var_at_[at(v)], local + var_at_[at(v + 1)]);
-            for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
-                expect(var_edge_[at(j)], score.data());
-            }
-            const double top = *std::max_element(score.begin(), score.end());
-            if (!(top > -INFINITY)) continue;  // impossible given the others: it stays
-            double sum = 0.0;
-            for (double& x : score) sum += x = std::exp(x - top);
-            double* p = q + var_at_[at(v)];
-            for (int64_t x = 0; x < k; ++x) {
-                const double now = score[at(x)] / sum;
-                most = std::max(most, std::fabs(now - p[x]));
-                p[x] = now;
+// Variables by colour: those of one share no factor, so that they may be updated in any order, and
+// side by side. Greedy, in the order of the variables.
+Network::Colours Network::coloured() const {
+    constexpr int64_t kWork = 1 << 13;  // entries of tables that one task reads
+    std::vector<int64_t> colour(at(n_), -1), taken, count;
+    for (int64_t v = 0; v < n_; ++v) {
+        for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
+            const int64_t f = edge_factor_[at(var_edge_[at(j)])];
+            for (int64_t e = factor_ptr_[at(f)]; e < factor_ptr_[at(f + 1)]; ++e) {
+                const int64_t c = colour[at(edge_var_[at(e)])];
+                if (c >= 0) taken[at(c)] = v;
             }
         }
-        run_.updates += n_;
-        run_.residuals.push_back(most);
-        run_.converged = most <= tolerance;
-        control->done.store(i + 1);
+        int64_t c = 0;
+        while (c < static_cast<int64_t>(taken.size()) && taken[at(c)] == v) ++c;
+        if (c == static_cast<int64_t>(taken.size())) {
+            taken.push_back(-1);
+            count.push_back(0);
+        }
+        colour[at(v)] = c;
+        ++count[at(c)];
     }
+    Colours out;
+    std::vector<int64_t> fill{0};
+    for (int64_t n : count) fill.push_back(fill.back() + n);
+    out.variable.resize(at(n_));
+    for (int64_t v = 0; v < n_; ++v) out.variable[at(fill[at(colour[at(v)])]++)] = v;
+    int64_t i = 0;
+    for (int64_t n : count) {
+        std::vector<int64_t> cut{i};
+        int64_t work = 0;
+        for (const int64_t end = i + n; i < end; ++i) {
+            const int64_t v = out.variable[at(i)];
+            for (int64_t j = var_ptr_[at(v)]; j < var_ptr_[at(v + 1)]; ++j) {
+                const int64_t f = edge_factor_[at(var_edge_[at(j)])];
+                work += table_at_[at(f + 1)] - table_at_[at(f)];
+            }
+            if (work >= kWork || i + 1 == end) cut.push_back(i + 1), work = 0;
+        }
+        out.cut.push_back(cut);
+    }
+    out.theta.resize(at(table_at_.back()));
+    side_by_side(out.theta.data());
+    for (int64_t e : var_edge_) {
+        const int64_t f = edge_factor_[at(e)], first = factor_ptr_[at(f)];
+        const DenseTable t = table_of(f);
+        Meeting m{out.theta.data() + table_at_[at(f)], e, 0, 0, 0, 0, true};
+        for (int64_t i = 0; i < t.size; ++i) m.finite = m.finite && t.theta[i] > -INFINITY;
+        if (t.arity == 2) {
+            const int64_t other = e == first ? first + 1 : first;
+            m.edge = -1;
+            m.other = var_at_[at(edge_var_[at(other)])];
+            m.values = edge_card_[at(other)];
+            m.own = e == first ? m.values : 1;
+            m.step = e == first ? 1 : edge_card_[at(e)];
+        }
+        out.meeting.push_back(m);
+    }
+    return out;
+}
+
+void Network::side_by_side(double* out) const {
+    for (int64_t f = 0; f < n_factors_; ++f) {
+        if (structured_at(f)) continue;
+        const int64_t size = table_at_[at(f + 1)] - table_at_[at(f)];
+        std::copy(theta_[at(f)], theta_[at(f)] + size, out + table_at_[at(f)]);
+    }
+}
+
+namespace {
+
+struct Sweep {
+    const Ascent& b;
+    const int64_t *variable, *cut;
+    int64_t room;  // scratch of a worker
+    std::vector<double>*score, *moved;
+
+    static void task(void* context, int64_t i, int worker) {
+        const Sweep& s = *static_cast<const Sweep*>(context);
+        level().ascend(s.b, s.variable + s.cut[i], s.cut[i + 1] - s.cut[i],
+                       s.score->data() + worker * s.room, s.moved->data() + i * kStarts);
+    }
+};
+
+}  // namespace
+
+// Each start on its own again, and its bound.
+struct Network::Bounds {
+    const Network* l;
+    const double *local, *lanes;
+    double* q;
+    int64_t entries;
+    double value[kStarts], scale[kStarts];
+
+    static void task(void* context, int64_t s, int) {
+        Bounds& b = *static_cast<Bounds*>(context);
+        double* out = b.q + s * b.entries;
+        for (int64_t i = 0; i < b.entries; ++i) out[i] = b.lanes[i * kStarts + s];
+        b.l->product_bound(b.local, out, &b.value[s], &b.scale[s]);
+    }
+};
+
+Status Network::mean_field(const double* local, int64_t starts, int64_t max_iterations,
+                           double tolerance, int threads, Control* control, double* q,
+                           int64_t* best, double* bound, double* scale) {
+    const int64_t entries = var_at_.back();
+    if (colours_.cut.empty()) colours_ = coloured();
+    threads = workers(threads);
+    *best = -1;
+    *bound = *scale = 0.0;
+    Progress chosen;
+    constexpr double kIdle = 1e-2;  // of the tolerance
+    std::vector<double> lanes(at(entries * kStarts)), moved, travelled, seen;
+    std::vector<double> score(at(most_values_ * kStarts * threads));
+    for (int64_t group = 0; group < starts; group += kStarts) {
+        const int64_t here = std::min(kStarts, starts - group);
+        double open[kStarts];
+        for (int64_t s = 0; s < kStarts; ++s) {
+            open[s] = s < here ? 1.0 : 0.0;
+            const double* from = q + (group + std::min(s, here - 1)) * entries;
+            for (int64_t i = 0; i < entries; ++i) lanes[at(i * kStarts + s)] = from[i];
+        }
+        travelled.assign(at(entries), 0.0);
+        seen.assign(at(n_), -1.0);
+        Ascent b{local,
+                 var_at_.data(),
+                 var_ptr_.data(),
+                 colours_.meeting.data(),
+                 edge_factor_.data(),
+                 edge_var_.data(),
+                 edge_card_.data(),
+                 factor_ptr_.data(),
+                 table_at_.data(),
+                 lanes.data(),
+                 open,
+                 travelled.data(),
+                 seen.data(),
+                 -1.0};
+        Progress run[kStarts];
+        int64_t left = here;
+        bool whole = true;  // no variable is left out: that alone proves convergence
+        for (int64_t i = 0; i < max_iterations && left > 0; ++i) {
+            double most[kStarts] = {};
+            b.idle = whole ? -1.0 : kIdle * tolerance;
+            bool closing = false;
+            for (const std::vector<int64_t>& cut : colours_.cut) {
+                const Plan plan("colour", static_cast<int64_t>(cut.size()) - 1);
+                moved.assign(at(plan.n * kStarts), 0.0);
+                Sweep sweep{b,          colours_.variable.data(),
+                            cut.data(), most_values_ * kStarts,
+                            &score,     &moved};
+                g_pool->run_plan(plan, Sweep::task, &sweep, threads, control);
+                if (control->stop.load() || cancelled(control)) return kCancelled;
+                for (size_t x = 0; x < moved.size(); ++x) {
+                    most[x % kStarts] = std::max(most[x % kStarts], moved[x]);
+                }
+            }
+            for (int64_t s = 0; s < here; ++s) {
+                if (!(open[s] > 0.0)) continue;
+                run[s].updates += n_;
+                run[s].residuals.push_back(most[s]);
+                run[s].converged = whole && most[s] <= tolerance;
+                closing = closing || most[s] <= tolerance;
+                if (run[s].converged) open[s] = 0.0, --left;
+            }
+            whole = closing && !whole;
+            control->done.store(i + 1);
+        }
+        Bounds bounds{this, local, lanes.data(), q + group * entries, entries, {}, {}};
+        g_pool->run_plan(Plan("bounds", here), Bounds::task, &bounds, threads, control);
+        if (control->stop.load() || cancelled(control)) return kCancelled;
+        for (int64_t s = 0; s < here; ++s) {
+            if (*best >= 0 && !(bounds.value[s] > *bound)) continue;
+            *best = group + s;
+            *bound = bounds.value[s];
+            *scale = bounds.scale[s];
+            chosen = run[s];
+        }
+    }
+    run_ = chosen;
+    return kOk;
+}
+
+void Network::product_bound(const double* local, const double* q, double* bound,
+                            double* scale) const {
     double value = 0.0, size = 0.0;
     const auto add = [&](double weight, double x) {
         if (weight > 0.0) {
@@ -57,17 +201,23 @@ Status Network::mean_field(const double* local, int64_t max_iterations, double t
         add(q[i], local[i]);
         add(q[i], q[i] > 0.0 ? -std::log(q[i]) : 0.0);
     }
+    std::vector<double> score;
     for (int64_t f = 0; f < n_factors_; ++f) {
         const int64_t first = factor_ptr_[at(f)];
-        score.assign(at(edge_card_[at(first)]), 0.0);
-        expect(first, score.data());
-        for (int64_t x = 0; x < edge_card_[at(first)]; ++x) {
-            add(q[var_at_[at(edge_var_[at(first)])] + x], score[at(x)]);
-        }
+        const DenseTable t = table_of(f);
+        const double* p = q + var_at_[at(edge_var_[at(first)])];
+        score.assign(at(t.card[0]), 0.0);
+        each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
+            double w = 1.0;
+            for (int64_t j = 1; j < t.arity; ++j) {
+                w *= q[var_at_[at(edge_var_[at(first + j)])] + state[j]];
+            }
+            if (w > 0.0) score[at(state[0])] += w * t.theta[i];
+        });
+        for (int64_t x = 0; x < t.card[0]; ++x) add(p[x], score[at(x)]);
     }
     *bound = value;
     *scale = size;
-    return kOk;
 }
 
 }  // namespace vs::messages

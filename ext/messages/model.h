@@ -36,6 +36,33 @@ struct PairBlock {
     double keep;                           // share of a message that stays: damping
 };
 
+// A table as one of its variables meets it. Of a pair the other variable has `values` values, whose
+// entries begin at `other`; its own values lie `own` entries apart, the other's `step`.
+struct Meeting {
+    const double* theta;
+    int64_t edge;  // where it is no pair; else -1
+    int64_t other, values, own, step;
+    bool finite;  // it has no -inf
+};
+
+// Naive mean field from several starts side by side: q[entry * kStarts + start], entries in the
+// order of the variables.
+constexpr int64_t kStarts = 8;
+struct Ascent {
+    const double* local;
+    const int64_t* var_at;
+    const int64_t* ptr;  // (n + 1,) meetings of each variable
+    const Meeting* meeting;
+    // Of tables that are no pairs, as `Network` has them; size: where the entries of each begin.
+    const int64_t *edge_factor, *edge_var, *edge_card, *factor_ptr, *size;
+    double* q;
+    const double* open;  // (kStarts,) 1: goes on; 0: stays as it is
+    // How far a variable has moved in all, at its first entry; and how far those that it meets had,
+    // together, when it was updated last. Where that grew by no more than `idle`, it is left out.
+    double *travelled, *seen;
+    double idle;
+};
+
 struct Level {
     // out[i] (card[i],) += what the factor sends to its variable i in plain numbers, given
     // in[j] = exp of the log-messages to it; scratch (2 arity,).
@@ -51,6 +78,10 @@ struct Level {
     void (*masses)(const PairBlock& b, double* out);
     // For n totals (n + 7 may be read): p(s = -1), p(s = 1) and log(1 + exp(-|total|)).
     void (*marginals)(const double* total, int64_t n, double* p, double* log_mass);
+    // One after the other, each of n variables that share no factor becomes the best one given the
+    // rest; moved[start]: at least how far. score (most values, kStarts): scratch.
+    void (*ascend)(const Ascent& b, const int64_t* variable, int64_t n, double* score,
+                   double* moved);
 };
 
 }  // namespace vs::messages

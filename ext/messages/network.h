@@ -50,6 +50,9 @@ class Network {
     int64_t table_entries() const { return table_at_.back(); }
     const std::vector<int64_t>& edge_at() const { return edge_at_; }
 
+    // Copies all tables, which may lie anywhere, to out (table_entries,).
+    void side_by_side(double* out) const;
+
     // One weight in (0, 1] for each factor; null: all one.
     void weigh(const double* rho);
 
@@ -83,23 +86,38 @@ class Network {
     Status assign(const double* local, const double* messages, int threads, Control* control,
                   int64_t* states, double* score, int64_t* dead);
 
-    // Naive mean field by coordinate ascent from q (sum of card,), in and out; the bound on log Z
-    // that q gives, and the sum of its terms' magnitudes. Tables only.
-    Status mean_field(const double* local, int64_t max_iterations, double tolerance,
-                      Control* control, double* q, double* bound, double* scale);
+    // Naive mean field by coordinate ascent from each row of q (starts, sum of card), in and out,
+    // colour by colour; the row with the best bound on log Z, the bound, and the sum of its terms'
+    // magnitudes. Tables only.
+    Status mean_field(const double* local, int64_t starts, int64_t max_iterations, double tolerance,
+                      int threads, Control* control, double* q, int64_t* best, double* bound,
+                      double* scale);
 
-    // Mean field with the structure of a forest of factors. node (sum of card,) and table (all
-    // tables; those of the forest count) are the logarithms of what q is proportional to, in and
-    // out; q, the joints of all factors (tables one after the other), and which of them the forest
-    // still holds, out.
-    Status structured(const double* local, int64_t count, const int64_t* forest, double* node,
-                      double* table, int64_t max_iterations, double tolerance, Control* control,
-                      double* q, double* joints, uint8_t* held, double* bound, double* scale);
+    // Mean field with the structure of a forest of factors, from several starts, side by side. node
+    // (starts, sum of card) and table (starts, all tables; those of the forest count) are the
+    // logarithms of what q is proportional to, in and out; of the best start q, the joints of all
+    // factors (tables one after the other), and which of them the forest still holds, out.
+    Status structured(const double* local, int64_t starts, int64_t count, const int64_t* forest,
+                      double* node, double* table, int64_t max_iterations, double tolerance,
+                      int threads, Control* control, double* q, double* joints, uint8_t* held,
+                      int64_t* best, double* bound, double* scale);
 
   private:
+    struct Bounds;
+    struct Climb;
     struct Field;
     struct Job;
     enum Phase : int { kVariables, kFactors, kMasses, kJoints };
+
+    // Variables by colour, and how those of each are cut into tasks.
+    struct Colours {
+        std::vector<int64_t> variable;
+        std::vector<std::vector<int64_t>> cut;
+        std::vector<Meeting> meeting;  // as var_edge_
+        std::vector<double> theta;     // what they read
+    };
+    Colours coloured() const;
+    void product_bound(const double* local, const double* q, double* bound, double* scale) const;
 
     struct Order;
     Status pass(const Options& options, int threads, Control* control, double* messages,
@@ -173,6 +191,7 @@ class Network {
     std::vector<double> chunk_residual_;
     std::vector<int64_t> chunk_dead_;
     Progress run_;
+    Colours colours_;  // once mean field was asked for
     std::unique_ptr<Pairs> pairs_;
     bool by_pairs_ = false;  // the last run
     bool scaled_ = false;    // weight_ is that of rho_

@@ -241,9 +241,9 @@ Status Network::by_rounds(const Order& order, int threads, Control* control,
             if (!control->stop.load() && (*dead_variable = dead()) >= 0) return kInfeasible;
         }
         if (control->stop.load()) return kCancelled;
-        Plan plan;
-        plan.n = (static_cast<int64_t>(chosen.size()) + kEvaluations - 1) / kEvaluations;
-        g_pool->run_plan(plan, task, &work, threads, control);
+        const int64_t groups =
+            (static_cast<int64_t>(chosen.size()) + kEvaluations - 1) / kEvaluations;
+        g_pool->run_plan(Plan("messages", groups), task, &work, threads, control);
         if (control->stop.load()) return kCancelled;
         for (int64_t e : chosen) {
             if (!(moved[at(e)] >= 0.0)) {

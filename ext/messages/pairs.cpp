@@ -144,7 +144,6 @@ void Pairs::step(void* job, int64_t task, int worker) {
 
 void Pairs::phase(int what, int threads, Control* control) {
     Job job{this, what};
-    Plan plan;
     const bool structured = what == kStructured || what == kStructuredMasses;
     if (structured) {
         int64_t room = 0;
@@ -152,12 +151,16 @@ void Pairs::phase(int what, int threads, Control* control) {
         scratch_.resize(at(std::max(threads, 1)));
         for (Scratch& s : scratch_) s.x.resize(at(2 * room));
     }
-    plan.n = structured           ? static_cast<int64_t>(groups_.size())
-             : what == kTotals    ? static_cast<int64_t>(outer_cut_.size()) - 1
-             : what == kAllTotals ? (n_ + kVariables - 1) / kVariables
-                                  : static_cast<int64_t>(inner_ptr_.size()) - 1;
-    pool_->run_plan(plan, step, &job, !structured && n_pairs_ < kWorthThreads ? 1 : threads,
-                    control);
+    const int64_t tasks = structured           ? static_cast<int64_t>(groups_.size())
+                          : what == kTotals    ? static_cast<int64_t>(outer_cut_.size()) - 1
+                          : what == kAllTotals ? (n_ + kVariables - 1) / kVariables
+                                               : static_cast<int64_t>(inner_ptr_.size()) - 1;
+    const char* label = what == kUpdate                         ? "pairs"
+                        : what == kTotals || what == kAllTotals ? "variables"
+                        : what == kStructured                   ? "factors"
+                                                                : "masses";
+    pool_->run_plan(Plan(label, tasks), step, &job,
+                    !structured && n_pairs_ < kWorthThreads ? 1 : threads, control);
 }
 
 // Fields and messages as log-ratios; false when a variable has no value left (its total is NaN).

@@ -1,5 +1,7 @@
 #include "pool/pool.h"
 
+#include "pool/record.h"
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -95,11 +97,49 @@ class Poller {
     int stride_ = 1, left_ = 1;
 };
 
+// What is kept of a plan that runs, if the calling thread has a recorder. What tasks run is part of
+// them, so until the end the thread has none.
+class Recording {
+  public:
+    Recording(const Plan& plan, int* threads) : recorder_(Recorder::set_current(nullptr)) {
+        if (!recorder_) return;
+        try {
+            record_ = std::make_shared<Record>(plan, *threads, true);
+        } catch (...) {
+            Recorder::set_current(std::move(recorder_));
+            throw;
+        }
+        if (recorder_->serial) *threads = 1;
+    }
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+    ~Recording() {
+        if (recorder_) Recorder::set_current(std::move(recorder_));
+    }
+    bool on() const { return record_ != nullptr; }
+    template <class F>
+    void time(int64_t task, int worker, F&& f) const {
+        const size_t t = static_cast<size_t>(task);
+        record_->start[t] = recorder_->now();
+        f();
+        record_->measured[t] = recorder_->now() - record_->start[t];
+        record_->worker[t] = worker;
+    }
+    void end() {
+        if (recorder_) recorder_->add(std::move(record_));
+    }
+
+  private:
+    std::shared_ptr<Recorder> recorder_;
+    std::shared_ptr<Record> record_;
+};
+
 struct Job {
     const Plan* plan;
     Task task;
     void* context;
     Control* control;
+    const Recording* recording;
     int threads;
     std::unique_ptr<std::atomic<int32_t>[]> waits;
     std::vector<int64_t> roots;
@@ -108,11 +148,19 @@ struct Job {
     std::atomic<int64_t> next{0};      // ticket into the roots
     std::atomic<int64_t> remaining{0};
 
+    void run(int64_t t, int worker) {
+        if (recording->on()) {
+            recording->time(t, worker, [&] { task(context, t, worker); });
+        } else {
+            task(context, t, worker);
+        }
+    }
     void execute(int64_t t, int worker) {
-        if (!control->stop.load(std::memory_order_relaxed)) task(context, t, worker);
+        if (!control->stop.load(std::memory_order_relaxed)) run(t, worker);
         if (plan->waits) {
             for (int64_t s = plan->succ_ptr[t]; s < plan->succ_ptr[t + 1]; ++s) {
                 const int64_t u = plan->succ[s];
+                if (u >= plan->n) continue;
                 if (waits[u].fetch_sub(1, std::memory_order_acq_rel) == 1) ready[worker].push(u);
             }
         }
@@ -132,6 +180,14 @@ struct Job {
             if (t >= 0) return t;
         }
         return -1;
+    }
+    // The order of a plan is an order to run it in.
+    void work_alone() {
+        Poller poller(control);
+        for (int64_t t = 0; t < plan->n && !control->stop.load(std::memory_order_relaxed); ++t) {
+            run(t, 0);
+            poller.look();
+        }
     }
     // Works until nothing is left, or (tasks without order) until nothing is left to start.
     void work(int worker, bool caller) {
@@ -314,37 +370,32 @@ void set_num_threads(int n) { g_threads.store(n < 1 ? 1 : n); }
 
 void run_plan(const Plan& plan, Task task, void* context, int threads, Control* control) {
     if (plan.n == 0) return;
+    threads = static_cast<int>(std::min<int64_t>(threads, plan.n));
+    Recording recording(plan, &threads);
     Job job;
     job.plan = &plan;
     job.task = task;
     job.context = context;
     job.control = control;
-    threads = static_cast<int>(std::min<int64_t>(threads, plan.n));
+    job.recording = &recording;
     job.threads = threads;
     job.remaining.store(plan.n);
-    if (threads > 1 && plan.n > 1) {
-        if (plan.waits) {
-            job.waits.reset(new std::atomic<int32_t>[static_cast<size_t>(plan.n)]);
-            job.ready.reset(new Ready[static_cast<size_t>(threads)]);
-            job.links.reset(new int64_t[2 * static_cast<size_t>(plan.n)]);
-            for (int w = 0; w < threads; ++w) job.ready[w].links = job.links.get();
-            for (int64_t t = 0; t < plan.n; ++t) {
-                job.waits[t].store(plan.waits[t], std::memory_order_relaxed);
-                if (plan.waits[t] == 0) job.roots.push_back(t);
-            }
-            if (plan.rank) {
-                std::sort(job.roots.begin(), job.roots.end(),
-                          [&](int64_t a, int64_t b) { return plan.rank[a] < plan.rank[b]; });
-            }
+    if (threads > 1 && plan.waits) {
+        job.waits.reset(new std::atomic<int32_t>[static_cast<size_t>(plan.n)]);
+        job.ready.reset(new Ready[static_cast<size_t>(threads)]);
+        job.links.reset(new int64_t[2 * static_cast<size_t>(plan.n)]);
+        for (int w = 0; w < threads; ++w) job.ready[w].links = job.links.get();
+        for (int64_t t = 0; t < plan.n; ++t) {
+            job.waits[t].store(plan.waits[t], std::memory_order_relaxed);
+            if (plan.waits[t] == 0) job.roots.push_back(t);
         }
-        if (pool().run(job)) return;
+        if (plan.rank) {
+            std::sort(job.roots.begin(), job.roots.end(),
+                      [&](int64_t a, int64_t b) { return plan.rank[a] < plan.rank[b]; });
+        }
     }
-    // The order of a plan is an order to run it in.
-    Poller poller(control);
-    for (int64_t t = 0; t < plan.n && !control->stop.load(std::memory_order_relaxed); ++t) {
-        task(context, t, 0);
-        poller.look();
-    }
+    if (threads <= 1 || !pool().run(job)) job.work_alone();
+    recording.end();
 }
 
 }  // namespace vs

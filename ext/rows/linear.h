@@ -311,6 +311,11 @@ struct Linear {
         return std::log(static_cast<double>(s.hsum()));
     }
     double log_mass(double mass) const { return std::log(mass); }
+    // out = x / mass
+    void without(const T* x, T mass, T* out) const {
+        row_scale_out(x, K, T(1) / mass, out);
+        for (int k = K; k < Kp; ++k) out[k] = T(0);
+    }
     static T none() { return T(0); }
     static bool alive(T x) { return x > T(0); }
     static double to_log(T x) { return std::log(static_cast<double>(x)); }

@@ -6,6 +6,7 @@
 #include "rows/input.h"
 #include "rows/rows.h"
 #include "rows/tile.h"
+#include "simd/math.h"
 
 namespace VS_NS {
 
@@ -43,11 +44,8 @@ struct Log {
         for (int k = K; k < Kp; ++k) workspace[k] = nothing();
         const double top = row_max(workspace, K);
         if (!(top > nothing())) return {0.0, 0.0, false, false};
-        double sum = 0.0;
-        for (int k = 0; k < K; ++k) {
-            workspace[k] -= top;
-            sum += std::exp(workspace[k]);
-        }
+        for (int k = 0; k < K; ++k) workspace[k] -= top;
+        const double sum = sum_exp(workspace, 0.0);  // the largest is exp(0)
         return {top, sum, false, true};
     }
     double local(const Probe& s, double*) const { return s.sum; }
@@ -64,19 +62,19 @@ struct Log {
     void clear(double* y) const {
         for (int k = 0; k < Kp; ++k) y[k] = nothing();
     }
+    // y(k) = log sum_l exp(x(l) + t(l, k)), a vector of columns at a time.
     void forward(const int64_t* edges, int rows, const double* const* x, double* const* y,
                  double*) {
         for (int m = 0; m < rows; ++m) {
-            for (int k = 0; k < K; ++k) {
-                for (int l = 0; l < K; ++l) row[l] = x[m][l] + in.edge_score(edges[m], l, k);
-                y[m][k] = log_sum_exp(row);
-            }
+            for (int k = 0; k < K; k += V::N) columns(edges[m], k, x[m], y[m]);
         }
     }
+    // y(l) = log sum_k exp(t(l, k) + x(k))
     void backward(const int64_t* edges, int rows, const double* const* x, double* const* y) {
         for (int m = 0; m < rows; ++m) {
             for (int l = 0; l < K; ++l) {
-                for (int k = 0; k < K; ++k) row[k] = in.edge_score(edges[m], l, k) + x[m][k];
+                const In* t = table_row(edges[m], l);
+                for (int k = 0; k < K; k += V::N) (scores(t, k) + values(x[m], k)).store(row + k);
                 y[m][l] = log_sum_exp(row);
             }
         }
@@ -111,8 +109,7 @@ struct Log {
     bool absorb_share(const double* psi, bool, const double* y, double* out, double* scale,
                       double* largest) const {
         absorb(psi, false, y, true, out, scale);
-        double sum = 0.0;
-        for (int k = 0; k < K; ++k) sum += std::exp(out[k]);  // the largest is exp(0)
+        const double sum = sum_exp(out, 0.0);  // the largest is exp(0)
         *largest = sum > 0.0 ? 1.0 / sum : 0.0;
         return true;
     }
@@ -176,8 +173,8 @@ struct Log {
         *mass = r.sum;
         // A second normalisation removes the rounding of the first from the sum.
         double sum = 0.0;
-        for (int k = 0; k < K; ++k) sum += std::exp(product[k] - r.sum);
-        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(std::exp(product[k] - r.sum) / sum);
+        for (int k = 0; k < K; ++k) sum += edge_row[k] = std::exp(product[k] - r.sum);
+        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(edge_row[k] / sum);
         return vs::kOk;
     }
     static double peak(const Product<double>& r) {
@@ -185,6 +182,9 @@ struct Log {
     }
     double log_sum(const double* a) const { return log_sum_exp(a); }
     double log_mass(double mass) const { return mass; }
+    void without(const double* x, double, double* out) const {  // edge_marginal normalises
+        std::memcpy(out, x, sizeof(double) * static_cast<size_t>(Kp));
+    }
     static double none() { return nothing(); }
     static bool alive(double x) { return x > nothing(); }
     static double to_log(double x) { return x; }
@@ -214,12 +214,48 @@ struct Log {
     }
 
   private:
+    using V = Vec<double>;
+
+    // sum_k exp(x(k) - top), no x above top; what is less than exp(-690) counts as that.
+    double sum_exp(const double* x, double top) const {
+        V sum = V::set1(0.0);
+        for (int k = 0; k < K; k += V::N) sum = sum + exp_shifted(values(x, k), V::set1(top));
+        return sum.hsum();
+    }
     double log_sum_exp(const double* x) const {
         const double top = row_max(x, K);
-        if (!(top > nothing())) return nothing();
-        double s = 0.0;
-        for (int k = 0; k < K; ++k) s += std::exp(x[k] - top);
-        return top + std::log(s);
+        return top > nothing() ? top + std::log(sum_exp(x, top)) : nothing();
+    }
+    void columns(int64_t edge, int k, const double* x, double* y) const {
+        V top = V::set1(ExpConst<double>::kMostNegative), sum = V::set1(0.0);
+        for (int l = 0; l < K; ++l) {
+            if (!(x[l] > nothing())) continue;
+            top = V::max(top, V::set1(x[l]) + scores(table_row(edge, l), k));
+        }
+        for (int l = 0; l < K; ++l) {
+            if (!(x[l] > nothing())) continue;
+            sum = sum + exp_shifted(V::set1(x[l]) + scores(table_row(edge, l), k), top);
+        }
+        double tops[V::N], sums[V::N];
+        top.store(tops);
+        sum.store(sums);
+        const int width = K - k < V::N ? K - k : V::N;
+        for (int r = 0; r < width; ++r) y[k + r] = tops[r] + std::log(sums[r]);
+    }
+    const In* table_row(int64_t edge, int l) const {
+        return in.transition + ((in.c.per_edge ? edge : 0) * K + l) * K;
+    }
+    // V::N entries from k on, as doubles; -inf behind the last.
+    V values(const double* x, int k) const {
+        return k + V::N <= K ? V::load(x + k) : V::load_part(x + k, K - k, nothing());
+    }
+    V scores(const double* t, int k) const { return values(t, k); }
+    V scores(const float* t, int k) const {
+        double wide[V::N];
+        for (int r = 0; r < V::N; ++r) {
+            wide[r] = k + r < K ? static_cast<double>(t[k + r]) : nothing();
+        }
+        return V::load(wide);
     }
 };
 

@@ -42,6 +42,15 @@ static uint8_t findings_of(const In* t, int K, T shift) {
     return found;
 }
 
+// e(k) = e(k) (shift - t(k)), 0 where e is held at its floor: what it stands for is nothing.
+template <class T, class In>
+static void times_depth(const In* t, int K, T shift, T* e) {
+    for (int k = 0; k < K; ++k) {
+        const T depth = shift - static_cast<T>(t[k]);
+        e[k] = depth <= -Floor<T>::kTransitionLog ? e[k] * depth : T(0);
+    }
+}
+
 // out[k][r] = block[r][k] for r < LANES.
 template <class T, int LANES>
 static void transpose_block(const T* block, int64_t Kp, int K, T* out, int64_t stride) {
@@ -76,6 +85,7 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
             T* e = block + static_cast<int64_t>(r) * g.Kp;
             const In* t = d.in_edge(0) + (l + r) * K;
             d.exp_transition(t, static_cast<T>(p->shift), e);
+            if (p->depth) times_depth(t, K, static_cast<T>(p->shift), e);
             sums[l + r] = row_sum(e, g.Kp);
             findings[l + r] = findings_of<T>(t, K, static_cast<T>(p->shift));
             for (int t2 = 0; t2 < g.n_tiles; ++t2) {

@@ -28,8 +28,9 @@ void pack_piece(void* context, int64_t piece, int worker) {
 
 bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, int arithmetic,
                 bool rows, int threads, Scratch& workspace, Scratch* temporary, Packing* out,
-                Control* control) {
+                Control* control, bool depth) {
     *out = Packing();
+    out->depth = depth;
     // Nothing is packed per edge; bounds that hold for any matrix with entries in [0, 1].
     out->reach = static_cast<double>(c.n_labels);
     out->floored = true;
@@ -52,8 +53,7 @@ bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, in
     out->shift = table.max_finite(c.dtype, c.transition, c.n_labels * c.n_labels);
     PackJob job{&table, &c, out, compute, 64, sums, findings, temporary};
     while (job.rows * c.n_labels < 16384) job.rows *= 2;
-    Plan plan;
-    plan.n = (c.n_labels + job.rows - 1) / job.rows;
+    const Plan plan("pack", (c.n_labels + job.rows - 1) / job.rows);
     pool.run_plan(plan, pack_piece, &job, threads, control);
     uint8_t found = 0;
     for (int64_t l = 0; l < c.n_labels; ++l) found |= findings[l];

@@ -11,6 +11,7 @@ struct Packing {
     void *forward = nullptr, *backward = nullptr, *rows = nullptr, *columns = nullptr;
     double shift = 0.0, reach = 0.0;
     bool floored = false, positive = false;
+    bool depth = false;  // entries are times shift - t: see Depth in edges.h
     enum Finding : uint8_t { kFloored = 1, kForbids = 2, kNoRoom = 4 };  // kNoRoom: not packed
 };
 

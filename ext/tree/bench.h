@@ -31,12 +31,9 @@ struct TreeBench {
     T* ones = nullptr;
     bool ok = false;
 
-    TreeBench(vs::TreePass* p, int worker)
-        : pass(*p),
-          t(p->t),
-          scratch(p->scratch[worker]),
-          ticker(p->control, worker == 0, p->n_labels) {
-        scratch.reset();
+    TreeBench(vs::TreePass* p, int worker) : TreeBench(p, worker, renewed(p->scratch[worker])) {}
+    TreeBench(vs::TreePass* p, int worker, vs::Scratch& s)
+        : pass(*p), t(p->t), scratch(s), ticker(p->control, worker == 0, p->n_labels) {
         Kp = Tiling<T>(p->n_labels).Kp;
         K = static_cast<int>(p->n_labels);
         T* tmp = scratch.array<T>((2 + 2 * kBatch + 3) * static_cast<int64_t>(Kp));
@@ -99,31 +96,9 @@ struct TreeBench {
             }
         }
     }
-    // f(child) for all children of a slot, in other blocks first.
-    template <class F>
-    VS_INLINE void for_children(int64_t s, F f) const {
-        if (t.children_elsewhere[s]) {
-            int64_t lo = 0, hi = t.n_blocks;  // the block of s
-            while (hi - lo > 1) {
-                const int64_t mid = lo + (hi - lo) / 2;
-                (t.begin[mid] <= s ? lo : hi) = mid;
-            }
-            int64_t k = t.below_ptr[lo], end = t.below_ptr[lo + 1];
-            for (int64_t step = end - k; step > 0;) {  // the first below s or a later slot
-                const int64_t half = step / 2;
-                if (t.above[t.below[k + half]] < s) {
-                    k += half + 1;
-                    step -= half + 1;
-                } else {
-                    step = half;
-                }
-            }
-            for (; k < end && t.above[t.below[k]] == s; ++k) {
-                const int64_t first = t.begin[t.below[k]];
-                for (int64_t c = first; c < first + t.block_roots[t.below[k]]; ++c) f(c);
-            }
-        }
-        for (int64_t c = t.children[s]; c < t.children_end[s]; ++c) f(c);
+    static vs::Scratch& renewed(vs::Scratch& s) {
+        s.reset();
+        return s;
     }
     static void note(vs::Account& a, vs::Status status) {
         if (a.status == vs::kOk) a.status = status;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/score.h"
 #include "core/session.h"
 #include "rows/pack_plan.h"
 #include "tree/run.h"

@@ -1,9 +1,15 @@
-// The messages a variable of a forest with islands receives and sends: rows, products of them,
-// marginals, and the events that they call for.
+// What the islands ask of an arithmetic, for a forest: the messages a variable receives and sends,
+// products of them, and marginals.
+//
+// The message of a free parent to a child may not always be found by taking the child's message
+// out of the parent's belief, as in pass.h: m' of an island below also weighs the states that its
+// value rules out. Unless nothing was small, the product is made again without it, every entry
+// with an exponent and a count of zeros of its own (Total).
 #pragma once
 
 #include <atomic>
 
+#include "islands/rules.h"
 #include "tree/total.h"
 
 namespace VS_NS {
@@ -14,48 +20,153 @@ class IslandRows {
     using T = typename D::T;
     using In = typename D::In;
     using Bench = TreeBench<D>;
+    using RowRequest = vs::RowRequest;
+    static_assert(RowRequest::kMost <= Bench::kBatch, "a list of requests is sent at once");
 
-    enum Flag : uint8_t {
-        kIsland = 1,
-        kReleased = 2,
-        kFlipped = 4,
-        kLocal = 8,       // an island by its local factor
-        kPlain = 16,      // its local factor forbids nothing
-        kToRelease = 32,  // to be released in this round
-        kSafe = 64,       // no entry of its belief is too small for a factor to be divided out
-        kAgain = 128,     // first of a piece that is passed through again
-    };
-    enum Event : uint8_t { kNone, kDead, kContradiction, kRelease, kFlip, kBecome };
-
-    IslandRows(Bench& bench, int worker)
-        : w_(bench),
-          t_(bench.t),
-          s_(*bench.pass.state),
-          keep_(bench.pass.state->keep[worker]),
-          Kp_(bench.Kp),
-          alpha_(static_cast<T*>(bench.pass.alpha)) {
-        total_.K = bench.K;
-        total_.value = bench.scratch.template array<double>(bench.K);
-        total_.exponent = bench.scratch.template array<int64_t>(bench.K);
-        total_.zeros = bench.scratch.template array<int32_t>(bench.K);
-        if (bench.scratch.failed) w_.ok = false;
-        for (int64_t i = 0; i < bench.pass.n_tables && bench.ok; ++i) {
-            if (bench.d[i].floors()) tables_ = 0.0f;
+    IslandRows(vs::TreePass* pass, int worker, vs::Scratch& scratch)
+        : w_(pass, worker, scratch),
+          t_(w_.t),
+          s_(*pass->rows),
+          i_(*pass->state),
+          keep_(s_.keep[worker]) {
+        if (!w_.ok) return;
+        Kp_ = w_.Kp;
+        total_.K = w_.K;
+        total_.value = scratch.template array<double>(w_.K);
+        total_.exponent = scratch.template array<int64_t>(w_.K);
+        total_.zeros = scratch.template array<int32_t>(w_.K);
+        ok = !scratch.failed;
+        for (int64_t i = 0; i < pass->n_tables && ok; ++i) {
+            if (w_.d[i].floors()) tables_ = 0.0f;
         }
     }
-    ~IslandRows() {
-        s_.full.fetch_add(full_, std::memory_order_relaxed);
-        s_.sparse.fetch_add(sparse_, std::memory_order_relaxed);
+    bool ok = false;
+    static constexpr bool kKeepsProducts = true;
+
+    bool copies_rows() const { return w_.d->copies_rows(); }
+    void locals(int64_t first, int m, T* rows, double* sums) {
+        typename D::Probe probe[RowRequest::kMost];
+        for (int r = 0; r < m; ++r) {
+            const int64_t q = first + r;
+            T* psi = rows + r * Kp_;
+            blank(q);
+            if (q + kAhead < t_.n) fetch(t_.node[q + kAhead]);
+            w_.clear_pads(psi);
+            probe[r] = w_.d->probe(t_.node[q], false, false, psi);
+            sums[r] = w_.d->local(probe[r], psi);
+        }
+        for (int r = 0; r < m; ++r) {
+            s_.shift[first + r] = probe[r].shift();
+            if (probe[r].plain) i_.flag[first + r] |= vs::kPlain;
+        }
+    }
+    void locals_at(int64_t first, int64_t last, const T* rows) {
+        first_ = first;
+        last_ = rows ? last : first;
+        locals_ = rows;
+    }
+    void gather(RowRequest* list, int m) {
+        for (int r = 0; r < m; ++r) fetch_messages(list[r].slot, list[r].other);
+        for (int r = 0; r < m; ++r) {
+            RowRequest& a = list[r];
+            T* row = static_cast<T*>(a.row);
+            product(a.slot, a.other, local(a.slot, row), row, &a.largest);
+            a.x = s_.row[a.slot] = row;
+            a.scale = s_.scale[a.slot];
+            a.raised = s_.raised[a.slot];
+        }
+    }
+    void exclude(RowRequest* list, int m) {
+        for (int r = 0; r < m; ++r) {
+            exclude(list[r], w_.x + r * Kp_);
+        }
+    }
+    bool send(const RowRequest* list, int m) {
+        // Those to parents apart from those to children.
+        int64_t edge[RowRequest::kMost];
+        const T* x[RowRequest::kMost];
+        T* y[RowRequest::kMost];
+        for (int up = 0; up < 2; ++up) {
+            int n = 0;
+            for (int r = 0; r < m; ++r) {
+                const RowRequest& a = list[r];
+                if ((a.other == t_.parent[a.slot]) != (up == 1)) continue;
+                edge[n] = up ? a.slot : a.other;
+                x[n] = static_cast<const T*>(a.x);
+                y[n] = own_row(up ? s_.own_u : s_.own_y, edge[n]);
+                if (!y[n]) return false;
+                (up ? s_.u : s_.y)[edge[n]] = y[n];
+                if (up) s_.scale_up[a.slot] = a.scale;
+                (up ? s_.raised_u : s_.raised_y)[edge[n]] = a.raised;
+                ++n;
+            }
+            if (n > 0) w_.send(edge, n, up, x, y);
+        }
+        return true;
+    }
+    void beliefs(RowRequest* list, int m) {
+        for (int r = 0; r < m; ++r) belief(list[r], static_cast<T*>(s_.row[list[r].slot]));
+    }
+    void actuals(RowRequest* list, int m) {
+        for (int r = 0; r < m; ++r) {
+            if (list[r].slot < first_ || list[r].slot >= last_) fetch(t_.node[list[r].slot]);
+            row_prefetch_alone(output(list[r].slot), w_.K, true);
+        }
+        for (int r = 0; r < m; ++r) actual(list[r], local(list[r].slot, w_.psi), w_.psi);
+    }
+    // Messages out of island q.
+    int tell(int64_t q) {
+        int n = 0;
+        s_.raised_u[q] = tables_;
+        if (t_.parent[q] >= 0 && !own_table_row(s_.u, s_.own_u, q, q, &n)) return -1;
+        bool ok = true;
+        t_.for_children(q, [&](int64_t c) { ok = ok && own_table_row(s_.y, s_.own_y, c, q, &n); });
+        return ok ? n : -1;
+    }
+    bool forbids(int64_t q, int64_t o) const { return !D::alive(message(q, o)[i_.held[q]]); }
+    int mode(int64_t q, const T* row) const {
+        return row ? row_argmax(row, w_.K) : row_argmax(output(q), w_.K);
+    }
+    // The part of log Z of a block.
+    void tally(int64_t b) {
+        if (!w_.wanted_block(b)) return;
+        Ledger sum;
+        for (int64_t q = t_.begin[b]; q < t_.begin[b + 1]; ++q) {
+            if (!w_.wanted(q)) continue;
+            vs::Account& a = w_.account(b, q);
+            const int64_t p = t_.parent[q];
+            const bool doubted =
+                s_.added[q] == kInDoubt || (s_.added[q] == kRowInDoubt && row_in_doubt(q));
+            if (!doubted) {
+                if (s_.added[q] > 0.0f) a.added += static_cast<double>(s_.added[q]);
+            } else if (alive_tree(q)) {
+                widen(q);
+            }
+            D& d = w_.domain(q);
+            if (island(q)) {
+                const bool mode = (i_.flag[q] & (vs::kLocal | vs::kFlipped)) == vs::kLocal;
+                sum.add(a, mode ? s_.shift[q]
+                                : static_cast<double>(
+                                      w_.d->in.score(t_.node[q], i_.held[q], false, false)));
+                if (p >= 0 && island(p)) {
+                    const int l = t_.flipped[q] ? i_.held[q] : i_.held[p];
+                    const int k = t_.flipped[q] ? i_.held[p] : i_.held[q];
+                    sum.add(a, static_cast<double>(d.in.edge_score(w_.table(q), l, k)));
+                } else if (p >= 0) {
+                    sum.add(a, d.edge_shift(w_.table(q)));
+                }
+            } else {
+                sum.add(a, s_.shift[q]);
+                const bool top = p < 0 || island(p);
+                a.scale += top ? s_.scale[q] : s_.scale_up[q];
+                if (p >= 0) sum.add(a, d.edge_shift(w_.table(q)));
+                if (top) sum.add(a, s_.log_mass[q]);
+            }
+        }
     }
 
-    bool island(int64_t s) const { return s_.flag[s] & kIsland; }
-
-  protected:
-    bool fail() {
-        w_.pass.control->stop.store(2);
-        return false;
-    }
-    T* alpha(int64_t s) const { return alpha_ + (s - first_) * Kp_; }
+  private:
+    bool island(int64_t q) const { return i_.island(q); }
     VS_INLINE void fetch(int64_t node) const {
         row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
                            false);
@@ -64,32 +175,18 @@ class IslandRows {
         return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
     }
     bool alive_tree(int64_t q) const {
-        return w_.wanted(q) && s_.tree_status[t_.tree[q]].load(std::memory_order_relaxed) == 0;
+        return w_.wanted(q) && i_.status[t_.tree[q]].load(std::memory_order_relaxed) == 0;
     }
     void widen(int64_t q) {
         int32_t ok = vs::kOk;
-        s_.tree_status[t_.tree[q]].compare_exchange_strong(ok, vs::kWiden);
+        i_.status[t_.tree[q]].compare_exchange_strong(ok, vs::kWiden);
     }
     void blank(int64_t q) {
-        s_.flag[q] = s_.event[q] = 0;
-        s_.held[q] = -1;
         s_.own_u[q] = s_.own_y[q] = nullptr;
-        s_.stamp[q] = 0;
         s_.added[q] = 0.0f;
         s_.scale[q] = s_.scale_up[q] = 0.0;
-        s_.changed_u[q] = s_.changed_y[q] = s_.fresh[q] = 0;
         s_.raised_u[q] = s_.raised_y[q] = s_.raised[q] = tables_;
     }
-    void hold(int64_t q, int v) {
-        s_.flag[q] |= kIsland;
-        s_.held[q] = v;
-        s_.raised_u[q] = tables_;
-    }
-    void become(int64_t q, int v) {
-        hold(q, v);
-        tell(q);
-    }
-    void mark_for_release(int64_t q) { s_.flag[q] |= kToRelease; }
     T* own_row(void** own, int64_t q) {
         if (!own[q]) {
             T* row = keep_.template array<T>(Kp_);
@@ -105,51 +202,16 @@ class IslandRows {
             if (o != but) row_prefetch_alone(message(q, o), w_.K, false);
         });
     }
-    // Messages out of island q.
-    void tell(int64_t q) {
-        if (t_.parent[q] >= 0) s_.u[q] = upward_row(q);
-        w_.for_children(q, [&](int64_t c) { s_.y[c] = downward_row(c, q); });
-    }
-    // The same when others have been made with what they were before.
-    void announce(int64_t q) {
-        tell(q);
-        neighbours(q, [&](int64_t o) { mark_changed(q, o); });
-    }
-    // Has the message from o to its neighbour q changed in this pass? Was q released in it?
-    void mark_changed(int64_t o, int64_t q) {
-        (o == t_.parent[q] ? s_.changed_y[q] : s_.changed_u[o]) = s_.pass;
-    }
-    bool has_changed(int64_t q, int64_t o) const {
-        return (o == t_.parent[q] ? s_.changed_y[q] : s_.changed_u[o]) == s_.pass;
-    }
-    int64_t count_changed(int64_t q, int64_t but) {
-        int64_t n = 0;
-        neighbours(q, [&](int64_t o) { n += o != but && has_changed(q, o); });
-        return n;
-    }
-    bool is_fresh(int64_t q) const { return s_.fresh[q] == s_.pass; }
-    // The messages from island q to its parent, and from island p to its child q.
-    const T* upward_row(int64_t q) {
-        D& d = w_.domain(q);
-        T* own = d.copies_rows() ? own_row(s_.own_u, q) : nullptr;
-        ++sparse_;
-        if (d.copies_rows() && !own) {
-            fail();
-            return w_.ones;
-        }
-        return t_.flipped[q] ? d.row_message(w_.table(q), s_.held[q], own)
-                             : d.column_message(w_.table(q), s_.held[q], own);
-    }
-    const T* downward_row(int64_t q, int64_t p) {
-        D& d = w_.domain(q);
-        T* own = d.copies_rows() ? own_row(s_.own_y, q) : nullptr;
-        ++sparse_;
-        if (d.copies_rows() && !own) {
-            fail();
-            return w_.ones;
-        }
-        return t_.flipped[q] ? d.column_message(w_.table(q), s_.held[p], own)
-                             : d.row_message(w_.table(q), s_.held[p], own);
+    // The message over the edge above slot e out of island q, one of its ends.
+    bool own_table_row(const void** row, void** own, int64_t e, int64_t q, int* n) {
+        D& d = w_.domain(e);
+        T* copy = d.copies_rows() ? own_row(own, e) : nullptr;
+        if (d.copies_rows() && !copy) return false;
+        const bool from_child = (e == q) != static_cast<bool>(t_.flipped[e]);
+        row[e] = from_child ? d.column_message(w_.table(e), i_.held[q], copy)
+                            : d.row_message(w_.table(e), i_.held[q], copy);
+        ++*n;
+        return true;
     }
     const T* u(int64_t q) const { return static_cast<const T*>(s_.u[q]); }
     const T* y(int64_t q) const {
@@ -162,26 +224,23 @@ class IslandRows {
     }
     // f(neighbour)
     template <class F>
-    void neighbours(int64_t q, F f) {
+    void neighbours(int64_t q, F f) const {
         if (t_.parent[q] >= 0) f(static_cast<int64_t>(t_.parent[q]));
-        w_.for_children(q, f);
+        t_.for_children(q, f);
     }
 
-    // The product of free q without the message of `but`, from its local factor.
-    void make_product(int64_t q, int64_t but, T* row) {
-        double sum;
+    // The local factor of q, made in `row` where it is not stored.
+    const T* local(int64_t q, T* row) const {
+        if (q >= first_ && q < last_) return locals_ + (q - first_) * Kp_;
         w_.clear_pads(row);
-        const bool plain = local(q, row, &sum);
-        product(q, but, plain, row, nullptr);
+        const typename D::Probe probe = w_.d->probe(t_.node[q], false, false, row);
+        w_.d->local(probe, row);
+        return row;
     }
-    bool local(int64_t q, T* psi, double* sum) {
-        const typename D::Probe probe = w_.d->probe(t_.node[q], false, false, psi);
-        *sum = w_.d->local(probe, psi);
-        return probe.plain;
-    }
-    // row: psi on entry, psi times the messages of all neighbours but one on return, scaled.
-    // `largest`: its largest share, or null.
-    void product(int64_t q, int64_t but, bool plain, T* row, double* largest) {
+    // row: psi times the messages of all neighbours but one, scaled; may be psi. `largest`: its
+    // largest share.
+    void product(int64_t q, int64_t but, const T* psi, T* row, double* largest) {
+        const bool plain = i_.flag[q] & vs::kPlain;
         const T* received = nullptr;
         bool narrow = true;
         double scale = 0.0;
@@ -202,12 +261,17 @@ class IslandRows {
         if (!received) {  // a message of entries below the floor could lose one
             s_.scale[q] = 0.0;
             double none = 0.0;
-            if (!island(q)) w_.d->absorb(row, plain, w_.ones, false, row, &none);
+            if (!island(q)) {
+                w_.d->absorb(psi, plain, w_.ones, false, row, &none);
+            } else if (psi != row) {
+                std::memcpy(row, psi, sizeof(T) * static_cast<size_t>(Kp_));
+            }
             s_.raised[q] = raised(tables_, q, 0.0, w_.d->held(row));
+            *largest = 0.0;
             return;
         }
         double most = 0.0;
-        if (narrow) narrow = w_.d->absorb_share(row, plain, received, row, &scale, &most);
+        if (narrow) narrow = w_.d->absorb_share(psi, plain, received, row, &scale, &most);
         if constexpr (!Total<D>::kLog) {
             if (!narrow) {
                 make_total(q, but);
@@ -218,7 +282,7 @@ class IslandRows {
         }
         s_.scale[q] = scale;
         s_.raised[q] = raised(before, q, scale, w_.d->held(row));
-        if (largest) *largest = most;
+        *largest = most;
     }
     double share(const T* row) const {
         double most = 0.0, sum = 0.0;
@@ -241,28 +305,23 @@ class IslandRows {
             if (o != but) total_.multiply(message(q, o));
         });
     }
-    // The scale and the raised floors of a message from q to o.
-    void note_message(int64_t q, int64_t o, double scale, float by) {
-        if (o == t_.parent[q]) {
-            s_.scale_up[q] = scale;
-            s_.raised_u[q] = by;
-        } else {
-            s_.raised_y[o] = by;
-        }
-    }
-    // out: what free q sends to its neighbour o, before the table: its belief without o's message.
-    void exclude(int64_t q, int64_t o, const T* belief, T* out) {
+    // out: what a free variable sends, before the table: its belief without the other's message.
+    void exclude(RowRequest& a, T* out) {
+        const int64_t q = a.slot;
         double scale = 0.0;
         bool floored = false;
-        const T* m = message(q, o);
-        if ((s_.flag[q] & kSafe) && w_.d->quotient(belief, m, true, out, &scale)) {
+        const T* m = message(q, a.other);
+        if ((i_.flag[q] & vs::kSafe) &&
+            w_.d->quotient(static_cast<const T*>(s_.row[q]), m, true, out, &scale)) {
             scale += s_.scale[q];
         } else {
             if (total_.of != q) make_total(q, -1);
             scale = total_.without(*w_.d, m, out);
             floored = true;
         }
-        note_message(q, o, scale, raised(s_.raised[q], q, scale, floored));
+        a.x = out;
+        a.scale = scale;
+        a.raised = raised(s_.raised[q], q, scale, floored);
     }
     // Mass that floors have put into a row or a message may have been raised on the way to it, by
     // scaling products in which the largest entries of one met small ones of another: by how many
@@ -299,7 +358,7 @@ class IslandRows {
         neighbours(q, [&](int64_t o) {
             any = any ||
                   (!island(o) &&
-                   !w_.domain(o == t_.parent[q] ? q : o).trusts_row(message(q, o)[s_.held[q]]));
+                   !w_.domain(o == t_.parent[q] ? q : o).trusts_row(message(q, o)[i_.held[q]]));
         });
         return any;
     }
@@ -308,34 +367,28 @@ class IslandRows {
     static constexpr float kMild = 40.0f;
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
 
-    // m' of free q; row: its product without the message of `from` (-1: of none) on entry, its
-    // belief on return. Notes the event.
-    void belief(int64_t q, int64_t from, T* row) {
+    // m' of a free variable; row: its product without the message of `other` (-1: of none) on
+    // entry, its belief on return.
+    void belief(RowRequest& a, T* row) {
         D& d = *w_.d;
-        const T* m = from < 0 ? w_.ones : message(q, from);
+        const int64_t q = a.slot;
+        const T* m = a.other < 0 ? w_.ones : message(q, a.other);
         const bool held = d.held(row);
         const Product<T> r = d.template product3<true>(row, false, w_.ones, m, w_.acc);
         total_.of = total_.of == q ? -1 : total_.of;
-        if (from >= 0) s_.raised[q] = std::max(s_.raised[q], raised_by(q, from));
-        if (!put(q, r, d.massive(r, row, m, m))) {
-            s_.flag[q] &= static_cast<uint8_t>(~kSafe);  // its row is no belief
-            return;
-        }
+        if (a.other >= 0) s_.raised[q] = std::max(s_.raised[q], raised_by(q, a.other));
+        i_.flag[q] &= static_cast<uint8_t>(~vs::kSafe);
+        if (!put(a, r, d.massive(r, row, m, m))) return;  // its row is no belief
         std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
         const bool safe = !held && Total<D>::kLog == false && !tiny(row, r);
-        s_.flag[q] = static_cast<uint8_t>((s_.flag[q] & ~kSafe) | (safe ? kSafe : 0));
-        if (D::peak(r) >= w_.pass.zeta && !(s_.flag[q] & kReleased)) s_.event[q] = kBecome;
+        if (safe) i_.flag[q] |= vs::kSafe;
+        a.largest = D::peak(r);
     }
-    // m' of island q once more.
-    bool renew(int64_t q) {
-        double sum;
-        const bool plain = local(q, w_.psi, &sum);
-        return actual(q, plain, w_.psi);
-    }
-    // m' of island q, in one sweep where the product of all messages keeps within range; row:
-    // its local factor. Notes the event.
-    bool actual(int64_t q, bool plain, T* row) {
+    // m' of an island, in one sweep where the product of all messages keeps within range; row:
+    // space, or its local factor psi.
+    void actual(RowRequest& a, const T* psi, T* row) {
         D& d = *w_.d;
+        const int64_t q = a.slot;
         const T* received[kNear];
         int n = 0;
         float most = kNoFloor;
@@ -344,44 +397,39 @@ class IslandRows {
             most = std::max(most, by);
             ++n;
         };
-        w_.for_children(q, [&](int64_t c) { hear(u(c), s_.raised_u[c]); });
+        t_.for_children(q, [&](int64_t c) { hear(u(c), s_.raised_u[c]); });
         hear(y(q), raised_down(q));
         Product<T> r;
         vs::Status status = vs::kOk;
-        const bool far = n > kNear || !d.product_of(row, received, n, w_.acc, &r);
+        const bool far = n > kNear || !d.product_of(psi, received, n, w_.acc, &r);
         if (far) {
-            product(q, t_.parent[q], plain, row, nullptr);
+            double unused;
+            product(q, t_.parent[q], psi, row, &unused);
             most = std::max(most, s_.raised[q]);
             r = d.template product3<true>(row, false, w_.ones, y(q), w_.acc);
             status = d.massive(r, row, y(q), y(q));
         }
-        if (!put(q, r, status)) return true;
-        const int v = s_.held[q];
+        if (!put(a, r, status)) return;
+        const int v = i_.held[q];
         // A product that product_of found within its range in doubles is too large for floors.
         const bool near = !far && sizeof(T) == 8 && most < kMild;
         if (most > kNoFloor && !near && in_doubt(q, r, row, far)) s_.added[q] = kInDoubt;
         // That counts in the end only: an island like this is likely to be released.
         if (s_.added[q] != kInDoubt && row_in_doubt(q)) s_.added[q] = kRowInDoubt;
-        const In* p = output(q);
-        const double pv = static_cast<double>(p[v]);
-        if (pv >= w_.pass.zeta && pv >= D::peak(r)) return true;
-        bool dead = false;
-        neighbours(q, [&](int64_t o) { dead |= !D::alive(message(q, o)[v]); });
-        if (dead) {
-            s_.event[q] = kContradiction;
-        } else {
-            s_.event[q] = static_cast<double>(row_max(p, w_.K)) >= w_.pass.zeta ? kFlip : kRelease;
-        }
-        return true;
+        a.own = static_cast<double>(output(q)[v]);
+        a.largest = D::peak(r);
+        if (a.own >= w_.pass.zeta && a.own >= a.largest) return;
+        a.largest = static_cast<double>(row_max(output(q), w_.K));
+        neighbours(q, [&](int64_t o) { a.forbidden |= !D::alive(message(q, o)[v]); });
     }
-    // Writes the product in `acc`, divided by its sum, to q's output; false when there is none.
-    bool put(int64_t q, const Product<T>& r, vs::Status status) {
+    // Writes the product in `acc`, divided by its sum, to the output; false when there is none.
+    bool put(RowRequest& a, const Product<T>& r, vs::Status status) {
+        const int64_t q = a.slot;
         double mass = 0.0, added = 0.0;
-        s_.event[q] = kNone;
         if (!alive_tree(q)) return false;
         if (status == vs::kOk) status = w_.d->divide(r, w_.acc, output(q), &mass, &added);
         if (status == vs::kWiden) widen(q);
-        if (status == vs::kInfeasible) s_.event[q] = kDead;
+        a.alive = status != vs::kInfeasible;
         if (status != vs::kOk) return false;
         s_.added[q] = static_cast<float>(added);
         if (!island(q)) s_.log_mass[q] = w_.d->log_mass(mass);
@@ -392,15 +440,15 @@ class IslandRows {
         return row_min(row, w_.K) < limit;
     }
 
-    static constexpr int64_t kAhead = 16, kSoon = 2;  // rows between a prefetch and its use
-    Bench& w_;
+    static constexpr int64_t kAhead = 16;  // rows between a prefetch and its use
+    Bench w_;
     const vs::TreeView& t_;
-    vs::IslandState& s_;
+    vs::TreeRows& s_;
+    vs::IslandState& i_;
     vs::Scratch& keep_;
-    int Kp_;
-    T* alpha_;  // rows of slots from `first_` on
-    int64_t first_ = 0;
-    int64_t full_ = 0, sparse_ = 0;
+    int Kp_ = 0;
+    int64_t first_ = 0, last_ = 0;  // whose local factors are stored
+    const T* locals_ = nullptr;
     Total<D> total_{};
     float tables_ = kNoFloor;  // what a row of a table has been raised by
 };

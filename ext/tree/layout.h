@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "simd/level.h"
+
 namespace vs {
 
 // The view of the kernels; everything is counted in slots, the place of a node in that order.
@@ -30,6 +32,33 @@ struct TreeView {
     const int32_t* below_ptr = nullptr;    // (n_blocks + 1,)
     const int32_t* below = nullptr;        // blocks below a block, ascending
     bool any_flipped = false;
+
+    // f(child) for all children of a slot, in other blocks first.
+    template <class F>
+    VS_INLINE void for_children(int64_t s, F f) const {
+        if (children_elsewhere[s]) {
+            int64_t lo = 0, hi = n_blocks;  // the block of s
+            while (hi - lo > 1) {
+                const int64_t mid = lo + (hi - lo) / 2;
+                (begin[mid] <= s ? lo : hi) = mid;
+            }
+            int64_t k = below_ptr[lo], end = below_ptr[lo + 1];
+            for (int64_t step = end - k; step > 0;) {  // the first below s or a later slot
+                const int64_t half = step / 2;
+                if (above[below[k + half]] < s) {
+                    k += half + 1;
+                    step -= half + 1;
+                } else {
+                    step = half;
+                }
+            }
+            for (; k < end && above[below[k]] == s; ++k) {
+                const int64_t first = begin[below[k]];
+                for (int64_t c = first; c < first + block_roots[below[k]]; ++c) f(c);
+            }
+        }
+        for (int64_t c = children[s]; c < children_end[s]; ++c) f(c);
+    }
 };
 
 struct Layout {

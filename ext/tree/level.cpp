@@ -1,9 +1,11 @@
 // Compiled once per SIMD level, like chain/level.cpp, and under the same rule: nothing that the
 // linker could share between levels.
 #include "rows/arithmetic.h"
+#include "islands/bind.h"
 #include "rows/pack.h"
 #include "tree/draw.h"
-#include "tree/islands.h"
+#include "tree/edges.h"
+#include "tree/island_rows.h"
 #include "tree/pass.h"
 
 namespace VS_NS {
@@ -16,16 +18,25 @@ static void down(int arithmetic, vs::TreePass* pass, int64_t block, int worker) 
     with_arithmetic(arithmetic, [&](auto d) { tree_down<VS_DOMAIN(d)>(pass, block, worker); });
 }
 
+static void edges(int arithmetic, vs::TreePass* pass, int64_t first, int64_t last, double* sums,
+                  int worker) {
+    with_arithmetic(arithmetic,
+                    [&](auto d) { tree_edges<VS_DOMAIN(d)>(pass, first, last, sums, worker); });
+}
+
 static void sample(int arithmetic, vs::TreePass* pass, const double* uniforms, int64_t* states,
                    int worker) {
     with_arithmetic(arithmetic,
                     [&](auto d) { tree_sample<VS_DOMAIN(d)>(pass, uniforms, states, worker); });
 }
 
-static void islands(int arithmetic, vs::TreePass* pass, int step, int64_t first, int64_t last,
-                    int worker) {
-    with_arithmetic(arithmetic,
-                    [&](auto d) { tree_islands<VS_DOMAIN(d)>(pass, step, first, last, worker); });
+static const vs::IslandVerbs* islands(int arithmetic) {
+    const vs::IslandVerbs* verbs = nullptr;
+    with_arithmetic(arithmetic, [&](auto d) {
+        using D = VS_DOMAIN(d);
+        verbs = &BoundVerbs<IslandRows<D>, typename D::T, vs::TreePass>::kVerbs;
+    });
+    return verbs;
 }
 
 static void decode_up(vs::TreePass* pass, const void* const* packed, const void* const* turned,
@@ -46,7 +57,14 @@ static void decode_down(vs::TreePass* pass, int64_t* states, int64_t block, int 
 }
 
 static const vs::TreeLevel kTreeLevel = {
-    {layout, max_finite, pack, pack_scores}, up, down, sample, islands, decode_up, decode_down,
+    {layout, max_finite, pack, pack_scores},
+    edges,
+    up,
+    down,
+    sample,
+    islands,
+    decode_up,
+    decode_down,
 };
 
 template <>

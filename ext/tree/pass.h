@@ -165,6 +165,7 @@ class TreeBlock {
             }
             if (!silent) w_.send(s, m, false, x, y);
             if (w_.pass.log_mass) keep_edges(lo, m, silent, x, y);
+            if (w_.pass.edge_left && !silent) keep_factors(lo, m, x, y);
             for (int r = 0; r < m; ++r) {
                 product[r] = d_.product(alpha(lo + r), y[r], alpha(lo + r));
             }
@@ -333,6 +334,18 @@ class TreeBlock {
                 from[k] = D::to_log(alpha(s)[k]);
             }
             w_.pass.log_mass[row] = mass + w_.domain(s).edge_shift(w_.table(s));
+        }
+    }
+    // The same as they are (TreePass::edge_left).
+    void keep_factors(int64_t lo, int m, const T* const* x, T* const* y) {
+        T* const rows[2] = {static_cast<T*>(w_.pass.edge_left) + lo * Kp_,
+                            static_cast<T*>(w_.pass.edge_right) + lo * Kp_};
+        for (int r = 0; r < m; ++r) {
+            const bool flipped = t_.flipped[lo + r];
+            const Product<T> p = d_.product(alpha(lo + r), y[r], w_.acc);
+            d_.without(x[r], p.sum, rows[flipped] + r * Kp_);
+            std::memcpy(rows[!flipped] + r * Kp_, alpha(lo + r),
+                        sizeof(T) * static_cast<size_t>(Kp_));
         }
     }
     void finish(int64_t s, const Product<T>& r) {

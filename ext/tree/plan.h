@@ -2,55 +2,47 @@
 // passes, parents first.
 #pragma once
 
-#include <vector>
-
 #include "pool/pool.h"
 #include "tree/run.h"
 
 namespace vs {
 
-struct TreePlan {
-    std::vector<int32_t> waits;
-    std::vector<int64_t> succ_ptr{0}, succ;
-    int64_t n_blocks = 0;
-
-    explicit TreePlan(const Layout& t, bool upward_only = false) : n_blocks(t.n_blocks) {
-        const auto at = [](int64_t i) { return static_cast<std::size_t>(i); };
-        waits.reserve(at(2 * n_blocks));
-        succ.reserve(at(2 * n_blocks));
-        std::vector<int32_t> parent(at(n_blocks), -1);
-        for (int64_t b = 0; b < n_blocks; ++b) {
+// Items count through slots, block by block; costs are K*K messages.
+class ForestPlan {
+  public:
+    explicit ForestPlan(const Layout& t) : t_(t) {
+        for (int64_t b = t.n_blocks; b-- > 0;) add(TaskKind::kUpward, b);
+        for (int64_t b = 0; b < t.n_blocks; ++b) add(TaskKind::kDownward, b);
+        for (int64_t b = 0; b < t.n_blocks; ++b) {
+            if (t.above[at(b)] < 0) tasks_.edge(up(b), down(b));
             for (int32_t k = t.below_ptr[at(b)]; k < t.below_ptr[at(b) + 1]; ++k) {
-                parent[at(t.below[at(k)])] = static_cast<int32_t>(b);
+                tasks_.edge(up(t.below[at(k)]), up(b));
+                tasks_.edge(down(b), down(t.below[at(k)]));
             }
         }
-        for (int64_t b = n_blocks; b-- > 0;) {
-            waits.push_back(t.below_ptr[at(b) + 1] - t.below_ptr[at(b)]);
-            if (parent[at(b)] >= 0) {
-                succ.push_back(up(parent[at(b)]));
-            } else if (!upward_only) {
-                succ.push_back(down(b));
-            }
-            succ_ptr.push_back(static_cast<int64_t>(succ.size()));
-        }
-        for (int64_t b = 0; b < n_blocks && !upward_only; ++b) {
-            waits.push_back(1);
-            for (int32_t k = t.below_ptr[at(b)]; k < t.below_ptr[at(b) + 1]; ++k) {
-                succ.push_back(down(t.below[at(k)]));
-            }
-            succ_ptr.push_back(static_cast<int64_t>(succ.size()));
-        }
+        tasks_.finish();
     }
-    int64_t up(int64_t b) const { return n_blocks - 1 - b; }
-    int64_t down(int64_t b) const { return n_blocks + b; }
-    Plan view() const {
-        Plan p;
-        p.n = static_cast<int64_t>(waits.size());
-        p.waits = waits.data();
-        p.succ_ptr = succ_ptr.data();
-        p.succ = succ.data();
+    // `upward_only`: what comes after the last upward pass is left out.
+    Plan view(const char* label, bool upward_only) const {
+        Plan p = tasks_.view(label);
+        if (upward_only) p.n = t_.n_blocks;
+        p.order32 = t_.node.data();
+        p.n_order = t_.n;
         return p;
     }
+
+  private:
+    static std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+    int64_t up(int64_t b) const { return t_.n_blocks - 1 - b; }
+    int64_t down(int64_t b) const { return t_.n_blocks + b; }
+    void add(TaskKind kind, int64_t b) {
+        const int64_t first = t_.begin[at(b)], last = t_.begin[at(b) + 1];
+        const int64_t roots = t_.above[at(b)] < 0 ? t_.block_roots[at(b)] : 0;
+        tasks_.add(kind, first, last, static_cast<double>(last - first - roots));
+    }
+
+    const Layout& t_;
+    Tasks tasks_;
 };
 
 // Rough nanoseconds of an exact pass over so many nodes.

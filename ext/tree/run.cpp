@@ -8,6 +8,8 @@
 #include "rows/pack_plan.h"
 #include "core/sum.h"
 #include "tree/call.h"
+#include "tree/edge_sums.h"
+#include "tree/islands_call.h"
 #include "tree/plan.h"
 #include "tree/table.h"
 
@@ -39,19 +41,6 @@ void infer_piece(void* context, int64_t task, int worker) {
     }
 }
 
-// A step on parts of a list, or on all blocks.
-struct ListJob {
-    TreeJob* job;
-    IslandStep step;
-    int64_t count, part;
-};
-
-void list_piece(void* context, int64_t task, int worker) {
-    ListJob& l = *static_cast<ListJob*>(context);
-    const int64_t first = task * l.part, last = std::min(first + l.part, l.count);
-    tree_level().islands(l.job->arithmetic, &l.job->pass, l.step, first, last, worker);
-}
-
 void decode_piece(void* context, int64_t task, int worker) {
     TreeJob& j = *static_cast<TreeJob*>(context);
     if (task < j.n_blocks) {
@@ -71,105 +60,22 @@ void sample_piece(void* context, int64_t row, int worker) {
     tree_level().sample(j.arithmetic, &j.pass, j.uniforms + row * n, j.states + row * n, worker);
 }
 
-void run(const TreePlan& plan, Task task, TreeJob& job, double nanoseconds, int threads,
+int threads_for(const TreeModel& m, int threads) {
+    return exact_cost(m, m.layout->n) < 15e3 ? 1 : threads;
+}
+
+void run(const char* label, Task task, TreeJob& job, const TreeModel& m, int threads,
          Control* control) {
-    job.n_blocks = plan.n_blocks;
-    g_pool->run_plan(plan.view(), task, &job, nanoseconds < 15e3 ? 1 : threads, control);
+    const ForestPlan plan(*m.layout);
+    job.n_blocks = m.layout->n_blocks;
+    g_pool->run_plan(plan.view(label, job.pass.upward_only), task, &job, threads_for(m, threads),
+                     control);
 }
 
 bool stopped(const Control& control, TreeReport& report) {
     if (!control.stop.load()) return false;
     report.status = control.stop.load() == 2 ? kNoMemory : kCancelled;
     return true;
-}
-
-void run_parts(TreeJob& job, IslandStep step, int64_t count, int64_t part, int threads,
-               Control* control) {
-    ListJob list{&job, step, count, part};
-    Plan p;
-    p.n = (count + part - 1) / part;
-    g_pool->run_plan(p, list_piece, &list, threads, control);
-}
-
-// Islands: round 0 on local factors, then on pieces; then rounds until nothing changes.
-void island_rounds(TreeJob& job, int64_t revisit, double nanoseconds, int threads,
-                   Control* control) {
-    IslandState& state = *job.pass.state;
-    state.decides_late = revisit != 0;
-    state.round = 1;  // beyond the stamp of what is done with its block
-    if (nanoseconds < 15e3) threads = 1;
-    // Each step sees all that the one before has done; false: the call was stopped.
-    auto parts = [&](IslandStep step, int64_t count, int64_t part) {
-        run_parts(job, step, count, part, threads, control);
-        return !control->stop.load();
-    };
-    auto whole = [&](IslandStep step, int64_t last) {
-        tree_level().islands(job.arithmetic, &job.pass, step, 0, last, 0);
-        return !control->stop.load();
-    };
-    job.n_blocks = job.pass.t.n_blocks;
-    if (!parts(kIslandsLocals, job.n_blocks, 1) || !parts(kIslandsRows, job.n_blocks, 1) ||
-        !whole(kIslandsFind, 0) || !parts(kIslandsFirst, state.n_pieces, 32) ||
-        !parts(kIslandsAll, job.pass.t.n, 512)) {
-        return;
-    }
-    for (;;) {
-        const bool limited = revisit >= 0 && state.counts.rounds >= revisit;
-        if (!whole(kIslandsDecide, limited ? 1 : 0)) return;
-        if (state.n_changed == 0) break;
-        if (!parts(kIslandsPieces, state.n_pieces, 8) || !whole(kIslandsAround, 0) ||
-            !parts(kIslandsRefresh, state.n_touched, 256)) {
-            return;
-        }
-    }
-    parts(kIslandsTally, job.n_blocks, 1);
-}
-
-bool island_workspace(IslandState& s, const Layout& t, Session& session, int threads,
-                      std::vector<std::atomic<int32_t>>& status, std::vector<Counts>& counts) {
-    Scratch& r = session.packing;
-    s.flag = r.array<uint8_t>(t.n);
-    s.event = r.array<uint8_t>(t.n);
-    s.held = r.array<int32_t>(t.n);
-    s.u = r.array<const void*>(t.n);
-    s.y = r.array<const void*>(t.n);
-    s.own_u = r.array<void*>(t.n);
-    s.own_y = r.array<void*>(t.n);
-    s.shift = r.array<double>(t.n);
-    s.scale = r.array<double>(t.n);
-    s.scale_up = r.array<double>(t.n);
-    s.log_mass = r.array<double>(t.n);
-    s.added = r.array<float>(t.n);
-    s.raised = r.array<float>(t.n);
-    s.raised_u = r.array<float>(t.n);
-    s.raised_y = r.array<float>(t.n);
-    s.stamp = r.array<uint32_t>(t.n);
-    s.changed_u = r.array<uint32_t>(t.n);
-    s.changed_y = r.array<uint32_t>(t.n);
-    s.fresh = r.array<uint32_t>(t.n);
-    s.changed = r.array<int64_t>(t.n);
-    s.pieces = r.array<int64_t>(t.n);
-    s.touched = r.array<int64_t>(t.n);
-    for (auto& x : status) x.store(kOk);
-    s.tree_status = status.data();
-    counts.assign(at(t.n_blocks), Counts());
-    s.block_counts = counts.data();
-    s.keep = session.keep();
-    for (int w = 0; w < threads; ++w) session.keep()[w].reset();
-    return !r.failed;
-}
-
-void add_counts(Counts& to, const IslandState& s, const std::vector<Counts>& blocks) {
-    for (const Counts& c : blocks) {
-        to.islands += c.islands;
-        to.segments += c.segments;
-        to.unsettled |= c.unsettled;
-    }
-    to.full += s.full.load();
-    to.sparse += s.sparse.load();
-    to.released += s.counts.released;
-    to.flipped += s.counts.flipped;
-    to.rounds = std::max(to.rounds, s.counts.rounds);
 }
 
 // Sums the accounts of each tree; false when that ends the call. `todo`: the trees to widen.
@@ -214,11 +120,12 @@ bool renew_stale(const Call& call, const std::atomic<int32_t>* islands, int arit
 }
 
 // Numbers that the passes of one arithmetic keep; `kept`: messages as well.
-bool take_rows(TreePass& p, int arithmetic, bool kept, const Layout& t, Scratch& s) {
+bool take_rows(TreePass& p, int arithmetic, bool islands, bool kept, const Layout& t, Scratch& s) {
     const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
     const int64_t bytes = compute == kFloat32 ? 4 : 8;
     int64_t unused;
     tree_level().pack.layout(compute, p.n_labels, &p.stride, &unused);
+    if (islands) return true;
     p.block_up = s.take(t.n_blocks * p.stride * bytes);
     p.block_exponent = s.array<int64_t>(t.n_blocks * p.stride);
     p.block_wide = s.array<uint8_t>(t.n_blocks);
@@ -237,6 +144,11 @@ const PoolApi& tree_pool() { return *g_pool; }
 void tree_use_pool(const PoolApi* api) { g_pool = api; }
 void tree_use_simd(const SimdApi* api) { g_simd = api; }
 
+void tree_show(const TreeModel& m, int threads) {
+    const ForestPlan plan(*m.layout);
+    g_pool->show_plan(plan.view("exact", false), threads_for(m, threads));
+}
+
 TreeReport tree_infer(const TreeRequest& r, Control& control) {
     const TreeModel& m = r.model;
     const Layout& t = *m.layout;
@@ -244,11 +156,8 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
     Workspace workspace(r.threads);
     Session& session = workspace.session();
     Call call(m, session);
-    const TreePlan plan(t);
     std::vector<uint8_t> todo(at(t.n_trees), 1);
     const bool islands = r.zeta < 1.0;
-    std::vector<std::atomic<int32_t>> tree_status(islands ? at(t.n_trees) : 0);
-    std::vector<Counts> block_counts;
     if (!islands) {
         report.counts.full = 2 * (t.n - t.n_trees);
         report.counts.segments = t.n_trees;
@@ -256,7 +165,8 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
     int steps[3];
     const int n_steps = ladder(m.arrays.dtype, steps);
     // Trees that upward messages alone do not settle are done in full.
-    bool first = true, upward_only = !islands && !r.marginals;
+    bool first = true, upward_only = !islands && !r.marginals && !wants_edge_sums(r);
+    std::vector<Packing> depth;
     bool again = t.n > 0;
     for (int step = 0; step < n_steps && again;) {
         const int arithmetic = steps[step];
@@ -286,35 +196,40 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
         const int64_t bytes = 2 * t.n * m.arrays.n_labels * 8;
         const bool kept =
             !islands && (step > 0 || bytes <= kSmall || m.arrays.n_labels >= kManyLabels);
-        if (!packed || !take_rows(p, arithmetic, kept, t, session.packing)) {
+        if (!packed || !take_rows(p, arithmetic, islands, kept, t, session.packing)) {
+            report.status = kNoMemory;
+            break;
+        }
+        if (wants_edge_sums(r) && !open_edge_sums(r, call, p, arithmetic, depth, &control)) {
             report.status = kNoMemory;
             break;
         }
         job.arithmetic = arithmetic;
-        IslandState state{};
+        TreeIslands with(t);
         if (islands) {
-            p.state = &state;
-            p.islands = r.islands;
             p.zeta = r.zeta;
-            if (!island_workspace(state, t, session, r.threads, tree_status, block_counts)) {
+            const int threads = 0.35 * exact_cost(m, t.n) < 15e3 ? 1 : r.threads;
+            if (!with.run(p, arithmetic, todo, r.revisit, threads, session)) {
                 report.status = kNoMemory;
                 break;
             }
-            island_rounds(job, r.revisit, 0.35 * exact_cost(m, t.n), r.threads, &control);
         } else {
-            run(upward_only ? TreePlan(t, true) : plan, infer_piece, job, exact_cost(m, t.n),
-                r.threads, &control);
+            run("exact", infer_piece, job, m, r.threads, &control);
         }
         if (stopped(control, report)) break;
         std::vector<uint8_t> good(todo);
-        if (!renew_stale(call, islands ? tree_status.data() : nullptr, arithmetic, r.log_z, todo,
-                         &again, report))
+        if (!renew_stale(call, islands ? with.status() : nullptr, arithmetic, r.log_z, todo, &again,
+                         report))
             break;
         if (islands) {
             for (size_t i = 0; i < good.size(); ++i) good[i] = good[i] && !todo[i];
+            with.finish(good, r.islands, report.counts);
+        }
+        if (wants_edge_sums(r)) {
+            for (size_t i = 0; i < good.size(); ++i) good[i] = good[i] && !todo[i];
             p.todo = good.data();
-            run_parts(job, kIslandsCount, t.n_blocks, 1, r.threads, &control);
-            add_counts(report.counts, state, block_counts);
+            add_edge_sums(r, call, p, arithmetic, &control);
+            if (stopped(control, report)) break;
         }
         if (upward_only) {
             upward_only = false;
@@ -334,7 +249,6 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
     Workspace workspace(threads);
     Session& session = workspace.session();
     Call call(m, session);
-    const TreePlan plan(t);
     std::vector<uint8_t> todo(at(t.n_trees), 1);
     std::vector<double> log_z(at(t.n_trees));
     int steps[3];
@@ -350,7 +264,7 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
         p.todo = step > 0 ? todo.data() : nullptr;
         const int64_t width = arithmetic == kLinear32 ? 4 : 8;
         p.marginals = session.packing.take(t.n * m.arrays.n_labels * width);
-        if (!packed || !take_rows(p, arithmetic, true, t, session.packing)) {
+        if (!packed || !take_rows(p, arithmetic, false, true, t, session.packing)) {
             report.status = kNoMemory;
             break;
         }
@@ -360,7 +274,7 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
             break;
         }
         job.arithmetic = arithmetic;
-        run(plan, infer_piece, job, exact_cost(m, t.n), threads, &control);
+        run("exact", infer_piece, job, m, threads, &control);
         if (stopped(control, report)) break;
         std::vector<uint8_t> good(todo);
         if (!renew_stale(call, nullptr, arithmetic, log_z.data(), todo, &again, report)) break;
@@ -368,9 +282,7 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
         p.todo = good.data();
         job.uniforms = uniforms;
         job.states = states;
-        Plan rows;
-        rows.n = size;
-        g_pool->run_plan(rows, sample_piece, &job, threads, &control);
+        g_pool->run_plan(Plan("sample", size), sample_piece, &job, threads, &control);
         if (stopped(control, report)) break;
     }
     return report;
@@ -421,7 +333,7 @@ TreeReport tree_decode(const TreeModel& m, int threads, int64_t* states, double*
         job.turned = turned.data();
     }
     job.states = states;
-    run(TreePlan(t), decode_piece, job, exact_cost(m, t.n), threads, &control);
+    run("decode", decode_piece, job, m, threads, &control);
     if (stopped(control, report)) return report;
     std::vector<uint8_t> todo(at(t.n_trees), 1);
     bool again;

@@ -31,6 +31,10 @@ struct TreeRequest {
     // xi(l, k) = exp(log_left[i, l] + t(l, k) + log_right[i, k] - log_mass[i]) on the edge from
     // parent[i] to i; (n, K), (n, K), (n,), rows of roots unset.
     double *log_left = nullptr, *log_right = nullptr, *log_mass = nullptr;
+    // xi summed over all edges, (K, K), over those of each type where tables are kTyped: (types, K,
+    // K); and the expected score of the edge from parent[i] to i, (n,), NaN where it took
+    // logarithms, rows of roots unset.
+    double *expectations = nullptr, *energies = nullptr;
 };
 
 struct TreeReport {
@@ -42,9 +46,17 @@ struct TreeReport {
 void tree_use_pool(const PoolApi* api);
 void tree_use_simd(const SimdApi* api);
 
+// Shows the pool what an exact call runs, in the arithmetic that suffices for most.
+void tree_show(const TreeModel& model, int threads);
 TreeReport tree_infer(const TreeRequest& request, Control& control);
 TreeReport tree_decode(const TreeModel& model, int threads, int64_t* states, double* scores,
                        Control& control);
+// The sum of log-potentials of given states (n,), per tree.
+void tree_score(const TreeModel& model, const int64_t* states, double* scores);
+// The expected score of each tree, and how far rounding may be felt in it, as a sum of squares of
+// scores; energies as in TreeRequest, `largest`: the largest entry of each table.
+void tree_expected(const TreeModel& model, const void* marginals, const double* energies,
+                   const double* largest, double* value, double* size);
 // The first tree without a configuration, and its lowest node at which nothing is left although
 // something is at each of its children; -1, -1 when there is none. Whatever the size of scores.
 void first_dead_node(const TreeModel& model, int64_t* tree, int64_t* node);

@@ -4,6 +4,7 @@
 #include "rows/pack_table.h"
 #include "core/problem.h"
 #include "core/scratch.h"
+#include "islands/rules.h"
 #include "tree/layout.h"
 
 namespace vs {
@@ -17,42 +18,16 @@ struct Account {
     int32_t status = kOk;
 };
 
-// The state of a call with islands.
-struct IslandState {
-    uint8_t *flag, *event;  // (n,) by slot, as all here
-    int32_t* held;
+// The rows of a call with islands, by slot as all here; see IslandState.
+struct TreeRows {
     const void **u, **y;    // messages of each slot to its parent, and from it
     void **own_u, **own_y;  // rows allocated for that
+    void** row;             // its product or belief, while its piece is passed through
     double *shift, *scale, *log_mass;
     double* scale_up;  // of the message to the parent, scale: of the belief
     float* added;
-    float *raised, *raised_u, *raised_y;  // see TreeIslands::raised
-    // The pass in which the message to (from) the parent has changed, in which q was released.
-    uint32_t *changed_u, *changed_y, *fresh;
-    uint32_t* stamp;                      // the round in which a slot was listed
-    std::atomic<int32_t>* tree_status;    // (n_trees,)
-    int64_t *changed, *pieces, *touched;  // (n,)
-    int64_t n_changed = 0, n_pieces = 0, n_touched = 0;
-    uint32_t round = 0, pass = 1;
-    bool decides_late = false;  // revisiting is allowed
-    Scratch* keep;              // one per worker
-    Counts counts;
-    Counts* block_counts;  // (n_blocks,)
-    std::atomic<int64_t> full{0}, sparse{0};
-};
-
-enum IslandStep : int {
-    kIslandsLocals,
-    kIslandsRows,
-    kIslandsFind,
-    kIslandsFirst,
-    kIslandsAll,
-    kIslandsDecide,
-    kIslandsPieces,
-    kIslandsAround,
-    kIslandsRefresh,
-    kIslandsTally,
-    kIslandsCount
+    float *raised, *raised_u, *raised_y;  // see IslandRows::raised
+    Scratch* keep;                        // one per worker
 };
 
 // One pass over a forest; shared by all workers. T: the type of the arithmetic.
@@ -68,7 +43,7 @@ struct TreePass {
     double* log_z;        // (n_trees,)
     const uint8_t* todo;  // (n_trees,) trees to work on, or null: all
     Account* account;     // (n_trees + n_blocks,)
-    void* alpha;          // (n, stride) what a node knows from below; null where upward_only
+    void* alpha;          // (n, stride) what a node knows from below, or null
     void* up;             // (n, stride) message to the parent, or null: made again on the way down
     int64_t together;     // so many messages can be multiplied without scaling; 0: none
     void* block_up;       // (n_blocks, stride) product of the messages of the block's roots
@@ -77,24 +52,30 @@ struct TreePass {
     void* block_down;         // (n_blocks, stride) the belief of the parent of the block's roots
     void* kept_alpha;         // (n, stride) for samples, or null
     double *log_left, *log_right, *log_mass;  // rows by `edge`, or null; see TreeRequest
-    Scratch* scratch;                         // one per worker
+    // (n, stride) by slot, or null: xi(l, k) = left(l) E(l, k) right(k) of the edge above.
+    void *edge_left, *edge_right;
+    double* energies;      // (n,) by `edge`, or null; see TreeRequest
+    const Packing* depth;  // one for each table, for energies; null where not packed
+    bool typed;            // expectations: one sum for each type
+    Scratch* scratch;      // one per worker
     Control* control;
-    int32_t* islands = nullptr;  // (n,) by node
-    IslandState* state = nullptr;
+    IslandState* state = nullptr;  // of a call with islands
+    TreeRows* rows = nullptr;
     double zeta = 1.0;
 };
 
 struct TreeLevel {
     PackTable pack;
+    // Energies of the edges above slots [first, last); their pairwise marginals, added to `sums`
+    // (types, K, K) or null.
+    void (*edges)(int arithmetic, TreePass* pass, int64_t first, int64_t last, double* sums,
+                  int worker);
     // Upward and downward pass of a block.
     void (*up)(int arithmetic, TreePass* pass, int64_t block, int worker);
     void (*down)(int arithmetic, TreePass* pass, int64_t block, int worker);
     void (*sample)(int arithmetic, TreePass* pass, const double* uniforms, int64_t* states,
                    int worker);
-    // A step on a block, or on a part of a list (decide: `last` != 0 means that only contradictions
-    // count).
-    void (*islands)(int arithmetic, TreePass* pass, int step, int64_t first, int64_t last,
-                    int worker);
+    const IslandVerbs* (*islands)(int arithmetic);  // of a TreePass
     // MAP: upward pass of a block, and its states from those above. `packed`: per table, how
     // scores go up and (where edges are flipped) down.
     void (*decode_up)(TreePass* pass, const void* const* packed, const void* const* turned,

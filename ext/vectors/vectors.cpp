@@ -40,9 +40,7 @@ double run_pieces(Piece& p, std::vector<double>& sums, Vectors& v) {
     const int64_t pieces = (p.n + kPiece - 1) / kPiece;
     sums.assign(static_cast<size_t>(pieces), 0.0);
     p.sums = sums.data();
-    Plan plan;
-    plan.n = pieces;
-    v.pool->run_plan(plan, piece_task, &p, v.threads, v.control);
+    v.pool->run_plan(Plan("vectors", pieces), piece_task, &p, v.threads, v.control);
     double total = 0.0;
     for (double s : sums) total += s;
     return total;

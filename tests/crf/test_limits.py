@@ -35,6 +35,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_model(tmp_path_factory.mktemp("model"))
 
 
+@pytest.mark.parametrize("apart", ["\t", " "])
+def test_a_line_has_so_many_columns(apart: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text(apart.join(["a"] * 4096) + "\n")
+    assert len(next(iter(Reader(path, "conll", WORDS))).rows[0]) == 4096
+    path.write_text("a b\n" + apart.join(["a"] * 4097) + "\n")
+    with pytest.raises(TextFormatError, match="line 2, sentence: more than 4,096 columns"):
+        list(Reader(path, "conll", WORDS))
+    path = tmp_path / "a.tsv"
+    path.write_text("\t".join(["a"] * 4097) + "\n")
+    with pytest.raises(ValueError, match=r"a\.tsv: the first line has more than 4,096 columns"):
+        list(Reader(path, "tsv", WORDS))
+
+
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("kind", LINES)
 def test_a_sentence_has_an_end(

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 import valuesparse as vs
-from valuesparse import _pool
-from valuesparse.schedule import Schedule, plan
+from valuesparse.schedule import plan, record
 
 Act = Callable[[], Any]
 
@@ -152,13 +151,19 @@ def chain_log_prob() -> Act:
     return lambda: vs.log_prob(CHAIN, states)
 
 
-def run_on_pool(s: Schedule) -> None:
-    _pool.run_schedule(s.waits, s.succ_ptr, s.succ, lambda task, worker: None, 2)
+@operation
+def chain_plan() -> Act:
+    return lambda: plan(CHAIN, threads=2).succ
 
 
 @operation
-def chain_plan() -> Act:
-    return lambda: run_on_pool(plan(CHAIN, threads=2).schedule)
+def chain_recorded() -> Act:
+    def act() -> Any:
+        with record() as run:
+            r = vs.infer(CHAIN, threads=2)
+        return r.marginals, [p.item for p in run]
+
+    return act
 
 
 @operation
@@ -219,7 +224,7 @@ def tree_decode_and_sample() -> Act:
 
 @operation
 def tree_plan() -> Act:
-    return lambda: run_on_pool(plan(TREE, threads=2).schedule)
+    return lambda: plan(TREE, threads=2).succ
 
 
 @operation

@@ -378,3 +378,24 @@ def test_conditioned_oracle_sees_the_islands(rng: np.random.Generator) -> None:
     r = vs.infer(chain(model), zeta=0.8)
     other = np.where(r.islands >= 0, (r.islands + 1) % 3, -1)
     assert np.abs(conditioned(model, other) - r.marginals).max() > 1e-3
+
+
+@pytest.mark.parametrize("branching", [False, True])
+@pytest.mark.parametrize("zeta", [0.4, 0.9])
+def test_rounding_moves_no_island(rng: np.random.Generator, branching: bool, zeta: float) -> None:
+    """Scores that only logarithms hold, and no coupling: no m' differs from its local factor."""
+    pairwise = np.full((5, 5), -400.0)
+    pairwise[0, 0] = 0.0  # never taken, and all others lie at the floor beside it
+    unary = 3 * rng.normal(size=(400, 5))
+    unary[:, 0] = -np.inf
+    nodes = np.arange(400)
+    model = (
+        vs.Tree(np.where(nodes, (nodes - 1) // 2, -1), unary, pairwise)
+        if branching
+        else vs.Chain(unary, pairwise)
+    )
+    r = vs.infer(model, zeta=zeta)
+    assert r.stats["sequences_widened"] == 1
+    assert (r.stats["released"], r.stats["flipped"]) == (0, 0)
+    local = np.exp(unary) / np.exp(unary).sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(r.islands >= 0, local.max(axis=1) >= zeta)

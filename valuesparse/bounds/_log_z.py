@@ -274,6 +274,7 @@ class _Search:
             value = tree.log_z()
         except MemoryLimitError as error:
             return -np.inf, np.inf, str(error)
+        tree._keep()
         entries = tree.table_size + self.reduced.entries
         margin = engine_margin(value, entries, self.reduced.magnitude)
         return down(value, margin), up(value, margin), ""

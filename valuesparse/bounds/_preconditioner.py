@@ -475,15 +475,14 @@ def _require_pairwise(graph: FactorGraph, given: Mapping[int, Any]) -> None:
     """Refuse what evidence leaves of tables over three variables or more, or with zeros."""
     held = {v: x for v, x in given.items() if isinstance(x, int)}
     instead = "valuesparse.bounds.log_z has bounds for such models"
-    for f, (factor, table) in enumerate(
-        zip(graph.factors, snapshot_of(graph).arrays(), strict=True)
-    ):
-        free = sum(v not in held for v in factor.scope)
+    snapshot = snapshot_of(graph)
+    for f, (scope, table) in enumerate(zip(snapshot.scopes, snapshot.arrays(), strict=True)):
+        free = sum(v not in held for v in scope)
         if free > 2:
             raise ValueError(
                 f"factor {f} has {free} variables; preconditioner bounds take one or two: {instead}"
             )
-        part = table[tuple(held.get(v, slice(None)) for v in factor.scope)]
+        part = table[tuple(held.get(v, slice(None)) for v in scope)]
         if not np.isfinite(part).all():
             raise ValueError(
                 f"factor {f} has an entry of -inf, which preconditioner bounds do not take: "

@@ -84,9 +84,10 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | None) -> Reduced:
     decided: list[float] = []
     magnitude, entries, rounding = 0.0, 0, 0.0
     merged: dict[tuple[int, ...], Floats] = {}
-    for factor, table in zip(graph.factors, snapshot_of(graph).arrays(), strict=True):
-        part = np.asarray(table)[tuple(held.get(v, slice(None)) for v in factor.scope)]
-        scope = [number[v] for v in factor.scope if v not in held]
+    snapshot = snapshot_of(graph)
+    for own, table in zip(snapshot.scopes, snapshot.arrays(), strict=True):
+        part = np.asarray(table)[tuple(held.get(v, slice(None)) for v in own)]
+        scope = [number[v] for v in own if v not in held]
         magnitude += _largest(part)
         entries += part.size
         if not scope:

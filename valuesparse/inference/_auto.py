@@ -14,7 +14,7 @@ from valuesparse.inference._mean_field import NoForestError
 from valuesparse.inference._methods import BP, TRW, Loopy, StructuredMeanField
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import wide_scopes
+from valuesparse.models._blocks import n_wide
 from valuesparse.results import GraphResult
 
 __all__ = ["infer"]
@@ -79,7 +79,7 @@ def _bounded(
     A bound stays infinite where the deadline leaves no time for it.
     """
     lower, upper, why = -np.inf, np.inf, ""
-    if len(wide_scopes(model)) > _MOST_FACTORS:
+    if n_wide(model) > _MOST_FACTORS:
         why = f"the graph has more than {_MOST_FACTORS} factors of two and more variables"
     else:
         try:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from valuesparse import _chain
 from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
+from valuesparse.inference._expected import expected
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain
@@ -90,28 +91,9 @@ def sample(
 
 def score(model: Chain, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given labels, per sequence (B,)."""
-    n = model.n_positions
-    y = as_states(states, n, model.n_labels, noun="labels")
-    local = model.unary[np.arange(n), y].astype(np.float64)
-    if model.allowed is not None:
-        local[~model.allowed[np.arange(n), y]] = -np.inf
-    full = np.flatnonzero(model.lengths)
-    first, last = model.offset[full], model.offset[full + 1] - 1
-    if model.start is not None:
-        local[first] += model.start[y[first]]
-    if model.end is not None:
-        local[last] += model.end[y[last]]
-    inner = np.ones(n, dtype=bool)
-    inner[first] = False
-    to = np.flatnonzero(inner)
-    if model.transition.ndim == 3:
-        steps = model.transition[np.arange(to.size), y[to - 1], y[to]]
-    else:
-        steps = model.transition[y[to - 1], y[to]]
-    local[to] += steps
-    total = np.zeros(model.n_sequences)
-    if full.size:
-        total[full] = np.add.reduceat(local, first)
+    y = as_states(states, model.n_positions, model.n_labels, noun="labels")
+    total = np.empty(model.n_sequences)
+    _chain.score(model.batch, y, total)
     return total
 
 
@@ -165,10 +147,39 @@ def gradient(
     return nodes, log_z, edges
 
 
+def expected_scores(
+    model: Chain, threads: int | None, marginals: Array, fill: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return ``log_z``, expected scores, and how far rounding is felt in these; (B,) each.
+
+    `fill`: the marginals are computed, too.
+    """
+    log_z, energies = np.empty(model.n_sequences), np.empty(model.n_positions)
+    infeasible, _ = _chain.infer(
+        model.batch, resolve(threads), 1.0, 0, marginals if fill else None, log_z, None,
+        None, 0, 0, None, None, None, None, None, energies,
+    )  # fmt: skip
+    if infeasible is not None:
+        raise InfeasibleError(*infeasible)
+    return log_z, *expected(
+        _chain, model.batch, marginals, energies, model.transition, model.n_sequences
+    )
+
+
+def before_edges(model: Chain) -> npt.NDArray[np.int64]:
+    """Return the position before each edge."""
+    inner = np.ones(model.n_positions, dtype=bool)
+    inner[model.offset[1:][model.lengths > 0] - 1] = False
+    return np.flatnonzero(inner)
+
+
 def iter_edge_marginals(
-    model: Chain, threads: int | None, block: int
+    model: Chain, threads: int | None, block: int, edges: npt.NDArray[np.int64] | None = None
 ) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages."""
+    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages.
+
+    Those of `edges` alone where they are given, in their order.
+    """
     n, k = model.n_positions, model.n_labels
     log_forward, log_outgoing = empty((n, k), float), empty((n, k), float)
     log_z = np.empty(model.n_sequences)
@@ -177,14 +188,14 @@ def iter_edge_marginals(
     )
     if infeasible is not None:
         raise InfeasibleError(*infeasible)
-    inner = np.ones(n, dtype=bool)
-    inner[model.offset[1:][model.lengths > 0] - 1] = False
-    left = np.flatnonzero(inner)  # the position before each edge
-    for first in range(0, left.size, block):
-        at = left[first : first + block]
+    left = before_edges(model)
+    wanted = np.arange(left.size) if edges is None else edges
+    for first in range(0, wanted.size, block):
+        numbers = wanted[first : first + block]
+        at = left[numbers]
         t = model.transition
         if t.ndim == 3:
-            t = t[first : first + at.size]
+            t = t[numbers]
         scores = log_forward[at, :, None] + t
         scores += log_outgoing[at, None, :]
         scores -= scores.max(axis=(1, 2), keepdims=True)

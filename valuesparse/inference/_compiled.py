@@ -21,6 +21,7 @@ from valuesparse.inference._conditioning import (
     longer,
     slices_of,
 )
+from valuesparse.inference._kept import Kept, give_back, key_of, take
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._refusals import (
     ADVICE,
@@ -68,6 +69,8 @@ class _OneAtATime:
 class Compiled:
     """A tree for one graph and the evidence that it is built with; see `JunctionTree`."""
 
+    seconds: float
+
     def _start(
         self,
         graph: FactorGraph,
@@ -80,11 +83,13 @@ class Compiled:
         barren: bool = True,
         give_up: bool = False,
         budget: float = ASKED,
+        keep: bool = False,
     ) -> None:
         """Compile the graph.
 
         `barren`: keep variables that only log Z does without. `give_up`: MemoryLimitError as soon
         as the first orders are far too large. `budget`: seconds that conditioning may take.
+        `keep`: take a tree that an earlier call left; `_keep` leaves it to later ones.
         """
         if not isinstance(graph, FactorGraph):
             raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
@@ -92,13 +97,14 @@ class Compiled:
             raise ValueError(f"effort must be a number >= 0, got {effort!r}")
         self.memory_limit = as_limit(memory_limit)
         check_states(graph, self.memory_limit)  # compiling takes memory for every state
-        self._given, self._held, self._soft = known_of(graph, evidence)
+        known = known_of(graph, evidence)
+        self._given, self._held, self._soft = known
         seed = as_count("seed", seed, at_least=0)
         self._search = within(self.memory_limit, effort=float(effort), seed=seed, give_up=give_up)
         self._barren, self._budget = barren, budget
         self._snapshot = snapshot_of(graph)
         self._graph = graph = graph.copy()  # the builder may grow: answers are about this one
-        self._states = int(graph.cards.sum())
+        self._states = self._snapshot.entries
         self._lock = _OneAtATime()
         #: The tree of `log_z`, for evidence on the same variables.
         self._pruned_tree: tuple[Any, _junction.CliqueTree, Array] | None = None
@@ -106,23 +112,49 @@ class Compiled:
         self._found: dict[_junction.CliqueTree, tuple[Any, Slices | str]] = {}
         self._found_own: tuple[int, Slices | str] | None = None
         graph._soft = soft_sum(self._given)
+        self._key = key_of(known, self.memory_limit, barren) if keep else None
+        if self._taken():
+            return
         if not barren:
             some = [v for v, _ in self._soft]
-            self._snapshot, self._held = prune(self._snapshot, self._held, some)
+            whole = self._snapshot
+            self._snapshot, self._held = prune(whole, self._held, some)
+            if self._snapshot is whole and keep:  # the tree of all other questions
+                self._key = key_of(known, self.memory_limit, True)
+                if self._taken():
+                    return
         self._compile(watch)
         if self.memory > self.memory_limit:
             search = longer(self._tree, graph, self._search, self.memory_limit, budget)
             if search is not None:
                 self._search = search
                 self._compile(watch)
+            self._key = None
+
+    def _taken(self) -> bool:
+        """Take the tree of an earlier call; False where there is none."""
+        found = None if self._key is None else take(self._graph.stamp, self._key)
+        if found is None:
+            return False
+        self._tree, self._snapshot, self._held, self._search, cost = found
+        self.width, self.table_size, self.memory, self.flops, self.seconds = cost
+        return True
+
+    def _keep(self) -> None:
+        """Leave the tree to later calls; this object is asked no more."""
+        if self._key is not None:
+            cost = self.width, self.table_size, self.memory, self.flops, self.seconds
+            kept = Kept(self._tree, self._snapshot, self._held, self._search, cost)
+            give_back(self._graph.stamp, self._key, kept)
+            self._key = None
 
     def _compile(self, watch: Watch) -> None:
         """Triangulate, and note what the tree costs with the evidence that it is built with."""
         self._tree = _junction.CliqueTree(self._snapshot, [])
         self._prepare(*self._evidence(None)[:2], watch)
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
-        self.memory = int(bytes_) + outputs(self._graph)
-        self.seconds: float = self._tree.seconds()
+        self.memory = int(bytes_) + STATE_BYTES * self._states
+        self.seconds = self._tree.seconds()
 
     def _ask(
         self,
@@ -296,8 +328,8 @@ class Compiled:
             f"{show_bytes(slices.bytes + rest)}, exact when put together"
         )
 
-    def _schedules(self) -> tuple[tuple[list[Any], ...], tuple[list[Any], ...]]:
-        """Return the way up and the way down with the evidence that the tree was built with."""
+    def _show_plan(self, threads: int) -> None:
+        """Show the thread's recorder what a question runs, with the evidence of the tree itself."""
         with self._lock:
             self._prepare(*self._evidence(None)[:2], NOBODY)
-            return self._tree.schedule(True), self._tree.schedule(False)
+            self._tree.show(threads)

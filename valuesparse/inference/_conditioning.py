@@ -197,6 +197,25 @@ def answer(
 ) -> Mixture:
     """Ask every slice; return the mixture: log Z, marginals where `flat` is given, `tables()`."""
     total, tree = Mixture(slices, logs), question.tree
+    if slices is WHOLE:  # it is prepared, and there is nothing to put together
+        watch, steps = question.watch, 2 * tree.n_cliques()
+        impossible, log_z = tree.infer(
+            question.soft,
+            workers,
+            flat,
+            watch.left(),
+            watch.part(0, steps, steps),
+            watch.late,
+            logs,
+        )
+        watch.finish(steps)
+        if not impossible:
+            total.log_z, total.widened = log_z, tree.widened()
+            if flat is not None:
+                total.faithful = tree.faithful() and not total.widened
+                total.arrays.append(flat)
+            total.arrays.extend(tables())
+        return total
     for mass in masses(question, slices, workers, flat, logs):
         total.widened = total.widened or tree.widened()
         if flat is not None:

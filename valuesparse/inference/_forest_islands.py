@@ -63,7 +63,7 @@ class ForestPart(NamedTuple):
 def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | None:
     """Return the components that are trees once the evidence is known; None when there are none."""
     held, cards = known.held, model.cards
-    tables = snapshot_of(model).arrays()
+    snapshot = snapshot_of(model)
     local = [np.zeros(card) for card in cards]
     for v, likelihood in known.soft:
         local[v] = local[v] + likelihood
@@ -71,8 +71,7 @@ def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | No
     wide = np.zeros(model.n_variables, dtype=bool)
     edges: list[tuple[int, int]] = []
     first: list[int] = []  # a free variable of each factor, or -1
-    for factor, table in zip(model.factors, tables, strict=True):
-        scope = factor.scope
+    for scope, table in zip(snapshot.scopes, snapshot.arrays(), strict=True):
         free = [v for v in scope if held[v] < 0]
         rest = table[tuple(int(held[v]) if held[v] >= 0 else slice(None) for v in scope)]
         first.append(free[0] if free else -1)

@@ -26,6 +26,7 @@ from valuesparse.inference._methods import (
 )
 from valuesparse.inference._network import network_of
 from valuesparse.inference._refusals import ADVICE, SearchGivenUp, check_states
+from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
@@ -90,7 +91,9 @@ def infer(
     if choice.tree is None:
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, known, limit, watch)
-    return choice.tree._infer(None, workers, watch, choice.method, choice.reason)
+    found = choice.tree._infer(None, workers, watch, choice.method, choice.reason)
+    choice.tree._keep()
+    return found
 
 
 _APART = "loopy belief propagation (tree-reweighted messages where it does not converge)"
@@ -203,6 +206,7 @@ def mass(
         return float(found.log_z), ""
     jt = JunctionTree._of_call(model, None, memory_limit, watch, barren=False)
     value, slices = jt._mass(None, workers, watch)
+    jt._keep()
     return value, "" if slices is WHOLE else slices.describe(model.names)
 
 
@@ -231,6 +235,7 @@ def decode(
         return best.states[None], np.array([best.score]), True, None
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     found = jt._decode(None, workers, watch)
+    jt._keep()
     return found.states[None], np.array([found.score]), True, None, found.conditioned
 
 
@@ -245,15 +250,20 @@ def sample(
 ) -> npt.NDArray[np.int64]:
     """Return (count, n) samples."""
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
-    return jt._sample(count, generator, None, workers, watch)
+    found = jt._sample(count, generator, None, workers, watch)
+    jt._keep()
+    return found
 
 
 def score(model: FactorGraph, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, soft evidence included; −inf forbids."""
     y = as_states(states, model.n_variables, model.cards)
     total = 0.0
-    for factor in model.factors:
-        total += float(factor.log_potential(y[None, list(factor.scope)])[0])
+    if structured_factors(model):
+        for factor in model.factors:
+            total += float(factor.log_potential(y[None, list(factor.scope)])[0])
+    else:
+        total = snapshot_of(model).score(y)
     for v, value in model.evidence.items():
         known: Any = value
         total += (0.0 if y[v] == known else -np.inf) if isinstance(value, int) else known[y[v]]

@@ -47,8 +47,10 @@ def joint(
     graph: FactorGraph, variables: list[int], threads: int | None, limit: int | None
 ) -> npt.NDArray[np.float64]:
     """Return the joint of a set of variables given the graph's evidence."""
-    tree = JunctionTree(graph, memory_limit=limit)
-    return tree.joint([graph.names[v] for v in variables], threads=threads)
+    tree = JunctionTree._of_call(graph, None, limit, NOBODY)
+    found = tree.joint([graph.names[v] for v in variables], threads=threads)
+    tree._keep()
+    return found
 
 
 def room(limit: int | None) -> int:

@@ -52,7 +52,7 @@ def infer(
     task = Task.of(model, evidence, Watch(deadline, None))
     if isinstance(method, (MeanField, StructuredMeanField)):
         ascend = _mean_field.naive if isinstance(method, MeanField) else _mean_field.structured
-        return ascend(task, reason, method, progress)
+        return ascend(task, reason, method, workers, progress)
     assert isinstance(method, (BP, TRW))
     network, marginals = task.network, np.empty(task.local.shape)
     messages = first_messages(network, task.local, method.start)

@@ -63,30 +63,48 @@ class Field(NamedTuple):
 
 
 def _points(
-    task: Task, native: _messages.Network, method: MeanField | StructuredMeanField
+    task: Task,
+    native: _messages.Network,
+    method: MeanField | StructuredMeanField,
+    workers: int,
 ) -> Iterator[Array]:
-    """Yield where naive mean field begins: at `start`, at beliefs, their mode, random points."""
+    """Yield where naive mean field begins, a row each, and side by side.
+
+    At `start`; if that has no bound, or is none, at beliefs, their mode and random points.
+    """
     if method.start is not None:
-        yield method.start.flat_marginals().copy()
+        yield method.start.flat_marginals()[None].copy()
     rng = np.random.default_rng(method.seed)
-    beliefs = np.empty(task.local.shape)
     native.weigh(None)
-    task.run(native, np.zeros(native.entries), _PROBE, beliefs)
-    for i in range(2 + method.restarts):
-        q = beliefs.copy()
-        for v, p in enumerate(native.split(q)):
-            if i == 1:  # one configuration, which has a bound if it is possible
-                p[:] = np.arange(p.size) == p.argmax()
-            elif i > 1:
-                p *= rng.exponential(size=p.size)
-                p[:] = np.arange(p.size) == p.argmax() if v % 2 else p / p.sum()
-        yield q
+    q = np.empty((2 + method.restarts, task.local.size))
+    task.run(native, np.zeros(native.entries), _PROBE, q[0], workers=workers)
+    cards = task.network.cards
+    q[1:] = q[0]
+    q[1] = _modes(q[1], cards)  # one configuration, which has a bound if it is possible
+    odd = np.repeat(np.arange(cards.size) % 2 == 1, cards)
+    for p in q[2:]:
+        p *= rng.exponential(size=p.size)
+        total = np.add.reduceat(p, np.cumsum(cards) - cards) if cards.size else p
+        p[:] = np.where(odd, _modes(p, cards), p / np.repeat(total, cards))
+    yield q
+
+
+def _modes(p: Array, cards: Array) -> Array:
+    """Return one at the first largest entry of each variable, and zeros."""
+    out = np.zeros(p.shape)
+    if cards.size:
+        first = np.cumsum(cards) - cards
+        at = np.flatnonzero(p == np.repeat(np.maximum.reduceat(p, first), cards))
+        which = np.repeat(np.arange(cards.size), cards)[at]
+        out[at[np.append(True, which[1:] != which[:-1])]] = 1.0
+    return out
 
 
 def naive(
     task: Task,
     reason: str,
     method: MeanField | StructuredMeanField,
+    workers: int,
     progress: Progress | None,
 ) -> GraphResult:
     """Ascend from `start`, or from beliefs and from random points; keep the best bound."""
@@ -95,14 +113,14 @@ def naive(
     if method.start is not None:
         require_same_variables(network, method.start)
     with Held(network, watch) as native:
-        for q in _points(task, native, method):
-            bound, scale, converged, residuals, updates = native.mean_field(
-                task.local, q, method.max_iterations, method.tolerance, watch.left(), progress,
-                watch.late,
+        for q in _points(task, native, method, workers):
+            row, bound, *rest = native.mean_field(
+                task.local, q, method.max_iterations, method.tolerance, workers, watch.left(),
+                progress, watch.late,
             )  # fmt: skip
             if best is None or bound > best[0]:
-                best = bound, scale, converged, residuals, updates, q
-            if method.start is not None and bound > -np.inf:
+                best = (bound, *rest, q[row].copy())
+            if bound > -np.inf:
                 break
     assert best is not None
     bound, scale, converged, residuals, updates, q = best
@@ -127,6 +145,7 @@ def structured(
     task: Task,
     reason: str,
     method: MeanField | StructuredMeanField,
+    workers: int,
     progress: Progress | None,
 ) -> GraphResult:
     """Ascend among the distributions of a forest, from `start` or from naive mean field."""
@@ -135,11 +154,11 @@ def structured(
         forest, node, table = _first_field(network, method.start)
         starts = [(node, table)]
     else:
-        forest = _strong_forest(task)
+        forest = _strong_forest(task, workers)
         starts = [(task.local.copy(), _tables(network, forest))]
         if not network.structured():
             # The product of naive mean field, below which no step leads.
-            product = naive(task, reason, method, None)
+            product = naive(task, reason, method, workers, None)
             alone = _logs(product.flat_marginals())
             starts.insert(0, (alone, np.zeros(network.native.table_entries)))
     outside = np.setdiff1d(network.structured(), forest)
@@ -148,26 +167,24 @@ def structured(
         raise ValueError(f"start must have {factor!r} in its distribution, as the graph has it")
     if outside.size:
         raise _no_forest(model, network, int(outside[0]))
-    best: tuple[Any, ...] | None = None
+    nodes, tables = (np.array(rows) for rows in zip(*starts, strict=True))
     with Held(network, watch) as native:
-        for node, table in starts:
-            found = native.structured(
-                task.local, forest, node, table, method.max_iterations, method.tolerance,
-                watch.left(), progress, watch.late,
-            )  # fmt: skip
-            if found is not None and (best is None or found[3] > best[0][3]):
-                best = found, node, table
+        best = native.structured(
+            task.local, forest, nodes, tables, method.max_iterations, method.tolerance, workers,
+            watch.left(), progress, watch.late,
+        )  # fmt: skip
     if best is None:
         raise task.impossible()
-    if np.isnan(best[0][3]):
+    row, q, joints, forest, bound, scale, converged, residuals, updates = best
+    if np.isnan(bound):
         raise _no_forest(model, network, network.structured()[0])
-    (q, joints, forest, bound, scale, converged, residuals, updates), node, table = best
+    node, table = nodes[row].copy(), tables[row].copy()
     if bound == -np.inf:
         reason += "; the distribution has mass where the graph forbids it: no bound"
-    ends = network.native.table_at
+    ends, ptr, scope = (x.tolist() for x in (native.table_at, native.ptr, native.scope))
     own = structured_of(model, network)
     kept = [own.get(g, table[ends[g] : ends[g + 1]]) for g in forest.tolist()]
-    scopes = [network.scope(g) for g in forest]
+    scopes = [tuple(scope[ptr[g] : ptr[g + 1]]) for g in forest.tolist()]
     # Each factor outside the forest goes through a rounding for each table between its ends.
     slack = task.slack(0, scale) * (1 if len(forest) == network.n_groups else len(network.cards))
     return GraphResult(
@@ -207,20 +224,18 @@ def _logs(p: Array) -> Array:
 
 def _tables(network: Network, groups: Array) -> Array:
     """Return the log-tables of some groups, one after the other with zeros for the others."""
-    flat = np.zeros(network.native.table_entries)
-    ends = network.native.table_at
-    for g in groups:
-        flat[ends[g] : ends[g + 1]] = network.native.table(g).ravel()
-    return flat
+    native = network.native
+    some = np.isin(np.arange(network.n_groups), groups)
+    return np.where(np.repeat(some, np.diff(native.table_at)), native.flat_tables(), 0.0)
 
 
-def _strong_forest(task: Task) -> Array:
+def _strong_forest(task: Task, workers: int) -> Array:
     """Return the forest of the largest mutual information, by the beliefs of a few messages."""
     messages = np.zeros(task.network.native.entries)
     with Held(task.network, task.watch) as native:
         native.weigh(None)
-        task.run(native, messages, _PROBE)
-        return best_forest(task, *task.beliefs(native, messages)[:2])
+        task.run(native, messages, _PROBE, workers=workers)
+        return best_forest(task, *task.beliefs(native, messages, workers)[:2])
 
 
 def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Array]:

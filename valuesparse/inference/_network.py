@@ -18,7 +18,7 @@ from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import require_room
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import Stamp
+from valuesparse.models._blocks import Stamp, scopes_of
 from valuesparse.models._evidence import soft_sum
 from valuesparse.results import GraphResult
 
@@ -300,10 +300,10 @@ class State:
 
 def of_factors(model: FactorGraph, network: Network, flat: Array) -> dict[int, Array]:
     """Return the marginals of the groups in `flat` for each factor that sends messages."""
-    laid = network.native
+    laid, scopes = network.native, scopes_of(model)
     found = {}
     for f, g in zip(laid.wide.tolist(), laid.group.tolist(), strict=True):
-        own, scope = model.factor(f).scope, network.scope(g)
+        own, scope = scopes[f], network.scope(g)
         table = flat[laid.table_at[g] : laid.table_at[g + 1]]
         if not laid.is_structured(g):
             table = table.reshape([network.cards[v] for v in scope])

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
+from valuesparse.inference._barren import prune
 from valuesparse.inference._compiled import Compiled
 from valuesparse.inference._conditioning import (
     WHOLE,
@@ -29,6 +30,8 @@ from valuesparse.results._graph import CONDITIONED
 __all__ = ["Questions", "full_joint"]
 
 _UNIFORMS = 4_000_000  # of samples, drawn at once
+#: Operations of a propagation that take no longer than compiling a small tree.
+_COMPILING = 1e6
 
 
 def full_joint(
@@ -108,6 +111,9 @@ class Questions(Compiled):
         self, wanted: tuple[int, ...], evidence: Evidence | None, workers: int, watch: Watch
     ) -> npt.NDArray[np.float64]:
         """Return the joint of some variables, from a tree in which a clique holds them all."""
+        found = self._joint_here(wanted, evidence, workers, watch)
+        if found is not None:
+            return found
         question, slices, given = self._ask(evidence, watch, joint=wanted)
 
         def table() -> list[npt.NDArray[np.float64]]:
@@ -118,6 +124,33 @@ class Questions(Compiled):
         if not arrays:
             raise impossible(self._graph, bool(given))
         return arrays[1]
+
+    def _joint_here(
+        self, wanted: tuple[int, ...], evidence: Evidence | None, workers: int, watch: Watch
+    ) -> npt.NDArray[np.float64] | None:
+        """Return the joint of variables that share a clique of this tree, else None."""
+        graph, tree = self._graph, self._tree
+        with self._lock:
+            held, soft, given = self._evidence(evidence)
+            some = [] if soft is None else soft.variables()
+            if self.flops > _COMPILING:
+                # In a Bayesian network a tree of their ancestors may be far smaller.
+                masked = prune(self._snapshot, held, some, wanted)[1]
+                if 2 * np.count_nonzero(masked != held) > graph.n_variables:
+                    return None
+            question = self._prepare(held, soft, watch)
+            size = 8 * (6 * math.prod(len(tree.alive(v)) for v in wanted))
+            size += 8 * math.prod(graph.cardinalities[v] for v in wanted)
+            if self._slices(question) is not WHOLE or tree.cost()[2] + size > self.memory_limit:
+                return None
+            if not tree.ask(wanted):
+                return None
+            try:
+                if not answer(question, WHOLE, workers, np.empty(self._states)).arrays:
+                    raise impossible(graph, bool(given))
+                return full_joint(tree, 0, wanted, graph)
+            finally:
+                tree.ask(())
 
     def _decode(self, evidence: Evidence | None, workers: int, watch: Watch) -> Decoding:
         tree, states = self._tree, np.empty(self._graph.n_variables, dtype=np.int64)

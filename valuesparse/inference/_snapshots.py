@@ -23,10 +23,12 @@ def snapshot_of(graph: FactorGraph) -> _junction.Snapshot:
     # A graph whose own factors have not been weighed yet checks what they add to its evidence.
     if kept is None or kept[1] != graph._made:
         require_room(graph)
-        scopes, tables, made = all_tables(graph)
-        graph._made = made
-        snapshot = _junction.Snapshot(graph.cards, scopes, tables, graph._conditional)
-        kept = _KEPT[graph.stamp] = snapshot, made
+        laid = all_tables(graph)
+        graph._made = laid.made
+        snapshot = _junction.Snapshot(
+            graph.cards, laid.scopes, laid.tables, graph._conditional, laid.stacks
+        )
+        kept = _KEPT[graph.stamp] = snapshot, laid.made
     return kept[0]
 
 

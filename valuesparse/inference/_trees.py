@@ -11,6 +11,7 @@ import numpy.typing as npt
 from valuesparse import _tree
 from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
+from valuesparse.inference._expected import expected
 from valuesparse.inference._memory import empty
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Tree
@@ -99,22 +100,8 @@ def sample(
 
 def score(model: Tree, states: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, per tree (n_trees,)."""
-    n = model.n_nodes
-    y = as_states(states, n, model.n_labels)
-    nodes = np.arange(n)
-    local = model.unary[nodes, y].astype(np.float64)
-    if model.allowed is not None:
-        local[~model.allowed[nodes, y]] = -np.inf
-    to = np.flatnonzero(model.parent >= 0)
-    at = (y[model.parent[to]], y[to])
-    local[to] += (
-        model.pairwise[at]
-        if model.pairwise.ndim == 2
-        else (model.pairwise[(table_of(model, to), *at)])
-    )
-    tree = model.structure.tree_of()
-    total: npt.NDArray[np.float64] = np.zeros(model.n_trees)
-    np.add.at(total, tree, local)
+    total: npt.NDArray[np.float64] = np.empty(model.n_trees)
+    _tree.score(model.forest, as_states(states, model.n_nodes, model.n_labels), total)
     return total
 
 
@@ -137,3 +124,32 @@ def log_messages(model: Tree, threads: int | None) -> tuple[Array, Array, Array]
     )  # fmt: skip
     _require_feasible(model, infeasible)
     return left, right, mass
+
+
+def expectations(model: Tree, threads: int | None) -> npt.NDArray[np.float64]:
+    """Return the sum of edge marginals, (K, K), or of those of each type, (types, K, K)."""
+    k = model.n_labels
+    types = () if model.edge_type is None else (model.pairwise.shape[0],)
+    sums: npt.NDArray[np.float64] = np.zeros((*types, k, k))
+    infeasible, _ = _tree.infer(
+        model.forest, resolve(threads), 1.0, 0, None, np.zeros(model.n_trees), None,
+        None, None, None, None, None, None, sums,
+    )  # fmt: skip
+    _require_feasible(model, infeasible)
+    return sums
+
+
+def expected_scores(
+    model: Tree, threads: int | None, marginals: Array, fill: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return ``log_z``, expected scores, and how far rounding is felt in these; (n_trees,) each.
+
+    `fill`: the marginals are computed, too.
+    """
+    found, energies = np.zeros(model.n_trees), np.empty(model.n_nodes)
+    infeasible, _ = _tree.infer(
+        model.forest, resolve(threads), 1.0, 0, marginals if fill else None, found, None,
+        None, None, None, None, None, None, None, energies,
+    )  # fmt: skip
+    _require_feasible(model, infeasible)
+    return found, *expected(_tree, model.forest, marginals, energies, model.pairwise, model.n_trees)

@@ -150,11 +150,15 @@ class JunctionTree(Questions):
         give_up: bool = False,
         budget: float = ASKED,
     ) -> JunctionTree:
-        """Return a tree for one call; the options are those of `Compiled._start`."""
+        """Return a tree for one call; the options are those of `Compiled._start`.
+
+        Once it has answered, `_keep` leaves what was compiled to later calls.
+        """
         self = cls.__new__(cls)
         self._start(
-            graph, evidence, memory_limit, watch, barren=barren, give_up=give_up, budget=budget
-        )
+            graph, evidence, memory_limit, watch, barren=barren, give_up=give_up, budget=budget,
+            keep=True,
+        )  # fmt: skip
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -348,8 +352,10 @@ class JunctionTree(Questions):
 
         Notes
         -----
-        A tree of its own is built in which one clique holds them all. In a Bayesian network, it
-        leaves out the variables from which neither they nor the evidence descend.
+        Of variables that share a clique: that of this tree. Otherwise, and where it would leave out
+        most of a large tree, one of its own is built in which a clique holds them all. In a
+        Bayesian network, it leaves out the variables from which neither they nor the evidence
+        descend.
         """
         watch = Watch(deadline, progress)
         wanted = self._graph.variable_numbers("variables", variables)

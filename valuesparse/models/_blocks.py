@@ -1,12 +1,11 @@
-"""Factors of a graph: objects, and blocks of features that stay in columns."""
+"""Factors of a graph: objects, and blocks of features or tables that stay in columns."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from valuesparse import _chain, _junction
 from valuesparse._validation import largest_entry
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
+from valuesparse.factors._table import Tables
 from valuesparse.models._checks import check_table
 from valuesparse.models._evidence import Observed
 
@@ -26,6 +26,7 @@ __all__ = [
     "feature_indices",
     "is_wide",
     "local_tables",
+    "n_wide",
     "same_factors",
     "scopes_of",
     "structured_factors",
@@ -36,6 +37,8 @@ __all__ = [
 
 # How far from one the rows of a conditional table may sum: what normalising leaves.
 _ROUNDING = 1e-13
+
+Block = Features | Tables
 
 
 class Stamp:
@@ -55,8 +58,8 @@ class Factors(Observed):
 
     #: None where the factor stands in a block and was never asked for as an object.
     _factors: list[Factor | None]
-    #: First index, and the features from there on.
-    blocks: list[tuple[int, Features]]
+    #: First index, and the features or tables from there on.
+    blocks: list[tuple[int, Block]]
     #: Factor: the variable, its last one, that it is a distribution of given the others.
     _conditional: dict[int, int]
     #: Another one with each factor: what engines prepare belongs to a stamp.
@@ -73,7 +76,7 @@ class Factors(Observed):
         for start, block in self.blocks:
             here = self._factors[start : start + len(block)]
             if any(factor is None for factor in here):
-                made = block.objects(self.cards)
+                made: Sequence[Factor] = block.objects(self.cards)
                 self._factors[start : start + len(block)] = [
                     new if old is None else old for old, new in zip(here, made, strict=True)
                 ]
@@ -87,15 +90,22 @@ class Factors(Observed):
             factor = self._factors[index] = block[index - start]
         return factor
 
+    def alone(self) -> npt.NDArray[np.int64]:
+        """Return the indices of the factors that stand in no block."""
+        alone = np.ones(len(self._factors), dtype=np.bool_)
+        for start, block in self.blocks:
+            alone[start : start + len(block)] = False
+        return np.flatnonzero(alone)
+
     def _taken(
         self, factors: npt.NDArray[np.int64]
-    ) -> tuple[list[Factor | None], list[tuple[int, Features]]]:
+    ) -> tuple[list[Factor | None], list[tuple[int, Block]]]:
         """Return some of the factors; those of a block stay in one where they can."""
-        blocks: list[tuple[int, Features]] = []
+        blocks: list[tuple[int, Block]] = []
         own = self._factors
         ascending = not factors.size or bool((np.diff(factors) > 0).all())
         if self.blocks and ascending:
-            # Features of a block stay in a block: no object for each.
+            # What stands in a block stays in one: no object for each.
             if factors.size and factors[-1] - factors[0] + 1 == factors.size:
                 taken = own[int(factors[0]) : int(factors[-1]) + 1]
             elif own.count(None) == len(own):  # all in blocks
@@ -134,6 +144,14 @@ class Factors(Observed):
         self.stamp = Stamp()
         return len(self._factors) - 1
 
+    def _append_block(self, block: Block) -> range:
+        """Add a checked block and return the indices of its factors."""
+        first = len(self._factors)
+        self.blocks.append((first, block))
+        self._factors.extend([None] * len(block))
+        self.stamp = Stamp()
+        return range(first, len(self._factors))
+
     def extend(self, tables: Iterable[Table]) -> None:
         """Add tables that a reader has checked already: one call for all of a file."""
         first = len(self._factors)
@@ -162,16 +180,14 @@ class Factors(Observed):
         """Return the factors, and those of blocks (None, or not looked at, there) as arrays.
 
         An array stands for each block whose tables have one shape: (index of the first, scopes
-        (m, k), tables (m, ...)).
+        (m, k), tables (m, ...)); a table that all share has a step of 0.
         """
         factors: list[Factor | None] = list(self._factors)
-        stacks = []
+        stacks = _stacks(self)
+        made = {start for start, _, _ in stacks}
         for start, block in self.blocks:
-            stack = block.stack(self.cards)
-            if stack is not None:
-                scopes = np.ascontiguousarray(block.scopes, dtype=np.int64)
-                stacks.append((start, scopes, stack))
-            elif any(f is None for f in factors[start : start + len(block)]):
+            here = factors[start : start + len(block)]
+            if start not in made and any(f is None for f in here):
                 factors[start : start + len(block)] = block.objects(self.cards)
         return factors, stacks
 
@@ -194,28 +210,41 @@ class Factors(Observed):
         return check_table(self, factor.scope, table, index, "table")
 
 
+def _stacks(graph: Factors) -> list[tuple[int, npt.NDArray[np.int64], Any]]:
+    """Return the blocks whose tables have one shape: first index, scopes and tables of each."""
+    stacks = []
+    for start, block in graph.blocks:
+        stack = block.stack(graph.cards)
+        if stack is not None:
+            scopes = np.ascontiguousarray(block.scopes, dtype=np.int64)
+            stacks.append((start, scopes, stack))
+    return stacks
+
+
 def structured_factors(graph: Factors) -> dict[int, Structured]:
     """Return the structured factors by their index."""
     found = _STRUCTURED.get(graph.stamp)
     if found is None:
-        found = {i: f for i, f in enumerate(graph._factors) if isinstance(f, Structured)}
+        own = ((i, graph._factors[i]) for i in graph.alone().tolist())
+        found = {i: f for i, f in own if isinstance(f, Structured)}
         _STRUCTURED[graph.stamp] = found
     return found
 
 
 def is_wide(graph: Factors) -> bool:
     """Whether a factor has two variables or more."""
-    if any(block.scopes.shape[1] > 1 for _, block in graph.blocks):
-        return True
-    if graph._factors.count(None) == len(graph._factors):  # all in blocks
-        return False
-    return any(
-        f is not None and (len(f.scope) > 1 or isinstance(f, Structured)) for f in graph._factors
-    )
+    return n_wide(graph) > 0 or bool(structured_factors(graph))
+
+
+def n_wide(graph: Factors) -> int:
+    """Return the number of factors of two variables and more."""
+    inside = sum(len(block) for _, block in graph.blocks if block.scopes.shape[1] > 1)
+    own = (graph._factors[i] for i in graph.alone().tolist())
+    return inside + sum(f is not None and len(f.scope) > 1 for f in own)
 
 
 def wide_scopes(graph: Factors) -> list[tuple[int, ...]]:
-    """Return the scopes of two variables and more; features in blocks stay there."""
+    """Return the scopes of two variables and more; factors in blocks stay there."""
     scopes = [f.scope for f in graph._factors if f is not None and len(f.scope) > 1]
     for start, block in graph.blocks:
         if block.scopes.shape[1] > 1:
@@ -228,7 +257,7 @@ def wide_scopes(graph: Factors) -> list[tuple[int, ...]]:
 
 
 def scopes_of(graph: Factors) -> list[tuple[int, ...]]:
-    """Return the scopes of all factors; features in blocks stay there."""
+    """Return the scopes of all factors; those in blocks stay there."""
     scopes: list[tuple[int, ...]] = [() if f is None else f.scope for f in graph._factors]
     for start, block in graph.blocks:
         scopes[start : start + len(block)] = map(tuple, block.scopes.tolist())
@@ -239,22 +268,23 @@ def local_tables(graph: Factors) -> tuple[npt.NDArray[np.float64], float]:
     """Return the sum of all tables of one variable, flat, and of those of none."""
     at = np.concatenate([[0], np.cumsum(graph.cards)])
     local, constant = np.zeros(int(at[-1])), 0.0
-    alone = np.ones(len(graph._factors), dtype=np.bool_)
-    for start, block in graph.blocks:
-        alone[start : start + len(block)] = False
+    for _, block in graph.blocks:
         k = block.scopes.shape[1]
         if k == 0:
             constant += sum(float(table) for table in block.tables(graph.cards))
         elif k == 1:
             first = at[block.scopes[:, 0]]
-            if block.assignments is not None:
+            if isinstance(block, Tables):
+                np.add.at(local, first[:, None] + np.arange(block.log_tables.shape[1]),
+                          block.log_tables)  # fmt: skip
+            elif block.assignments is not None:
                 np.add.at(local, first + block.assignments[:, 0], block.weights)
             elif block.fires is not None:
                 for state in np.flatnonzero(block.fires).tolist():
                     np.add.at(local, first + state, block.weights)
     which: list[int] = []
     tables: list[Any] = []
-    for i in np.flatnonzero(alone).tolist():
+    for i in graph.alone().tolist():
         f = graph._factors[i]
         if f is None or len(f.scope) > 1:
             continue
@@ -273,11 +303,12 @@ def local_tables(graph: Factors) -> tuple[npt.NDArray[np.float64], float]:
 
 def feature_indices(graph: Factors, n_factors: int) -> list[int]:
     """Return the indices, below `n_factors`, of the factors that are features."""
-    return [
-        i
-        for i, f in enumerate(itertools.islice(graph._factors, n_factors))
-        if f is None or isinstance(f, Feature)
-    ]
+    is_feature = np.zeros(len(graph._factors), dtype=np.bool_)
+    for start, block in graph.blocks:
+        is_feature[start : start + len(block)] = isinstance(block, Features)
+    own = graph.alone()
+    is_feature[own] = [isinstance(graph._factors[i], Feature) for i in own.tolist()]
+    return np.flatnonzero(is_feature[:n_factors]).tolist()
 
 
 def same_factors(graph: Factors, other: Factors) -> bool:
@@ -291,16 +322,32 @@ def same_factors(graph: Factors, other: Factors) -> bool:
     )
 
 
-def all_tables(graph: Factors) -> tuple[list[tuple[int, ...]], list[Any], float]:
-    """Return the scopes and log-tables of all factors, and the magnitude of those made now."""
-    scopes = scopes_of(graph)
+class Laid(NamedTuple):
+    """Scopes and log-tables of all factors, and the magnitude of those made now.
+
+    Blocks whose tables have one shape are `stacks`: None stands for these factors in the lists.
+    """
+
+    scopes: list[tuple[int, ...] | None]
+    tables: list[Any]
+    stacks: list[tuple[int, npt.NDArray[np.int64], Any]]
+    made: float
+
+
+def all_tables(graph: Factors) -> Laid:
+    """Return the scopes and log-tables of all factors."""
+    scopes: list[tuple[int, ...] | None] = [None] * len(graph._factors)
     tables: list[Any] = [None] * len(graph._factors)
+    stacks = _stacks(graph)
+    stacked = {start for start, _, _ in stacks}
     for start, block in graph.blocks:
-        tables[start : start + len(block)] = block.tables(graph.cards)
+        if start not in stacked:
+            scopes[start : start + len(block)] = map(tuple, block.scopes.tolist())
+            tables[start : start + len(block)] = block.tables(graph.cards)
     made = 0.0
-    for i, f in enumerate(graph._factors):
-        if f is None or tables[i] is not None:
-            continue
+    for i in graph.alone().tolist():
+        f = cast("Factor", graph._factors[i])
+        scopes[i] = f.scope
         if isinstance(f, Table) or type(f) is Feature:
             tables[i] = graph.table_of(f, i)
             continue
@@ -310,7 +357,7 @@ def all_tables(graph: Factors) -> tuple[list[tuple[int, ...]], list[Any], float]
             at, value = largest_entry(tables[i])
             place = f"factor {i}: table[{', '.join(map(str, at))}]"
             raise graph._excessive(place, value, made)
-    return scopes, tables, made
+    return Laid(scopes, tables, stacks, made)
 
 
 class ToMake(NamedTuple):
@@ -326,11 +373,11 @@ def tables_to_make(graph: Factors) -> ToMake:
     """Return what the tables of factors that have none would take."""
     count, size, largest, kind = 0, 0.0, 0.0, "Feature"
     most: tuple[int, ...] = ()
-    in_blocks = np.zeros(len(graph._factors), dtype=np.bool_)
     cards = graph.cards
     same = float(cards[0]) if cards.size and bool((cards == cards[0]).all()) else None
-    for start, block in graph.blocks:
-        in_blocks[start : start + len(block)] = True
+    for _, block in graph.blocks:
+        if isinstance(block, Tables):
+            continue
         if same is not None:
             sizes = np.full(min(len(block), 1), 8.0 * same ** block.scopes.shape[1])
             count, size = count + len(block), size + len(block) * float(sizes.sum())
@@ -339,7 +386,7 @@ def tables_to_make(graph: Factors) -> ToMake:
             count, size = count + len(block), size + float(sizes.sum())
         if sizes.size and sizes.max() > largest:
             most, largest = tuple(block.scopes[sizes.argmax()]), float(sizes.max())
-    for i in np.flatnonzero(~in_blocks).tolist():
+    for i in graph.alone().tolist():
         f = graph._factors[i]
         if f is None or isinstance(f, (Structured, Table)):
             continue

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.factors import Feature, Features, Structured, Table
+from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.models._blocks import Factors
 
 __all__ = ["Finding", "findings"]
@@ -46,12 +46,14 @@ class Finding(NamedTuple):
 def findings(graph: Factors) -> list[Finding]:
     """Return what looks like a mistake, in the order of factors, then of variables."""
     check = _Check(graph)
-    in_block = np.zeros(graph.n_factors, dtype=np.bool_)
     for start, block in graph.blocks:
-        in_block[start : start + len(block)] = True
-        check.block(start, block)
-    for i in np.flatnonzero(~in_block).tolist():
-        check.factor(i)
+        if isinstance(block, Features):
+            check.block(start, block)
+            continue
+        for row in range(len(block)):
+            check.factor(start + row, block[row])
+    for i in graph.alone().tolist():
+        check.factor(i, graph.factor(i))
     check.found.sort(key=lambda finding: -1 if finding.factor is None else finding.factor)
     return check.found + list(check.variables())
 
@@ -80,9 +82,8 @@ class _Check:
         over = f" over {', '.join(map(repr, names))}" if names else ""
         self.found.append(Finding(kind, index, names, f"factor {index}{over} {what}"))
 
-    def factor(self, index: int) -> None:
+    def factor(self, index: int, factor: Factor) -> None:
         """Look at one factor."""
-        factor = self.graph.factor(index)
         self.used[list(factor.scope)] = True
         feature = factor if isinstance(factor, Feature) else None
         if feature is not None:

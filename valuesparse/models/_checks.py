@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,8 @@ from valuesparse.models._names import Variables, listed
 
 __all__ = [
     "Weighed",
+    "as_scopes",
+    "as_tables",
     "as_weight",
     "check_binary",
     "check_feature",
@@ -87,16 +89,10 @@ def check_feature(graph: Variables, feature: Feature, index: int) -> None:
         )
 
 
-def check_features(graph: Variables, features: Features) -> None:
-    """Raise unless a block of features fits its variables."""
-    if not isinstance(features, Features):
-        raise TypeError(
-            "features must be a valuesparse.factors.Features, got "
-            f"{type(features).__name__}; add_feature adds one"
-        )
-    scopes, n = features.scopes, graph.n_variables
-    k = scopes.shape[1]
-    for a in range(k):
+def check_columns(graph: Variables, scopes: npt.NDArray[np.integer[Any]]) -> None:
+    """Raise unless each row (m, k) holds numbers of different variables."""
+    n = graph.n_variables
+    for a in range(scopes.shape[1]):
         column = scopes[:, a]
         bad = (column < 0) | (column >= n)
         if bad.any():
@@ -108,7 +104,87 @@ def check_features(graph: Variables, features: Features) -> None:
             bad = column == scopes[:, b]
             if bad.any():
                 at = int(bad.argmax())
-                raise ValueError(f"scopes[{at}] has variable {column[at]} twice")
+                raise ValueError(f"scopes[{at}] has variable {graph.names[column[at]]!r} twice")
+
+
+def as_scopes(graph: Variables, value: Any) -> npt.NDArray[np.int64]:
+    """Return scopes of one length by numbers, (m, k), checked: a user's array or sequences."""
+    if graph._number is not None or not isinstance(value, np.ndarray):
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise ValueError(f"scopes must be a sequence of scopes, got {value!r}")
+        rows = value.tolist() if isinstance(value, np.ndarray) else list(value)
+        if graph._number is not None or not _are_numbers(rows):
+            rows = [graph.variable_numbers(f"scopes[{i}]", s) for i, s in enumerate(rows)]
+        k = len(rows[0]) if rows else 0
+        for i, row in enumerate(rows):
+            if len(row) != k:
+                raise ValueError(
+                    f"scopes[{i}] has {len(row)} variables, and scopes[0] has {k}: scopes of one "
+                    "call have one length"
+                )
+        value = np.array(rows, dtype=np.int64).reshape(len(rows), k)
+    if value.ndim != 2 or (value.size and value.dtype.kind not in "iu"):
+        raise ValueError(
+            "scopes must be integers of shape (m, k), a row for each factor, got "
+            f"{value.dtype} of shape {value.shape}"
+        )
+    check_columns(graph, value)
+    return np.array(value, dtype=np.int64, order="C")
+
+
+def _are_numbers(rows: list[Any]) -> bool:
+    """Whether scopes are lists or tuples of plain integers, to be checked in columns."""
+    return all(type(s) in (list, tuple) for s in rows) and all(
+        type(v) is int and abs(v) < 2**62 for v in itertools.chain.from_iterable(rows)
+    )
+
+
+def as_tables(
+    graph: Weighed, scopes: npt.NDArray[np.int64], value: Any
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Return tables (m, ...) of these scopes, and the sum of magnitudes with them."""
+    array, _ = weighed("tables", value, np.dtype(np.float64), graph._MOST)
+    (m, k), cards = scopes.shape, graph.cards[scopes]
+    shape = tuple(cards[0].tolist())
+    other = (cards != cards[0]).any(axis=1)
+    if other.any():
+        at = int(other.argmax())
+        raise ValueError(
+            f"scopes[{at}] has variables of {tuple(cards[at].tolist())} states, and scopes[0] of "
+            f"{shape}: tables of one call have one shape"
+        )
+    if array.shape not in (shape, (m, *shape)):
+        raise ValueError(
+            f"tables must have shape {shape}, one for all, or {(m, *shape)}, one for each of "
+            f"scopes, got {array.shape}"
+        )
+    shared = array.ndim == k
+    array = owned(value, array)
+    rows = array.reshape(1 if shared else m, -1)
+    largest = np.where(rows > -np.inf, np.abs(rows), 0.0).max(axis=1)
+    # One after the other, as `add` does: the same bits.
+    sums = np.add.accumulate(np.concatenate([[graph._sum], np.broadcast_to(largest, m)]))
+    over = sums[1:] + graph._soft > graph._MOST
+    if over.any():
+        at = int(over.argmax())
+        where, entry = largest_entry(array if shared else array[at])
+        place = f"tables[{', '.join(map(str, where if shared else (at, *where)))}]"
+        most = float(sums[at + 1] - graph._sum)
+        raise graph._excessive(f"{place} of scopes[{at}]", entry, most)
+    return np.broadcast_to(array, (m, *shape)), float(sums[-1])
+
+
+def check_features(graph: Variables, features: Features) -> None:
+    """Raise unless a block of features fits its variables."""
+    if not isinstance(features, Features):
+        raise TypeError(
+            "features must be a valuesparse.factors.Features, got "
+            f"{type(features).__name__}; add_feature adds one"
+        )
+    scopes = features.scopes
+    check_columns(graph, scopes)
+    for a in range(scopes.shape[1]):
+        column = scopes[:, a]
         cards = graph.cards[column]
         if features.assignments is None:
             assert features.fires is not None

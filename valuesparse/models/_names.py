@@ -40,8 +40,9 @@ class Variables:
 
     def _share(self, other: Variables) -> None:
         """Have the variables of another one."""
-        for name in Variables.__slots__:
-            setattr(self, name, getattr(other, name))
+        self.cardinalities, self.cards = other.cardinalities, other.cards
+        self.names, self._number = other.names, other._number
+        self.states, self._state_number = other.states, other._state_number
 
     @property
     def n_variables(self) -> int:

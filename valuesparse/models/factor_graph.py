@@ -11,9 +11,12 @@ import numpy.typing as npt
 from valuesparse import _chain
 from valuesparse._owned import ReadOnly
 from valuesparse.factors import Factor, Feature, Features, Table
+from valuesparse.factors._table import Tables
 from valuesparse.models._blocks import Factors, Stamp
 from valuesparse.models._check import Finding, findings
 from valuesparse.models._checks import (
+    as_scopes,
+    as_tables,
     as_weight,
     check_features,
     check_scope,
@@ -160,6 +163,50 @@ class FactorGraph(Factors):
             factor = Table(variables, table)
         return self._append(factor, largest)
 
+    def add_many(self, scopes: Any, tables: npt.ArrayLike) -> range:
+        """Add many factors of one shape at once and return their indices.
+
+        They stay in columns, and answers have the bits that `add`, one by one, would give.
+
+        Parameters
+        ----------
+        scopes : array_like, shape (m, k)
+            The variables of each factor: numbers, or names where the graph has names.
+        tables : array_like
+            Log-potentials: one table for all, an axis for each of the k variables, or a table for
+            each, (m, ...); −inf forbids.
+
+        Returns
+        -------
+        range
+            Indices of the factors; ``graph.factors[i]`` makes an object of one.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`add`, naming ``scopes[i]`` or ``tables[i]``; for scopes of several
+            lengths, or variables whose numbers of states differ from those of the first. Nothing is
+            added then.
+        TypeError
+            For complex, text or object arrays.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2] * 1000)
+        >>> v = np.arange(1000)
+        >>> graph.add_many(np.stack([v[:-1], v[1:]], axis=1), np.eye(2))
+        range(0, 999)
+        >>> graph.factors[3]
+        Table(3, 4)
+        """
+        numbers = as_scopes(self, scopes)
+        if not len(numbers):
+            return range(self.n_factors, self.n_factors)
+        log_tables, self._sum = as_tables(self, numbers, tables)
+        return self._append_block(Tables(numbers, log_tables))
+
     def add_feature(
         self,
         scope: Iterable[Any],
@@ -234,11 +281,7 @@ class FactorGraph(Factors):
         """
         check_features(self, features)
         self._sum += weigh_features(self, features)
-        first = len(self._factors)
-        self.blocks.append((first, features))
-        self._factors.extend([None] * len(features))
-        self.stamp = Stamp()
-        return range(first, len(self._factors))
+        return self._append_block(features)
 
     def check(self) -> list[Finding]:
         """Return what looks like a mistake in the model; nothing is changed, and nothing inferred.
@@ -285,10 +328,12 @@ class FactorGraph(Factors):
 
     def copy(self) -> FactorGraph:
         """Return a graph that can grow on its own; factors in blocks stay there."""
-        other = self.part(np.empty(0, dtype=np.int64))
-        other._factors, other.blocks = list(self._factors), list(self.blocks)
-        other._conditional = dict(self._conditional)
-        other.stamp = self.stamp
+        other = FactorGraph.__new__(FactorGraph)
+        other._share(self)
+        other._factors, other.blocks = self._factors.copy(), self.blocks.copy()
+        other._conditional = self._conditional.copy()
+        other._evidence, other.stamp = self._evidence, self.stamp
+        other._sum, other._made, other._soft = self._sum, self._made, self._soft
         return other
 
     def part(
@@ -330,7 +375,9 @@ class FactorGraph(Factors):
         self.know(state["evidence"])
 
     def __repr__(self) -> str:
-        entries = sum(f.log_table.size if isinstance(f, Table) else 0 for f in self._factors)
+        own = (self._factors[i] for i in self.alone().tolist())
+        entries = sum(f.log_table.size for f in own if isinstance(f, Table))
+        entries += sum(b.log_tables.size for _, b in self.blocks if isinstance(b, Tables))
         return (
             f"FactorGraph(n_variables={self.n_variables}, n_factors={self.n_factors}, "
             f"table_entries={entries}, evidence={len(self.evidence)})"

@@ -142,7 +142,7 @@ class Beliefs:
         for start, block in graph.blocks:
             assert left is not None
             inside = (indices >= start) & (indices < start + len(block))
-            if not inside.any():
+            if not isinstance(block, Features) or not inside.any():
                 continue
             left &= ~inside
             where: Array | None = None if inside.all() else np.flatnonzero(inside)

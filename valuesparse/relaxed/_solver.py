@@ -172,17 +172,11 @@ def first_factors(graph: FactorGraph, first: Iterable[int] | None) -> npt.NDArra
 
 def local_factors(graph: FactorGraph) -> npt.NDArray[np.int64]:
     """Return the factors of at most one variable, and structured ones."""
-    in_block = np.zeros(graph.n_factors, dtype=np.bool_)
     local = np.zeros(graph.n_factors, dtype=np.bool_)
     for start, block in graph.blocks:
-        in_block[start : start + len(block)] = True
         local[start : start + len(block)] = block.scopes.shape[1] <= 1
-    single = np.flatnonzero(~in_block)
-    factors = (
-        graph._factors
-        if single.size == len(in_block)
-        else [graph._factors[i] for i in single.tolist()]
-    )
+    single = graph.alone()
+    factors = [graph._factors[i] for i in single.tolist()]
     local[single] = [f is not None and len(f.scope) <= 1 for f in factors]
     local[list(structured_factors(graph))] = True
     return np.flatnonzero(local)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from valuesparse.models import Chain
 from valuesparse.results._islands import IslandResult
-from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
     import pandas
@@ -23,24 +22,23 @@ Array = npt.NDArray[Any]
 class Queries(Protocol):
     """What a result asks of the engine of chains."""
 
-    def infer(
-        self,
-        model: Chain,
-        zeta: float,
-        rounds: int,
-        workers: int,
-        method: str,
-        deadline: float | None,
-        progress: Any,
-    ) -> ChainResult:
-        """Return marginals."""
+    def expected_scores(
+        self, model: Chain, threads: int | None, marginals: Array, fill: bool
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return log Z, expected scores, and how far rounding is felt in these."""
 
     def edge_marginals(
         self, model: Chain, threads: int | None, edges: tuple[int, int] | None
     ) -> Array:
         """Return pairwise marginals of edges (first, last), or the (K, K) sum of all."""
 
-    def iter_edge_marginals(self, model: Chain, threads: int | None, block: int) -> Iterator[Array]:
+    def iter_edge_marginals(
+        self,
+        model: Chain,
+        threads: int | None,
+        block: int,
+        edges: npt.NDArray[np.int64] | None = None,
+    ) -> Iterator[Array]:
         """Yield pairwise marginals, `block` edges at a time."""
 
 
@@ -90,8 +88,10 @@ class ChainResult(IslandResult[Chain]):
     #: Who answers what a result does not hold. It lies above results, and comes here from there.
     _engine: ClassVar[Queries]
 
-    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
-        return self._engine.iter_edge_marginals(self._conditioned(), threads, size)
+    def _edge_blocks(
+        self, size: int, threads: int | None, edges: npt.NDArray[np.int64] | None = None
+    ) -> Iterator[Array]:
+        return self._engine.iter_edge_marginals(self._conditioned(), threads, size, edges)
 
     def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:
         """Return pairwise marginals.
@@ -148,8 +148,8 @@ class ChainResult(IslandResult[Chain]):
 
         Notes
         -----
-        By the chain rule: edge entropies minus those of the inner variables, so that large
-        scores do not cancel.
+        log Z less the expected score; where too many digits of that would cancel, edge entropies
+        less those of the inner variables.
 
         Examples
         --------
@@ -159,10 +159,12 @@ class ChainResult(IslandResult[Chain]):
         >>> bool(np.isclose(r.entropy()[0], 3 * np.log(2)))
         True
         """
-        model = self._conditioned()
-        exact = self
-        if model is not self._model:
-            exact = self._engine.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
+        return self._entropy(threads)
+
+    def _incidence(
+        self,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        model = self._model
         length = model.lengths
         sequence = np.repeat(np.arange(length.size), length)
         edges_at = np.full(model.n_positions, 2)
@@ -170,8 +172,7 @@ class ChainResult(IslandResult[Chain]):
         edges_at[model.offset[full]] -= 1
         edges_at[model.offset[full + 1] - 1] -= 1
         owner = np.repeat(np.arange(length.size), np.maximum(length - 1, 0))
-        parts = exact.iter_pairwise(threads=threads)
-        return self._entropy(exact.marginals, edges_at, sequence, parts, owner)
+        return edges_at, sequence, owner
 
     def to_frame(self, labels: Any = None) -> pandas.DataFrame:
         """Return the marginals as a pandas DataFrame indexed by (sequence, position).

@@ -22,6 +22,8 @@ Array = npt.NDArray[Any]
 Model = TypeVar("Model", Chain, Tree)
 
 _BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
+#: Rounding error that an entropy may have, by dtype of the model; relative where it is above one.
+_UNSEEN = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-5}
 
 
 class IslandResult(Result, Generic[Model]):
@@ -37,6 +39,7 @@ class IslandResult(Result, Generic[Model]):
     _held: Model | None
     #: Why the method is exact, and how the variables are called.
     _solved: ClassVar[str]
+    _engine: ClassVar[Any]
     _variables: ClassVar[str]
 
     def __init__(
@@ -86,8 +89,10 @@ class IslandResult(Result, Generic[Model]):
             self._fill(_held=held)
         return held
 
-    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
-        """Yield pairwise marginals, `size` edges at a time."""
+    def _edge_blocks(
+        self, size: int, threads: int | None, edges: npt.NDArray[np.int64] | None = None
+    ) -> Iterator[Array]:
+        """Yield pairwise marginals, `size` edges at a time; of all edges, or of these."""
         raise NotImplementedError
 
     def iter_pairwise(
@@ -124,30 +129,51 @@ class IslandResult(Result, Generic[Model]):
         for part in self._edge_blocks(size, threads):
             yield part.astype(self._model.dtype, copy=False)
 
-    def _entropy(
+    def _incidence(
         self,
-        nodes: Array,
-        edges_at: npt.NDArray[np.int64],
-        component: npt.NDArray[np.int64],
-        parts: Iterator[Array],
-        owner: npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.float64]:
-        """Return edge entropies less those of the variables that edges share, by component.
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return how many edges each variable has, its component, and that of each edge."""
+        raise NotImplementedError
 
-        `nodes` are marginals (n, K), `edges_at` (n,) how many edges a variable has, `component` of
-        each variable, `parts` the marginals of all edges and `owner` the component of each edge.
+    def _entropy(self, threads: int | None) -> npt.NDArray[np.float64]:
+        """Return log Z less the expected score, or by the chain rule where that cancels."""
+        model = self._conditioned()
+        fill = model is not self._model
+        marginals = np.empty_like(self.marginals) if fill else self.marginals
+        log_z, score, size = self._engine.expected_scores(model, threads, marginals, fill)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = log_z - score
+            error = (np.abs(log_z) + size) * np.finfo(model.dtype).eps
+            # NaN where an edge took logarithms: nothing would be right.
+            lost = ~(error <= _UNSEEN[model.dtype] * np.maximum(value, 1.0))
+        if lost.any():
+            value[lost] = self._chain_rule(marginals, lost, threads)
+        return np.maximum(value, 0.0)
+
+    def _chain_rule(
+        self,
+        marginals: Array,
+        wanted: npt.NDArray[np.bool_],
+        threads: int | None,
+    ) -> npt.NDArray[np.float64]:
+        """Return edge entropies less those of the variables that edges share, of some components.
+
+        Large scores do not cancel.
         """
-        count = self.log_z.size
-        weights = plogp(nodes.astype(np.float64)).sum(axis=1) * (edges_at - 1)
+        edges_at, component, owner = self._incidence()
+        weights = plogp(marginals.astype(np.float64)).sum(axis=1) * (edges_at - 1)
         # A variable without edges has the weight -1: its own entropy counts.
-        total = np.bincount(component, weights=weights, minlength=count)
+        total = np.zeros(wanted.size)
+        total += np.bincount(component, weights=weights, minlength=wanted.size)
+        edges = np.flatnonzero(wanted[owner])
+        block = max(1, min(1024, _BLOCK_ENTRIES // self._model.n_labels**2))
         first = 0
-        for part in parts:
-            edge = plogp(part.astype(np.float64)).sum(axis=(1, 2))
-            rows = owner[first : first + part.shape[0]]
-            total -= np.bincount(rows, weights=edge, minlength=count)
+        for part in self._edge_blocks(block, threads, edges):
+            rows = owner[edges[first : first + part.shape[0]]]
+            entropy = plogp(part.astype(np.float64)).sum(axis=(1, 2))
+            total -= np.bincount(rows, weights=entropy, minlength=wanted.size)
             first += part.shape[0]
-        return np.maximum(total, 0.0)
+        return total[wanted]
 
     def _frame(self, labels: Any, index: dict[str, Array]) -> pandas.DataFrame:
         """Return the marginals as a data frame, by two levels of an index."""

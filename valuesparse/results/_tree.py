@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from valuesparse.models import Tree
 from valuesparse.results._islands import IslandResult
-from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
     import pandas
@@ -26,17 +25,13 @@ _BLOCK = 1 << 18
 class Queries(Protocol):
     """What a result asks of the engine of trees."""
 
-    def infer(
-        self,
-        model: Tree,
-        zeta: float,
-        rounds: int,
-        workers: int,
-        method: str,
-        deadline: float | None,
-        progress: Any,
-    ) -> TreeResult:
-        """Return marginals."""
+    def expected_scores(
+        self, model: Tree, threads: int | None, marginals: Array, fill: bool
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return log Z, expected scores, and how far rounding is felt in these."""
+
+    def expectations(self, model: Tree, threads: int | None) -> npt.NDArray[np.float64]:
+        """Return the sum of edge marginals, by type where edges have one."""
 
     def log_messages(self, model: Tree, threads: int | None) -> tuple[Array, Array, Array]:
         """Return what edge marginals are made of."""
@@ -105,8 +100,11 @@ class TreeResult(IslandResult[Tree]):
             with np.errstate(under="ignore"):
                 yield np.exp(left[at, :, None] + t + right[at, None, :] - mass[at, None, None])
 
-    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
-        return self._edges(self._children(), size, threads)
+    def _edge_blocks(
+        self, size: int, threads: int | None, edges: npt.NDArray[np.int64] | None = None
+    ) -> Iterator[Array]:
+        children = self._children()
+        return self._edges(children if edges is None else children[edges], size, threads)
 
     def _children(self) -> npt.NDArray[np.int64]:
         return np.flatnonzero(self._model.parent >= 0)
@@ -164,30 +162,15 @@ class TreeResult(IslandResult[Tree]):
         >>> r.expectations().tolist()
         [[0.5, 0.5], [0.5, 0.5]]
         """
-        k = self._model.n_labels
-        types = self._model.edge_type
-        n_types = 1 if types is None else self._model.pairwise.shape[0]
-        total = np.zeros((n_types, k, k))
-        nodes = self._children()
-        if types is not None:
-            nodes = nodes[np.argsort(types[nodes], kind="stable")]
-        first = 0
-        for part in self._edges(nodes, max(1, _BLOCK // (k * k)), threads):
-            of = np.zeros(part.shape[0], dtype=np.int64)
-            if types is not None:
-                of = types[nodes[first : first + part.shape[0]]]
-            start = np.flatnonzero(np.diff(of, prepend=-1))
-            total[of[start]] += np.add.reduceat(part, start, axis=0)
-            first += part.shape[0]
-        return total if types is not None else total[0]
+        return self._engine.expectations(self._conditioned(), threads)
 
     def entropy(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """Return the entropy of each tree's posterior in nats, (n_trees,).
 
         Notes
         -----
-        By the chain rule: edge entropies minus those of the nodes that edges share, so that large
-        scores do not cancel.
+        log Z less the expected score; where too many digits of that would cancel, edge entropies
+        less those of the nodes that edges share.
 
         Examples
         --------
@@ -197,16 +180,17 @@ class TreeResult(IslandResult[Tree]):
         >>> bool(np.isclose(r.entropy()[0], 3 * np.log(2)))
         True
         """
-        model = self._conditioned()
-        exact = self
-        if model is not self._model:
-            exact = self._engine.infer(model, 1.0, 0, resolve(threads), "exact", None, None)
+        return self._entropy(threads)
+
+    def _incidence(
+        self,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        model = self._model
         children = self._children()
         edges_at = np.bincount(model.parent[children], minlength=model.n_nodes)
         edges_at[children] += 1
         tree = model.structure.tree_of()
-        parts = exact._edges(children, max(1, _BLOCK // model.n_labels**2), threads)
-        return self._entropy(exact.marginals, edges_at, tree, parts, tree[children])
+        return edges_at, tree, tree[children]
 
     def to_frame(self, labels: Any = None) -> pandas.DataFrame:
         """Return the marginals as a pandas DataFrame indexed by (tree, node).

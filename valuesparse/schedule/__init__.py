@@ -1,25 +1,23 @@
-"""The plan as data: which messages inference sends and what each waits for (SMM11).
+"""The plan as data: which tasks inference runs, and what each waits for (SMM11).
 
-A plan is a `Schedule`: plain arrays, one entry a task, with the dependencies in compressed rows.
-Builders turn a model's structure into a schedule and executors run it, all of them the same one:
+A `Plan` is what an engine gave the pool: plain arrays, one entry a task, with the dependencies in
+compressed rows.
 
-- `_graph.py`: `Schedule` and `Kind`, the data and the laws it obeys
-- `_chain.py`: `chain_schedule`, chains with or without islands
-- `_plan.py`: `plan`, the schedule that `infer` runs for a model
-- `_simulate.py`: `simulate` on virtual cores, with unit or measured costs
+- `_tasks.py`: `Plan` and `Kind`, the data and the laws it obeys
+- `_record.py`: `plan`, what `infer` runs for a model, and `record`, what it ran
+- `_simulate.py`: `simulate` on virtual cores, by messages or with measured times
 """
 
-from valuesparse.schedule._chain import chain_schedule
-from valuesparse.schedule._graph import Kind, Schedule
-from valuesparse.schedule._plan import Plan, plan
+from valuesparse.schedule._record import Recording, plan, record
 from valuesparse.schedule._simulate import Simulation, simulate
+from valuesparse.schedule._tasks import Kind, Plan
 
 __all__ = [
     "Kind",
     "Plan",
-    "Schedule",
+    "Recording",
     "Simulation",
-    "chain_schedule",
     "plan",
+    "record",
     "simulate",
 ]

@@ -1,15 +1,16 @@
-"""Run a schedule on virtual cores."""
+"""Run plans on virtual cores."""
 
 from __future__ import annotations
 
 import heapq
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from valuesparse.schedule._graph import Schedule
+from valuesparse.schedule._tasks import Plan
 
 __all__ = ["Simulation", "simulate"]
 
@@ -62,32 +63,36 @@ class Simulation:
         )
 
 
-def simulate(schedule: Schedule, cores: int, *, costs: str | ArrayLike | None = None) -> Simulation:
-    """Run a schedule on virtual cores, greedily.
+def simulate(
+    plan: Plan | Sequence[Plan], cores: int, *, costs: str | ArrayLike = "messages"
+) -> Simulation:
+    """Run a plan on virtual cores, greedily, or several, one after the other.
 
     No core idles while a task is ready. The ready task with the longest path still
     before it goes first, and of equal ones the lowest index; so the outcome is a function of the
-    arguments.
+    arguments. Of several plans each begins when the one before has ended, as in a call.
 
     Parameters
     ----------
-    schedule : Schedule
-        The plan.
+    plan : Plan or sequence of Plan
+        The plan, or those of a recording.
     cores : int
         Number of virtual cores, at least 1.
-    costs : {None, "unit"} or (n,) array_like, optional
-        Time each task takes: None takes ``schedule.cost``, ``"unit"`` gives every task 1, an array
-        gives measured times, finite and not negative.
+    costs : {"messages", "measured"} or (n,) array_like, optional
+        Time each task takes: "messages" takes ``plan.cost``, "measured" the nanoseconds that were
+        recorded, an array gives other times, finite and not negative, for all plans in a row.
 
     Returns
     -------
     Simulation
-        Makespan, speed-up and utilisation, and where and when each task ran.
+        Makespan, speed-up and utilisation, and where and when each task ran. Tasks of several plans
+        stand in a row.
 
     Raises
     ------
     ValueError
-        If `cores` is below 1, or `costs` is an unknown word, has the wrong length or a bad entry.
+        If `cores` is below 1, or `costs` is an unknown word, has the wrong length or a bad entry;
+        if it is "measured" and a task was not recorded, or "messages" where none are counted.
     TypeError
         If `cores` is not an integer or `costs` does not hold real numbers.
 
@@ -104,11 +109,13 @@ def simulate(schedule: Schedule, cores: int, *, costs: str | ArrayLike | None = 
 
     Examples
     --------
-    An exact chain is two passes, so more than two cores do not help (SMM11, section 2):
+    A chain is two passes, so more than two cores do not help exact inference (SMM11, section 2):
 
-    >>> from valuesparse.schedule import chain_schedule, simulate
-    >>> plan = chain_schedule([128])
-    >>> [simulate(plan, cores).speedup for cores in (1, 2, 16)]
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> chain = vs.Chain(np.zeros((2000, 20)), np.zeros((20, 20)))
+    >>> plan = vs.schedule.plan(chain, threads=16)
+    >>> [vs.schedule.simulate(plan, cores).speedup for cores in (1, 2, 16)]
     [1.0, 2.0, 2.0]
     """
     try:
@@ -117,18 +124,28 @@ def simulate(schedule: Schedule, cores: int, *, costs: str | ArrayLike | None = 
         raise TypeError(f"cores has type {type(cores).__name__}: give an integer") from None
     if n_cores < 1:
         raise ValueError(f"cores = {n_cores}: give at least 1")
-    cost = _task_costs(schedule, costs)
-    path = schedule.path_costs(cost)
-    n = schedule.n_tasks
-    by_rank = np.lexsort((np.arange(n), -path))
-    rank = np.empty(n, dtype=np.int64)
-    rank[by_rank] = np.arange(n)
-    start, finish, core = _run(schedule, cost, by_rank.tolist(), rank.tolist(), n_cores)
+    plans = [plan] if isinstance(plan, Plan) else list(plan)
+    cost = _task_costs(plans, costs)
+    ends = np.cumsum([0, *(p.n_tasks for p in plans)])
+    start, finish = np.zeros(cost.size), np.zeros(cost.size)
+    core = np.zeros(cost.size, dtype=np.int32)
+    now = span = 0.0
+    for one, first, last in zip(plans, ends[:-1], ends[1:], strict=True):
+        of, at = cost[first:last], slice(first, last)
+        path = one.path_costs(of)
+        by_rank = np.lexsort((np.arange(of.size), -path))
+        rank = np.empty(of.size, dtype=np.int64)
+        rank[by_rank] = np.arange(of.size)
+        start[at], finish[at], core[at] = _run(one, of, by_rank.tolist(), rank.tolist(), n_cores)
+        start[at] += now
+        finish[at] += now
+        now = float(finish[at].max(initial=now))
+        span += float(path.max(initial=0.0))
     return Simulation(
         cores=n_cores,
-        makespan=float(finish.max(initial=0.0)),
+        makespan=now,
         work=float(cost.sum()),
-        span=float(path.max(initial=0.0)),
+        span=span,
         busy=np.bincount(core, weights=cost, minlength=n_cores).astype(np.float64),
         start=start,
         finish=finish,
@@ -136,14 +153,13 @@ def simulate(schedule: Schedule, cores: int, *, costs: str | ArrayLike | None = 
     )
 
 
-def _task_costs(schedule: Schedule, costs: str | ArrayLike | None) -> NDArray[np.float64]:
-    n = schedule.n_tasks
-    if costs is None:
-        return schedule.cost
+def _task_costs(plans: list[Plan], costs: str | ArrayLike) -> NDArray[np.float64]:
     if isinstance(costs, str):
-        if costs != "unit":
-            raise ValueError(f"costs = {costs!r}: give 'unit', an array of {n} times or None")
-        return np.ones(n)
+        if costs not in ("messages", "measured"):
+            raise ValueError(f"costs = {costs!r}: give 'messages', 'measured' or an array of times")
+        pick = _messages if costs == "messages" else _measured
+        return np.concatenate([np.empty(0), *pick(plans)])
+    n = sum(p.n_tasks for p in plans)
     raw = np.asarray(costs)
     if raw.dtype.kind not in "biuf":
         raise TypeError(f"costs has dtype {raw.dtype}: give real numbers")
@@ -156,19 +172,46 @@ def _task_costs(schedule: Schedule, costs: str | ArrayLike | None) -> NDArray[np
     return raw.astype(np.float64)
 
 
+def _messages(plans: list[Plan]) -> list[NDArray[np.float64]]:
+    if any(p.label.startswith("islands") for p in plans):
+        raise ValueError(
+            "costs = 'messages', but islands are found on the way, and their messages not counted "
+            "by task: give 'measured'"
+        )
+    return [p.cost for p in plans]
+
+
+def _measured(plans: list[Plan]) -> list[NDArray[np.float64]]:
+    times = []
+    for i, p in enumerate(plans):
+        if p.measured is None:
+            raise ValueError(
+                f"costs = 'measured', but plan {i} was not run: record it with "
+                "valuesparse.schedule.record()"
+            )
+        lost = np.flatnonzero(p.measured < 0)
+        if lost.size:
+            raise ValueError(
+                f"costs = 'measured', but task {lost[0]} of plan {i} was not run: the call was "
+                "stopped before"
+            )
+        times.append(p.measured.astype(np.float64))
+    return times
+
+
 def _run(
-    schedule: Schedule,
+    plan: Plan,
     costs: NDArray[np.float64],
     by_rank: list[int],
     rank: list[int],
     n_cores: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
     """Play the events in order of time; plain lists, which are faster here than array elements."""
-    n = schedule.n_tasks
+    n = plan.n_tasks
     cost: list[float] = costs.tolist()
-    waits: list[int] = schedule.waits.tolist()
-    succ: list[int] = schedule.succ.tolist()
-    ptr: list[int] = schedule.succ_ptr.tolist()
+    waits: list[int] = plan.waits.tolist()
+    succ: list[int] = plan.succ.tolist()
+    ptr: list[int] = plan.succ_ptr.tolist()
     start, finish, core = [0.0] * n, [0.0] * n, [0] * n
     push, pop = heapq.heappush, heapq.heappop
 

@@ -28,6 +28,8 @@ __all__ = [
 
 #: The most lines (of Parquet: words) of a sentence: its attributes are in memory together.
 LONGEST = 16_000
+#: The most columns of a line: each is an object of its own.
+COLUMNS = 4096
 #: The most sentences, tokens and bytes that are read and tagged together, unless one sentence has
 #: more: enough for the threads, little memory.
 BATCH = 256
@@ -189,7 +191,12 @@ class LineFormat:
         text = line.text
         if self.kind == "conllu" and text.startswith("#"):
             return None
-        row = text.split("\t") if self.kind != "conll" or "\t" in text else text.split()
+        if self.kind == "attributes":
+            return text.split("\t", 1)[:1]
+        row = text.split("\t" if self.kind != "conll" or "\t" in text else None, COLUMNS)
+        if len(row) > COLUMNS:
+            problem = f"more than {COLUMNS:,} columns"
+            raise TextFormatError("sentence", line.offset, problem, 0, text[:40])
         if self.kind == "conllu":
             if len(row) != len(_CONLLU):
                 raise TextFormatError(
@@ -204,8 +211,6 @@ class LineFormat:
                 f"{len(row)} columns apart by tabs, the first line names {len(self.header)}",
                 0, text[:40],
             )  # fmt: skip
-        if self.kind == "attributes":
-            return row[:1]
         word = self.columns.word
         if not -len(row) <= word < len(row) or not row[word]:
             problem = f"no column {word + 1}, the word, among {len(row)}"
@@ -288,9 +293,11 @@ def line_format(path: Path, kind: str, word: str | None, tag: str | None) -> Lin
     """Return the format of a file; of TSV its first line names the columns."""
     header = None
     if kind == "tsv":
-        header = first_line(path)[0].split("\t")
+        header = first_line(path)[0].split("\t", COLUMNS)
         if header == [""]:
             raise ValueError(f"{path.name}: the first line of a TSV file must name its columns")
+        if len(header) > COLUMNS:
+            raise ValueError(f"{path.name}: the first line has more than {COLUMNS:,} columns")
     try:
         return LineFormat(kind, word, tag, header)
     except ValueError as error:

@@ -6,6 +6,7 @@ import codecs
 import os
 import re
 import stat
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path, PureWindowsPath
@@ -125,9 +126,11 @@ def _macro(match: re.Match[str], number: int, bounded: bool) -> Part:
         )
     try:
         pattern = None if pattern is None else pattern.replace('\\"', '"')
-        regex = None if pattern is None else re.compile(pattern)
-        longest = longest_text(pattern) if bounded and pattern is not None else None
-    except (re.error, OverflowError, RecursionError) as error:
+        with warnings.catch_warnings():  # what another Python may read otherwise is refused
+            warnings.simplefilter("error")
+            regex = None if pattern is None else re.compile(pattern)
+            longest = longest_text(pattern) if bounded and pattern is not None else None
+    except (re.error, OverflowError, RecursionError, Warning) as error:
         raise ValueError(f"template, line {number}: {match[0][:40]!r}: {error}") from None
 
     def value(rows: Rows, i: int) -> str:

@@ -7,9 +7,8 @@
 #include <cstring>
 
 #include "core/scratch.h"
-#include "simd/level.h"
 
-namespace VS_NS {
+namespace vs {
 
 struct Pieces {
     int64_t n = 0, centres = 0;
@@ -21,13 +20,13 @@ struct Pieces {
 // Appends to arrays of the scratch memory, which grow by doubling.
 class PieceList {
   public:
-    explicit PieceList(vs::Scratch& scratch) : scratch_(scratch) {}
+    explicit PieceList(Scratch& scratch) : scratch_(scratch) {}
     void open() {
         room_ = 64;
         n_ = 0;
-        slot_ = scratch_.template array<int64_t>(room_);
-        inward_ = scratch_.template array<int64_t>(room_);
-        first_ = scratch_.template array<int64_t>(room_ + 1);
+        slot_ = scratch_.array<int64_t>(room_);
+        inward_ = scratch_.array<int64_t>(room_);
+        first_ = scratch_.array<int64_t>(room_ + 1);
     }
     int64_t size() const { return n_; }
     bool add(int64_t slot, int64_t inward) {
@@ -54,9 +53,9 @@ class PieceList {
 
   private:
     bool grow() {
-        int64_t* slot = scratch_.template array<int64_t>(2 * room_);
-        int64_t* inward = scratch_.template array<int64_t>(2 * room_);
-        int64_t* first = scratch_.template array<int64_t>(2 * room_ + 1);
+        int64_t* slot = scratch_.array<int64_t>(2 * room_);
+        int64_t* inward = scratch_.array<int64_t>(2 * room_);
+        int64_t* first = scratch_.array<int64_t>(2 * room_ + 1);
         if (scratch_.failed) return false;
         const auto copy = [&](int64_t* to, const int64_t* from) {
             std::memcpy(to, from, sizeof(*to) * static_cast<size_t>(room_));
@@ -70,7 +69,7 @@ class PieceList {
         room_ *= 2;
         return true;
     }
-    vs::Scratch& scratch_;
+    Scratch& scratch_;
     int64_t n_ = 0, room_ = 0, centres_ = 0;
     int64_t *slot_ = nullptr, *inward_ = nullptr, *first_ = nullptr;
 };
@@ -108,4 +107,4 @@ inline Centres find_centres(const Pieces& p, int64_t* work) {
     return c;
 }
 
-}  // namespace VS_NS
+}  // namespace vs

@@ -1,0 +1,76 @@
+// Scores of given states: compensated sums of log-potentials, -inf where a state is forbidden.
+#pragma once
+
+#include <limits>
+
+#include "core/problem.h"
+#include "core/sum.h"
+
+namespace vs {
+
+class Score {
+  public:
+    void add(double x) {
+        if (x == -std::numeric_limits<double>::infinity()) {
+            possible_ = false;
+        } else {
+            sum_.add(x);
+        }
+    }
+    double total() const {
+        return possible_ ? sum_.total() : -std::numeric_limits<double>::infinity();
+    }
+
+  private:
+    Sum sum_;
+    bool possible_ = true;
+};
+
+// One log-potential of an array of the model's type.
+inline double entry(const Chains& c, const void* array, int64_t i) {
+    return c.dtype == kFloat32 ? static_cast<double>(static_cast<const float*>(array)[i])
+                               : static_cast<const double*>(array)[i];
+}
+
+// The local log-potential of label k at position i, start and end apart.
+inline double local_score(const Chains& c, int64_t i, int64_t k) {
+    const int64_t at = i * c.n_labels + k;
+    if (c.allowed && !c.allowed[at]) return -std::numeric_limits<double>::infinity();
+    return entry(c, c.unary, at);
+}
+
+// The expected score of a component, and what rounding does to it. Probabilities are wrong by eps
+// times the scores that they are made of, and multiply scores.
+struct Expected {
+    Sum value;
+    double size = 0.0;
+
+    void add(double x, double magnitude) {
+        value.add(x);
+        size += magnitude * (1.0 + magnitude);
+    }
+    // The local scores of position i under its marginal `p`; `more`: scores of labels that are
+    // added to them, or null.
+    template <class T>
+    void add_local(const Chains& c, int64_t i, const T* p, const T* const* more) {
+        constexpr int kLanes = 4;
+        double sum[kLanes] = {}, magnitude[kLanes] = {};
+        const int64_t K = c.n_labels;
+        const T* unary = static_cast<const T*>(c.unary) + i * K;
+        for (int64_t k = 0; k < K; ++k) {
+            double x = static_cast<double>(unary[k]);
+            for (int m = 0; m < 2; ++m) x += more[m] ? static_cast<double>(more[m][k]) : 0.0;
+            x = p[k] > T(0) ? x * static_cast<double>(p[k]) : 0.0;  // 0 times -inf is 0
+            sum[k % kLanes] += x;
+            magnitude[k % kLanes] += std::fabs(x);
+        }
+        add((sum[0] + sum[1]) + (sum[2] + sum[3]),
+            (magnitude[0] + magnitude[1]) + (magnitude[2] + magnitude[3]));
+    }
+    // An edge; nothing cancels in the distance of its energy from the largest score of its table.
+    void add_edge(double energy, double largest) {
+        add(energy, std::fabs(largest) + std::fabs(energy - largest));
+    }
+};
+
+}  // namespace vs

@@ -1,0 +1,172 @@
+// Coordinate ascent of naive mean field, several starts side by side: a lane each. Included by
+// level.cpp.
+#pragma once
+
+#include "messages/model.h"
+#include "simd/math.h"
+#include "simd/vec.h"
+
+namespace VS_NS {
+namespace {
+
+using vs::messages::Ascent;
+using vs::messages::kStarts;
+
+// score += w theta; an entry of -inf counts where w is not 0.
+VS_INLINE void expect(Vec<double> w, double theta, double* score) {
+    using V = Vec<double>;
+    const V t = V::set1(theta), s = V::load(score);
+    if (theta > ExpConst<double>::kMostNegative) {
+        V::fma(w, t, s).store(score);
+    } else {
+        (s + V::where_positive(w, w, w * t)).store(score);
+    }
+}
+
+// Adds to each of a variable's k values the expectation of a table that it meets.
+VS_INLINE void meet(const Ascent& b, const vs::messages::Meeting& m, int64_t k, int64_t lane,
+                    double* score) {
+    using V = Vec<double>;
+    if (m.edge < 0) {
+        const double* q = b.q + m.other * kStarts + lane;
+        for (int64_t y = 0; y < m.values; ++y) {
+            const V w = V::load(q + y * kStarts);
+            for (int64_t x = 0; x < k; ++x) {
+                expect(w, m.theta[x * m.own + y * m.step], score + x * kStarts);
+            }
+        }
+        return;
+    }
+    const int64_t f = b.edge_factor[m.edge], first = b.factor_ptr[f];
+    const int64_t arity = b.factor_ptr[f + 1] - first;
+    int64_t state[64] = {};
+    for (int64_t i = 0; i < b.size[f + 1] - b.size[f]; ++i) {
+        V w = V::set1(1.0);
+        for (int64_t j = 0; j < arity; ++j) {
+            if (first + j == m.edge) continue;
+            w = w * V::load(b.q + (b.var_at[b.edge_var[first + j]] + state[j]) * kStarts + lane);
+        }
+        expect(w, m.theta[i], score + state[m.edge - first] * kStarts);
+        for (int64_t j = arity; j-- > 0;) {
+            if (++state[j] < b.edge_card[first + j]) break;
+            state[j] = 0;
+        }
+    }
+}
+
+// The scores of the two values of a variable, given the others.
+VS_INLINE void score_two(const Ascent& b, int64_t v, int64_t lane, double* score) {
+    using V = Vec<double>;
+    V s = V::set1(b.local[b.var_at[v]]), t = V::set1(b.local[b.var_at[v] + 1]);
+    for (int64_t j = b.ptr[v]; j < b.ptr[v + 1]; ++j) {
+        const vs::messages::Meeting& m = b.meeting[j];
+        if (m.edge >= 0 || !m.finite || m.values != 2) {
+            s.store(score);
+            t.store(score + kStarts);
+            meet(b, m, 2, lane, score);
+            s = V::load(score);
+            t = V::load(score + kStarts);
+            continue;
+        }
+        const double* q = b.q + m.other * kStarts + lane;
+        const V p = V::load(q), r = V::load(q + kStarts);
+        s = V::fma(r, V::set1(m.theta[m.step]), V::fma(p, V::set1(m.theta[0]), s));
+        t = V::fma(r, V::set1(m.theta[m.own + m.step]), V::fma(p, V::set1(m.theta[m.own]), t));
+    }
+    s.store(score);
+    t.store(score + kStarts);
+}
+
+// p where `go` is positive, else what stands in `to`; returns how far that moved.
+VS_INLINE Vec<double> settle(Vec<double> go, Vec<double> p, double* to) {
+    using V = Vec<double>;
+    const V stay = V::set1(1.0) - go, before = V::load(to);
+    const V next = V::where_positive(go, go, p) + V::where_positive(stay, stay, before);
+    next.store(to);
+    return V::max(next - before, before - next);
+}
+
+// Of a variable of two values: the smaller of both is e / (1 + e), by one exponential.
+VS_INLINE Vec<double> update_two(const Ascent& b, int64_t v, int64_t lane, Vec<double> open,
+                                 double* score) {
+    using V = Vec<double>;
+    const V one = V::set1(1.0);
+    score_two(b, v, lane, score);
+    const V s = V::load(score), t = V::load(score + kStarts), top = V::max(s, t);
+    const V d = V::min(s, t) - top;
+    const V e = V::where_ge(d, V::set1(ExpConst<double>::kLow), exp_floor<double>(d));
+    const V large = one / (one + e), small = e * large;
+    const V first_large = V::where_ge(s, t, large), first_small = V::where_ge(s, t, small);
+    const V go = V::where_ge(top, V::set1(ExpConst<double>::kMostNegative), open);
+    double* p = b.q + b.var_at[v] * kStarts + lane;
+    const V moved = settle(go, first_large + (small - first_small), p);
+    return V::max(moved, settle(go, (large - first_large) + first_small, p + kStarts));
+}
+
+// Of a variable of k values.
+VS_INLINE Vec<double> update(const Ascent& b, int64_t v, int64_t lane, Vec<double> open,
+                             double* score) {
+    using V = Vec<double>;
+    const int64_t at = b.var_at[v], k = b.var_at[v + 1] - at;
+    for (int64_t x = 0; x < k; ++x) V::set1(b.local[at + x]).store(score + x * kStarts);
+    for (int64_t j = b.ptr[v]; j < b.ptr[v + 1]; ++j) meet(b, b.meeting[j], k, lane, score);
+    V top = V::load(score);
+    for (int64_t x = 1; x < k; ++x) top = V::max(top, V::load(score + x * kStarts));
+    V sum = V::set1(0.0), most = sum;
+    for (int64_t x = 0; x < k; ++x) {
+        const V s = V::load(score + x * kStarts) - top;
+        const V e = V::where_ge(s, V::set1(ExpConst<double>::kLow), exp_floor<double>(s));
+        e.store(score + x * kStarts);
+        sum = sum + e;
+    }
+    // Where all values are impossible given the others, it stays as it is.
+    const V go = V::where_ge(top, V::set1(ExpConst<double>::kMostNegative), open);
+    const V share = V::set1(1.0) / sum;
+    for (int64_t x = 0; x < k; ++x) {
+        const V p = V::load(score + x * kStarts) * share;
+        most = V::max(most, settle(go, p, b.q + (at + x) * kStarts + lane));
+    }
+    return most;
+}
+
+// How far the variables that v meets have travelled, all together.
+VS_INLINE double around(const Ascent& b, int64_t v) {
+    double sum = 0.0;
+    for (int64_t j = b.ptr[v]; j < b.ptr[v + 1]; ++j) {
+        const vs::messages::Meeting& m = b.meeting[j];
+        if (m.edge < 0) {
+            sum += b.travelled[m.other];
+            continue;
+        }
+        const int64_t f = b.edge_factor[m.edge];
+        for (int64_t e = b.factor_ptr[f]; e < b.factor_ptr[f + 1]; ++e) {
+            if (e != m.edge) sum += b.travelled[b.var_at[b.edge_var[e]]];
+        }
+    }
+    return sum;
+}
+
+// The best q of variables that share no factor, one after the other, and how far they moved.
+void ascend(const Ascent& b, const int64_t* variable, int64_t n, double* score, double* moved) {
+    using V = Vec<double>;
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t v = variable[i];
+        const double now = around(b, v);
+        if (now - b.seen[v] <= b.idle) continue;
+        b.seen[v] = now;
+        double most = 0.0;
+        for (int64_t lane = 0; lane < kStarts; lane += V::N) {
+            const V open = V::load(b.open + lane);
+            if (!(open.hsum() > 0.0)) continue;
+            const bool two = b.var_at[v + 1] - b.var_at[v] == 2;
+            const V x = two ? update_two(b, v, lane, open, score + lane)
+                            : update(b, v, lane, open, score + lane);
+            V::max(x, V::load(moved + lane)).store(moved + lane);
+            most = most > x.hmax() ? most : x.hmax();
+        }
+        b.travelled[b.var_at[v]] += most;
+    }
+}
+
+}  // namespace
+}  // namespace VS_NS

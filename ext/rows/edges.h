@@ -1,0 +1,136 @@
+// Sums over the pairwise marginals of edges, from the two rows that one is made of:
+//
+//   xi(l, k) = a(l) E(l, k) g(k) / mass      the energy: sum_lk xi(l, k) t(l, k)
+#pragma once
+
+#include <cmath>
+#include <new>
+
+#include "core/scratch.h"
+#include "rows/pack.h"
+#include "rows/rows.h"
+
+namespace VS_NS {
+
+// sums(l, k) += sum_r a_r(l) g_r(k) for L rows l and NV vectors of columns k, from (l0, k0) on.
+template <class T, int L, int NV>
+static VS_INLINE void outer_tile(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m,
+                                 int K, int l0, int k0, double* sums) {
+    using V = Vec<T>;
+    V acc[L][NV];
+    for (int l = 0; l < L; ++l) {
+        for (int j = 0; j < NV; ++j) acc[l][j] = V::set1(T(0));
+    }
+    a += l0;
+    g += k0;
+    for (int r = 0; r < m; ++r, a += a_stride, g += g_stride) {
+        V b[NV];
+        for (int j = 0; j < NV; ++j) b[j] = V::load(g + j * V::N);
+        for (int l = 0; l < L; ++l) {
+            const V x = V::set1(a[l]);
+            for (int j = 0; j < NV; ++j) acc[l][j] = V::fma(x, b[j], acc[l][j]);
+        }
+    }
+    for (int l = 0; l < L; ++l) {
+        double* to = sums + static_cast<int64_t>(l0 + l) * K + k0;
+        for (int j = 0; j < NV; ++j, to += V::N) {
+            T part[V::N];
+            acc[l][j].store(part);
+            const int left = K - k0 - j * V::N;
+            if (left >= V::N) {
+                for (int q = 0; q < V::N; ++q) to[q] += static_cast<double>(part[q]);
+            } else {
+                for (int q = 0; q < left; ++q) to[q] += static_cast<double>(part[q]);
+            }
+        }
+    }
+}
+
+template <class T, int L>
+static VS_INLINE void outer_rows(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m,
+                                 int K, int l0, double* sums) {
+    constexpr int N = Vec<T>::N;
+    int k = 0;
+    for (; k + 2 * N < K; k += 3 * N) {
+        outer_tile<T, L, 3>(a, a_stride, g, g_stride, m, K, l0, k, sums);
+    }
+    if (k + N < K) {
+        outer_tile<T, L, 2>(a, a_stride, g, g_stride, m, K, l0, k, sums);
+    } else if (k < K) {
+        outer_tile<T, L, 1>(a, a_stride, g, g_stride, m, K, l0, k, sums);
+    }
+}
+
+// sums += a^T g over m rows; rows of g are padded to whole vectors.
+template <class T>
+static void add_outer(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m, int K,
+                      double* sums) {
+    int l = 0;
+    for (; l + 4 <= K; l += 4) outer_rows<T, 4>(a, a_stride, g, g_stride, m, K, l, sums);
+    for (; l < K; ++l) outer_rows<T, 1>(a, a_stride, g, g_stride, m, K, l, sums);
+}
+
+template <class T>
+static double row_dot(const T* a, const T* b, int K) {
+    using V = Vec<T>;
+    V sum = V::set1(T(0));
+    int k = 0;
+    for (; k + V::N <= K; k += V::N) sum = V::fma(V::load(a + k), V::load(b + k), sum);
+    double total = static_cast<double>(sum.hsum());
+    for (; k < K; ++k) total += static_cast<double>(a[k] * b[k]);
+    return total;
+}
+
+// The table E(l, k) (c - t(l, k)), c the largest t, in an arithmetic of its own: energies of edges
+// that share it are c - sum_lk a(l) depth(l, k) g(k) / mass, in which nothing cancels.
+template <class D>
+class Depth {
+  public:
+    using T = typename D::T;
+    static constexpr int kRows = 16;
+
+    // `tmp`: as of the arithmetic itself. False when memory is exhausted.
+    bool open(const Input<typename D::In>& in, const vs::Packing& packing, T* tmp,
+              vs::Scratch& scratch) {
+        d_ = static_cast<D*>(scratch.take(sizeof(D)));
+        const int64_t stride = Tiling<T>(in.c.n_labels).Kp;
+        rows_ = scratch.array<T>(kRows * stride);
+        if (scratch.failed) return false;
+        packed_ = packed_view<T>(packing);
+        new (d_) D(in, packed_, tmp);
+        return true;
+    }
+    // Of m <= kRows edges.
+    void add(int m, const T* const* a, const T* const* g, const double* mass,
+             double* const* energy) {
+        T* y[kRows];
+        int64_t edge[kRows] = {};
+        double unused[kRows] = {};
+        for (int r = 0; r < m; ++r) y[r] = rows_ + static_cast<int64_t>(r) * d_->Kp;
+        d_->forward(edge, m, a, y, unused);
+        for (int r = 0; r < m; ++r) {
+            *energy[r] = d_->edge_shift(0) - row_dot(y[r], g[r], d_->K) / mass[r];
+        }
+    }
+
+  private:
+    Packed<T> packed_{};  // the arithmetic reads it
+    D* d_ = nullptr;
+    T* rows_ = nullptr;
+};
+
+// The energy of one edge whose xi is written row by row: forbidden pairs have xi = 0. NaN in
+// logarithms: xi is wrong by eps times scores that are large, and would be multiplied by them.
+template <class D>
+static double energy_of_row(const D& d, int64_t edge, int l, const typename D::T* xi) {
+    if (D::kUnit == 1.0) return NAN;
+    double sum = 0.0;
+    for (int k = 0; k < d.K; ++k) {
+        if (xi[k] > typename D::T(0)) {
+            sum += static_cast<double>(xi[k]) * static_cast<double>(d.in.edge_score(edge, l, k));
+        }
+    }
+    return sum;
+}
+
+}  // namespace VS_NS

@@ -1,0 +1,143 @@
+"""The plans that `infer` would run, and those that it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import overload
+
+from valuesparse import _chain, _pool, _tree
+from valuesparse.inference import JunctionTree
+from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.schedule._tasks import Plan
+from valuesparse.threads import resolve
+
+__all__ = ["Recording", "plan", "record"]
+
+
+class Recording(Sequence[Plan]):
+    """The plans that ran in a ``with`` block, in the order in which they ran: see `record`."""
+
+    def __init__(self, *, serial: bool = False) -> None:
+        self._recorder = _pool.Recorder(serial)
+
+    def __enter__(self) -> Recording:
+        self._recorder.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._recorder.stop()
+
+    def __len__(self) -> int:
+        return len(self._recorder)
+
+    @overload
+    def __getitem__(self, at: int) -> Plan: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Plan]: ...
+    def __getitem__(self, at: int | slice) -> Plan | list[Plan]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        size = len(self)
+        if not -size <= at < size:
+            raise IndexError(f"plan {at} of a recording that has {size}")
+        return Plan.of(self._recorder.get(at % size))
+
+    def __repr__(self) -> str:
+        return f"Recording({list(self)})"
+
+
+def record(*, serial: bool = False) -> Recording:
+    """Record what the calling thread runs in a ``with`` block: its plans, and when each task ran.
+
+    Every engine is recorded: inference, decoding, sampling, training. A call is a sequence of
+    plans, each of which began when the one before had ended; islands are found as they go, so they
+    are a plan for each step. Results are the same bits as without. What other Python threads
+    run is not recorded, nor what a task runs within itself.
+
+    Parameters
+    ----------
+    serial : bool
+        Run all tasks on the calling thread, one after the other. The plans are those for the
+        ``threads`` of the call, and no task's time is disturbed by another.
+
+    Returns
+    -------
+    Recording
+        A sequence of `Plan`, with ``start``, ``measured`` and ``worker``; it grows until the block
+        ends, by an error, too.
+
+    Raises
+    ------
+    RuntimeError
+        If a recording is begun twice, or ended on another thread.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> chain = vs.Chain(np.zeros((1000, 20)), np.zeros((20, 20)))
+    >>> with vs.schedule.record(serial=True) as run:
+    ...     r = vs.infer(chain, threads=2)
+    >>> [plan.label for plan in run]
+    ['pack', 'exact']
+    >>> vs.schedule.simulate(run, 2, costs="measured").speedup > 1
+    True
+    """
+    return Recording(serial=serial)
+
+
+def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | None = None) -> Plan:
+    """Return the plan that ``infer(model, threads=threads)`` runs for marginals, with ``zeta=1``.
+
+    It is made by the code that runs it, and run as it stands: on one thread in the order of its
+    tasks, on several by the pool, on virtual cores by `simulate`. A call packs its tables
+    before, and repeats in wider arithmetic what underflowed; islands are found on the way:
+    `record` shows all of that. Large factor graphs that `infer` sends to another engine are shown
+    as the junction tree that exact inference would take.
+
+    Parameters
+    ----------
+    model : Chain, Tree, FactorGraph or JunctionTree
+        The model, or the tree compiled for one, with the evidence it was built with.
+    threads : int, optional
+        At least 1; by default :func:`valuesparse.get_num_threads`. A chain that is long beside
+        the work of one thread is cut into four half passes that meet in its middle. The plans
+        of trees and of graphs are cut by cost alone and do not depend on it.
+
+    Returns
+    -------
+    Plan
+        The tasks and the order of what they work on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import valuesparse as vs
+    >>> chain = vs.Chain(np.zeros((1000, 20)), np.zeros((20, 20)))
+    >>> p = vs.schedule.plan(chain, threads=2)
+    >>> p
+    Plan('exact', n_tasks=4, total_cost=1998, span=999)
+    >>> vs.schedule.simulate(p, 2).speedup
+    2.0
+    """
+    if not isinstance(model, Chain | Tree | FactorGraph | JunctionTree):
+        raise TypeError(
+            "model must be a Chain, Tree, FactorGraph or JunctionTree of valuesparse, got "
+            f"{type(model).__name__}"
+        )
+    workers = resolve(threads)
+    with Recording() as shown:
+        if isinstance(model, Chain):
+            _chain.show(model.batch, workers)
+        elif isinstance(model, Tree):
+            _tree.show(model.forest, workers)
+        else:
+            tree = model if isinstance(model, JunctionTree) else JunctionTree(model)
+            tree._show_plan(workers)
+    return shown[-1]
