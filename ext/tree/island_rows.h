@@ -78,6 +78,11 @@ class IslandRows {
     }
     void exclude(RowRequest* list, int m) {
         for (int r = 0; r < m; ++r) {
+            const int64_t q = list[r].slot;
+            row_prefetch_alone(static_cast<const T*>(s_.row[q]), w_.K, false);
+            row_prefetch_alone(message(q, list[r].other), w_.K, false);
+        }
+        for (int r = 0; r < m; ++r) {
             exclude(list[r], w_.x + r * Kp_);
         }
     }
@@ -105,11 +110,17 @@ class IslandRows {
         return true;
     }
     void beliefs(RowRequest* list, int m) {
+        for (int r = 0; r < m; ++r) {
+            const int64_t q = list[r].slot;
+            row_prefetch_alone(static_cast<const T*>(s_.row[q]), w_.K, false);
+            row_prefetch_alone(output(q), w_.K, true);
+            if (list[r].other >= 0) row_prefetch_alone(message(q, list[r].other), w_.K, false);
+        }
         for (int r = 0; r < m; ++r) belief(list[r], static_cast<T*>(s_.row[list[r].slot]));
     }
     void actuals(RowRequest* list, int m) {
         for (int r = 0; r < m; ++r) {
-            if (list[r].slot < first_ || list[r].slot >= last_) fetch(t_.node[list[r].slot]);
+            fetch_messages(list[r].slot, -1);
             row_prefetch_alone(output(list[r].slot), w_.K, true);
         }
         for (int r = 0; r < m; ++r) actual(list[r], local(list[r].slot, w_.psi), w_.psi);
@@ -197,7 +208,7 @@ class IslandRows {
     }
     // The rows that the product of q without the message of `but` is made of.
     void fetch_messages(int64_t q, int64_t but) {
-        fetch(t_.node[q]);
+        if (q < first_ || q >= last_) fetch(t_.node[q]);
         neighbours(q, [&](int64_t o) {
             if (o != but) row_prefetch_alone(message(q, o), w_.K, false);
         });
@@ -374,12 +385,17 @@ class IslandRows {
         const int64_t q = a.slot;
         const T* m = a.other < 0 ? w_.ones : message(q, a.other);
         const bool held = d.held(row);
-        const Product<T> r = d.template product3<true>(row, false, w_.ones, m, w_.acc);
+        const Product<T> r = d.template product3<true>(row, false, w_.ones, m, row);
         total_.of = total_.of == q ? -1 : total_.of;
         if (a.other >= 0) s_.raised[q] = std::max(s_.raised[q], raised_by(q, a.other));
         i_.flag[q] &= static_cast<uint8_t>(~vs::kSafe);
-        if (!put(a, r, d.massive(r, row, m, m))) return;  // its row is no belief
-        std::memcpy(row, w_.acc, sizeof(T) * static_cast<size_t>(Kp_));
+        vs::Status status = vs::kOk;
+        if (!D::alive(r.sum)) {  // why is to be seen from its factors
+            double unused;
+            product(q, a.other, local(q, row), row, &unused);
+            status = d.massive(r, row, m, m);
+        }
+        if (!put(a, r, row, status)) return;  // its row is no belief
         const bool safe = !held && Total<D>::kLog == false && !tiny(row, r);
         if (safe) i_.flag[q] |= vs::kSafe;
         a.largest = D::peak(r);
@@ -409,7 +425,7 @@ class IslandRows {
             r = d.template product3<true>(row, false, w_.ones, y(q), w_.acc);
             status = d.massive(r, row, y(q), y(q));
         }
-        if (!put(a, r, status)) return;
+        if (!put(a, r, w_.acc, status)) return;
         const int v = i_.held[q];
         // A product that product_of found within its range in doubles is too large for floors.
         const bool near = !far && sizeof(T) == 8 && most < kMild;
@@ -422,12 +438,12 @@ class IslandRows {
         a.largest = static_cast<double>(row_max(output(q), w_.K));
         neighbours(q, [&](int64_t o) { a.forbidden |= !D::alive(message(q, o)[v]); });
     }
-    // Writes the product in `acc`, divided by its sum, to the output; false when there is none.
-    bool put(RowRequest& a, const Product<T>& r, vs::Status status) {
+    // Writes a product, divided by its sum, to the output; false when there is none.
+    bool put(RowRequest& a, const Product<T>& r, const T* product, vs::Status status) {
         const int64_t q = a.slot;
         double mass = 0.0, added = 0.0;
         if (!alive_tree(q)) return false;
-        if (status == vs::kOk) status = w_.d->divide(r, w_.acc, output(q), &mass, &added);
+        if (status == vs::kOk) status = w_.d->divide(r, product, output(q), &mass, &added);
         if (status == vs::kWiden) widen(q);
         a.alive = status != vs::kInfeasible;
         if (status != vs::kOk) return false;
