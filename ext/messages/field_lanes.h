@@ -94,7 +94,7 @@ VS_INLINE Vec<double> update_two(const Ascent& b, int64_t v, int64_t lane, Vec<d
     score_two(b, v, lane, score);
     const V s = V::load(score), t = V::load(score + kStarts), top = V::max(s, t);
     const V d = V::min(s, t) - top;
-    const V e = V::where_ge(d, V::set1(ExpConst<double>::kLow), exp_floor<double>(d));
+    const V e = exp_or_zero(d);
     const V large = one / (one + e), small = e * large;
     const V first_large = V::where_ge(s, t, large), first_small = V::where_ge(s, t, small);
     const V go = V::where_ge(top, V::set1(ExpConst<double>::kMostNegative), open);
@@ -115,7 +115,7 @@ VS_INLINE Vec<double> update(const Ascent& b, int64_t v, int64_t lane, Vec<doubl
     V sum = V::set1(0.0), most = sum;
     for (int64_t x = 0; x < k; ++x) {
         const V s = V::load(score + x * kStarts) - top;
-        const V e = V::where_ge(s, V::set1(ExpConst<double>::kLow), exp_floor<double>(s));
+        const V e = exp_or_zero(s);
         e.store(score + x * kStarts);
         sum = sum + e;
     }

@@ -167,11 +167,11 @@ void masses(const vs::messages::PairBlock& b, double* out) {
 }
 
 void marginals(const double* total, int64_t n, double* p, double* log_mass) {
-    const V one = V::set1(1.0), zero = V::set1(0.0), low = V::set1(ExpConst<double>::kLow);
+    const V one = V::set1(1.0), zero = V::set1(0.0);
     for (int64_t i = 0; i < n; i += V::N) {
         const V b = V::load(total + i);
         const V m = zero - magnitude(b);
-        const V e = V::where_ge(m, low, exp_floor<double>(m));
+        const V e = exp_or_zero(m);
         const V worse = e / (one + e), better = one / (one + e);
         log_ratio(e, e + V::set1(2.0)).store(log_mass + i);
         double lo[V::N], hi[V::N];

@@ -13,6 +13,8 @@ struct ExpConst<double> {
     // exp(kLow) is the smallest value a finite score may take: normal, so that a product with a
     // message of ordinary size does not vanish.
     static constexpr double kLow = -690.0;  // 1e-300
+    // The least argument whose exponential is a normal number for sure: 2.226e-308.
+    static constexpr double kLeast = -708.396;
     static constexpr double kLog2e = 1.442695040888963407;
     static constexpr double kLn2Hi = 0.693147180369123816490;
     static constexpr double kLn2Lo = 1.908214929270587816e-10;
@@ -55,12 +57,12 @@ VS_INLINE Vec<float> exp_poly(Vec<float> r) {
     return V::fma(q, r * r, r) + V::set1(1.0f);
 }
 
-// exp(x) for x <= 0; below kLow the value is held at exp(kLow).
+// exp(x) for x <= 0; below `low`, kLow or kLeast, the value is held at exp(low).
 template <class T>
-VS_INLINE Vec<T> exp_floor(Vec<T> x) {
+VS_INLINE Vec<T> exp_from(Vec<T> low, Vec<T> x) {
     using V = Vec<T>;
     using C = ExpConst<T>;
-    x = V::max(x, V::set1(C::kLow));
+    x = V::max(x, low);
     const V n = V::round(x * V::set1(C::kLog2e));
     V r = V::fma(n, V::set1(-C::kLn2Hi), x);
     r = V::fma(n, V::set1(-C::kLn2Lo), r);
@@ -69,10 +71,21 @@ VS_INLINE Vec<T> exp_floor(Vec<T> x) {
 
 #if VS_LEVEL == VS_LEVEL_V4
 template <>
-VS_INLINE Vec<double> exp_floor<double>(Vec<double> x) {
-    return exp_table(Vec<double>::max(x, Vec<double>::set1(ExpConst<double>::kLow)));
+VS_INLINE Vec<double> exp_from<double>(Vec<double> low, Vec<double> x) {
+    return exp_table(Vec<double>::max(x, low));
 }
 #endif
+
+template <class T>
+VS_INLINE Vec<T> exp_floor(Vec<T> x) {
+    return exp_from<T>(Vec<T>::set1(ExpConst<T>::kLow), x);
+}
+
+// exp(x) for x <= 0 as long as that is a normal number, then 0: a probability.
+VS_INLINE Vec<double> exp_or_zero(Vec<double> x) {
+    const Vec<double> least = Vec<double>::set1(ExpConst<double>::kLeast);
+    return Vec<double>::where_ge(x, least, exp_from<double>(least, x));
+}
 
 // exp(x - shift) where x is finite (held at exp(kLow) from below), 0 where x is -inf.
 template <class T>

@@ -121,7 +121,7 @@ struct Vec<float> {
     }
 };
 
-// exp(x) for -700 <= x <= 0: x = (16 m + j) ln(2)/16 + r; 2^(j/16) from a table in two registers,
+// exp(x) for kLeast <= x <= 0: x = (16 m + j) ln(2)/16 + r; 2^(j/16) from a table in two registers,
 // exp(r) = 1 + r + r^2 q(r) on |r| <= ln(2)/32 to 2.9e-17, 2^m by the exponent bits.
 static VS_INLINE Vec<double> exp_table(Vec<double> x) {
     using V = Vec<double>;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -99,6 +100,26 @@ def test_more_starts_are_never_worse() -> None:
         for n in (0, 1, 3, 6, 7, 14, 15, 30)
     ]
     assert all(b >= a - 1e-12 for a, b in itertools.pairwise(bounds))
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("states", [2, 3])
+@pytest.mark.parametrize("method", ["mean_field", "structured_mean_field", "bp", "trw"])
+def test_beliefs_go_down_to_the_smallest_normal_number(method: str, states: int) -> None:
+    lows = [-300.0, -689.9, -690.1, -700.0, -707.5, -708.2, -708.39, -720.0, -1000.0]
+    graph = vs.FactorGraph([states] * 10)
+    for v, low in enumerate(lows):
+        graph.add([v], [low] + [0.0] * (states - 1))
+        graph.add([v, 9], np.zeros((states, states)))
+    r = vs.infer(graph, method=method)
+    got = [float(r.marginals[v][0]) for v in range(len(lows))]
+    want = [math.exp(low) / (states - 1) for low in lows]
+    for a, b in zip(got, want, strict=True):
+        if b >= np.finfo(np.float64).tiny:
+            assert a == pytest.approx(b, rel=1e-12)
+        else:
+            assert 0.0 <= a <= np.finfo(np.float64).tiny
+    assert all(sum(m) == pytest.approx(1.0) for m in r.marginals)
 
 
 def test_magnitudes() -> None:
