@@ -350,6 +350,45 @@ def test_trees_that_are_conditioned(high: float) -> None:
         assert same(a, b), (f, a, b)
 
 
+@pytest.mark.parametrize("solver", ["bp", "trw", "mean_field", "structured_mean_field"])
+@pytest.mark.parametrize("low", [-692.0, -707.6, -709.0, -730.0, -745.0])
+def test_loopy_beliefs_have_their_digits_or_are_zeros(solver: str, low: float) -> None:
+    """Down to the smallest normal number; numbers below it, of few digits, count as zeros."""
+    graph = vs.FactorGraph([2, 2, 3])
+    graph.add([0], [-low, 0.0])
+    graph.add([0, 1], np.zeros((2, 2)))
+    graph.add([2], [0.0, low, low])
+    n = graph.n_factors
+    for high in (-low, -low + 9_000.0):
+        graph.add([0], [0.0, high])
+        graph.add_feature([1, 0], [1, 1], high)
+        graph.add_feature([0], lambda y: y == 0, -high)
+        graph.add([2, 1], np.repeat([[0.0], [0.0], [high]], 2, axis=1))
+    beyond = range(n, graph.n_factors)
+    got = vs.gain(graph, beyond, vs.infer(graph, factors=range(n), method=solver))
+    chosen = vs.select(graph, first=range(n), min_divergence=0, solver=solver)
+    word = f"as far as {solver} can tell: for {len(beyond)} of them it has a belief of zero"
+    if low > -708.0:
+        want = vs.gain(graph, beyond, vs.infer(graph, factors=range(n)))
+        np.testing.assert_allclose(got, want, rtol=1e-9)
+        assert "belief of zero" not in chosen.reason
+    else:
+        assert got.tolist() == [0.0] * len(beyond)
+        assert word in chosen.reason
+        assert word in vs.relax(graph, first=range(n), solver=solver).reason
+
+
+def test_a_zero_that_a_sum_may_have_lost_is_told() -> None:
+    """P(y > 0) is 9.9e-305, and two of its terms have no doubles with all their digits."""
+    graph = vs.FactorGraph([4, 2])
+    graph.add([0], [0.0, -709.0, -709.5, -700.0])
+    graph.add([0, 1], np.zeros((4, 2)))
+    graph.add_feature([0], lambda y: y == 0, -10.0)
+    r = vs.relax(graph, first=[0, 1], solver="bp")
+    assert "for 1 of them it has a belief of zero" in r.reason
+    assert "can tell" not in vs.relax(graph, first=[0, 1]).reason
+
+
 @pytest.mark.parametrize("solver", ["bp", "mean_field"])
 def test_relax_says_where_loopy_beliefs_end(solver: str) -> None:
     """The gain is 200, of a belief of e^-800, for which there is no double."""

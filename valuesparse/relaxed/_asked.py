@@ -34,6 +34,8 @@ _SMALL = 1 << 24
 _LEAST = 1e-290
 #: The same after a pass that may have lost 2^-100 of the whole.
 _LEAST_OF_LOSSY = 2.0**-60
+#: Beliefs of engines that are not exact below it have lost digits, if they are there at all.
+_NORMAL = float(np.finfo(np.float64).tiny)
 #: Numbers of a tree's logarithms take this much more memory.
 _WIDER = 2.0
 
@@ -77,7 +79,11 @@ class Joints:
         """Return the logarithms of joints; of what plain numbers hold where nothing tells more."""
         if self.deeper:
             return self.of(scopes, logs=True)
-        return [None if p is None else log_of(p) for p in self.of(scopes)]
+        return [None if p is None else self._log_of(p) for p in self.of(scopes)]
+
+    def _log_of(self, p: Floats) -> Floats:
+        """Return logarithms where nothing tells more: −inf of 0, and of beliefs with few digits."""
+        return log_of(p if self.exact else np.where(p < _NORMAL, 0.0, p))
 
     def _with_evidence(self) -> FactorGraph:
         """Return the graph that was solved, with the evidence that it was solved for."""
@@ -93,7 +99,7 @@ class Joints:
                 return log_marginals(self.result.posterior(), None, self.result.memory_allowed())
             except MemoryLimitError:
                 self._give_up()
-        return log_of(self.result.flat_marginals())
+        return self._log_of(self.result.flat_marginals())
 
     def _give_up(self) -> None:
         """Note that logarithms do not fit in memory."""

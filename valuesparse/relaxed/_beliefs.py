@@ -88,7 +88,7 @@ class Beliefs:
         graph = result.graph
         self.result, self.graph, self.thorough = result, graph, thorough
         #: Factors asked about that loopy inference believes a zero of: forbidden, or too small for
-        #: a double, which it does not tell apart.
+        #: a double with all its digits, which it does not tell apart.
         self.zeros = 0
         self.exact = result.exact
         self._loopy = result.state is not None
@@ -100,6 +100,7 @@ class Beliefs:
         self._card: np.int64 | None = self.cards[0] if same else None
         self._plain: Sides | None = None
         self._logs: Sides | None = None
+        self._zero: npt.NDArray[np.bool_] | None = None
         self._pairs: Array | None = None
         self._sets: set[frozenset[int]] | None = None
         n = graph.n_variables
@@ -217,13 +218,22 @@ class Beliefs:
                     tiny = _NO_TINY
                     if low.size:
                         tiny = Tiny(low, self._log_rows(scopes[some[low]], shape, known[some[low]]))
-                        self._note(tiny)
+                        self._note((tiny.log_p == -np.inf).any(axis=1))
                     yield TablePart(at, table.reshape(joint.shape), joint, exact, tiny)
 
-    def _note(self, tiny: Tiny) -> None:
+    def _note(self, zero: npt.NDArray[np.bool_]) -> None:
         """Count the factors whose joint has a zero that may be none."""
         if not self.exact:
-            self.zeros += int((tiny.log_p == -np.inf).any(axis=1).sum())
+            self.zeros += int(np.count_nonzero(zero))
+
+    def doubt(self) -> str:
+        """Return what a reason says of the zeros: nothing where there are none."""
+        if not self.zeros:
+            return ""
+        return (
+            f", as far as {self.result.method} can tell: for {self.zeros} of them it has a belief "
+            "of zero, which may be one below 2.3e-308"
+        )
 
     def _shapes(self, scopes: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
         """Yield the shapes of the tables of some scopes, and which have each."""
@@ -293,6 +303,13 @@ class Beliefs:
             self._logs = Sides(belief, rest, LOGS)
         return self._logs
 
+    def _has_zero(self) -> npt.NDArray[np.bool_]:
+        """Whether each variable has a state with a belief of zero that no evidence explains."""
+        if self._zero is None:
+            self._zero = np.minimum.reduceat(self._log_sides().belief, self.offset) == -np.inf
+            self._zero[[v for v, x in self.result.evidence.items() if isinstance(x, int)]] = False
+        return self._zero
+
     def expectations(self, graph: FactorGraph, indices: Array) -> Floats:
         """Return P(φ = 1) of features of `graph`."""
         out = np.empty(indices.size)
@@ -325,7 +342,6 @@ class Beliefs:
         tiny = _NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
-            self._note(tiny)
         return FeaturePart(at, block.weights, mu, exact, off, tiny)
 
     def _product(self, block: Features, base: list[Array]) -> Floats:
@@ -345,7 +361,7 @@ class Beliefs:
         return np.minimum(mu, 1.0, out=mu)
 
     def _log_features(self, block: Features, rows: Array, base: list[Array]) -> Floats:
-        """Return log P(φ = 0) and log P(φ = 1) of some features of a block."""
+        """Return log P(φ = 0) and log P(φ = 1) of some features of a block; note their zeros."""
         logs = self._log_sides()
         found = np.stack([logs.off(block, rows, base), logs.on(block, rows, base)], axis=1)
         held, which, joints, _ = self._of_scopes(block.scopes[rows], logs=True)
@@ -353,6 +369,11 @@ class Beliefs:
             fires = _mask(block, int(rows[row]), joints[q].shape)
             for side, mask in enumerate((~fires, fires)):
                 found[row, side] = np.logaddexp.reduce(joints[q][mask], initial=-np.inf)
+        if not self.exact:
+            # A sum may have lost a term that is no zero: beliefs tell, and the sum does not.
+            zero = self._has_zero()[block.scopes[rows]].any(axis=1)
+            zero[held] = [np.isneginf(joints[q]).any() for q in which.tolist()]
+            self._note(zero)
         return found
 
     def _of_scopes(

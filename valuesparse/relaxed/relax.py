@@ -138,12 +138,7 @@ def relax(
         chosen = rest[gains > epsilon]
         found = lazy.worth(beliefs, result, epsilon)
         if not chosen.size and not found:
-            why = f"no factor left has a gain above {epsilon:g}"
-            if beliefs.zeros:
-                why += (
-                    f", as far as {result.method} can tell: for {beliefs.zeros} of them it has a "
-                    "belief of zero, which may be one below 1e-308"
-                )
+            why = f"no factor left has a gain above {epsilon:g}{beliefs.doubt()}"
             break
         if rounds is not None and done >= rounds:
             why, converged = f"max_rounds={rounds} is reached", False

@@ -109,7 +109,8 @@ def select(
     kept = first_factors(graph, first)
     result = run(kept, None)
     rest = without(graph.n_factors, kept)
-    gains = gains_of(rest.size, Beliefs(result).walk(graph, rest))
+    beliefs = Beliefs(result)
+    gains = gains_of(rest.size, beliefs.walk(graph, rest))
     if name == "min_size":
         chosen = largest(gains, rest.size - smallest_within(gains, amount))
     elif name == "min_divergence":
@@ -129,7 +130,7 @@ def select(
         "added": chosen.size,
     }
     what = f"{name}={amount:g} kept {chosen.size} of {rest.size} factors beyond the first"
-    return result.replaced(stats=stats, reason=f"{what}; {result.reason}")
+    return result.replaced(stats=stats, reason=f"{what}{beliefs.doubt()}; {result.reason}")
 
 
 def without(n: int, some: Indices) -> Indices:
