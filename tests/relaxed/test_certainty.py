@@ -389,6 +389,40 @@ def test_a_zero_that_a_sum_may_have_lost_is_told() -> None:
     assert "can tell" not in vs.relax(graph, first=[0, 1]).reason
 
 
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_gains_on_trees_are_those_of_the_exact_solver_or_the_reason_tells(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def extreme(*shape: int) -> np.ndarray:
+        found = rng.choice([0.0, 300.0, 700.0, 745.0, 800.0], shape)
+        return np.asarray(found * rng.choice([-1.0, 1.0], shape))
+
+    n = int(rng.integers(2, 5))
+    cards = rng.integers(2, 4, n) if rng.random() < 0.5 else np.full(n, 2)
+    graph = vs.FactorGraph(cards)
+    edges = [(int(rng.integers(v)), v) for v in range(1, n)]
+    candidates: list[vs.factors.Factor] = []
+    for v, k in enumerate(cards.tolist()):
+        graph.add([v], extreme(k))
+        candidates.append(Table((v,), extreme(k)))
+        candidates.append(Feature((v,), (int(rng.integers(k)),), float(extreme(1)[0])))
+    for a, b in edges:
+        shape = (int(cards[a]), int(cards[b]))
+        graph.add([a, b], rng.uniform(-2, 2, shape) if rng.random() < 0.7 else extreme(*shape))
+        candidates.append(Table((a, b), extreme(*shape)))
+        candidates.append(Feature((a, b), rng.random(shape) < 0.5, float(extreme(1)[0])))
+    used = range(graph.n_factors)
+    got = vs.gain(graph, candidates, vs.infer(graph, method="bp"))
+    want = vs.gain(graph, candidates, vs.infer(graph))
+    for f, a, b in zip(candidates, got.tolist(), want.tolist(), strict=True):
+        if not same(a, mpmath.mpf(b)):
+            r = vs.relax(
+                graph, first=used, candidates=lambda _, f=f: [f], threshold=np.inf, solver="bp"
+            )
+            assert "for 1 of them it has a belief of zero" in r.reason, (seed, f, a, b)
+
+
 @pytest.mark.parametrize("solver", ["bp", "mean_field"])
 def test_relax_says_where_loopy_beliefs_end(solver: str) -> None:
     """The gain is 200, of a belief of e^-800, for which there is no double."""
