@@ -229,6 +229,24 @@ def test_two_that_leave_nothing_together() -> None:
     assert [m.tolist() for m in r.marginal_upper] == [[1.0, 1.0]] * 2
 
 
+@pytest.mark.parametrize("where", ["states that were impossible", "evidence"])
+def test_two_that_leave_nothing_together_beside_what_is_known(where: str) -> None:
+    """No state is known to be impossible, or sure, where there may be no distribution."""
+    graph = vs.FactorGraph([3])
+    graph.add([0], [0.0, 0.0, -np.inf])
+    if where == "evidence":
+        graph = vs.FactorGraph([3, 2])
+        graph.add([0], [0.0, 0.0, 0.0])
+        graph.set_evidence({1: 1})
+    graph.add([0], [-np.inf, 0.0, 0.0])
+    graph.add([0], [0.0, -np.inf, -np.inf if where == "evidence" else 0.0])
+    r = vs.infer(graph, factors=[0])
+    assert (r.divergence_bound, r.rigorous) == (np.inf, True)
+    for low, high in zip(r.marginal_lower, r.marginal_upper, strict=True):
+        assert not low.any()
+        assert (high == 1.0).all()
+
+
 def test_lazy_candidates_that_forbid_everything() -> None:
     graph = vs.FactorGraph([2, 2])
     graph.add([0], [0.0, 1.0])

@@ -62,7 +62,6 @@ class Remaining:
         self.count = 0
         self.exact = True
         self.forbidding = False
-        self.gone = False  # one of them alone leaves nothing of what is possible
 
     def add(self, part: FeaturePart | TablePart) -> None:
         """Take in one piece."""
@@ -73,11 +72,10 @@ class Remaining:
             size = np.abs(part.theta)
             forbids = size == np.inf
             self.forbidding |= bool(forbids.any())
-            on, off = part.mu > 0.0, part.off > 0.0
+            on = part.mu > 0.0
             rows, log_p = part.tiny
             if rows.size:
-                off[rows], on[rows] = ~np.isneginf(log_p.T)
-            self.gone |= bool((forbids & on & ~off).any())
+                on[rows] = ~np.isneginf(log_p[:, 1])
             # A state that cannot be anyway may be forbidden for nothing.
             best = np.where(forbids & ~on, 2.0, best)
             self.at.append(best)
@@ -100,7 +98,6 @@ class Remaining:
         # Entries that are forbidden and cannot be anyway do not count.
         open_ = (never & possible).any(axis=1)
         gone = ~(possible & ~never).any(axis=1)
-        self.gone |= bool(gone.any())
         # The bound falls by ∞ before its first step.
         self.at.append(np.zeros(np.count_nonzero(gone)))
         self.drop.append(np.full(np.count_nonzero(gone), np.inf))
@@ -187,7 +184,7 @@ def finish(beliefs: Beliefs, remaining: Remaining) -> Bounds:
             row = slice(start, start + int(beliefs.cards[v]))
             low[row] = high[row] = 0.0
             low[start + x] = high[start + x] = 1.0
-    if remaining.gone:  # there is no distribution that a bound could hold for
+    if divergence == np.inf:  # together they may leave no distribution that bounds could hold for
         low[:], high[:] = 0.0, 1.0
     freeze((low, high))
     ends = np.cumsum(beliefs.cards)[:-1]

@@ -35,8 +35,8 @@ class Bounds(NamedTuple):
     The ratio p_F / p_H is at most e^η everywhere, for each state and for its complement (RS10).
     Besides, D(p_H ‖ p_F) bounds the divergence between what the two say about any one state, and
     the ratio is bounded below; `lower` and `upper` are the best of all three. For general tables
-    the bound of RSM10 becomes that of the comonotone coupling of the factors' values. Where a
-    factor left out forbids all that is possible there is no p_F: D is ∞ and every interval [0, 1].
+    the bound of RSM10 becomes that of the comonotone coupling of the factors' values. Where
+    factors left out forbid what is possible D is ∞ and every interval [0, 1]: there may be no p_F.
     All of it is rounded outward, and includes what rounding may have done to the marginals.
     """
 
