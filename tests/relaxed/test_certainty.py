@@ -378,6 +378,19 @@ def test_loopy_beliefs_have_their_digits_or_are_zeros(solver: str, low: float) -
         assert word in vs.relax(graph, first=range(n), solver=solver).reason
 
 
+@pytest.mark.parametrize("solver", ["bp", "mean_field"])
+def test_a_zero_that_the_evidence_makes_is_not_told(solver: str) -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    for scope in ([0, 1], [1, 2], [0, 2]):
+        graph.add(scope, [[0.0, 0.5], [0.5, 0.0]])
+    graph.add_feature([2], [1], 1.0)
+    graph.add_feature([2, 1], [0, 1], 1.0)
+    graph.add_feature([0, 2], [[True, False], [False, True]], 1.0)
+    graph.set_evidence({2: 1})
+    r = vs.select(graph, first=[0, 1], min_divergence=0, solver=solver)
+    assert "can tell" not in r.reason
+
+
 def test_a_zero_that_a_sum_may_have_lost_is_told() -> None:
     """P(y > 0) is 9.9e-305, and two of its terms have no doubles with all their digits."""
     graph = vs.FactorGraph([4, 2])

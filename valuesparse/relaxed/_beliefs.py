@@ -101,6 +101,7 @@ class Beliefs:
         self._plain: Sides | None = None
         self._logs: Sides | None = None
         self._zero: npt.NDArray[np.bool_] | None = None
+        self._left: npt.NDArray[np.bool_] | None = None
         self._pairs: Array | None = None
         self._sets: set[frozenset[int]] | None = None
         n = graph.n_variables
@@ -218,13 +219,13 @@ class Beliefs:
                     tiny = _NO_TINY
                     if low.size:
                         tiny = Tiny(low, self._log_rows(scopes[some[low]], shape, known[some[low]]))
-                        self._note((tiny.log_p == -np.inf).any(axis=1))
+                        if not self.exact:
+                            self._note(self._zeros_of(tiny.log_p, scopes[some[low]], shape))
                     yield TablePart(at, table.reshape(joint.shape), joint, exact, tiny)
 
     def _note(self, zero: npt.NDArray[np.bool_]) -> None:
         """Count the factors whose joint has a zero that may be none."""
-        if not self.exact:
-            self.zeros += int(np.count_nonzero(zero))
+        self.zeros += int(np.count_nonzero(zero))
 
     def doubt(self) -> str:
         """Return what a reason says of the zeros: nothing where there are none."""
@@ -304,11 +305,32 @@ class Beliefs:
         return self._logs
 
     def _has_zero(self) -> npt.NDArray[np.bool_]:
-        """Whether each variable has a state with a belief of zero that no evidence explains."""
+        """Whether each variable has a state with a belief of zero that the evidence leaves."""
         if self._zero is None:
-            self._zero = np.minimum.reduceat(self._log_sides().belief, self.offset) == -np.inf
-            self._zero[[v for v, x in self.result.evidence.items() if isinstance(x, int)]] = False
+            zero = (self._log_sides().belief == -np.inf) & self._states_left()
+            self._zero = np.logical_or.reduceat(zero, self.offset)
         return self._zero
+
+    def _states_left(self) -> npt.NDArray[np.bool_]:
+        """Return which states, flat, the evidence leaves."""
+        if self._left is None:
+            self._left = np.ones(self.flat.size, dtype=np.bool_)
+            for v, x in self.result.evidence.items():
+                if isinstance(x, int):
+                    start = int(self.offset[v])
+                    self._left[start : start + int(self.cards[v])] = False
+                    self._left[start + x] = True
+        return self._left
+
+    def _zeros_of(
+        self, log_p: Floats, scopes: Array, shape: tuple[int, ...]
+    ) -> npt.NDArray[np.bool_]:
+        """Whether the joint of each row has a zero of states that the evidence leaves."""
+        left = np.ones((len(scopes), 1), dtype=np.bool_)
+        for axis, k in enumerate(shape):
+            own = self._states_left()[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
+            left = (left[:, :, None] & own[:, None, :]).reshape(len(scopes), -1)
+        return np.asarray(((log_p == -np.inf) & left).any(axis=1))
 
     def expectations(self, graph: FactorGraph, indices: Array) -> Floats:
         """Return P(φ = 1) of features of `graph`."""
@@ -371,8 +393,11 @@ class Beliefs:
                 found[row, side] = np.logaddexp.reduce(joints[q][mask], initial=-np.inf)
         if not self.exact:
             # A sum may have lost a term that is no zero: beliefs tell, and the sum does not.
-            zero = self._has_zero()[block.scopes[rows]].any(axis=1)
-            zero[held] = [np.isneginf(joints[q]).any() for q in which.tolist()]
+            scopes = block.scopes[rows]
+            zero = self._has_zero()[scopes].any(axis=1)
+            for row, q in zip(held.tolist(), which.tolist(), strict=True):
+                joint = joints[q]
+                zero[row] = self._zeros_of(joint.reshape(1, -1), scopes[[row]], joint.shape)[0]
             self._note(zero)
         return found
 
