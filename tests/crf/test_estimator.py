@@ -24,6 +24,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.utils import estimator_checks
 
 from valuesparse.crf import CRF, Trainer, crfsuite, metrics
+from valuesparse.io import ModelFormatError
 
 Data = tuple[list[Any], list[list[str]]]
 
@@ -211,6 +212,21 @@ def test_a_model_file(data: Data, fitted: CRF, tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(opened)).classes_ == crf.classes_
     with pytest.raises(NotFittedError, match=r"model\.crfsuite' does not exist"):
         CRF(model_filename=path).predict(data[0])
+
+
+def test_a_damaged_model_file_is_named_and_may_be_replaced(
+    data: Data, fitted: CRF, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.crfsuite"
+    fitted.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:500])
+    crf = CRF(model_filename=path)
+    for _ in range(2):
+        with pytest.raises(ModelFormatError, match=r"model\.crfsuite: header at byte 4: "):
+            crf.predict(data[0])
+    path.write_bytes(whole)
+    assert crf.predict(data[0]).tolist() == fitted.predict(data[0]).tolist()
 
 
 def test_a_folder_that_is_not_there_is_said_before_the_work(data: Data, tmp_path: Path) -> None:

@@ -199,8 +199,10 @@ def test_open(model_path: Path, tmp_path: Path) -> None:
         with pytest.raises(ModelFormatError):
             tagger.open_inmemory(bad)
         (tmp_path / "bad").write_bytes(bad)
-        with pytest.raises(ValueError, match=" at byte "):
-            tagger.open(tmp_path / "bad")
+        for path in (tmp_path / "bad", os.fsencode(tmp_path / "bad")):
+            with pytest.raises(ModelFormatError, match=" at byte ") as info:
+                tagger.open(path)
+            assert str(info.value).startswith(f"{tmp_path / 'bad'}: ")
     assert tagger.tag(xseq) == expected  # what was open stays open
     tagger.open(model_path)
     assert tagger.tag() == []  # but a new model knows of no sequence

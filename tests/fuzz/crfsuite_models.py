@@ -118,8 +118,9 @@ def tagging(folder: Path) -> Callable[[bytes, Random], object]:
 
     def read(data: bytes, r: Random) -> None:
         tagger = Tagger()
+        by_path = r.random() < 0.1
         try:
-            if r.random() < 0.1:
+            if by_path:
                 path.write_bytes(data)
                 tagger.open(str(path))
             else:
@@ -127,6 +128,8 @@ def tagging(folder: Path) -> Callable[[bytes, Random], object]:
         except ModelFormatError as error:
             if not 0 <= error.offset <= len(data):
                 raise AssertionError("the offset is not in the file") from error
+            if error.path != (str(path) if by_path else None):
+                raise AssertionError(f"the file is said to be {error.path}") from error
             raise
         assert_usable(tagger.model, len(data))
         items = [list(tagger.model.attributes[:5]), {"a": 1.0, "x": -2.0}, []]

@@ -13,7 +13,13 @@ import numpy as np
 import valuesparse as vs
 from fuzz.core import Reading, target
 from fuzz.mutators import packed, texts
-from valuesparse.io import TextFormatError, UaiResult, read_uai_evidence, read_uai_result
+from valuesparse.io import (
+    ModelFormatError,
+    TextFormatError,
+    UaiResult,
+    read_uai_evidence,
+    read_uai_result,
+)
 
 UAI = [
     b"MARKOV\n3\n2 2 3\n2\n2 0 1\n3 1 0 2\n\n4\n 0.436 0.564\n 0.128 0.872\n\n12\n"
@@ -55,11 +61,13 @@ def unpacked_size(data: bytes) -> int:
     return total
 
 
-def assert_clear(error: ValueError) -> None:
-    """Check that an error says where."""
-    text = str(error)
+def assert_clear(error: ValueError, path: Path | None) -> None:
+    """Check that an error says where: in which file, if there is one."""
+    text, file = str(error), "" if path is None else f"{path}: "
+    if isinstance(error, ModelFormatError):
+        assert text.startswith(file), text
     if isinstance(error, TextFormatError):
-        assert text.startswith(f"line {error.line}, {error.chunk}: "), text
+        assert text.startswith(f"{file}line {error.line}, {error.chunk}: "), text
         assert error.line >= 1
 
 
@@ -91,18 +99,22 @@ def use_answer(result: UaiResult, _: Random) -> None:
 
 
 def reading(
-    read: Callable[..., object], use: Callable[..., None]
+    read: Callable[..., object], use: Callable[..., None], path: Path
 ) -> Callable[[bytes, Random], None]:
-    """Return what reads and uses; of several samples, one."""
+    """Return what reads and uses; of several samples, one. Some data are read from `path`."""
 
     def both(data: bytes, r: Random) -> None:
+        source: bytes | Path = data
+        if r.random() < 0.1:
+            path.write_bytes(data)
+            source = path
         try:
-            found = read(data)
+            found = read(source)
         except ValueError as error:
-            assert_clear(error)
+            assert_clear(error, None if source is data else path)
             if "samples: choose one" not in str(error):
                 raise
-            found = read(data, sample=r.randrange(2))
+            found = read(source, sample=r.randrange(2))
         use(found, r)
 
     return both
@@ -118,13 +130,13 @@ def quick_pgmpy() -> None:
 GRAPH = vs.read_uai(UAI[0])
 
 
-def evidence_of_graph(data: bytes, sample: int | None = None) -> dict[int, int]:
+def evidence_of_graph(data: bytes | Path, sample: int | None = None) -> dict[int, int]:
     return read_uai_evidence(data, graph=GRAPH, sample=sample)
 
 
 def add(
     name: str,
-    read: Callable[[bytes], object],
+    read: Callable[..., object],
     seeds: list[bytes],
     use: Callable[..., None],
     words: tuple[bytes, ...] = (),
@@ -133,13 +145,13 @@ def add(
 ) -> None:
     """List a reader twice, for text and for gzip."""
 
-    def text(_: Path) -> Reading:
+    def text(folder: Path) -> Reading:
         if needs:
             quick_pgmpy()
-        return Reading(seeds, texts(*words), reading(read, use))
+        return Reading(seeds, texts(*words), reading(read, use, folder / "file"))
 
-    def gzip(_: Path) -> Reading:
-        plain = text(_)
+    def gzip(folder: Path) -> Reading:
+        plain = text(folder)
         return Reading(seeds, packed(plain.mutate), plain.read)
 
     target(name, share, needs)(text)

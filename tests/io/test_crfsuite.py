@@ -359,6 +359,20 @@ def test_truncation_anywhere(small_file: bytes) -> None:
             read_crfsuite(data)
 
 
+def test_errors_name_the_file(small_file: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "m.crfsuite"
+    for data in (b"", b"junk" * 20, small_file[:500], small_file[:47]):
+        path.write_bytes(data)
+        for source in (path, str(path)):
+            with pytest.raises(ModelFormatError) as info:
+                read_crfsuite(source)
+            assert info.value.path == str(path)
+            assert str(info.value).startswith(f"{path}: header at byte ")
+        with pytest.raises(ModelFormatError) as info:
+            read_crfsuite(data)
+        assert info.value.path is None
+
+
 def test_error_pickles() -> None:
     error = pickle.loads(pickle.dumps(ModelFormatError("header", 12, "bad")))
     assert (error.chunk, error.offset, str(error)) == ("header", 12, "header at byte 12: bad")

@@ -16,7 +16,7 @@ import children
 import pytest
 
 import valuesparse as vs
-from valuesparse.io import _text
+from valuesparse.io import ModelFormatError, _files, _text
 from valuesparse.io._files import check_target, read_file, replacing, write_bytes, write_text
 
 posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions and folders")
@@ -364,3 +364,14 @@ def test_words_are_found_wherever_pieces_of_the_text_end(monkeypatch: pytest.Mon
             monkeypatch.setattr(_text, "_PIECE", piece)
             tokens = _text.Tokens(data)
             assert [tokens.text(i).encode() for i in range(len(tokens))] == data.split()
+
+
+def test_a_file_that_is_too_large_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_files, "MAX_BYTES", 10)
+    path = tmp_path / "large"
+    path.write_bytes(bytes(11))
+    # The second has no size, and no end.
+    for source in (path, *(Path(name) for name in ("/dev/full",) if os.path.exists(name))):
+        with pytest.raises(ModelFormatError, match="11 bytes or more") as info:
+            read_file(source)
+        assert str(info.value).startswith(f"{source}: file at byte 10: ")

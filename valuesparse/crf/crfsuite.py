@@ -24,7 +24,7 @@ from valuesparse.crf._current import Current, Floats, Opened, Sequence
 from valuesparse.crf._dump import ParsedDump, dump_lines, header_of, header_of_model, parse
 from valuesparse.crf._errors import CRFSuiteError
 from valuesparse.crf.training.trainer import BaseTrainer, Trainer, whole_number
-from valuesparse.io._files import read_file, replacing
+from valuesparse.io._files import naming, read_file, replacing
 from valuesparse.io.crfsuite import CrfsuiteModel, read_crfsuite
 
 if TYPE_CHECKING:
@@ -152,7 +152,9 @@ class Tagger:
         ModelFormatError
             It is not a model, or is damaged: a `ValueError`. The model that was open stays open.
         """
-        return self._open_bytes(read_file(os.fsdecode(name)))
+        path = os.fsdecode(name)
+        with naming(path):
+            return self._open_bytes(read_file(path))
 
     def open_inmemory(self, value: bytes) -> contextlib.closing[Tagger]:
         """Open a model from the contents of its file.

@@ -22,7 +22,7 @@ from valuesparse.crf._fileresource import FileResource
 from valuesparse.crf._lines import LinePerIterationTrainer
 from valuesparse.crf.crfsuite import ParsedDump, Tagger
 from valuesparse.crf.training.trainer import Trainer
-from valuesparse.io._files import check_target, read_file, write_bytes
+from valuesparse.io._files import check_target, naming, read_file, write_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -348,13 +348,17 @@ calibration_max_trials : optional
     def tagger_(self) -> Tagger | None:
         """The tagger that answers; None before there is a model."""
         if self._tagger is None:
-            if self._model is None and self.model_filename is not None:
-                path = Path(self.model_filename)
-                self._model = read_file(path) if path.exists() else None
-            if self._model is not None:
+            model, path = self._model, self.model_filename
+            source = path if model is None else model
+            if model is None and path is not None and os.path.exists(path):
+                model = read_file(path)
+            if model is not None:
+                assert source is not None
                 tagger = Tagger()
-                tagger.open_inmemory(self._model)
-                self._tagger = tagger
+                with naming(source):
+                    tagger.open_inmemory(model)
+                # Kept only now: a damaged file is read again once it has been replaced.
+                self._model, self._tagger = model, tagger
         return self._tagger
 
     @property

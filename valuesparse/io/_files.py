@@ -71,15 +71,15 @@ def naming(source: Source) -> Iterator[None]:
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
     """Read a file whole, no further than the size that it has now."""
-    with open(path, "rb") as file:
+    with naming(path), open(path, "rb") as file:
         status = os.fstat(file.fileno())
         # A pipe has no size: it is read to its end, or to one byte more than is allowed.
         size = status.st_size if stat.S_ISREG(status.st_mode) else MAX_BYTES + 1
         if stat.S_ISREG(status.st_mode) and size > MAX_BYTES:
             raise _too_large(size)
         data = file.read(size)
-    if len(data) > MAX_BYTES:
-        raise _too_large(len(data))
+        if len(data) > MAX_BYTES:
+            raise _too_large(len(data))
     return data
 
 

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from valuesparse._crf import Scorer
 from valuesparse._validation import as_array
 from valuesparse.io._crfsuite_format import parse_model
-from valuesparse.io._files import read_file
+from valuesparse.io._files import naming, read_file
 from valuesparse.io.errors import ModelFormatError
 from valuesparse.models import Chain
 
@@ -259,7 +259,8 @@ def read_crfsuite(
     Raises
     ------
     ModelFormatError
-        The file is not a CRFsuite model, or is damaged; the message names the chunk and the byte.
+        The file is not a CRFsuite model, or is damaged; the message names the file, the chunk and
+        the byte.
         Nothing in a file is trusted: counts, offsets, ids, weights (finite, at most 1e100 in
         magnitude), names (UTF-8, all different) and references are checked, and things may not
         share bytes. Only the hashes in the name tables are not compared with the names.
@@ -285,4 +286,6 @@ def read_crfsuite(
         data = read_file(source)
     else:
         raise TypeError(f"source must be a path or bytes, not {type(source).__name__}")
-    return CrfsuiteModel(*parse_model(data, max_labels))
+    with naming(source):
+        parts = parse_model(data, max_labels)
+    return CrfsuiteModel(*parts)
