@@ -121,13 +121,34 @@ def test_arrays_of_graphs_are_read_only(method: str) -> None:
                   result.joint(["b"]), result.joint(["a", "b"]), *result.factor_marginals(),
                   *result.pairwise().values(), *(t for _, t in result.iter_pairwise()),
                   result.expectations(), *result.marginal_lower, *result.marginal_upper,
-                  *result.bounds().lower]  # fmt: skip
+                  *result.bounds().lower, result.flat_marginals(), result.graph.cards]  # fmt: skip
         for array in arrays:
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = 0
     frame = pytest.importorskip("pandas", reason="makes data frames of results") and r.to_frame()
     frame.iloc[0, 0] = 7.0  # a copy
     assert r.marginals[0][0] <= 1
+
+
+@pytest.mark.parametrize("kind", ["chain", "n best", "tree", "graph", "junction tree", "bp"])
+def test_decodings_are_read_only(kind: str) -> None:
+    rows, edge = [[0.0, 1.0], [0.5, 0.0], [0.0, 0.2]], np.eye(2)
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0, 1], edge)
+    if kind in ("chain", "n best"):
+        d = vs.decode(vs.Chain(rows, edge), n_best=None if kind == "chain" else 2)
+    elif kind == "tree":
+        d = vs.decode(vs.Tree([-1, 0, 0], rows, edge))
+    elif kind == "junction tree":
+        d = vs.JunctionTree(graph).decode()
+    else:
+        d = vs.decode(graph, method="auto" if kind == "graph" else kind)
+    for decoding in (d, copy.copy(d), copy.deepcopy(d), pickle.loads(pickle.dumps(d))):
+        assert isinstance(decoding.score, np.ndarray) == (kind in ("chain", "n best", "tree"))
+        for array in (decoding.states, decoding.score):
+            if isinstance(array, np.ndarray):
+                with pytest.raises(ValueError, match="read-only"):
+                    array[...] = 0
 
 
 def test_a_result_of_a_graph_is_iterated_like_a_mapping() -> None:

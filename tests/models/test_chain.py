@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -108,6 +109,11 @@ def test_immutable() -> None:
     for name in ("unary", "transition", "lengths", "start", "end", "allowed"):
         with pytest.raises((AttributeError, TypeError)):
             setattr(chain, name, None)
+    joined = vs.Chain([np.zeros((2, 2)), np.zeros((1, 2))], np.zeros((2, 2)))
+    for made in (chain, joined, chain.conditioned([0, -1]), pickle.loads(pickle.dumps(joined))):
+        for name in ("unary", "transition", "lengths", "offset", "edge"):
+            with pytest.raises(ValueError, match="read-only"):
+                getattr(made, name)[...] = 0
 
 
 def test_repr_is_short() -> None:

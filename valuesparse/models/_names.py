@@ -33,6 +33,7 @@ class Variables:
         n = len(cards)
         self.cardinalities = cards
         self.cards = np.array(cards, dtype=np.int64)
+        self.cards.flags.writeable = False
         self.names = tuple(range(n)) if names is None else _names(names, n)
         self._number = None if names is None else {v: i for i, v in enumerate(self.names)}
         self.states = (None,) * n if states is None else _states(states, cards, self.names)

@@ -13,7 +13,7 @@ __all__ = ["Decoding"]
 
 @dataclass(frozen=True)
 class Decoding:
-    """The best configurations of a model.
+    """The best configurations of a model; all arrays are read-only.
 
     Attributes
     ----------
@@ -35,3 +35,12 @@ class Decoding:
     converged: bool = True
     upper: float | None = None
     conditioned: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        for array in (self.states, self.score):
+            if isinstance(array, np.ndarray):  # the score of a graph is a scalar
+                array.flags.writeable = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # pickles and deep copies make arrays that can be written to

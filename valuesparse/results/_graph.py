@@ -368,7 +368,7 @@ class GraphResult(FactorResult):
     def flat_marginals(self) -> FloatArray:
         """Return the marginals of all variables, one after the other."""
         if self._flat is None:
-            self._fill(_flat=np.concatenate([*self.marginals, np.empty(0)]))
+            self._fill(_flat=frozen(np.concatenate([*self.marginals, np.empty(0)])))
         assert self._flat is not None
         return self._flat
 
