@@ -80,8 +80,9 @@ def require_potentials(
         if math.isfinite(value):
             largest = min(_chain.LARGEST[array.dtype.name], most)
             raise ValueError(
-                f"{place} is {value:g}; finite log-potentials must lie between {-largest:g} and "
-                f"{largest:g} in {array.dtype.name}, so that sums stay finite (to forbid, use -inf)"
+                f"{place} is {_beyond(value, largest)}; finite log-potentials must lie "
+                f"between {-largest:g} and {largest:g} in {array.dtype.name}, so that sums stay "
+                "finite (to forbid, use -inf)"
             )
         raise ValueError(
             f"{place} is {'NaN' if math.isnan(value) else '+inf'}; log-potentials must be finite "
@@ -105,6 +106,12 @@ def weighed(
     return array, require_potentials(name, array, None, most)
 
 
+def _beyond(value: float, limit: float) -> str:
+    """Return a number of a larger magnitude than a limit, with digits that show it."""
+    short = f"{value:g}"
+    return short if abs(float(short)) > limit else repr(value)
+
+
 def largest_entry(array: Array) -> tuple[tuple[int, ...], float]:
     """Return the index of the finite entry of the largest magnitude, and the entry."""
     size = np.where(np.isfinite(array), np.abs(array), -1.0)
@@ -118,9 +125,12 @@ class ExcessiveError(ValueError):
 
 def excessive(place: str, value: float, total: float, what: str, limit: float) -> ExcessiveError:
     """Return the error for a model whose scores add up to more than its arithmetic carries."""
+    # Added up in another order it may round to the limit itself.
+    total = max(total, math.nextafter(limit, math.inf))
     return ExcessiveError(
-        f"{place} is {value:g}: with it, the largest finite magnitudes {what} sum to {total:.4g}, "
-        f"above {limit:g}, up to which trees and graphs are exact (to forbid, use -inf)"
+        f"{place} is {value:g}: with it, the largest finite magnitudes {what} sum to "
+        f"{_beyond(total, limit)}, above {limit:g}, up to which trees and graphs are exact (to "
+        "forbid, use -inf)"
     )
 
 

@@ -445,7 +445,8 @@ def test_bad_arguments(model: Path, tmp_path: Path) -> None:
         ({"scheduler": "tcp://x"}, "scheduler is for"),
         ({"shard_bytes": 0}, "shard_bytes"),
         ({"jobs": 0}, "jobs"),
-        ({"word": "form"}, "word: 'form' must be the number of a column"),
+        ({"word": "form"}, "a.conll: word: 'form' must be the number of a column"),
+        ({"word": "-1"}, "a.conll: word: '-1' must be the number of a column, from 1"),
     ]
     for arguments, message in cases:
         with pytest.raises(ValueError, match=message):

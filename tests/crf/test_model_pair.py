@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -78,6 +79,21 @@ def test_what_says_nothing_of_its_model_is_refused(source: Path, told: str | Non
     for content in (settings, {k: v for k, v in settings.items() if k != "model_sha256"}):
         Path(f"{model}.json").write_text(json.dumps(content))
         refused(model, source, "does not (say that it belong|belong)s? to")
+
+
+@pytest.mark.parametrize("word", ["1e9", "-1", "0", "7"])
+def test_a_bad_column_is_blamed_on_the_file_that_says_it(source: Path, word: str) -> None:
+    model = train(source)
+    Path(f"{model}.json").write_text(json.dumps({**kept(model), "word": word}))
+    with pytest.raises(ValueError, match=f"'word' in {re.escape(str(model))}.json") as caught:
+        tag_corpus(model, [source], source.parent / "out")
+    text = str(caught.value)
+    if word == "7":
+        assert f"line 1, sentence: no column 7, the word ('word' in {model}.json), among 2" in text
+    else:
+        assert text.startswith("a.conll: 'word' in ")
+        assert text.endswith(f"{word!r} must be the number of a column, from 1")
+    assert tag_corpus(model, [source], source.parent / "out", word="1").sentences == 10
 
 
 @pytest.mark.parametrize("before", [False, True])

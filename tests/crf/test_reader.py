@@ -141,7 +141,10 @@ def test_how_a_model_was_trained_is_found_beside_it(tmp_path: Path) -> None:
     kept = {"features": "cantonese", "word": "2", "tags": "xpos"}
     kept["model_sha256"] = hashlib.sha256(b"a model").hexdigest()
     (tmp_path / "m.crfsuite.json").write_text(json.dumps(kept))
-    assert extraction_of(model, None, None) == Extraction("cantonese", None, "2", "xpos")
+    places = [f"{name!r} in {tmp_path / 'm.crfsuite.json'}" for name in ("word", "tags")]
+    found = extraction_of(model, None, None)
+    assert found == Extraction("cantonese", None, "2", "xpos", places=(places[0], places[1]))
+    assert extraction_of(model, None, None, "4").places == (places[0], "tags")
     assert extraction_of(model, "words", "1", "4") == Extraction("words", None, "1", "4")
     with pytest.raises(ValueError, match="there are words, cantonese"):
         extraction_of(model, "other", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -145,6 +146,18 @@ def test_the_limit_itself():
             other.add([1], [0.0, -100.0])
         other.add([1], [0.0, -np.inf])  # which forbids
         assert vs.decode(other).states.tolist() == [0, 0]
+
+
+def test_digits_show_what_is_too_large():
+    graph, above = vs.FactorGraph([2]), np.nextafter(1e17, np.inf)
+    with pytest.raises(ValueError, match=rf"sum to {re.escape(repr(float(above)))}, above 1e\+17"):
+        graph.add([0], [0.0, above])
+    graph.set_evidence({0: [0.0, 1e17]})
+    with pytest.raises(ValueError, match=r"sum to 1\.0000\d+e\+17, above 1e\+17"):
+        graph.add([0], [0.0, 1e10])
+    far = np.array([[-np.nextafter(1e290, np.inf), 0.0]])
+    with pytest.raises(ValueError, match=r"is -1\.0000\d+e\+290; .* between -1e\+290 and 1e\+290"):
+        vs.Chain(far, np.zeros((2, 2)))
 
 
 def test_trees_count_what_they_use():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -159,7 +160,10 @@ def test_numbers_of_any_kind_are_constants() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda g: g.add([0, 5], np.zeros((2, 2))), "variable 5 is out of range: there are 3"),
+        (
+            lambda g: g.add([0, 5], np.zeros((2, 2))),
+            r"scope\[1\]: variable 5 is out of range: there are 3, numbered from 0",
+        ),
         (lambda g: g.add([0, 0], np.zeros((2, 2))), "factor 0 has variable 0 twice"),
         (lambda g: g.add([0, 1], np.zeros((3, 2))), r"must have shape \(2, 3\) for variables 0, 1"),
         (lambda g: g.add([0], [0.0, np.nan]), r"factor 0: log_table\[1\] is NaN"),
@@ -167,10 +171,10 @@ def test_numbers_of_any_kind_are_constants() -> None:
         (lambda g: g.add([0]), "log_table must be given"),
         (lambda g: g.add("ab", np.zeros((2, 2))), "scope must be a sequence"),
         (lambda g: g.add(3, np.zeros(2)), "scope must be a sequence"),
-        (lambda g: g.add(["x"], np.zeros(2)), "have no names"),
+        (lambda g: g.add(["x"], np.zeros(2)), r"scope\[0\]: .* have no names: give a number"),
         (lambda g: g.add(Table((9,), np.zeros(2))), "factor 0 has variable 9"),
         (lambda g: g.set_evidence({0: 2}), "variable 0 has no state 2: it has 2"),
-        (lambda g: g.set_evidence({7: 0}), "variable 7 is out of range"),
+        (lambda g: g.set_evidence({7: 0}), r"evidence\[7\]: variable 7 is out of range"),
         (lambda g: g.set_evidence({1: [0.0, 0.0]}), r"evidence\[1\] must have shape \(3,\)"),
         (lambda g: g.set_evidence({1: [0.0, np.nan, 0.0]}), r"evidence\[1\]\[1\] is NaN"),
         (lambda g: g.set_evidence([0, 1]), "evidence must be a mapping"),
@@ -229,8 +233,17 @@ def test_names_and_states() -> None:
     assert graph.evidence[1].tolist() == [0.0, -1.0]
     with pytest.raises(ValueError, match="no state 'maybe': its states are 'no', 'yes'"):
         graph.set_evidence({"rain": "maybe"})
-    with pytest.raises(ValueError, match="no variable named 'snow'"):
-        graph.add(["snow"], [0.0, 0.0])
+    known = "there is no variable named 'snow': the names are 'rain', 'wet'"
+    calls: list[tuple[str, Callable[[], object]]] = [
+        (r"scope\[1\]: ", lambda: graph.add(["rain", "snow"], np.zeros((2, 2)))),
+        (r"scope\[0\]: ", lambda: graph.add_feature(["snow"], [1], 1.0)),
+        (r"evidence\['snow'\]: ", lambda: vs.infer(graph, evidence={"snow": 1})),
+        (r"variables\[0\]: ", lambda: vs.infer(graph).joint(["snow"])),
+        ("", lambda: vs.infer(graph)["snow"]),
+    ]
+    for place, call in calls:
+        with pytest.raises(ValueError, match=f"^{place}{known}$"):
+            call()
 
 
 def test_states_of_any_kind_that_has_a_hash() -> None:

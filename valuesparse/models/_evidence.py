@@ -67,7 +67,10 @@ class Observed(Weighed):
         found: dict[int, int | npt.NDArray[np.float64]] = {}
         total = 0.0
         for name, value in evidence.items():
-            v = self.variable(name)
+            try:
+                v = self.variable(name)
+            except ValueError as error:
+                raise ValueError(f"evidence[{name!r}]: {error}") from None
             if v in found:
                 raise ValueError(f"evidence names variable {name!r} twice")
             known = found[v] = _state_or_likelihood(self, v, value, f"evidence[{name!r}]")

@@ -62,7 +62,9 @@ class Variables:
             try:
                 return self._number[name]
             except (KeyError, TypeError):
-                raise ValueError(f"there is no variable named {name!r}") from None
+                raise ValueError(
+                    f"there is no variable named {name!r}: the names are {listed(self.names)}"
+                ) from None
         try:
             number = operator.index(name)
         except TypeError:
@@ -83,7 +85,13 @@ class Variables:
                 f"{argument} must be a sequence of variables, got {variables!r}; write "
                 f"[{variables!r}]"
             )
-        return tuple(self.variable(v) for v in variables)
+        numbers: list[int] = []
+        for v in tuple(variables):
+            try:
+                numbers.append(self.variable(v))
+            except ValueError as error:
+                raise ValueError(f"{argument}[{len(numbers)}]: {error}") from None
+        return tuple(numbers)
 
     def state(self, variable: int, state: Any) -> int:
         """Return the number of a state of a variable (both numbered), given its name or number.

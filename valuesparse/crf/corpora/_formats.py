@@ -15,6 +15,7 @@ from valuesparse.io._corpora import parse_item
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
+    "ARGUMENTS",
     "BATCH",
     "BATCH_TOKENS",
     "FORMATS",
@@ -35,6 +36,9 @@ COLUMNS = 4096
 BATCH = 256
 BATCH_TOKENS = 1 << 13
 BATCH_BYTES = 1 << 20
+
+#: The arguments that name the columns of words and labels.
+ARGUMENTS = ("word", "tags")
 
 FORMATS = ("attributes", "conll", "conllu", "tsv", "parquet")
 _SUFFIXES = {
@@ -99,20 +103,28 @@ class LineFormat:
     kind : {"attributes", "conll", "conllu", "tsv"}
         Which.
     word, tag : str, optional
-        Names of columns, or their numbers from 1; -1 is the last.
+        Names of columns, or their numbers from 1.
     header : list of str, optional
         The first line of a TSV file.
+    places : (str, str)
+        Where `word` and `tag` were said, for errors.
     """
 
     def __init__(
-        self, kind: str, word: str | None, tag: str | None, header: list[str] | None = None
+        self,
+        kind: str,
+        word: str | None,
+        tag: str | None,
+        header: list[str] | None = None,
+        places: tuple[str, str] = ARGUMENTS,
     ) -> None:
         self.kind = kind
         self.header = header
+        self.places = places
         names: Sequence[str] = _CONLLU if kind == "conllu" else header or ()
         self.columns = Columns(
-            self._column("word", word, names, 1 if kind == "conllu" else 0, _WORDS),
-            self._column("tags", tag, names, 3 if kind == "conllu" else -1, _TAGS),
+            self._column(places[0], word, names, 1 if kind == "conllu" else 0, _WORDS),
+            self._column(places[1], tag, names, 3 if kind == "conllu" else -1, _TAGS),
         )
 
     def _column(
@@ -129,10 +141,10 @@ class LineFormat:
             number = int(given)
         except ValueError:
             number = 0
-        if number == 0 or (names and not -len(names) <= number <= len(names)):
+        if number < 1 or (names and number > len(names)):
             known = f" or the name of one: {', '.join(names)}" if names else ""
             raise ValueError(f"{what}: {given!r} must be the number of a column, from 1{known}")
-        return number - 1 if number > 0 else number
+        return number - 1
 
     def blocks(self, lines: Iterable[Line], largest: int) -> Iterator[Block]:
         """Yield the sentences; the last may want its blank line.
@@ -213,7 +225,9 @@ class LineFormat:
             )  # fmt: skip
         word = self.columns.word
         if not -len(row) <= word < len(row) or not row[word]:
-            problem = f"no column {word + 1}, the word, among {len(row)}"
+            where = self.places[0]
+            source = "" if where == ARGUMENTS[0] else f" ({where})"
+            problem = f"no column {word + 1}, the word{source}, among {len(row)}"
             raise TextFormatError("sentence", line.offset, problem, 0, text[:40])
         return row
 
@@ -226,13 +240,15 @@ class LineFormat:
         tag = 0 if self.kind == "attributes" else self.columns.tag
         for row in block.rows:
             if not -len(row) <= tag < len(row):
-                raise ValueError(f"tags: no column {tag + 1} among the {len(row)} of {row[0]!r}")
+                raise ValueError(
+                    f"{self.places[1]}: no column {tag + 1} among the {len(row)} of {row[0]!r}"
+                )
             if self.kind != "attributes" and tag % len(row) == self.columns.word % len(row):
                 if not labelled:
                     return None
                 raise ValueError(
-                    f"tags: column {tag % len(row) + 1} of {len(row)}, as of {row[0]!r}, is that "
-                    "of the words"
+                    f"{self.places[1]}: column {tag % len(row) + 1} of {len(row)}, as of "
+                    f"{row[0]!r}, is that of the words"
                 )
             found.append(row[tag])
         return found
@@ -289,7 +305,13 @@ def _endless(line: Line, largest: int | None) -> TextFormatError:
     return TextFormatError("sentence", line.offset, problem, 0, line.text[:40])
 
 
-def line_format(path: Path, kind: str, word: str | None, tag: str | None) -> LineFormat:
+def line_format(
+    path: Path,
+    kind: str,
+    word: str | None,
+    tag: str | None,
+    places: tuple[str, str] = ARGUMENTS,
+) -> LineFormat:
     """Return the format of a file; of TSV its first line names the columns."""
     header = None
     if kind == "tsv":
@@ -299,7 +321,7 @@ def line_format(path: Path, kind: str, word: str | None, tag: str | None) -> Lin
         if len(header) > COLUMNS:
             raise ValueError(f"{path.name}: the first line has more than {COLUMNS:,} columns")
     try:
-        return LineFormat(kind, word, tag, header)
+        return LineFormat(kind, word, tag, header, places)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
 

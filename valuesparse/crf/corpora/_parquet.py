@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from valuesparse._extras import require
 from valuesparse.crf.corpora._footer import Column, read_columns
-from valuesparse.crf.corpora._formats import BATCH, BATCH_TOKENS, LONGEST
+from valuesparse.crf.corpora._formats import ARGUMENTS, BATCH, BATCH_TOKENS, LONGEST
 from valuesparse.io.errors import ModelFormatError
 
 __all__ = ["ParquetTable"]
@@ -32,13 +32,21 @@ class ParquetTable:
         The file.
     word, tag : str, optional
         Names of the columns, each a list of str; by default ``words`` and ``tags``.
+    places : (str, str)
+        Where they were said, for errors.
     """
 
-    def __init__(self, path: Path, word: str | None, tag: str | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        word: str | None,
+        tag: str | None,
+        places: tuple[str, str] = ARGUMENTS,
+    ) -> None:
         require("parquet", "pyarrow")
         import pyarrow.parquet
 
-        self.path = path
+        self.path, self.places = path, places
         self.word, self.tag = word or "words", tag or _TAGS
         with self._named(), pyarrow.parquet.ParquetFile(path) as file:
             self.schema: Any = file.schema_arrow
@@ -63,8 +71,10 @@ class ParquetTable:
         ]
         if self.word not in self.schema.names:
             names = ", ".join(self.schema.names)
-            raise ValueError(f"word: no column {self.word!r} in {self.path.name} among {names}")
-        self._require_texts("word", self.word)
+            raise ValueError(
+                f"{places[0]}: no column {self.word!r} in {self.path.name} among {names}"
+            )
+        self._require_texts(places[0], self.word)
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -134,7 +144,7 @@ class ParquetTable:
             for group in groups:
                 for batch in file.iter_batches(self._batch[group], row_groups=[group]):
                     self._require_short(batch, row)
-                    self._require_no_nulls("word", self.word, batch, row)
+                    self._require_no_nulls(self.places[0], self.word, batch, row)
                     yield batch
                     row += len(batch)
 
@@ -176,13 +186,15 @@ class ParquetTable:
         found = self.tag in self.schema.names
         if not found and (labelled or self.tag != _TAGS):
             names = ", ".join(self.schema.names)
-            raise ValueError(f"tags: no column {self.tag!r} in {self.path.name} among {names}")
+            raise ValueError(
+                f"{self.places[1]}: no column {self.tag!r} in {self.path.name} among {names}"
+            )
         if found:
-            self._require_texts("tags", self.tag)
+            self._require_texts(self.places[1], self.tag)
         row = 0
         for batch in self.batches(range(self.groups)):
             if found:
-                self._require_no_nulls("tags", self.tag, batch, row)
+                self._require_no_nulls(self.places[1], self.tag, batch, row)
             row += len(batch)
             words = self.texts(batch, self.word)
             tags = self.texts(batch, self.tag) if found else [None] * len(words)

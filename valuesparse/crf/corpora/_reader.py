@@ -15,7 +15,7 @@ from valuesparse.crf.corpora._features import (
     is_function,
 )
 from valuesparse.crf.corpora._files import beside, digest_of, read_beside, require_tied
-from valuesparse.crf.corpora._formats import format_of, line_format
+from valuesparse.crf.corpora._formats import ARGUMENTS, format_of, line_format
 from valuesparse.crf.corpora._functions import name_of
 from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._templates import read_template, read_template_below
@@ -57,6 +57,8 @@ class Extraction(NamedTuple):
         The function itself, where it was given.
     own : bool
         Whether the template is the model's own, which may come from anybody.
+    places : (str, str)
+        Where the two columns were said, for errors.
     """
 
     features: str
@@ -67,6 +69,7 @@ class Extraction(NamedTuple):
     folder: str | None = None
     function: Callable[[Sequence[str]], Sequence[Any]] | None = None
     own: bool = False
+    places: tuple[str, str] = ARGUMENTS
 
 
 def extraction_given(
@@ -125,10 +128,14 @@ def extraction_of(
         if features is None or word is None:
             raise
         kept = {}
+    given = zip(ARGUMENTS, (word, tags), strict=True)
+    first, second = (
+        f"{what!r} in {path}" if not said and kept.get(what) else what for what, said in given
+    )
     word, tags = word or kept.get("word"), tags or kept.get("tags")
     if features is not None:
-        return extraction_given(features, word, tags)
-    how = Extraction(name, None, word, tags)
+        return extraction_given(features, word, tags)._replace(places=(first, second))
+    how = Extraction(name, None, word, tags, places=(first, second))
     text = None
     if name.startswith(TEMPLATE):
         text = kept.get("template")
@@ -220,13 +227,13 @@ class Reader:
 
     def __iter__(self) -> Iterator[Sentence]:
         """Yield the sentences that have tokens."""
-        word, tags = self.extraction.word, self.extraction.tags
+        columns = (self.extraction.word, self.extraction.tags, self.extraction.places)
         if self.kind == "parquet":
-            for rows, labels in ParquetTable(self.path, word, tags).sentences(self.labelled):
+            for rows, labels in ParquetTable(self.path, *columns).sentences(self.labelled):
                 if rows:
                     yield Sentence(rows, None, labels)
             return
-        form = line_format(self.path, self.kind, word, tags)
+        form = line_format(self.path, self.kind, *columns)
         self._word = form.columns.word
         stream = lines(self.path)
         try:

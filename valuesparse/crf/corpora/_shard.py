@@ -185,13 +185,14 @@ def _with_items(
 
 def _tag_lines(job: Job, halt: Halt) -> tuple[int, int]:
     settings, source = job.settings, Path(job.source)
-    form = line_format(source, job.kind, settings.extraction.word, None)
+    how = settings.extraction
+    form = line_format(source, job.kind, how.word, None, how.places)
     first = 0 if job.first == 0 else boundary(source, job.first)
     if form.header is not None and job.first == 0:
         first = first_line(source)[1]
     last = None if job.last is None else boundary(source, job.last)
     labels = tagger_of(settings.model, settings.digest).labels()
-    extract = None if job.kind == "attributes" else extractor_of(settings.extraction)
+    extract = None if job.kind == "attributes" else extractor_of(how)
     sentences = tokens = 0
     with _writing(job) as file:
         file.write(form.heading(labels, settings.marginals).encode())
@@ -217,9 +218,9 @@ def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
 
 
 def _tag_table(job: Job, halt: Halt) -> tuple[int, int]:
-    settings = job.settings
-    table = ParquetTable(Path(job.source), settings.extraction.word, None)
-    extract = extractor_of(settings.extraction)
+    settings, how = job.settings, job.settings.extraction
+    table = ParquetTable(Path(job.source), how.word, None, how.places)
+    extract = extractor_of(how)
     labels = tagger_of(settings.model, settings.digest).labels()
     sentences = tokens = 0
     with (

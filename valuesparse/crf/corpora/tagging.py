@@ -185,12 +185,12 @@ def _shards(
 ) -> Iterator[Job]:
     """Yield the shards of a file."""
     kind = input_format or format_of(source)
-    name = source.name
+    name, how = source.name, settings.extraction
     if kind == "parquet":
-        sizes = ParquetTable(source, settings.extraction.word, None).sizes
+        sizes = ParquetTable(source, how.word, None, how.places).sizes
         spans: list[tuple[int, int | None]] = [(i, i + 1) for i in range(len(sizes))]
     else:
-        line_format(source, kind, settings.extraction.word, None)
+        line_format(source, kind, how.word, None, how.places)
         size = size_of(source)
         count = 1 if is_gzip(source) else max(1, math.ceil(size / shard))
         spans = [(i * shard, (i + 1) * shard) for i in range(count)]
