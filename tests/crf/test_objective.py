@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from valuesparse.crf import Trainer
 from valuesparse.crf.training._data import Corpus, Dataset
 from valuesparse.crf.training._features import FeatureSet, generate
 from valuesparse.crf.training._objective import Objective
@@ -152,6 +153,28 @@ def test_scores_beyond_float64_are_an_infinite_loss(rng: np.random.Generator) ->
     corpus, features = problem(random_dataset(rng, 4, 5, 3, 10, True))
     w = np.full(features.n_weights, 1e300)
     assert Objective(corpus, features, 1)(w, np.empty_like(w)) == np.inf
+
+
+def test_the_held_out_sequence_with_scores_beyond_float64_is_named() -> None:
+    data = Dataset()
+    for xseq, yseq in (([["a"]], ["X"]), ([], []), ([["a"], ["b"]], ["X", "Y"])):
+        data.append(xseq, yseq, 0)
+    corpus, features = problem(data)
+    w = np.zeros(features.n_weights)
+    w[features.first[1]] = 1e300  # the only weight of b
+    with pytest.raises(ValueError, match=r"^held-out sequence 2: scores too large for float64"):
+        Objective(corpus, features, 1).decode(w)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("c2", [0.0, 1.0])
+def test_weights_whose_square_is_beyond_float64_are_an_error_alone(passes: int, c2: float) -> None:
+    """No warning before it, and no model of zeros."""
+    trainer = Trainer("l2sgd", {"max_iterations": passes, "c2": c2}, verbose=False)
+    trainer.append([{"a": 1e200}], ["A"])
+    trainer.append([{"b": 1e308}], ["B"])
+    with pytest.raises(ValueError, match=r"^pass 1: scores too large for float64; scale the attr"):
+        trainer.train_inmemory()
 
 
 def test_a_corpus_without_sequences_or_features_costs_nothing() -> None:

@@ -345,13 +345,14 @@ def test_passes_are_taken_in_the_engine_unless_a_rule_is_of_ones_own(
     assert taken == [Mine] * len(model)
 
 
-def test_scores_too_large_to_learn_from_name_the_item() -> None:
+def test_scores_too_large_to_learn_from_name_the_sequence() -> None:
     data = Dataset()
     data.append([{"a": 1.0}], ["A"], 0)
+    data.append([], [], 0)
     data.append([{"a": 1.0}, {"a": 1e200}], ["A", "B"], 0)
     corpus = data.corpus()
     model = ChainParts(Objective(corpus, generate(corpus, 1, 2, 0.0, True, True), 1))
-    with pytest.raises(ValueError, match="item 1: scores too large for float64; scale the attr"):
+    with pytest.raises(ValueError, match=r"^sequence 2 of those to train on: scores too large for"):
         for _ in Online(model, Perceptron(), epochs=5, seed=0):
             pass
 

@@ -87,6 +87,10 @@ class Objective:
         offset = self.corpus.offset
         return int(offset[sequence + 1] - offset[sequence])
 
+    def _sequence_of(self, item: int) -> int:
+        """Return the sequence of an item of the corpus."""
+        return int(np.searchsorted(self.corpus.offset, item, side="right")) - 1
+
     def __call__(self, weights: Weights, gradient: Weights | None = None) -> float:
         """Return the loss, +inf where scores are too large; fill `gradient` if it is given."""
         self._vector("weights", weights)
@@ -101,7 +105,7 @@ class Objective:
         states = np.empty(self.corpus.n_items, np.int64)
         overflow = self._evaluator.decode(weights, states, self.threads)
         if overflow >= 0:
-            raise ValueError(f"item {overflow} of the held-out sequences: {_TOO_LARGE}")
+            raise ValueError(f"held-out sequence {self._sequence_of(overflow)}: {_TOO_LARGE}")
         return states
 
     def scores(self, sequence: int, weights: Weights) -> npt.NDArray[np.float64]:
@@ -142,7 +146,9 @@ class Objective:
             variance,
         )  # fmt: skip
         if overflow >= 0:
-            raise ValueError(f"item {overflow}: {_TOO_LARGE}")
+            raise ValueError(
+                f"sequence {self._sequence_of(overflow)} of those to train on: {_TOO_LARGE}"
+            )
         return loss, updates
 
     def descend(

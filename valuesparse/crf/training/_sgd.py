@@ -73,15 +73,15 @@ class Sgd:
                 self.reason = "max_iterations"
                 break
             loss = self._pass(self.random.permutation(self.count), self.eta)
+            weights = self._weights()
+            square = _square(weights)
+            loss += values["c2"] * square
             if not math.isfinite(loss):
                 raise ValueError(
                     f"pass {self.done + 1}: scores too large for float64; scale the attributes' "
                     "values down, or try a smaller calibration.eta"
                 )
-            weights = self._weights()
             self.done += 1
-            square = float(weights @ weights)
-            loss += values["c2"] * square
             if loss < self.best_loss:
                 self.best, self.best_loss = weights, loss
             self._decide(loss)
@@ -156,7 +156,7 @@ class Sgd:
             w = self._weights()
             loss = self._loss(sample, w)
             if math.isfinite(loss):
-                loss += v["c2"] * float(w @ w)
+                loss += v["c2"] * _square(w)
             better = loss < first
             tell(f"{loss:f}\n" if better else f"{loss:f} (worse)\n")
             if loss < least:
@@ -208,3 +208,9 @@ class Sgd:
         self.past, self.done, self.time = found["past"].tolist(), done, time
         self.eta = float(found["eta"])
         self.reason = ENDED[int(found["ended"])]
+
+
+def _square(weights: Weights) -> float:
+    """Return the squared norm, which may be infinite."""
+    with np.errstate(over="ignore"):
+        return float(weights @ weights)
