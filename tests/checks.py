@@ -50,6 +50,21 @@ def refused(kind: type[Exception], *parts: str | int) -> Iterator[pytest.Excepti
         )
 
 
+def noting(kind: type, prefix: str, calls: list[tuple[str, str]]) -> type:
+    """Return a subclass that notes the calls of methods of lines whose names begin so."""
+
+    def noted(name: str) -> Any:
+        def method(self: Any, line: str) -> Any:
+            calls.append((name, line))
+            return getattr(super(found, self), name)(line)
+
+        return method
+
+    names = [name for name in dir(kind) if name.startswith(prefix)]
+    found = type("Noting", (kind,), {name: noted(name) for name in names})
+    return found
+
+
 def assert_same_bits(a: np.ndarray, b: np.ndarray) -> None:
     """Compare dtype, shape and every bit (so that -0.0 is not 0.0)."""
     assert a.dtype == b.dtype

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checks import noting
 
 from valuesparse.crf._dump import CRFsuiteDumpParser, dump_lines, header_of_model, parse
 from valuesparse.io.crfsuite import CrfsuiteModel
@@ -42,6 +43,21 @@ def test_the_original_reads_the_same() -> None:
     lines = list(dump_lines(shown, header_of_model(shown)))
     expected = read(theirs.CRFsuiteDumpParser(), lines)
     assert vars(read(CRFsuiteDumpParser(), lines)) == vars(expected)
+
+
+def test_subclasses_are_called_as_those_of_the_original() -> None:
+    theirs = pytest.importorskip("pycrfsuite._dumpparser", reason="needs python-crfsuite")
+    shown = model(["noun", "verb"], ["a", "b:c"], seed=5)
+    assert shown.transition.all()
+    lines = list(dump_lines(shown, header_of_model(shown)))
+    told: list[Any] = []
+    for kind in (theirs.CRFsuiteDumpParser, CRFsuiteDumpParser):
+        calls: list[Any] = []
+        watched = noting(kind, "parse_", calls)
+        read(watched(), lines)
+        told.append(calls)
+    assert told[0] == told[1]
+    assert {name for name, *_ in told[0]} == {name for name in dir(watched) if "parse_" in name}
 
 
 def test_names_may_hold_arrows() -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checks import noting
 
 from valuesparse.crf import Trainer, crfsuite
+from valuesparse.crf.training._log import TrainLogParser
 from valuesparse.crf.training._parameters import ALGORITHMS
 from valuesparse.io import read_crfsuite
 
@@ -200,6 +202,22 @@ def test_online_algorithms_take_the_steps_of_crfsuite_where_there_is_one_order(
         assert mine[:2] == other[:2]
         np.testing.assert_allclose(mine[2], other[2], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(mine[3], other[3], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("algorithm", ["lbfgs", "ap", "l2sgd"])
+def test_subclasses_of_the_log_parser_are_called_as_those_of_the_original(
+    algorithm: str, tmp_path: Path
+) -> None:
+    told: list[Any] = []
+    log = trained(pycrfsuite.Trainer, tmp_path / "m", sequences(0), algorithm, 1).logparser.log
+    for kind in (pycrfsuite._logparser.TrainLogParser, TrainLogParser):
+        calls: list[Any] = []
+        watched = noting(kind, "handle_", calls)
+        parser = watched()
+        events = [parser.feed(line) for line in log]
+        told.append((calls, events, parser.events, parser.iterations, parser.state))
+    assert told[0] == told[1]
+    assert {name for name, *_ in calls} == {name for name in dir(watched) if "handle_" in name}
 
 
 @pytest.mark.parametrize("algorithm", [*ORIGINAL, "ap", "pa", "PA"])

@@ -145,6 +145,11 @@ class CRFsuiteDumpParser:
     result : ParsedDump
         The contents read so far.
 
+    Notes
+    -----
+    Each line of a part goes, without blanks before it, to the method ``parse_`` of that part.
+    Subclasses may override them.
+
     Examples
     --------
     >>> parser = CRFsuiteDumpParser()
@@ -178,33 +183,52 @@ class CRFsuiteDumpParser:
             self.state = title[1]
         elif line == "}":
             self.state = None
-        elif self.state in ("TRANSITIONS", "STATE_FEATURES"):
-            self._feature(line)
-        elif self.state is not None and (field := _FIELD.match(line)):
-            if self.state == "FILEHEADER":
-                self.result.header[field[1]] = field[2]
-            else:
-                names = self.result.labels if self.state == "LABELS" else self.result.attributes
-                names[field[2]] = field[1]
-        else:
+        elif self.state is None:
             raise self._error(line)
+        else:
+            getattr(self, f"parse_{self.state}")(line)
 
-    def _feature(self, line: str) -> None:
+    def parse_FILEHEADER(self, line: str) -> None:
+        """Take a field of the header."""
+        name, value = self._field(line)
+        self.result.header[name] = value
+
+    def parse_LABELS(self, line: str) -> None:
+        """Take a label and its id."""
+        number, name = self._field(line)
+        self.result.labels[name] = number
+
+    def parse_ATTRIBUTES(self, line: str) -> None:
+        """Take an attribute and its id."""
+        number, name = self._field(line)
+        self.result.attributes[name] = number
+
+    def parse_TRANSITIONS(self, line: str) -> None:
+        """Take the weight of a transition."""
+        self._feature(line, self.result.labels, self.result.transitions)
+
+    def parse_STATE_FEATURES(self, line: str) -> None:
+        """Take the weight of an attribute and a label."""
+        self._feature(line, self.result.attributes, self.result.state_features)
+
+    def _field(self, line: str) -> tuple[str, str]:
+        """Return what stands before and after the colon."""
+        found = _FIELD.match(line)
+        if found is None:
+            raise self._error(line)
+        return found[1], found[2]
+
+    def _feature(
+        self, line: str, first: dict[str, str], into: dict[tuple[str, str], float]
+    ) -> None:
         found = _FEATURE.match(line)
         if found is None:
             raise self._error(line)
-        result = self.result
-        moves = self.state == "TRANSITIONS"
-        first, into = (
-            (result.labels, result.transitions)
-            if moves
-            else (result.attributes, result.state_features)
-        )
         # Names may hold an arrow themselves: both sides of the right one are known.
         parts = found[1].split(" --> ")
         for cut in range(len(parts) - 1, 0, -1):
             pair = " --> ".join(parts[:cut]), " --> ".join(parts[cut:])
-            if pair[0] in first and pair[1] in result.labels:
+            if pair[0] in first and pair[1] in self.result.labels:
                 into[pair] = float(found[2])
                 return
         raise self._error(line)

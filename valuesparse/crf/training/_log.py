@@ -61,6 +61,11 @@ class TrainLogParser:
         How far the generation of features is, and what came of it.
     training_seconds, storing_seconds : float
         How long it took.
+
+    Notes
+    -----
+    Each line goes to the method ``handle_`` of the state that the log is in, which returns the
+    event that the line completes, or None. Subclasses may override them, and add states.
     """
 
     def __init__(self) -> None:
@@ -86,28 +91,24 @@ class TrainLogParser:
         self.log.append(line)
         if self.state is None:
             self.state = "STARTING"
-            self._starting(line)
+            self.handle_STARTING(line)
             self.events.append(("start", 0, len(self.log)))
             return "start"
-        event = {
-            "STARTING": self._starting,
-            "FEATGEN": self._generating,
-            "AFTER_FEATGEN": self._generated,
-            "ITERATION": self._iterating,
-            "AFTER_ITERATION": self._between,
-            "STORING": self._storing,
-        }[self.state](line)
+        event: str | None = getattr(self, f"handle_{self.state}")(line)
         if event is not None:
             # The line that tells that a part is over belongs to the next.
             ahead = event in ("prepared", "optimization_end")
             self.events.append((event, self.events[-1][2], len(self.log) - ahead))
         return event
 
-    def _starting(self, line: str) -> None:
+    def handle_STARTING(self, line: str) -> str | None:
+        """Take a line before features are generated."""
         if line.startswith("Feature generation"):
             self.state = "FEATGEN"
+        return None
 
-    def _generating(self, line: str) -> str | None:
+    def handle_FEATGEN(self, line: str) -> str | None:
+        """Take a line of the generation of features."""
         if line in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "."):
             self.featgen_percent += 2
             return "featgen_progress"
@@ -119,28 +120,26 @@ class TrainLogParser:
             return "featgen_end"
         return None
 
-    def _generated(self, line: str) -> str | None:
-        if self._begins(line):
+    def handle_AFTER_FEATGEN(self, line: str) -> str | None:
+        """Take a line between features and the first iteration, whose head is handed on."""
+        if _HEAD.match(line):
+            self.state = "ITERATION"
+            self.handle_ITERATION(line)
             return "prepared"
         if "terminated with error" in line:
             self.state = "AFTER_ITERATION"
             return "prepare_error"
         return None
 
-    def _begins(self, line: str) -> bool:
-        found = _HEAD.match(line)
-        if found:
-            self.state = "ITERATION"
+    def handle_ITERATION(self, line: str) -> str | None:
+        """Take a line of an iteration: the first is its head, the last is empty."""
+        if found := _HEAD.match(line):
             self.last_iteration = {"num": int(found[1]), "scores": {}}
             self.iterations.append(self.last_iteration)
-        return bool(found)
-
-    def _iterating(self, line: str) -> str | None:
+            return None
         if line == "\n":
             self.state = "AFTER_ITERATION"
             return "iteration"
-        if self._begins(line):
-            return None
         info = self.iterations[-1]
         for key, pattern, kind in _NUMBERS:
             if found := pattern.match(line):
@@ -158,9 +157,11 @@ class TrainLogParser:
             info["scores"][found[1]] = LabelScore(*counts, *shares)
         return None
 
-    def _between(self, line: str) -> str | None:
-        if self._begins(line):
-            return None
+    def handle_AFTER_ITERATION(self, line: str) -> str | None:
+        """Take a line after an iteration; the head of the next is handed on."""
+        if _HEAD.match(line):
+            self.state = "ITERATION"
+            return self.handle_ITERATION(line)
         if found := re.match(r"Total seconds required for training: (\d+\.\d+)", line):
             self.training_seconds = float(found[1])
         if line.startswith("Storing the model"):
@@ -168,7 +169,8 @@ class TrainLogParser:
             return "optimization_end"
         return None
 
-    def _storing(self, line: str) -> str | None:
+    def handle_STORING(self, line: str) -> str | None:
+        """Take a line of the writing of the model."""
         if line == "\n":
             return "end"
         if found := _SECONDS.match(line):
