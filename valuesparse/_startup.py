@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 
 from valuesparse import _chain
 from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
@@ -12,10 +13,26 @@ __all__ = ["start"]
 
 
 def start() -> None:
-    """Check the environment's number of threads, choose the SIMD level, register the pool."""
-    _check_environment()
-    _choose_simd_level()
+    """Check the environment's number of threads, choose the SIMD level, register the pool.
+
+    ``python -m valuesparse`` ends with one line where a setting is refused, as the script does.
+    """
+    try:
+        _check_environment()
+        _choose_simd_level()
+    except ImportError as error:
+        if not _is_command():
+            raise
+        sys.stderr.write(f"valuesparse: {error}\n")
+        raise SystemExit(2) from None
     _join_threadpoolctl()
+
+
+def _is_command() -> bool:
+    """Whether Python imports the package to run it: the arguments are still those of Python."""
+    given = sys.orig_argv
+    pairs = zip(given, given[1:], strict=False)
+    return sys.argv[:1] == ["-m"] and ("-m", "valuesparse") in pairs
 
 
 def _choose_simd_level() -> None:

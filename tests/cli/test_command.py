@@ -49,6 +49,11 @@ def test_a_setting_that_is_refused_is_one_line(name: str, value: str) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"valuesparse: {name}={value!r} ")
+    module = subprocess.run(
+        [sys.executable, "-m", "valuesparse", "--version"],
+        env={**os.environ, name: value}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert (module.returncode, module.stdout, module.stderr) == (2, "", done.stderr)
 
 
 def test_what_else_cannot_be_imported_keeps_its_traceback() -> None:

@@ -24,6 +24,10 @@ chain = vs.Chain(unary, table, lengths=np.full(n // 100, 100))
 long = vs.Chain(unary, table)
 tree = vs.Tree((np.arange(n) - 1) // 2, unary, table)
 small, large = grid(6, 4), grid(20, 4)
+ring = vs.FactorGraph([2] * 12)
+for i in range(12):
+    ring.add([i], rng.normal(size=2))
+    ring.add([i, (i + 1) % 12], rng.normal(size=(2, 2)))
 def train():
     trainer = crfsuite.Trainer(verbose=False)
     for _ in range(100):
@@ -47,6 +51,12 @@ CALLS = {
     "sample": lambda: lambda **limit: vs.sample(chain, 3, np.random.default_rng(0),
                                            threads=2, **limit),
     "bounds": lambda: lambda **limit: vs.bounds.log_z(small),
+    "short_trw": lambda: lambda **limit: vs.infer(ring, method="trw", **limit),
+    "structured": lambda: lambda **limit: vs.infer(
+        ring, method="structured_mean_field", **limit),
+    "relax": lambda: lambda **limit: vs.relax(ring),
+    "select": lambda: lambda **limit: vs.select(ring, min_size=0.5),
+    "check": lambda: lambda **limit: ring.check(),
     "train": train,
 }
 seen = threading.Event()
@@ -68,7 +78,7 @@ for name, event in zip(what, begun):
     threading.Thread(target=work, args=(CALLS[name](), event), daemon=True).start()
 for event in begun:
     event.wait()
-if "progress" in limits and not {*what} <= {"bounds", "train"}:  # these two have none
+if "progress" in limits and not {*what} <= {"bounds", "train", "relax", "select", "check"}:
     assert seen.wait(60)
 time.sleep(delay)
 print("fine " + "x" * 100_000)
@@ -77,6 +87,7 @@ print("fine " + "x" * 100_000)
 ALL = [
     *("chain", "islands", "tree", "graph", "loopy", "mean_field", "trw"),
     *("decode", "sample", "bounds", "train"),
+    *("short_trw", "structured", "relax", "select", "check"),
 ]
 LIMITS = ["deadline", "progress", "deadline progress"]
 

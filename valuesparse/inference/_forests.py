@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from valuesparse import _messages
+from valuesparse import _exit, _messages
 from valuesparse.inference._network import Network
 from valuesparse.inference._watch import Watch
 
@@ -62,10 +62,13 @@ def spanning_tree_probabilities(network: Network) -> Array:
     trees = _messages.SpanningTrees(len(network.cards), network.native.scope)
     if not trees.columns:  # every tree holds what lies on no cycle
         return np.ones(network.n_groups)
-    lu = splu(
-        sparse.csc_matrix(trees.laplacian, (trees.columns, trees.columns)),
-        permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, panel_size=1,
-        options={"SymmetricMode": True},
-    )  # fmt: skip
-    lower = lu.L
-    return trees.read(lower.indptr, lower.indices, lower.data, lu.U.diagonal(), lu.perm_c)
+    # SuperLU does not survive the end of the interpreter, nor do its objects: none is left.
+    with _exit.held():
+        lu = splu(
+            sparse.csc_matrix(trees.laplacian, (trees.columns, trees.columns)),
+            permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, panel_size=1,
+            options={"SymmetricMode": True},
+        )  # fmt: skip
+        lower, diagonal, order = lu.L, lu.U.diagonal(), lu.perm_c.copy()
+        del lu
+    return trees.read(lower.indptr, lower.indices, lower.data, diagonal, order)

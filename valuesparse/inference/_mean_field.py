@@ -161,7 +161,8 @@ def structured(
             product = naive(task, reason, method, workers, None)
             alone = _logs(product.flat_marginals())
             starts.insert(0, (alone, np.zeros(network.native.table_entries)))
-    outside = np.setdiff1d(network.structured(), forest)
+    structured = network.structured()
+    outside = structured[~np.isin(structured, forest)]
     if outside.size and method.start is not None:
         factor = structured_of(model, network)[int(outside[0])]
         raise ValueError(f"start must have {factor!r} in its distribution, as the graph has it")

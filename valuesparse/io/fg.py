@@ -20,6 +20,7 @@ from valuesparse.io._tables import factors_to_write, log_of, numbers_of, require
 from valuesparse.io._text import MAX_SCOPE, Tokens, check_cardinalities
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import append_tables
 
 __all__ = ["ModelFormatError", "TextFormatError", "read_fg", "write_fg"]
 
@@ -112,10 +113,11 @@ def _read(tokens: Tokens, max_entries: int | None) -> FactorGraph:
     number = {name: v for v, name in enumerate(names)}
     plain = names == list(range(len(names)))
     graph = FactorGraph([states[name] for name in names], names=None if plain else names)
-    graph.extend(
+    tables = (
         Table([number[label] for label in scope], table)
         for scope, table in zip(labels, _tables(tokens, heads), strict=True)
     )
+    append_tables(graph, tables)
     return graph
 
 

@@ -33,6 +33,7 @@ from valuesparse.io._tables import (
 from valuesparse.io._text import MAX_SCOPE, Tokens, check_cardinalities
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import append_tables
 
 __all__ = [
     "ModelFormatError",
@@ -150,11 +151,12 @@ def _read_model(tokens: Tokens) -> FactorGraph:
     # One pass over all tables; the sizes between them come along and are not used.
     logs = log_of(tokens.values[begin:], refuse)
     graph = FactorGraph(cards)
-    graph.extend(
+    tables = (
         Table(scope, logs[at : at + math.prod(shape)].reshape(shape))
         for scope, at in zip(scopes, places, strict=True)
         for shape in [[cards[v] for v in scope]]
     )
+    append_tables(graph, tables)
     return graph
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "Stamp",
     "ToMake",
     "all_tables",
+    "append_tables",
     "feature_indices",
     "is_wide",
     "local_tables",
@@ -152,16 +153,6 @@ class Factors(Observed):
         self.stamp = Stamp()
         return range(first, len(self._factors))
 
-    def extend(self, tables: Iterable[Table]) -> None:
-        """Add tables that a reader has checked already: one call for all of a file."""
-        first = len(self._factors)
-        for table in tables:
-            # Logarithms of what fits a double: no file is long enough for them to be too much.
-            self._sum += _chain.weigh(table.log_table)[1]
-            self._factors.append(table)
-        self._freeze(first)
-        self.stamp = Stamp()
-
     def _freeze(self, first: int) -> None:
         """Make tables read-only, from a factor on: they are nobody else's."""
         _junction.freeze(f.log_table for f in self._factors[first:] if isinstance(f, Table))
@@ -219,6 +210,17 @@ def _stacks(graph: Factors) -> list[tuple[int, npt.NDArray[np.int64], Any]]:
             scopes = np.ascontiguousarray(block.scopes, dtype=np.int64)
             stacks.append((start, scopes, stack))
     return stacks
+
+
+def append_tables(graph: Factors, tables: Iterable[Table]) -> None:
+    """Add tables that a reader has checked already: one call for all of a file."""
+    first = len(graph._factors)
+    for table in tables:
+        # Logarithms of what fits a double: no file is long enough for them to be too much.
+        graph._sum += _chain.weigh(table.log_table)[1]
+        graph._factors.append(table)
+    graph._freeze(first)
+    graph.stamp = Stamp()
 
 
 def structured_factors(graph: Factors) -> dict[int, Structured]:

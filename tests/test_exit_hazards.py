@@ -1,0 +1,39 @@
+"""No call of NumPy whose thread ends the process when the interpreter ends meanwhile."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import valuesparse
+
+ROOT = Path(valuesparse.__file__).parent
+
+#: They call a plain `np.unique`, whose hash table does not survive the end of the interpreter.
+OTHERS = {"setdiff1d", "setxor1d", "intersect1d", "union1d", "unique_values"}
+
+
+def hazards(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of calls of the kind of `np.unique(x)`."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        name, keywords = node.func.attr, {k.arg or "" for k in node.keywords}
+        sorts = any(k.startswith("return_") for k in keywords)
+        if name in OTHERS or (name == "unique" and not sorts):
+            yield node.lineno
+
+
+def test_hazards_are_seen() -> None:
+    code = "np.unique(a)\nnp.unique(a, return_inverse=True)\nnp.setdiff1d(a, b)\nf(a)"
+    assert list(hazards(ast.parse(code))) == [1, 3]
+
+
+def test_none_is_called() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted(ROOT.rglob("*.py"))
+        for line in hazards(ast.parse(path.read_text("utf-8")))
+    ]
+    assert found == []

@@ -1,0 +1,42 @@
+"""Holds the end of the interpreter while another library computes in a thread.
+
+Native code that gives up the GIL and is not made for an interpreter that ends meanwhile must be out
+of the way before that ends: daemon threads may be inside.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["held"]
+
+_inside = threading.Lock()
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Let the interpreter end only when this is over; one thread at a time.
+
+    A thread that comes after the interpreter has begun to end waits for good.
+    """
+    with _inside:
+        yield
+
+
+def _close() -> None:
+    _inside.acquire()
+
+
+def _renew() -> None:
+    """Forget, in a forked child, the threads that it does not have."""
+    global _inside
+    _inside = threading.Lock()
+
+
+atexit.register(_close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
