@@ -1,6 +1,6 @@
 """Builds the native modules. Everything else about the package stands in pyproject.toml.
 
-Each SIMD level is one translation unit (ext/chain/level.cpp) compiled with its own flags; the
+Each SIMD level of an engine is one translation unit (ext/chain/level.cpp) with its own flags; the
 level is chosen when the package is imported, so one wheel serves every CPU of an architecture.
 
 VALUESPARSE_SANITIZE=thread (or address,undefined) builds with sanitizers, VALUESPARSE_WERROR=1
@@ -14,6 +14,7 @@ import os
 import platform
 import sys
 import sysconfig
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 EXT = Path("ext")
+CYTHON = Path("build", "cython")  # where it puts what it generates
 # Compiled once per SIMD level and linked into the extension.
 LEVEL_SOURCES = {
     "valuesparse._chain": str(EXT / "chain" / "level.cpp"),
@@ -110,6 +112,8 @@ def common_flags() -> list[str]:
         flags += [f"-fsanitize={sanitize}", "-O1", "-g1", "-fno-omit-frame-pointer"]
         # Half of the time to compile, for what AddressSanitizer and the processor stop as well.
         flags += ["-fno-sanitize=alignment,null,object-size,vptr"]
+        if "undefined" in sanitize:  # of which neither compiler thinks that this is a part
+            flags += ["-fsanitize=float-cast-overflow"]
     return flags
 
 
@@ -121,7 +125,7 @@ def link_flags() -> list[str]:
 
 
 class BuildExt(build_ext):
-    """Compiles the SIMD levels of an extension, each with its own flags, and links them in."""
+    """Compiles SIMD levels and what Cython generates with flags of their own, and links them in."""
 
     def finalize_options(self) -> None:
         """Build the extensions side by side unless told otherwise."""
@@ -129,19 +133,36 @@ class BuildExt(build_ext):
         self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, ext: Extension) -> None:
-        """Compile the SIMD levels in parallel, then the extension itself."""
+        """Compile the SIMD levels in parallel, what Cython generates, then the rest."""
+        objects = []
         source = LEVEL_SOURCES.get(ext.name)
         if source is not None:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                objects = list(
-                    pool.map(lambda pair: self.compile_level(ext, source, *pair), levels())
-                )
-            ext.extra_objects = [*(ext.extra_objects or []), *objects]
+                objects += pool.map(lambda pair: self.compile_level(ext, source, *pair), levels())
+        # It hands over pointers, and takes twice as long at -O3; that of _crf fills arrays as well.
+        flags = [] if MSVC or ext.name == "valuesparse._crf" else ["-O1"]
+        for generated in [s for s in ext.sources if CYTHON in Path(s).parents]:
+            ext.sources.remove(generated)
+            made = self.compile_apart(ext, generated, self.build_temp, flags, ext.define_macros)
+            objects.append(made)
+        ext.extra_objects = [*(ext.extra_objects or []), *objects]
         super().build_extension(ext)
 
     def compile_level(self, ext: Extension, source: str, level: str, flags: list[str]) -> str:
-        """Return the object file of one level, compiled unless it is up to date."""
+        """Return the object file of one level."""
         folder = os.path.join(self.build_temp, f"level_{level.lower()}")
+        macros = [("VS_LEVEL", f"VS_LEVEL_{level}"), ("VS_NS", f"level_{level.lower()}")]
+        return self.compile_apart(ext, source, folder, flags, macros)
+
+    def compile_apart(
+        self,
+        ext: Extension,
+        source: str,
+        folder: str,
+        flags: list[str],
+        macros: Sequence[tuple[str, str | None]],
+    ) -> str:
+        """Return an object file made with these flags as well, compiled unless up to date."""
         (expected,) = self.compiler.object_filenames([source], output_dir=folder)
         newest = max(os.path.getmtime(p) for p in [*ext.depends, source, "setup.py"])
         if not self.force and os.path.exists(expected) and os.path.getmtime(expected) > newest:
@@ -149,7 +170,7 @@ class BuildExt(build_ext):
         (made,) = self.compiler.compile(
             [source],
             output_dir=folder,
-            macros=[("VS_LEVEL", f"VS_LEVEL_{level}"), ("VS_NS", f"level_{level.lower()}")],
+            macros=list(macros),
             include_dirs=ext.include_dirs,
             extra_postargs=[*ext.extra_compile_args, *flags],
         )
@@ -296,7 +317,6 @@ extensions = [
     ),
 ]
 
-CYTHON = Path("build", "cython")
 modules = cythonize(
     extensions,
     build_dir=str(CYTHON),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from itertools import pairwise
 
 from valuesparse import _chain
 from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
@@ -30,9 +31,7 @@ def start() -> None:
 
 def _is_command() -> bool:
     """Whether Python imports the package to run it: the arguments are still those of Python."""
-    given = sys.orig_argv
-    pairs = zip(given, given[1:], strict=False)
-    return sys.argv[:1] == ["-m"] and ("-m", "valuesparse") in pairs
+    return sys.argv[:1] == ["-m"] and ("-m", "valuesparse") in pairwise(sys.orig_argv)
 
 
 def _choose_simd_level() -> None:

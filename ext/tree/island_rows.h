@@ -147,7 +147,7 @@ class IslandRows {
             vs::Account& a = w_.account(b, q);
             const int64_t p = t_.parent[q];
             const bool doubted =
-                s_.added[q] == kInDoubt || (s_.added[q] == kRowInDoubt && row_in_doubt(q));
+                s_.added[q] == kInDoubt || (island(q) && alive_tree(q) && row_in_doubt(q));
             if (!doubted) {
                 if (s_.added[q] > 0.0f) a.added += static_cast<double>(s_.added[q]);
             } else if (alive_tree(q)) {
@@ -363,7 +363,8 @@ class IslandRows {
         return any;
     }
     // May the row of island q be wrong for a free neighbour? It went into products of that one
-    // which are scaled, whose mass would not show it.
+    // which are scaled, whose mass would not show it. Asked in the end: an island like this is
+    // likely to be released.
     bool row_in_doubt(int64_t q) {
         bool any = false;
         neighbours(q, [&](int64_t o) {
@@ -373,8 +374,8 @@ class IslandRows {
         });
         return any;
     }
-    // In place of `added`: the row of an island may be wrong for a neighbour, its own m' may be.
-    static constexpr float kRowInDoubt = -1.0f, kInDoubt = -2.0f;
+    // In place of `added`: m' of an island may be wrong.
+    static constexpr float kInDoubt = -1.0f;
     static constexpr float kMild = 40.0f;
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
 
@@ -430,8 +431,6 @@ class IslandRows {
         // A product that product_of found within its range in doubles is too large for floors.
         const bool near = !far && sizeof(T) == 8 && most < kMild;
         if (most > kNoFloor && !near && in_doubt(q, r, row, far)) s_.added[q] = kInDoubt;
-        // That counts in the end only: an island like this is likely to be released.
-        if (s_.added[q] != kInDoubt && row_in_doubt(q)) s_.added[q] = kRowInDoubt;
         a.own = static_cast<double>(output(q)[v]);
         a.largest = D::peak(r);
         if (a.own >= w_.pass.zeta && a.own >= a.largest) return;

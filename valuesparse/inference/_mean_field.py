@@ -161,13 +161,13 @@ def structured(
             product = naive(task, reason, method, workers, None)
             alone = _logs(product.flat_marginals())
             starts.insert(0, (alone, np.zeros(network.native.table_entries)))
-    structured = network.structured()
-    outside = structured[~np.isin(structured, forest)]
-    if outside.size and method.start is not None:
-        factor = structured_of(model, network)[int(outside[0])]
+    inside = set(forest.tolist())
+    outside = [g for g in network.structured() if g not in inside]
+    if outside and method.start is not None:
+        factor = structured_of(model, network)[outside[0]]
         raise ValueError(f"start must have {factor!r} in its distribution, as the graph has it")
-    if outside.size:
-        raise _no_forest(model, network, int(outside[0]))
+    if outside:
+        raise _no_forest(model, network, outside[0])
     nodes, tables = (np.array(rows) for rows in zip(*starts, strict=True))
     with Held(network, watch) as native:
         best = native.structured(
