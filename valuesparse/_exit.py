@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["held"]
+__all__ = ["held", "watch"]
 
 _inside = threading.Lock()
 
@@ -37,6 +37,8 @@ def _renew() -> None:
     _inside = threading.Lock()
 
 
-atexit.register(_close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+def watch() -> None:
+    """Wait at the end of the interpreter, and renew the lock in forks."""
+    atexit.register(_close)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_renew)

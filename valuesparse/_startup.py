@@ -7,7 +7,7 @@ import re
 import sys
 from itertools import pairwise
 
-from valuesparse import _chain
+from valuesparse import _chain, _exit
 from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
 
 __all__ = ["start"]
@@ -26,6 +26,7 @@ def start() -> None:
             raise
         sys.stderr.write(f"valuesparse: {error}\n")
         raise SystemExit(2) from None
+    _exit.watch()
     _join_threadpoolctl()
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,8 @@ def test_a_setting_that_is_refused_is_one_line(name: str, value: str) -> None:
     assert line.startswith(f"valuesparse: {name}={value!r} ")
     module = subprocess.run(
         [sys.executable, "-m", "valuesparse", "--version"],
-        env={**os.environ, name: value}, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, name: value}, cwd=tempfile.gettempdir(), capture_output=True, text=True,
+        timeout=300, check=False,
     )  # fmt: skip
     assert (module.returncode, module.stdout, module.stderr) == (2, "", done.stderr)
 

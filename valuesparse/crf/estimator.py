@@ -348,17 +348,13 @@ calibration_max_trials : optional
     def tagger_(self) -> Tagger | None:
         """The tagger that answers; None before there is a model."""
         if self._tagger is None:
-            model, path = self._model, self.model_filename
-            source = path if model is None else model
-            if model is None and path is not None and os.path.exists(path):
-                model = read_file(path)
-            if model is not None:
-                assert source is not None
+            source = self.model_filename if self._model is None else self._model
+            if isinstance(source, bytes) or (source is not None and os.path.exists(source)):
+                model = source if isinstance(source, bytes) else read_file(source)
                 tagger = Tagger()
                 with naming(source):
                     tagger.open_inmemory(model)
-                # Kept only now: a damaged file is read again once it has been replaced.
-                self._model, self._tagger = model, tagger
+                self._model, self._tagger = model, tagger  # not before: the file may be damaged
         return self._tagger
 
     @property

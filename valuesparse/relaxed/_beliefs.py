@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,13 +15,6 @@ from scipy.sparse import csgraph
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors, wide_scopes
-from valuesparse.models._checks import (
-    check_feature,
-    check_features,
-    check_scope,
-    check_table,
-    weigh_feature,
-)
 from valuesparse.relaxed._asked import Joints
 from valuesparse.relaxed._sides import LOGS, PLAIN, Sides, others, others_of_logs
 from valuesparse.results import GraphResult
@@ -490,39 +483,3 @@ def _mask(block: Features, row: int, shape: tuple[int, ...]) -> npt.NDArray[np.b
     mask = np.zeros(shape, dtype=np.bool_)
     mask[_where(block, row)] = True
     return mask
-
-
-def as_parts(
-    beliefs: Beliefs, graph: FactorGraph, items: Any, indices: Callable[[Any], Array]
-) -> tuple[int, Iterator[FeaturePart | TablePart]]:
-    """Return how many factors `items` stands for, and what is known about them."""
-    if isinstance(items, Factor):
-        items = [items]
-    if isinstance(items, Features):
-        check_features(graph, items)
-        other = graph.part(np.empty(0, dtype=np.int64))
-        other.add_features(items)
-        return len(items), beliefs.walk(other, np.arange(len(items)))
-    if not isinstance(items, (range, np.ndarray)):
-        if not isinstance(items, Iterable):
-            raise TypeError(f"factors must be indices or factors, got {items!r}; write [{items!r}]")
-        items = list(items)
-        if items and all(isinstance(f, Factor) for f in items):
-            checked = check_factors(graph, items)
-            return len(items), beliefs.of_factors(list(enumerate(checked)))
-    found = indices(items)
-    return found.size, beliefs.walk(graph, found)
-
-
-def check_factors(graph: FactorGraph, factors: Sequence[Factor]) -> list[Factor]:
-    """Return factors whose scopes and tables fit the variables of `graph`."""
-    checked: list[Factor] = []
-    for i, factor in enumerate(factors):
-        check_scope(graph, factor.scope, i)
-        if isinstance(factor, Table):
-            factor = Table(factor.scope, check_table(graph, factor.scope, factor.log_table, i)[0])
-        elif isinstance(factor, Feature):
-            check_feature(graph, factor, i)
-            weigh_feature(graph, factor.weight, i)
-        checked.append(factor)
-    return checked
