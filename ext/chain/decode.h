@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "core/sum.h"
 #include "rows/input.h"
@@ -41,6 +42,18 @@ static void max_sum_forward(const In* t, int K, int Kp, const T* x, T* y, T* wor
     }
 }
 
+// v = y + the scores u[0..K), -inf beyond; y is -inf there.
+template <class T>
+static VS_INLINE void add_scores(const T* y, const T* u, int K, int Kp, T* v) {
+    using V = Vec<T>;
+    const T lowest = -static_cast<T>(INFINITY);
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        const V x = whole.value ? V::load(u + k) : V::load_part(u + k, m, lowest);
+        (V::load(y + k) + x).store(v + k);
+    });
+    for (int k = K; k < Kp; ++k) v[k] = lowest;
+}
+
 // v_i of all positions, rows of `best` (n, Kp). CENTRED: each row less its largest entry, which
 // keeps scores near zero. False: stopped, or no memory.
 template <bool CENTRED, class In, class T>
@@ -63,11 +76,16 @@ static bool best_prefixes(const Input<In>& in, const T* packed, int64_t sequence
     for (int64_t i = 0; i < n; ++i) {
         if (!ticker.go_on()) return false;
         T* v = best + i * Kp;
-        for (int k = 0; k < K; ++k) {
-            u[k] = in.template score_in<T>(begin + i, k, i == 0, i == n - 1);
+        const T* scores = u;
+        if (std::is_same_v<T, In> && !in.decorated(i == 0, i == n - 1)) {
+            scores = reinterpret_cast<const T*>(in.unary + (begin + i) * K);
+        } else {
+            for (int k = 0; k < K; ++k) {
+                u[k] = in.template score_in<T>(begin + i, k, i == 0, i == n - 1);
+            }
         }
         if (i == 0) {
-            for (int k = 0; k < Kp; ++k) v[k] = k < K ? u[k] : lowest;
+            for (int k = 0; k < Kp; ++k) v[k] = k < K ? scores[k] : lowest;
         } else {
             const T* x = v - Kp;
             if (packed) {
@@ -76,13 +94,13 @@ static bool best_prefixes(const Input<In>& in, const T* packed, int64_t sequence
                 const int64_t table = c.per_edge ? edge + i - 1 : 0;
                 max_sum_forward(in.transition + table * K * K, K, Kp, x, y, workspace);
             }
-            for (int k = 0; k < K; ++k) v[k] = y[k] + u[k];
-            for (int k = K; k < Kp; ++k) v[k] = lowest;
+            add_scores(y, scores, K, Kp, v);
         }
         if (!CENTRED) continue;
         const T top = row_max(v, K);
         if (top > lowest) {
-            for (int k = 0; k < K; ++k) v[k] -= top;
+            const Vec<T> most = Vec<T>::set1(top);
+            for (int k = 0; k < Kp; k += Vec<T>::N) (Vec<T>::load(v + k) - most).store(v + k);
         }
     }
     return true;
@@ -112,10 +130,11 @@ static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, 
         total.add(static_cast<double>(in.score(begin + i, k, i == 0, i == n - 1)));
         if (i == 0) break;
         const In* x = best + (i - 1) * Kp;
+        const In* column = in.transition + (c->per_edge ? edge + i - 1 : 0) * K * K + k;
         int from = 0;
         In top = lowest;
-        for (int l = 0; l < K; ++l) {
-            const In s = x[l] + in.edge_score(edge + i - 1, l, k);
+        for (int l = 0; l < K; ++l, column += K) {
+            const In s = x[l] + *column;
             if (s > top) {
                 top = s;
                 from = l;

@@ -23,10 +23,10 @@ enum class Role { kStore, kMeet, kPass };
 template <class D>
 struct Lane {
     using T = typename D::T;
-    using In = typename D::In;
+    using Row = typename D::Row;
     int64_t begin, n, edge;  // first position, length, first edge
-    In* out;                 // (n, K) marginals of this sequence, or null
-    In* row;                 // (K,) where marginals go when `out` is null
+    Row out;                 // (n, K) marginals of this sequence, or null
+    Row row;                 // (K,) where marginals go when `out` is null
     T* alpha;                // (n, Kp) stored forward messages, or null: stored in `out`
     T* psi_rows;             // (n, Kp) stored local factors, or null: computed again
     int64_t stride;          // from one stored row to the next
@@ -50,18 +50,19 @@ struct NoSink {
 };
 
 template <class D>
-bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename D::In* out,
+bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename D::Row out,
                vs::Scratch& scratch) {
     using T = typename D::T;
     s.begin = c.offset[sequence];
     s.n = c.offset[sequence + 1] - s.begin;
     s.edge = c.edge[sequence];
-    s.out = out ? out + s.begin * d.K : nullptr;
+    s.out = out ? out + s.begin * d.K : typename D::Row();
     s.alpha = s.psi_rows = nullptr;
     s.stride = d.Kp;
     T* p = scratch.array<T>(4 * static_cast<int64_t>(d.Kp));
-    s.row = scratch.array<typename D::In>(d.Kp);
-    if (p == nullptr || s.row == nullptr) return false;
+    void* row = scratch.array<double>(d.Kp);
+    s.row = RowsOf<typename D::In>::row(row, c.dtype);
+    if (p == nullptr || row == nullptr) return false;
     s.psi = p;
     s.y = p + d.Kp;
     s.message = p + 2 * d.Kp;
@@ -79,7 +80,7 @@ template <class D>
 class Exact {
   public:
     using T = typename D::T;
-    using In = typename D::In;
+    using Row = typename D::Row;
 
     Exact(D& d, Ticker& t) : d_(d), t_(t) {}
 
@@ -257,20 +258,20 @@ class Exact {
     // The marginal at i from alpha `a` and incoming backward `b`; the one that is null was
     // stored in the output row.
     void meet(Lane<D>& s, int64_t i, const T* a, const T* b) {
-        In* p = output(s, i);
-        T* stored = reinterpret_cast<T*>(p);
+        const Row p = output(s, i);
+        const T* stored = D::stored(p);
         const vs::Status status =
             a && b
                 ? d_.template marginal<false>(a, b, p, &s.mass, &s.added)
                 : d_.template marginal<true>(a ? a : stored, b ? b : stored, p, &s.mass, &s.added);
         note(s, status);
     }
-    In* output(Lane<D>& s, int64_t i) const { return s.out ? s.out + i * d_.K : s.row; }
+    Row output(Lane<D>& s, int64_t i) const { return s.out ? s.out + i * d_.K : s.row; }
     static void note(Lane<D>& s, vs::Status status) {  // the first thing that went wrong stays
         if (status != vs::kOk && s.status == vs::kOk) s.status = status;
     }
-    void copy_out(const T* x, In* row) {
-        for (int k = 0; k < d_.K; ++k) row[k] = static_cast<In>(x[k]);
+    void copy_out(const T* x, Row row) {
+        for (int k = 0; k < d_.K; ++k) put(row, k, x[k]);
     }
 
     D& d_;

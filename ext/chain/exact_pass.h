@@ -32,7 +32,7 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
                 Depth<D>& depth) {
     constexpr int kSteps = 32;  // an edge written takes as long as so many messages
     using T = typename D::T;
-    using In = typename D::In;
+    using Row = typename D::Row;
     const int K = d.K;
     const int64_t kk = static_cast<int64_t>(K) * K;
     for (int64_t i = 0; pass->log_forward && i < s.n - 1; ++i) {
@@ -77,9 +77,10 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
     }
     for (int64_t i = 0; i < s.n - 1; ++i) {
         const int64_t edge = s.edge + i;
-        In* out = nullptr;
+        Row out{};
         if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
-            out = static_cast<In*>(pass->pairwise) + (edge - pass->pairwise_first) * kk;
+            out = RowsOf<typename D::In>::row(pass->pairwise, pass->chains->dtype) +
+                  (edge - pass->pairwise_first) * kk;
         }
         if (!out && !sums && !energies) continue;
         if (!ticker.go_on(kSteps)) return false;
@@ -87,8 +88,7 @@ bool emit_edges(vs::ExactPass* pass, D& d, Ticker& ticker, const Lane<D>& s,
         d.edge_marginal(edge, s.alpha + i * s.stride, outgoing + i * d.Kp, mass[i],
                         [&](int l, const T* row) {
                             const int64_t at = static_cast<int64_t>(l) * K;
-                            for (int k = 0; out && k < K; ++k)
-                                out[at + k] = static_cast<In>(row[k]);
+                            for (int k = 0; out && k < K; ++k) put(out, at + k, row[k]);
                             for (int k = 0; sums && k < K; ++k) {
                                 sums[at + k] += weight * static_cast<double>(row[k]);
                             }
@@ -125,7 +125,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
     for (int r = 0; r < m && ok; ++r) {
         Lane<D>& s = lanes[r];
         ok = lane_init(s, d, c, pass->order[first + r],
-                       static_cast<typename D::In*>(pass->marginals), scratch);
+                       RowsOf<typename D::In>::row(pass->marginals, pass->chains->dtype), scratch);
         if (!ok) break;
     }
     if (ok && pass->forward_only) {
@@ -153,7 +153,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
     } else {
         for (int r = 0; r < m && ok; ++r) {
             Lane<D>& s = lanes[r];
-            if (!edges && s.out && D::kStoresInOutput) continue;  // alpha lies in the output
+            if (!edges && s.out && d.stores_in_output()) continue;  // alpha lies in the output
             s.alpha = scratch.array<T>(s.n * d.Kp);
             ok = s.alpha != nullptr;
         }
@@ -283,7 +283,8 @@ bool split_open(vs::ExactPass* pass, int64_t which, void* forward, void* backwar
     void* lanes[2] = {forward, backward};
     for (int r = 0; r < 2; ++r) {
         if (!lane_init(*static_cast<Lane<D>*>(lanes[r]), d, *pass->chains, pass->order[which],
-                       static_cast<typename D::In*>(pass->marginals), scratch)) {
+                       RowsOf<typename D::In>::row(pass->marginals, pass->chains->dtype),
+                       scratch)) {
             return false;
         }
         pass->split[2 * which + r] = lanes[r];
@@ -312,7 +313,7 @@ void split_close(vs::ExactPass* pass, int64_t which, vs::Scratch& scratch) {
 }
 
 // Backward sampling: x_n ~ alpha_n, then x_i ~ alpha_i(.) E(., x_{i+1}). The exact pass runs
-// first: it is what vouches for alpha.
+// first: alpha is right only if that went well.
 template <class D>
 void sample_task(vs::ExactPass* pass, int64_t which, int64_t size, const double* uniforms,
                  int64_t* states, int worker) {
@@ -336,9 +337,9 @@ void sample_task(vs::ExactPass* pass, int64_t which, int64_t size, const double*
     Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
     Exact<D> engine(d, ticker);
     NoSink sink;
-    bool ok = lane_init(s, d, c, sequence, static_cast<typename D::In*>(nullptr), scratch);
+    bool ok = lane_init(s, d, c, sequence, typename D::Row(), scratch);
     if (ok) s.alpha = scratch.array<T>(s.n * stride);
-    double* weight = scratch.array<double>(stride);
+    double* weight = scratch.array<double>(stride + 8);
     if (!ok || scratch.failed) {
         pass->status[sequence] = vs::kNoMemory;
         return;
@@ -363,20 +364,33 @@ void sample_task(vs::ExactPass* pass, int64_t which, int64_t size, const double*
     finish_lane(pass, d, s, sequence);
 }
 
+// The state k at which sum_{j <= k} weight_j first exceeds u sum_j weight_j; `weight` (K + 7,).
+// Blocks are added up before they are looked into, so that few additions wait for others.
 template <class D>
 int draw(const D& d, const typename D::T* a, const typename D::T* message, double u,
          double* weight) {
+    constexpr int kBlock = 8;
     d.weights(a, message, weight);
+    for (int k = d.K; k % kBlock; ++k) weight[k] = 0.0;
+    const auto sum_of = [](const double* w) {
+        return ((w[0] + w[1]) + (w[2] + w[3])) + ((w[4] + w[5]) + (w[6] + w[7]));
+    };
     double total = 0.0;
-    for (int k = 0; k < d.K; ++k) total += weight[k];
+    for (int k = 0; k < d.K; k += kBlock) total += sum_of(weight + k);
     const double target = u * total;
-    double sum = 0.0;
-    int last = 0;
-    for (int k = 0; k < d.K; ++k) {
+    double sum = 0.0, before = 0.0;  // the latter without the block
+    int block = 0, last = 0;
+    for (int k = 0; k < d.K && !(target < sum); k += kBlock) {
+        const double here = sum_of(weight + k);
+        if (!(here > 0.0)) continue;
+        block = k;
+        before = sum;
+        sum += here;
+    }
+    for (int k = block; k < block + kBlock && !(target < before); ++k) {
         if (!(weight[k] > 0.0)) continue;
         last = k;
-        sum += weight[k];
-        if (target < sum) return k;
+        before += weight[k];
     }
     return last;
 }

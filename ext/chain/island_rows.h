@@ -16,6 +16,7 @@ class ChainRows {
   public:
     using T = typename D::T;
     using In = typename D::In;
+    using Row = typename D::Row;
     using RowRequest = vs::RowRequest;
     static constexpr int kMost = RowRequest::kMost;
     static constexpr bool kKeepsProducts = false;
@@ -165,7 +166,9 @@ class ChainRows {
     bool is_last(int64_t q) const { return q + 1 == i_.n || s_.tree[q + 1] != s_.tree[q]; }
     bool plain(int64_t q) const { return i_.flag[q] & vs::kPlain; }
     int64_t edge_above(int64_t q) const { return in_.c.per_edge ? s_.edge[s_.tree[q]] + q : 0; }
-    In* output(int64_t q) const { return static_cast<In*>(s_.marginals) + (s_.begin + q) * d_.K; }
+    Row output(int64_t q) const {
+        return RowsOf<In>::row(s_.marginals, in_.c.dtype) + (s_.begin + q) * d_.K;
+    }
     const T* left(int64_t q) const { return is_first(q) ? ones_ : static_cast<const T*>(s_.f[q]); }
     const T* right(int64_t q) const { return is_last(q) ? ones_ : static_cast<const T*>(s_.b[q]); }
     // The message that goes on to the other.
@@ -216,7 +219,7 @@ class ChainRows {
         for (int r = 0; r < m; ++r) {
             RowRequest& a = list[r];
             const int64_t q = a.slot;
-            In* p = output(q);
+            const Row p = output(q);
             double mass = 0.0, added = 0.0;
             vs::Status s = status[r];
             if (s == vs::kOk) s = d_.divide(product[r], x_ + r * Kp_, p, &mass, &added);
@@ -226,12 +229,12 @@ class ChainRows {
             s_.mass[q] = mass;
             s_.added[q] = static_cast<float>(added);
             if (!ISLANDS) {
-                a.largest = D::peak(product[r]);
+                a.largest = d_.peak(product[r]);
                 continue;
             }
             const int v = i_.held[q];
             a.own = static_cast<double>(p[v]);
-            a.largest = alone ? 0.0 : D::peak(product[r]);
+            a.largest = alone ? 0.0 : d_.peak(product[r]);
             if (a.own >= s_.zeta && a.own >= a.largest) continue;
             a.largest = static_cast<double>(row_max(p, d_.K));
             a.forbidden = !D::alive(left(q)[v]) || !D::alive(right(q)[v]);

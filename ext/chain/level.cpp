@@ -90,7 +90,7 @@ static void sample(int arithmetic, vs::ExactPass* pass, int64_t which, int64_t s
     });
 }
 
-static int64_t lane_bytes() { return static_cast<int64_t>(sizeof(Lane<Log<double>>)); }
+static int64_t lane_bytes() { return static_cast<int64_t>(sizeof(Lane<Log>)); }
 
 template <class T>
 static double peak_of(int64_t iterations) {

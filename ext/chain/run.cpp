@@ -22,7 +22,9 @@ namespace {
 
 const PoolApi* g_pool = nullptr;
 
-bool stores_in_output(int a) { return a == kLinear32 || a == kLinear64 || a == kLog64; }
+bool stores_in_output(int arithmetic, int dtype) {
+    return arithmetic != kLinear64of32 && (arithmetic != kLog || dtype == kFloat64);
+}
 
 // exp(transition), and for energies its depth; false when memory is exhausted.
 bool pack(const Chains& c, int arithmetic, bool rows, int threads, Session& session, Packing* out,
@@ -68,7 +70,8 @@ bool wants_edges(const Request& r) {
 
 // The plan of one pass in one arithmetic over `order`, longest first.
 ExactPlan plan_pass(const Request& r, const std::vector<int64_t>& order, int arithmetic) {
-    const bool split = r.marginals && !wants_edges(r) && stores_in_output(arithmetic);
+    const bool split =
+        r.marginals && !wants_edges(r) && stores_in_output(arithmetic, r.chains.dtype);
     return plan_exact(r.chains, order, r.threads, split, r.expectations ? r.expectation_chunks : 0,
                       is_log(arithmetic) ? 20.0 : 1.0);
 }

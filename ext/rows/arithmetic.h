@@ -15,12 +15,10 @@ static VS_INLINE void with_arithmetic(int arithmetic, F f) {
             return f(static_cast<Linear<float, float>*>(nullptr));
         case vs::kLinear64of32:
             return f(static_cast<Linear<double, float>*>(nullptr));
-        case vs::kLog32:
-            return f(static_cast<Log<float>*>(nullptr));
         case vs::kLinear64:
             return f(static_cast<Linear<double, double>*>(nullptr));
-        case vs::kLog64:
-            return f(static_cast<Log<double>*>(nullptr));
+        case vs::kLog:
+            return f(static_cast<Log*>(nullptr));
     }
 }
 

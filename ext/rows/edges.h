@@ -3,12 +3,14 @@
 //   xi(l, k) = a(l) E(l, k) g(k) / mass      the energy: sum_lk xi(l, k) t(l, k)
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <new>
 
 #include "core/scratch.h"
 #include "rows/pack.h"
 #include "rows/rows.h"
+#include "simd/each.h"
 
 namespace VS_NS {
 
@@ -17,33 +19,28 @@ template <class T, int L, int NV>
 static VS_INLINE void outer_tile(const T* a, int64_t a_stride, const T* g, int64_t g_stride, int m,
                                  int K, int l0, int k0, double* sums) {
     using V = Vec<T>;
-    V acc[L][NV];
-    for (int l = 0; l < L; ++l) {
-        for (int j = 0; j < NV; ++j) acc[l][j] = V::set1(T(0));
-    }
+    V acc[L][NV], b[NV];
+    each<L>([&](auto l) VS_INLINE_LAMBDA {
+        each<NV>([&](auto j) VS_INLINE_LAMBDA { acc[l][j] = V::set1(T(0)); });
+    });
     a += l0;
     g += k0;
     for (int r = 0; r < m; ++r, a += a_stride, g += g_stride) {
-        V b[NV];
-        for (int j = 0; j < NV; ++j) b[j] = V::load(g + j * V::N);
-        for (int l = 0; l < L; ++l) {
+        each<NV>([&](auto j) VS_INLINE_LAMBDA { b[j] = V::load(g + j * V::N); });
+        each<L>([&](auto l) VS_INLINE_LAMBDA {
             const V x = V::set1(a[l]);
-            for (int j = 0; j < NV; ++j) acc[l][j] = V::fma(x, b[j], acc[l][j]);
-        }
+            each<NV>([&](auto j) VS_INLINE_LAMBDA { acc[l][j] = V::fma(x, b[j], acc[l][j]); });
+        });
     }
-    for (int l = 0; l < L; ++l) {
-        double* to = sums + static_cast<int64_t>(l0 + l) * K + k0;
-        for (int j = 0; j < NV; ++j, to += V::N) {
+    each<L>([&](auto l) VS_INLINE_LAMBDA {
+        double* const to = sums + static_cast<int64_t>(l0 + l) * K + k0;
+        each<NV>([&](auto j) VS_INLINE_LAMBDA {
             T part[V::N];
             acc[l][j].store(part);
-            const int left = K - k0 - j * V::N;
-            if (left >= V::N) {
-                for (int q = 0; q < V::N; ++q) to[q] += static_cast<double>(part[q]);
-            } else {
-                for (int q = 0; q < left; ++q) to[q] += static_cast<double>(part[q]);
-            }
-        }
-    }
+            const int left = std::min(K - k0 - j * V::N, V::N);
+            for (int q = 0; q < left; ++q) to[j * V::N + q] += static_cast<double>(part[q]);
+        });
+    });
 }
 
 template <class T, int L>

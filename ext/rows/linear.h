@@ -19,7 +19,7 @@ template <class T_, class In_>
 struct Linear {
     using T = T_;
     using In = In_;
-    static constexpr bool kStoresInOutput = sizeof(T) == sizeof(In);
+    using Row = In*;
     static constexpr int kEvery = Floor<T>::kNormaliseEvery;
     static constexpr double kUnit = 0.693147180559945309417;  // scales count powers of two
     static constexpr int kSlower = 1;                         // see Ticker
@@ -39,6 +39,10 @@ struct Linear {
           Kp(g.Kp),
           row(tmp),
           edge_row(tmp + g.Kp) {}
+
+    // May messages wait in the rows of marginals?
+    static constexpr bool stores_in_output() { return sizeof(T) == sizeof(In); }
+    static const T* stored(const In* p) { return reinterpret_cast<const T*>(p); }
 
     // A position is entered in two steps, so that the first can be taken for several of them
     // before the second waits for it. `x`: log-potentials, composed in `workspace` (Kp,) where they
@@ -145,7 +149,8 @@ struct Linear {
     }
 
     // out = psi * y, scaled; false when scaling may have lost a reachable entry.
-    bool absorb(const T* psi, bool plain, const T* y, bool normalise, T* out, double* scale) const {
+    VS_INLINE bool absorb(const T* psi, bool plain, const T* y, bool normalise, T* out,
+                          double* scale) const {
         if (!normalise) {
             plain ? row_absorb<T, true>(psi, y, K, out) : row_absorb<T, false>(psi, y, K, out);
             return true;
@@ -170,7 +175,8 @@ struct Linear {
     // p = a * b / mass into a caller's row; kWiden when the floors cannot be neglected.
     // PART: one of a and b is a caller's row.
     template <bool PART>
-    vs::Status marginal(const T* a, const T* b, In* p, double* mass, double* added) const {
+    VS_INLINE vs::Status marginal(const T* a, const T* b, In* p, double* mass,
+                                  double* added) const {
         const Product<T> r = row_product<T, PART>(a, b, K, row);
         const vs::Status status = massive(r, a, b, b);
         return status == vs::kOk ? divide(r, row, p, mass, added) : status;
@@ -244,7 +250,7 @@ struct Linear {
         normalise<STREAM>(product, inverse, p);
         return vs::kOk;
     }
-    static double peak(const Product<T>& r) {
+    double peak(const Product<T>& r) const {
         return static_cast<double>(static_cast<In>(r.max * (T(1) / r.sum)));
     }
     template <bool STREAM>

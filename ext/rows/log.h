@@ -10,11 +10,10 @@
 
 namespace VS_NS {
 
-template <class In_>
 struct Log {
     using T = double;
-    using In = In_;
-    static constexpr bool kStoresInOutput = sizeof(In) == 8;
+    using In = Either;
+    using Row = Either::Row;
     static constexpr int kEvery = 1;
     static constexpr double kUnit = 1.0;  // scales are natural logarithms
     static constexpr int kSlower = 128;   // see Ticker
@@ -31,6 +30,9 @@ struct Log {
           row(tmp),
           edge_row(tmp + Kp) {}
 
+    // May messages wait in the rows of marginals?
+    bool stores_in_output() const { return in.c.dtype == vs::kFloat64; }
+    static const double* stored(Row p) { return reinterpret_cast<const double*>(p.at); }
     static double nothing() { return -INFINITY; }
 
     struct Probe {
@@ -73,7 +75,7 @@ struct Log {
     void backward(const int64_t* edges, int rows, const double* const* x, double* const* y) {
         for (int m = 0; m < rows; ++m) {
             for (int l = 0; l < K; ++l) {
-                const In* t = table_row(edges[m], l);
+                const Row t = table_row(edges[m], l);
                 for (int k = 0; k < K; k += V::N) (scores(t, k) + values(x[m], k)).store(row + k);
                 y[m][l] = log_sum_exp(row);
             }
@@ -114,7 +116,7 @@ struct Log {
         return true;
     }
     template <bool PART>
-    vs::Status marginal(const double* a, const double* b, In* p, double* mass,
+    vs::Status marginal(const double* a, const double* b, Row p, double* mass,
                         double* added) const {
         for (int k = 0; k < K; ++k) row[k] = a[k] + b[k];
         const Product<double> r = total(row);
@@ -168,17 +170,18 @@ struct Log {
         return r.sum > nothing() ? vs::kOk : vs::kInfeasible;
     }
     template <bool STREAM = false>
-    vs::Status divide(const Product<double>& r, const double* product, In* p, double* mass,
+    vs::Status divide(const Product<double>& r, const double* product, Row p, double* mass,
                       double*) const {
         *mass = r.sum;
         // A second normalisation removes the rounding of the first from the sum.
         double sum = 0.0;
         for (int k = 0; k < K; ++k) sum += edge_row[k] = std::exp(product[k] - r.sum);
-        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(edge_row[k] / sum);
+        for (int k = 0; k < K; ++k) put(p, k, edge_row[k] / sum);
         return vs::kOk;
     }
-    static double peak(const Product<double>& r) {
-        return static_cast<double>(static_cast<In>(std::exp(r.max - r.sum)));
+    double peak(const Product<double>& r) const {  // as it is written
+        const double p = std::exp(r.max - r.sum);
+        return in.c.dtype == vs::kFloat32 ? static_cast<double>(static_cast<float>(p)) : p;
     }
     double log_sum(const double* a) const { return log_sum_exp(a); }
     double log_mass(double mass) const { return mass; }
@@ -242,18 +245,18 @@ struct Log {
         const int width = K - k < V::N ? K - k : V::N;
         for (int r = 0; r < width; ++r) y[k + r] = tops[r] + std::log(sums[r]);
     }
-    const In* table_row(int64_t edge, int l) const {
+    Row table_row(int64_t edge, int l) const {
         return in.transition + ((in.c.per_edge ? edge : 0) * K + l) * K;
     }
     // V::N entries from k on, as doubles; -inf behind the last.
     V values(const double* x, int k) const {
         return k + V::N <= K ? V::load(x + k) : V::load_part(x + k, K - k, nothing());
     }
-    V scores(const double* t, int k) const { return values(t, k); }
-    V scores(const float* t, int k) const {
+    V scores(Row t, int k) const {
+        if (!t.single) return values(reinterpret_cast<const double*>(t.at), k);
         double wide[V::N];
         for (int r = 0; r < V::N; ++r) {
-            wide[r] = k + r < K ? static_cast<double>(t[k + r]) : nothing();
+            wide[r] = k + r < K ? t[k + r] : nothing();
         }
         return V::load(wide);
     }

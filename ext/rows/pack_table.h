@@ -19,22 +19,20 @@ struct Packing {
 enum Arithmetic : int {
     kLinear32 = 0,  // float, float
     kLinear64of32,  // double, float
-    kLog32,         // log domain, float
     kLinear64,      // double, double
-    kLog64,         // log domain, double
-    kArithmetics
+    kLog,           // log domain, either
 };
-inline bool is_log(int arithmetic) { return arithmetic == kLog32 || arithmetic == kLog64; }
+inline bool is_log(int arithmetic) { return arithmetic == kLog; }
 // The arithmetics for a dtype, from fast to wide; returns how many.
 inline int ladder(int dtype, int* out) {
     if (dtype == kFloat64) {
         out[0] = kLinear64;
-        out[1] = kLog64;
+        out[1] = kLog;
         return 2;
     }
     out[0] = kLinear32;
     out[1] = kLinear64of32;
-    out[2] = kLog32;
+    out[2] = kLog;
     return 3;
 }
 

@@ -5,12 +5,14 @@
 
 #include <cmath>
 
+#include "simd/each.h"
 #include "simd/vec.h"
 
 namespace VS_NS {
 
 // The algebra is a parameter: sum-product on probabilities, max-sum on log-potentials.
 struct SumProduct {
+    static constexpr bool kManyRows = true;
     template <class T>
     static VS_INLINE T zero() {
         return T(0);
@@ -26,6 +28,7 @@ struct SumProduct {
 };
 
 struct MaxSum {
+    static constexpr bool kManyRows = false;  // decoding sends one message at a time
     template <class T>
     static VS_INLINE T zero() {
         return -static_cast<T>(INFINITY);
@@ -89,30 +92,31 @@ static void tile_kernel(const T* e, int K, const T* const* x, T* const* y) {
     using V = Vec<T>;
     using H = Tail<T>;
     constexpr int width = NV * V::N + (TAIL ? H::N : 0);
-    V acc[M][NV > 0 ? NV : 1];
+    V acc[M][NV > 0 ? NV : 1], b[M];
     H last[M];
-    for (int m = 0; m < M; ++m) {
-        for (int j = 0; j < NV; ++j) acc[m][j] = V::set1(A::template zero<T>());
-        last[m] = H::set1(A::template zero<T>());
-    }
     const T* xm[M];
-    for (int m = 0; m < M; ++m) xm[m] = x[m];
+    each<M>([&](auto m) VS_INLINE_LAMBDA {
+        each<NV>([&](auto j) VS_INLINE_LAMBDA { acc[m][j] = V::set1(A::template zero<T>()); });
+        last[m] = H::set1(A::template zero<T>());
+        xm[m] = x[m];
+    });
     for (int l = 0; l < K; ++l, e += width) {
-        V b[M];
-        for (int m = 0; m < M; ++m) b[m] = V::set1(xm[m][l]);
-        for (int j = 0; j < NV; ++j) {
+        each<M>([&](auto m) VS_INLINE_LAMBDA { b[m] = V::set1(xm[m][l]); });
+        each<NV>([&](auto j) VS_INLINE_LAMBDA {
             const V ej = V::load(e + j * V::N);
-            for (int m = 0; m < M; ++m) acc[m][j] = A::accumulate(b[m], ej, acc[m][j]);
-        }
+            each<M>([&](auto m)
+                        VS_INLINE_LAMBDA { acc[m][j] = A::accumulate(b[m], ej, acc[m][j]); });
+        });
         if (TAIL) {
             const H ej = H::load(e + NV * V::N);
-            for (int m = 0; m < M; ++m) last[m] = A::accumulate(H::low(b[m]), ej, last[m]);
+            each<M>([&](auto m)
+                        VS_INLINE_LAMBDA { last[m] = A::accumulate(H::low(b[m]), ej, last[m]); });
         }
     }
-    for (int m = 0; m < M; ++m) {
-        for (int j = 0; j < NV; ++j) acc[m][j].store(y[m] + j * V::N);
+    each<M>([&](auto m) VS_INLINE_LAMBDA {
+        each<NV>([&](auto j) VS_INLINE_LAMBDA { acc[m][j].store(y[m] + j * V::N); });
         if (TAIL) last[m].store(y[m] + NV * V::N);
-    }
+    });
 }
 
 template <class A, class T, int M>
@@ -143,20 +147,21 @@ template <class A, class T, int M>
 static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* const* y, int at) {
     using V = Vec<T>;
     V acc[M];
-    for (int m = 0; m < M; ++m) acc[m] = V::set1(A::template zero<T>());
+    each<M>([&](auto m) VS_INLINE_LAMBDA { acc[m] = V::set1(A::template zero<T>()); });
     for (int l = 0; l < Kp; l += V::N) {
         const V el = V::load(e + l);
-        for (int m = 0; m < M; ++m) acc[m] = A::accumulate(V::load(x[m] + l), el, acc[m]);
+        each<M>([&](auto m)
+                    VS_INLINE_LAMBDA { acc[m] = A::accumulate(V::load(x[m] + l), el, acc[m]); });
     }
-    for (int m = 0; m < M; ++m) y[m][at] = A::reduce(acc[m]);
+    each<M>([&](auto m) VS_INLINE_LAMBDA { y[m][at] = A::reduce(acc[m]); });
 }
 
 // All tiles for `rows` rows (any number): a tile stays in cache while it serves them all.
 template <class A, class T>
 static void messages(const Tiling<T>& g, const T* packed, int rows, const T* const* x,
                      T* const* y) {
-    constexpr int step = kMaxRows;
-    T* out[kMaxRows];
+    constexpr int step = A::kManyRows ? kMaxRows : 1;
+    T* out[step];
     for (int t = 0; t < g.n_tiles; ++t) {
         const T* e = packed + g.offset(t);
         const int column = g.first_unit(t) * Vec<T>::N;
@@ -165,28 +170,22 @@ static void messages(const Tiling<T>& g, const T* packed, int rows, const T* con
         for (int r = 0; r < rows; r += step) {
             const int m = rows - r < step ? rows - r : step;
             for (int i = 0; i < m; ++i) out[i] = y[r + i] + column;
-            switch (m) {
-                case 1:
-                    tile_rows<A, T, 1>(full, tail, e, g.K, x + r, out);
-                    break;
-                case 2:
-                    tile_rows<A, T, 2>(full, tail, e, g.K, x + r, out);
-                    break;
-#if VS_LEVEL == VS_LEVEL_V4 || VS_LEVEL == VS_LEVEL_NEON
-                case 3:
-                    tile_rows<A, T, 3>(full, tail, e, g.K, x + r, out);
-                    break;
-                case 4:
-                    tile_rows<A, T, 4>(full, tail, e, g.K, x + r, out);
-                    break;
-#endif
+            if (m == 1) tile_rows<A, T, 1>(full, tail, e, g.K, x + r, out);
+            if constexpr (step >= 2) {
+                if (m == 2) tile_rows<A, T, 2>(full, tail, e, g.K, x + r, out);
+            }
+            if constexpr (step >= 4) {
+                if (m == 3) tile_rows<A, T, 3>(full, tail, e, g.K, x + r, out);
+                if (m == 4) tile_rows<A, T, 4>(full, tail, e, g.K, x + r, out);
             }
         }
     }
     if (!g.lone) return;
     const T* e = packed + g.lone_offset();
     int r = 0;
-    for (; r + 4 <= rows; r += 4) lone_column<A, T, 4>(e, g.Kp, x + r, y + r, g.K - 1);
+    if constexpr (A::kManyRows) {
+        for (; r + 4 <= rows; r += 4) lone_column<A, T, 4>(e, g.Kp, x + r, y + r, g.K - 1);
+    }
     for (; r < rows; ++r) lone_column<A, T, 1>(e, g.Kp, x + r, y + r, g.K - 1);
 }
 

@@ -59,6 +59,9 @@ struct TreeBench {
     void clear_pads(T* row) const {
         for (int k = K; k < Kp; ++k) row[k] = D::none();
     }
+    typename D::Row output(int64_t s) const {
+        return RowsOf<In>::row(pass.marginals, pass.dtype) + static_cast<int64_t>(t.node[s]) * K;
+    }
     bool per_edge() const { return pass.tables[0].per_edge; }
     D& domain(int64_t s) const { return pass.which && !per_edge() ? d[pass.which[s]] : *d; }
     int64_t table(int64_t s) const { return per_edge() ? (pass.which ? pass.which[s] : 0) : 0; }

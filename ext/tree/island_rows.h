@@ -18,7 +18,7 @@ template <class D>
 class IslandRows {
   public:
     using T = typename D::T;
-    using In = typename D::In;
+    using Row = typename D::Row;
     using Bench = TreeBench<D>;
     using RowRequest = vs::RowRequest;
     static_assert(RowRequest::kMost <= Bench::kBatch, "a list of requests is sent at once");
@@ -179,12 +179,9 @@ class IslandRows {
   private:
     bool island(int64_t q) const { return i_.island(q); }
     VS_INLINE void fetch(int64_t node) const {
-        row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
-                           false);
+        row_prefetch_alone(w_.d->in.unary + node * w_.K, w_.K, false);
     }
-    In* output(int64_t s) const {
-        return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
-    }
+    Row output(int64_t s) const { return w_.output(s); }
     bool alive_tree(int64_t q) const {
         return w_.wanted(q) && i_.status[t_.tree[q]].load(std::memory_order_relaxed) == 0;
     }
@@ -209,7 +206,7 @@ class IslandRows {
     // The rows that the product of q without the message of `but` is made of.
     void fetch_messages(int64_t q, int64_t but) {
         if (q < first_ || q >= last_) fetch(t_.node[q]);
-        neighbours(q, [&](int64_t o) {
+        neighbours(q, [&](int64_t o) VS_INLINE_LAMBDA {
             if (o != but) row_prefetch_alone(message(q, o), w_.K, false);
         });
     }
@@ -235,7 +232,7 @@ class IslandRows {
     }
     // f(neighbour)
     template <class F>
-    void neighbours(int64_t q, F f) const {
+    VS_INLINE void neighbours(int64_t q, F f) const {
         if (t_.parent[q] >= 0) f(static_cast<int64_t>(t_.parent[q]));
         t_.for_children(q, f);
     }
@@ -256,7 +253,7 @@ class IslandRows {
         bool narrow = true;
         double scale = 0.0;
         float before = tables_;
-        neighbours(q, [&](int64_t o) {
+        neighbours(q, [&](int64_t o) VS_INLINE_LAMBDA {
             if (o == but) return;
             before = std::max(before, raised_by(q, o));
             if (!narrow) return;
@@ -399,7 +396,7 @@ class IslandRows {
         if (!put(a, r, row, status)) return;  // its row is no belief
         const bool safe = !held && Total<D>::kLog == false && !tiny(row, r);
         if (safe) i_.flag[q] |= vs::kSafe;
-        a.largest = D::peak(r);
+        a.largest = d.peak(r);
     }
     // m' of an island, in one sweep where the product of all messages keeps within range; row:
     // space, or its local factor psi.
@@ -432,13 +429,13 @@ class IslandRows {
         const bool near = !far && sizeof(T) == 8 && most < kMild;
         if (most > kNoFloor && !near && in_doubt(q, r, row, far)) s_.added[q] = kInDoubt;
         a.own = static_cast<double>(output(q)[v]);
-        a.largest = D::peak(r);
+        a.largest = d.peak(r);
         if (a.own >= w_.pass.zeta && a.own >= a.largest) return;
         a.largest = static_cast<double>(row_max(output(q), w_.K));
         neighbours(q, [&](int64_t o) { a.forbidden |= !D::alive(message(q, o)[v]); });
     }
     // Writes a product, divided by its sum, to the output; false when there is none.
-    bool put(RowRequest& a, const Product<T>& r, const T* product, vs::Status status) {
+    VS_INLINE bool put(RowRequest& a, const Product<T>& r, const T* product, vs::Status status) {
         const int64_t q = a.slot;
         double mass = 0.0, added = 0.0;
         if (!alive_tree(q)) return false;

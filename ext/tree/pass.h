@@ -29,7 +29,7 @@ template <class D>
 class TreeBlock {
   public:
     using T = typename D::T;
-    using In = typename D::In;
+    using Row = typename D::Row;
     using Bench = TreeBench<D>;
 
     TreeBlock(Bench& bench, int64_t block)
@@ -45,7 +45,7 @@ class TreeBlock {
     // Rows of a large result go past the caches where they are whole lines of them.
     static bool streams(const vs::TreePass& p) {
         constexpr int64_t kLine = 64, kLarge = int64_t{16} << 20;
-        const int64_t row = p.n_labels * static_cast<int64_t>(sizeof(In));
+        const int64_t row = p.n_labels * (p.dtype == vs::kFloat32 ? 4 : 8);
         return row % kLine == 0 && reinterpret_cast<uintptr_t>(p.marginals) % kLine == 0 &&
                row * p.t.n >= kLarge;
     }
@@ -186,12 +186,9 @@ class TreeBlock {
     T* alpha(int64_t s) const { return alpha_ + (s - begin_) * Kp_; }
     T* up(int64_t s) const { return up_ + (s - begin_) * Kp_; }
     VS_INLINE void fetch(int64_t node) const {
-        row_prefetch_alone(static_cast<const In*>(w_.pass.tables->unary) + node * w_.K, w_.K,
-                           false);
+        row_prefetch_alone(d_.in.unary + node * w_.K, w_.K, false);
     }
-    In* output(int64_t s) const {
-        return static_cast<In*>(w_.pass.marginals) + static_cast<int64_t>(t_.node[s]) * w_.K;
-    }
+    Row output(int64_t s) const { return w_.output(s); }
     // Messages of slots [lo, hi) to their parents.
     void send_up(int64_t lo, int64_t hi) {
         int64_t s[Bench::kBatch];

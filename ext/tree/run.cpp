@@ -337,7 +337,7 @@ TreeReport tree_decode(const TreeModel& m, int threads, int64_t* states, double*
     if (stopped(control, report)) return report;
     std::vector<uint8_t> todo(at(t.n_trees), 1);
     bool again;
-    renew_stale(call, nullptr, kLog64, scores, todo, &again, report);
+    renew_stale(call, nullptr, kLog, scores, todo, &again, report);
     return report;
 }
 
