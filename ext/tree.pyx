@@ -49,6 +49,8 @@ cdef extern from "tree/run.h" namespace "vs" nogil:
         double* log_mass
         double* expectations
         double* energies
+        void* pairwise
+        const int64_t* pairwise_row
     cdef cppclass TreeReport:
         int status
         int64_t tree, node
@@ -145,7 +147,7 @@ cdef tuple outcome(TreeReport r, Call call):
 
 def infer(Forest forest, int threads, double zeta, int64_t revisit, marginals, log_z, islands,
           log_left, log_right, log_mass, deadline, progress, late, expectations=None,
-          energies=None):
+          energies=None, pairwise=None, pairwise_row=None):
     """Return (infeasible, counts): infeasible is None or (tree, node)."""
     cdef TreeRequest q
     cdef TreeReport r
@@ -162,6 +164,8 @@ def infer(Forest forest, int threads, double zeta, int64_t revisit, marginals, l
     q.log_mass = <double*>data(log_mass)
     q.expectations = <double*>data(expectations)
     q.energies = <double*>data(energies)
+    q.pairwise = data(pairwise)
+    q.pairwise_row = <const int64_t*>data(pairwise_row)
     with nogil:
         r = c_infer(q, call.control)
     bad = outcome(r, call)

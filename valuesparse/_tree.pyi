@@ -39,6 +39,8 @@ def infer(
     late: BaseException | None,
     expectations: Array | None = None,
     energies: Array | None = None,
+    pairwise: Array | None = None,
+    pairwise_row: Array | None = None,
 ) -> tuple[tuple[int, int] | None, tuple[int, ...]]: ...
 def show(forest: Forest, threads: int) -> None: ...
 def decode(

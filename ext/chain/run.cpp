@@ -284,8 +284,8 @@ Report infer(const Request& r, Control& control) {
         const Prepared* prepared = arithmetic == kLinear64 ? fitting(r.prepared, c) : nullptr;
         if (prepared != nullptr && !islands && !r.energies) {
             packing = prepared->packing;
-        } else if (!pack(c, arithmetic, islands, r.threads, session, &packing, &control,
-                         r.energies ? &depth : nullptr)) {
+        } else if (!pack(c, arithmetic, islands || r.pairwise, r.threads, session, &packing,
+                         &control, r.energies ? &depth : nullptr)) {
             report.status = kNoMemory;
             break;
         }

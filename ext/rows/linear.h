@@ -339,8 +339,13 @@ struct Linear {
         const T inverse = static_cast<T>(1.0 / mass);
         for (int l = 0; l < K; ++l) {
             const T w = a[l] * inverse;
-            exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
-            for (int k = 0; k < K; ++k) edge_row[k] = w * edge_row[k] * gk[k];
+            const T* table = edge_row;
+            if (e.rows && !in.c.per_edge) {
+                table = e.rows + static_cast<int64_t>(l) * Kp;
+            } else {
+                exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
+            }
+            for (int k = 0; k < K; ++k) edge_row[k] = w * table[k] * gk[k];
             emit(l, edge_row);
         }
     }

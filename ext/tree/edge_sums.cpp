@@ -27,6 +27,8 @@ bool open_edge_sums(const TreeRequest& r, Call& call, TreePass& pass, int arithm
     pass.edge_left = s.take(bytes);
     pass.edge_right = s.take(bytes);
     pass.energies = r.energies;
+    pass.pairwise = r.pairwise;
+    pass.pairwise_row = r.pairwise_row;
     pass.typed = r.model.tables == Tables::kTyped;
     depth.clear();
     if (r.energies && !call.per_edge && !is_log(arithmetic)) {

@@ -1,11 +1,13 @@
-// What a call asks of the edges of a forest: expectations and energies.
+// What a call asks of the edges of a forest: pairwise marginals, their sums, and energies.
 #pragma once
 
 #include "tree/call.h"
 
 namespace vs {
 
-inline bool wants_edge_sums(const TreeRequest& r) { return r.expectations || r.energies; }
+inline bool wants_edge_sums(const TreeRequest& r) {
+    return r.expectations || r.energies || r.pairwise;
+}
 
 // Memory for the rows that the way down keeps, and tables for energies; false: there is none.
 bool open_edge_sums(const TreeRequest& r, Call& call, TreePass& pass, int arithmetic,

@@ -11,6 +11,7 @@ class TreeEdges {
   public:
     using T = typename D::T;
     using Bench = TreeBench<D>;
+    using Row = typename D::Row;
 
     TreeEdges(Bench& bench, double* sums) : w_(bench), sums_(sums) {}
 
@@ -33,7 +34,8 @@ class TreeEdges {
     bool run(int64_t first, int64_t last) {
         for (int64_t lo = first, hi; lo < last; lo = hi) {
             hi = lo + kWindow < last ? lo + kWindow : last;
-            if (!(bare_ ? window(lo, hi) : one_by_one(lo, hi))) return false;
+            if ((!bare_ || w_.pass.pairwise) && !one_by_one(lo, hi)) return false;
+            if (bare_ && (sums_ || w_.pass.energies) && !window(lo, hi)) return false;
         }
         return true;
     }
@@ -96,24 +98,33 @@ class TreeEdges {
             depth.add(n, a, g, mass, to);
         }
     }
+    // What needs xi itself: with logarithms, and with tables for each edge, that is everything.
     bool one_by_one(int64_t lo, int64_t hi) {
         constexpr int kSteps = 32;  // an edge takes as long as so many messages
+        const auto* wanted = w_.pass.pairwise ? w_.pass.pairwise_row : nullptr;
+        double* const energies = bare_ ? nullptr : w_.pass.energies;
         for (int64_t s = lo; s < hi; ++s) {
             if (!counts(s)) continue;
+            const int64_t row = wanted ? wanted[w_.t.edge[s]] : -1;
+            double* const sums = bare_ ? nullptr : sums_of(s);
+            if (row < 0 && !sums && !energies) continue;
             if (!w_.ticker.go_on(kSteps)) return false;
             D& d = w_.domain(s);
-            const int64_t edge = w_.table(s);
+            const int64_t edge = w_.table(s), kk = static_cast<int64_t>(w_.K) * w_.K;
             double energy = 0.0;
-            double* sums = sums_of(s);
-            d.edge_marginal(edge, left(s), right(s), 1.0, [&](int l, const T* row) {
-                for (int k = 0; sums && k < w_.K; ++k) {
-                    sums[static_cast<int64_t>(l) * w_.K + k] += static_cast<double>(row[k]);
-                }
-                if (w_.pass.energies) energy += energy_of_row(d, edge, l, row);
+            const Row out = row < 0 ? Row() : pairwise() + row * kk;
+            d.edge_marginal(edge, left(s), right(s), 1.0, [&](int l, const T* xi) {
+                const int64_t at = static_cast<int64_t>(l) * w_.K;
+                for (int k = 0; out && k < w_.K; ++k) put(out, at + k, xi[k]);
+                for (int k = 0; sums && k < w_.K; ++k) sums[at + k] += static_cast<double>(xi[k]);
+                if (energies) energy += energy_of_row(d, edge, l, xi);
             });
-            if (w_.pass.energies) w_.pass.energies[w_.t.edge[s]] = energy;
+            if (energies) energies[w_.t.edge[s]] = energy;
         }
         return true;
+    }
+    Row pairwise() const {
+        return RowsOf<typename D::In>::row(w_.pass.pairwise, static_cast<int>(w_.pass.dtype));
     }
 
     Bench& w_;

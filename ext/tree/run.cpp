@@ -173,7 +173,7 @@ TreeReport tree_infer(const TreeRequest& r, Control& control) {
         session.packing.reset();
         TreeJob job;
         TreePass& p = job.pass;
-        bool packed = call.pack(arithmetic, islands, r.threads, &control);
+        bool packed = call.pack(arithmetic, islands || r.pairwise, r.threads, &control);
         call.fill(p, &control);
         // In float32 a table held at its floor may be felt, whatever the messages.
         if (packed && arithmetic == kLinear32 && call.packing[0].floored) upward_only = false;

@@ -35,6 +35,10 @@ struct TreeRequest {
     // K); and the expected score of the edge from parent[i] to i, (n,), NaN where it took
     // logarithms, rows of roots unset.
     double *expectations = nullptr, *energies = nullptr;
+    // xi of edges, (., K, K) of the model's type, and the row of the edge from parent[i] to i,
+    // (n,), -1 where it is not wanted.
+    void* pairwise = nullptr;
+    const int64_t* pairwise_row = nullptr;
 };
 
 struct TreeReport {

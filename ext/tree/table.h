@@ -54,7 +54,9 @@ struct TreePass {
     double *log_left, *log_right, *log_mass;  // rows by `edge`, or null; see TreeRequest
     // (n, stride) by slot, or null: xi(l, k) = left(l) E(l, k) right(k) of the edge above.
     void *edge_left, *edge_right;
-    double* energies;      // (n,) by `edge`, or null; see TreeRequest
+    double* energies;  // (n,) by `edge`, or null; see TreeRequest
+    void* pairwise;    // likewise
+    const int64_t* pairwise_row;
     const Packing* depth;  // one for each table, for energies; null where not packed
     bool typed;            // expectations: one sum for each type
     Scratch* scratch;      // one per worker
@@ -66,8 +68,8 @@ struct TreePass {
 
 struct TreeLevel {
     PackTable pack;
-    // Energies of the edges above slots [first, last); their pairwise marginals, added to `sums`
-    // (types, K, K) or null.
+    // Energies and pairwise marginals of the edges above slots [first, last); the latter are added
+    // to `sums` (types, K, K) or null, too.
     void (*edges)(int arithmetic, TreePass* pass, int64_t first, int64_t last, double* sums,
                   int worker);
     // Upward and downward pass of a block.

@@ -73,7 +73,13 @@ def test_trees(
         np.testing.assert_allclose(
             entropy, entropy_of_pairs(tree, r), rtol=0, atol=30 * tol * n * k
         )
+    # Those that are yielded are made of logarithms.
+    yielded = [*r.iter_pairwise(7), np.empty((0, k, k))]
+    np.testing.assert_allclose(pairs, np.concatenate(yielded), rtol=0, atol=tol)
+    odd = slice(1, None, 2)
+    assert r.pairwise(odd).tobytes() == r.pairwise()[odd].tobytes()
     for threads in (2, 3, 8):
+        assert r.pairwise(threads=threads).tobytes() == r.pairwise().tobytes()
         assert r.expectations(threads=threads).tobytes() == sums.tobytes()
         assert r.entropy(threads=threads).tobytes() == entropy.tobytes()
 
@@ -85,7 +91,9 @@ def test_a_large_forest_is_cut_alike_for_any_threads(kind: str, rng: np.random.G
     sums, entropy = r.expectations(threads=1), r.entropy(threads=1)
     assert sums.sum() == pytest.approx(np.count_nonzero(tree.parent >= 0), rel=1e-12)
     np.testing.assert_allclose(entropy, entropy_of_pairs(tree, r), rtol=1e-11, atol=1e-11)
+    pairs = r.pairwise(threads=1)
     for threads in (2, 3, 8):
+        assert r.pairwise(threads=threads).tobytes() == pairs.tobytes()
         assert r.expectations(threads=threads).tobytes() == sums.tobytes()
         assert r.entropy(threads=threads).tobytes() == entropy.tobytes()
 

@@ -126,6 +126,20 @@ def log_messages(model: Tree, threads: int | None) -> tuple[Array, Array, Array]
     return left, right, mass
 
 
+def pairwise(model: Tree, threads: int | None, nodes: npt.NDArray[np.int64]) -> Array:
+    """Return the edge marginals of the edges above `nodes`, (m, K, K)."""
+    k = model.n_labels
+    answer = empty((nodes.size, k, k), model.dtype)
+    row = np.full(model.n_nodes, -1)
+    row[nodes] = np.arange(nodes.size)
+    infeasible, _ = _tree.infer(
+        model.forest, resolve(threads), 1.0, 0, None, np.zeros(model.n_trees), None,
+        None, None, None, None, None, None, None, None, answer, row,
+    )  # fmt: skip
+    _require_feasible(model, infeasible)
+    return answer
+
+
 def expectations(model: Tree, threads: int | None) -> npt.NDArray[np.float64]:
     """Return the sum of edge marginals, (K, K), or of those of each type, (types, K, K)."""
     k = model.n_labels

@@ -18,9 +18,6 @@ __all__ = ["TreeResult"]
 
 Array = npt.NDArray[Any]
 
-# Numbers in one block of edge marginals that is only passed through.
-_BLOCK = 1 << 18
-
 
 class Queries(Protocol):
     """What a result asks of the engine of trees."""
@@ -32,6 +29,9 @@ class Queries(Protocol):
 
     def expectations(self, model: Tree, threads: int | None) -> npt.NDArray[np.float64]:
         """Return the sum of edge marginals, by type where edges have one."""
+
+    def pairwise(self, model: Tree, threads: int | None, nodes: npt.NDArray[np.int64]) -> Array:
+        """Return the edge marginals of the edges above `nodes`."""
 
     def log_messages(self, model: Tree, threads: int | None) -> tuple[Array, Array, Array]:
         """Return what edge marginals are made of."""
@@ -138,13 +138,9 @@ class TreeResult(IslandResult[Tree]):
             raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
         nodes = self._children()[edges]
         k = self._model.n_labels
-        out = np.empty((nodes.size, k, k), dtype=self._model.dtype)
-        if nodes.size:
-            first = 0
-            for part in self._edges(nodes, max(1, _BLOCK // (k * k)), threads):
-                out[first : first + part.shape[0]] = part
-                first += part.shape[0]
-        return out
+        if nodes.size == 0:
+            return np.empty((0, k, k), dtype=self._model.dtype)
+        return self._engine.pairwise(self._conditioned(), threads, nodes)
 
     def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """Return the edge marginals summed over all edges, for training.
