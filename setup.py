@@ -206,7 +206,7 @@ extensions = [
             "ext/pool/gate.cpp",
             "ext/pool/pool.cpp",
             "ext/pool/record.cpp",
-            "ext/pool/rooms.cpp",
+            "ext/pool/buffers.cpp",
         ],
         define_macros=numpy_api,
         **depending_on(),

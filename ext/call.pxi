@@ -1,4 +1,4 @@
-# What every module that runs calls on the pool shares: included, each has a copy of its own.
+# Shared by the modules that run calls on the pool: each includes a copy of its own.
 import threading
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -68,7 +68,7 @@ cdef extern from * nogil:
 
 
 cdef class Call:
-    """One call under way: what its polls look at. Only the main thread hears signals."""
+    """One call under way: what its polls look at. Only the main thread gets signals."""
 
     cdef Control control
     cdef object error
@@ -87,7 +87,7 @@ cdef class Call:
         self.total = total
         self.late = late
         self.over = False
-        # Of vs_now's clock: the first poll is due, unless it is for signals only.
+        # A time of vs_now. The first poll is due, unless it is for signals only.
         self.last = vs_now() if deadline is None and progress is None else -1.0
         self.deadline = float("inf") if deadline is None else vs_now() + <double>deadline
         self.listens = threading.current_thread() is threading.main_thread()

@@ -20,13 +20,13 @@ cdef extern from "core/problem.h" namespace "vs" nogil:
         Control()
 
 
-cdef extern from "pool/rooms.h" namespace "vs" nogil:
-    cdef cppclass Room:
+cdef extern from "pool/buffers.h" namespace "vs" nogil:
+    cdef cppclass Buffer:
         void* data
         int64_t bytes
-    Room take_room(int64_t) noexcept
-    void c_give_back "vs::give_back"(Room) noexcept
-    int64_t rooms_waiting() noexcept
+    Buffer take_buffer(int64_t) noexcept
+    void c_give_back "vs::give_back"(Buffer) noexcept
+    int64_t buffers_waiting() noexcept
 
 
 cdef extern from "pool/gate.h" namespace "vs" nogil:
@@ -203,25 +203,25 @@ cdef class Recorder:
 
 
 cdef class Memory:
-    """Room for a large array, not cleared; it waits for the next when nobody holds it any more."""
+    """Memory of a large array, not cleared; it waits for the next when nobody holds it any more."""
 
-    cdef Room room
+    cdef Buffer buffer
     cdef Py_ssize_t size
 
     def __cinit__(self, Py_ssize_t size):
-        self.room = take_room(size)
+        self.buffer = take_buffer(size)
         self.size = size
-        if self.room.data == NULL:
-            raise MemoryError(f"no room for {size} bytes")
+        if self.buffer.data == NULL:
+            raise MemoryError(f"no memory for {size} bytes")
 
     def __dealloc__(self):
-        if self.room.data != NULL:
-            c_give_back(self.room)
+        if self.buffer.data != NULL:
+            c_give_back(self.buffer)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.room.data, self.size, 0, flags)
+        PyBuffer_FillInfo(view, self, self.buffer.data, self.size, 0, flags)
 
 
 def memory_waiting():
     """Bytes of results that nobody holds, kept for the next."""
-    return rooms_waiting()
+    return buffers_waiting()

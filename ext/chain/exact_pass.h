@@ -8,7 +8,7 @@
 
 namespace VS_NS {
 
-// Keeps what pairwise marginals need: they are written when the sequence is vouched for.
+// Keeps what pairwise marginals need: they are written when the sequence is known to be right.
 template <class D>
 struct EdgeSink {
     static constexpr bool kActive = true;

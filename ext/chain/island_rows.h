@@ -1,4 +1,4 @@
-// What the islands ask of an arithmetic, for chains end to end: messages from the left and from the
+// The functions that islands call, for chains end to end: messages from the left and from the
 // right, and marginals.
 #pragma once
 

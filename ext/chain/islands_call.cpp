@@ -103,7 +103,7 @@ class Group {
                         serial);
         serial.rewind(mark);
     }
-    // What is found, unless the call was stopped.
+    // Writes the answers, unless the call was stopped.
     void finish(Counts& counts) {
         const Request& r = *j_.request;
         Counts done;

@@ -130,15 +130,15 @@ class Lists {
             append(cell, {rows_[y], kBest, kNone, -1});
             return cell;
         }
-        if (room_ == 0) {  // as much again
-            room_ = std::max<int64_t>(cell, 64);
-            scores_ = scratch_.array<double>(room_ * K_);
-            offers_ = scratch_.array<int64_t>(room_ * K_);
+        if (unused_ == 0) {  // as much again
+            unused_ = std::max<int64_t>(cell, 64);
+            scores_ = scratch_.array<double>(unused_ * K_);
+            offers_ = scratch_.array<int64_t>(unused_ * K_);
             if (scratch_.failed) throw std::bad_alloc();
         }
-        --room_;
-        double* score = cells_.back().score = scores_ + room_ * K_;
-        int64_t* offer = cells_.back().offer = offers_ + room_ * K_;
+        --unused_;
+        double* score = cells_.back().score = scores_ + unused_ * K_;
+        int64_t* offer = cells_.back().offer = offers_ + unused_ * K_;
         extend_all(i, y, [&](int64_t l, double s) {
             score[l] = s;
             offer[l] = kBest;
@@ -229,7 +229,7 @@ class Lists {
     Control& control_;
     const bool caller_;
     int64_t left_ = kPolled;
-    int64_t room_ = 0;  // for the heads of so many more lists
+    int64_t unused_ = 0;  // lists whose heads still have memory
     double* scores_ = nullptr;
     int64_t* offers_ = nullptr;
     std::vector<Cell> cells_;      // lists that were opened; the first: of all configurations

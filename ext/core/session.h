@@ -12,7 +12,7 @@ class Session {
     Session() = default;
     static Session& mine();  // of the calling thread
 
-    // Room for `workers`; contiguous, as the passes want it.
+    // Memory of `workers`; contiguous, as the passes want it.
     void prepare(int workers) {
         if (workers > count_) {
             keep_.reset(new Scratch[static_cast<size_t>(workers)]);

@@ -22,9 +22,9 @@ class Islands : public IslandPasses<Topology> {
     using Base = IslandPasses<Topology>;
     using Base::Base;
 
-    bool begin_task() { return bench_ && ticker_.begin_task(); }
+    bool begin_task() { return self_ && ticker_.begin_task(); }
     void step(int step, int64_t first, int64_t last) {
-        if (!bench_) return;
+        if (!self_) return;
         switch (step) {
             case kIslandsLocals:
                 locals(first);
@@ -45,7 +45,7 @@ class Islands : public IslandPasses<Topology> {
                 refresh(first, last);
                 break;
             case kIslandsTally:
-                v_.tally(bench_, first);
+                v_.tally(self_, first);
                 break;
         }
     }
@@ -71,7 +71,7 @@ class Islands : public IslandPasses<Topology> {
                 s_.event[q] |= kMarked;
                 if (e == kDead) continue;
                 neighbours(q, [&](int64_t o) {
-                    if (island(o) && v_.forbids(bench_, q, o)) s_.event[o] |= kMarked;
+                    if (island(o) && v_.forbids(self_, q, o)) s_.event[o] |= kMarked;
                 });
             } else if (!listed(q)) {
                 scratch_.rewind(mark);
@@ -90,7 +90,7 @@ class Islands : public IslandPasses<Topology> {
             }
             Counts& count = s_.of_tree ? s_.of_tree[t_.tree[q]] : s_.counts;
             count.rounds = this_round;
-            s_.take_event(q, count, [&] { return v_.mode(bench_, q, nullptr); });
+            s_.take_event(q, count, [&] { return v_.mode(self_, q, nullptr); });
             s_.changed[s_.n_changed++] = q;
         }
         scratch_.rewind(mark);
@@ -117,11 +117,10 @@ class Islands : public IslandPasses<Topology> {
     using Base::actuals;
     using Base::alive;
     using Base::announce;
-    using Base::bench_;
     using Base::call_;
     using Base::count_changed;
     using Base::fail;
-    using Base::from_tops;
+    using Base::from_roots;
     using Base::is_top;
     using Base::island;
     using Base::kMost;
@@ -132,6 +131,7 @@ class Islands : public IslandPasses<Topology> {
     using Base::request;
     using Base::s_;
     using Base::scratch_;
+    using Base::self_;
     using Base::spread;
     using Base::t_;
     using Base::take_rows;
@@ -154,21 +154,21 @@ class Islands : public IslandPasses<Topology> {
             const int m = static_cast<int>(std::min<int64_t>(kMost, end - lo));
             if (!ticker_.go_on(m)) return false;
             char* at = rows + (lo - begin) * call_.row_bytes;
-            v_.locals(bench_, lo, m, at, sum);
+            v_.locals(self_, lo, m, at, sum);
             for (int r = 0; r < m; ++r) {
                 const int64_t q = lo + r;
                 if (!(sum[r] > 0.0)) {
                     int32_t ok = kOk;
                     s_.status[t_.tree[q]].compare_exchange_strong(ok, kInfeasible);
                 } else if (1.0 >= call_.zeta * sum[r]) {
-                    s_.hold(q, v_.mode(bench_, q, at + r * call_.row_bytes));
+                    s_.hold(q, v_.mode(self_, q, at + r * call_.row_bytes));
                     s_.flag[q] |= kLocal;
                 }
             }
         }
-        v_.locals_at(bench_, begin, end, rows);
+        v_.locals_at(self_, begin, end, rows);
         // Rows of tables that are copied need all blocks to be blank.
-        if (v_.copies_rows(bench_) && end - begin < s_.n) return true;
+        if (v_.copies_rows(self_) && end - begin < s_.n) return true;
         return pass_inside(begin, end);
     }
     // Passes through all of a block that touches no other block.
@@ -208,7 +208,7 @@ class Islands : public IslandPasses<Topology> {
         });
     }
     // The pieces of a block that touch no other block. Children come after parents.
-    bool find_inside(int64_t begin, int64_t end, int64_t* tops, int64_t* n) {
+    bool find_inside(int64_t begin, int64_t end, int64_t* roots, int64_t* n) {
         uint8_t* leaves = scratch_.template array<uint8_t>(end - begin);
         if (!leaves) return false;
         for (int64_t q = end; q-- > begin;) {
@@ -224,7 +224,7 @@ class Islands : public IslandPasses<Topology> {
             if (p >= begin && !island(p)) {
                 leaves[q - begin] = leaves[p - begin];
             } else if (!leaves[q - begin]) {
-                tops[(*n)++] = q;
+                roots[(*n)++] = q;
             }
             if (!leaves[q - begin]) s_.stamp[q].store(kInside, std::memory_order_relaxed);
         }
@@ -232,19 +232,19 @@ class Islands : public IslandPasses<Topology> {
     }
     // Messages out of the islands of a block, when all blocks know theirs: where they are copies.
     bool rows(int64_t b) {
-        if (!v_.copies_rows(bench_)) return true;
+        if (!v_.copies_rows(self_)) return true;
         for (int64_t q = t_.begin(b); q < t_.begin(b + 1); ++q) {
             if (island(q) && !inside(q) && alive(q) && !tell(q)) return false;
         }
         return true;
     }
     // Passes through pieces [first, last) of a list for the first time.
-    bool first_pass(const int64_t* tops, int64_t first, int64_t last, bool stored) {
+    bool first_pass(const int64_t* roots, int64_t first, int64_t last, bool stored) {
         const Scratch::Mark mark = scratch_.mark();
         PieceList list(scratch_);
         list.open();
         for (int64_t i = first; i < last; ++i) {
-            if (!t_.add_centres(s_, tops[i], list, scratch_)) return fail();
+            if (!t_.add_centres(s_, roots[i], list, scratch_)) return fail();
         }
         if (!spread(list)) return fail();
         const Pieces p = list.pieces();
@@ -323,7 +323,7 @@ class Islands : public IslandPasses<Topology> {
         const int64_t top = top_of(q);
         bool any = false;
         Pieces p;
-        if (!from_tops(&top, 1, &p)) return false;
+        if (!from_roots(&top, 1, &p)) return false;
         for (int64_t k = 0; k < p.n; ++k) {
             s_.stamp[p.slot[k]].store(s_.round, std::memory_order_relaxed);
             neighbours(p.slot[k], [&](int64_t o) {

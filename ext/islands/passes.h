@@ -32,8 +32,8 @@ class IslandPasses {
           scratch_(scratch),
           call_(call),
           ticker_(call.control, worker == 0, call.n_labels, call.slower) {
-        bench_ = v_.open(call.pass, worker, &scratch);
-        if (!bench_) fail();
+        self_ = v_.open(call.pass, worker, &scratch);
+        if (!self_) fail();
     }
     IslandPasses(const IslandPasses&) = delete;
     IslandPasses& operator=(const IslandPasses&) = delete;
@@ -64,7 +64,7 @@ class IslandPasses {
     }
 
     bool tell(int64_t q) {
-        const int rows = v_.tell(bench_, q);
+        const int rows = v_.tell(self_, q);
         if (rows < 0) return fail();
         (s_.of_tree ? s_.of_tree[t_.tree[q]].sparse : sparse_) += rows;
         return true;
@@ -84,11 +84,11 @@ class IslandPasses {
         } else {
             full_ += m;
         }
-        return m == 0 || v_.send(bench_, list, m) || fail();
+        return m == 0 || v_.send(self_, list, m) || fail();
     }
     void beliefs(RowRequest* list, int m) {
         if (m == 0) return;
-        v_.beliefs(bench_, list, m);
+        v_.beliefs(self_, list, m);
         for (int r = 0; r < m; ++r) {
             const int64_t q = list[r].slot;
             s_.event[q] = alive(q) ? s_.free_event(list[r], call_.zeta) : kNone;
@@ -96,7 +96,7 @@ class IslandPasses {
     }
     void actuals(RowRequest* list, int m) {
         if (m == 0) return;
-        v_.actuals(bench_, list, m);
+        v_.actuals(self_, list, m);
         for (int r = 0; r < m; ++r) {
             const int64_t q = list[r].slot;
             s_.event[q] = alive(q) ? s_.island_event(list[r], call_.zeta) : kNone;
@@ -132,12 +132,12 @@ class IslandPasses {
             });
         });
     }
-    // The pieces of `count` tops, listed from there.
-    bool from_tops(const int64_t* tops, int64_t count, Pieces* p) {
+    // The pieces of `count` roots, listed from there.
+    bool from_roots(const int64_t* roots, int64_t count, Pieces* p) {
         PieceList list(scratch_);
         list.open();
         for (int64_t i = 0; i < count; ++i) {
-            if (!list.add(tops[i], -1)) return false;
+            if (!list.add(roots[i], -1)) return false;
         }
         if (!spread(list)) return false;
         *p = list.pieces();
@@ -172,12 +172,12 @@ class IslandPasses {
             if (!ticker_.go_on(hi - lo)) return false;
             int m = 0, sends = 0;
             for (int64_t k = hi; k-- > lo;) list[m++] = request(p.slot[k], towards(p, k), row(k));
-            v_.gather(bench_, list, m);
+            v_.gather(self_, list, m);
             for (int r = 0; r < m; ++r) {
                 const RowRequest& a = list[r];
                 if (a.other < 0) continue;
                 if (a.largest > 0.0 && a.largest >= call_.zeta) {
-                    if (!become(a.slot, v_.mode(bench_, a.slot, a.x))) return false;
+                    if (!become(a.slot, v_.mode(self_, a.slot, a.x))) return false;
                 } else {
                     list[sends++] = a;
                 }
@@ -196,7 +196,7 @@ class IslandPasses {
         const auto take = [&](int64_t k) {
             const int64_t q = p.slot[k];
             s_.event[q] = kNone;
-            s_.hold(q, v_.mode(bench_, q, nullptr));
+            s_.hold(q, v_.mode(self_, q, nullptr));
             if (k < p.centres) return tell(q);  // nothing has been sent through it
             late[(*n_late)++] = k;
             mark_changed(q, p.slot[p.inward[k]]);
@@ -220,7 +220,7 @@ class IslandPasses {
                 const int64_t stays = one ? p.inward[k] : k, q = p.slot[stays];
                 if (!island(q)) {
                     RowRequest again = request(q, towards(p, stays), row(stays));
-                    v_.gather(bench_, &again, 1);
+                    v_.gather(self_, &again, 1);
                     beliefs(&again, 1);
                 }
             }
@@ -251,14 +251,14 @@ class IslandPasses {
         return true;
     }
     bool exclude(RowRequest* list, int m) {
-        if (m > 0) v_.exclude(bench_, list, m);
+        if (m > 0) v_.exclude(self_, list, m);
         return send(list, m);
     }
-    // Passes through the pieces of `count` tops once more. A message is made again when its
+    // Passes through the pieces of `count` roots once more. A message is made again when its
     // variable was released in this round, or when another message into that has changed; m' when
     // any has.
-    bool pass_again(const int64_t* tops, int64_t count, Pieces* p) {
-        if (!from_tops(tops, count, p) || !take_rows(*p, false)) return fail();
+    bool pass_again(const int64_t* roots, int64_t count, Pieces* p) {
+        if (!from_roots(roots, count, p) || !take_rows(*p, false)) return fail();
         uint8_t* made = scratch_.array<uint8_t>(p->n);
         int64_t* changed = scratch_.array<int64_t>(p->n);
         if (scratch_.failed) return fail();
@@ -275,7 +275,7 @@ class IslandPasses {
                 list[m++] = request(q, to, row(k));
                 if (to >= 0) mark_changed(q, to);
             }
-            if (m > 0) v_.gather(bench_, list, m);
+            if (m > 0) v_.gather(self_, list, m);
             for (int r = 0; r < m; ++r) {
                 if (list[r].other >= 0) list[sends++] = list[r];
             }
@@ -302,7 +302,7 @@ class IslandPasses {
                 list[m++] = request(q, from, row(k));
                 if (!made[k]) lacks[l++] = list[m - 1];
             }
-            if (l > 0) v_.gather(bench_, lacks, l);
+            if (l > 0) v_.gather(self_, lacks, l);
             beliefs(list, m);
         }
         return true;
@@ -347,7 +347,7 @@ class IslandPasses {
     Scratch& scratch_;
     IslandCall<Topology>& call_;
     VS_NS::Ticker ticker_;
-    void* bench_;
+    void* self_;
 
   private:
     char* rows_ = nullptr;

@@ -22,20 +22,20 @@ class PieceList {
   public:
     explicit PieceList(Scratch& scratch) : scratch_(scratch) {}
     void open() {
-        room_ = 64;
+        capacity_ = 64;
         n_ = 0;
-        slot_ = scratch_.array<int64_t>(room_);
-        inward_ = scratch_.array<int64_t>(room_);
-        first_ = scratch_.array<int64_t>(room_ + 1);
+        slot_ = scratch_.array<int64_t>(capacity_);
+        inward_ = scratch_.array<int64_t>(capacity_);
+        first_ = scratch_.array<int64_t>(capacity_ + 1);
     }
     int64_t size() const { return n_; }
     bool add(int64_t slot, int64_t inward) {
-        if (scratch_.failed || (n_ == room_ && !grow())) return false;
+        if (scratch_.failed || (n_ == capacity_ && !grow())) return false;
         slot_[n_] = slot;
         inward_[n_++] = inward;
         return true;
     }
-    // Those added so far are the centres. Adds the free neighbours of every place, in turn:
+    // The slots added so far are the centres. Adds the free neighbours of every place, in turn:
     // f(slot, from, add) calls add(neighbour).
     template <class F>
     bool spread(F f) {
@@ -53,12 +53,12 @@ class PieceList {
 
   private:
     bool grow() {
-        int64_t* slot = scratch_.array<int64_t>(2 * room_);
-        int64_t* inward = scratch_.array<int64_t>(2 * room_);
-        int64_t* first = scratch_.array<int64_t>(2 * room_ + 1);
+        int64_t* slot = scratch_.array<int64_t>(2 * capacity_);
+        int64_t* inward = scratch_.array<int64_t>(2 * capacity_);
+        int64_t* first = scratch_.array<int64_t>(2 * capacity_ + 1);
         if (scratch_.failed) return false;
         const auto copy = [&](int64_t* to, const int64_t* from) {
-            std::memcpy(to, from, sizeof(*to) * static_cast<size_t>(room_));
+            std::memcpy(to, from, sizeof(*to) * static_cast<size_t>(capacity_));
         };
         copy(slot, slot_);
         copy(inward, inward_);
@@ -66,11 +66,11 @@ class PieceList {
         slot_ = slot;
         inward_ = inward;
         first_ = first;
-        room_ *= 2;
+        capacity_ *= 2;
         return true;
     }
     Scratch& scratch_;
-    int64_t n_ = 0, room_ = 0, centres_ = 0;
+    int64_t n_ = 0, capacity_ = 0, centres_ = 0;
     int64_t *slot_ = nullptr, *inward_ = nullptr, *first_ = nullptr;
 };
 

@@ -60,7 +60,7 @@ inline void add(Counts& to, const Counts& c) {
     to.rounds = c.rounds > to.rounds ? c.rounds : to.rounds;
 }
 
-// What is known of each variable, by its slot.
+// The state of each variable, by its slot.
 struct IslandState {
     int64_t n = 0;
     uint8_t *flag, *event;
@@ -122,7 +122,7 @@ struct IslandState {
         held[q] = v;
     }
 
-    // What m' of a free variable calls for; of an island.
+    // The event that m' of a free variable, or of an island, calls for.
     IslandEvent free_event(const RowRequest& m, double zeta) const {
         if (!m.alive) return kDead;
         return m.largest >= zeta && !(flag[m.slot] & kReleased) ? kBecome : kNone;

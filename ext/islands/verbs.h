@@ -1,5 +1,5 @@
-// What the islands ask of an arithmetic: lists of requests, so that rows of many free pieces are
-// worked on together.
+// The functions that islands call in an arithmetic. They take lists of requests, so that rows of
+// many free pieces are worked on together.
 #pragma once
 
 #include <cstdint>
@@ -23,35 +23,35 @@ struct RowRequest {
     bool alive, forbidden;  // m' has mass; a message forbids the value held
 };
 
-// `bench`: the buffers of one task. A status that a verb finds goes to that of the tree.
+// `self`: the buffers of one task. A status that a verb finds goes to that of the tree.
 struct IslandVerbs {
     bool keeps_products;  // needs a row for each variable even where local factors are stored
     // Null: no memory.
     void* (*open)(void* pass, int worker, Scratch* scratch);
     // Are messages out of islands copies, with memory of their own?
-    bool (*copies_rows)(void* bench);
+    bool (*copies_rows)(void* self);
     // Local factors of slots [first, first + m) to `rows`; their sums, the largest entry being one.
-    void (*locals)(void* bench, int64_t first, int m, void* rows, double* sums);
+    void (*locals)(void* self, int64_t first, int m, void* rows, double* sums);
     // Local factors of [first, last) can be read in `rows` from now on; null: they are made again.
-    void (*locals_at)(void* bench, int64_t first, int64_t last, const void* rows);
+    void (*locals_at)(void* self, int64_t first, int64_t last, const void* rows);
     // The product without the message of `other`; the largest share in it.
-    void (*gather)(void* bench, RowRequest* list, int m);
+    void (*gather)(void* self, RowRequest* list, int m);
     // The same out of a variable whose m' is known.
-    void (*exclude)(void* bench, RowRequest* list, int m);
+    void (*exclude)(void* self, RowRequest* list, int m);
     // Messages of these products to `other`; false: no memory.
-    bool (*send)(void* bench, const RowRequest* list, int m);
+    bool (*send)(void* self, const RowRequest* list, int m);
     // m' of free variables: that of `other` is the message that the product lacks.
-    void (*beliefs)(void* bench, RowRequest* list, int m);
+    void (*beliefs)(void* self, RowRequest* list, int m);
     // m' of islands.
-    void (*actuals)(void* bench, RowRequest* list, int m);
+    void (*actuals)(void* self, RowRequest* list, int m);
     // Messages out of an island: rows of the tables. The number of them; -1: no memory.
-    int (*tell)(void* bench, int64_t slot);
+    int (*tell)(void* self, int64_t slot);
     // Does the message of `other` forbid the value that this island holds?
-    bool (*forbids)(void* bench, int64_t slot, int64_t other);
+    bool (*forbids)(void* self, int64_t slot, int64_t other);
     // The lowest index of the largest entry of a row; null: of m'.
-    int (*mode)(void* bench, int64_t slot, const void* row);
+    int (*mode)(void* self, int64_t slot, const void* row);
     // Adds block b to the sums of its trees.
-    void (*tally)(void* bench, int64_t block);
+    void (*tally)(void* self, int64_t block);
 };
 
 }  // namespace vs

@@ -41,7 +41,7 @@ inline double settings(const Domains& d, const Set& s) {
     for (int32_t v : s) p *= static_cast<double>(d.size(v));
     return p;
 }
-// Those with more than one value left.
+// The variables with more than one value left.
 inline Set live(const Domains& d, const Set& s) {
     Set r;
     for (int32_t v : s) {

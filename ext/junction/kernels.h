@@ -27,7 +27,7 @@ struct RowJob {
 
 enum Algebra : int { kSumProduct = 0, kMaxPlus = 1 };
 
-// What a SIMD level offers to graphs.
+// The functions of a SIMD level for junction trees.
 struct GraphLevel {
     // buffer: (width + 64,)
     void (*rows)(int algebra, const RowJob<double>& job, int64_t r0, int64_t r1, double* buffer);
@@ -37,7 +37,7 @@ struct GraphLevel {
     // table[base[i] + inner[t]] += wide[i, t] in the algebra
     void (*gather)(int algebra, const double* wide, const int32_t* base, int64_t n,
                    const int32_t* inner, int64_t width, double* table);
-    // Of n numbers >= 0: the largest, and the smallest that is not zero (0 when all are).
+    // The largest of n numbers >= 0, and the smallest that is not zero (0 when all are).
     void (*bounds)(const double* x, int64_t n, double* top, double* low);
     // x = x / by, 0 where either is 0.
     void (*divide)(double* x, const double* by, int64_t n);

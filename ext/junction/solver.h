@@ -46,8 +46,8 @@ class Solver {
                  bool logs, double* marginals, double* log_z);
     // Whether each of the last marginals has its digits, however small it is.
     bool faithful() const { return wide_ || linear_->faithful(); }
-    // Of a tree without queries: has the next answers hold the joint of these variables, as query
-    // 0, where a clique has them all; an empty set ends that.
+    // The next answers hold the joint of these variables, as query 0, where a clique has them all;
+    // an empty set ends that. For a tree without queries.
     bool ask(std::vector<int32_t> vars);
     // After infer with marginals: the joint of set q, over the living values of its variables in
     // the order of joint_vars(q).

@@ -47,7 +47,7 @@ void reserve_up(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
         if (!poll.go_on()) return;
         if (k.absorbs) {
             grow(&child.product, static_cast<int64_t>(child.message.size()), poll);
-            // Those that rows meet are multiplied in kAbsorb, in pieces.
+            // Messages that rows meet are multiplied in kAbsorb, in pieces.
             if (k.into >= 0) absorb(s, l, k, {0, 1}, poll);
         }
         if (k.into < 0 && copied(k.view)) grow(&child.spread, k.view.size, poll);

@@ -22,7 +22,7 @@ struct Walk {
 
     bool stopped() const { return control->stop.load(std::memory_order_relaxed); }
 
-    // What a way up ends with does not hang on how far the way down of another tree has come.
+    // A way up ends with the same numbers wherever the way down of another tree is.
     static void task(void* context, int64_t task, int worker) {
         Walk& w = *static_cast<Walk*>(context);
         const bool upward = task < w.schedule->n_up;

@@ -1,4 +1,4 @@
-// What crossings add to the value of a field; see Field::assess_crossings.
+// Crossings in the value of a field; see Field::assess_crossings.
 //
 // Let a pair outside the forest have the table c + alpha x + beta y + J x y, and u = z_0, z_1, ...,
 // z_n = v be the path between its variables, all binary. p(u = 1 | z_i) is s_i + l_i z_i, l_i being

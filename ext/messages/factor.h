@@ -94,7 +94,7 @@ inline double side_of(double mass, double odds, int64_t x, bool best) {
     return mass - (best ? less : less + std::log1p(std::exp(-std::fabs(worse))));
 }
 
-// Scratch that the verbs of a structured factor want, beside room for its messages.
-inline int64_t room_of(const factors::Structured& f) { return f.scratch() + 8 * f.size(); }
+// Scratch that the verbs of a structured factor want, beside those for its messages.
+inline int64_t scratch_of(const factors::Structured& f) { return f.scratch() + 8 * f.size(); }
 
 }  // namespace vs::messages

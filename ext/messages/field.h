@@ -51,7 +51,7 @@ struct Network::Field {
           root(at(l.n_), -1),
           inside(at(l.n_factors_), 0),
           in(l.structured_.empty() ? 0 : at(l.n_entries())),
-          work(at(l.room_ + 2 * l.widest_)) {
+          work(at(l.scratch_size_ + 2 * l.widest_)) {
         for (int64_t i = 0; i < count; ++i) inside[at(forest[i])] = 1;
         separate();
         root_forest();
@@ -125,7 +125,7 @@ struct Network::Field {
     std::vector<Crossing> crossing;
     std::vector<int64_t> downwards;  // variables below others, parents first
     std::vector<char> crosses;       // of a factor
-    // Of a variable: its joint with the one above, (above, own); log of their correlation's size,
+    // The joint of a variable with the one above, (above, own); log of their correlation's size,
     // summed from the root; how many of these are 0, negative or weak; what crosses the edge above.
     struct Link {
         double joint[4], covariance, log_size;
@@ -138,7 +138,7 @@ struct Network::Field {
     // Finds the crossings: the forest stays as it is.
     void find_crossings();
     void read_links();
-    // What assess() does for crossings, without a walk along their paths: Cov(u, v) is a product
+    // The part of assess() for crossings, without a walk along their paths: Cov(u, v) is a product
     // of correlations, and what a pair adds to each table that its path goes through is
     // both Cov(u, v) / Cov(of that table), so that sums over subtrees have those of all pairs.
     template <class Add>

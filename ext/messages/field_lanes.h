@@ -86,7 +86,7 @@ VS_INLINE Vec<double> settle(Vec<double> go, Vec<double> p, double* to) {
     return V::max(next - before, before - next);
 }
 
-// Of a variable of two values: the smaller of both is e / (1 + e), by one exponential.
+// A variable of two values takes one exponential: the smaller of both is e / (1 + e).
 VS_INLINE Vec<double> update_two(const Ascent& b, int64_t v, int64_t lane, Vec<double> open,
                                  double* score) {
     using V = Vec<double>;
@@ -103,7 +103,7 @@ VS_INLINE Vec<double> update_two(const Ascent& b, int64_t v, int64_t lane, Vec<d
     return V::max(moved, settle(go, (large - first_large) + first_small, p + kStarts));
 }
 
-// Of a variable of k values.
+// A variable of k values.
 VS_INLINE Vec<double> update(const Ascent& b, int64_t v, int64_t lane, Vec<double> open,
                              double* score) {
     using V = Vec<double>;

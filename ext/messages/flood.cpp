@@ -199,9 +199,9 @@ void Network::start(const double* local, const double* messages) {
 
 void Network::make_scratch(int threads) {
     Scratch empty;
-    const int64_t sent = 2 * widest_ + (widest_ + 1) * most_values_ + room_;
+    const int64_t sent = 2 * widest_ + (widest_ + 1) * most_values_ + scratch_size_;
     empty.x.resize(at((2 * most_edges_ + 4) * most_values_ + sent));
-    empty.states.resize(room_ ? at(widest_) : 0);
+    empty.states.resize(scratch_size_ ? at(widest_) : 0);
     empty.in.resize(at(widest_));
     empty.out.resize(at(widest_));
     scratch_.assign(at(std::max(threads, 1)), empty);

@@ -71,7 +71,7 @@ Status Network::lay_out(int64_t n, const int64_t* card, int64_t n_factors, const
         double top = -INFINITY;
         for (int64_t i = 0; i < size && !own; ++i) top = std::max(top, table[f][i]);
         top_[at(f)] = top > -INFINITY ? top : 0.0;
-        if (own) room_ = std::max(room_, room_of(*own));
+        if (own) scratch_size_ = std::max(scratch_size_, scratch_of(*own));
         serial_ = serial_ || (own && own->serial());
     }
     most_sent_ = std::max(most_sent_, most_values_);

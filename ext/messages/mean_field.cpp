@@ -79,13 +79,13 @@ namespace {
 struct Sweep {
     const Ascent& b;
     const int64_t *variable, *cut;
-    int64_t room;  // scratch of a worker
+    int64_t size;  // scratch of a worker
     std::vector<double>*score, *moved;
 
     static void task(void* context, int64_t i, int worker) {
         const Sweep& s = *static_cast<const Sweep*>(context);
         level().ascend(s.b, s.variable + s.cut[i], s.cut[i + 1] - s.cut[i],
-                       s.score->data() + worker * s.room, s.moved->data() + i * kStarts);
+                       s.score->data() + worker * s.size, s.moved->data() + i * kStarts);
     }
 };
 

@@ -53,7 +53,7 @@ struct Ascent {
     const int64_t* var_at;
     const int64_t* ptr;  // (n + 1,) meetings of each variable
     const Meeting* meeting;
-    // Of tables that are no pairs, as `Network` has them; size: where the entries of each begin.
+    // Tables that are no pairs, as `Network` has them; size: where the entries of each begin.
     const int64_t *edge_factor, *edge_var, *edge_card, *factor_ptr, *size;
     double* q;
     const double* open;  // (kStarts,) 1: goes on; 0: stays as it is

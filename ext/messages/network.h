@@ -172,9 +172,9 @@ class Network {
 
     int64_t n_ = 0, n_factors_ = 0;
     int64_t widest_ = 0, most_edges_ = 0, most_values_ = 0;
-    int64_t most_sent_ = 0;  // entries of the messages that one update computes
-    int64_t room_ = 0;       // scratch of structured factors
-    bool serial_ = false;    // one of them allows no threads
+    int64_t most_sent_ = 0;     // entries of the messages that one update computes
+    int64_t scratch_size_ = 0;  // scratch of structured factors
+    bool serial_ = false;       // one of them allows no threads
     std::vector<int64_t> card_, var_at_, factor_ptr_, edge_var_, edge_at_, table_at_, edge_card_;
     std::vector<int64_t> var_ptr_, var_edge_, edge_factor_;
     std::vector<const double*> theta_;

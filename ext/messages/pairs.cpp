@@ -115,7 +115,7 @@ void Pairs::step(void* job, int64_t task, int worker) {
     if (what == kStructured) {
         const Group& g = p->groups_[at(task)];
         Scratch* s = &p->scratch_[at(worker)];
-        double* out = s->x.data() + room_of(*g.factor);
+        double* out = s->x.data() + scratch_of(*g.factor);
         const double moved = p->evaluate_all(g.edge, out, s);
         p->group_moved_[at(task)] = moved < 0.0 ? moved : (1.0 - p->options_.damping) * moved;
         for (int64_t i = 0; i < g.factor->size() && moved >= 0.0; ++i)
@@ -146,10 +146,10 @@ void Pairs::phase(int what, int threads, Control* control) {
     Job job{this, what};
     const bool structured = what == kStructured || what == kStructuredMasses;
     if (structured) {
-        int64_t room = 0;
-        for (const Group& g : groups_) room = std::max(room, room_of(*g.factor));
+        int64_t size = 0;
+        for (const Group& g : groups_) size = std::max(size, scratch_of(*g.factor));
         scratch_.resize(at(std::max(threads, 1)));
-        for (Scratch& s : scratch_) s.x.resize(at(2 * room));
+        for (Scratch& s : scratch_) s.x.resize(at(2 * size));
     }
     const int64_t tasks = structured           ? static_cast<int64_t>(groups_.size())
                           : what == kTotals    ? static_cast<int64_t>(outer_cut_.size()) - 1

@@ -17,7 +17,7 @@ Status same_pairs(int64_t n, const std::vector<int64_t>& scope, const Control* c
     for (int64_t f = 0; f < count; ++f) {
         order[at(fill[at(std::min(scope[at(2 * f)], scope[at(2 * f + 1)]))]++)] = f;
     }
-    // Those of one lower variable stand together: the first that has the same higher one.
+    // Pairs of one lower variable stand together: the first that has the same higher one.
     for (int64_t i = 0; i < count; ++i) {
         if (cancelled(control, i)) return kCancelled;
         const int64_t f = order[at(i)];

@@ -69,7 +69,7 @@ void StructuredFactor::send_up(int64_t p, const double* sum, const int64_t* var_
                                const double* messages, const int64_t* at_edge, bool best,
                                double* up, double* most, std::vector<double>* work) const {
     const int64_t k = f->size();
-    work->resize(at(room_of(*f) + 3 * k));
+    work->resize(at(scratch_of(*f) + 3 * k));
     double *in = work->data(), *ratio = in + 2 * k;
     double size = 0.0;
     for (int64_t j = 0; j < k; ++j) {

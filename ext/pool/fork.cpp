@@ -2,7 +2,7 @@
 
 #include "pool/gate.h"
 #include "pool/pool.h"
-#include "pool/rooms.h"
+#include "pool/buffers.h"
 
 #if !defined(_WIN32)
 #include <pthread.h>
@@ -19,16 +19,16 @@ namespace {
 
 void before() {
     lock_gate();
-    lock_rooms();
+    lock_buffers();
 }
 
 void in_parent() {
-    unlock_rooms();
+    unlock_buffers();
     unlock_gate();
 }
 
 void in_child() {
-    unlock_rooms();
+    unlock_buffers();
     reopen_gate();
     unlock_gate();
     forget_pool();

@@ -3,7 +3,7 @@
 
 namespace vs {
 
-// Makes the pool, the gate and the rooms survive every fork from now on; once per process.
+// Makes the pool, the gate and the buffers survive every fork from now on; once per process.
 // Throws bad_alloc.
 void survive_forks();
 

@@ -97,8 +97,8 @@ class Poller {
     int stride_ = 1, left_ = 1;
 };
 
-// What is kept of a plan that runs, if the calling thread has a recorder. What tasks run is part of
-// them, so until the end the thread has none.
+// Records a plan that runs, if the calling thread has a recorder. The thread has none until the
+// end, because plans that tasks run are part of those tasks.
 class Recording {
   public:
     Recording(const Plan& plan, int* threads) : recorder_(Recorder::set_current(nullptr)) {

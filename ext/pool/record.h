@@ -40,7 +40,7 @@ class Recorder {
     int64_t size() const;
     int64_t now() const;
 
-    // Of the calling thread; null: nothing is recorded.
+    // Sets the recorder of the calling thread, null for none; returns the last.
     static std::shared_ptr<Recorder> set_current(std::shared_ptr<Recorder> next);
 
   private:

@@ -97,7 +97,7 @@ class Depth {
         new (d_) D(in, packed_, tmp);
         return true;
     }
-    // Of m <= kRows edges.
+    // The energies of m <= kRows edges.
     void add(int m, const T* const* a, const T* const* g, const double* mass,
              double* const* energy) {
         T* y[kRows];

@@ -69,7 +69,7 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
     T* tmp = scratch->array<T>(2 * static_cast<int64_t>(g.Kp));
     T* block = scratch->array<T>(static_cast<int64_t>(VN) * g.Kp);
     if (scratch->failed) {
-        std::memset(findings + l0, vs::Packing::kNoRoom, static_cast<size_t>(l1 - l0));
+        std::memset(findings + l0, vs::Packing::kNotPacked, static_cast<size_t>(l1 - l0));
         return;
     }
     const Input<In> in(*c);

@@ -57,7 +57,7 @@ bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, in
     pool.run_plan(plan, pack_piece, &job, threads, control);
     uint8_t found = 0;
     for (int64_t l = 0; l < c.n_labels; ++l) found |= findings[l];
-    if (found & Packing::kNoRoom) return false;
+    if (found & Packing::kNotPacked) return false;
     for (int64_t l = 0; l < c.n_labels; ++l) out->reach = std::max(out->reach, sums[l]);
     out->floored = found & Packing::kFloored;
     out->positive = !(found & Packing::kForbids);

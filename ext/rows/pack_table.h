@@ -12,7 +12,7 @@ struct Packing {
     double shift = 0.0, reach = 0.0;
     bool floored = false, positive = false;
     bool depth = false;  // entries are times shift - t: see Depth in edges.h
-    enum Finding : uint8_t { kFloored = 1, kForbids = 2, kNoRoom = 4 };  // kNoRoom: not packed
+    enum Finding : uint8_t { kFloored = 1, kForbids = 2, kNotPacked = 4 };  // the last: no memory
 };
 
 // The arithmetics, from fast to wide: (compute, input) pairs.

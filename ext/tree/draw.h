@@ -13,7 +13,7 @@ namespace VS_NS {
 template <class D>
 void tree_sample(vs::TreePass* pass, const double* uniforms, int64_t* states, int worker) {
     using T = typename D::T;
-    TreeBench<D> w(pass, worker);
+    TreeBuffers<D> w(pass, worker);
     double* weight = w.scratch.template array<double>(w.Kp + 8);
     if (!w.ok || !weight) {
         pass->control->stop.store(2);

@@ -1,4 +1,4 @@
-// What a call asks of the edges of a forest: pairwise marginals, their sums, and energies.
+// The questions of a call about edges of a forest: pairwise marginals, their sums, and energies.
 #pragma once
 
 #include "tree/call.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "rows/edges.h"
-#include "tree/bench.h"
+#include "tree/buffers.h"
 
 namespace VS_NS {
 
@@ -10,10 +10,10 @@ template <class D>
 class TreeEdges {
   public:
     using T = typename D::T;
-    using Bench = TreeBench<D>;
+    using Buffers = TreeBuffers<D>;
     using Row = typename D::Row;
 
-    TreeEdges(Bench& bench, double* sums) : w_(bench), sums_(sums) {}
+    TreeEdges(Buffers& buffers, double* sums) : w_(buffers), sums_(sums) {}
 
     bool open() {
         if (!w_.ok) return false;
@@ -98,7 +98,7 @@ class TreeEdges {
             depth.add(n, a, g, mass, to);
         }
     }
-    // What needs xi itself: with logarithms, and with tables for each edge, that is everything.
+    // Does what needs xi itself: everything, with logarithms or with tables for each edge.
     bool one_by_one(int64_t lo, int64_t hi) {
         constexpr int kSteps = 32;  // an edge takes as long as so many messages
         const auto* wanted = w_.pass.pairwise ? w_.pass.pairwise_row : nullptr;
@@ -127,7 +127,7 @@ class TreeEdges {
         return RowsOf<typename D::In>::row(w_.pass.pairwise, static_cast<int>(w_.pass.dtype));
     }
 
-    Bench& w_;
+    Buffers& w_;
     double* sums_;
     bool bare_ = false;
     T *left_ = nullptr, *right_ = nullptr;
@@ -136,9 +136,9 @@ class TreeEdges {
 
 template <class D>
 void tree_edges(vs::TreePass* pass, int64_t first, int64_t last, double* sums, int worker) {
-    TreeBench<D> bench(pass, worker);
-    if (!bench.ticker.begin_task()) return;
-    TreeEdges<D> work(bench, sums);
+    TreeBuffers<D> buffers(pass, worker);
+    if (!buffers.ticker.begin_task()) return;
+    TreeEdges<D> work(buffers, sums);
     if (!work.open()) {
         pass->control->stop.store(2);
     } else {

@@ -1,4 +1,4 @@
-// What the islands ask of an arithmetic, for a forest: the messages a variable receives and sends,
+// The functions that islands call, for a forest: messages that a variable receives and sends,
 // products of them, and marginals.
 //
 // The message of a free parent to a child may not always be found by taking the child's message
@@ -19,9 +19,9 @@ class IslandRows {
   public:
     using T = typename D::T;
     using Row = typename D::Row;
-    using Bench = TreeBench<D>;
+    using Buffers = TreeBuffers<D>;
     using RowRequest = vs::RowRequest;
-    static_assert(RowRequest::kMost <= Bench::kBatch, "a list of requests is sent at once");
+    static_assert(RowRequest::kMost <= Buffers::kBatch, "a list of requests is sent at once");
 
     IslandRows(vs::TreePass* pass, int worker, vs::Scratch& scratch)
         : w_(pass, worker, scratch),
@@ -87,7 +87,7 @@ class IslandRows {
         }
     }
     bool send(const RowRequest* list, int m) {
-        // Those to parents apart from those to children.
+        // Messages to parents go apart from those to children.
         int64_t edge[RowRequest::kMost];
         const T* x[RowRequest::kMost];
         T* y[RowRequest::kMost];
@@ -406,13 +406,13 @@ class IslandRows {
         const T* received[kNear];
         int n = 0;
         float most = kNoFloor;
-        const auto hear = [&](const T* m, float by) {
+        const auto receive = [&](const T* m, float by) {
             if (n < kNear) received[n] = m;
             most = std::max(most, by);
             ++n;
         };
-        t_.for_children(q, [&](int64_t c) { hear(u(c), s_.raised_u[c]); });
-        hear(y(q), raised_down(q));
+        t_.for_children(q, [&](int64_t c) { receive(u(c), s_.raised_u[c]); });
+        receive(y(q), raised_down(q));
         Product<T> r;
         vs::Status status = vs::kOk;
         const bool far = n > kNear || !d.product_of(psi, received, n, w_.acc, &r);
@@ -453,7 +453,7 @@ class IslandRows {
     }
 
     static constexpr int64_t kAhead = 16;  // rows between a prefetch and its use
-    Bench w_;
+    Buffers w_;
     const vs::TreeView& t_;
     vs::TreeRows& s_;
     vs::IslandState& i_;

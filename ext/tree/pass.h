@@ -20,7 +20,7 @@
 // not depend on that (tile.h), nor on who works on which block.
 #pragma once
 
-#include "tree/bench.h"
+#include "tree/buffers.h"
 #include "tree/wide.h"
 
 namespace VS_NS {
@@ -30,17 +30,17 @@ class TreeBlock {
   public:
     using T = typename D::T;
     using Row = typename D::Row;
-    using Bench = TreeBench<D>;
+    using Buffers = TreeBuffers<D>;
 
-    TreeBlock(Bench& bench, int64_t block)
-        : w_(bench),
-          t_(bench.t),
-          d_(*bench.d),
+    TreeBlock(Buffers& buffers, int64_t block)
+        : w_(buffers),
+          t_(buffers.t),
+          d_(*buffers.d),
           b_(block),
-          begin_(bench.t.begin[block]),
-          end_(bench.t.begin[block + 1]),
-          Kp_(bench.Kp),
-          streams_(streams(bench.pass)) {}
+          begin_(buffers.t.begin[block]),
+          end_(buffers.t.begin[block + 1]),
+          Kp_(buffers.Kp),
+          streams_(streams(buffers.pass)) {}
 
     // Rows of a large result go past the caches where they are whole lines of them.
     static bool streams(const vs::TreePass& p) {
@@ -69,15 +69,15 @@ class TreeBlock {
     // Upward pass; false when it was cancelled.
     bool upward() {
         below_ = t_.below_ptr[b_ + 1];
-        typename D::Probe probe[Bench::kBatch];
+        typename D::Probe probe[Buffers::kBatch];
         const bool root = t_.above[b_] < 0;
         const int64_t block_roots = begin_ + t_.block_roots[b_];
-        const int64_t silent = root ? block_roots : begin_;  // without a parent
+        const int64_t parentless = root ? block_roots : begin_;  // without a parent
         const bool together = w_.pass.together > 0;
         Ledger sum;
         for (int64_t q = begin_; q < end_ && together; ++q) d_.ones(alpha(q));
         for (int64_t hi = end_, lo; hi > begin_; hi = lo) {
-            for (lo = hi - 1; lo > begin_ && hi - lo < Bench::kBatch; --lo) {
+            for (lo = hi - 1; lo > begin_ && hi - lo < Buffers::kBatch; --lo) {
                 const int64_t child = t_.children[lo - 1];
                 if (child < hi && child < t_.children_end[lo - 1]) break;
             }
@@ -97,11 +97,11 @@ class TreeBlock {
                     t_.children_elsewhere[q]) {
                     know(q, probe[r], a);
                 } else if (!d_.enter_in_place(probe[r], alpha(q), &a.scale)) {
-                    Bench::note(a, vs::kWiden);
+                    Buffers::note(a, vs::kWiden);
                 }
-                if (w_.pass.upward_only && !d_.untouched(alpha(q))) Bench::note(a, vs::kWiden);
+                if (w_.pass.upward_only && !d_.untouched(alpha(q))) Buffers::note(a, vs::kWiden);
             }
-            send_up(lo < silent ? silent : lo, hi);
+            send_up(lo < parentless ? parentless : lo, hi);
             for (int64_t q = lo < block_roots ? block_roots : lo; q < hi && together; ++q) {
                 d_.multiply(alpha(t_.parent[q]), up(q));
             }
@@ -112,10 +112,10 @@ class TreeBlock {
         }
         shifts_of_edges(sum);
         if (root) {
-            for (int64_t q = begin_; q < silent; ++q) {
+            for (int64_t q = begin_; q < parentless; ++q) {
                 vs::Account& a = w_.account(b_, q);
                 a.log_end = d_.log_sum(alpha(q));
-                if (w_.pass.upward_only && !(a.log_end > -INFINITY)) Bench::note(a, vs::kWiden);
+                if (w_.pass.upward_only && !(a.log_end > -INFINITY)) Buffers::note(a, vs::kWiden);
             }
         } else {
             send_together();
@@ -126,25 +126,25 @@ class TreeBlock {
     bool downward() {
         const bool root = t_.above[b_] < 0;
         const int64_t block_roots = begin_ + t_.block_roots[b_];
-        int64_t s[Bench::kBatch];
-        const T* x[Bench::kBatch];
-        T* y[Bench::kBatch];
-        Product<T> product[Bench::kBatch];
+        int64_t s[Buffers::kBatch];
+        const T* x[Buffers::kBatch];
+        T* y[Buffers::kBatch];
+        Product<T> product[Buffers::kBatch];
         const T* const above =
             root ? nullptr : static_cast<const T*>(w_.pass.block_down) + b_ * Kp_;
         for (int64_t lo = root ? block_roots : begin_, hi; lo < end_ && !w_.pass.up; lo = hi) {
-            hi = lo + Bench::kBatch < end_ ? lo + Bench::kBatch : end_;
+            hi = lo + Buffers::kBatch < end_ ? lo + Buffers::kBatch : end_;
             if (!w_.ticker.go_on(hi - lo)) return false;
             send_up(lo, hi);
         }
         for (int64_t lo = begin_, hi; lo < end_; lo = hi) {
-            for (hi = lo + 1; hi < end_ && hi - lo < Bench::kBatch; ++hi) {
+            for (hi = lo + 1; hi < end_ && hi - lo < Buffers::kBatch; ++hi) {
                 if (hi == block_roots && root) break;  // roots have no message from above
                 if (hi >= block_roots && t_.parent[hi] >= lo) break;
             }
             const int m = static_cast<int>(hi - lo);
             if (!w_.ticker.go_on(m)) return false;
-            const bool silent = root && lo < block_roots;
+            const bool parentless = root && lo < block_roots;
             for (int r = 0; r < m; ++r) {
                 const int64_t q = lo + r;
                 if (!streams_ && q + kAhead < end_) {
@@ -153,19 +153,19 @@ class TreeBlock {
                 s[r] = q;
                 x[r] = w_.x + r * Kp_;
                 y[r] = w_.y + r * Kp_;
-                if (silent) {
+                if (parentless) {
                     d_.ones(y[r]);
                     w_.clear_pads(y[r]);
                     continue;
                 }
                 const T* belief = q < block_roots ? above : alpha(t_.parent[q]);
                 if (!d_.quotient(belief, up(q), w_.positive(), w_.x + r * Kp_)) {
-                    Bench::note(w_.account(b_, q), vs::kWiden);
+                    Buffers::note(w_.account(b_, q), vs::kWiden);
                 }
             }
-            if (!silent) w_.send(s, m, false, x, y);
-            if (w_.pass.log_mass) keep_edges(lo, m, silent, x, y);
-            if (w_.pass.edge_left && !silent) keep_factors(lo, m, x, y);
+            if (!parentless) w_.send(s, m, false, x, y);
+            if (w_.pass.log_mass) keep_edges(lo, m, parentless, x, y);
+            if (w_.pass.edge_left && !parentless) keep_factors(lo, m, x, y);
             for (int r = 0; r < m; ++r) {
                 product[r] = d_.product(alpha(lo + r), y[r], alpha(lo + r));
             }
@@ -191,9 +191,9 @@ class TreeBlock {
     Row output(int64_t s) const { return w_.output(s); }
     // Messages of slots [lo, hi) to their parents.
     void send_up(int64_t lo, int64_t hi) {
-        int64_t s[Bench::kBatch];
-        const T* x[Bench::kBatch];
-        T* y[Bench::kBatch];
+        int64_t s[Buffers::kBatch];
+        const T* x[Buffers::kBatch];
+        T* y[Buffers::kBatch];
         int c = 0;
         for (int64_t q = lo; q < hi; ++q) {
             s[c] = q;
@@ -267,7 +267,7 @@ class TreeBlock {
         p->mantissa = w_.scratch.template array<double>(w_.K);
         p->exponent = w_.scratch.template array<int64_t>(w_.K);
         if (w_.scratch.failed) {
-            Bench::note(w_.account(b_, s), vs::kNoMemory);
+            Buffers::note(w_.account(b_, s), vs::kNoMemory);
             return false;
         }
         p->start();
@@ -317,9 +317,9 @@ class TreeBlock {
         }
     }
     // Left and right factors of edge marginals, as logarithms (TreeRequest).
-    void keep_edges(int64_t lo, int m, bool silent, const T* const* x, T* const* y) {
+    void keep_edges(int64_t lo, int m, bool parentless, const T* const* x, T* const* y) {
         const int K = w_.K;
-        for (int r = 0; r < m && !silent; ++r) {
+        for (int r = 0; r < m && !parentless; ++r) {
             const int64_t s = lo + r, row = t_.edge[s];
             double* down = (t_.flipped[s] ? w_.pass.log_right : w_.pass.log_left) + row * K;
             double* from = (t_.flipped[s] ? w_.pass.log_left : w_.pass.log_right) + row * K;
@@ -351,15 +351,15 @@ class TreeBlock {
         double mass = 0.0;
         const bool root = t_.parent[s] < 0;
         if (!D::alive(r.sum)) {
-            return Bench::note(a, root ? vs::kInfeasible : vs::kWiden);
+            return Buffers::note(a, root ? vs::kInfeasible : vs::kWiden);
         }
         const vs::Status status =
             streams_ ? d_.template divide<true>(r, alpha(s), output(s), &mass, &a.added)
                      : d_.divide(r, alpha(s), output(s), &mass, &a.added);
-        if (status != vs::kOk) Bench::note(a, status);
+        if (status != vs::kOk) Buffers::note(a, status);
     }
 
-    Bench& w_;
+    Buffers& w_;
     const vs::TreeView& t_;
     D& d_;
     int64_t b_, begin_, end_;
@@ -376,13 +376,13 @@ inline void count_done(vs::TreePass* pass, int64_t block) {
 
 template <class D>
 void tree_up(vs::TreePass* pass, int64_t block, int worker) {
-    TreeBench<D> bench(pass, worker);
-    if (!bench.ticker.begin_task() || !bench.wanted_block(block)) return;
-    TreeBlock<D> work(bench, block);
+    TreeBuffers<D> buffers(pass, worker);
+    if (!buffers.ticker.begin_task() || !buffers.wanted_block(block)) return;
+    TreeBlock<D> work(buffers, block);
     if (!work.open(true)) {
-        bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
+        buffers.account(block, buffers.t.begin[block]).status = vs::kNoMemory;
     } else if (!work.upward()) {
-        bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
+        buffers.account(block, buffers.t.begin[block]).status = vs::kCancelled;
     } else if (pass->upward_only) {
         count_done(pass, block);
     }
@@ -390,15 +390,15 @@ void tree_up(vs::TreePass* pass, int64_t block, int worker) {
 
 template <class D>
 void tree_down(vs::TreePass* pass, int64_t block, int worker) {
-    TreeBench<D> bench(pass, worker);
-    if (!bench.ticker.begin_task() || !bench.wanted_block(block)) return;
-    TreeBlock<D> work(bench, block);
+    TreeBuffers<D> buffers(pass, worker);
+    if (!buffers.ticker.begin_task() || !buffers.wanted_block(block)) return;
+    TreeBlock<D> work(buffers, block);
     if (!work.open(false)) {
-        bench.account(block, bench.t.begin[block]).status = vs::kNoMemory;
+        buffers.account(block, buffers.t.begin[block]).status = vs::kNoMemory;
         return;
     }
     if (!work.downward()) {
-        bench.account(block, bench.t.begin[block]).status = vs::kCancelled;
+        buffers.account(block, buffers.t.begin[block]).status = vs::kCancelled;
     } else {
         count_done(pass, block);
     }

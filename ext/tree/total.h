@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/powers.h"
-#include "tree/bench.h"
+#include "tree/buffers.h"
 
 namespace VS_NS {
 

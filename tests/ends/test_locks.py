@@ -19,10 +19,12 @@ COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
 @pytest.mark.skipif(not (EXT / "pool").is_dir(), reason="needs the sources of the pool")
 def test_forks_while_threads_hold_the_locks(tmp_path: Path, runs: int) -> None:
     program = tmp_path / "forks"
-    sources = [EXT / "pool" / f"{name}.cpp" for name in ("fork", "gate", "pool", "record", "rooms")]
+    sources = [
+        EXT / "pool" / f"{name}.cpp" for name in ("fork", "gate", "pool", "record", "buffers")
+    ]
     assert COMPILER is not None
     subprocess.run(
-        [COMPILER, "-std=c++17", "-O1", "-pthread", f"-I{EXT}", HERE / "rooms_and_forks.cpp",
+        [COMPILER, "-std=c++17", "-O1", "-pthread", f"-I{EXT}", HERE / "buffers_and_forks.cpp",
          *sources, "-o", program],
         check=True,
     )  # fmt: skip

@@ -79,7 +79,7 @@ class Factor(ABC):
         require_small(type(self).__name__, shape)
         size = math.prod(shape)
         table = np.empty(size)
-        for first in range(0, size, _BLOCK):  # configurations take more room than the table
+        for first in range(0, size, _BLOCK):  # configurations take more memory than the table
             rows = np.arange(first, min(first + _BLOCK, size))
             states = np.empty((rows.size, len(shape)), dtype=np.int64)
             for axis, column in enumerate(np.unravel_index(rows, shape) if shape else ()):

@@ -15,7 +15,7 @@ from valuesparse.results import Result
 
 
 class Engine(Protocol):
-    """What a kind of model is asked; each engine is a module with these functions.
+    """The functions of an engine, which is a module; one for each kind of model.
 
     That of graphs takes the arguments of :func:`for_graphs` beside these.
     """

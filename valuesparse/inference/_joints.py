@@ -35,7 +35,7 @@ from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import split
 from valuesparse.threads import resolve
 
-__all__ = ["entropy", "iter_joints", "joint", "room"]
+__all__ = ["entropy", "iter_joints", "joint", "memory_allowed"]
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +53,7 @@ def joint(
     return found
 
 
-def room(limit: int | None) -> int:
+def memory_allowed(limit: int | None) -> int:
     """Return the bytes that a question about a result may use; `limit`: those its answer might."""
     return max(as_limit(None), limit or 0)
 

@@ -1,4 +1,4 @@
-"""How much memory this process may plan with, and room for results."""
+"""How much memory this process may plan with, and memory for results."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.factors import Factor, Feature, Structured, Table
 from valuesparse.inference._methods import BP, SCHEDULES, TRW
 from valuesparse.inference._refusals import impossible
-from valuesparse.inference._snapshots import require_room
+from valuesparse.inference._snapshots import require_memory
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import Stamp, scopes_of
@@ -53,7 +53,7 @@ class Network:
 
     def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
         self.cards = graph.cards
-        require_room(graph)
+        require_memory(graph)
         self.n_factors = graph.n_factors
         # A closure over the graph itself would keep it until the garbage collector runs.
         empty = graph.part(np.empty(0, dtype=np.int64))

@@ -197,7 +197,7 @@ class Questions(Compiled):
                     moves = generator.random(count) < total.add(mass)
                     if moves.any():
                         rows = states[moves]
-                        self._draw(soft, generator, workers, watch.silent(), rows)
+                        self._draw(soft, generator, workers, watch.uncounted(), rows)
                         states[moves] = rows
         if infeasible:
             raise impossible(self._graph, bool(given))

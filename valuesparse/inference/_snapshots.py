@@ -10,7 +10,7 @@ from valuesparse.inference import _memory
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import Stamp, all_tables, tables_to_make
 
-__all__ = ["require_room", "snapshot_of"]
+__all__ = ["require_memory", "snapshot_of"]
 
 #: Snapshots, and the magnitude of the tables that were made for each.
 _KEPT: weakref.WeakKeyDictionary[Stamp, tuple[_junction.Snapshot, float]]
@@ -22,7 +22,7 @@ def snapshot_of(graph: FactorGraph) -> _junction.Snapshot:
     kept = _KEPT.get(graph.stamp)
     # A graph whose own factors have not been weighed yet checks what they add to its evidence.
     if kept is None or kept[1] != graph._made:
-        require_room(graph)
+        require_memory(graph)
         laid = all_tables(graph)
         graph._made = laid.made
         snapshot = _junction.Snapshot(
@@ -32,7 +32,7 @@ def snapshot_of(graph: FactorGraph) -> _junction.Snapshot:
     return kept[0]
 
 
-def require_room(graph: FactorGraph) -> None:
+def require_memory(graph: FactorGraph) -> None:
     """Refuse to make the tables of factors that have none, if they do not fit in memory."""
     asked, limit = tables_to_make(graph), _memory.default_memory_limit()
     if asked.size > limit:

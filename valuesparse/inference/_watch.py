@@ -49,7 +49,7 @@ class Watch:
         # A native call that has to begin again counts its steps twice.
         return lambda done, _: report(min(first + done, last), total)
 
-    def silent(self) -> Watch:
+    def uncounted(self) -> Watch:
         """Return the same deadline, for steps that are not counted."""
         other = Watch(None, None)
         other.late, other._end = self.late, self._end

@@ -121,7 +121,7 @@ def log_prob(
     -----
     ``log_z`` of chains and trees takes one pass, forward or upward, which keeps no messages: about
     half of the time of the marginals, and no memory of their size. A sequence whose scores are so
-    far apart that the pass cannot vouch for it alone is done in both directions.
+    far apart that the pass cannot bound its own error is done in both directions.
 
     Examples
     --------

@@ -106,7 +106,7 @@ class Factors(Observed):
         own = self._factors
         ascending = not factors.size or bool((np.diff(factors) > 0).all())
         if self.blocks and ascending:
-            # What stands in a block stays in one: no object for each.
+            # Factors of a block stay in one: no object for each.
             if factors.size and factors[-1] - factors[0] + 1 == factors.size:
                 taken = own[int(factors[0]) : int(factors[-1]) + 1]
             elif own.count(None) == len(own):  # all in blocks

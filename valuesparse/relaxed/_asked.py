@@ -206,8 +206,8 @@ class Joints:
         if not scopes:
             return []
         try:
-            room = self.result.memory_allowed()
-            found = iter_joints(self.result.posterior(), scopes, None, room, logs=logs)
+            allowed = self.result.memory_allowed()
+            found = iter_joints(self.result.posterior(), scopes, None, allowed, logs=logs)
             if not logs:
                 self._heed(widened=False, faithful=False)  # nobody has looked
             return list(found)

@@ -1,4 +1,4 @@
-"""What every engine's result has in common."""
+"""The base of every engine's result."""
 
 from __future__ import annotations
 

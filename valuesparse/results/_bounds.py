@@ -1,4 +1,4 @@
-"""What inference in a part of a graph tells of the whole."""
+"""Bounds on the whole graph, from inference in a part of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Bounds(NamedTuple):
-    """What is known of the whole graph from inference in a part of it.
+    """Bounds on the whole graph, from inference in a part of it.
 
     With H the factors that were used and F all of them:
 

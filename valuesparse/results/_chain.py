@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 class Queries(Protocol):
-    """What a result asks of the engine of chains."""
+    """The functions of the engine of chains that a result calls."""
 
     def expected_scores(
         self, model: Chain, threads: int | None, marginals: Array, fill: bool

@@ -47,7 +47,7 @@ class Exact(Protocol):
     def entropy(self, graph: FactorGraph, threads: int | None, limit: int) -> float:
         """Return the entropy in nats."""
 
-    def room(self, limit: int | None) -> int:
+    def memory_allowed(self, limit: int | None) -> int:
         """Return the bytes that a question may use: the default, or what the answer might."""
 
 
@@ -262,7 +262,7 @@ class FactorResult(Result):
 
     def memory_allowed(self) -> int:
         """Return the bytes that a question may use: the default, or more if the answer might."""
-        return self._engine.room(self._limit)
+        return self._engine.memory_allowed(self._limit)
 
     def posterior(self) -> FactorGraph:
         """Return the graph that was solved, with what was known as its evidence."""

@@ -1,4 +1,4 @@
-"""What results of chains and of trees have in common."""
+"""The base of results of chains and of trees."""
 
 from __future__ import annotations
 

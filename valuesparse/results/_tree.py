@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 class Queries(Protocol):
-    """What a result asks of the engine of trees."""
+    """The functions of the engine of trees that a result calls."""
 
     def expected_scores(
         self, model: Tree, threads: int | None, marginals: Array, fill: bool

@@ -16,7 +16,7 @@ __all__ = ["Kind", "Plan"]
 
 
 class Kind(enum.IntEnum):
-    """What a task of a `Plan` does with its item.
+    """The kind of a task: what it does with its item of a `Plan`.
 
     ``PIECE`` does a part ``[first, last)`` of a loop whose parts do not wait for each other: the
     plan's label says of which. All others work on ``order[first:last]`` unless said otherwise.

@@ -95,7 +95,7 @@ class Halt:
             yield item
 
     def end(self) -> None:
-        """Ask shards to end, and wait until they have; not for a function that hangs."""
+        """Ask shards to end, and wait until they have; not for a function that never returns."""
         self._asked = True
         with self._changed:
             self._changed.wait_for(lambda: not self._running, timeout=1.0)

@@ -6,20 +6,20 @@
 
 namespace vs {
 
-struct Room {
+struct Buffer {
     void* raw = nullptr;   // what the allocator gave; null: there was none
     void* data = nullptr;  // begins with a cache line
     int64_t bytes = 0;
 };
 
-Room take_room(int64_t bytes) noexcept;
-void give_back(Room room) noexcept;
-// Bytes that wait; at most kRoomsKept.
-int64_t rooms_waiting() noexcept;
-constexpr int64_t kRoomsKept = int64_t{256} << 20;
+Buffer take_buffer(int64_t bytes) noexcept;
+void give_back(Buffer buffer) noexcept;
+// Bytes that wait; at most kBuffersKept.
+int64_t buffers_waiting() noexcept;
+constexpr int64_t kBuffersKept = int64_t{256} << 20;
 
 // These surround a fork, see fork.cpp.
-void lock_rooms();
-void unlock_rooms();
+void lock_buffers();
+void unlock_buffers();
 
 }  // namespace vs

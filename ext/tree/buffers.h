@@ -13,7 +13,7 @@
 namespace VS_NS {
 
 template <class D>
-struct TreeBench {
+struct TreeBuffers {
     using T = typename D::T;
     using In = typename D::In;
     static constexpr int kBatch = 16;
@@ -31,8 +31,9 @@ struct TreeBench {
     T* ones = nullptr;
     bool ok = false;
 
-    TreeBench(vs::TreePass* p, int worker) : TreeBench(p, worker, renewed(p->scratch[worker])) {}
-    TreeBench(vs::TreePass* p, int worker, vs::Scratch& s)
+    TreeBuffers(vs::TreePass* p, int worker)
+        : TreeBuffers(p, worker, renewed(p->scratch[worker])) {}
+    TreeBuffers(vs::TreePass* p, int worker, vs::Scratch& s)
         : pass(*p), t(p->t), scratch(s), ticker(p->control, worker == 0, p->n_labels) {
         Kp = Tiling<T>(p->n_labels).Kp;
         K = static_cast<int>(p->n_labels);
@@ -75,7 +76,7 @@ struct TreeBench {
             for (int r = 0; r < m; ++r) edge[r] = 0;
             return up ? d->backward(edge, m, from, to) : d->forward(edge, m, from, to, unused);
         }
-        // Those that share a table and a direction go together.
+        // Messages that share a table and a direction go together.
         bool sent[kBatch] = {};
         const T* xs[kBatch];
         T* ys[kBatch];

@@ -1,4 +1,4 @@
-// Threads take and give rooms without end while the process forks; every child does likewise.
+// Threads take and give buffers without end while the process forks; every child does likewise.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,13 +11,13 @@
 #include "pool/fork.h"
 #include "pool/gate.h"
 #include "pool/pool.h"
-#include "pool/rooms.h"
+#include "pool/buffers.h"
 
 static int visit(void*) { return 7; }
 
 static void use(int n) {
     for (int i = 0; i < n; ++i) {
-        vs::Room a = vs::take_room(1000 + i % 7), b = vs::take_room(5000);
+        vs::Buffer a = vs::take_buffer(1000 + i % 7), b = vs::take_buffer(5000);
         vs::give_back(a);
         vs::give_back(b);
         vs::Control control;
@@ -43,7 +43,7 @@ int main(int, char** argv) {
             use(1000);
             vs::close_gate(10.0);  // nobody is inside: returns at once
             if (!vs::gate_closed()) _exit(1);
-            _exit(vs::rooms_waiting() > vs::kRoomsKept);
+            _exit(vs::buffers_waiting() > vs::kBuffersKept);
         }
         int status = 0;
         waitpid(child, &status, 0);
