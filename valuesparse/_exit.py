@@ -14,14 +14,16 @@ from contextlib import contextmanager
 
 __all__ = ["held", "watch"]
 
-_inside = threading.Lock()
+# Reentrant: the thread that ends the interpreter may still compute, in handlers at exit.
+_inside = threading.RLock()
 
 
 @contextmanager
 def held() -> Iterator[None]:
     """Let the interpreter end only when this is over; one thread at a time.
 
-    A thread that comes after the interpreter has begun to end waits for good.
+    A thread that comes after the interpreter has begun to end waits for good, except the one that
+    ends it.
     """
     with _inside:
         yield
@@ -34,7 +36,7 @@ def _close() -> None:
 def _renew() -> None:
     """Forget, in a forked child, the threads that it does not have."""
     global _inside
-    _inside = threading.Lock()
+    _inside = threading.RLock()
 
 
 def watch() -> None:

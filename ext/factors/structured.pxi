@@ -24,6 +24,33 @@ cdef extern from "factors/kinds.h" namespace "vs::factors" nogil:
 cdef double LEAST = 1e-290
 
 
+cdef extern from "Python.h" nogil:
+    int PyGILState_Check()
+
+
+cdef extern from * nogil:
+    """
+    #include <chrono>
+    #include <thread>
+    static void vs_wait_for_the_end() {
+        for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+    """
+    void vs_wait_for_the_end() noexcept
+
+
+# A question to a factor written in Python. A thread without the GIL asks through the gate that the
+# end of the interpreter closes, and waits for that end where it is closed.
+cdef struct Question:
+    void* own
+    const double* given
+    double* ratio
+    int64_t* states
+    const int64_t* fixed
+    bint best
+    double answer
+
+
 cdef class Structured:
     """The native side of a structured factor; arrays are checked by the caller."""
 
@@ -96,6 +123,18 @@ cdef class Structured:
         )
         return out
 
+    cdef double reply(self, Question* q) except *:
+        """Answer what native code asks: messages, the best states, or the score of states."""
+        if q.ratio != NULL:
+            return self.send(q.given, q.best, q.ratio)
+        if q.states != NULL:
+            score, found = self.factor._best(self.messages(q.given))
+            memcpy(<void*>q.states, <const void*>data(found), found.nbytes)
+            return score
+        given = np.empty((1, self.native.size()), dtype=np.int64)
+        memcpy(<void*>data(given), <const void*>q.fixed, given.nbytes)
+        return self.factor.log_potential(given)[0]
+
     cdef object messages(self, const double* given):
         """Return a copy of messages (k, 2)."""
         copy = np.empty((self.native.size(), 2))
@@ -139,39 +178,48 @@ cdef class Structured:
         return total
 
 
-cdef double foreign_send(void* own, const double* given, bool best, double* ratio) noexcept nogil:
+cdef int answered(void* arg) noexcept nogil:
+    cdef Question* q = <Question*>arg
     with gil:
-        self = <Structured>own
+        self = <Structured>q.own
         if not self.raised:
             try:
-                return self.send(given, best, ratio)
+                q.answer = self.reply(q)
             except BaseException as error:
                 self.raised.append(error)
-        return NAN
+    return 0
+
+
+cdef double asked(Question* q) noexcept nogil:
+    cdef int unused = 0
+    q.answer = NAN
+    if PyGILState_Check():
+        answered(q)
+    elif not pool_api.call_back(answered, q, NULL, &unused):
+        vs_wait_for_the_end()
+    return q.answer
+
+
+cdef double foreign_send(void* own, const double* given, bool best, double* ratio) noexcept nogil:
+    cdef Question q
+    q.own, q.given, q.ratio, q.best = own, given, ratio, best
+    q.states = NULL
+    q.fixed = NULL
+    return asked(&q)
 
 
 cdef double foreign_best(void* own, const double* given, int64_t* states) noexcept nogil:
-    cdef double score
-    with gil:
-        self = <Structured>own
-        if not self.raised:
-            try:
-                score, found = self.factor._best(self.messages(given))
-                memcpy(<void*>states, <const void*>data(found), found.nbytes)
-                return score
-            except BaseException as error:
-                self.raised.append(error)
-        return NAN
+    cdef Question q
+    q.own, q.given, q.states, q.best = own, given, states, True
+    q.ratio = NULL
+    q.fixed = NULL
+    return asked(&q)
 
 
 cdef double foreign_score(void* own, const int64_t* states) noexcept nogil:
-    with gil:
-        self = <Structured>own
-        if not self.raised:
-            try:
-                given = np.empty((1, self.native.size()), dtype=np.int64)
-                memcpy(<void*>data(given), <const void*>states, given.nbytes)
-                return self.factor.log_potential(given)[0]
-            except BaseException as error:
-                self.raised.append(error)
-        return NAN
+    cdef Question q
+    q.own, q.fixed, q.best = own, states, False
+    q.given = NULL
+    q.ratio = NULL
+    q.states = NULL
+    return asked(&q)

@@ -87,6 +87,7 @@ def loopy_bounds(case: Case) -> None:
     try:
         r = vs.infer(graph, method=asked, evidence=evidence)
     except vs.InfeasibleError:  # on loops, messages may leave a variable nothing
+        case.true("messages may", method in ("bp", "trw"), method)
         case.refused += 1
         return
     case.true("numbers", all(np.isfinite(p).all() for p in r.marginals) and not np.isnan(r.log_z))

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import re
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -282,6 +283,31 @@ def test_a_ladder_times_what_it_reports(rng: np.random.Generator) -> None:
     assert half.speed == pytest.approx(3 * exact.speed)
     assert microseconds(exact) == pytest.approx(1)
     assert math.isnan(exact.accuracy)
+
+
+def test_archives_that_lie_about_their_size_are_not_unpacked(
+    arrays: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, _ = arrays
+    lying, strange = tmp_path / "lying.npz", tmp_path / "strange.npz"
+    zeros = bytes(200 << 20)
+    with zipfile.ZipFile(lying, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("unary.npy", zeros)
+    said = len(zeros).to_bytes(4, "little")
+    lying.write_bytes(lying.read_bytes().replace(said, (500).to_bytes(4, "little")))
+    with zipfile.ZipFile(strange, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("unary.npy", zeros)
+    strange.write_bytes(strange.read_bytes().replace(said, (500).to_bytes(4, "little")))
+    for path in (lying, strange):
+        tracemalloc.start()
+        try:
+            result = run(model, path)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert f"{path.name} cannot be used as .npz" in result.stderr
+        assert most < 16 << 20
+    assert "compressed in a way" in result.stderr
 
 
 def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:

@@ -21,19 +21,20 @@ XSEQS = [
 YSEQS = [rng.choice(["N", "V", "D"], len(x)).tolist() for x in XSEQS]
 
 
-def training(algorithm: str) -> None:
+def training(algorithm: str, name: str = "", **more: float) -> None:
     def prepare() -> Act:
         trainer = crfsuite.Trainer(algorithm, verbose=False)
-        trainer.set_params({"max_iterations": 3})
+        trainer.set_params({"max_iterations": 3, **more})
         for x, y in zip(XSEQS, YSEQS, strict=True):
             trainer.append(x, y)
         return trainer.train_inmemory
 
-    OPERATIONS[f"train_{algorithm}"] = prepare
+    OPERATIONS[f"train_{name or algorithm}"] = prepare
 
 
 for algorithm in ("lbfgs", "l2sgd", "ap", "pa", "arow"):
     training(algorithm)
+training("lbfgs", "owlqn", c1=0.5)
 
 
 @operation

@@ -16,6 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import crf_operations  # noqa: F401
+import tree_operations  # noqa: F401
 from operations import OPERATIONS, digest
 
 

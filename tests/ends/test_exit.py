@@ -28,6 +28,22 @@ ring = vs.FactorGraph([2] * 12)
 for i in range(12):
     ring.add([i], rng.normal(size=2))
     ring.add([i, (i + 1) % 12], rng.normal(size=(2, 2)))
+class AllEqual(vs.factors.Structured):
+    def log_potential(self, states):
+        return np.where((states == states[:, :1]).all(axis=1), 0.0, -np.inf)
+    def sum_product(self, messages):
+        off, on = messages.sum(axis=0)
+        mass = np.logaddexp(off, on)
+        k = len(messages)
+        return mass, np.full(k, np.exp(on - mass)), np.full(k, np.exp(off - mass))
+    def best(self, messages):
+        score = messages.sum(axis=0)
+        return score.max(), np.full(len(messages), score.argmax())
+python = vs.FactorGraph([2] * 12)
+for i in range(12):
+    python.add([i], rng.normal(size=2))
+    python.add([i, (i + 5) % 12], rng.normal(size=(2, 2)))
+python.add(AllEqual(range(6)))
 def train():
     trainer = crfsuite.Trainer(verbose=False)
     for _ in range(100):
@@ -57,6 +73,8 @@ CALLS = {
     "relax": lambda: lambda **limit: vs.relax(ring),
     "select": lambda: lambda **limit: vs.select(ring, min_size=0.5),
     "check": lambda: lambda **limit: ring.check(),
+    "python": lambda: lambda **limit: vs.infer(
+        python, method=vs.BP(tolerance=0.0, max_iterations=10**6), threads=2, **limit),
     "train": train,
 }
 seen = threading.Event()
@@ -86,7 +104,7 @@ print("fine " + "x" * 100_000)
 
 ALL = [
     *("chain", "islands", "tree", "graph", "loopy", "mean_field", "trw"),
-    *("decode", "sample", "bounds", "train"),
+    *("decode", "sample", "bounds", "train", "python"),
     *("short_trw", "structured", "relax", "select", "check"),
 ]
 LIMITS = ["deadline", "progress", "deadline progress"]
@@ -122,6 +140,7 @@ import atexit
 def late():
     seen = []
     limit = {"deadline": 1e6, "progress": lambda done, total: seen.append(done)}
+    assert np.isfinite(vs.infer(ring, method="trw").log_z)
     assert vs.infer(chain, threads=2, **limit).marginals.tobytes() == want
     assert seen
     with vs.schedule.record() as run:
@@ -137,6 +156,9 @@ rng = np.random.default_rng(0)
 chain = vs.Chain(rng.normal(size=(20_000, 20)), rng.normal(size=(20, 20)),
                  lengths=np.full(200, 100))
 want = vs.infer(chain).marginals.tobytes()
+ring = vs.FactorGraph([2] * 4)
+for i in range(4):
+    ring.add([i, (i + 1) % 4], rng.normal(size=(2, 2)))
 """
 
 

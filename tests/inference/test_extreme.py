@@ -222,6 +222,8 @@ def test_candidates_of_relax_count():
         vs.gain(graph, [Table((0,), np.array([0.0, 1e18]))], vs.infer(graph))
     with pytest.raises(ValueError, match=REFUSED):
         vs.gain(graph, [Feature((0,), (1,), -1e18)], vs.infer(graph))
+    with pytest.raises(ValueError, match=REFUSED):
+        vs.relax(graph, candidates=lambda result: [Table((0,), np.array([0.0, 1e18]))])
 
 
 def test_many_factors_of_one_variable_that_cancel():

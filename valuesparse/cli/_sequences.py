@@ -176,7 +176,7 @@ def _arrays(
                     f"its arrays have {size} bytes, but a file of this size may hold {limit}; save "
                     "it with numpy.savez, not compressed"
                 )
-            return {name: _array(name, archive.read(members[name])) for name in chosen}
+            return {name: _array(name, _member(archive, members[name])) for name in chosen}
     except MemoryError:
         raise
     except OSError as error:
@@ -185,6 +185,14 @@ def _arrays(
         raise _unusable(path, error) from None
     except Exception as error:  # zipfile has no list of what a strange archive makes it raise
         raise _unusable(path, error) from None
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Return what a member holds, of which no more is decompressed than it says."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{info.filename} is compressed in a way that numpy does not write")
+    with archive.open(info) as member:
+        return member.read(info.file_size)
 
 
 def _unusable(path: Path, error: Exception) -> ValueError:

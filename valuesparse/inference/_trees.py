@@ -130,7 +130,7 @@ def pairwise(model: Tree, threads: int | None, nodes: npt.NDArray[np.int64]) -> 
     """Return the edge marginals of the edges above `nodes`, (m, K, K)."""
     k = model.n_labels
     answer = empty((nodes.size, k, k), model.dtype)
-    row = np.full(model.n_nodes, -1)
+    row = np.full(model.n_nodes, -1, dtype=np.int64)
     row[nodes] = np.arange(nodes.size)
     infeasible, _ = _tree.infer(
         model.forest, resolve(threads), 1.0, 0, None, np.zeros(model.n_trees), None,

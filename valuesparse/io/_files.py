@@ -73,11 +73,16 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
     """Read a file whole, no further than the size that it has now."""
     with naming(path), open(path, "rb") as file:
         status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode):
+            if status.st_size > MAX_BYTES:
+                raise _too_large(status.st_size)
+            return file.read(status.st_size)
         # A pipe has no size: it is read to its end, or to one byte more than is allowed.
-        size = status.st_size if stat.S_ISREG(status.st_mode) else MAX_BYTES + 1
-        if stat.S_ISREG(status.st_mode) and size > MAX_BYTES:
-            raise _too_large(size)
-        data = file.read(size)
+        parts, left = [], MAX_BYTES + 1
+        while left > 0 and (part := file.read(min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+        data = b"".join(parts)
         if len(data) > MAX_BYTES:
             raise _too_large(len(data))
     return data

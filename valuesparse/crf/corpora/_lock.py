@@ -114,12 +114,12 @@ def _locked_file(folder: Path) -> int:
         except OSError as error:
             _close(handle)
             if error.errno in _HELD:
-                who = _told(path)
-                raise _taken(
-                    folder,
-                    f"process {who.get('process', '?')} on {who.get('host', '?')}, "
-                    f"since {who.get('since', '?')}",
-                ) from None
+                told = _told(path)
+                process, host, since = (
+                    " ".join(str(told.get(key, "?")).split())[:80]
+                    for key in ("process", "host", "since")
+                )
+                raise _taken(folder, f"process {process} on {host}, since {since}") from None
             raise
         except BaseException:
             _close(handle)
