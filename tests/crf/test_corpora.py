@@ -617,6 +617,19 @@ def test_one_path_is_a_file_and_files_without_attributes_are_refused(
     assert not (tmp_path / "n").exists()
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="makes a pipe, which Windows lacks")
+def test_pipes_are_refused(model: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "a.conll"
+    os.mkfifo(pipe)
+    for call in (
+        lambda: tag_corpus(model, [pipe], tmp_path / "out"),
+        lambda: train_corpus([pipe], tmp_path / "m.crfsuite"),
+    ):
+        with pytest.raises(ValueError, match=r"^inputs\[0\]: .*a\.conll is a pipe"):
+            call()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.conll"]
+
+
 def test_dask_wants_a_scheduler(model: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs the extra dask")
     source = tmp_path / "a.conll"

@@ -55,10 +55,12 @@ def model_json(folder: Path) -> Reading:
             assert not canary.CALLS, "a file made a function run"
             assert sys.path == path, "a file changed sys.path"
 
-    return Reading(seeds, jsons(*names, pairs=pairs), read, allowed=(ValueError, OSError))
+    made = jsons(*names, pairs=pairs)
+    named = ("m.crfsuite", "corpus.conll", "inside: a template", "the model takes attribute files")
+    return Reading(seeds, made, read, allowed=(ValueError, OSError), named=named)
 
 
-@target("run-json", share=0.2)
+@target("run-json")
 def run_json(folder: Path) -> Reading:
     """``valuesparse-run.json``, in a folder with a finished output."""
     model = model_of(folder / "m.crfsuite")
@@ -101,7 +103,8 @@ def evidence_json(folder: Path) -> Reading:
         assert np.isfinite(result["rain"]).all()
 
     # What the command line makes one line of.
-    return Reading(seeds, jsons("rain", "7", "yes", "no"), read, allowed=(ValueError, TypeError))
+    made = jsons("rain", "7", "yes", "no")
+    return Reading(seeds, made, read, allowed=(ValueError, TypeError), named=("e.json",))
 
 
 def unsealed(_: Random, data: bytes, __: bytes) -> bytes:

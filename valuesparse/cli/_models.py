@@ -168,14 +168,18 @@ def _json_evidence(graph: FactorGraph, path: Path) -> dict[Any, Any]:
 
     content = read_json(path)
     if not isinstance(content, dict):
-        raise ValueError('expected an object such as {"rain": "yes"}')
+        raise ValueError(f'{path}: expected an object such as {{"rain": "yes"}}')
     # Keys of JSON are text, names of variables and states may be numbers.
     names = {str(name): name for name in graph.names}
     found = {}
     for key, value in content.items():
         if key not in names:
-            raise ValueError(f"there is no variable {key!r}")
+            raise ValueError(f"{path}: there is no variable {key!r}")
         states = graph.states[graph.variable(names[key])]
         known = {str(state): state for state in states or ()}
         found[names[key]] = value if isinstance(value, list) else known.get(str(value), value)
+    try:
+        graph.resolve_evidence(found)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{path}: {error}") from None
     return found

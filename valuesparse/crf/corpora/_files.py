@@ -59,10 +59,23 @@ def digest_of(data: bytes) -> str:
 
 
 def as_paths(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Return the paths; one alone stands for itself, not for its characters."""
+    """Return the paths; one alone stands for itself, not for its characters.
+
+    Raises
+    ------
+    ValueError
+        One is a pipe, of which a second reading would find the rest.
+    """
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
-    return [Path(source) for source in inputs]
+    paths = [Path(source) for source in inputs]
+    for i, path in enumerate(paths):
+        if path.is_fifo() or path.is_socket():
+            raise ValueError(
+                f"inputs[{i}]: {path} is a pipe, and a corpus is read more than once; write it to "
+                "a file first"
+            )
+    return paths
 
 
 def fingerprint(path: Path) -> str:
