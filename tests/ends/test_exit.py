@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import time
+
 import pytest
-from children import run
+from children import run, start
 
 # Threads call without end; the script ends while they are inside. What it has printed must arrive.
 LEAVING = """
@@ -165,3 +169,35 @@ for i in range(4):
 def test_handlers_at_exit_may_compute() -> None:
     done = run(LATE_HANDLER)
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+
+
+# The interpreter joins the executor's threads; a second Ctrl-C cuts that short.
+JOINED = """
+import time
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np, valuesparse as vs
+rng = np.random.default_rng(0)
+chain = vs.Chain(rng.normal(size=(50_000, 16)), rng.normal(size=(16, 16)),
+                 lengths=np.full(500, 100))
+def work(limit):
+    while True:
+        vs.infer(chain, threads=2, **limit)
+pool = ThreadPoolExecutor(2)
+for limit in ({"deadline": 1e6}, {"progress": lambda done, total: None}):
+    pool.submit(work, limit)
+print("ready", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a child")
+def test_exit_where_a_join_is_interrupted(runs: int) -> None:
+    for i in range(max(2, runs // 9)):
+        child = start(JOINED)
+        child.stdout.readline()
+        time.sleep(0.02 * (i % 10))
+        while child.poll() is None:
+            child.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        _, err = child.communicate(timeout=60)
+        assert child.returncode in (0, 1, 120, 130, -signal.SIGINT), (child.returncode, err)
+        assert "FATAL" not in err
