@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from operations import BINARY, GRID, PARENT, TREE, Act, operation, rng
+from structured_oracle import AnyOf
 
 import valuesparse as vs
 from valuesparse.factors import Features, Structured, Xor
@@ -30,23 +31,6 @@ CHAIN = vs.Chain(
 )
 
 
-class AllEqual(Structured):
-    """All variables are in the same state."""
-
-    def log_potential(self, states: Any) -> Any:
-        return np.where((states == states[:, :1]).all(axis=1), 0.0, -np.inf)
-
-    def sum_product(self, messages: Any) -> Any:
-        off, on = messages.sum(axis=0)
-        mass = np.logaddexp(off, on)
-        k = len(messages)
-        return mass, np.full(k, np.exp(on - mass)), np.full(k, np.exp(off - mass))
-
-    def best(self, messages: Any) -> Any:
-        score = messages.sum(axis=0)
-        return score.max(), np.full(len(messages), score.argmax())
-
-
 def hard(factor: Structured) -> vs.FactorGraph:
     graph = vs.FactorGraph([2] * 9)
     for v in range(9):
@@ -56,7 +40,7 @@ def hard(factor: Structured) -> vs.FactorGraph:
     return graph
 
 
-XOR, PYTHON = hard(Xor(0, 1, 2, 3)), hard(AllEqual(range(4)))
+XOR, PYTHON = hard(Xor(0, 1, 2, 3)), hard(AnyOf(range(4)))
 COLUMNS = vs.FactorGraph([2] * 6)
 COLUMNS.add_features(
     Features(np.stack([np.arange(5), np.arange(1, 6)], axis=1), rng.normal(size=5))
