@@ -328,18 +328,21 @@ def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:
     torn = npz_by_hand(tmp_path / "torn.npz", "{'shape': (1,")
     header = "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 6), }"
     longer = npz_by_hand(tmp_path / "longer.npz", header)
+    narrow = tmp_path / "narrow.npz"
+    np.savez(narrow, unary=np.zeros((2, 4)))
     packed = tmp_path / "packed.npz"
     np.savez_compressed(packed, unary=np.zeros((2_000_000, 6)))
     for arguments, words in (
-        ((model, torn), "torn.npz cannot be used as .npz"),
+        ((model, torn), "Error: torn.npz cannot be used as .npz"),
         ((model, longer), "'unary' has 48 bytes, but its header says 4799999999952"),
         ((model, packed), "its arrays have 96000128 bytes"),
         ((model, wrong), "no array 'unary', only scores"),
         ((wrong, data), "no array 'transition'"),
-        ((model, damaged), "damaged.npz cannot be used as .npz"),
+        ((model, damaged), "Error: damaged.npz cannot be used as .npz"),
         ((model, single), "one array, not several"),
-        ((model, short), "gold must be integers of shape (2,)"),
-        ((model, empty), "there is no sequence in it"),
+        ((model, short), "Error: short.npz: gold must be integers of shape (2,)"),
+        ((model, empty), "Error: empty.npz: there is no sequence in it"),
+        ((model, narrow), "Error: model.npz and narrow.npz: transition must have shape (4, 4)"),
     ):
         result = run(*arguments)
         assert result.exit_code == 1, result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -86,3 +87,18 @@ def test_names_may_hold_arrows() -> None:
 def test_other_lines_are_refused(lines: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read(CRFsuiteDumpParser(), lines)
+
+
+def test_a_line_of_many_arrows_takes_no_more_than_a_moment() -> None:
+    arrows = " --> a" * 200_000
+    parser = CRFsuiteDumpParser()
+    for line in ("LABELS = {", "  0: a", "}", "ATTRIBUTES = {", f"  0: a{arrows}", "}"):
+        parser.feed(line)
+    begin = time.process_time()
+    parser.feed("STATE_FEATURES = {")
+    parser.feed(f"  (0) a{arrows} --> a: 0.500000")
+    assert parser.result.state_features == {(f"a{arrows}", "a"): 0.5}
+    for end in (" --> b: 0.500000", ": x"):
+        with pytest.raises(ValueError, match="cannot stand in STATE_FEATURES"):
+            parser.feed(f"  (0) a{arrows}{end}")
+    assert time.process_time() - begin < 5.0

@@ -220,6 +220,20 @@ def test_subclasses_of_the_log_parser_are_called_as_those_of_the_original(
     assert {name for name, *_ in calls} == {name for name in dir(watched) if "handle_" in name}
 
 
+def test_the_log_parser_passes_over_lines_that_are_not_the_trainers() -> None:
+    parser = TrainLogParser()
+    digits = "9" * 5000  # Python reads no number of so many
+    for line in (
+        "", "Feature generation", f"Number of features: {digits}", "Number of features: many",
+        "Seconds required: 0.1", "***** Iteration #1 *****\n", f"Active features: {digits}",
+        f"Item accuracy: 1 / {digits}", "Macro-average precision, recall, F1: (1.2.3, ., 1)",
+        "    A: (1, 1, 1) (0.5000, abcdef, ******)", "    B: (1, 1, 1) (0.5000, 0.5000, ******)",
+    ):  # fmt: skip
+        parser.feed(line)
+    assert parser.featgen_num_features is None
+    assert parser.iterations == [{"num": 1, "scores": {"B": (1, 1, 1, 0.5, 0.5, None)}}]
+
+
 @pytest.mark.parametrize("algorithm", [*ORIGINAL, "ap", "pa", "PA"])
 def test_parameters_are_those_of_crfsuite(algorithm: str) -> None:
     theirs = pycrfsuite.Trainer(algorithm, verbose=False)

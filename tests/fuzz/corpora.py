@@ -137,4 +137,5 @@ def template(folder: Path) -> Reading:
         )  # fmt: skip
         tag_corpus(folder / "m.crfsuite", source, folder / "out", jobs=1)
 
-    return Reading(TEMPLATES, texts(*TEMPLATE_WORDS), read)
+    named = ("words.template", "seed.conll")
+    return Reading(TEMPLATES, texts(*TEMPLATE_WORDS), read, named=named)

@@ -137,7 +137,8 @@ def tune_model(folder: Path) -> Reading:
     """The model of ``valuesparse tune`` as arrays."""
     seeds = [npz_of({"transition": np.eye(3), "start": np.zeros(3), "end": np.ones(3)})]
     read = tuned(folder, "model.npz")
-    return Reading(seeds, npzs(unsealed), read, allowed=(ValueError, TypeError))
+    named = ("model.npz", "data.npz")
+    return Reading(seeds, npzs(unsealed), read, allowed=(ValueError, TypeError), named=named)
 
 
 @target("tune-data", needs=("click",))
@@ -148,4 +149,5 @@ def tune_data(folder: Path) -> Reading:
         npz_of({"unary": np.ones((2, 3), "f4")}),
     ]
     read = tuned(folder, "data.npz")
-    return Reading(seeds, npzs(unsealed), read, allowed=(ValueError, TypeError))
+    made, allowed = npzs(unsealed), (ValueError, TypeError)
+    return Reading(seeds, made, read, allowed=allowed, named=("data.npz",))

@@ -137,16 +137,25 @@ def load_arrays(model_path: Path, data_path: Path, tokens: int) -> Scored:
 
     The model's holds ``transition`` (K, K) and may hold ``start`` and ``end`` (K,); the data's
     holds ``unary`` (N, K), and may hold ``lengths`` (B,) and ``gold`` (N,).
+
+    Raises
+    ------
+    ValueError, TypeError
+        The arrays are no chain. The message names the file, or both.
     """
     parameters = _arrays(model_path, ("transition",), ("start", "end"))
     scores = _arrays(data_path, ("unary",), ("lengths", "gold"))
-    whole = vs.Chain(scores["unary"], lengths=scores.get("lengths"), **parameters)
+    try:
+        whole = vs.Chain(scores["unary"], lengths=scores.get("lengths"), **parameters)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{model_path.name} and {data_path.name}: {error}") from error
     gold = scores.get("gold")
     if gold is not None and (gold.shape != (whole.n_positions,) or gold.dtype.kind not in "iu"):
-        raise ValueError(f"gold must be integers of shape {(whole.n_positions,)}, one per row")
+        shape = (whole.n_positions,)
+        raise ValueError(f"{data_path.name}: gold must be integers of shape {shape}, one per row")
     chosen = sample(whole.lengths.tolist(), tokens)
     if whole.n_positions == 0:
-        raise ValueError("there is no sequence in it")
+        raise ValueError(f"{data_path.name}: there is no sequence in it")
     inside = np.zeros(whole.n_sequences, dtype=bool)
     inside[chosen] = True
     rows = np.repeat(inside, whole.lengths)

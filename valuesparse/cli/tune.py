@@ -123,15 +123,16 @@ def tune(
     if arrays and not features is word is tags is None:
         raise click.UsageError("--features, --word and --tags are for words, not for .npz files")
 
-    def load() -> Scored:
+    def load() -> Scored:  # with None, what is called names the files itself
         if arrays:
-            return load_arrays(model, data, tokens)
+            with one_line_errors(None):
+                return load_arrays(model, data, tokens)
         with one_line_errors(model):
             from valuesparse.crf.corpora._reader import extraction_of
             from valuesparse.io.crfsuite import read_crfsuite
 
             crfsuite = read_crfsuite(model)
-        with one_line_errors(None):  # names its files itself
+        with one_line_errors(None):
             extraction = extraction_of(model, features, word, tags)
         return load_text(crfsuite, data, input_format, extraction, tokens)
 

@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from valuesparse.io.crfsuite import CrfsuiteModel
 
@@ -132,7 +133,8 @@ def parse(model: CrfsuiteModel, header: Mapping[str, str]) -> ParsedDump:
 
 _TITLE = re.compile(r"(FILEHEADER|LABELS|ATTRIBUTES|TRANSITIONS|STATE_FEATURES) = \{")
 _FIELD = re.compile(r"(\w+): (.*)")
-_FEATURE = re.compile(r"\(\d+\) (.+ --> .+): ([+-]?\d+\.\d+)")
+_FEATURE = re.compile(r"\(\d+\) (.+): ([+-]?\d+\.\d+)")
+_ARROW = " --> "
 
 
 class CRFsuiteDumpParser:
@@ -162,6 +164,8 @@ class CRFsuiteDumpParser:
     def __init__(self) -> None:
         self.state: str | None = None
         self.result = ParsedDump()
+        self._sizes: set[int] = set()  # of the first labels, so many as follow
+        self._sized = 0
 
     def feed(self, line: str) -> None:
         """Take one line.
@@ -224,13 +228,17 @@ class CRFsuiteDumpParser:
         found = _FEATURE.match(line)
         if found is None:
             raise self._error(line)
+        labels, both = self.result.labels, found[1]
+        self._sizes.update(map(len, islice(labels, self._sized, None)))
+        self._sized = len(labels)
         # Names may hold an arrow themselves: both sides of the right one are known.
-        parts = found[1].split(" --> ")
-        for cut in range(len(parts) - 1, 0, -1):
-            pair = " --> ".join(parts[:cut]), " --> ".join(parts[cut:])
-            if pair[0] in first and pair[1] in self.result.labels:
-                into[pair] = float(found[2])
+        at = both.rfind(_ARROW)
+        while at >= 0:
+            begin = at + len(_ARROW)
+            if len(both) - begin in self._sizes and both[begin:] in labels and both[:at] in first:
+                into[both[:at], both[begin:]] = float(found[2])
                 return
+            at = both.rfind(_ARROW, 0, begin - 1)
         raise self._error(line)
 
     def _error(self, line: str) -> ValueError:

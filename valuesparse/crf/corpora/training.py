@@ -120,6 +120,8 @@ def train_corpus(
             any_items = any_items or any(items)
     if not count:
         raise ValueError("inputs: there is no sentence in them")
+    if not any_items and name != "attributes":
+        raise ValueError(f"inputs: the features {name} give no token an attribute")
     if not any_items:
         raise ValueError(
             "inputs: no token has an attribute; say --input-format (input_format=) if these files "

@@ -24,10 +24,13 @@ class LabelScore(NamedTuple):
     f1: float | None
 
 
-_HEAD = re.compile(r"\*{5} (?:Iteration|Epoch) #(\d+) \*{5}\n")
+# No count has more digits; Python refuses to read thousands of them.
+_COUNT = r"(\d{1,18})(?!\d)"
+_HEAD = re.compile(rf"\*{{5}} (?:Iteration|Epoch) #{_COUNT} \*{{5}}\n")
+_FEATURES = re.compile(rf"Number of features: {_COUNT}\s*$")
 _SECONDS = re.compile(r"Seconds required: (\d+\.\d+)")
 _NUMBERS: tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...] = tuple(
-    (key, re.compile(re.escape(text) + (r": (\d+)" if kind is int else r": (\d+\.\d+)")), kind)
+    (key, re.compile(re.escape(text) + (f": {_COUNT}" if kind is int else r": (\d+\.\d+)")), kind)
     for key, text, kind in (
         ("loss", "Loss", float),
         ("feature_norm", "Feature norm", float),
@@ -38,9 +41,12 @@ _NUMBERS: tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...] = tuple(
         ("time", "Seconds required for this iteration", float),
     )
 )
-_MEANS = re.compile(r"Macro-average precision, recall, F1: \(([\d.]+), ([\d.]+), ([\d.]+)\)")
-_ACCURACY = re.compile(r"(Item|Instance) accuracy: (\d+) / (\d+)")
-_LABEL = re.compile(r"\s{4}(.+): \((\d+), (\d+), (\d+)\) \((.{6}), (.{6}), (.{6})\)")
+_MEANS = re.compile(r"Macro-average precision, recall, F1: \((\d+\.\d+), (\d+\.\d+), (\d+\.\d+)\)")
+_ACCURACY = re.compile(rf"(Item|Instance) accuracy: {_COUNT} / {_COUNT}")
+_SHARE = r"(\*{6}|\d\.\d{4})"
+_LABEL = re.compile(
+    rf"\s{{4}}(.+): \({_COUNT}, {_COUNT}, {_COUNT}\) \({_SHARE}, {_SHARE}, {_SHARE}\)"
+)
 
 
 class TrainLogParser:
@@ -112,8 +118,8 @@ class TrainLogParser:
         if line in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "."):
             self.featgen_percent += 2
             return "featgen_progress"
-        if line.startswith("Number of features: "):
-            self.featgen_num_features = int(line.split(":")[1])
+        if found := _FEATURES.match(line):
+            self.featgen_num_features = int(found[1])
         elif found := _SECONDS.match(line):
             self.featgen_seconds = float(found[1])
             self.state = "AFTER_FEATGEN"
