@@ -125,6 +125,55 @@ def test_affinity_is_respected() -> None:
     assert done.stdout.strip() == "1", done.stderr
 
 
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="no CPU affinity here, or one CPU",
+)
+def test_affinity_that_changes_counts_when_the_number_is_set_anew() -> None:
+    done = run(
+        "import os, valuesparse as vs; before = vs.get_num_threads()\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "print(vs.get_num_threads() == before)\n"
+        "vs.set_num_threads(None); print(vs.get_num_threads())"
+    )
+    assert done.stdout.split() == ["True", "1"], done.stderr
+
+
+IDLE = """
+import threading
+import numpy as np
+import valuesparse as vs
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+rng = np.random.default_rng(0)
+model = vs.Chain(rng.normal(size=(300_000, 9)), rng.normal(size=(9, 9)))
+def call():
+    for zeta in (1.0, 0.9):
+        vs.infer(model, zeta=zeta, threads=1).log_z
+    vs.decode(model)
+call()
+before = resident()
+one, go, barrier = threading.Lock(), threading.Event(), threading.Barrier(9)
+def work():
+    with one:
+        call()
+    barrier.wait()
+    go.wait()
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+barrier.wait()
+print(resident() - before)
+go.set()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures memory as Linux tells it")
+def test_threads_that_wait_keep_no_memory() -> None:
+    done = run(IDLE, MALLOC_ARENA_MAX="1")
+    assert int(done.stdout) < 150, done.stderr  # MiB; each call takes more than that
+
+
 def test_environment() -> None:
     code = "import valuesparse as vs; print(vs.get_num_threads())"
     assert run(code, VALUESPARSE_NUM_THREADS="3").stdout.strip() == "3"

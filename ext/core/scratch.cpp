@@ -3,14 +3,8 @@
 #include <cstdlib>
 
 #include "core/large_pages.h"
-#include "core/session.h"
 
 namespace vs {
-
-Session& Session::mine() {
-    static thread_local Session session;
-    return session;
-}
 
 Scratch::Scratch() = default;
 Scratch::~Scratch() { release(0); }
@@ -48,12 +42,13 @@ void Scratch::rewind(Mark m) {
     blocks_[current_].used = m.used;
 }
 
-void Scratch::release(int64_t keep) {
-    int64_t total = 0;
+int64_t Scratch::release(int64_t keep) {
+    int64_t total = 0, left = 0;
     int kept = 0;
     for (int i = 0; i < n_blocks_; ++i) {
         total += blocks_[i].size;
         if (total <= keep) {
+            left = total;
             blocks_[kept++] = blocks_[i];
         } else {
             std::free(blocks_[i].raw);
@@ -61,6 +56,7 @@ void Scratch::release(int64_t keep) {
     }
     n_blocks_ = kept;
     reset();
+    return left;
 }
 
 bool Scratch::grow(int64_t bytes) {

@@ -31,7 +31,8 @@ class Scratch {
     Mark mark() const;
     void rewind(Mark m);
     // Frees blocks beyond `keep` bytes in all: a huge call does not pin its memory for ever.
-    void release(int64_t keep);
+    // Returns what is left.
+    int64_t release(int64_t keep);
 
     bool failed = false;
 

@@ -1,7 +1,8 @@
-// The workspaces of one calling thread, reused from call to call.
+// The workspaces of a call, reused by later calls.
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "core/scratch.h"
 
@@ -9,8 +10,10 @@ namespace vs {
 
 class Session {
   public:
-    Session() = default;
-    static Session& mine();  // of the calling thread
+    // One that waits, or a new one; throws bad_alloc.
+    static std::unique_ptr<Session> take();
+    // Waits for the next call, unless too much memory waits already.
+    static void give_back(std::unique_ptr<Session> session) noexcept;
 
     // Memory of `workers`; contiguous, as the passes want it.
     void prepare(int workers) {
@@ -23,46 +26,37 @@ class Session {
     Scratch* keep() { return keep_.get(); }
     Scratch* temporary() { return temporary_.get(); }
     Scratch packing;
-    bool in_use = false;
-
-    // Memory kept for the next call: 256 MiB of the caller's, as much of all workers' together.
-    void release() {
-        constexpr int64_t kKeep = int64_t{256} << 20, kLeast = int64_t{16} << 20;
-        const int64_t each = count_ > 0 && kKeep / count_ > kLeast ? kKeep / count_ : kLeast;
-        for (int i = 0; i < count_; ++i) {
-            keep_[i].release(each);
-            temporary_[i].release(each);
-        }
-        packing.release(kKeep);
-    }
 
   private:
+    // Memory kept for the next call: 256 MiB of the caller's, as much of all workers' together.
+    // Returns how much it is.
+    int64_t release() {
+        constexpr int64_t kKeep = int64_t{256} << 20, kLeast = int64_t{16} << 20;
+        const int64_t each = count_ > 0 && kKeep / count_ > kLeast ? kKeep / count_ : kLeast;
+        int64_t bytes = packing.release(kKeep);
+        for (int i = 0; i < count_; ++i) {
+            bytes += keep_[i].release(each) + temporary_[i].release(each);
+        }
+        return bytes;
+    }
+
+    int64_t bytes_ = 0;  // while it waits
     std::unique_ptr<Scratch[]> keep_, temporary_;
     int count_ = 0;
 };
 
-// The memory of one call: the thread's session, or a session of its own where that is in use,
-// because what polls (`progress=`, a signal handler) made this call from within another.
+// The memory of one call. Calls at once have a session each, whoever makes them: another thread,
+// or what polls (`progress=`, a signal handler) from within a call.
 class Workspace {
   public:
-    explicit Workspace(int workers) {
-        Session& mine = Session::mine();
-        if (mine.in_use) own_.reset(new Session);
-        session_ = own_ ? own_.get() : &mine;
-        session_->prepare(workers);
-        session_->in_use = true;
-    }
+    explicit Workspace(int workers) : session_(Session::take()) { session_->prepare(workers); }
     Workspace(const Workspace&) = delete;
     Workspace& operator=(const Workspace&) = delete;
-    ~Workspace() {
-        session_->release();
-        session_->in_use = false;
-    }
+    ~Workspace() { Session::give_back(std::move(session_)); }
     Session& session() { return *session_; }
 
   private:
-    std::unique_ptr<Session> own_;
-    Session* session_;
+    std::unique_ptr<Session> session_;
 };
 
 }  // namespace vs
