@@ -126,7 +126,7 @@ class Exact {
                 if (role == Role::kMeet) {
                     meet(s, i, a, nullptr);
                 } else if (role == Role::kPass) {
-                    if (!d_.untouched(a)) s.status = vs::kWiden;
+                    if (!d_.untouched(s.y)) s.status = vs::kWiden;
                 } else if (!s.alpha) {
                     copy_out(a, s.out + i * d_.K);
                 }

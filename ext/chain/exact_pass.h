@@ -133,7 +133,7 @@ void exact_group(vs::ExactPass* pass, D& d, Ticker& ticker, int64_t first, int m
         for (int r = 0; r < m; ++r) {
             Lane<D>& s = lanes[r];
             if (!ok) s.status = vs::kCancelled;
-            if (s.status == vs::kOk && !(s.log_end > -INFINITY)) s.status = vs::kWiden;
+            if (s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) s.status = vs::kWiden;
             finish_lane(pass, d, s, pass->order[first + r]);
         }
         return;

@@ -288,14 +288,17 @@ struct Linear {
                                  F::kTolerance * static_cast<float>(y);
     }
     bool floors() const { return e.floored; }
-    // Is every entry of a message so far above the floors that none has touched it? The limits are
-    // those at which `trusted` would widen if the other side gave its mass to the least entry.
-    VS_INLINE bool untouched(const T* a) const {
+    // Is every entry of a message that a table has just made, before any scaling, so far above the
+    // floors of the table and of what was multiplied that they are nothing beside it? One direction
+    // alone asks this of each message; both have `trusted`, which asks it of their product.
+    VS_INLINE bool untouched(const T* y) const {
         using F = Floor<T>;
         const T felt = F::kMessage * static_cast<T>(K) * (e.reach + T(1));
         const T least = sizeof(T) == 8 ? static_cast<T>(1e-100) : felt * T(1e9);
-        return !row_within(a, K, static_cast<T>(sizeof(T) == 8 ? 1e-300 : 1e-37), least);
+        return !row_within(y, K, static_cast<T>(sizeof(T) == 8 ? 1e-300 : 1e-37), least);
     }
+    // What the logarithm of the last sum must exceed, where scaling left its floors behind.
+    static constexpr double kLeastEnd = sizeof(T) == 8 ? -230.0 : -16.0;
     // Can a share of the product in `p` be what floors have added to its factor y? Scaling may have
     // made that 2^raised times as large.
     bool made_by_floors(const T* p, const Product<T>& r, const T* y, float raised) const {

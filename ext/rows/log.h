@@ -151,6 +151,7 @@ struct Log {
     bool trusts_row(double) const { return true; }
     bool floors() const { return false; }
     bool untouched(const double*) const { return true; }
+    static constexpr double kLeastEnd = -INFINITY;
     bool made_by_floors(const double*, const Product<double>&, const double*, float) const {
         return false;
     }

@@ -99,7 +99,6 @@ class TreeBlock {
                 } else if (!d_.enter_in_place(probe[r], alpha(q), &a.scale)) {
                     Buffers::note(a, vs::kWiden);
                 }
-                if (w_.pass.upward_only && !d_.untouched(alpha(q))) Buffers::note(a, vs::kWiden);
             }
             send_up(lo < parentless ? parentless : lo, hi);
             for (int64_t q = lo < block_roots ? block_roots : lo; q < hi && together; ++q) {
@@ -115,7 +114,9 @@ class TreeBlock {
             for (int64_t q = begin_; q < parentless; ++q) {
                 vs::Account& a = w_.account(b_, q);
                 a.log_end = d_.log_sum(alpha(q));
-                if (w_.pass.upward_only && !(a.log_end > -INFINITY)) Buffers::note(a, vs::kWiden);
+                if (w_.pass.upward_only && !(a.log_end > D::kLeastEnd)) {
+                    Buffers::note(a, vs::kWiden);
+                }
             }
         } else {
             send_together();
@@ -201,6 +202,9 @@ class TreeBlock {
             y[c++] = up(q);
         }
         if (c > 0) w_.send(s, c, true, x, y);
+        for (int i = 0; i < c && w_.pass.upward_only; ++i) {
+            if (!d_.untouched(y[i])) Buffers::note(w_.account(b_, s[i]), vs::kWiden);
+        }
     }
     // alpha of a node from the messages of its children; `below_`: where the blocks below it end.
     void know(int64_t s, const typename D::Probe& probe, vs::Account& a) {

@@ -20,8 +20,8 @@ from campaign.oracle import (
     tolerance,
 )
 from checks import method_of
-from graph_oracle import graph_of
-from oracles import Arrays, sequences, slices_of
+from graph_oracle import graph_of, marginal
+from oracles import Arrays, edge_slices_of, sequences, slices_of
 from tree_oracles import Forest
 
 import valuesparse as vs
@@ -42,7 +42,12 @@ def entries(case: Case, scale: float, shape: Any, zeros: float) -> np.ndarray:
 
 
 def magnitude(case: Case, low: float, high: float) -> float:
-    """Return a power of ten, often near where the number types and the limits end."""
+    """Return a power of ten, often near where the number types and the limits end.
+
+    As often one at which factors of probabilities underflow, and floors hold them.
+    """
+    if case.chance(0.3):
+        return 10.0 ** float(case.rng.uniform(0.5, 4.0))
     if case.chance(0.3):
         near = [e for e in (-300, -150, 0, 2, 2.5, 3, 4, 8, 12, 15, 16, 17, 18, 19, 27, 289)]
         near = [e for e in near if low <= e <= high]
@@ -70,6 +75,26 @@ def check_huge_islands(
     check_log_z(case, joint.given(held), z.log_z[part], base, eps)
 
 
+def check_log_prob(
+    case: Case, joint: Joint, got: Any, states: Any, base: float, eps: float
+) -> None:
+    """Check the log-probability of a configuration."""
+    score = joint.full[tuple(states)] - joint.log_z
+    slack = base * max(1.0, abs(float(joint.log_z))) + 2 * joint.delta(eps)
+    case.close("log_prob", got, float(score), slack)
+
+
+def check_pairs(
+    case: Case, joint: Joint, axes: list[int], got: Any, base: float, eps: float
+) -> None:
+    """Check the joint of two variables: numbers, and right where scores tell any."""
+    case.true("pairs are numbers", np.isfinite(got).all() and (got >= 0).all(), got)
+    case.close("pairs: sum", float(np.sum(got, dtype=float)), 1.0, 100 * base)
+    tol = tolerance(joint, base, eps)
+    if tol is not None:
+        case.close("pairwise", got, marginal(joint.probabilities(), axes).astype(float), tol)
+
+
 @family(share=5, seconds=1)
 def huge_chains(case: Case) -> None:
     """Chains up to 1e289 (float32: 1e27)."""
@@ -89,12 +114,18 @@ def huge_chains(case: Case) -> None:
         return
     base, eps = chain_family.base_of(model)
     r, d, x = vs.infer(chain), vs.decode(chain), vs.sample(chain, 2, rng)
+    log_prob, entropy = vs.log_prob(chain, x[0]), r.entropy()
+    case.true("entropies are numbers", np.isfinite(entropy).all() and (entropy >= 0).all())
+    pairs, cuts = r.pairwise(), edge_slices_of(model)
     for b, (rows, seq) in enumerate(zip(slices_of(model), sequences(model), strict=True)):
         joint = chain_family.joint_of(seq, model)
         check_log_z(case, joint, r.log_z[b], base, eps)
         check_marginals(case, joint, r.marginals[rows], base, eps)
         check_best(case, joint, d.states[rows], d.score[b], eps)
         check_samples(case, joint, x[:, rows], eps)
+        check_log_prob(case, joint, log_prob[b], x[0, rows], base, eps)
+        for i, pair in enumerate(pairs[cuts[b]]):
+            check_pairs(case, joint, [i, i + 1], pair, base, eps)
     z = vs.infer(chain, zeta=float(case.choice(0.5, 0.9)))
     for b, (rows, seq) in enumerate(zip(slices_of(model), sequences(model), strict=True)):
         check_huge_islands(case, chain_family.joint_of(seq, model), z, rows, b, base, eps)
@@ -119,6 +150,7 @@ def huge_trees(case: Case) -> None:
     base, eps = chain_family.base_of(model)
     r, d, x = vs.infer(tree), vs.decode(tree), vs.sample(tree, 2, case.rng)
     z = vs.infer(tree, zeta=float(case.choice(0.5, 0.9)))
+    children, pairs = np.flatnonzero(model.parent >= 0).tolist(), r.pairwise()
     entropy, log_prob = r.entropy(), vs.log_prob(tree, x[0])
     case.true("entropies are numbers", np.isfinite(entropy).all() and (entropy >= 0).all())
     for root in range(tree.n_trees):
@@ -128,9 +160,10 @@ def huge_trees(case: Case) -> None:
         check_best(case, joint, d.states[nodes], d.score[root], eps)
         check_samples(case, joint, x[:, nodes], eps)
         check_huge_islands(case, joint, z, nodes, root, base, eps)
-        score = joint.full[tuple(x[0, nodes])] - joint.log_z
-        slack = base * max(1.0, abs(float(joint.log_z))) + 2 * joint.delta(eps)
-        case.close("log_prob", log_prob[root], float(score), slack)
+        for v in set(nodes) & set(children):
+            axes = [nodes.index(int(model.parent[v])), nodes.index(v)]
+            check_pairs(case, joint, axes, pairs[children.index(v)], base, eps)
+        check_log_prob(case, joint, log_prob[root], x[0, nodes], base, eps)
 
 
 @family(share=6, seconds=2)
@@ -200,6 +233,4 @@ def huge_graphs(case: Case) -> None:
     elif dice < 0.75:
         b = vs.bounds.log_z(graph)
         check_between(case, "bounds", joint, b.lower, b.upper)
-    score = joint.full[tuple(x[0])] - joint.log_z
-    slack = 1e-10 * max(1.0, abs(float(joint.log_z))) + 2 * joint.delta(EPS)
-    case.close("log_prob", vs.log_prob(graph, x[0]), float(score), slack)
+    check_log_prob(case, joint, vs.log_prob(graph, x[0]), x[0], 1e-10, EPS)

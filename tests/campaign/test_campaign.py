@@ -12,6 +12,7 @@ import campaign.loopy
 import campaign.magnitudes
 import campaign.relaxed
 import campaign.sampling
+import campaign.structured
 import campaign.trees  # noqa: F401
 import pytest
 from campaign.harness import FAMILIES, Plan, Tally, run_case, run_family

@@ -9,6 +9,7 @@ import pytest
 from checks import assert_same_bits, chain, refused
 from children import run
 from hypothesis import given
+from hypothesis import strategies as st
 from oracles import Arrays, enumerate_chain, first_infeasible, sequences, tolerance
 from strategies import chains, examples, random_chain
 
@@ -84,7 +85,7 @@ def test_bits_of_a_full_pass_over_trees(rng: np.random.Generator, dtype: type, k
 
 @pytest.mark.parametrize("scale", [10.0, 60.0, 400.0, 1e4])
 def test_scores_far_apart(rng: np.random.Generator, dtype: type, scale: float) -> None:
-    """Where one pass cannot vouch for itself there is a second, and then a wider arithmetic."""
+    """Where one pass does not know its own error there is a second, then a wider arithmetic."""
     rtol = 1e-6 if dtype == np.float32 else 1e-12
     for forbidden in (0.0, 0.2):
         model = random_chain(rng, [40, 3, 200], 5, scale=scale, forbidden=forbidden, dtype=dtype)
@@ -112,6 +113,44 @@ def test_what_was_nearly_lost_is_all_there_is(dtype: type) -> None:
         np.array([[0, -np.inf], [-np.inf, 0]], dtype),
     )
     assert alone(tree)[0] == pytest.approx(-3.0 * n, rel=1e-6)
+
+
+@pytest.mark.parametrize("length", range(2, 12))
+def test_what_a_table_held_at_its_floor_is_all_there_is(length: int, dtype: type) -> None:
+    """A label whose every transition lies far below the others', wherever it is forced."""
+    table = np.array([[-1000, -1000], [0, 0]], dtype)
+    for at in range(length - 1):
+        unary = np.zeros((length, 2), dtype)
+        unary[at, 1] = -np.inf
+        star = vs.Tree([at] * at + [-1] + [at] * (length - at - 1), unary, table)
+        paths = vs.Chain(unary, table), vs.Tree(np.arange(-1, length - 1), unary, table)
+        for model in (*paths, star):
+            want = vs.infer(model).log_z
+            np.testing.assert_allclose(alone(model), want, rtol=1e-6)
+
+
+@given(st.integers(0, 10**9))
+@examples(300)
+def test_scores_of_few_sizes(seed: int) -> None:
+    """Only some of the largest are possible together, and what is left is far below them."""
+    rng = np.random.default_rng(seed)
+    n, k, scale = int(rng.integers(2, 9)), int(rng.integers(2, 6)), float(10 ** rng.uniform(1, 4))
+    dtype = rng.choice([np.float64, np.float32])
+
+    def draw(*shape: int) -> np.ndarray:
+        sizes = rng.choice([-1.0, 0.0, 1.0, 10.0, -10.0], shape, p=[0.3, 0.3, 0.3, 0.05, 0.05])
+        return np.where(rng.random(shape) < 0.15, -np.inf, scale * sizes).astype(dtype)
+
+    unary, table = draw(n, k), draw(k, k)
+    parent = [-1, *(int(rng.integers(0, i)) for i in range(1, n))]
+    for model in (vs.Chain(unary, table), vs.Tree(np.arange(-1, n - 1), unary, table),
+                  vs.Tree(parent, unary, table)):  # fmt: skip
+        try:
+            want = vs.infer(model).log_z
+        except vs.InfeasibleError:
+            continue
+        tolerance = 1e-5 if dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(alone(model), want, rtol=tolerance, atol=tolerance * scale)
 
 
 def test_infeasible_trees_name_the_place() -> None:
