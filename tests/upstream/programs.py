@@ -26,6 +26,25 @@ KHMER = [
     "ភាសាខ្មែរ គឺជាភាសារបស់ប្រទេសកម្ពុជា។ ខ្ញុំស្រលាញ់ភាសាខ្មែរ។",
 ]
 
+ADDRESSES = [
+    "123 Main St. Suite 100 Chicago, IL",
+    "1 N. State Street, Apartment 4B, Boston MA 02109-1234",
+    "PO Box 77, Springfield, OH 45501",
+    "Corner of Fifth Ave & W 42nd St, New York",
+    "c/o J. Smith, Building C, 9876 Old Mill Rd #12, Unit 3",
+    "Rua das Flores, 25, 2.º andar",
+    "",
+]
+NAMES = [
+    "Mr. George 'Gob' Bluth II",
+    "Dr. Maria-José de la Cruz, PhD",
+    "Smith, John A. & Jane",
+    "The Acme Widget Company, Inc.",
+    "Johnson Family Trust c/o First National Bank",
+    "李小龍",
+    "",
+]
+
 
 def pyvi(folder: Path) -> Any:
     from pyvi import ViPosTagger, ViTokenizer, ViUtils
@@ -79,14 +98,14 @@ def usaddress(folder: Path) -> Any:
 
     names = ("labeled", "us50_train_tagged", "us50_messiest_manual_label", "synthetic_osm_data_xml")
     paths = [folder / "training" / f"{name}.xml" for name in names]
-    return [package.parse(text) for text in _labelled(*paths)]
+    return [package.parse(text) for text in ADDRESSES + _labelled(folder, *paths)]
 
 
 def probablepeople(folder: Path) -> Any:
     import probablepeople as package
 
     paths = sorted((folder / "name_data" / "labeled").glob("*.xml"))
-    return [package.parse(text) for text in _labelled(*paths)]
+    return [package.parse(text) for text in NAMES + _labelled(folder, *paths)]
 
 
 def nltk_tagger(folder: Path) -> Any:
@@ -112,12 +131,12 @@ def nltk_tagger(folder: Path) -> Any:
     return answers
 
 
-def _labelled(*paths: Path) -> list[str]:
-    """Return the first texts of labelled XML files that a source distribution carries."""
+def _labelled(folder: Path, *paths: Path) -> list[str]:
+    """Return the first texts of labelled XML files of a source distribution, if it is there."""
     from xml.etree import ElementTree
 
     texts = []
-    for path in paths:
+    for path in paths if folder.is_dir() else ():
         for entry in list(ElementTree.parse(path).getroot())[:1500]:
             texts.append(" ".join(" ".join(entry.itertext()).split()))
     return [text for text in texts if text]

@@ -72,7 +72,13 @@ def test_programs_answer_the_same(
     if requirements:
         folder, path = tmp_path, [str(packages(program, *requirements))]
     else:
-        folder, path = sdist(program), []
+        if importlib.util.find_spec(program) is None:
+            pytest.skip(f"{program} is not installed")
+        folder, path = tmp_path / "without", []
+        try:
+            folder = sdist(program)  # adds texts to those of the script
+        except pytest.skip.Exception as why:
+            print(f"{program}: texts of the script alone, for {why}")
     theirs, ours = (run(side, program, folder, path, tmp_path) for side in ("theirs", "ours"))
     assert len(theirs) >= 3
     assert_close(ours, theirs)
