@@ -82,6 +82,7 @@ int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, const Se
     if (empty != kReady) return empty;
     held_.assign(held, held + g_.n);
     soft_ = std::move(soft);
+    last_soft_.clear();
     Moral m;
     if (moral_graph(g_, domains_, queries_, control, &m) != kOk) return kStopped;
     Elimination e;
@@ -112,6 +113,7 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft, Control*
     std::swap(domains_, d);
     std::swap(layout_, layout);
     soft_.swap(soft);
+    last_soft_.clear();
     complete_ = false;
     wide_.reset();
     if (!linear_) return kReady;
@@ -169,19 +171,33 @@ Status Solver::complete_once(int threads, Control* control) {
     return s;
 }
 
+// Forgets what soft evidence that has other numbers than the last time went into.
+void Solver::forget_changed(const double* const* soft) {
+    std::vector<uint8_t> tables(tree_.clique.size(), 1);
+    std::vector<double> now;
+    bool known = !last_soft_.empty();
+    for (int64_t v : soft_) {
+        const double* const first = soft[v];
+        const size_t at = now.size();
+        now.insert(now.end(), first, first + g_.card[v]);
+        if (domains_.size(v) < 2) continue;
+        known = known && now.size() <= last_soft_.size();
+        if (!known || !std::equal(first, first + g_.card[v], last_soft_.data() + at)) {
+            tables[tree_.home[v]] = 0;
+        }
+    }
+    last_soft_.clear();  // in case that memory runs out in between
+    linear_->keep(tables, tables);
+    last_soft_ = std::move(now);
+}
+
 Status Solver::solve(const double* const* soft, int threads, Control* control, Want want) {
     wide_.reset();
     Status s = complete_once(threads, control);
     if (s != kOk) return s;
     if (want == kLogs) return solve_wide(soft, threads, control, true);
     if (!linear_) linear_.reset(new Propagation<Linear64>(compiled()));
-    if (soft) {  // their numbers may have changed
-        std::vector<uint8_t> tables(tree_.clique.size(), 1);
-        for (int64_t v : soft_) {
-            if (domains_.size(v) > 1) tables[tree_.home[v]] = 0;
-        }
-        linear_->keep(tables, tables);
-    }
+    if (soft) forget_changed(soft);
     reused_ = linear_->n_sent();
     s = linear_->run(soft, want != kMarginals, threads, control);
     // The loss has not been compared with the mass of the whole: the way down does that.

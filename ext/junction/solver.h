@@ -68,6 +68,7 @@ class Solver {
     enum Want { kMass, kMarginals, kSamples, kLogs };
     Status complete_once(int threads, Control* control);
     void keep_what_holds(const Domains& before, const Layout& old);
+    void forget_changed(const double* const* soft);
     Status solve(const double* const* soft, int threads, Control* control, Want want);
     Status solve_wide(const double* const* soft, int threads, Control* control, bool marginals);
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
@@ -86,6 +87,7 @@ class Solver {
     CliqueTree tree_;
     Domains domains_;
     Layout layout_;
+    std::vector<double> last_soft_;  // of all of soft_, one after the other; empty: not known
     bool complete_ = false, logs_ = false, sound_ = true;
     std::vector<Query> queries_;
     std::unique_ptr<Propagation<Linear64>> linear_;

@@ -9,14 +9,17 @@ exactly by a junction tree. Later rounds read all events off the marginals of th
     an island whose mode has moved                -> takes the new value once, then is released
     a free variable, never released, with >= zeta -> island
 
-m' of an island is its marginal given the other islands: it is freed, together with others that
-share neither a factor nor a component with it, and the components around are solved again. A
+m' of an island is its marginal given the other islands. A component around it has a mass for each
+value that the island could take: one upward pass of the component's tree, and none where a single
+variable of it is near, whose marginal tells. Where factors of three variables and more lie between,
+or for islands with many states, the island is freed, and solved together with what is around. A
 variable can become an island, flip and be released once each, so at most 3 n events, and every
 round but the last has one. Only what a change touches is solved again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,13 +28,10 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from valuesparse import _junction
 from valuesparse.errors import InfeasibleError
-from valuesparse.inference._barren import prune
+from valuesparse.inference._components import Component, Sliced
 from valuesparse.inference._forest_islands import forest_part
-from valuesparse.inference._refusals import ADVICE, check_memory, check_states, impossible
-from valuesparse.inference._search import within
-from valuesparse.inference._snapshots import snapshot_of
+from valuesparse.inference._refusals import check_states, impossible
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Known
@@ -42,8 +42,8 @@ __all__ = ["infer_islands"]
 Array = npt.NDArray[Any]
 Marginals = dict[int, npt.NDArray[np.float64]]
 
-#: Segments have trees of their own, which no variable is conditioned on.
-_ADVICE = f"{ADVICE}, or leave zeta at 1, which may need less"
+#: States of an island for each of which a pass is faster than a tree with the island in it.
+_PASSES = 8
 
 
 class _Islands:
@@ -61,35 +61,60 @@ class _Islands:
         self.model, self.zeta, self.workers = model, zeta, workers
         self.memory_limit, self.watch = memory_limit, watch
         n = model.n_variables
-        self.scopes = [f.scope for f in model.factors]
-        self.tables = snapshot_of(model).arrays()
-        self.soft = dict(known.soft)
+        self.factors = Sliced(model, dict(known.soft))
         self.given = known.held
         self.held = self.given.copy()
         self.released = np.zeros(n, dtype=bool)
         self.flipped = np.zeros(n, dtype=bool)
         self.marginals: Marginals = {}
         self.solved = 0
-        members = [(f, v) for f, scope in enumerate(self.scopes) for v in scope]
+        # The component of each free variable, by its first one; whoever is held has none.
+        self.parts: dict[int, Component] = {}
+        self.first = np.full(n, -1, dtype=np.int64)
+        members = [(f, v) for f, scope in enumerate(self.factors.scopes) for v in scope]
         rows, columns = np.array(members, dtype=np.int64).reshape(-1, 2).T
         self.incidence = sparse.csr_array(
-            (np.ones(rows.size, dtype=np.int64), (rows, columns)), shape=(len(self.scopes), n)
+            (np.ones(rows.size, dtype=np.int64), (rows, columns)),
+            shape=(len(self.factors.scopes), n),
         )
-        self.touching = self.incidence.T.tocsr()
 
     def island(self, v: int) -> bool:
         return bool(self.held[v] >= 0 and self.given[v] < 0)
 
-    def factors_of(self, v: int) -> Array:
-        return self.touching.indices[self.touching.indptr[v] : self.touching.indptr[v + 1]]
+    def islands(self) -> list[int]:
+        found: list[int] = np.flatnonzero((self.held >= 0) & (self.given < 0)).tolist()
+        return found
 
-    def local(self, v: int) -> npt.NDArray[np.float64]:
-        """Return the normalised local factor of v; uniform when it has none."""
-        score = np.zeros(self.model.cardinalities[v])
-        for f in self.factors_of(v):
-            if len(self.scopes[f]) == 1:
-                score = score + self.tables[f]
-        score = score + self.soft.get(v, 0.0)
+    def near(self, variables: Iterable[int]) -> set[int]:
+        """Return the variables that share a factor with some, and these."""
+        factors = self.factors
+        found = {u for v in variables for f in factors.touching[v] for u in factors.scopes[f]}
+        return found.union(variables)
+
+    def components(self) -> list[list[int]]:
+        """Return the free variables of each component, ascending."""
+        free = np.flatnonzero(self.held < 0)
+        part = self.incidence[:, free]
+        count, label = csgraph.connected_components((part.T @ part).tocsr(), directed=False)
+        order = np.argsort(label, kind="stable")
+        ends = np.cumsum(np.bincount(label, minlength=count))
+        return [part.tolist() for part in np.split(free[order], ends[:-1])] if count else []
+
+    def component(self, variables: list[int], held: list[int]) -> Component:
+        """Solve free variables that no other free one meets; raise where nothing is possible."""
+        used = sum(part.bytes for part in self.parts.values())
+        return Component(
+            self.factors, variables, held, self.workers, self.watch, self.memory_limit, used
+        )
+
+    def start(self) -> None:
+        for v in np.flatnonzero(self.held < 0).tolist():
+            p = self.distribution(v, self.factors.alone[v])
+            if p.max() >= self.zeta:
+                self.held[v] = int(p.argmax())
+
+    def distribution(self, v: int, score: Array) -> Array:
+        """Return the distribution of a variable whose states have these scores."""
         top = score.max()
         if top == -np.inf:
             raise InfeasibleError(
@@ -98,77 +123,21 @@ class _Islands:
         weight = np.exp(score - top)
         return np.asarray(weight / weight.sum())
 
-    def components(self) -> tuple[int, Array]:
-        """Return the number of components of free variables, and each one's (-1 where held)."""
-        free = np.flatnonzero(self.held < 0)
-        label = np.full(self.held.size, -1, dtype=np.int64)
-        part = self.incidence[:, free]
-        count, found = csgraph.connected_components((part.T @ part).tocsr(), directed=False)
-        label[free] = found
-        return count, label
-
-    def solve(self, variables: Iterable[int], held: Array) -> Marginals:
-        """Return the marginals of `variables`, which no other free variable meets, given `held`."""
-        free = sorted(variables)
-        tree, soft = self.tree(free, held)
-        if tree is None:
-            raise impossible(self.model, True)
-        cards = self.model.cards
-        flat = np.empty(int(cards.sum()))
-        dead, _ = tree.infer(soft, self.workers, flat, self.watch.left(), None, self.watch.late)
-        if dead:
-            raise impossible(self.model, True)
-        self.solved += tree.n_cliques()
-        start = np.concatenate([[0], np.cumsum(cards)])
-        return {v: flat[start[v] : start[v + 1]].copy() for v in free}
-
-    def tree(
-        self, free: list[int], held: Array
-    ) -> tuple[_junction.CliqueTree | None, _junction.Soft | None]:
-        """Return the junction tree of the factors around `free`; None when nothing is possible."""
-        wanted = sorted({int(f) for v in free for f in self.factors_of(v)})
-        snapshot = _junction.Snapshot(
-            self.model.cards, [self.scopes[f] for f in wanted], [self.tables[f] for f in wanted]
-        )
-        tree = _junction.CliqueTree(snapshot, [])
-        outside = np.where(held < 0, 0, held)  # variables that these factors do not name
-        outside[free] = -1
-        pairs = [(v, self.soft[v]) for v in free if v in self.soft]
-        soft = _junction.Soft(self.held.size, pairs) if pairs else None
-        if self.prepare(tree, outside, soft) >= 0:
-            return None, None
-        check_memory(tree, self.model, self.memory_limit, advice=_ADVICE)
-        return tree, soft
-
-    def prepare(self, tree: _junction.CliqueTree, held: Array, soft: _junction.Soft | None) -> int:
-        search = within(self.memory_limit)
-        return tree.prepare(held, soft, search, self.watch.left(), None, self.watch.late)
-
-    def start(self) -> None:
-        for v in range(self.held.size):
-            if self.held[v] < 0:
-                p = self.local(v)
-                if p.max() >= self.zeta:
-                    self.held[v] = int(p.argmax())
-
     def contradictions(self) -> Array:
         """Return the islands of factors and components that have no mass given their islands."""
         guilty: set[int] = set()
-        for f, scope in enumerate(self.scopes):
-            held = self.held[list(scope)]
-            if (held >= 0).all() and self.tables[f][tuple(held)] == -np.inf:
+        held, factors = self.held.tolist(), self.factors
+        for f, scope in enumerate(factors.scopes):
+            if all(held[v] >= 0 for v in scope) and factors.table(f, held) == -np.inf:
                 self.blame(scope, guilty)
-        count, label = self.components()
-        for c in range(count):
-            free = np.flatnonzero(label == c).tolist()
+        for free in self.components():
             try:
-                self.solve(free, self.held)
+                self.component(free, held)
             except InfeasibleError:
-                around = [u for v in free for f in self.factors_of(v) for u in self.scopes[f]]
-                self.blame(around, guilty)
-        for v, likelihood in self.soft.items():
-            if self.island(v) and likelihood[self.held[v]] == -np.inf:
-                guilty.add(v)
+                self.blame(self.near(free), guilty)
+        for v, score in enumerate(factors.alone):
+            if held[v] >= 0 and score[held[v]] == -np.inf:
+                self.blame([v], guilty)
         return np.array(sorted(guilty), dtype=np.int64)
 
     def blame(self, variables: Iterable[int], guilty: set[int]) -> None:
@@ -179,52 +148,57 @@ class _Islands:
 
     def refresh(self, changed: set[int] | None) -> None:
         """Solve again what `changed` variables touch; None: everything."""
-        count, label = self.components()
+        held = self.held.tolist()
         if changed is None:
-            dirty = set(range(count))
+            self.parts, beside = {}, set(range(len(held)))
         else:
-            near = {u for v in changed for f in self.factors_of(v) for u in self.scopes[f]}
-            dirty = {int(label[u]) for u in near | changed if label[u] >= 0}
-        todo = np.flatnonzero(np.isin(label, list(dirty))).tolist() if dirty else []
-        if todo:
-            self.marginals.update(self.solve(todo, self.held))
-        # Islands around what has been solved, or beside what has changed.
-        islands = np.flatnonzero((self.held >= 0) & (self.given < 0)).tolist()
-        cells: dict[int, set[int]] = {}
-        stale = []
-        for v in islands:
-            around = {u for f in self.factors_of(v) for u in self.scopes[f]} - {v}
-            cells[v] = {int(label[u]) for u in around if label[u] >= 0}
-            if (
-                changed is None
-                or v in changed
-                or cells[v] & dirty
-                or any(u in changed for u in around)
-            ):
-                stale.append(v)
-                cells[v] |= {-1 - int(f) for f in self.factors_of(v)}
-        # Together those that share neither a component nor a factor.
-        groups: list[tuple[set[int], list[int]]] = []
-        for v in stale:
-            for used, members in groups:
-                if not used & cells[v]:
-                    used |= cells[v]
-                    members.append(v)
-                    break
-            else:
-                groups.append((set(cells[v]), [v]))
-        for used, members in groups:
-            parts = [c for c in used if c >= 0]
-            free = np.flatnonzero(np.isin(label, parts)).tolist() if parts else []
-            held = self.held.copy()
-            held[members] = -1
-            found = self.solve([*free, *members], held)
-            self.marginals.update({v: found[v] for v in members})
+            beside = self.near(changed)
+        self.parts = {
+            first: part for first, part in self.parts.items() if beside.isdisjoint(part.variables)
+        }
+        self.first.fill(-1)
+        stale = beside
+        for free in self.components():
+            self.first[free] = free[0]
+            if free[0] not in self.parts:
+                part = self.parts[free[0]] = self.component(free, held)
+                self.solved += part.solved
+                self.marginals.update(zip(free, part.marginals, strict=True))
+                stale = stale | self.near(free)
+        for v in self.islands():
+            if v in stale:
+                self.marginals[v] = self.reconsidered(v, held)
+
+    def reconsidered(self, v: int, held: list[int]) -> Array:
+        """Return m' of an island: its marginal given the other islands."""
+        factors = self.factors
+        value, held[v] = held[v], -1
+        score = factors.local(v, held)
+        around: dict[int, list[int]] = {}
+        narrow = score.size <= _PASSES
+        for f in factors.touching[v]:
+            free = factors.free(f, held)
+            if len(free) > 1:
+                around.setdefault(int(self.first[next(u for u in free if u != v)]), []).append(f)
+                narrow = narrow and len(free) == 2
+        if not narrow:
+            variables = sorted([v, *(u for q in around for u in self.parts[q].variables)])
+            part = self.component(variables, held)
+            self.solved += part.solved
+            held[v] = value
+            return part.marginals[variables.index(v)]
+        held[v] = value
+        for q, shared in around.items():
+            before = self.parts[q].solved
+            score = score + self.parts[q].log_masses(v, shared)
+            self.solved += self.parts[q].solved - before
+        if score.max() == -np.inf:
+            raise impossible(self.model, True)
+        return self.distribution(v, score)
 
     def dead(self) -> set[int]:
         """Return the islands whose value is impossible given the others."""
-        islands = np.flatnonzero((self.held >= 0) & (self.given < 0)).tolist()
-        return {v for v in islands if self.marginals[v][self.held[v]] == 0.0}
+        return {v for v in self.islands() if self.marginals[v][self.held[v]] == 0.0}
 
     def decide(self) -> set[int]:
         """Apply all events of the marginals at hand; return the variables that changed."""
@@ -297,7 +271,7 @@ def infer_islands(
         found_islands = np.where(held < 0, state.held, -1)
         islands[held < 0] = found_islands[held < 0]
         stats["islands"] += int((found_islands >= 0).sum())
-        stats["segments"] += state.components()[0]
+        stats["segments"] += len(state.parts)
         stats["released"] += int(state.released.sum())
         stats["flipped"] += int(state.flipped.sum())
         stats["rounds"] = max(stats["rounds"], done)
@@ -355,16 +329,15 @@ def _rounds(state: _Islands, limit: int) -> tuple[int, bool]:
 
 
 def _log_mass(state: _Islands) -> float:
-    """Return the log mass of what agrees with the islands: all else is summed out once more."""
-    model, watch = state.model, state.watch
-    pairs = sorted(state.soft.items())
-    snapshot, held = prune(snapshot_of(model), state.held, state.soft)
-    tree = _junction.CliqueTree(snapshot, [])
-    soft = _junction.Soft(model.n_variables, pairs) if pairs else None
-    lost = state.prepare(tree, held, soft) >= 0
-    if not lost:
-        check_memory(tree, model, state.memory_limit, advice=_ADVICE)
-        lost, log_z = tree.infer(soft, state.workers, None, watch.left(), None, watch.late)
-    if lost:  # factors of evidence alone; islands have been looked at
-        raise impossible(model, bool((state.given >= 0).any()))
-    return float(log_z)
+    """Return the log mass of what agrees with the islands."""
+    factors, held = state.factors, state.held.tolist()
+    fixed = [factors.constant]
+    fixed += [
+        float(factors.table(f, held))
+        for f, scope in enumerate(factors.scopes)
+        if all(held[v] >= 0 for v in scope)
+    ]
+    fixed += [float(x[held[v]]) for v, x in enumerate(factors.alone) if held[v] >= 0]
+    if -np.inf in fixed:  # factors of evidence alone; islands have been looked at
+        raise impossible(state.model, bool((state.given >= 0).any()))
+    return math.fsum([*fixed, *(part.log_z for part in state.parts.values())])
