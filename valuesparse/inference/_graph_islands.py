@@ -71,6 +71,7 @@ class _Islands:
         # The component of each free variable, by its first one; whoever is held has none.
         self.parts: dict[int, Component] = {}
         self.first = np.full(n, -1, dtype=np.int64)
+        self.used = 0  # bytes of their trees
         members = [(f, v) for f, scope in enumerate(self.factors.scopes) for v in scope]
         rows, columns = np.array(members, dtype=np.int64).reshape(-1, 2).T
         self.incidence = sparse.csr_array(
@@ -100,9 +101,8 @@ class _Islands:
         ends = np.cumsum(np.bincount(label, minlength=count))
         return [part.tolist() for part in np.split(free[order], ends[:-1])] if count else []
 
-    def component(self, variables: list[int], held: list[int]) -> Component:
+    def component(self, variables: list[int], held: list[int], used: int) -> Component:
         """Solve free variables that no other free one meets; raise where nothing is possible."""
-        used = sum(part.bytes for part in self.parts.values())
         return Component(
             self.factors, variables, held, self.workers, self.watch, self.memory_limit, used
         )
@@ -132,7 +132,7 @@ class _Islands:
                 self.blame(scope, guilty)
         for free in self.components():
             try:
-                self.component(free, held)
+                self.component(free, held, 0)
             except InfeasibleError:
                 self.blame(self.near(free), guilty)
         for v, score in enumerate(factors.alone):
@@ -157,11 +157,12 @@ class _Islands:
             first: part for first, part in self.parts.items() if beside.isdisjoint(part.variables)
         }
         self.first.fill(-1)
-        stale = beside
+        stale, self.used = beside, sum(part.bytes for part in self.parts.values())
         for free in self.components():
             self.first[free] = free[0]
             if free[0] not in self.parts:
-                part = self.parts[free[0]] = self.component(free, held)
+                part = self.parts[free[0]] = self.component(free, held, self.used)
+                self.used += part.bytes
                 self.solved += part.solved
                 self.marginals.update(zip(free, part.marginals, strict=True))
                 stale = stale | self.near(free)
@@ -183,7 +184,7 @@ class _Islands:
                 narrow = narrow and len(free) == 2
         if not narrow:
             variables = sorted([v, *(u for q in around for u in self.parts[q].variables)])
-            part = self.component(variables, held)
+            part = self.component(variables, held, self.used)
             self.solved += part.solved
             held[v] = value
             return part.marginals[variables.index(v)]
