@@ -84,6 +84,35 @@ def test_islands_split_a_graph_that_is_too_wide(rng: np.random.Generator) -> Non
         )
 
 
+@pytest.mark.parametrize("cards", [(2,), (2, 3), (2, 10)])
+@pytest.mark.parametrize("forbidden", [0.0, 0.1])
+def test_islands_of_grids_are_asked_as_trees_would(
+    rng: np.random.Generator, cards: tuple[int, ...], forbidden: float
+) -> None:
+    """Against a junction tree of all, each island given the others."""
+    side = 7
+    graph = vs.FactorGraph([int(k) for k in rng.choice(cards, side * side)])
+    for v, k in enumerate(graph.cardinalities):
+        graph.add([v], rng.choice([0.5, 3.0]) * rng.normal(size=k))
+        for u in [v - 1] * (v % side > 0) + [v - side] * (v >= side):
+            table = rng.normal(0.0, 1.0, (graph.cardinalities[u], k))
+            table[1:][rng.random(table[1:].shape) < forbidden] = -np.inf
+            graph.add([u, v], table)
+    for v in (3, 20):
+        graph.add(
+            [v, v + 1, v + 7], rng.normal(size=[graph.cardinalities[u] for u in (v, v + 1, v + 7)])
+        )
+    r = vs.infer(graph, zeta=0.8)
+    held = {v: int(x) for v, x in enumerate(r.islands) if x >= 0}
+    assert 5 < len(held) < 45
+    whole = vs.infer(graph, evidence=held)
+    assert r.log_z == pytest.approx(whole.log_z, rel=1e-11)
+    for v, found in enumerate(r.marginals):
+        others = {u: x for u, x in held.items() if u != v}
+        want = vs.infer(graph, evidence=others) if v in held else whole
+        np.testing.assert_allclose(found, want.marginals[v], rtol=0, atol=1e-11)
+
+
 def test_zeta_one_is_exact(rng: np.random.Generator) -> None:
     graph = vs.FactorGraph([2, 2])
     graph.add([0, 1], rng.normal(0, 1, (2, 2)))

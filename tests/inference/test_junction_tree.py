@@ -7,6 +7,7 @@ import sys
 import children
 import numpy as np
 import pytest
+from checks import assert_same_bits
 from graph_files import DATA
 from graph_oracle import (
     graph_of,
@@ -443,6 +444,23 @@ def test_messages_below_which_nothing_changed_are_kept(rng: np.random.Generator)
     assert jt._tree.reused() == jt._tree.n_cliques()
     _same(jt.infer({59: 2, 0: 1}), vs.infer(graph, evidence={59: 2, 0: 1}))
     _same(jt.infer({5: rng.normal(0, 1, 4)}), jt.infer({5: rng.normal(0, 1, 4)}), equal=False)
+
+
+def test_soft_evidence_renews_what_it_changes(rng: np.random.Generator) -> None:
+    graph = _grid(rng, 6, 3)
+    jt = vs.JunctionTree(graph)
+    soft = {v: rng.normal(size=3) for v in range(graph.n_variables)}
+    jt.infer(soft)
+    for v in (0, 20, 35, 20):
+        soft[v] = rng.normal(size=3)
+        found = jt.infer(soft)
+        assert 0 < jt._tree.reused() < jt._tree.n_cliques()
+        fresh = vs.JunctionTree(graph).infer(soft)
+        assert found.log_z == fresh.log_z
+        for a, b in zip(found.marginals, fresh.marginals, strict=True):
+            assert_same_bits(a, b)
+    jt.infer(dict(soft))
+    assert jt._tree.reused() == jt._tree.n_cliques()
 
 
 def _same(a: vs.Result, b: vs.Result, equal: bool = True) -> None:
