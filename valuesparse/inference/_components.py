@@ -38,8 +38,11 @@ class Sliced:
     ----------
     scopes : list of tuple
         The variables of each factor of several.
-    touching : list of list
-        The factors of several variables of each variable, ascending.
+    pairs : list of list
+        The factors of two variables, of each of them: the other one, and the table whose rows are
+        those of the other one's states.
+    wider : list of list
+        The factors of more variables, of each of them.
     alone : list of ndarray
         The score of each state of each variable by all that it has to itself.
     constant : float
@@ -54,19 +57,27 @@ class Sliced:
         ]
         self.scopes: list[tuple[int, ...]] = []
         self.tables: list[Array] = []
-        self.touching: list[list[int]] = [[] for _ in range(model.n_variables)]
+        self.pairs: list[list[tuple[int, Array]]] = [[] for _ in self.alone]
+        self.wider: list[list[int]] = [[] for _ in self.alone]
         self.constant = 0.0
         snapshot = snapshot_of(model)
         for scope, table in zip(snapshot.scopes, snapshot.arrays(), strict=True):
             if len(scope) > 1:
-                for v in scope:
-                    self.touching[v].append(len(self.scopes))
-                self.scopes.append(scope)
-                self.tables.append(table)
+                self._append(scope, table)
             elif scope:
                 self.alone[scope[0]] += table
             else:
                 self.constant += float(table)
+
+    def _append(self, scope: tuple[int, ...], table: Array) -> None:
+        if len(scope) == 2:
+            self.pairs[scope[0]].append((scope[1], table.T))
+            self.pairs[scope[1]].append((scope[0], table))
+        else:
+            for v in scope:
+                self.wider[v].append(len(self.scopes))
+        self.scopes.append(scope)
+        self.tables.append(table)
 
     def table(self, f: int, held: Sequence[int]) -> Array:
         """Return the table of a factor over its free variables, in the order of its scope."""
@@ -80,10 +91,36 @@ class Sliced:
     def local(self, v: int, held: Sequence[int]) -> Array:
         """Return the score of each state of a free variable by factors without another one."""
         score = self.alone[v].copy()
-        for f in self.touching[v]:
+        for u, rows in self.pairs[v]:
+            if held[u] >= 0:
+                score += rows[held[u]]
+        for f in self.wider[v]:
             if all(u == v or held[u] >= 0 for u in self.scopes[f]):
                 score += self.table(f, held)
         return score
+
+    def gains(self, v: int, held: Sequence[int]) -> dict[int, Array]:
+        """Return what free variables beside an island gain by each other value that it could have.
+
+        Of each the scores (values of `v`, states) by factors of these two and others that are held,
+        less those of the value that `v` has.
+        """
+        found: dict[int, Array] = {}
+        for u, rows in self.pairs[v]:
+            if held[u] < 0:
+                scores = rows.T
+                found[u] = found[u] + scores if u in found else scores
+        wide = list(held)
+        wide[v] = -1
+        for f in self.wider[v]:
+            free = self.free(f, wide)
+            if len(free) == 2:
+                scores = self.table(f, wide)
+                u = free[free[0] == v]
+                scores = scores if free[0] == v else scores.T
+                found[u] = found[u] + scores if u in found else scores
+        with np.errstate(invalid="ignore"):  # -inf less -inf
+            return {u: scores - scores[held[v]] for u, scores in found.items()}
 
 
 class Component:
@@ -123,9 +160,13 @@ class Component:
         self.number = {v: i for i, v in enumerate(variables)}
         model = factors.model
         cards = model.cards[variables]
-        wide = sorted({f for v in variables for f in factors.touching[v]})
         scopes, tables = [], []
-        for f in wide:
+        for v, i in self.number.items():
+            for u, rows in factors.pairs[v]:
+                if held[u] < 0 and u > v:
+                    scopes.append((self.number[u], i))
+                    tables.append(np.ascontiguousarray(rows))
+        for f in sorted({f for v in variables for f in factors.wider[v]}):
             scope = factors.free(f, held)
             if len(scope) > 1:
                 scopes.append(tuple(self.number[v] for v in scope))
@@ -153,58 +194,48 @@ class Component:
             pairs[i] = i, score
         return _junction.Soft(len(pairs), pairs)
 
-    def log_masses(self, v: int, factors: list[int]) -> Array:
+    def log_masses(self, v: int, gains: dict[int, Array]) -> Array:
         """Return the log mass of the component for each value of an island beside it.
 
         Parameters
         ----------
         v : int
             The island.
-        factors : list of int
-            Those that it shares with the component, each with one free variable.
+        gains : dict
+            What the variables of the component gain by each value: see :meth:`Sliced.gains`.
         """
-        card = self.factors.model.cardinalities[v]
-        near = sorted({u for f in factors for u in self.factors.free(f, self.held)})
-        if len(near) == 1:
-            found = self._by_marginal(v, factors, near[0])
-            if found is not None:
-                return found
-        masses = np.full(card, self.log_z)
+        if len(gains) == 1:
+            ((u, gain),) = gains.items()
+            if np.isfinite(gain).all() and gain.max() - gain.min() <= _SPAN:
+                # Z(x) = Z E[exp(score(x, u) - score(now, u))]
+                mean = np.exp(gain) @ self.marginals[self.number[u]]
+                return np.asarray(self.log_z + np.log(mean))
+        now = self.held[v]
+        masses = np.full(self.factors.model.cardinalities[v], self.log_z)
+        finite = all(np.isfinite(gain).all() for gain in gains.values())
         held = list(self.held)
-        for x in range(card):
-            if x == self.held[v]:
+        for x in range(masses.size):
+            if x == now:
                 continue
             held[v] = x
-            changed = {self.number[u]: self.factors.local(u, held) for u in near}
-            masses[x] = -np.inf
-            if all(score.max() > -np.inf for score in changed.values()):
-                dead, log_z = self.tree.infer(
-                    self.soft(changed), self.workers, None, self.watch.left(), None, self.watch.late
-                )
-                self.solved += self.tree.n_cliques()
-                masses[x] = -np.inf if dead else log_z
+            changed = {
+                self.number[u]: self.pairs[self.number[u]][1] + gain[x]
+                if finite
+                else self.factors.local(u, held)
+                for u, gain in gains.items()
+            }
+            masses[x] = self._log_mass(changed)
         return masses
 
-    def _by_marginal(self, v: int, factors: list[int], u: int) -> Array | None:
-        """Return the same where only `u` is near: Z(x) = Z E[exp(score(x, u) - score(now, u))].
-
-        None where the marginal of `u` has not the digits for it.
-        """
-        held = list(self.held)
-        held[v] = -1
-        scores = np.zeros((self.factors.model.cardinalities[v], self.pairs[self.number[u]][1].size))
-        for f in factors:
-            table = self.factors.table(f, held)
-            scores += table if self.factors.free(f, held) == [v, u] else table.T
-        now = scores[self.held[v]]
-        if not np.isfinite(now).all():
-            return None
-        gain = scores - now
-        if gain.max() - gain[gain > -np.inf].min() > _SPAN:
-            return None
-        mean = np.exp(gain) @ self.marginals[self.number[u]]
-        with np.errstate(divide="ignore"):
-            return np.asarray(self.log_z + np.log(mean))
+    def _log_mass(self, changed: dict[int, Array]) -> float:
+        """Return the log mass with other scores of some variables."""
+        if any(score.max() == -np.inf for score in changed.values()):
+            return -np.inf
+        dead, log_z = self.tree.infer(
+            self.soft(changed), self.workers, None, self.watch.left(), None, self.watch.late
+        )
+        self.solved += self.tree.n_cliques()
+        return -np.inf if dead else float(log_z)
 
 
 #: Errors of a marginal, relative to one, may grow by the exponential of this.

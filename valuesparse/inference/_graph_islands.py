@@ -89,7 +89,8 @@ class _Islands:
     def near(self, variables: Iterable[int]) -> set[int]:
         """Return the variables that share a factor with some, and these."""
         factors = self.factors
-        found = {u for v in variables for f in factors.touching[v] for u in factors.scopes[f]}
+        found = {u for v in variables for u, _ in factors.pairs[v]}
+        found |= {u for v in variables for f in factors.wider[v] for u in factors.scopes[f]}
         return found.union(variables)
 
     def components(self) -> list[list[int]]:
@@ -172,26 +173,26 @@ class _Islands:
 
     def reconsidered(self, v: int, held: list[int]) -> Array:
         """Return m' of an island: its marginal given the other islands."""
-        factors = self.factors
+        factors, first = self.factors, self.first
         value, held[v] = held[v], -1
         score = factors.local(v, held)
-        around: dict[int, list[int]] = {}
-        narrow = score.size <= _PASSES
-        for f in factors.touching[v]:
-            free = factors.free(f, held)
-            if len(free) > 1:
-                around.setdefault(int(self.first[next(u for u in free if u != v)]), []).append(f)
-                narrow = narrow and len(free) == 2
+        narrow = score.size <= _PASSES and all(
+            len(factors.free(f, held)) <= 2 for f in factors.wider[v]
+        )
         if not narrow:
-            variables = sorted([v, *(u for q in around for u in self.parts[q].variables)])
+            beside = {int(first[u]) for u in self.near([v]) if u != v and held[u] < 0}
+            variables = sorted([v, *(u for q in beside for u in self.parts[q].variables)])
             part = self.component(variables, held, self.used)
             self.solved += part.solved
             held[v] = value
             return part.marginals[variables.index(v)]
         held[v] = value
-        for q, shared in around.items():
+        around: dict[int, dict[int, Array]] = {}
+        for u, gain in factors.gains(v, held).items():
+            around.setdefault(int(first[u]), {})[u] = gain
+        for q, gains in around.items():
             before = self.parts[q].solved
-            score = score + self.parts[q].log_masses(v, shared)
+            score = score + self.parts[q].log_masses(v, gains)
             self.solved += self.parts[q].solved - before
         if score.max() == -np.inf:
             raise impossible(self.model, True)
