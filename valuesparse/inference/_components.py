@@ -160,7 +160,8 @@ class Component:
         self.number = {v: i for i, v in enumerate(variables)}
         model = factors.model
         cards = model.cards[variables]
-        scopes, tables = [], []
+        scopes: list[tuple[int, ...]] = []
+        tables: list[Array] = []
         for v, i in self.number.items():
             for u, rows in factors.pairs[v]:
                 if held[u] < 0 and u > v:
