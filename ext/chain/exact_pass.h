@@ -312,56 +312,86 @@ void split_close(vs::ExactPass* pass, int64_t which, vs::Scratch& scratch) {
     finish_lane(pass, d, s, pass->order[which]);
 }
 
-// Backward sampling: x_n ~ alpha_n, then x_i ~ alpha_i(.) E(., x_{i+1}). The exact pass runs
-// first: alpha is right only if that went well.
+// Forward messages to draw from: of forward passes where these know their own error, else of
+// passes both ways, of which one that went well proves them right.
 template <class D>
-void sample_task(vs::ExactPass* pass, int64_t which, int64_t size, const double* uniforms,
+bool sampled_messages(vs::ExactPass* pass, Exact<D>& engine, D& d, Lane<D>* lanes, int m,
+                      int64_t first, vs::Scratch& scratch) {
+    using T = typename D::T;
+    const auto init = [&](Lane<D>& s, int64_t which) {
+        T* const alpha = s.alpha;
+        const bool ok =
+            lane_init(s, d, *pass->chains, pass->order[which], typename D::Row(), scratch);
+        s.alpha = alpha;
+        return ok;
+    };
+    for (int r = 0; r < m; ++r) {
+        Lane<D>& s = lanes[r];
+        s.alpha = nullptr;
+        if (!init(s, first + r)) return false;
+        s.alpha = scratch.array<T>(s.n * s.stride);
+    }
+    if (scratch.failed) return false;
+    const bool alone = D::kUnit == 1.0 || sizeof(T) == 8 || !d.floors();
+    const bool finished = !alone || engine.group_forward(lanes, m, Role::kPass);
+    for (int r = 0; r < m; ++r) {
+        Lane<D>& s = lanes[r];
+        if (!finished) s.status = vs::kCancelled;
+        if (alone && s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) s.status = vs::kWiden;
+        if (alone && s.status != vs::kWiden) continue;
+        if (!init(s, first + r)) return false;
+        NoSink sink;
+        if (!engine.group(&s, 1, sink)) s.status = vs::kCancelled;
+        require_little_added(s);
+    }
+    return true;
+}
+
+// Backward sampling: x_n ~ alpha_n, then x_i ~ alpha_i(.) E(., x_{i+1}). Samples and sequences go
+// along together, so that a draw need not wait for another.
+template <class D>
+void sample_task(vs::ExactPass* pass, vs::Item item, int64_t size, const double* uniforms,
                  int64_t* states, int worker) {
     using T = typename D::T;
     const vs::Chains& c = *pass->chains;
     vs::Scratch& scratch = pass->scratch[worker];
     scratch.reset();
-    const int64_t sequence = pass->order[which];
-    const Input<typename D::In> in(c);
-    const Packed<T> packed = packed_view<T>(*pass->packing);
     const int64_t stride = Tiling<T>(c.n_labels).Kp;
     T* tmp = scratch.array<T>(3 * stride);
-    Lane<D> s;
-    if (tmp == nullptr) {
-        pass->status[sequence] = vs::kNoMemory;
-        return;
-    }
+    double* weight = scratch.array<double>(stride + 8);
+    const int m = static_cast<int>(item.last - item.first);
+    Lane<D> lanes[Exact<D>::kGroup];
+    const auto end_all = [&](vs::Status status) {
+        for (int64_t q = item.first; q < item.last; ++q) pass->status[pass->order[q]] = status;
+    };
+    if (scratch.failed) return end_all(vs::kNoMemory);
     std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(3 * stride));
+    const Input<typename D::In> in(c);
+    const Packed<T> packed = packed_view<T>(*pass->packing);
     D d(in, packed, tmp);
-    T* column = tmp + 2 * stride;
     Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
     Exact<D> engine(d, ticker);
-    NoSink sink;
-    bool ok = lane_init(s, d, c, sequence, typename D::Row(), scratch);
-    if (ok) s.alpha = scratch.array<T>(s.n * stride);
-    double* weight = scratch.array<double>(stride + 8);
-    if (!ok || scratch.failed) {
-        pass->status[sequence] = vs::kNoMemory;
-        return;
+    if (!sampled_messages(pass, engine, d, lanes, m, item.first, scratch)) {
+        return end_all(vs::kNoMemory);
     }
-    if (!engine.group(&s, 1, sink)) s.status = vs::kCancelled;
-    require_little_added(s);
-    for (int64_t r = 0; r < size && s.status == vs::kOk; ++r) {
-        const double* u = uniforms + r * c.n_positions + s.begin;
-        int64_t* x = states + r * c.n_positions + s.begin;
-        for (int64_t i = s.n - 1; i >= 0; --i) {
-            if (!ticker.go_on()) {
-                s.status = vs::kCancelled;
-                break;
+    T* column = tmp + 2 * stride;
+    for (int64_t i = lanes[0].n - 1; i >= 0; --i) {
+        for (int q = 0; q < m; ++q) {
+            Lane<D>& s = lanes[q];
+            if (i >= s.n || s.status != vs::kOk) continue;
+            for (int64_t r = 0; r < size; ++r) {
+                if (!ticker.go_on()) return end_all(vs::kCancelled);
+                const int64_t at = r * c.n_positions + s.begin + i;
+                const T* message = nullptr;
+                if (i + 1 < s.n) {
+                    message =
+                        d.column_message(s.edge + i, static_cast<int>(states[at + 1]), column);
+                }
+                states[at] = draw(d, s.alpha + i * stride, message, uniforms[at], weight);
             }
-            const T* message = nullptr;
-            if (i + 1 < s.n) {
-                message = d.column_message(s.edge + i, static_cast<int>(x[i + 1]), column);
-            }
-            x[i] = draw(d, s.alpha + i * stride, message, u[i], weight);
         }
     }
-    finish_lane(pass, d, s, sequence);
+    for (int q = 0; q < m; ++q) finish_lane(pass, d, lanes[q], pass->order[item.first + q]);
 }
 
 // The state k at which sum_{j <= k} weight_j first exceeds u sum_j weight_j; `weight` (K + 7,).

@@ -83,10 +83,10 @@ static const vs::IslandVerbs* islands(int arithmetic) {
     return verbs;
 }
 
-static void sample(int arithmetic, vs::ExactPass* pass, int64_t which, int64_t size,
+static void sample(int arithmetic, vs::ExactPass* pass, vs::Item item, int64_t size,
                    const double* uniforms, int64_t* states, int worker) {
     with_arithmetic(arithmetic, [&](auto d) {
-        sample_task<VS_DOMAIN(d)>(pass, which, size, uniforms, states, worker);
+        sample_task<VS_DOMAIN(d)>(pass, item, size, uniforms, states, worker);
     });
 }
 

@@ -358,17 +358,22 @@ void decode_piece(void* context, int64_t task, int worker) {
     }
 }
 
+// Sequences are drawn from together where every core has enough of them all the same.
+constexpr int64_t kTogether = 4, kManySequences = 64;
+
 struct SampleJob {
     ExactPass pass;
     int arithmetic;
     int64_t size;
     const double* uniforms;
     int64_t* states;
+    int64_t n, group;  // sequences, and how many of them go together
 };
 
 void sample_piece(void* context, int64_t task, int worker) {
     SampleJob& j = *static_cast<SampleJob*>(context);
-    level().sample(j.arithmetic, &j.pass, task, j.size, j.uniforms, j.states, worker);
+    const Item item{j.group * task, std::min(j.n, j.group * (task + 1))};
+    level().sample(j.arithmetic, &j.pass, item, j.size, j.uniforms, j.states, worker);
 }
 
 }  // namespace
@@ -451,7 +456,10 @@ Report sample(const Chains& c, int64_t size, const double* uniforms, int64_t* st
         job.size = size;
         job.uniforms = uniforms;
         job.states = states;
-        g_pool->run_plan(one_by_one("sample", order), sample_piece, &job, threads, &control);
+        job.n = static_cast<int64_t>(order.size());
+        job.group = job.n >= kManySequences ? kTogether : 1;
+        g_pool->run_plan(Plan("sample", (job.n + job.group - 1) / job.group), sample_piece, &job,
+                         threads, &control);
         if (!next_pass(c, order, status, report, control)) break;
     }
     return report;

@@ -66,10 +66,10 @@ struct Level {
                        void* backward, Scratch* scratch);
     void (*split_close)(int arithmetic, ExactPass* pass, int64_t which, Scratch* scratch);
     const IslandVerbs* (*islands)(int arithmetic);  // of an IslandPass
-    // Posterior samples of one sequence: uniforms and states are (size, N), read and written in
-    // the columns of the sequence.
-    void (*sample)(int arithmetic, ExactPass* pass, int64_t which, int64_t size,
-                   const double* uniforms, int64_t* states, int worker);
+    // Posterior samples of sequences order[first, last): uniforms and states are (size, N), read
+    // and written in the columns of the sequences.
+    void (*sample)(int arithmetic, ExactPass* pass, Item item, int64_t size, const double* uniforms,
+                   int64_t* states, int worker);
     // First NaN, +inf or finite number beyond kLargest, or -1 and the largest finite magnitude.
     int64_t (*weigh)(int dtype, const void* x, int64_t n, double* found);
     // packed: transition in tiles padded with -inf (PackTable::pack_scores), or null.

@@ -253,17 +253,21 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
     std::vector<double> log_z(at(t.n_trees));
     int steps[3];
     const int n_steps = ladder(m.arrays.dtype, steps);
-    bool again = t.n > 0;
-    for (int step = 0; step < n_steps && again; ++step) {
+    // Trees that upward messages alone do not settle are passed through both ways.
+    bool first = true, upward_only = true, again = t.n > 0;
+    for (int step = 0; step < n_steps && again;) {
         const int arithmetic = steps[step];
         session.packing.reset();
         TreeJob job;
         TreePass& p = job.pass;
         const bool packed = call.pack(arithmetic, true, threads, &control);
         call.fill(p, &control);
-        p.todo = step > 0 ? todo.data() : nullptr;
+        p.todo = first ? nullptr : todo.data();
+        first = false;
         const int64_t width = arithmetic == kLinear32 ? 4 : 8;
-        p.marginals = session.packing.take(t.n * m.arrays.n_labels * width);
+        if (packed && arithmetic == kLinear32 && call.packing[0].floored) upward_only = false;
+        p.upward_only = upward_only;
+        if (!upward_only) p.marginals = session.packing.take(t.n * m.arrays.n_labels * width);
         if (!packed || !take_rows(p, arithmetic, false, true, t, session.packing)) {
             report.status = kNoMemory;
             break;
@@ -284,6 +288,8 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
         job.states = states;
         g_pool->run_plan(Plan("sample", size), sample_piece, &job, threads, &control);
         if (stopped(control, report)) break;
+        step += !upward_only;
+        upward_only = false;
     }
     return report;
 }

@@ -184,3 +184,41 @@ def test_log_prob_of_an_infeasible_model() -> None:
     model = vs.Chain(np.full((2, 2), -np.inf), np.zeros((2, 2)))
     with refused(vs.InfeasibleError, 0):
         vs.log_prob(model, [0, 0])
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_what_a_table_held_at_its_floor_is_all_there_is(at: int, dtype: type) -> None:
+    """After a label whose every transition lies far below the others'."""
+    length, table = 6, np.array([[-1000, -1003], [0, 0]], dtype)
+    unary = np.zeros((length, 2), dtype)
+    unary[at, 1] = -np.inf
+    for model in (vs.Chain(unary, table), vs.Tree(np.arange(-1, length - 1), unary, table)):
+        x = vs.sample(model, 4000, 1)
+        assert not x[:, at].any()
+        want = vs.infer(model).marginals
+        for i in range(length):
+            assert x[:, i].mean() == pytest.approx(want[i, 1], abs=0.04)
+
+
+def test_many_sequences_are_drawn_as_each_is(rng: np.random.Generator) -> None:
+    """Sequences that are drawn from together, of any lengths, read their own uniforms."""
+    lengths = rng.integers(0, 9, 100)
+    n, k = int(lengths.sum()), 4
+    unary, table = rng.normal(size=(n, k)), rng.normal(size=(k, k))
+    # Far apart, so that some sequences need a wider arithmetic than others.
+    unary[rng.random(n) < 0.05] *= 400.0
+    model = vs.Chain(unary, table, lengths=lengths)
+    x = vs.sample(model, 3, 5)
+    uniforms = np.random.default_rng(5).random((3, n))
+    begin = 0
+    for length in lengths.tolist():
+        rows = slice(begin, begin + length)
+        begin += length
+        one = vs.Chain(unary[rows], table)
+
+        class Given(np.random.Generator):
+            def random(self, shape: tuple[int, int], rows: slice = rows) -> np.ndarray:
+                return np.ascontiguousarray(uniforms[:, rows])
+
+        if length:
+            assert_same_bits(vs.sample(one, 3, Given(np.random.PCG64(0))), x[:, rows])
