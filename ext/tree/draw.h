@@ -9,9 +9,11 @@
 
 namespace VS_NS {
 
-// One sample: uniforms and states are (n,) by node. x_root ~ alpha, x_c ~ alpha_c(.) E(x_p, .).
+// Samples: uniforms and states are (size, n) by node. x_root ~ alpha, x_c ~ alpha_c(.) E(x_p, .).
+// They go along together, so that a draw need not wait for another.
 template <class D>
-void tree_sample(vs::TreePass* pass, const double* uniforms, int64_t* states, int worker) {
+void tree_sample(vs::TreePass* pass, int64_t size, const double* uniforms, int64_t* states,
+                 int worker) {
     using T = typename D::T;
     TreeBuffers<D> w(pass, worker);
     double* weight = w.scratch.template array<double>(w.Kp + 8);
@@ -20,18 +22,21 @@ void tree_sample(vs::TreePass* pass, const double* uniforms, int64_t* states, in
         return;
     }
     for (int64_t s = 0; s < w.t.n; ++s) {
-        if (!w.ticker.go_on()) return;
+        if (!w.ticker.go_on(size)) return;
         if (!w.wanted(s)) continue;
         const int64_t p = w.t.parent[s], i = w.t.node[s];
-        const T* message = nullptr;
-        if (p >= 0) {
-            const int v = static_cast<int>(states[w.t.node[p]]);
-            D& d = w.domain(s);
-            message = w.t.flipped[s] ? d.column_message(w.table(s), v, w.acc)
-                                     : d.row_message(w.table(s), v, w.acc);
-        }
+        D& d = w.domain(s);
         const T* a = static_cast<const T*>(pass->kept_alpha) + s * w.Kp;
-        states[i] = draw(*w.d, a, message, uniforms[i], weight);
+        for (int64_t r = 0; r < size; ++r) {
+            int64_t* const x = states + r * w.t.n;
+            const T* message = nullptr;
+            if (p >= 0) {
+                const int v = static_cast<int>(x[w.t.node[p]]);
+                message = w.t.flipped[s] ? d.column_message(w.table(s), v, w.acc)
+                                         : d.row_message(w.table(s), v, w.acc);
+            }
+            x[i] = draw(*w.d, a, message, uniforms[r * w.t.n + i], weight);
+        }
     }
 }
 

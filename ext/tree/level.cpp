@@ -24,10 +24,11 @@ static void edges(int arithmetic, vs::TreePass* pass, int64_t first, int64_t las
                     [&](auto d) { tree_edges<VS_DOMAIN(d)>(pass, first, last, sums, worker); });
 }
 
-static void sample(int arithmetic, vs::TreePass* pass, const double* uniforms, int64_t* states,
-                   int worker) {
-    with_arithmetic(arithmetic,
-                    [&](auto d) { tree_sample<VS_DOMAIN(d)>(pass, uniforms, states, worker); });
+static void sample(int arithmetic, vs::TreePass* pass, int64_t size, const double* uniforms,
+                   int64_t* states, int worker) {
+    with_arithmetic(arithmetic, [&](auto d) {
+        tree_sample<VS_DOMAIN(d)>(pass, size, uniforms, states, worker);
+    });
 }
 
 static const vs::IslandVerbs* islands(int arithmetic) {

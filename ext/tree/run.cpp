@@ -30,6 +30,7 @@ struct TreeJob {
     const void* const* turned = nullptr;
     int64_t* states = nullptr;
     const double* uniforms = nullptr;  // samples
+    int64_t size = 0;
 };
 
 void infer_piece(void* context, int64_t task, int worker) {
@@ -54,10 +55,13 @@ void decode_piece(void* context, int64_t task, int worker) {
     }
 }
 
-void sample_piece(void* context, int64_t row, int worker) {
+constexpr int64_t kTogether = 4;  // samples
+
+void sample_piece(void* context, int64_t task, int worker) {
     TreeJob& j = *static_cast<TreeJob*>(context);
-    const int64_t n = j.pass.t.n;
-    tree_level().sample(j.arithmetic, &j.pass, j.uniforms + row * n, j.states + row * n, worker);
+    const int64_t row = kTogether * task, at = row * j.pass.t.n;
+    tree_level().sample(j.arithmetic, &j.pass, std::min(kTogether, j.size - row), j.uniforms + at,
+                        j.states + at, worker);
 }
 
 int threads_for(const TreeModel& m, int threads) {
@@ -286,7 +290,9 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
         p.todo = good.data();
         job.uniforms = uniforms;
         job.states = states;
-        g_pool->run_plan(Plan("sample", size), sample_piece, &job, threads, &control);
+        job.size = size;
+        g_pool->run_plan(Plan("sample", (size + kTogether - 1) / kTogether), sample_piece, &job,
+                         threads, &control);
         if (stopped(control, report)) break;
         step += !upward_only;
         upward_only = false;

@@ -75,8 +75,8 @@ struct TreeLevel {
     // Upward and downward pass of a block.
     void (*up)(int arithmetic, TreePass* pass, int64_t block, int worker);
     void (*down)(int arithmetic, TreePass* pass, int64_t block, int worker);
-    void (*sample)(int arithmetic, TreePass* pass, const double* uniforms, int64_t* states,
-                   int worker);
+    void (*sample)(int arithmetic, TreePass* pass, int64_t size, const double* uniforms,
+                   int64_t* states, int worker);
     const IslandVerbs* (*islands)(int arithmetic);  // of a TreePass
     // MAP: upward pass of a block, and its states from those above. `packed`: per table, how
     // scores go up and (where edges are flipped) down.
