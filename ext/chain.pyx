@@ -14,6 +14,9 @@ cnp.import_array()
 include "call.pxi"
 
 
+cdef extern from "core/session.h" namespace "vs":
+    void c_free_waiting "vs::Session::free_waiting"() noexcept
+
 cdef extern from "core/problem.h" namespace "vs" nogil:
     double kLargest32, kLargest64, kLargestSum, kCarriedSum
 
@@ -255,3 +258,8 @@ def message_flops(array, int64_t labels, int64_t rows, int64_t positions):
     with nogil:
         done = c_messages(code, labels, rows, positions)
     return done
+
+
+def free_workspaces():
+    """Free the memory that calls have left for the next ones."""
+    c_free_waiting()

@@ -17,6 +17,9 @@ cnp.import_array()
 include "call.pxi"
 
 
+cdef extern from "core/session.h" namespace "vs":
+    void c_free_waiting "vs::Session::free_waiting"() noexcept
+
 cdef extern from "tree/layout.h" namespace "vs" nogil:
     cdef cppclass Layout:
         int64_t n, n_trees, n_blocks
@@ -217,3 +220,8 @@ def expected(Forest forest, marginals, energies, largest, value, size):
     cdef double* s = <double*>data(size)
     with nogil:
         c_expected(forest.m, p, e, top, v, s)
+
+
+def free_workspaces():
+    """Free the memory that calls have left for the next ones."""
+    c_free_waiting()

@@ -10,8 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# A shell starts what runs in the background deaf to Ctrl-C, and children inherit that.
-_HEARS = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+#: Sanitizers that this process runs under: their allocators are slow to give memory back.
+SANITIZERS = [name for name in ("libasan", "libtsan") if name in os.environ.get("LD_PRELOAD", "")]
+
+# What a shell starts in the background ignores Ctrl-C, and children inherit that.
+_INTERRUPTIBLE = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -30,7 +33,7 @@ def environment(**extra: str) -> dict[str, str]:
 def run(code: str, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
     """Run source code to its end and return what it printed."""
     return subprocess.run(
-        [sys.executable, "-c", _HEARS + code, *args],
+        [sys.executable, "-c", _INTERRUPTIBLE + code, *args],
         env=environment(**env),
         cwd=tempfile.gettempdir(),
         capture_output=True,
@@ -43,7 +46,7 @@ def run(code: str, *args: str, timeout: float = 60, **env: str) -> subprocess.Co
 def start(code: str, *args: str, **env: str) -> Any:
     """Start source code and return the process, its output in pipes."""
     return subprocess.Popen(
-        [sys.executable, "-c", _HEARS + code, *args],
+        [sys.executable, "-c", _INTERRUPTIBLE + code, *args],
         env=environment(**env),
         cwd=tempfile.gettempdir(),
         stdout=subprocess.PIPE,

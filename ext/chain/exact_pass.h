@@ -361,6 +361,7 @@ void sample_task(vs::ExactPass* pass, vs::Item item, int64_t size, const double*
     double* weight = scratch.array<double>(stride + 8);
     const int m = static_cast<int>(item.last - item.first);
     Lane<D> lanes[Exact<D>::kGroup];
+    lanes[0].n = 0;  // no compiler knows that m > 0
     const auto end_all = [&](vs::Status status) {
         for (int64_t q = item.first; q < item.last; ++q) pass->status[pass->order[q]] = status;
     };

@@ -358,8 +358,12 @@ void decode_piece(void* context, int64_t task, int worker) {
     }
 }
 
-// Sequences are drawn from together where every core has enough of them all the same.
-constexpr int64_t kTogether = 4, kManySequences = 64;
+// How many sequences a task draws from together: bits do not depend on it, and every thread has
+// some tasks.
+int64_t together(int64_t sequences, int threads) {
+    constexpr int64_t kTogether = 4, kTasks = 4;
+    return std::clamp(sequences / (kTasks * threads), int64_t{1}, kTogether);
+}
 
 struct SampleJob {
     ExactPass pass;
@@ -457,7 +461,7 @@ Report sample(const Chains& c, int64_t size, const double* uniforms, int64_t* st
         job.uniforms = uniforms;
         job.states = states;
         job.n = static_cast<int64_t>(order.size());
-        job.group = job.n >= kManySequences ? kTogether : 1;
+        job.group = together(job.n, threads);
         g_pool->run_plan(Plan("sample", (job.n + job.group - 1) / job.group), sample_piece, &job,
                          threads, &control);
         if (!next_pass(c, order, status, report, control)) break;

@@ -14,6 +14,7 @@ class Session {
     static std::unique_ptr<Session> take();
     // Waits for the next call, unless too much memory waits already.
     static void give_back(std::unique_ptr<Session> session) noexcept;
+    static void free_waiting() noexcept;
 
     // Memory of `workers`; contiguous, as the passes want it.
     void prepare(int workers) {
@@ -31,7 +32,7 @@ class Session {
     // Memory kept for the next call: 256 MiB of the caller's, as much of all workers' together.
     // Returns how much it is.
     int64_t release() {
-        constexpr int64_t kKeep = int64_t{256} << 20, kLeast = int64_t{16} << 20;
+        constexpr int64_t kKeep = int64_t{256} << 20, kLeast = int64_t{4} << 20;
         const int64_t each = count_ > 0 && kKeep / count_ > kLeast ? kKeep / count_ : kLeast;
         int64_t bytes = packing.release(kKeep);
         for (int i = 0; i < count_; ++i) {
@@ -40,7 +41,6 @@ class Session {
         return bytes;
     }
 
-    int64_t bytes_ = 0;  // while it waits
     std::unique_ptr<Scratch[]> keep_, temporary_;
     int count_ = 0;
 };

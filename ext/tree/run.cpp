@@ -30,7 +30,7 @@ struct TreeJob {
     const void* const* turned = nullptr;
     int64_t* states = nullptr;
     const double* uniforms = nullptr;  // samples
-    int64_t size = 0;
+    int64_t size = 0, together = 0;    // of them, in a task
 };
 
 void infer_piece(void* context, int64_t task, int worker) {
@@ -55,12 +55,10 @@ void decode_piece(void* context, int64_t task, int worker) {
     }
 }
 
-constexpr int64_t kTogether = 4;  // samples
-
 void sample_piece(void* context, int64_t task, int worker) {
     TreeJob& j = *static_cast<TreeJob*>(context);
-    const int64_t row = kTogether * task, at = row * j.pass.t.n;
-    tree_level().sample(j.arithmetic, &j.pass, std::min(kTogether, j.size - row), j.uniforms + at,
+    const int64_t row = j.together * task, at = row * j.pass.t.n;
+    tree_level().sample(j.arithmetic, &j.pass, std::min(j.together, j.size - row), j.uniforms + at,
                         j.states + at, worker);
 }
 
@@ -291,8 +289,9 @@ TreeReport tree_sample(const TreeModel& m, int64_t size, const double* uniforms,
         job.uniforms = uniforms;
         job.states = states;
         job.size = size;
-        g_pool->run_plan(Plan("sample", (size + kTogether - 1) / kTogether), sample_piece, &job,
-                         threads, &control);
+        job.together = std::clamp(size / threads, int64_t{1}, int64_t{4});
+        g_pool->run_plan(Plan("sample", (size + job.together - 1) / job.together), sample_piece,
+                         &job, threads, &control);
         if (stopped(control, report)) break;
         step += !upward_only;
         upward_only = false;

@@ -119,6 +119,6 @@ def gains(case: Case) -> None:
             want = float(gain_of(base, factor)) if factor.weight else 0.0
             tol = want * (1e-9 + 64.0 * EPS * size) + 1e-300
         else:
-            want = divergence(base.full, joint_of(graph, [*kept.tolist(), j]).full)
+            want = divergence(base, joint_of(graph, [*kept.tolist(), j]))
             tol = 1e-9 * want + 1e-13 * (1.0 + size)
         case.close(f"gain of {j}", got, want, tol)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from children import environment, run
+from children import SANITIZERS, environment, run
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
@@ -22,10 +21,7 @@ pytestmark = [
         platform.libc_ver()[0] != "glibc", reason="replaces the allocators of glibc by a preload"
     ),
     pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler"),
-    pytest.mark.skipif(
-        any(name in os.environ.get("LD_PRELOAD", "") for name in ("libasan", "libtsan")),
-        reason="sanitizers have allocators of their own",
-    ),
+    pytest.mark.skipif(bool(SANITIZERS), reason="sanitizers have allocators of their own"),
     pytest.mark.skipif(
         bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         reason="a free-threaded interpreter allocates in ways that were never tried here",

@@ -21,6 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from children import SANITIZERS
+
 from fuzz.core import Target
 
 try:
@@ -28,10 +30,8 @@ try:
 except ImportError:  # Windows: memory is not looked at there
     resource = None  # type: ignore[assignment]
 
-#: Is the package built with a sanitizer?
-SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 #: Seconds of processor time for one file; sanitizers take 4 to 6 times as long.
-SECONDS = 40.0 if SANITIZED else 10.0
+SECONDS = 40.0 if SANITIZERS else 10.0
 #: Bytes that reading may take beyond what was there before, and for each byte read.
 MEMORY_FREE, MEMORY_PER_BYTE = 64 << 20, 64
 #: Bytes of address space that a child may take beyond what it has at its beginning.
@@ -98,7 +98,7 @@ class Memory:
 
 def limit_addresses() -> None:
     """Make a reader that asks for all memory fail, rather than the machine."""
-    if resource is None or not hasattr(resource, "RLIMIT_AS") or SANITIZED:
+    if resource is None or not hasattr(resource, "RLIMIT_AS") or SANITIZERS:
         return
     try:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

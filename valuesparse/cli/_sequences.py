@@ -148,7 +148,8 @@ def load_arrays(model_path: Path, data_path: Path, tokens: int) -> Scored:
     try:
         whole = vs.Chain(scores["unary"], lengths=scores.get("lengths"), **parameters)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"{model_path.name} and {data_path.name}: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{model_path.name} and {data_path.name}: {error}") from error
     gold = scores.get("gold")
     if gold is not None and (gold.shape != (whole.n_positions,) or gold.dtype.kind not in "iu"):
         shape = (whole.n_positions,)

@@ -6,7 +6,6 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 
 from valuesparse.io.crfsuite import CrfsuiteModel
 
@@ -164,7 +163,7 @@ class CRFsuiteDumpParser:
     def __init__(self) -> None:
         self.state: str | None = None
         self.result = ParsedDump()
-        self._sizes: set[int] = set()  # of the first labels, so many as follow
+        self._sizes: set[int] = set()  # of the names of the labels, when there were so many:
         self._sized = 0
 
     def feed(self, line: str) -> None:
@@ -229,8 +228,8 @@ class CRFsuiteDumpParser:
         if found is None:
             raise self._error(line)
         labels, both = self.result.labels, found[1]
-        self._sizes.update(map(len, islice(labels, self._sized, None)))
-        self._sized = len(labels)
+        if len(labels) != self._sized:
+            self._sizes, self._sized = set(map(len, labels)), len(labels)
         # Names may hold an arrow themselves: both sides of the right one are known.
         at = both.rfind(_ARROW)
         while at >= 0:

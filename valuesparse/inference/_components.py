@@ -176,13 +176,13 @@ class Component:
         self.tree = _junction.CliqueTree(_junction.Snapshot(cards, scopes, tables), [])
         soft = self.soft({})
         search = within(limit)
-        ends = watch.left(), None, watch.late
-        if self.tree.prepare(np.full(len(variables), -1, np.int64), soft, search, *ends) >= 0:
+        nobody = np.full(len(variables), -1, np.int64)
+        if self.tree.prepare(nobody, soft, search, watch.left(), None, watch.late) >= 0:
             raise impossible(model, True)
         check_memory(self.tree, model, limit, used, _ADVICE, variables)
         self.bytes = int(self.tree.cost()[2])
         flat = np.empty(int(cards.sum()))
-        dead, self.log_z = self.tree.infer(soft, workers, flat, *ends)
+        dead, self.log_z = self.tree.infer(soft, workers, flat, watch.left(), None, watch.late)
         if dead:
             raise impossible(model, True)
         self.marginals: list[Array] = np.split(flat, np.cumsum(cards)[:-1])
@@ -196,7 +196,7 @@ class Component:
         return _junction.Soft(len(pairs), pairs)
 
     def log_masses(self, v: int, gains: dict[int, Array]) -> Array:
-        """Return the log mass of the component for each value of an island beside it.
+        """Return the log mass of the component for each value of an island, less that as it is.
 
         Parameters
         ----------
@@ -210,9 +210,9 @@ class Component:
             if np.isfinite(gain).all() and gain.max() - gain.min() <= _SPAN:
                 # Z(x) = Z E[exp(score(x, u) - score(now, u))]
                 mean = np.exp(gain) @ self.marginals[self.number[u]]
-                return np.asarray(self.log_z + np.log(mean))
+                return np.asarray(np.log(mean))
         now = self.held[v]
-        masses = np.full(self.factors.model.cardinalities[v], self.log_z)
+        masses = np.zeros(self.factors.model.cardinalities[v])
         finite = all(np.isfinite(gain).all() for gain in gains.values())
         held = list(self.held)
         for x in range(masses.size):
@@ -225,7 +225,7 @@ class Component:
                 else self.factors.local(u, held)
                 for u, gain in gains.items()
             }
-            masses[x] = self._log_mass(changed)
+            masses[x] = self._log_mass(changed) - self.log_z
         return masses
 
     def _log_mass(self, changed: dict[int, Array]) -> float:

@@ -182,7 +182,9 @@ class _Islands:
         if not narrow:
             beside = {int(first[u]) for u in self.near([v]) if u != v and held[u] < 0}
             variables = sorted([v, *(u for q in beside for u in self.parts[q].variables)])
-            part = self.component(variables, held, self.used)
+            # The tree of all of them may stand beside those of each: the limit is for one.
+            instead = sum(self.parts[q].bytes for q in beside)
+            part = self.component(variables, held, self.used - instead)
             self.solved += part.solved
             held[v] = value
             return part.marginals[variables.index(v)]
