@@ -87,7 +87,7 @@ def main(library: str, name: str, first: int, spread: int) -> None:
         if digest(answer) != want:
             raise SystemExit(f"{name}: wrong answer after the failure of allocation {at}")
     # Threads and dictionaries may allocate a little less the second time.
-    if failures < 0.9 * reached:
+    if failures < 0.9 * reached - 2:
         raise SystemExit(f"{name}: of {reached} allocations that should fail {failures} did")
     print(
         f"{name}: {count} allocations, {failures} failures: {errors} MemoryError, "

@@ -30,8 +30,8 @@ try:
 except ImportError:  # Windows: memory is not looked at there
     resource = None  # type: ignore[assignment]
 
-#: Seconds of processor time for one file; sanitizers take 4 to 6 times as long.
-SECONDS = 40.0 if SANITIZERS else 10.0
+#: Seconds of processor time for one file, under sanitizers too, which take 3 to 6 times as long.
+SECONDS = 10.0
 #: Bytes that reading may take beyond what was there before, and for each byte read.
 MEMORY_FREE, MEMORY_PER_BYTE = 64 << 20, 64
 #: Bytes of address space that a child may take beyond what it has at its beginning.

@@ -51,6 +51,9 @@ def _attribute(field: str, number: int, offset: int) -> tuple[str, float]:
 
 def _name_of(field: str) -> str:
     """Return what comes before the first colon that is not escaped, escapes kept."""
+    colon = field.find(":")
+    if colon < 0 or field[colon - 1 : colon] != "\\":
+        return field if colon < 0 else field[:colon]
     for match in _COLON.finditer(field):
         if len(match[0]) % 2:
             return field[: match.end() - 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from valuesparse.crf._words import cantonese_attributes, shape
 from valuesparse.crf.corpora._functions import find_function
@@ -47,37 +47,71 @@ def word_attributes(words: Sequence[str]) -> list[list[str]]:
     >>> word_attributes(["The", "dogs"])[1][:6]
     ['bias', 'w=dogs', 'l=dogs', 'shape=x', 'p1=d', 's1=s']
     """
-    lowered = [word.lower() for word in words]
-    shapes = [shape(word) for word in words]
+    known = [_known(word) if len(word) <= _SHORT else _word(word) for word in words]
     n = len(words)
     rows = []
-    for i, low in enumerate(lowered):
-        row = ["bias", "w=" + words[i], "l=" + low, "shape=" + shapes[i]]
-        for size in range(1, min(len(low), _AFFIX) + 1):
-            row += [f"p{size}={low[:size]}", f"s{size}={low[-size:]}"]
-        for flag, holds in (
-            ("digit", any(map(str.isdigit, low))),
-            ("hyphen", "-" in low),
-            ("title", words[i].istitle() and i > 0),
-        ):
-            if holds:
-                row.append(flag)
-        before = lowered[i - 1] if i else "<s>"
-        after = lowered[i + 1] if i + 1 < n else "</s>"
+    for i, word in enumerate(known):
+        row = [*word.own]
+        if word.title and i > 0:
+            row.append("title")
+        before = known[i - 1] if i else _START
+        after = known[i + 1] if i + 1 < n else _END
         row += [
-            "l-1=" + before,
-            "l+1=" + after,
-            "l-2=" + (lowered[i - 2] if i > 1 else "<s>"),
-            "l+2=" + (lowered[i + 2] if i + 2 < n else "</s>"),
-            f"l-1,l={before}|{low}",
-            f"l,l+1={low}|{after}",
-            "shape-1=" + (shapes[i - 1] if i else "<s>"),
-            "shape+1=" + (shapes[i + 1] if i + 1 < n else "</s>"),
-            "s3-1=" + before[-3:],
-            "s3+1=" + after[-3:],
+            before.near[0],
+            after.near[1],
+            (known[i - 2] if i > 1 else _START).near[2],
+            (known[i + 2] if i + 2 < n else _END).near[3],
+            f"l-1,l={before.low}|{word.low}",
+            f"l,l+1={word.low}|{after.low}",
+            before.near[4],
+            after.near[5],
+            before.near[6],
+            after.near[7],
         ]
         rows.append(row)
     return rows
+
+
+class _Word(NamedTuple):
+    """What a word alone tells: its lower case, its attributes, and those of its neighbours."""
+
+    low: str
+    title: bool
+    own: list[str]
+    near: list[str]
+
+
+def _near(low: str, shape: str) -> list[str]:
+    """Return the attributes that a word gives the one after and the one before it, in turn."""
+    return [
+        "l-1=" + low,
+        "l+1=" + low,
+        "l-2=" + low,
+        "l+2=" + low,
+        "shape-1=" + shape,
+        "shape+1=" + shape,
+        "s3-1=" + low[-3:],
+        "s3+1=" + low[-3:],
+    ]
+
+
+def _word(word: str) -> _Word:
+    low, kinds = word.lower(), shape(word)
+    own = ["bias", "w=" + word, "l=" + low, "shape=" + kinds]
+    for size in range(1, min(len(low), _AFFIX) + 1):
+        own += [f"p{size}={low[:size]}", f"s{size}={low[-size:]}"]
+    if any(map(str.isdigit, low)):
+        own.append("digit")
+    if "-" in low:
+        own.append("hyphen")
+    return _Word(low, word.istitle(), own, _near(low, kinds))
+
+
+# Most words of a text are few; about 10 MB of them.
+_known = lru_cache(maxsize=4096)(_word)
+_SHORT = 64
+_START = _Word("<s>", False, [], _near("<s>", "<s>"))
+_END = _Word("</s>", False, [], _near("</s>", "</s>"))
 
 
 BUILT_IN: dict[str, Callable[[Sequence[str]], Sequence[Any]]] = {

@@ -182,25 +182,24 @@ class LineFormat:
         """Return what the lines of one sentence mean."""
         size = offsets[-1] - offsets[0] + len(lines[-1])
         block = Block(lines, [], [], [] if self.kind == "attributes" else None, size)
-        for at, line in enumerate(map(Line, offsets, lines)):
-            row = self._row(line)
+        for at, (line, offset) in enumerate(zip(lines, offsets, strict=True)):
+            row = self._row(line, offset)
             if row is None:
                 continue
             if self.kind == "conll" and block.rows and len(row) != len(block.rows[0]):
                 raise TextFormatError(
-                    "sentence", line.offset,
+                    "sentence", offset,
                     f"{len(row)} columns, the tokens before it have {len(block.rows[0])}",
-                    0, line.text[:40],
+                    0, line[:40],
                 )  # fmt: skip
             block.at.append(at)
             block.rows.append(row)
             if block.items is not None:
-                item, row[0] = parse_item(line.text, 0, line.offset)
+                item, row[0] = parse_item(line, 0, offset)
                 block.items.append(item)
         return block
 
-    def _row(self, line: Line) -> list[str] | None:
-        text = line.text
+    def _row(self, text: str, offset: int) -> list[str] | None:
         if self.kind == "conllu" and text.startswith("#"):
             return None
         if self.kind == "attributes":
@@ -208,18 +207,18 @@ class LineFormat:
         row = text.split("\t" if self.kind != "conll" or "\t" in text else None, COLUMNS)
         if len(row) > COLUMNS:
             problem = f"more than {COLUMNS:,} columns"
-            raise TextFormatError("sentence", line.offset, problem, 0, text[:40])
+            raise TextFormatError("sentence", offset, problem, 0, text[:40])
         if self.kind == "conllu":
             if len(row) != len(_CONLLU):
                 raise TextFormatError(
-                    "sentence", line.offset,
+                    "sentence", offset,
                     f"{len(row)} columns apart by tabs, CoNLL-U has {len(_CONLLU)}", 0, text[:40],
                 )  # fmt: skip
             if not row[0].isdecimal():  # a range such as 3-4, or an empty node such as 5.1
                 return None
         if self.header is not None and len(row) != len(self.header):
             raise TextFormatError(
-                "sentence", line.offset,
+                "sentence", offset,
                 f"{len(row)} columns apart by tabs, the first line names {len(self.header)}",
                 0, text[:40],
             )  # fmt: skip
@@ -228,7 +227,7 @@ class LineFormat:
             where = self.places[0]
             source = "" if where == ARGUMENTS[0] else f" ({where})"
             problem = f"no column {word + 1}, the word{source}, among {len(row)}"
-            raise TextFormatError("sentence", line.offset, problem, 0, text[:40])
+            raise TextFormatError("sentence", offset, problem, 0, text[:40])
         return row
 
     def labels(self, block: Block, labelled: bool) -> list[str] | None:
@@ -276,22 +275,18 @@ class LineFormat:
         lines = list(block.lines)
         rows = [None] * len(tags) if table is None else table.tolist()
         for at, tag, row, columns in zip(block.at, tags, rows, block.rows, strict=True):
-            numbers: list[tuple[str, str]] = []
-            if row is not None:
-                numbers.append(("", f"{row[labels.index(tag)]:.6f}"))
-                if every:
-                    numbers += [(label, f"{p:.6f}") for label, p in zip(labels, row, strict=True)]
+            numbers = () if row is None else (row[labels.index(tag)], *(row if every else ()))
             if self.kind == "conllu":
                 misc = [] if columns[-1] == "_" else [columns[-1]]
                 misc.append("Predicted=" + tag.replace("|", "%7C"))
-                for label, number in numbers:
+                for label, number in zip(("", *labels), numbers, strict=False):
                     name = f"P({label})".replace("|", "%7C") if label else "Probability"
-                    misc.append(f"{name}={number}")
+                    misc.append(f"{name}={number:.6f}")
                 lines[at] = "\t".join([*columns[:-1], "|".join(misc)])
                 continue
             apart = "\t" if self.kind != "conll" or "\t" in lines[at] else " "
             before = columns[0] if self.kind == "attributes" else lines[at].rstrip(" ")
-            lines[at] = apart.join([before, tag, *(number for _, number in numbers)])
+            lines[at] = before + apart + tag + (apart + "%.6f") * len(numbers) % numbers
         return "\n".join(lines) + "\n\n"
 
 

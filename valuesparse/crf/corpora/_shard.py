@@ -201,10 +201,11 @@ def _tag_lines(job: Job, halt: Halt) -> tuple[int, int]:
         for batch, items in _with_items(
             batches(halt.heeded(blocks)), lambda block: items_of(block, extract, word), job, halt
         ):
+            texts = []
             for block, tags, table in zip(batch, *_answers(items, settings), strict=True):
-                text = form.written(block, tags, table, labels, settings.marginals == "all")
-                file.write(text.encode())
+                texts.append(form.written(block, tags, table, labels, settings.marginals == "all"))
                 sentences, tokens = sentences + bool(tags), tokens + len(tags)
+            file.write("".join(texts).encode())
     return sentences, tokens
 
 

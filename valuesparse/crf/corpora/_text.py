@@ -41,14 +41,14 @@ def text_size(path: Path) -> int:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
+def _opened(path: Path) -> Iterator[BufferedReader]:
     if not is_gzip(path):
         with open(path, "rb") as file:
             yield file
         return
     try:
-        with gzip.open(path, "rb") as unpacked:
-            yield unpacked
+        with gzip.open(path, "rb") as unpacked, BufferedReader(unpacked) as buffered:
+            yield buffered
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         found = ModelFormatError("gzip data", 0, f"damaged: {error}".rstrip("."))
         found.path = str(path)
@@ -119,7 +119,7 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
                 offset += _skip_blank(file, None if last is None else last - offset)
 
 
-def _skip_blank(file: BufferedReader | gzip.GzipFile, most: int | None) -> int:
+def _skip_blank(file: BufferedReader, most: int | None) -> int:
     """Read over blank lines after one, which mean nothing more; return how many bytes they have."""
     skipped = 0
     while most is None or skipped < most:
