@@ -237,6 +237,20 @@ def test_forbidding_everything_gains_without_end() -> None:
     assert vs.gain(graph, [*at, never], r).tolist() == [np.inf] * 3 + [0.0]
 
 
+def test_what_leaves_no_state_makes_no_interval_false() -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0], [-np.inf, -np.inf])
+    graph.add([0, 1], [[0.0, 1.0], [1.0, 0.0]])
+    r = vs.infer(graph, factors=[1])
+    assert r.divergence_bound == np.inf
+    for lower, upper in zip(r.marginal_lower, r.marginal_upper, strict=True):
+        assert lower.tolist() == [0.0, 0.0]
+        assert upper.tolist() == [1.0, 1.0]
+    for ask in (vs.infer, vs.relax, vs.decode, vs.bounds.log_z):
+        with pytest.raises(vs.InfeasibleError):
+            ask(graph)
+
+
 @pytest.mark.parametrize("high", [60.0, 900.0])
 def test_relax_keeps_its_word(high: float) -> None:
     """What is left out has no gain above the threshold, and the reason says so."""
