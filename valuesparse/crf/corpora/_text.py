@@ -108,19 +108,20 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
     with _opened(path) as file:
         if first:
             file.seek(first)
-        offset = first
+        offset, blank = first, 0
         while last is None or offset < last:
             raw = file.readline(longest)
             if not raw:
                 return
             yield Line(offset, _text_of(raw, offset, longest))
             offset += len(raw)
-            if raw == b"\n":
+            blank = blank + 1 if raw == b"\n" else 0
+            if blank > 1:
                 offset += _skip_blank(file, None if last is None else last - offset)
 
 
 def _skip_blank(file: BufferedReader, most: int | None) -> int:
-    """Read over blank lines after one, which mean nothing more; return how many bytes they have."""
+    """Read over blank lines after some, which mean nothing more; return how many bytes they have."""
     skipped = 0
     while most is None or skipped < most:
         held = file.peek(_PIECE)
