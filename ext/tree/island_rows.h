@@ -373,8 +373,8 @@ class IslandRows {
     }
     // In place of `added`: m' of an island may be wrong.
     static constexpr float kInDoubt = -1.0f;
-    // In doubles a floor of 1e-150, raised by 2^40, times seven messages of up to 1000 each, is below
-    // 1e-14 of a product that product_of found within its range, 1e-100 at least.
+    // In doubles a floor of 1e-150, raised by 2^40, times seven messages of up to 1000 each, is
+    // below 1e-14 of a product that product_of found within its range, 1e-100 at least.
     static constexpr float kMild = 40.0f;
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
     static constexpr int kFewLabels = 1000;

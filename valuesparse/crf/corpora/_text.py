@@ -121,7 +121,7 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
 
 
 def _skip_blank(file: BufferedReader, most: int | None) -> int:
-    """Read over blank lines after some, which mean nothing more; return how many bytes they have."""
+    """Read over more blank lines, which mean nothing; return how many bytes they have."""
     skipped = 0
     while most is None or skipped < most:
         held = file.peek(_PIECE)
