@@ -105,7 +105,9 @@ def common_flags() -> list[str]:
     if MSVC:
         flags = ["/std:c++17", "/O2", "/fp:precise", "/EHsc", "/D_CRT_SECURE_NO_WARNINGS"]
         return [*flags, "/W3", "/WX"] if strict else flags
-    flags = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-g0", "-fvisibility=hidden"]
+    flags = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-g0"]
+    # Nothing but the function that opens a module is called from outside it.
+    flags.append("-fvisibility=hidden")
     # A kernel's speed must not hang on the size of what happens to be linked before it.
     flags.append("-falign-functions=64")
     if strict:
