@@ -17,6 +17,11 @@ cnp.import_array()
 include "call.pxi"
 
 
+cdef extern from "core/sum.h" namespace "vs" nogil:
+    cdef cppclass Sum:
+        double total()
+
+
 cdef extern from "junction/graph.h" namespace "vs::junction" nogil:
     cdef cppclass Graph:
         Graph()
@@ -31,6 +36,8 @@ cdef extern from "junction/graph.h" namespace "vs::junction" nogil:
     cdef cppclass Domains:
         vector[int64_t] ptr
         vector[int32_t] value
+    cdef cppclass Expected:
+        Sum score, magnitude
 
 
 cdef extern from "junction/cliques.h" namespace "vs::junction" nogil:
@@ -78,6 +85,9 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
         bool faithful()
         int64_t reused()
         bool ask(const vector[int32_t]&) except +
+        void ask_factors(bool) except +
+        double factor_entries() except +
+        Expected expected() except +
         void forget()
         void release()
     void use_modules(const PoolApi*, const SimdApi*) noexcept
@@ -372,6 +382,20 @@ cdef class CliqueTree:
         for v in variables:
             wanted.push_back(<int32_t>v)
         return self.solver.ask(wanted)
+
+    def ask_factors(self, bool wanted):
+        """Have the next questions make what `expected` needs, or no more; likewise."""
+        self.need()
+        self.solver.ask_factors(wanted)
+
+    def factor_entries(self):
+        """Return how many numbers that takes."""
+        return self.solver.factor_entries()
+
+    def expected(self):
+        """Return the expectation of the score, and of its factors' magnitudes, after `infer`."""
+        cdef Expected found = self.solver.expected()
+        return found.score.total(), found.magnitude.total()
 
     def joint(self, int64_t q):
         """Return the joint of set q over living values, and its variables."""

@@ -194,6 +194,27 @@ void load(State<A>* s, size_t c) {
     }
 }
 
+void add_expected(const Graph& g, const Domains& d, const Factor& f, const Set& vars,
+                  const std::vector<double>& p, Expected* to) {
+    const std::vector<int64_t> scope(f.scope, f.scope + f.arity);
+    const Steps steps = steps_of(d, vars, scope, &g);
+    Steps none;
+    none.at.assign(vars.size(), nullptr);
+    const int64_t last = vars.empty() ? 1 : d.size(vars.back());
+    const int64_t* const step = vars.empty() ? nullptr : steps.at.back();
+    each_row(d, vars, steps, none, [&](int64_t i, int64_t a, int64_t) {
+        double score = 0.0, magnitude = 0.0;
+        for (int64_t t = 0; t < last; ++t) {
+            if (!(p[i + t] > 0.0)) continue;  // its score may be -inf
+            const double x = p[i + t] * f.table[a + (step ? step[t] : 0)];
+            score += x;
+            magnitude += std::fabs(x);
+        }
+        to->score.add(score);
+        to->magnitude.add(magnitude);
+    });
+}
+
 template void load(State<Linear64>*, size_t);
 template void load(State<LinearWide>*, size_t);
 template void load(State<Best>*, size_t);

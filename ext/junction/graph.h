@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/problem.h"
+#include "core/sum.h"
 
 namespace vs::junction {
 
@@ -45,6 +46,11 @@ inline Factor factor_of(const Graph& g, int64_t f, const double* const* soft) {
     }
     return {g.scope + g.scope_ptr[f], g.scope_ptr[f + 1] - g.scope_ptr[f], g.table[f]};
 }
+
+// Sums of the scores of factors, and of their magnitudes, under a distribution.
+struct Expected {
+    vs::Sum score, magnitude;
+};
 
 // Results of find_domains(): every variable has a value left; it was stopped.
 constexpr int64_t kReady = -1, kStopped = -2;

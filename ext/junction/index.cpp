@@ -92,6 +92,15 @@ struct Fill {
 
 }  // namespace
 
+// Lays out a query in its clique, over these variables.
+static void place(const Domains& d, const Layout& layout, const Set& vars, Query* q) {
+    q->dims = dims_of(d, vars);
+    if (q->clique < 0) return;
+    const CliqueLayout& l = layout.clique[q->clique];
+    q->view = shape(d, q->dims, l);
+    fill(d, l, q->dims, &q->view);
+}
+
 void locate(const Domains& d, const CliqueTree& t, const Layout& layout, Query* q) {
     // Known when it was compiled in, or asked for: some clique holds them all.
     const Set vars = live(d, q->vars);
@@ -102,11 +111,34 @@ void locate(const Domains& d, const CliqueTree& t, const Layout& layout, Query* 
             q->clique = static_cast<int32_t>(c);
         }
     }
-    q->dims = dims_of(d, vars);
-    if (q->clique < 0) return;
-    const CliqueLayout& l = layout.clique[q->clique];
-    q->view = shape(d, q->dims, l);
-    fill(d, l, q->dims, &q->view);
+    place(d, layout, vars, q);
+}
+
+Set factor_vars(const Graph& g, const Domains& d, const CliqueLayout& l, const Static& s) {
+    Set used;
+    for (int64_t f : s.factors) {
+        const Factor x = factor_of(g, f, nullptr);
+        for (int64_t i = 0; i < x.arity; ++i) {
+            const int32_t v = static_cast<int32_t>(x.scope[i]);
+            if (d.size(v) > 1 && !has(used, v)) used.push_back(v);
+        }
+    }
+    Set order = ordered(l.outer, used);
+    for (int32_t v : ordered(l.tile, used)) order.push_back(v);
+    return order;
+}
+
+void locate_factors(const Graph& g, const Domains& d, const Layout& layout,
+                    std::vector<Query>* queries) {
+    queries->clear();
+    for (size_t c = 0; c < layout.clique.size(); ++c) {
+        for (const Static& s : layout.clique[c].statics) {
+            Query& q = queries->emplace_back();
+            q.clique = static_cast<int32_t>(c);
+            q.vars = factor_vars(g, d, layout.clique[c], s);
+            place(d, layout, q.vars, &q);
+        }
+    }
 }
 
 // Cliques in runs that are worth a task each.

@@ -153,6 +153,11 @@ Status measure(const Graph& g, const Domains& d, const CliqueTree& t,
                const std::vector<int64_t>& soft, Control* control, Layout* out);
 // Finds the clique of a set of variables, once the index arrays are made.
 void locate(const Domains& d, const CliqueTree& t, const Layout& layout, Query* q);
+// Those of `s`, a static table of clique l, that its factors have: in the clique's order.
+Set factor_vars(const Graph& g, const Domains& d, const CliqueLayout& l, const Static& s);
+// A query for the variables of every static table, in turn.
+void locate_factors(const Graph& g, const Domains& d, const Layout& layout,
+                    std::vector<Query>* queries);
 
 // Makes all index arrays. `queries` are sets of variables that lie in one clique each. kOk,
 // kCancelled or kNoMemory.

@@ -45,9 +45,10 @@ bool Propagation<A>::faithful() const {
     return lossless() && !s_.lost.load(std::memory_order_relaxed);
 }
 
-// The factors of which every variable is decided. False where one of them forbids that.
+// f(score) of each factor of which every variable is decided. False where one of them forbids that.
 template <class A>
-bool Propagation<A>::add_decided(const double* const* soft, vs::Sum* total) const {
+template <class F>
+bool Propagation<A>::each_decided(const double* const* soft, F each) const {
     const Graph& g = s_.c.g;
     const Domains& d = s_.c.d;
     for (int64_t f = 0; f < g.n_factors + g.n; ++f) {
@@ -62,7 +63,7 @@ bool Propagation<A>::add_decided(const double* const* soft, vs::Sum* total) cons
         }
         if (!decided) continue;
         if (x.table[at] == -INFINITY) return false;
-        total->add(x.table[at]);
+        each(x.table[at]);
     }
     return true;
 }
@@ -71,7 +72,7 @@ template <class A>
 Status Propagation<A>::run(const double* const* soft, bool upward_only, int threads,
                            Control* control) {
     vs::Sum total;
-    if (!add_decided(soft, &total)) return kInfeasible;
+    if (!each_decided(soft, [&](double score) { total.add(score); })) return kInfeasible;
     s_.soft = soft;
     if (!upward_only) {
         s_.lost.store(false);
@@ -126,6 +127,29 @@ void Propagation<A>::query(size_t q, bool logs, double* out) const {
     for (size_t i = 0; i < s_.query[q].size(); ++i) {
         out[i] = share_of<A>(s_.query[q][i], total, logs);
     }
+}
+
+template <class A>
+Expected Propagation<A>::expected() const {
+    Expected found;
+    each_decided(s_.soft, [&](double score) {
+        found.score.add(score);
+        found.magnitude.add(std::fabs(score));
+    });
+    size_t q = 0;
+    std::vector<double> p;
+    for (const CliqueLayout& l : s_.c.l.clique) {
+        for (const Static& table : l.statics) {
+            p.resize(static_cast<size_t>(s_.c.queries[q].dims.size));
+            query(q, false, p.data());
+            for (int64_t f : table.factors) {
+                const Factor x = factor_of(s_.c.g, f, s_.soft);
+                add_expected(s_.c.g, s_.c.d, x, s_.c.queries[q].vars, p, &found);
+            }
+            ++q;
+        }
+    }
+    return found;
 }
 
 template class Propagation<Linear64>;

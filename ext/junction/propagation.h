@@ -42,12 +42,15 @@ class Propagation {
     void marginals(const int64_t* ptr, bool logs, double* out) const;
     // Over alive values, in the order of its dims.
     void query(size_t q, bool logs, double* out) const;
+    // After down, with the queries of locate_factors().
+    Expected expected() const;
     bool lossless() const;  // after up: no message has lost anything
     bool faithful() const;  // after down: neither has anything else, however small it is
     const State<A>& state() const { return s_; }
 
   private:
-    bool add_decided(const double* const* soft, vs::Sum* total) const;
+    template <class F>
+    bool each_decided(const double* const* soft, F f) const;
 
     State<A> s_;
     double log_z_ = 0.0;

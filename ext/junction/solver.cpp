@@ -167,6 +167,7 @@ Status Solver::complete_once(int threads, Control* control) {
     if (complete_) return kOk;
     const Status s =
         junction::complete(domains_, tree_, &layout_, &queries_, pool(), threads, control);
+    if (s == kOk && asks_factors_) locate_factors(g_, domains_, layout_, &queries_);
     complete_ = s == kOk;
     return s;
 }
@@ -243,6 +244,26 @@ bool Solver::ask(std::vector<int32_t> vars) {
     queries_.emplace_back().vars = std::move(vars);
     if (complete_) locate(domains_, tree_, layout_, &queries_.front());
     return true;
+}
+
+void Solver::ask_factors(bool wanted) {
+    asks_factors_ = wanted;
+    queries_.clear();
+    if (wanted && complete_) locate_factors(g_, domains_, layout_, &queries_);
+}
+
+double Solver::factor_entries() const {
+    double entries = 0.0;
+    for (const CliqueLayout& l : layout_.clique) {
+        for (const Static& s : l.statics) {
+            entries += settings(domains_, factor_vars(g_, domains_, l, s));
+        }
+    }
+    return entries;
+}
+
+Expected Solver::expected() const {
+    return solved([&](const auto& p) { return p.expected(); });
 }
 
 void Solver::joint(int64_t q, double* out) const {

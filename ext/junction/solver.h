@@ -49,6 +49,11 @@ class Solver {
     // The next answers hold the joint of these variables, as query 0, where a clique has them all;
     // an empty set ends that. For a tree without queries.
     bool ask(std::vector<int32_t> vars);
+    // The next answers hold what expected() needs, beliefs of so many entries; or no more. Likewise.
+    void ask_factors(bool wanted);
+    double factor_entries() const;
+    // After infer with marginals: the expectation of the score.
+    Expected expected() const;
     // After infer with marginals: the joint of set q, over the living values of its variables in
     // the order of joint_vars(q).
     const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }
@@ -88,7 +93,7 @@ class Solver {
     Domains domains_;
     Layout layout_;
     std::vector<double> last_soft_;  // of all of soft_, one after the other; empty: not known
-    bool complete_ = false, logs_ = false, sound_ = true;
+    bool complete_ = false, logs_ = false, sound_ = true, asks_factors_ = false;
     std::vector<Query> queries_;
     std::unique_ptr<Propagation<Linear64>> linear_;
     std::unique_ptr<Propagation<LinearWide>> wide_;

@@ -112,6 +112,10 @@ struct State {
     const double* const* soft = nullptr;  // a log-vector for each variable, or null
 };
 
+// Adds those of factor f; p: a distribution of living values of `vars`, which has f's. factors.cpp.
+void add_expected(const Graph& g, const Domains& d, const Factor& f, const Set& vars,
+                  const std::vector<double>& p, Expected* to);
+
 // Multiplies the factors of clique c into its statics: factors.cpp.
 template <class A>
 void load(State<A>* s, size_t c);

@@ -154,9 +154,13 @@ def test_entropy_needs_tables_and_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     cards, factors = _model()
     r = vs.infer(graph_of(cards, factors))
     value = r.entropy()
-    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 600)
-    monkeypatch.setattr("valuesparse.inference.junction_tree.default_memory_limit", lambda: 600)
+    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 500)
+    monkeypatch.setattr("valuesparse.inference.junction_tree.default_memory_limit", lambda: 500)
     assert r.entropy() == value  # it has the memory that the answer had
+    small = pickle.loads(pickle.dumps(r))
+    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 600)
+    assert small.entropy() == pytest.approx(value, rel=1e-12)  # conditioned on variables
+    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 500)
     with pytest.raises(vs.MemoryLimitError, match="above memory_limit="):
         pickle.loads(pickle.dumps(r)).entropy()
 

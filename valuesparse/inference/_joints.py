@@ -91,24 +91,11 @@ def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
         if network_of(graph).is_forest(held):
             found = two_passes(graph, "", graph.evidence, resolve(threads), None, None)
             return found.entropy()
-    snapshot = snapshot_of(graph)
-    scopes, tables = snapshot.scopes, snapshot.arrays()
-    wide = [scope for scope in scopes if len(scope) > 1]
-    joints, log_z, marginals = _asked(graph, wide, threads, limit)
-    known = [((v,), x) for v, x in graph.evidence.items() if not isinstance(x, int)]
-    expected, scale = 0.0, abs(log_z)
-    for scope, table in [*zip(scopes, tables, strict=True), *known]:
-        if len(scope) > 1:
-            p = next(joints)
-        elif scope:
-            p = marginals[scope[0]]
-        else:
-            p = np.ones(())
-        part = np.multiply(p, table, out=np.zeros(p.shape), where=p > 0.0)
-        expected += float(part.sum())
-        scale += float(np.abs(part).sum())
-    value = max(log_z - expected, 0.0)
-    if np.finfo(float).eps * scale <= _UNSEEN * max(1.0, value):
+    tree = JunctionTree._of_call(graph, None, limit, NOBODY)
+    log_z, score, magnitude = tree._expected(resolve(threads), NOBODY)
+    tree._keep()
+    value = max(log_z - score, 0.0)
+    if np.finfo(float).eps * (abs(log_z) + magnitude) <= _UNSEEN * max(1.0, value):
         return value
     return _by_cliques(graph, threads, limit)
 

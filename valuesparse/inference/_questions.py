@@ -11,7 +11,7 @@ import numpy.typing as npt
 from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
-from valuesparse.inference._compiled import Compiled
+from valuesparse.inference._compiled import STATE_BYTES, Compiled
 from valuesparse.inference._conditioning import (
     WHOLE,
     Mixture,
@@ -19,6 +19,7 @@ from valuesparse.inference._conditioning import (
     answer,
     each,
     masses,
+    slices_of,
 )
 from valuesparse.inference._refusals import bytes_of, impossible
 from valuesparse.inference._watch import Watch
@@ -151,6 +152,30 @@ class Questions(Compiled):
                 return full_joint(tree, 0, wanted, graph)
             finally:
                 tree.ask(())
+
+    def _expected(self, workers: int, watch: Watch) -> tuple[float, float, float]:
+        """Return log Z, and the expectations of the score and of its factors' magnitudes."""
+        with self._lock:
+            question = self._prepare(*self._evidence(None)[:2], watch)
+            tree, limit = question.tree, self.memory_limit - STATE_BYTES * self._states
+            slices = self._slices(question)
+            if slices is WHOLE:
+                more = 16.0 * tree.factor_entries()
+                if tree.cost()[2] + more > limit:
+                    slices = slices_of(question, self._graph, limit, self._budget, more)
+            slices = self._accepted(slices)
+            tree.ask_factors(True)
+            try:
+                flat = np.empty(self._states)
+                found = answer(
+                    question, slices, workers, flat, lambda: [np.array(tree.expected())]
+                )
+            finally:
+                tree.ask_factors(False)
+        if not found.arrays:
+            raise impossible(self._graph, bool(self._given))
+        score, magnitude = found.arrays[1].tolist()
+        return found.log_z, score, magnitude
 
     def _decode(self, evidence: Evidence | None, workers: int, watch: Watch) -> Decoding:
         tree, states = self._tree, np.empty(self._graph.n_variables, dtype=np.int64)
