@@ -92,8 +92,7 @@ int64_t Solver::compile(const int64_t* held, std::vector<int64_t> soft, const Se
     tree_ = build_cliques(e, m.values, kMerge);
     if (measure(g_, domains_, tree_, soft_, control, &layout_) != kOk) return kStopped;
     complete_ = false;
-    linear_.reset();
-    wide_.reset();
+    release();
     return kReady;
 }
 
@@ -115,12 +114,11 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft, Control*
     soft_.swap(soft);
     last_soft_.clear();
     complete_ = false;
-    wide_.reset();
-    if (!linear_) return kReady;
+    if (!linear_ && !wide_) return kReady;
     try {
         keep_what_holds(d, layout);
     } catch (const std::bad_alloc&) {
-        linear_.reset();  // nothing holds then
+        release();  // nothing holds then
     }
     return kReady;
 }
@@ -150,12 +148,17 @@ void Solver::keep_what_holds(const Domains& before, const Layout& old) {
         tables[c] = equal;
         messages[c] = a.message.var == b.message.var;
     }
-    linear_->keep(tables, std::move(messages));
+    keep(tables, messages);
+}
+
+void Solver::keep(const std::vector<uint8_t>& tables, const std::vector<uint8_t>& messages) {
+    if (linear_) linear_->keep(tables, messages);
+    if (wide_) wide_->keep(tables, messages);
 }
 
 void Solver::forget() {
     const size_t m = tree_.clique.size();
-    if (linear_) linear_->keep(std::vector<uint8_t>(m, 1), std::vector<uint8_t>(m, 0));
+    keep(std::vector<uint8_t>(m, 1), std::vector<uint8_t>(m, 0));
 }
 
 void Solver::release() {
@@ -188,17 +191,18 @@ void Solver::forget_changed(const double* const* soft) {
         }
     }
     last_soft_.clear();  // in case that memory runs out in between
-    linear_->keep(tables, tables);
+    keep(tables, tables);
     last_soft_ = std::move(now);
 }
 
 Status Solver::solve(const double* const* soft, int threads, Control* control, Want want) {
-    wide_.reset();
+    widened_ = false;
+    if (!both_fit()) wide_.reset();
     Status s = complete_once(threads, control);
     if (s != kOk) return s;
+    if (soft) forget_changed(soft);
     if (want == kLogs) return solve_wide(soft, threads, control, true);
     if (!linear_) linear_.reset(new Propagation<Linear64>(compiled()));
-    if (soft) forget_changed(soft);
     reused_ = linear_->n_sent();
     s = linear_->run(soft, want != kMarginals, threads, control);
     // The loss has not been compared with the mass of the whole: the way down does that.
@@ -210,9 +214,10 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
 
 Status Solver::solve_wide(const double* const* soft, int threads, Control* control,
                           bool marginals) {
-    linear_.reset();
-    reused_ = 0;
-    wide_.reset(new Propagation<LinearWide>(compiled()));
+    if (!both_fit()) linear_.reset();
+    if (!wide_) wide_.reset(new Propagation<LinearWide>(compiled()));
+    reused_ = wide_->n_sent();
+    widened_ = true;
     return wide_->run(soft, !marginals, threads, control);
 }
 

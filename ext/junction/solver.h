@@ -45,7 +45,7 @@ class Solver {
     Status infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
                  bool logs, double* marginals, double* log_z);
     // Whether each of the last marginals has its digits, however small it is.
-    bool faithful() const { return wide_ || linear_->faithful(); }
+    bool faithful() const { return widened_ || linear_->faithful(); }
     // The next answers hold the joint of these variables, as query 0, where a clique has them all;
     // an empty set ends that. For a tree without queries.
     bool ask(std::vector<int32_t> vars);
@@ -64,7 +64,7 @@ class Solver {
     // (size, cliques) uniforms, (size, n) states.
     Status sample(const double* const* soft, int threads, Control* control, int64_t size,
                   const double* uniforms, int64_t* states);
-    bool widened() const { return wide_ != nullptr; }
+    bool widened() const { return widened_; }
     void forget();                              // all messages
     void release();                             // and their memory
     int64_t reused() const { return reused_; }  // cliques whose message was still good
@@ -74,8 +74,11 @@ class Solver {
     Status complete_once(int threads, Control* control);
     void keep_what_holds(const Domains& before, const Layout& old);
     void forget_changed(const double* const* soft);
+    // Keeps the tables of these cliques, and messages from below which everything is kept.
+    void keep(const std::vector<uint8_t>& tables, const std::vector<uint8_t>& messages);
     Status solve(const double* const* soft, int threads, Control* control, Want want);
     Status solve_wide(const double* const* soft, int threads, Control* control, bool marginals);
+    bool both_fit() const { return layout_.bytes <= 4e6; }
     Compiled compiled() const { return {g_, domains_, tree_, layout_, queries_}; }
     // Runs f. Where memory runs out, messages are forgotten, and tables laid out again for the next
     // question.
@@ -84,7 +87,7 @@ class Solver {
     // f of the propagation that has the last answer.
     template <class F>
     auto solved(F&& f) const {
-        return wide_ ? f(*wide_) : f(*linear_);
+        return widened_ ? f(*wide_) : f(*linear_);
     }
 
     const Graph& g_;
@@ -95,8 +98,10 @@ class Solver {
     std::vector<double> last_soft_;  // of all of soft_, one after the other; empty: not known
     bool complete_ = false, logs_ = false, sound_ = true, asks_factors_ = false;
     std::vector<Query> queries_;
+    // Both only where they are small: messages of either are kept for the next question then.
     std::unique_ptr<Propagation<Linear64>> linear_;
     std::unique_ptr<Propagation<LinearWide>> wide_;
+    bool widened_ = false;  // the last answer is in wide_
     int64_t tried_ = 0, reused_ = 0;
 };
 
