@@ -47,6 +47,8 @@ class Sliced:
         The score of each state of each variable by all that it has to itself.
     constant : float
         The score of factors without variables.
+    finite : bool
+        Whether no table of several variables forbids anything.
     """
 
     def __init__(self, model: FactorGraph, soft: dict[int, Array]) -> None:
@@ -60,6 +62,7 @@ class Sliced:
         self.pairs: list[list[tuple[int, Array]]] = [[] for _ in self.alone]
         self.wider: list[list[int]] = [[] for _ in self.alone]
         self.constant = 0.0
+        self.finite = True
         snapshot = snapshot_of(model)
         for scope, table in zip(snapshot.scopes, snapshot.arrays(), strict=True):
             if len(scope) > 1:
@@ -78,6 +81,7 @@ class Sliced:
                 self.wider[v].append(len(self.scopes))
         self.scopes.append(scope)
         self.tables.append(table)
+        self.finite = self.finite and bool(np.isfinite(table).all())
 
     def table(self, f: int, held: Sequence[int]) -> Array:
         """Return the table of a factor over its free variables, in the order of its scope."""
@@ -119,8 +123,11 @@ class Sliced:
                 u = free[free[0] == v]
                 scores = scores if free[0] == v else scores.T
                 found[u] = found[u] + scores if u in found else scores
+        now = held[v]
+        if self.finite:
+            return {u: scores - scores[now] for u, scores in found.items()}
         with np.errstate(invalid="ignore"):  # -inf less -inf
-            return {u: scores - scores[held[v]] for u, scores in found.items()}
+            return {u: scores - scores[now] for u, scores in found.items()}
 
 
 class Component:
@@ -205,15 +212,16 @@ class Component:
         gains : dict
             What the variables of the component gain by each value: see :meth:`Sliced.gains`.
         """
-        if len(gains) == 1:
+        finite = self.factors.finite or all(np.isfinite(gain).all() for gain in gains.values())
+        if finite and len(gains) == 1:
             ((u, gain),) = gains.items()
-            if np.isfinite(gain).all() and gain.max() - gain.min() <= _SPAN:
+            flat = gain.ravel().tolist()
+            if max(flat) - min(flat) <= _SPAN:
                 # Z(x) = Z E[exp(score(x, u) - score(now, u))]
                 mean = np.exp(gain) @ self.marginals[self.number[u]]
                 return np.asarray(np.log(mean))
         now = self.held[v]
         masses = np.zeros(self.factors.model.cardinalities[v])
-        finite = all(np.isfinite(gain).all() for gain in gains.values())
         held = list(self.held)
         for x in range(masses.size):
             if x == now:
@@ -230,7 +238,7 @@ class Component:
 
     def _log_mass(self, changed: dict[int, Array]) -> float:
         """Return the log mass with other scores of some variables."""
-        if any(score.max() == -np.inf for score in changed.values()):
+        if any(max(score.tolist()) == -math.inf for score in changed.values()):
             return -np.inf
         dead, log_z = self.tree.infer(
             self.soft(changed), self.workers, None, self.watch.left(), None, self.watch.late

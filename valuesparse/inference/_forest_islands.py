@@ -64,49 +64,49 @@ def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | No
     """Return the components that are trees once the evidence is known; None when there are none."""
     held, cards = known.held, model.cards
     snapshot = snapshot_of(model)
-    local = [np.zeros(card) for card in cards]
-    for v, likelihood in known.soft:
-        local[v] = local[v] + likelihood
-    pairs: dict[tuple[int, int], Array] = {}
+    states = held.tolist()
+    frees = [[v for v in scope if states[v] < 0] for scope in snapshot.scopes]
     wide = np.zeros(model.n_variables, dtype=bool)
-    edges: list[tuple[int, int]] = []
-    first: list[int] = []  # a free variable of each factor, or -1
-    for scope, table in zip(snapshot.scopes, snapshot.arrays(), strict=True):
-        free = [v for v in scope if held[v] < 0]
-        rest = table[tuple(int(held[v]) if held[v] >= 0 else slice(None) for v in scope)]
-        first.append(free[0] if free else -1)
-        if not free:
-            continue
-        if len(free) == 1:
-            local[free[0]] = local[free[0]] + rest
-        else:
-            edges += [(free[0], v) for v in free[1:]]
-            if len(free) > 2:
-                wide[free[0]] = True
-                continue
-            a, b = free
-            if a > b:
-                a, b, rest = b, a, rest.T
-            pairs[a, b] = pairs[a, b] + rest if (a, b) in pairs else rest
-    free_variables = np.flatnonzero(held < 0)
+    wide[[free[0] for free in frees if len(free) > 2]] = True
+    edges = [(free[0], v) for free in frees for v in free[1:]]
     at = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     adjacency = sparse.csr_array((np.ones(at.shape[1]), (at[0], at[1])), shape=(held.size,) * 2)
     count, label = csgraph.connected_components(adjacency, directed=False)
     # A tree has one edge less than it has variables.
     nodes = np.bincount(label, minlength=count)
-    ends = np.array([a for a, _ in pairs], dtype=np.int64)
-    loose = np.bincount(label[ends], minlength=count) >= nodes
+    ends = [a for a, _ in {(min(free), max(free)) for free in frees if len(free) == 2}]
+    loose = np.bincount(label[np.array(ends, dtype=np.int64)], minlength=count) >= nodes
     loose[label[wide]] = True
+    free_variables = np.flatnonzero(held < 0)
     variables = free_variables[~loose[label[free_variables]]]
     if not variables.size:
         return None
-    others = [f for f, v in enumerate(first) if v < 0 or loose[label[v]]]
+    local = {v: np.zeros(cards[v]) for v in variables.tolist()}
+    for v, likelihood in known.soft:
+        if v in local:
+            local[v] = local[v] + likelihood
+    pairs: dict[tuple[int, int], Array] = {}
+    others = []
+    for f, (scope, free, table) in enumerate(
+        zip(snapshot.scopes, frees, snapshot.arrays(), strict=True)
+    ):
+        if not free or free[0] not in local:
+            others.append(f)
+            continue
+        rest = table[tuple(states[v] if states[v] >= 0 else slice(None) for v in scope)]
+        if len(free) == 1:
+            local[free[0]] = local[free[0]] + rest
+            continue
+        a, b = free
+        if a > b:
+            a, b, rest = b, a, rest.T
+        pairs[a, b] = pairs[a, b] + rest if (a, b) in pairs else rest
     return ForestPart(variables, _forest(variables, local, pairs, cards, limit), others)
 
 
 def _forest(
     variables: npt.NDArray[np.int64],
-    local: list[Array],
+    local: dict[int, Array],
     pairs: dict[tuple[int, int], Array],
     cards: Array,
     limit: int,
@@ -116,8 +116,8 @@ def _forest(
     node[variables] = np.arange(n)
     unary = np.full((n, k), -np.inf)
     neighbours: list[list[int]] = [[] for _ in range(n)]
-    for i, v in enumerate(variables):
-        unary[i, : cards[v]] = local[v]
+    for i, (v, score) in enumerate(local.items()):
+        unary[i, : cards[v]] = score
     for a, b in pairs:
         if node[a] >= 0:
             neighbours[node[a]].append(b)

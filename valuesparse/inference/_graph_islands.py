@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -72,12 +73,9 @@ class _Islands:
         self.parts: dict[int, Component] = {}
         self.first = np.full(n, -1, dtype=np.int64)
         self.used = 0  # bytes of their trees
-        members = [(f, v) for f, scope in enumerate(self.factors.scopes) for v in scope]
-        rows, columns = np.array(members, dtype=np.int64).reshape(-1, 2).T
-        self.incidence = sparse.csr_array(
-            (np.ones(rows.size, dtype=np.int64), (rows, columns)),
-            shape=(len(self.factors.scopes), n),
-        )
+        # Pairs of variables that share a factor.
+        shared = {pair for scope in self.factors.scopes for pair in combinations(scope, 2)}
+        self.edges = np.array(sorted(shared), dtype=np.int64).reshape(-1, 2)
 
     def island(self, v: int) -> bool:
         return bool(self.held[v] >= 0 and self.given[v] < 0)
@@ -96,8 +94,12 @@ class _Islands:
     def components(self) -> list[list[int]]:
         """Return the free variables of each component, ascending."""
         free = np.flatnonzero(self.held < 0)
-        part = self.incidence[:, free]
-        count, label = csgraph.connected_components((part.T @ part).tocsr(), directed=False)
+        number = np.full(self.held.size, -1, dtype=np.int64)
+        number[free] = np.arange(free.size)
+        at = number[self.edges]
+        a, b = at[(at >= 0).all(axis=1)].T
+        adjacency = sparse.csr_array((np.ones(a.size), (a, b)), shape=(free.size, free.size))
+        count, label = csgraph.connected_components(adjacency, directed=False)
         order = np.argsort(label, kind="stable")
         ends = np.cumsum(np.bincount(label, minlength=count))
         return [part.tolist() for part in np.split(free[order], ends[:-1])] if count else []
@@ -111,13 +113,13 @@ class _Islands:
     def start(self) -> None:
         for v in np.flatnonzero(self.held < 0).tolist():
             p = self.distribution(v, self.factors.alone[v])
-            if p.max() >= self.zeta:
+            if max(p.tolist()) >= self.zeta:
                 self.held[v] = int(p.argmax())
 
     def distribution(self, v: int, score: Array) -> Array:
         """Return the distribution of a variable whose states have these scores."""
-        top = score.max()
-        if top == -np.inf:
+        top = max(score.tolist())
+        if top == -math.inf:
             raise InfeasibleError(
                 0, v, message=f"variable {self.model.names[v]!r} has no state of positive weight"
             )
@@ -196,7 +198,7 @@ class _Islands:
             before = self.parts[q].solved
             score = score + self.parts[q].log_masses(v, gains)
             self.solved += self.parts[q].solved - before
-        if score.max() == -np.inf:
+        if max(score.tolist()) == -math.inf:
             raise impossible(self.model, True)
         return self.distribution(v, score)
 
@@ -211,7 +213,7 @@ class _Islands:
             if self.given[v] >= 0:
                 continue
             p = self.marginals[v]
-            top = float(p.max())
+            top = max(p.tolist())
             if self.held[v] >= 0:
                 if top < self.zeta:
                     self.release(v)

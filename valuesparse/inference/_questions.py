@@ -167,9 +167,7 @@ class Questions(Compiled):
             tree.ask_factors(True)
             try:
                 flat = np.empty(self._states)
-                found = answer(
-                    question, slices, workers, flat, lambda: [np.array(tree.expected())]
-                )
+                found = answer(question, slices, workers, flat, lambda: [np.array(tree.expected())])
             finally:
                 tree.ask_factors(False)
         if not found.arrays:
