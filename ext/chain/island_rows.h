@@ -192,7 +192,7 @@ class ChainRows {
     T* own_row(void** own, int64_t q) {
         if (!own[q]) {
             T* row = keep_.template array<T>(Kp_);
-            if (row) d_.clear(row);
+            for (int k = d_.K; row && k < Kp_; ++k) row[k] = T(0);
             own[q] = row;
         }
         return static_cast<T*>(own[q]);

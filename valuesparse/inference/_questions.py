@@ -11,7 +11,7 @@ import numpy.typing as npt
 from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
-from valuesparse.inference._compiled import STATE_BYTES, Compiled
+from valuesparse.inference._compiled import Compiled
 from valuesparse.inference._conditioning import (
     WHOLE,
     Mixture,
@@ -21,7 +21,7 @@ from valuesparse.inference._conditioning import (
     masses,
     slices_of,
 )
-from valuesparse.inference._refusals import bytes_of, impossible
+from valuesparse.inference._refusals import STATE_BYTES, bytes_of, impossible
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence

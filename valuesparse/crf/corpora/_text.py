@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from valuesparse.io._files import grown_error, gzip_limit
 from valuesparse.io.errors import ModelFormatError, TextFormatError
@@ -41,7 +41,7 @@ def text_size(path: Path) -> int:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
+def _opened(path: Path) -> Iterator[BufferedReader[Any]]:
     if not is_gzip(path):
         with open(path, "rb") as file:
             yield file
@@ -120,7 +120,7 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
                 offset += _skip_blank(file, None if last is None else last - offset)
 
 
-def _skip_blank(file: BufferedReader, most: int | None) -> int:
+def _skip_blank(file: BufferedReader[Any], most: int | None) -> int:
     """Read over more blank lines, which mean nothing; return how many bytes they have."""
     skipped = 0
     while most is None or skipped < most:
