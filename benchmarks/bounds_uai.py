@@ -1,7 +1,7 @@
 """UAI instances that have a reference, without exact inference: answers, convergence and bounds.
 
 ``python bounds_uai.py FOLDER... [--out FILE]`` reads every NAME.uai with its NAME.uai.evid,
-NAME.uai.PR (log10 of Z) and, where there is one, NAME.uai.MAR (marginals). Of each it shows what
+NAME.uai.PR (log10 of Z) and, where there is one, NAME.uai.MAR (marginals). For each it shows what
 `infer` answers when exact tables get no memory, and the bounds of `bounds.log_z(exact=False)`: do
 they hold, how far apart are they, how long do they take.
 """

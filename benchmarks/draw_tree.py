@@ -42,7 +42,7 @@ def main() -> None:
         if p < 0:
             continue
         (x0, y0), (x1, y1) = PLACE[i], PLACE[p]
-        # An island sends what it is, not what it hears: the tree falls apart there.
+        # An island sends its value, whatever messages it gets: the tree falls apart there.
         cut = r.islands[p] >= 0 or r.islands[i] >= 0
         style = {"color": HELD if cut else INK, "linestyle": "--" if cut else "-"}
         axes.plot([x0, x1], [y0, y1], lw=1.4, zorder=1, **style)

@@ -53,7 +53,7 @@ LARGE = 100_000
 #: Pairs of one thread and two, alternating.
 PAIRS = 20
 #: Seconds after which pgmpy is stopped.
-PATIENCE = 60
+SECONDS = 60
 
 
 def load(name: str):
@@ -193,7 +193,7 @@ def pgmpy_table(names: list[str], repeats: int) -> None:
             answers = context.Queue()
             process = context.Process(target=with_pgmpy, args=(name, evidence, answers))
             process.start()
-            found, end = [], time.monotonic() + PATIENCE
+            found, end = [], time.monotonic() + SECONDS
             while len(found) < 2 and (left := end - time.monotonic()) > 0:
                 if not process.is_alive() and answers.empty():
                     break
@@ -205,7 +205,7 @@ def pgmpy_table(names: list[str], repeats: int) -> None:
             process.join()
             row = f"{name:11s} {len(evidence):8d} {ours:9.2f}"
             if not found:
-                print(f"{row} no answer within {PATIENCE} s", flush=True)
+                print(f"{row} no answer within {SECONDS} s", flush=True)
                 continue
             which, took, error = min(found, key=lambda answer: answer[1])
             print(f"{row} {took:9.3f} {1e3 * took / ours:8.0f} {error:.1e} {which}", flush=True)

@@ -20,7 +20,7 @@ message into variable i, its actual marginal m' = psi * forward * backward is fo
   passes again. A released variable is never made deterministic again.
 
 The paper queues no message "if the neighbouring variable is deterministic". Taken to the letter no
-variable would hear anything once deterministic, and m' could not change; so here the message into a
+variable would get a message once deterministic, and m' could not change; so here the message into a
 deterministic variable is computed, for its m' alone, and ends there.
 
 A timing is a seed: it draws the times of all messages, so that another seed is another order.

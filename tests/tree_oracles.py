@@ -114,7 +114,7 @@ def _lse(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _messages(model: Forest, masked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what each node says to its parent, and hears from it; senders use ``masked``.
+    """Return what each node sends to its parent, and gets from it; senders use ``masked``.
 
     What a parent says leaves the child out by summing over its siblings.
     """

@@ -201,7 +201,7 @@ class ChainRows {
         int32_t ok = vs::kOk;
         i_.status[s_.tree[q]].compare_exchange_strong(ok, vs::kWiden);
     }
-    // m' of a list, its products first. Of an island its own probability is enough where it is
+    // m' of a list, its products first. An island's own probability is enough where it is
     // above one half: then it is the mode.
     template <bool ISLANDS>
     void marginals(RowRequest* list, int m) {

@@ -36,7 +36,7 @@ struct PairBlock {
     double keep;                           // share of a message that stays: damping
 };
 
-// A table as one of its variables meets it. Of a pair the other variable has `values` values, whose
+// A table as one of its variables meets it. In a pair the other variable has `values` values, whose
 // entries begin at `other`; its own values lie `own` entries apart, the other's `step`.
 struct Meeting {
     const double* theta;

@@ -58,8 +58,8 @@ struct Plan {
     const int32_t* waits = nullptr;     // (n,) number of predecessors; null: all zero
     const int64_t* succ_ptr = nullptr;  // (n + 1,) CSR successors; null with waits
     const int64_t* succ = nullptr;
-    // (n,) of the tasks that wait for nothing the lowest goes first; null: the first. Of those that
-    // a task makes ready, a worker goes on with the last.
+    // (n,) the lowest of the tasks that wait for nothing goes first; null: the first. A worker
+    // goes on with the last of those that its task makes ready.
     const int32_t* rank = nullptr;
     // (n_order,) what items count through, or both null.
     const int32_t* order32 = nullptr;

@@ -40,9 +40,9 @@ class Report:
     work, seconds : float
         Seconds that it took: of processor time in the child, and by the clock.
     most_memory, most_seconds : float
-        Of any file: bytes, and seconds of processor time.
+        The most of any file: bytes, and seconds of processor time.
     failures : dict
-        Of each kind of defect the first file, how many there are, and what is known.
+        For each kind of defect the first file, how many there are, and what is known.
     """
 
     done: int = 0

@@ -49,11 +49,11 @@ class Target:
     Attributes
     ----------
     name : str
-        Of the target.
+        The name of the target.
     make : callable
         Sets it up in a folder of its own.
     share : float
-        Of the number of files: less than 1 where a reader is slow.
+        Share of the number of files: less than 1 where a reader is slow.
     needs : tuple of str
         Packages without which it cannot run.
     """

@@ -193,7 +193,7 @@ def test_tables_of_one_set_of_variables_are_one(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["bp", "trw", "junction_tree"])
 def test_factor_marginals_are_derivatives_of_log_z(method: str) -> None:
-    """Of the Bethe, the reweighted and the exact one, by every entry of every table."""
+    """By every entry of every table: the Bethe, the reweighted and the exact one."""
     cards, factors = random_grid(np.random.default_rng(5), 3, 2)
     asked = method if method == "junction_tree" else method_of(method, **SHARP)
     r = vs.infer(graph_of(cards, factors), method=asked)
@@ -210,7 +210,7 @@ def test_factor_marginals_are_derivatives_of_log_z(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["bp", "trw", "structured_mean_field"])
 def test_log_z_is_the_expected_score_and_the_entropy(method: str) -> None:
-    """Of tables of the same variables, too, in any order of theirs and among others."""
+    """For tables of the same variables, too, in any order of theirs and among others."""
     cards, factors = random_grid(np.random.default_rng(21), 3, 2)
     factors = [((1, 0), np.eye(2)), *factors, ((0, 1), -np.eye(2))]
     factors += [((4, 1, 0), np.arange(8.0).reshape(2, 2, 2) / 9), ((0, 4, 1), np.zeros((2, 2, 2)))]
@@ -536,7 +536,7 @@ def network_of(cards: list[int], factors: Factors) -> Network:
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_groups_are_sets_of_variables(wide: bool) -> None:
-    """Of pairs alone, and of pairs beside a table of three variables."""
+    """Pairs alone, and pairs beside a table of three variables."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(3, 7))

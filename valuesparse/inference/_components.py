@@ -106,7 +106,7 @@ class Sliced:
     def gains(self, v: int, held: Sequence[int]) -> dict[int, Array]:
         """Return what free variables beside an island gain by each other value that it could have.
 
-        Of each the scores (values of `v`, states) by factors of these two and others that are held,
+        For each the scores (values of `v`, states) by factors of these two and others that are held,
         less those of the value that `v` has.
         """
         found: dict[int, Array] = {}

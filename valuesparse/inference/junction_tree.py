@@ -352,10 +352,10 @@ class JunctionTree(Questions):
 
         Notes
         -----
-        Of variables that share a clique: that of this tree. Otherwise, and where it would leave out
-        most of a large tree, one of its own is built in which a clique holds them all. In a
-        Bayesian network, it leaves out the variables from which neither they nor the evidence
-        descend.
+        The joint of variables that share a clique comes from this tree. Otherwise, and where it
+        would leave out most of a large tree, one of its own is built in which a clique holds them
+        all. In a Bayesian network, it leaves out the variables from which neither they nor the
+        evidence descend.
         """
         watch = Watch(deadline, progress)
         wanted = self._graph.variable_numbers("variables", variables)

@@ -70,7 +70,7 @@ def simulate(
 
     No core idles while a task is ready. The ready task with the longest path still
     before it goes first, and of equal ones the lowest index; so the outcome is a function of the
-    arguments. Of several plans each begins when the one before has ended, as in a call.
+    arguments. Each of several plans begins when the one before has ended, as in a call.
 
     Parameters
     ----------

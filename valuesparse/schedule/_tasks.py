@@ -103,7 +103,7 @@ class Plan:
     threads : int
         At most so many threads run it.
     start, measured : (n,) int64
-        Of a plan that was recorded: nanoseconds from the start of the recording to that of the
+        In a plan that was recorded: nanoseconds from the start of the recording to that of the
         task, and that the task took; -1: it was not run.
     worker : (n,) int32
         The thread that ran it; 0 is the calling one.
