@@ -1,4 +1,4 @@
-"""What setup.py decides before it builds."""
+"""Decisions of setup.py before it builds."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Forest:
 
 
 class TreeAnswer(NamedTuple):
-    """What a forest's posterior is."""
+    """The posterior of a forest."""
 
     marginals: np.ndarray  # (n, K)
     pairwise: np.ndarray  # (edges, K, K), by child
@@ -116,7 +116,7 @@ def _lse(x: np.ndarray, axis: int) -> np.ndarray:
 def _messages(model: Forest, masked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return what each node sends to its parent, and gets from it; senders use ``masked``.
 
-    What a parent says leaves the child out by summing over its siblings.
+    A message from a parent leaves the child out by summing over its siblings.
     """
     n, k = model.unary.shape
     up, down = np.zeros((n, k), dtype=LONG), np.zeros((n, k), dtype=LONG)
@@ -178,7 +178,7 @@ def solve_forest(model: Forest) -> TreeAnswer:
         if p < 0:
             continue
         degree[[i, p]] += 1
-        # What p knows without i, by its own sum over the others.
+        # The messages into p without that of i, by its own sum over the others.
         with np.errstate(invalid="ignore"):
             rest = local[p] + down[p]
             for c in np.flatnonzero(model.parent == p):

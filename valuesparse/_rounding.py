@@ -16,8 +16,8 @@ outward by a bound on its rounding error:
   two, which are exact. The margin is 16 eps a clique entry and 64 eps a unit of score, and beside
   it, as a reserve, the 1e-10 that the engines are tested to;
 * *eigenvalues* of a symmetric N x N matrix M: LAPACK's solvers are backward stable, each computed
-  eigenvalue errs by at most p(N) * eps * ||M||. What p is depends on the library and is *assumed*
-  here, not proved: 16 * N, with the Frobenius norm. Bounds that rest on eigenvalues
+  eigenvalue errs by at most p(N) * eps * ||M||. The polynomial p depends on the library and is
+  *assumed* here, not proved: 16 * N, with the Frobenius norm. Bounds that rest on eigenvalues
   (`bounds.preconditioner` and what `bounds.log_z` takes from it) are proofs under that assumption.
 """
 

@@ -192,8 +192,8 @@ void island_pass(const PoolApi& pool, const Request& r, std::vector<int64_t>& or
     double total = 0.0;
     for (int64_t s : order) total += cost * static_cast<double>(length(c, s));
     const int64_t row = c.n_labels * (c.dtype == kFloat32 ? 4 : 8);
-    // Long chains first, each on all threads; the rest in the order of memory. What counts is the
-    // work if few islands are found: then threads are needed most.
+    // Long chains first, each on all threads; the rest in the order of memory. They are weighed by
+    // the work if few islands are found: then threads are needed most.
     const double exact = cost / 0.35;
     const double worth = std::max(30e3, exact / cost * total / (2.0 * r.threads));
     const auto is_long = [&](int64_t s) {

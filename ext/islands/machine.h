@@ -142,8 +142,8 @@ class Islands : public IslandPasses<Topology> {
     using Base::touch;
     using Base::v_;
 
-    // Local factors of a block; islands where they reach zeta. What touches no other block is
-    // passed through at once, while its rows are in cache.
+    // Local factors of a block; islands where they reach zeta. A piece that touches no other block
+    // is passed through at once, while its rows are in cache.
     bool locals(int64_t b) {
         const int64_t begin = t_.begin(b), end = t_.begin(b + 1);
         char* rows = static_cast<char*>(scratch_.take((end - begin) * call_.row_bytes));

@@ -15,7 +15,7 @@
 //   an island whose mode has moved                  -> takes the new value once, then released
 //   a free variable, never released, with m' >= zeta -> island
 // A variable can become an island, flip and be released once each: at most 3 n events, and every
-// round but the last has one. What happens in a piece depends on the piece alone and rounds are
+// round but the last has one. Events of a piece depend on the piece alone and rounds are
 // synchronous, so neither threads nor the cutting into blocks can show.
 #pragma once
 

@@ -3,10 +3,10 @@
 //
 // The entries of a clique are walked in rows: a row is one setting of its outer variables, and runs
 // over all settings of a few inner ones, the tile, that lie side by side. The clique's own table is
-// never made. What is multiplied in (factors merged into static tables, messages) is either
-// constant along a row (a scalar view), or stored so that its row lies side by side too (a vector
-// view): where a message misses some variables of the tile, a copy is spread over them. What is
-// summed out of a clique is collected in the same two ways.
+// never made. Tables that are multiplied in (factors merged into static tables, messages) are
+// either constant along a row (a scalar view), or stored so that a row of theirs lies side by side
+// too (a vector view): where a message misses some variables of the tile, a copy is spread over
+// them. Sums out of a clique are collected in the same two ways.
 #pragma once
 
 #include <cstddef>

@@ -297,7 +297,7 @@ struct Linear {
         const T least = sizeof(T) == 8 ? static_cast<T>(1e-100) : felt * T(1e9);
         return !row_within(y, K, static_cast<T>(sizeof(T) == 8 ? 1e-300 : 1e-37), least);
     }
-    // What the logarithm of the last sum must exceed, where scaling left its floors behind.
+    // The logarithm of the last sum must exceed this, where scaling left its floors behind.
     static constexpr double kLeastEnd = sizeof(T) == 8 ? -230.0 : -16.0;
     // Can a share of the product in `p` be what floors have added to its factor y? Scaling may have
     // made that 2^raised times as large.

@@ -62,7 +62,7 @@ void tree_score(const TreeModel& model, const int64_t* states, double* scores);
 void tree_expected(const TreeModel& model, const void* marginals, const double* energies,
                    const double* largest, double* value, double* size);
 // The first tree without a configuration, and its lowest node at which nothing is left although
-// something is at each of its children; -1, -1 when there is none. Whatever the size of scores.
+// something is at each of its children; -1, -1 when there is none. For scores of any size.
 void first_dead_node(const TreeModel& model, int64_t* tree, int64_t* node);
 // uniforms and states: (size, n).
 TreeReport tree_sample(const TreeModel& model, int64_t size, const double* uniforms,

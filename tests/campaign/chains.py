@@ -177,7 +177,7 @@ def check_n_best(
 
 @family(share=10, seconds=2)
 def chain_islands(case: Case) -> None:
-    """What is said given the islands, whatever zeta and revisit are."""
+    """Answers given the islands, for any zeta and revisit."""
     model = draw(case)
     made = chain(model)
     if refuses(case, model, made):

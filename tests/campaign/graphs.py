@@ -169,7 +169,7 @@ def conditioned_trees(case: Case) -> None:
 
 @family(share=2, seconds=2)
 def graph_islands(case: Case) -> None:
-    """What is said given the islands of a graph."""
+    """Answers given the islands of a graph."""
     cards, factors, evidence = draw(case)
     joint = Joint.of(cards, factors, evidence)
     graph = graph_of(cards, factors)

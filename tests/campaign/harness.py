@@ -72,7 +72,7 @@ class Family:
 
 @dataclass
 class Tally:
-    """What was run of a family."""
+    """Numbers of what was run of a family."""
 
     models: int = 0
     checks: int = 0

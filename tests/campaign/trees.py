@@ -130,7 +130,7 @@ def forests(case: Case) -> None:
 
 @family(share=6, seconds=2)
 def forest_islands(case: Case) -> None:
-    """What is said given the islands, whatever zeta and revisit are."""
+    """Answers given the islands, for any zeta and revisit."""
     model = draw(case)
     made = vs.Tree(**model.kwargs())
     if refuses(case, model, made):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.upstream
 
 SCRIPT = Path(__file__).with_name("programs.py")
 
-# What pip installs for a program, without dependencies: those that the test extra has not.
+# Packages that pip installs for a program, without dependencies: those that the test extra has not.
 REQUIREMENTS = {
     "pyvi": ["pyvi==0.1.1", "tqdm", "tabulate"],
     "khmernltk": ["khmer-nltk==1.6", "tqdm", "tabulate"],

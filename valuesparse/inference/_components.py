@@ -106,7 +106,7 @@ class Sliced:
     def gains(self, v: int, held: Sequence[int]) -> dict[int, Array]:
         """Return what free variables beside an island gain by each other value that it could have.
 
-        For each the scores (values of `v`, states) by factors of these two and others that are held,
+        For each: scores (values of `v`, states) by factors of these two and others that are held,
         less those of the value that `v` has.
         """
         found: dict[int, Array] = {}
@@ -210,7 +210,7 @@ class Component:
         v : int
             The island.
         gains : dict
-            What the variables of the component gain by each value: see :meth:`Sliced.gains`.
+            Gains of the component's variables by each value: see :meth:`Sliced.gains`.
         """
         finite = self.factors.finite or all(np.isfinite(gain).all() for gain in gains.values())
         if finite and len(gains) == 1:

@@ -1,8 +1,8 @@
 """Islands of certainty on factor graphs (SMM11, section 3), order-free.
 
 Round 0: variables whose local factor (unary tables and soft evidence) has a mode >= zeta are held
-at it. What is held is evidence: it leaves the graph, which falls into components; each is solved
-exactly by a junction tree. Later rounds read all events off the marginals of the round before:
+at it. Held variables are evidence: they leave the graph, which falls into components; each is
+solved exactly by a junction tree. Later rounds read all events off the marginals of the one before:
 
     components without mass given their islands   -> those islands are released
     an island whose m' has no value >= zeta       -> released

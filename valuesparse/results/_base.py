@@ -22,7 +22,7 @@ class Result:
     islands : ndarray of int32, shape (N,)
         The value that an island holds, −1 elsewhere.
     method : str
-        What ran.
+        The engine that ran.
     reason : str
         Why that ran.
     converged : bool

@@ -56,7 +56,7 @@ class ChainResult(IslandResult[Chain]):
     islands : ndarray of int32, shape (N,)
         The value that an island holds, −1 elsewhere.
     method : str
-        What ran: "exact" or "islands".
+        The engine that ran: "exact" or "islands".
     reason : str
         Why.
     converged : bool

@@ -54,7 +54,7 @@ class TreeResult(IslandResult[Tree]):
     islands : ndarray of int32, shape (n,)
         The value that an island holds, −1 elsewhere.
     method : str
-        What ran: "exact" or "islands".
+        The engine that ran: "exact" or "islands".
     reason : str
         Why.
     converged : bool

@@ -83,7 +83,7 @@ class Plan:
     kind : (n,) int8
         A `Kind` for each task.
     item : (n, 2) int64
-        What the task works on; `Kind` says how it is read.
+        The thing that the task works on; `Kind` says how it is read.
     cost : (n,) float64
         Chains and trees: how many messages the task sends, K*K operations each counted as one.
         Junction trees: estimated nanoseconds. All else: 0. Finite and not negative.
@@ -94,8 +94,8 @@ class Plan:
     succ : (m,) int64
         Successors, each larger than the task it follows.
     order : int64 array
-        What items count through: the non-empty sequences of chains, longest first; the nodes of
-        trees, as they lie in blocks; cliques (`JunctionTree.cliques`), as tasks name them.
+        The things that items count through: the non-empty sequences of chains, longest first; the
+        nodes of trees, as they lie in blocks; cliques (`JunctionTree.cliques`), as tasks name them.
     label : str
         Which of the plans of a call this is.
     round : int

@@ -73,7 +73,7 @@ def word_attributes(words: Sequence[str]) -> list[list[str]]:
 
 
 class _Word(NamedTuple):
-    """What a word alone tells: its lower case, its attributes, and those of its neighbours."""
+    """The part of a word alone: its lower case, its attributes, and those of its neighbours."""
 
     low: str
     title: bool
