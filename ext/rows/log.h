@@ -203,16 +203,26 @@ struct Log {
     template <class F>
     void edge_marginal(int64_t edge, const double* a, const double* gk, double, F&& emit) {
         // Normalised by their own sum: where scores are huge, `mass` is rounded differently.
-        const auto score = [&](int l, int k) { return a[l] + in.edge_score(edge, l, k) + gk[k]; };
-        double top = nothing(), sum = 0.0;
+        double top = nothing();
         for (int l = 0; l < K; ++l) {
-            for (int k = 0; k < K; ++k) top = score(l, k) > top ? score(l, k) : top;
+            const Row t = table_row(edge, l);
+            V most = V::set1(nothing());
+            for (int k = 0; k < K; k += V::N) most = V::max(most, scores(t, k) + values(gk, k));
+            top = std::fmax(top, most.hmax() + a[l]);
         }
+        V sums = V::set1(0.0);
         for (int l = 0; l < K; ++l) {
-            for (int k = 0; k < K; ++k) sum += std::exp(score(l, k) - top);
+            if (!(a[l] > nothing())) continue;
+            const Row t = table_row(edge, l);
+            for (int k = 0; k < K; k += V::N) sums = sums + share(t, k, gk, a[l], top);
         }
+        const V scale = V::set1(1.0 / sums.hsum());
         for (int l = 0; l < K; ++l) {
-            for (int k = 0; k < K; ++k) edge_row[k] = std::exp(score(l, k) - top) / sum;
+            const Row t = table_row(edge, l);
+            for (int k = 0; k < K; k += V::N) {
+                const V x = a[l] > nothing() ? share(t, k, gk, a[l], top) : V::set1(0.0);
+                (x * scale).store(edge_row + k);
+            }
             emit(l, edge_row);
         }
     }
@@ -225,6 +235,10 @@ struct Log {
         V sum = V::set1(0.0);
         for (int k = 0; k < K; k += V::N) sum = sum + exp_shifted(values(x, k), V::set1(top));
         return sum.hsum();
+    }
+    // exp(t + g + a - top)
+    V share(Row t, int k, const double* g, double a, double top) const {
+        return exp_or_zero(((scores(t, k) + values(g, k)) + V::set1(a)) - V::set1(top));
     }
     double log_sum_exp(const double* x) const {
         const double top = row_max(x, K);
