@@ -158,6 +158,8 @@ class Jobs(RuleBasedStateMachine):
     """What can happen to a folder of outputs between the first run and the last.
 
     Whatever happens, a run either makes the output of a clean run or refuses and changes nothing.
+    How many shards a run has made when it ends is up to the clock: nothing that is drawn, and no
+    precondition, may depend on it, or Hypothesis calls the machine flaky.
     """
 
     SHARD = 8_000
@@ -203,11 +205,11 @@ class Jobs(RuleBasedStateMachine):
                 tag_corpus(self.model, [self.source], self.out, shard_bytes=self.SHARD, jobs=jobs)
             assert {**contents(self.out), LOCK: b""} == {**before, LOCK: b""}
             return
-        if self.changed:
-            shutil.copyfile(self.sources, self.source)
-            self.changed = False
+        shutil.copyfile(self.sources, self.source)
         tag_corpus(self.model, [self.source], self.out, shard_bytes=self.SHARD, jobs=jobs)
         assert contents(self.out) == self.expected
+        if self.changed:
+            shutil.copyfile(self.other, self.source)
 
     @precondition(lambda self: not self.changed)
     @rule(shards=st.integers(0, 6))
@@ -251,12 +253,18 @@ class Jobs(RuleBasedStateMachine):
             assert code == 0 or (code == 1 and "another run writes there" in text), said
         assert contents(self.out) == self.expected
 
-    @precondition(lambda self: self.shards())
-    @rule(data=st.data(), how=st.sampled_from(["cut", "flip", "longer", "empty", "gone"]))
-    def damage(self, data: st.DataObject, how: str) -> None:
-        path = data.draw(st.sampled_from(self.shards()))
+    @rule(
+        which=st.integers(0, 1000),
+        where=st.integers(0, 1_000_000),
+        how=st.sampled_from(["cut", "flip", "longer", "empty", "gone"]),
+    )
+    def damage(self, which: int, where: int, how: str) -> None:
+        shards = self.shards()
+        if not shards:
+            return
+        path = shards[which % len(shards)]
         old = path.read_bytes()
-        at = data.draw(st.integers(0, max(len(old) - 1, 0)))
+        at = where % max(len(old), 1)
         if how == "gone":
             path.unlink()
         else:
@@ -270,7 +278,6 @@ class Jobs(RuleBasedStateMachine):
         if self.out.exists():
             (self.out / ".a-00001-of-00002.conll-0123abcd.part").write_bytes(b"half")
 
-    @precondition(lambda self: self.out.exists())
     @rule()
     def other_input(self) -> None:
         shutil.copyfile(self.other, self.source)
