@@ -100,4 +100,8 @@ def test_unknown_level_fails_at_import() -> None:
     last = done.stderr.strip().splitlines()[-1]
     assert "VALUESPARSE_SIMD" in last
     assert "x86-64-v9" in last
-    assert "scalar" in last
+    # Those that it offers can be had: once it named all that there are anywhere.
+    offered = last.split("choose one of ")[1].split(", or unset")[0].split(", ")
+    assert "scalar" in offered
+    for level in offered:
+        assert run("import valuesparse", VALUESPARSE_SIMD=level).returncode == 0

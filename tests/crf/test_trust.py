@@ -290,6 +290,7 @@ def test_a_template_goes_with_its_model(source: Path, tmp_path: Path) -> None:
         ('{"features": {"a": 1}}', "'features' must be text, not dict"),
         ('{"features": NaN}', "NaN is no number there"),
         ('{"word": "1", "word": "2"}', "'word' stands there twice"),
+        ('{"features": ""}', "features '': there are words, cantonese, template:FILE and"),
         ('{"features": "other"}', "'other': there are words, cantonese, template:FILE and"),
         ('{"features": "\\ud800"}', "'features' holds '.ud800', half of a character"),
         ('{"features": "template:a", "template": "\\ud800"}', "'template' holds '.ud800'"),

@@ -115,7 +115,7 @@ def extraction_of(
     """
     model = model.resolve()
     path, kept = beside(model), read_beside(model, digest)
-    name = kept.get("features") or "words"
+    name = "words" if kept.get("features") is None else kept["features"]
     if features is None and is_function(name):
         raise ValueError(
             f"{path} asks for the function {name[:80]!r}, and models run no code of their own "
