@@ -634,6 +634,14 @@ def test_pipes_are_refused(model: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.conll"]
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/null"), reason="needs a device with a path")
+def test_devices_are_refused(model: Path, tmp_path: Path) -> None:
+    """Like pipes: /dev/zero was read for ever."""
+    with pytest.raises(ValueError, match=r"^inputs\[0\]: /dev/null is a device, and a corpus"):
+        tag_corpus(model, ["/dev/null"], tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
 def test_dask_wants_a_scheduler(model: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs the extra dask")
     source = tmp_path / "a.conll"

@@ -82,10 +82,9 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         while left > 0 and (part := file.read(min(left, 1 << 20))):
             parts.append(part)
             left -= len(part)
-        data = b"".join(parts)
-        if len(data) > MAX_BYTES:
-            raise _too_large(len(data))
-    return data
+        if left == 0:
+            raise _too_large(MAX_BYTES + 1)
+        return b"".join(parts)
 
 
 def read_bytes(source: Source) -> bytes:

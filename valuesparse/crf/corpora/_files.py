@@ -64,16 +64,18 @@ def as_paths(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
     Raises
     ------
     ValueError
-        One is a pipe, of which a second reading would find the rest.
+        One is a pipe, of which a second reading would find the rest, or a device, which may have
+        no end.
     """
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
     paths = [Path(source) for source in inputs]
     for i, path in enumerate(paths):
-        if path.is_fifo() or path.is_socket():
+        pipe = path.is_fifo() or path.is_socket()
+        if pipe or path.is_char_device() or path.is_block_device():
             raise ValueError(
-                f"inputs[{i}]: {path} is a pipe, and a corpus is read more than once; write it to "
-                "a file first"
+                f"inputs[{i}]: {path} is a {'pipe' if pipe else 'device'}, and a corpus is read "
+                "more than once; write it to a file first"
             )
     return paths
 
