@@ -224,7 +224,7 @@ def as_seconds(name: str, value: Any) -> float:
     """Return a positive, finite number of seconds; one beyond a double's range is at its end."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not 0 < value < math.inf:
-        raise ValueError(f"{name} must be a positive number of seconds, got {value!r}")
+        raise ValueError(f"{name} must be a positive number of seconds and finite, got {value!r}")
     return min(max(_as_float(value), sys.float_info.min), sys.float_info.max)
 
 

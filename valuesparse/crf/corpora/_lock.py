@@ -134,7 +134,7 @@ def _opened(folder: Path, path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o666)
     except OSError as error:
-        if error.errno in _LINKS and path.is_symlink():
+        if (error.errno in _LINKS and path.is_symlink()) or path.is_dir():
             raise _strange(folder) from None
         with blaming(folder):
             raise
