@@ -1,6 +1,6 @@
 """Builds the native modules. Everything else about the package stands in pyproject.toml.
 
-Each SIMD level of an engine is one translation unit (ext/chain/level.cpp) with its own flags; the
+Each SIMD level of an engine is one translation unit (ext/forest/level.cpp) with its own flags; the
 level is chosen when the package is imported, so one wheel serves every CPU of an architecture.
 
 VALUESPARSE_SANITIZE=thread (or address,undefined) builds with sanitizers, VALUESPARSE_WERROR=1
@@ -28,10 +28,9 @@ EXT = Path("ext")
 CYTHON = Path("build", "cython")  # where it puts what it generates
 # Compiled once per SIMD level and linked into the extension.
 LEVEL_SOURCES = {
-    "valuesparse._chain": str(EXT / "chain" / "level.cpp"),
+    "valuesparse._forest": str(EXT / "forest" / "level.cpp"),
     "valuesparse._junction": str(EXT / "junction" / "level.cpp"),
     "valuesparse._messages": str(EXT / "messages" / "level.cpp"),
-    "valuesparse._tree": str(EXT / "tree" / "level.cpp"),
 }
 MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
 
@@ -214,24 +213,6 @@ extensions = [
         **depending_on(),
     ),
     Extension(
-        "valuesparse._chain",
-        [
-            "ext/chain.pyx",
-            "ext/chain/dispatch.cpp",
-            "ext/chain/exact_plan.cpp",
-            "ext/chain/islands_call.cpp",
-            "ext/chain/nbest.cpp",
-            "ext/chain/reach.cpp",
-            "ext/chain/run.cpp",
-            "ext/chain/score.cpp",
-            "ext/rows/pack_plan.cpp",
-            "ext/core/scratch.cpp",
-            "ext/core/session.cpp",
-        ],
-        define_macros=[*numpy_api, *built],
-        **depending_on("chain", "islands"),
-    ),
-    Extension(
         "valuesparse._crf",
         [
             "ext/crf.pyx",
@@ -243,7 +224,28 @@ extensions = [
             "ext/crf/scorer.cpp",
         ],
         define_macros=numpy_api,
-        **depending_on("crf", "chain"),
+        **depending_on("crf", "forest"),
+    ),
+    Extension(
+        "valuesparse._forest",
+        [
+            "ext/forest.pyx",
+            "ext/forest/branching_call.cpp",
+            "ext/forest/call.cpp",
+            "ext/forest/dead.cpp",
+            "ext/forest/dispatch.cpp",
+            "ext/forest/layout.cpp",
+            "ext/forest/nbest.cpp",
+            "ext/forest/path_call.cpp",
+            "ext/forest/path_islands.cpp",
+            "ext/forest/plan.cpp",
+            "ext/forest/score.cpp",
+            "ext/rows/pack_plan.cpp",
+            "ext/core/scratch.cpp",
+            "ext/core/session.cpp",
+        ],
+        define_macros=[*numpy_api, *built],
+        **depending_on("forest", "islands"),
     ),
     Extension(
         "valuesparse._junction",
@@ -298,23 +300,6 @@ extensions = [
         ],
         define_macros=[*numpy_api, *built],
         **depending_on("messages", "factors"),
-    ),
-    Extension(
-        "valuesparse._tree",
-        [
-            "ext/tree.pyx",
-            "ext/rows/pack_plan.cpp",
-            "ext/core/scratch.cpp",
-            "ext/core/session.cpp",
-            "ext/tree/dead.cpp",
-            "ext/tree/edge_sums.cpp",
-            "ext/tree/islands_call.cpp",
-            "ext/tree/layout.cpp",
-            "ext/tree/run.cpp",
-            "ext/tree/score.cpp",
-        ],
-        define_macros=[*numpy_api, *built],
-        **depending_on("chain", "islands", "tree"),
     ),
     Extension(
         "valuesparse._vectors",

@@ -7,7 +7,7 @@ import re
 import sys
 from itertools import pairwise
 
-from valuesparse import _chain, _exit
+from valuesparse import _exit, _forest
 from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
 
 __all__ = ["start"]
@@ -37,7 +37,7 @@ def _is_command() -> bool:
 
 def _choose_simd_level() -> None:
     name = os.environ.get("VALUESPARSE_SIMD")
-    if name and not _chain.set_simd_level(name):
+    if name and not _forest.set_simd_level(name):
         raise ImportError(
             f"VALUESPARSE_SIMD={name!r} is not a SIMD level of this CPU and build; choose one of "
             "x86-64-v4, x86-64-v3, x86-64-v2, neon, scalar, or unset it for the best",
