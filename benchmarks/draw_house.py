@@ -37,7 +37,7 @@ ROOMS = [
         0.02,
         0.36,
         0.22,
-        "ext/forest  ext/islands",
+        "ext/forest",
         "passes up and down;\nislands in rounds",
         "#eef3f7",
     ),

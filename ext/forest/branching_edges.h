@@ -111,14 +111,9 @@ class BranchingEdges {
             if (!w_.ticker.go_on(kSteps)) return false;
             D& d = w_.domain(s);
             const int64_t edge = w_.table(s), kk = static_cast<int64_t>(w_.K) * w_.K;
-            double energy = 0.0;
             const Row out = row < 0 ? Row() : pairwise() + row * kk;
-            d.edge_marginal(edge, left(s), right(s), 1.0, [&](int l, const T* xi) {
-                const int64_t at = static_cast<int64_t>(l) * w_.K;
-                for (int k = 0; out && k < w_.K; ++k) put(out, at + k, xi[k]);
-                for (int k = 0; sums && k < w_.K; ++k) sums[at + k] += static_cast<double>(xi[k]);
-                if (energies) energy += energy_of_row(d, edge, l, xi);
-            });
+            const double energy =
+                edge_answers(d, edge, left(s), right(s), 1.0, out, sums, 1.0, energies != nullptr);
             if (energies) energies[w_.t.edge[s]] = energy;
         }
         return true;

@@ -60,27 +60,28 @@ static int64_t weigh(int dtype, const void* x, int64_t n, double* found) {
                : weigh_in(static_cast<const double*>(x), n, vs::kLargest64, found);
 }
 
+static vs::PathPass* path(vs::Pass* pass) { return static_cast<vs::PathPass*>(pass); }
+static vs::BranchingPass* trees(vs::Pass* pass) { return static_cast<vs::BranchingPass*>(pass); }
+
 // A task of a pass over chains, or over trees.
 template <class D>
 static void run_in(vs::Pass* pass, const vs::Work& w) {
-    auto* const path = static_cast<vs::PathPass*>(pass);
-    auto* const trees = static_cast<vs::BranchingPass*>(pass);
     switch (w.verb) {
         case vs::Verb::kPathExact:
-            return exact_task<D>(path, w);
+            return exact_task<D>(path(pass), w);
         case vs::Verb::kPathOpen:
         case vs::Verb::kPathClose:
-            return split_task<D>(path, w.item.first, w.verb == vs::Verb::kPathOpen);
+            return split_task<D>(path(pass), w.item.first, w.verb == vs::Verb::kPathOpen);
         case vs::Verb::kPathSample:
-            return sample_task<D>(path, w.item, w.worker);
+            return sample_task<D>(path(pass), w.item, w.worker);
         case vs::Verb::kUp:
-            return tree_up<D>(trees, w.item.first, w.worker);
+            return tree_up<D>(trees(pass), w.item.first, w.worker);
         case vs::Verb::kDown:
-            return tree_down<D>(trees, w.item.first, w.worker);
+            return tree_down<D>(trees(pass), w.item.first, w.worker);
         case vs::Verb::kEdges:
-            return tree_edges<D>(trees, w.item, w.sums, w.worker);
+            return tree_edges<D>(trees(pass), w.item, w.sums, w.worker);
         case vs::Verb::kBranchingSample:
-            return tree_sample<D>(trees, w.item, w.worker);
+            return tree_sample<D>(trees(pass), w.item, w.worker);
     }
 }
 

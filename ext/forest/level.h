@@ -13,7 +13,7 @@ namespace vs {
 // answers that were not asked for, and are needed on the way, stands in place of theirs.
 struct Pass : Request {
     int arithmetic = 0;
-    const Packing *packing = nullptr, *depth = nullptr;  // of each table; the latter, for energies
+    const Packing *packing = nullptr, *depth = nullptr;  // of each table; the latter for energies
     bool one_way = false;  // messages one way; kWiden asks for a full pass in the same arithmetic
     int32_t* status = nullptr;   // (B,)
     Scratch* scratch = nullptr;  // one per worker
@@ -21,7 +21,7 @@ struct Pass : Request {
     IslandState* state = nullptr;
 };
 
-// Chains. `expectations` are (tasks, K, K), if any.
+// Chains.
 struct PathPass : Pass {
     const int64_t* order = nullptr;  // sequences, longest first
     void** split = nullptr;  // lanes (forward, backward) of each chain that is cut in passes
@@ -72,8 +72,7 @@ struct BranchingPass : Pass {
     TreeView t;
     const Chains* tables = nullptr;  // one for each table that is packed: `transition` differs
     int64_t n_table_views = 0;       // 1 when each edge has its own
-    const int32_t* which =
-        nullptr;  // (n,) table of the edge above each slot, or null: all the same
+    const int32_t* which = nullptr;  // (n,) table of the edge above a slot, or null: all the same
     int64_t stride = 0;
     const uint8_t* todo = nullptr;  // (n_trees,) trees to work on, or null: all
     Account* account = nullptr;     // (n_trees + n_blocks,)

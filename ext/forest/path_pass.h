@@ -83,16 +83,8 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
         }
         if (!out && !sums && !energies) continue;
         if (!ticker.go_on(kSteps)) return false;
-        double energy = 0.0;
-        d.edge_marginal(edge, s.alpha + i * s.stride, outgoing + i * d.Kp, mass[i],
-                        [&](int l, const T* row) {
-                            const int64_t at = static_cast<int64_t>(l) * K;
-                            for (int k = 0; out && k < K; ++k) put(out, at + k, row[k]);
-                            for (int k = 0; sums && k < K; ++k) {
-                                sums[at + k] += weight * static_cast<double>(row[k]);
-                            }
-                            if (energies) energy += energy_of_row(d, edge, l, row);
-                        });
+        const double energy = edge_answers(d, edge, s.alpha + i * s.stride, outgoing + i * d.Kp,
+                                           mass[i], out, sums, weight, energies != nullptr);
         if (energies) energies[s.begin + i] = energy;
     }
     return true;
