@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "core/at.h"
+
 namespace vs {
 namespace {
 
 using std::size_t;
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // Children by parent (those of n are the roots), ascending, and all nodes level by level.
 struct Walk {

@@ -6,6 +6,8 @@
 #include <new>
 #include <vector>
 
+#include "core/at.h"
+
 namespace vs {
 namespace {
 
@@ -14,8 +16,6 @@ using std::size_t;
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr int64_t kPolled = 200'000;       // heads looked at between two polls: about 2 ms
 constexpr int64_t kBest = -1, kNone = -2;  // instead of an entry
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // Lazy k-best lists (Huang and Chiang 2005, algorithm 3). A cell is a label at a position, and has
 // a list of the prefixes that end there, best first:

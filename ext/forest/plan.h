@@ -4,13 +4,12 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/at.h"
 #include "core/problem.h"
 #include "forest/layout.h"
 #include "pool/plan.h"
 
 namespace vs {
-
-inline std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 inline int64_t length(const Chains& c, int64_t sequence) {
     return c.offset[sequence + 1] - c.offset[sequence];
