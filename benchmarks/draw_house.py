@@ -33,7 +33,14 @@ ROOMS = [
         "evidence split once,\nthe engine chosen",
         "#e8f3f0",
     ),
-    (0.02, 0.36, 0.22, "ext/chain  ext/tree", "passes up and down;\nislands in rounds", "#eef3f7"),
+    (
+        0.02,
+        0.36,
+        0.22,
+        "ext/forest",
+        "passes up and down;\nislands in rounds",
+        "#eef3f7",
+    ),
     (0.27, 0.36, 0.22, "ext/junction", "elimination, cliques,\nlayout, propagation", "#eef3f7"),
     (
         0.52,

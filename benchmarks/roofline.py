@@ -28,7 +28,7 @@ from _machine import cores, describe, require_quiet
 from threadpoolctl import threadpool_limits
 
 import valuesparse as vs
-from valuesparse._chain import message_flops, peak_flops
+from valuesparse._forest import message_flops, peak_flops
 
 # Three arrays of this size together are many times a server's last-level cache.
 ARRAY_BYTES = 256 * 2**20

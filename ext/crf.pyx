@@ -17,7 +17,7 @@ cimport numpy as cnp
 
 from collections.abc import Iterable, Mapping, Sized
 
-from valuesparse import _chain, _pool
+from valuesparse import _forest, _pool
 from valuesparse.errors import InfeasibleError
 
 cnp.import_array()
@@ -26,33 +26,15 @@ cnp.import_array()
 include "call.pxi"
 
 
-cdef extern from "chain/run.h" namespace "vs" nogil:
+cdef extern from "core/problem.h" namespace "vs" nogil:
     double kLargest64
-    cdef cppclass Prepared:
-        pass
-    cdef cppclass Request:
-        Request()
-        Chains chains
-        const Prepared* prepared
-        int threads
-        double zeta
-        void* marginals
-        double* log_z
-        int32_t* islands
-        void* pairwise
-        int64_t pairwise_first, pairwise_last
-    cdef cppclass Report:
-        int status
-        int64_t sequence, position
-    cdef cppclass ChainApi:
-        Report (*infer)(const Request&, Control&) except +
-        Report (*decode)(const Chains&, int64_t, int, int64_t*, double*, Control&,
-                         const Prepared*) except +
-        Prepared* (*prepare)(const Chains&) except +
-        void (*release)(Prepared*) noexcept
 
 
-cdef ChainApi* chains = <ChainApi*>PyCapsule_GetPointer(_chain.api, "valuesparse._chain.api")
+include "forest/request.pxi"
+
+
+cdef ForestApi* forests = <ForestApi*>PyCapsule_GetPointer(
+    _forest.api, "valuesparse._forest.api")
 
 
 include "crf/items.pxi"

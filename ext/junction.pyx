@@ -10,7 +10,7 @@ cimport numpy as cnp
 
 import numpy as np
 
-from valuesparse import _chain, _pool
+from valuesparse import _forest, _pool
 
 cnp.import_array()
 
@@ -98,7 +98,7 @@ TOO_LARGE = kTooLarge
 
 use_modules(
     pool_api,
-    <const SimdApi*>PyCapsule_GetPointer(_chain.simd, "valuesparse._chain.simd"),
+    <const SimdApi*>PyCapsule_GetPointer(_forest.simd, "valuesparse._forest.simd"),
 )
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 from itertools import pairwise
 
-from valuesparse import _chain, _exit
+from valuesparse import _exit, _forest
 from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
 
 __all__ = ["start"]
@@ -40,9 +40,9 @@ def _is_command() -> bool:
 
 def _choose_simd_level() -> None:
     name = os.environ.get("VALUESPARSE_SIMD")
-    if name and not _chain.set_simd_level(name):
-        levels = [level for level in _LEVELS if _chain.set_simd_level(level)]
-        _chain.set_simd_level(None)
+    if name and not _forest.set_simd_level(name):
+        levels = [level for level in _LEVELS if _forest.set_simd_level(level)]
+        _forest.set_simd_level(None)
         raise ImportError(
             f"VALUESPARSE_SIMD={name!r} is not a SIMD level of this CPU and build; choose one of "
             f"{', '.join(levels)}, or unset it for the best",

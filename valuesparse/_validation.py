@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
+from valuesparse import _forest
 
 __all__ = [
     "ExcessiveError",
@@ -71,14 +71,14 @@ def require_potentials(
     the message names where it is lower. `place_of` turns an index of `array` into one that the
     caller knows.
     """
-    bad, found = _chain.weigh(array)
+    bad, found = _forest.weigh(array)
     if bad >= 0:
         index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
         value = float(array[index])
         shown = index if place_of is None else place_of(index)
         place = f"{name}[{', '.join(map(str, shown))}]"
         if math.isfinite(value):
-            largest = min(_chain.LARGEST[array.dtype.name], most)
+            largest = min(_forest.LARGEST[array.dtype.name], most)
             raise ValueError(
                 f"{place} is {_beyond(value, largest)}; finite log-potentials must lie "
                 f"between {-largest:g} and {largest:g} in {array.dtype.name}, so that sums stay "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuesparse import _chain, _pool
+from valuesparse import _forest, _pool
 from valuesparse._validation import as_count
 
 __all__ = ["get_num_threads", "set_num_threads", "simd_level"]
@@ -77,4 +77,4 @@ def simd_level() -> str:
     >>> vs.simd_level() in {"x86-64-v4", "x86-64-v3", "x86-64-v2", "neon", "scalar"}
     True
     """
-    return str(_chain.simd_level())
+    return str(_forest.simd_level())

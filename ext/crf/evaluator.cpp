@@ -12,7 +12,7 @@
 namespace vs::crf {
 
 const PoolApi* Evaluator::pool = nullptr;
-const ChainApi* Evaluator::chains = nullptr;
+const ForestApi* Evaluator::forests = nullptr;
 
 namespace {
 
@@ -165,7 +165,7 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
     }
     for (int64_t& o : offset) o -= i0;
     for (int64_t& e : edge) e -= c_.edge[s0];
-    q.chains = chains_of(unary, table_.data(), offset.data(), edge.data(), n, K, s1 - s0);
+    q.model.arrays = chains_of(unary, table_.data(), offset.data(), edge.data(), n, K, s1 - s0);
     double* log_z = log_z_.data() + (s0 - b.first);
     q.log_z = log_z;
     if (job.gradient) {
@@ -175,9 +175,8 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
         std::memset(q.expectations, 0, sizeof(double) * static_cast<size_t>(K * K));
     }
     try {  // an exception must not leave a worker of the pool
-        report = job.states
-                     ? chains->decode(q.chains, 1, 1, job.states + i0, log_z, control, nullptr)
-                     : chains->infer(q, control);
+        if (job.states) q.states = job.states + i0;
+        report = job.states ? forests->decode(q, control) : forests->infer(q, control);
     } catch (const std::bad_alloc&) {
         report.status = kNoMemory;
     }

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "chain/run.h"
+#include "forest/request.h"
 #include "crf/online.h"
 
 namespace vs::crf {
@@ -69,7 +69,7 @@ class Evaluator {
                  Control& control);
 
     static const PoolApi* pool;
-    static const ChainApi* chains;
+    static const ForestApi* forests;
 
   private:
     struct Block {

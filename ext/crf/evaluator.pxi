@@ -52,11 +52,11 @@ cdef extern from "crf/evaluator.h" namespace "vs::crf" nogil:
         void pull(int64_t, const double*, vector[int64_t]&, vector[double]&) except +
         void transitions(const double*, double*) noexcept
     const PoolApi* g_pool "vs::crf::Evaluator::pool"
-    const ChainApi* g_chains "vs::crf::Evaluator::chains"
+    const ForestApi* g_forests "vs::crf::Evaluator::forests"
 
 
 g_pool = pool_api
-g_chains = chains
+g_forests = forests
 
 
 cdef class Evaluator:

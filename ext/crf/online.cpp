@@ -119,8 +119,11 @@ void Walk::augment(double gamma) {
 
 // The best labels, and how many of them are wrong.
 bool Walk::decode() {
-    const Report r =
-        Evaluator::chains->decode(chains(), 1, 1, states_.data(), &log_z_, control_, nullptr);
+    Request q;
+    q.model.arrays = chains();
+    q.states = states_.data();
+    q.log_z = &log_z_;
+    const Report r = Evaluator::forests->decode(q, control_);
     pass.status = r.status;
     if (r.status != kOk) return false;
     wrong_ = 0;
@@ -136,13 +139,13 @@ bool Walk::marginals(double beta) {
         stale_ = true;
     }
     Request q;
-    q.chains = chains();
+    q.model.arrays = chains();
     q.marginals = residual_.data();
     q.log_z = &log_z_;
     q.expectations = moves_.data();
     q.expectation_chunks = 1;
     std::fill(moves_.begin(), moves_.end(), 0.0);
-    const Report r = Evaluator::chains->infer(q, control_);
+    const Report r = Evaluator::forests->infer(q, control_);
     pass.status = r.status;
     if (r.status != kOk) return false;
     for (int64_t i = 0; i < n_; ++i) {

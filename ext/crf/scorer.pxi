@@ -52,7 +52,7 @@ cdef class Timing:
         elif r.status == kNoMemory:
             raise MemoryError("not enough memory for the messages of this model")
         if r.status == kInfeasible:
-            raise InfeasibleError(self.before + r.sequence, r.position)
+            raise InfeasibleError(self.before + r.component, r.position)
         return 0
 
 
@@ -92,7 +92,7 @@ cdef class Scorer:
 
     def __dealloc__(self):
         del self.names
-        chains.release(self.prepared)
+        forests.release(self.prepared)
 
     cdef int prepare(self) except -1:
         """Prepare the transition for passes, when the first one comes."""
@@ -100,7 +100,7 @@ cdef class Scorer:
         with cython.critical_section(self):
             if self.prepared == NULL:
                 c = self.chains_of(None, None, NULL, NULL, 0, 0)
-                self.prepared = chains.prepare(c)
+                self.prepared = forests.prepare(c)
         return 0
 
     cdef Chains chains_of(self, unary, allowed, const int64_t* offset, const int64_t* edge,
@@ -191,7 +191,7 @@ cdef class Scorer:
         self.prepare()
         cdef Request q
         cdef Report r
-        q.chains = self.chains_of(unary, allowed, timing.offset.data(),
+        q.model.arrays = self.chains_of(unary, allowed, timing.offset.data(),
                                   timing.edge.data(), n, 1)
         q.prepared = self.prepared
         q.threads = 1
@@ -201,7 +201,7 @@ cdef class Scorer:
         q.pairwise_first = 0
         q.pairwise_last = shape[0]
         with nogil:
-            r = chains.infer(q, control[0])
+            r = forests.infer(q, control[0])
         timing.finish(r)
         return answer
 
@@ -280,7 +280,7 @@ cdef class Scorer:
         cdef double* u = <double*>data(unary)
         cdef Control* control = timing.watch()
         self.prepare()
-        q.chains = self.chains_of(unary, allowed, timing.offset.data(), timing.edge.data(), n,
+        q.model.arrays = self.chains_of(unary, allowed, timing.offset.data(), timing.edge.data(), n,
                                   n_sequences)
         q.prepared = self.prepared
         q.threads = threads
@@ -288,6 +288,9 @@ cdef class Scorer:
         q.marginals = data(found)
         q.log_z = <double*>data(values)
         q.islands = <int32_t*>data(islands)
+        q.n_best = n_best
+        if n_best:
+            q.states = <int64_t*>data(found)
         if timing.brief:
             bad = self.run(reader, q, u, n_best, score, control, &r)
         else:
@@ -307,10 +310,9 @@ cdef class Scorer:
         if bad >= 0:
             return bad
         if n_best:
-            r[0] = chains.decode(q.chains, n_best, q.threads, <int64_t*>q.marginals, q.log_z,
-                                 control[0], q.prepared)
+            r[0] = forests.decode(q, control[0])
         else:
-            r[0] = chains.infer(q, control[0])
+            r[0] = forests.infer(q, control[0])
         return bad
 
 

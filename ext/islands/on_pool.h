@@ -1,4 +1,4 @@
-// Runs the rounds of a call with islands on the pool.
+// Runs the rounds of a call with islands, on the pool or on one worker.
 #pragma once
 
 #include <algorithm>
@@ -40,6 +40,22 @@ void islands_on_pool(const PoolApi& pool, IslandCall<Topology>& call, int64_t re
             pool.run_plan(plan, IslandTasks<Topology>::run, &tasks, threads, call.control);
         }
         return !call.control->stop.load();
+    });
+}
+
+// The same on one worker.
+template <class Topology>
+void islands_alone(IslandCall<Topology>& call, int64_t revisit, int worker, Scratch& scratch) {
+    scratch.reset();
+    Islands<Topology> work(call, worker, scratch);
+    const std::atomic<int>& stop = call.control->stop;
+    island_rounds(call, work, revisit, [&](int step, int64_t count, int64_t part) {
+        constexpr int64_t kTogether = 64;
+        const int64_t by = part == 1 ? 1 : kTogether;
+        for (int64_t i = 0; i < count && !stop.load(); i += by) {
+            work.step(step, i, std::min(i + by, count));
+        }
+        return !stop.load();
     });
 }
 

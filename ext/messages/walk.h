@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace vs::messages {
+#include "core/at.h"
 
-inline size_t at(int64_t i) { return static_cast<size_t>(i); }
+namespace vs::messages {
 
 // Calls f(offset, state) for every entry of a table of this shape, in order.
 template <class F>

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <vector>
 
+#include "core/at.h"
+
 namespace vs {
 
 // X(constant, NAME in Python), and what a task does with its item.
@@ -117,7 +119,6 @@ class Tasks {
     }
 
   private:
-    static std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
     int64_t* begin(int64_t task) { return succ_.data() + succ_ptr_[at(task)]; }
     void rank_by_path() {
         std::vector<double> path(cost_);

@@ -130,4 +130,20 @@ static double energy_of_row(const D& d, int64_t edge, int l, const typename D::T
     return sum;
 }
 
+// The answers about one edge that need its xi: written to `out`, added to `sums` with a weight, or
+// neither; its energy where that is `wanted`.
+template <class D>
+static double edge_answers(D& d, int64_t edge, const typename D::T* a, const typename D::T* g,
+                           double mass, typename D::Row out, double* sums, double weight,
+                           bool wanted) {
+    double energy = 0.0;
+    d.edge_marginal(edge, a, g, mass, [&](int l, const typename D::T* xi) {
+        const int64_t at = static_cast<int64_t>(l) * d.K;
+        for (int k = 0; out && k < d.K; ++k) put(out, at + k, xi[k]);
+        for (int k = 0; sums && k < d.K; ++k) sums[at + k] += weight * static_cast<double>(xi[k]);
+        if (wanted) energy += energy_of_row(d, edge, l, xi);
+    });
+    return energy;
+}
+
 }  // namespace VS_NS

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import valuesparse as vs
-from valuesparse import _chain
+from valuesparse import _forest
 from valuesparse.crf import crfsuite
 from valuesparse.crf.crfsuite import CRFSuiteError, ItemSequence, Tagger
 from valuesparse.io import CrfsuiteModel, ModelFormatError
@@ -533,17 +533,17 @@ def test_extreme_scores(scale: float, rng: np.random.Generator) -> None:
 
 def test_levels_may_change(tagger: Tagger, rng: np.random.Generator) -> None:
     # What a tagger has prepared belongs to the SIMD level of its first call.
-    before = _chain.simd_level()
+    before = _forest.simd_level()
     xseq = draw(rng, 9)
     expected, tags = tagger.marginals(xseq), tagger.tag()
     try:
         for level in ("scalar", "x86-64-v2", "x86-64-v3", "x86-64-v4", "neon"):
-            if _chain.set_simd_level(level):
+            if _forest.set_simd_level(level):
                 np.testing.assert_allclose(tagger.marginals(xseq), expected, atol=1e-12)
                 assert tagger.tag(xseq) == tags
                 assert tagger.tag_batch([xseq] * 3) == [tags] * 3
     finally:
-        _chain.set_simd_level(before)
+        _forest.set_simd_level(before)
     assert_same_bits(tagger.marginals(xseq), expected)
 
 

@@ -20,13 +20,12 @@ import crf_operations  # noqa: F401
 import tree_operations  # noqa: F401
 from operations import OPERATIONS, digest
 
-from valuesparse import _chain, _tree
+from valuesparse import _forest
 
 
 def fresh(act: Any) -> tuple[Any, BaseException | None]:
     """Call in a thread of its own, with no memory left from earlier calls."""
-    for module in (_chain, _tree):
-        module.free_workspaces()
+    _forest.free_workspaces()
     answer: list[Any] = []
 
     def work() -> None:

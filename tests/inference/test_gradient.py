@@ -10,7 +10,7 @@ from oracles import Arrays, edge_slices_of, first_infeasible, solve, tolerance
 from strategies import chains, examples, random_chain
 
 import valuesparse as vs
-from valuesparse.inference._chains import gradient
+from valuesparse.inference._forest import gradient
 
 pytestmark = pytest.mark.simd
 

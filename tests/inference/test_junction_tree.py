@@ -25,7 +25,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import valuesparse as vs
-from valuesparse import _chain
+from valuesparse import _forest
 from valuesparse.cli import _graphs
 from valuesparse.schedule import Kind, plan
 
@@ -415,14 +415,14 @@ def test_pieces_of_large_separators(rng: np.random.Generator, spread: float) -> 
 
 def test_simd_levels_agree(rng: np.random.Generator) -> None:
     graph = _grid(rng, 6, 3)
-    before = _chain.simd_level()
+    before = _forest.simd_level()
     found = []
     try:
         for level in ("scalar", "x86-64-v2", "x86-64-v3", "x86-64-v4", "neon"):
-            if _chain.set_simd_level(level):
+            if _forest.set_simd_level(level):
                 found.append(vs.infer(graph))
     finally:
-        _chain.set_simd_level(before)
+        _forest.set_simd_level(before)
     assert len(found) >= 2
     for r in found[1:]:
         assert r.log_z == pytest.approx(found[0].log_z, rel=1e-13)

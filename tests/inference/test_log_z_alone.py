@@ -14,7 +14,7 @@ from oracles import Arrays, enumerate_chain, first_infeasible, sequences, tolera
 from strategies import chains, examples, random_chain
 
 import valuesparse as vs
-from valuesparse.inference import _chains, _trees
+from valuesparse.inference import _forest
 
 pytestmark = pytest.mark.simd
 
@@ -22,8 +22,7 @@ Model = vs.Chain | vs.Tree
 
 
 def alone(model: Model, threads: int = 1) -> np.ndarray:
-    engine = _chains if isinstance(model, vs.Chain) else _trees
-    return engine.log_z(model, threads)
+    return _forest.log_z(model, threads)
 
 
 def forest(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import optimize, sparse
 from scipy.sparse import csgraph
 
-from valuesparse._chain import CARRIED_SUM
+from valuesparse._forest import CARRIED_SUM
 from valuesparse._rounding import EPS, down, engine_margin, up
 from valuesparse._validation import ExcessiveError, as_count
 from valuesparse.bounds._quadratic import Quadratic, interaction, shift

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from valuesparse._chain import LARGEST
 from valuesparse._crf import ItemSequence
+from valuesparse._forest import LARGEST
 from valuesparse._validation import as_count, as_zeta, require_potentials
 from valuesparse.crf._constraints import Allowed
 from valuesparse.crf._current import Current, Floats, Opened, Sequence

@@ -1,6 +1,6 @@
 """Infer plans and computes; results are records."""
 
-from valuesparse.inference import _chains, _joints, _trees
+from valuesparse.inference import _forest, _joints
 from valuesparse.inference._dual import DualBound, trw_dual_bound
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField
 from valuesparse.inference.decoding import decode
@@ -29,6 +29,5 @@ __all__ = [
 ]
 
 # Results lie below, and cannot import who answers them.
-_ChainResult._engine = _chains
-_TreeResult._engine = _trees
+_ChainResult._engine = _TreeResult._engine = _forest
 _GraphResult._engine = _joints

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.inference import _chains, _graphs, _trees
+from valuesparse.inference import _forest, _graphs
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.results import Result
@@ -51,7 +51,7 @@ class Engine(Protocol):
         """Return the sum of the log-potentials of given states (n,), per component."""
 
 
-ENGINES: dict[type, Engine] = {Chain: _chains, Tree: _trees, FactorGraph: _graphs}
+ENGINES: dict[type, Engine] = {Chain: _forest, Tree: _forest, FactorGraph: _graphs}
 
 
 def engine_of(model: Any) -> Engine:

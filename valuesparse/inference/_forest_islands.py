@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from valuesparse.errors import InfeasibleError, MemoryLimitError
-from valuesparse.inference import _trees
+from valuesparse.inference import _forest
 from valuesparse.inference._memory import show_bytes
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
@@ -52,9 +52,10 @@ class ForestPart(NamedTuple):
     ) -> TreeResult:
         """Return the marginals given the islands of the forest."""
         try:
-            return _trees.infer(
+            r: TreeResult = _forest.infer(
                 self.tree, zeta, rounds, workers, "islands", watch.left(), watch.progress
             )
+            return r
         except InfeasibleError as error:
             v = int(self.variables[error.position])
             raise impossible(model, True, v) from None
@@ -101,10 +102,10 @@ def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | No
         if a > b:
             a, b, rest = b, a, rest.T
         pairs[a, b] = pairs[a, b] + rest if (a, b) in pairs else rest
-    return ForestPart(variables, _forest(variables, local, pairs, cards, limit), others)
+    return ForestPart(variables, _forest_of(variables, local, pairs, cards, limit), others)
 
 
-def _forest(
+def _forest_of(
     variables: npt.NDArray[np.int64],
     local: dict[int, Array],
     pairs: dict[tuple[int, int], Array],

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from valuesparse import _chain, _messages
+from valuesparse import _forest, _messages
 from valuesparse.errors import InfeasibleError
 from valuesparse.factors import Factor, Feature, Structured, Table
 from valuesparse.inference._methods import BP, SCHEDULES, TRW
@@ -64,7 +64,7 @@ class Network:
                 return factor._native
             table: Array = empty.table_of(factor, index)
             if not isinstance(factor, Feature):
-                made[index] = _chain.weigh(table)[1]
+                made[index] = _forest.weigh(table)[1]
             return table
 
         self.parts = (self.cards, *graph._stacked(), Table, table_of)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain, _junction
+from valuesparse import _forest, _junction
 from valuesparse._validation import largest_entry
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.factors._table import Tables
@@ -217,7 +217,7 @@ def append_tables(graph: Factors, tables: Iterable[Table]) -> None:
     first = len(graph._factors)
     for table in tables:
         # Logarithms of what fits a double: no file is long enough for them to be too much.
-        graph._sum += _chain.weigh(table.log_table)[1]
+        graph._sum += _forest.weigh(table.log_table)[1]
         graph._factors.append(table)
     graph._freeze(first)
     graph.stamp = Stamp()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
+from valuesparse import _forest
 from valuesparse._owned import owned
 from valuesparse._validation import as_array, excessive, largest_entry, weighed
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
@@ -39,7 +39,7 @@ class Weighed(Variables):
     __slots__ = ("_made", "_soft", "_sum")
 
     #: The largest sum of magnitudes of a graph of this kind.
-    _MOST: ClassVar[float] = _chain.LARGEST_SUM
+    _MOST: ClassVar[float] = _forest.LARGEST_SUM
     #: The sum of the largest finite magnitude of each factor whose table is known (of a part: of
     #: the whole); of those that make their own, once these are made; of soft evidence.
     _sum: float

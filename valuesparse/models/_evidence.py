@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
+from valuesparse import _forest
 from valuesparse._owned import ReadOnly, owned
 from valuesparse._validation import as_array, largest_entry, weighed
 from valuesparse.models._checks import Weighed
@@ -75,7 +75,7 @@ class Observed(Weighed):
                 raise ValueError(f"evidence names variable {name!r} twice")
             known = found[v] = _state_or_likelihood(self, v, value, f"evidence[{name!r}]")
             if not isinstance(known, int):
-                total += _chain.weigh(known)[1]
+                total += _forest.weigh(known)[1]
         if total and self._sum + beside + total > self._MOST:
             soft = {v: largest_entry(x) for v, x in found.items() if not isinstance(x, int)}
             v, ((at,), value) = max(soft.items(), key=lambda item: abs(item[1][1]))
@@ -142,4 +142,4 @@ def _state_or_likelihood(
 
 def soft_sum(evidence: Mapping[int, int | npt.NDArray[np.float64]]) -> float:
     """Return the sum of the largest finite magnitudes of likelihoods."""
-    return math.fsum(_chain.weigh(x)[1] for x in evidence.values() if not isinstance(x, int))
+    return math.fsum(_forest.weigh(x)[1] for x in evidence.values() if not isinstance(x, int))

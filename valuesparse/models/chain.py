@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
+from valuesparse import _forest
 from valuesparse._validation import as_array, as_lengths, as_potentials, as_reals, as_states
 
 __all__ = ["Chain"]
@@ -76,10 +76,10 @@ class Chain:
 
     __slots__ = (
         "allowed",
-        "batch",
         "dtype",
         "edge",
         "end",
+        "forest",
         "lengths",
         "n_labels",
         "n_positions",
@@ -103,7 +103,7 @@ class Chain:
     # Engines read these: the first position and edge (B + 1,) of each sequence, and all arrays.
     offset: npt.NDArray[np.int64]
     edge: npt.NDArray[np.int64]
-    batch: _chain.Batch
+    forest: _forest.Forest
 
     def __init__(
         self,
@@ -198,10 +198,10 @@ class Chain:
         for name, value in fields.items():
             assign(self, name, value)
         mask = None if self.allowed is None else self.allowed.view(np.uint8)
-        batch = _chain.Batch(
-            self.unary, self.transition, self.start, self.end, mask, self.offset, self.edge
+        forest = _forest.Forest(
+            self.unary, self.transition, mask, self.start, self.end, self.offset, self.edge
         )
-        object.__setattr__(self, "batch", batch)
+        object.__setattr__(self, "forest", forest)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Chain is immutable; build a new one to change {name}")
@@ -239,7 +239,7 @@ class Chain:
         if self.allowed is not None:
             mask &= self.allowed
         other = object.__new__(Chain)
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "batch"}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "forest"}
         other._fill(**{**fields, "allowed": _frozen(mask)})
         return other
 

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
+from valuesparse import _forest
 from valuesparse._owned import ReadOnly
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.factors._table import Tables
@@ -388,4 +388,4 @@ class Derived(FactorGraph):
     """A graph made from a user's: the arithmetic carries more than what users may give it."""
 
     __slots__ = ()
-    _MOST = _chain.CARRIED_SUM
+    _MOST = _forest.CARRIED_SUM

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain, _tree
+from valuesparse import _forest
 from valuesparse._validation import as_array, as_reals, as_states, excessive, largest_entry, weighed
 
 __all__ = ["Tree"]
@@ -104,8 +104,8 @@ class Tree:
     n_labels: int
     n_trees: int
     # Engines read these.
-    structure: _tree.Structure
-    forest: _tree.Forest
+    structure: _forest.Structure
+    forest: _forest.Forest
 
     def __init__(
         self,
@@ -122,17 +122,17 @@ class Tree:
             raise ValueError(f"unary must have shape (n, K), got {rows.shape}")
         if rows.shape[1] == 0:
             raise ValueError(f"unary must have at least one state, got shape {rows.shape}")
-        u, most_u = weighed("unary", rows, dtype, _chain.LARGEST_SUM)
+        u, most_u = weighed("unary", rows, dtype, _forest.LARGEST_SUM)
         n, k = u.shape
         up = _parents(parent, n)
-        structure = _tree.Structure(up, max(16, min(4096, _BLOCK_BYTES // (8 * k))))
+        structure = _forest.Structure(up, max(16, min(4096, _BLOCK_BYTES // (8 * k))))
         _require_forest(structure, up)
         tables = _tables(tables, n, k, edge_type is not None)
         if tables.ndim == 3 and edge_type is None:
             tables = _without_roots(tables, up)
-        t, most_t = weighed("pairwise", tables, dtype, _chain.LARGEST_SUM)
+        t, most_t = weighed("pairwise", tables, dtype, _forest.LARGEST_SUM)
         types = None if edge_type is None else _types(edge_type, up, t.shape[0])
-        if n * (most_u + most_t) > _chain.LARGEST_SUM:  # the sum is no more than that
+        if n * (most_u + most_t) > _forest.LARGEST_SUM:  # the sum is no more than that
             _require_sum(u, t, up, types)
         mask = None
         if allowed is not None:
@@ -162,12 +162,10 @@ class Tree:
         for name, value in fields.items():
             assign(self, name, value)
         mask = None if self.allowed is None else self.allowed.view(np.uint8)
-        kind = 1 if self.edge_type is not None else 2 if self.pairwise.ndim == 3 else 0
-        assign(
-            self,
-            "forest",
-            _tree.Forest(self.structure, self.unary, self.pairwise, self.edge_type, mask, kind),
+        forest = _forest.Forest(
+            self.unary, self.pairwise, mask, structure=self.structure, edge_type=self.edge_type
         )
+        assign(self, "forest", forest)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tree is immutable; build a new one to change {name}")
@@ -242,7 +240,7 @@ def _parents(value: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     return _integers("parent", value, n)
 
 
-def _require_forest(structure: _tree.Structure, parent: npt.NDArray[np.int64]) -> None:
+def _require_forest(structure: _forest.Structure, parent: npt.NDArray[np.int64]) -> None:
     code, at = structure.problem()
     if code == 1:
         raise ValueError(
@@ -277,7 +275,7 @@ def _require_sum(
     tables = _largest(t.reshape(-1, t.shape[-1] * t.shape[-2]))
     at = types[edges] if types is not None else edges if t.ndim == 3 else np.zeros_like(edges)
     total = float(nodes.sum() + tables[at].sum())
-    if not total > _chain.LARGEST_SUM:
+    if not total > _forest.LARGEST_SUM:
         return
     if not edges.size or nodes.max() >= tables[at].max():
         name, index, value = "unary", *largest_entry(u)
@@ -287,7 +285,7 @@ def _require_sum(
         kept[used] = t[used]
         name, index, value = "pairwise", *largest_entry(kept)
     place = f"{name}[{', '.join(map(str, index))}]"
-    raise excessive(place, value, total, "of all nodes and edges", _chain.LARGEST_SUM)
+    raise excessive(place, value, total, "of all nodes and edges", _forest.LARGEST_SUM)
 
 
 def _largest(rows: Array) -> npt.NDArray[np.float64]:

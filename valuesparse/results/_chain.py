@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,29 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["ChainResult"]
 
 Array = npt.NDArray[Any]
-
-
-class Queries(Protocol):
-    """The functions of the engine of chains that a result calls."""
-
-    def expected_scores(
-        self, model: Chain, threads: int | None, marginals: Array, fill: bool
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return log Z, expected scores, and how far rounding is felt in these."""
-
-    def edge_marginals(
-        self, model: Chain, threads: int | None, edges: tuple[int, int] | None
-    ) -> Array:
-        """Return pairwise marginals of edges (first, last), or the (K, K) sum of all."""
-
-    def iter_edge_marginals(
-        self,
-        model: Chain,
-        threads: int | None,
-        block: int,
-        edges: npt.NDArray[np.int64] | None = None,
-    ) -> Iterator[Array]:
-        """Yield pairwise marginals, `block` edges at a time."""
+Integers = npt.NDArray[np.int64]
 
 
 class ChainResult(IslandResult[Chain]):
@@ -85,85 +62,17 @@ class ChainResult(IslandResult[Chain]):
     __slots__ = ()
     _solved = "a chain is solved exactly by two passes"
     _variables = "positions"
-    #: Who answers what a result does not hold. It lies above results, and comes here from there.
-    _engine: ClassVar[Queries]
 
-    def _edge_blocks(
-        self, size: int, threads: int | None, edges: npt.NDArray[np.int64] | None = None
-    ) -> Iterator[Array]:
-        return self._engine.iter_edge_marginals(self._conditioned(), threads, size, edges)
+    def _n_edges(self) -> int:
+        return int(self._model.edge[-1])
 
-    def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:
-        """Return pairwise marginals.
-
-        Parameters
-        ----------
-        edges : slice, optional
-            Which edges, in the numbering of ``Chain.transition``; all by default.
-        threads : int, optional
-            At least 1.
-
-        Returns
-        -------
-        ndarray of shape (edges, K, K), dtype of the model
-            ``[e, l, k]``: probability of label l before edge e and label k after it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
-        >>> r.pairwise(edges=slice(1, 2)).tolist()
-        [[[0.25, 0.25], [0.25, 0.25]]]
-        """
-        total = int(self._model.edge[-1])
-        if edges is None:
-            edges = slice(None)
-        if not isinstance(edges, slice):
-            raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
-        wanted = range(total)[edges]
-        if len(wanted) == 0:
-            k = self._model.n_labels
-            return np.empty((0, k, k), dtype=self._model.dtype)
+    def _pairwise(self, wanted: range, threads: int | None) -> Array:
         low, high = min(wanted), max(wanted) + 1
         piece, first = edges_of(self._conditioned(), low, high)
-        block = self._engine.edge_marginals(piece, threads, (low - first, high - first))
+        block = self._engine.pairwise(piece, threads, (low - first, high - first))
         return block if wanted.step == 1 else np.ascontiguousarray(block[_within(wanted, low)])
 
-    def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
-        """Return the edge marginals summed over all edges, (K, K), for training.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
-        >>> r.expectations().tolist()
-        [[0.5, 0.5], [0.5, 0.5]]
-        """
-        return self._engine.edge_marginals(self._conditioned(), threads, None)
-
-    def entropy(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
-        """Return the entropy of each sequence's posterior in nats, (B,).
-
-        Notes
-        -----
-        log Z less the expected score; where too many digits of that would cancel, edge entropies
-        less those of the inner variables.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
-        >>> bool(np.isclose(r.entropy()[0], 3 * np.log(2)))
-        True
-        """
-        return self._entropy(threads)
-
-    def _incidence(
-        self,
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _incidence(self) -> tuple[Integers, Integers, Integers]:
         model = self._model
         length = model.lengths
         sequence = np.repeat(np.arange(length.size), length)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
+from valuesparse import _forest
 from valuesparse._validation import as_count
 from valuesparse.models import Chain, Tree
 from valuesparse.results._base import Result
@@ -19,11 +19,35 @@ if TYPE_CHECKING:
 __all__ = ["IslandResult", "plogp"]
 
 Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 Model = TypeVar("Model", Chain, Tree)
 
 _BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
 #: Rounding error that an entropy may have, by dtype of the model; relative where it is above one.
 _UNSEEN = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-5}
+
+
+class Queries(Protocol):
+    """The functions of the engine of chains and trees that a result calls."""
+
+    def expected_scores(
+        self, model: Chain | Tree, threads: int | None, marginals: Array, fill: bool
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return log Z, expected scores, and how far rounding is felt in these."""
+
+    def pairwise(
+        self, model: Chain | Tree, threads: int | None, edges: tuple[int, int] | Integers
+    ) -> Array:
+        """Return the edge marginals of chains, edges (first, last), or of those above nodes."""
+
+    def expectations(self, model: Chain | Tree, threads: int | None) -> Floats:
+        """Return the sum of edge marginals, by type where edges have one."""
+
+    def iter_edge_marginals(
+        self, model: Chain | Tree, threads: int | None, block: int, edges: Integers | None = None
+    ) -> Iterator[Array]:
+        """Yield pairwise marginals, `block` edges at a time; of all edges, or of these."""
 
 
 class IslandResult(Result, Generic[Model]):
@@ -39,8 +63,9 @@ class IslandResult(Result, Generic[Model]):
     _held: Model | None
     #: Why the method is exact, and how the variables are called.
     _solved: ClassVar[str]
-    _engine: ClassVar[Any]
     _variables: ClassVar[str]
+    #: Who answers what a result does not hold. It lies above results, and comes here from there.
+    _engine: ClassVar[Queries]
 
     def __init__(
         self,
@@ -74,11 +99,11 @@ class IslandResult(Result, Generic[Model]):
             converged=unsettled == 0,
             stats=stats,
         )
-        _chain.freeze(marginals, log_z, islands)  # what is computed when asked reads them
+        _forest.freeze(marginals, log_z, islands)  # what is computed when asked reads them
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        _chain.freeze(self.marginals, self.log_z, self.islands)
+        _forest.freeze(self.marginals, self.log_z, self.islands)
 
     def _conditioned(self) -> Model:
         if self.method == "exact" or not np.any(self.islands >= 0):
@@ -90,10 +115,63 @@ class IslandResult(Result, Generic[Model]):
         return held
 
     def _edge_blocks(
-        self, size: int, threads: int | None, edges: npt.NDArray[np.int64] | None = None
+        self, size: int, threads: int | None, edges: Integers | None = None
     ) -> Iterator[Array]:
-        """Yield pairwise marginals, `size` edges at a time; of all edges, or of these."""
+        return self._engine.iter_edge_marginals(self._conditioned(), threads, size, edges)
+
+    def _pairwise(self, wanted: range, threads: int | None) -> Array:
+        """Return pairwise marginals of some edges, one or more."""
         raise NotImplementedError
+
+    def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:
+        """Return pairwise marginals.
+
+        Parameters
+        ----------
+        edges : slice, optional
+            Which edges, in their numbering: as in ``Chain.transition``, or by child in a tree; all
+            by default.
+        threads : int, optional
+            At least 1.
+
+        Returns
+        -------
+        ndarray of shape (edges, K, K), dtype of the model
+            ``[e, l, k]``: probability of label l before edge e, or at the parent, and k after it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
+        >>> r.pairwise(edges=slice(1, 2)).tolist()
+        [[[0.25, 0.25], [0.25, 0.25]]]
+        """
+        if edges is not None and not isinstance(edges, slice):
+            raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
+        wanted = range(self._n_edges())[edges or slice(None)]
+        if len(wanted) == 0:
+            k = self._model.n_labels
+            return np.empty((0, k, k), dtype=self._model.dtype)
+        return self._pairwise(wanted, threads)
+
+    def expectations(self, *, threads: int | None = None) -> Floats:
+        """Return the edge marginals summed over all edges, for training.
+
+        Returns
+        -------
+        ndarray of float64, shape (K, K) or (types, K, K)
+            One sum for each type where the model is a tree with an `edge_type`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Tree([-1, 0, 0], np.zeros((3, 2)), np.zeros((2, 2))))
+        >>> r.expectations().tolist()
+        [[0.5, 0.5], [0.5, 0.5]]
+        """
+        return self._engine.expectations(self._conditioned(), threads)
 
     def iter_pairwise(
         self, block: int | None = None, *, threads: int | None = None
@@ -129,14 +207,29 @@ class IslandResult(Result, Generic[Model]):
         for part in self._edge_blocks(size, threads):
             yield part.astype(self._model.dtype, copy=False)
 
-    def _incidence(
-        self,
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _n_edges(self) -> int:
+        raise NotImplementedError
+
+    def _incidence(self) -> tuple[Integers, Integers, Integers]:
         """Return how many edges each variable has, its component, and that of each edge."""
         raise NotImplementedError
 
-    def _entropy(self, threads: int | None) -> npt.NDArray[np.float64]:
-        """Return log Z less the expected score, or by the chain rule where that cancels."""
+    def entropy(self, *, threads: int | None = None) -> Floats:
+        """Return the entropy of each component's posterior in nats, (B,) or (n_trees,).
+
+        Notes
+        -----
+        log Z less the expected score; where too many digits of that would cancel, edge entropies
+        less those of the variables that edges share.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
+        >>> bool(np.isclose(r.entropy()[0], 3 * np.log(2)))
+        True
+        """
         model = self._conditioned()
         fill = model is not self._model
         marginals = np.empty_like(self.marginals) if fill else self.marginals

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import overload
 
-from valuesparse import _chain, _pool, _tree
+from valuesparse import _forest, _pool
 from valuesparse.inference import JunctionTree
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.schedule._tasks import Plan
@@ -133,10 +133,8 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
         )
     workers = resolve(threads)
     with Recording() as shown:
-        if isinstance(model, Chain):
-            _chain.show(model.batch, workers)
-        elif isinstance(model, Tree):
-            _tree.show(model.forest, workers)
+        if isinstance(model, Chain | Tree):
+            _forest.show(model.forest, workers)
         else:
             tree = model if isinstance(model, JunctionTree) else JunctionTree(model)
             tree._show_plan(workers)

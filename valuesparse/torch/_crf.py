@@ -12,7 +12,7 @@ import torch
 
 from valuesparse._validation import as_zeta, require_potentials
 from valuesparse.errors import InfeasibleError
-from valuesparse.inference import _chains
+from valuesparse.inference import _forest
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain
 from valuesparse.threads import resolve
@@ -235,7 +235,7 @@ class CRF(torch.nn.Module):
         self._validate(emissions, mask=mask)
         problem, _ = self._problem(emissions, mask, allowed, threads)
         try:
-            states, _ = _chains.decode(problem.chain, 1, problem.workers, Watch(None, None))
+            states, _ = _forest.decode(problem.chain, 1, problem.workers, Watch(None, None))
         except InfeasibleError as error:
             raise infeasible(error) from None
         best = states[0].tolist()
@@ -283,7 +283,7 @@ class CRF(torch.nn.Module):
             ones = torch.ones(problem.padding.sequences, dtype=dtype)
             return Gradient.apply(ones, *inputs, problem, (True, False, False, False))[0]
         try:
-            r = _chains.infer(problem.chain, zeta, -1, problem.workers, "islands", None, None)
+            r = _forest.infer(problem.chain, zeta, -1, problem.workers, "islands", None, None)
         except InfeasibleError as error:
             raise infeasible(error) from None
         why = "marginals with zeta < 1 have no gradient: islands come and go; use zeta=1"
@@ -322,7 +322,7 @@ class CRF(torch.nn.Module):
         padding, k = problem.padding, self.num_tags
         edges = int(problem.chain.edge[-1])
         try:
-            rows = _chains.edge_marginals(problem.chain, problem.workers, (0, edges))
+            rows = _forest.pairwise(problem.chain, problem.workers, (0, edges))
         except InfeasibleError as error:
             raise infeasible(error) from None
         shape = (padding.sequences, padding.steps - 1, k, k)

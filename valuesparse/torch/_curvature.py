@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.inference._chains import edge_marginals
+from valuesparse.inference._forest import pairwise
 from valuesparse.models import Chain
 from valuesparse.results._chain import edges_of
 
@@ -102,7 +102,7 @@ def _block(
     pairs = np.empty((0, k, k))
     if high > low:
         piece, edge = edges_of(model, low, high)
-        pairs = edge_marginals(piece, workers, (low - edge, high - edge)).astype(np.float64)
+        pairs = pairwise(piece, workers, (low - edge, high - edge)).astype(np.float64)
     edge_begin = model.edge[first:last][order] - low
     steps = int(length[0])
     under_way = np.searchsorted(-length, -np.arange(steps), side="left")  # at each step

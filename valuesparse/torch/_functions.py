@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from valuesparse.errors import InfeasibleError
-from valuesparse.inference import _chains
+from valuesparse.inference import _forest
 from valuesparse.models import Chain
 from valuesparse.torch._curvature import Scores, curvature
 from valuesparse.torch._padding import Padding
@@ -121,7 +121,7 @@ class Problem:
         self, *, marginals: bool, sums: bool, weights: Float64 | None = None
     ) -> tuple[Array | None, Float64, Float64 | None]:
         try:
-            return _chains.gradient(
+            return _forest.gradient(
                 self.chain, self.workers, marginals=marginals, sums=sums, weights=weights
             )
         except InfeasibleError as error:

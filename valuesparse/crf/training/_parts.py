@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
+from valuesparse import _forest
 from valuesparse.crf.training._objective import AROW, Objective
 from valuesparse.inference.decoding import decode
 from valuesparse.learning import Aggressive, Arow, PassiveAggressive, Perceptron
@@ -72,9 +72,9 @@ class ChainParts:
         structure = np.zeros(len(potentials))
         log_z = np.empty(1)
         # Marginals and expected counts in one pass; both are written where they belong.
-        infeasible, _ = _chain.infer(
-            chain.batch, 1, 1.0, 0, structure[: n * self._k].reshape(n, self._k), log_z, None,
-            None, 0, 0, structure[n * self._k :].reshape(self._k, self._k), None, None, None,
+        infeasible, _ = _forest.infer(
+            chain.forest, 1, log_z, structure[: n * self._k].reshape(n, self._k),
+            expectations=structure[n * self._k :].reshape(self._k, self._k),
         )  # fmt: skip
         assert infeasible is None  # scores are finite: nothing is forbidden
         return float(log_z[0]), structure

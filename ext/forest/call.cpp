@@ -1,0 +1,252 @@
+#include "forest/call.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "core/score.h"
+#include "forest/dead.h"
+#include "rows/pack_plan.h"
+
+namespace vs {
+namespace {
+
+const PoolApi* g_pool = nullptr;
+
+template <class F>
+auto with_call(const Request& r, Control& control, F f) {
+    if (r.model.layout) {
+        BranchingCall call(r, control);
+        return f(call);
+    }
+    PathCall call(r, control);
+    return f(call);
+}
+
+}  // namespace
+
+struct Prepared {
+    const Level* level;
+    Scratch workspace;
+    Packing packing;
+    void* scores = nullptr;  // PackTable::pack_scores
+};
+
+namespace {
+
+// What was prepared, if it was for these chains.
+const Prepared* fitting(const Prepared* p, const Chains& c) {
+    return p != nullptr && p->level == &level() && c.dtype == kFloat64 && !c.per_edge ? p : nullptr;
+}
+
+}  // namespace
+
+const PoolApi& pool() { return *g_pool; }
+void use_pool(const PoolApi* api) { g_pool = api; }
+
+Prepared* prepare(const Chains& c) {
+    if (c.dtype != kFloat64 || c.per_edge) return nullptr;
+    std::unique_ptr<Prepared> p(new Prepared);
+    p->level = &level();
+    Scratch temporary;
+    Control control;
+    bool fits = pack_table(p->level->packing, pool(), c, kLinear64, false, 1, p->workspace,
+                           &temporary, &p->packing, &control);
+    int64_t stride, size;
+    p->level->packing.layout(c.dtype, c.n_labels, &stride, &size);
+    if (fits) p->scores = p->workspace.take(size * static_cast<int64_t>(sizeof(double)) + 64);
+    if (p->scores == nullptr) throw std::bad_alloc();
+    p->level->packing.pack_scores(kFloat64, &c, p->scores);
+    return p.release();
+}
+
+void release(Prepared* p) { delete p; }
+
+Report infer(const Request& r, Control& control) {
+    return with_call(r, control, [](Call& call) { return call.solve(); });
+}
+
+Report decode(const Request& r, Control& control) {
+    return with_call(r, control, [](Call& call) { return call.decode(); });
+}
+
+void show(const Request& r) {
+    Control control;
+    with_call(r, control, [](Call& call) { call.show(); });
+}
+
+const ForestApi* forest_api() {
+    static const ForestApi api{infer, decode, prepare, release};
+    return &api;
+}
+
+Call::Call(const Request& request, Control& control)
+    : r_(request),
+      c_(request.model.arrays),
+      control_(control),
+      workspace_(request.threads),
+      session_(workspace_.session()),
+      islands_(request.zeta < 1.0),
+      edges_(request.pairwise || request.expectations || request.log_left || request.energies),
+      status_(at(c_.n_sequences), kOk),
+      tables_(1, c_),
+      log_z_(request.log_z) {
+    order_.reserve(status_.size());
+    for (int64_t s = 0; s < c_.n_sequences; ++s) {
+        if (r_.model.layout || length(c_, s) > 0) order_.push_back(s);
+    }
+    if (!log_z_) {
+        own_log_z_.resize(status_.size());
+        log_z_ = own_log_z_.data();
+    }
+    std::fill_n(log_z_, c_.n_sequences, 0.0);
+}
+
+Report Call::no_memory() {
+    report_.status = kNoMemory;
+    return report_;
+}
+
+Report Call::solve() {
+    int steps[3];
+    const int n_steps = ladder(c_.dtype, steps);
+    // Components that messages one way do not settle are done in full. Those of chains that are
+    // drawn from go with the samples.
+    one_way_ = !islands_ && !r_.marginals && !edges_ && (r_.model.layout || r_.size == 0);
+    while (step_ < n_steps && !order_.empty()) {
+        arithmetic_ = steps[step_];
+        if (step_ > 0) {
+            report_.counts.widened =
+                std::max(report_.counts.widened, static_cast<int64_t>(order_.size()));
+        }
+        session_.packing.reset();
+        if (!pack()) return no_memory();
+        // In float32 a table held at its floor may be felt, whatever the messages.
+        for (const Packing& p : packing_) one_way_ &= !(arithmetic_ == kLinear32 && p.floored);
+        if (!pass()) return no_memory();
+        std::vector<int64_t> done;
+        if (!judge(&done)) break;
+        finish(done);
+        if (control_.stop.load()) {
+            judge(nullptr);
+            break;
+        }
+        step_ += !one_way_;
+        one_way_ = false;
+    }
+    return report_;
+}
+
+Report Call::decode() {
+    session_.packing.reset();
+    if (!best()) return no_memory();
+    judge(nullptr);
+    return report_;
+}
+
+// exp(transition) of each table, and for energies its depth; false when memory is exhausted.
+bool Call::pack() {
+    packing_.assign(tables_.size(), Packing());
+    depth_.assign(r_.energies ? tables_.size() : 0, Packing());
+    const Prepared* prepared = arithmetic_ == kLinear64 ? fitting(r_.prepared, c_) : nullptr;
+    if (prepared != nullptr && !islands_ && !r_.energies) {
+        packing_[0] = prepared->packing;
+        return true;
+    }
+    const auto made = [&](size_t i, bool rows, std::vector<Packing>& out, bool depth) {
+        return pack_table(level().packing, pool(), tables_[i], arithmetic_, rows, r_.threads,
+                          session_.packing, session_.temporary(), &out[i], &control_, depth);
+    };
+    for (size_t i = 0; i < tables_.size(); ++i) {
+        if (!made(i, islands_ || r_.pairwise || r_.size > 0, packing_, false)) return false;
+        if (r_.energies && !made(i, false, depth_, true)) return false;
+    }
+    return true;
+}
+
+void Call::fill(Pass& p) {
+    static_cast<Request&>(p) = r_;
+    p.log_z = log_z_;
+    p.arithmetic = arithmetic_;
+    p.packing = packing_.data();
+    p.depth = !depth_.empty() && depth_[0].forward ? depth_.data() : nullptr;
+    p.one_way = one_way_;
+    p.status = status_.data();
+    p.scratch = session_.keep();
+    p.control = &control_;
+}
+
+const void* Call::scores(const Chains& table, int compute, bool turned) {
+    Scratch& s = session_.packing;
+    int64_t unused, size;
+    level().packing.layout(compute, c_.n_labels, &unused, &size);
+    if (compute == kFloat64 && !turned && fitting(r_.prepared, c_)) return r_.prepared->scores;
+    void* packed = s.take(size * bytes(compute) + 64);
+    Chains c = table;
+    if (turned) {
+        const int64_t K = c.n_labels, width = bytes(c.dtype);
+        const char* from = static_cast<const char*>(c.transition);
+        char* to = s.array<char>(K * K * width);
+        for (int64_t l = 0; to && l < K; ++l) {
+            for (int64_t k = 0; k < K; ++k) {
+                std::copy_n(from + (l * K + k) * width, width, to + (k * K + l) * width);
+            }
+        }
+        c.transition = to;
+    }
+    if (s.failed) return nullptr;
+    level().packing.pack_scores(compute, &c, packed);
+    return packed;
+}
+
+void Call::add_expectations(const std::vector<double>& sums, int64_t size) {
+    const int64_t kk = c_.n_labels * c_.n_labels;
+    const bool bare = !is_log(arithmetic_) && !tables_[0].per_edge;  // sums leave the table out
+    for (int64_t i = 0; i < size; ++i) {
+        double sum = 0.0;
+        for (size_t t = at(i); t < sums.size(); t += at(size)) sum += sums[t];
+        if (bare && sum != 0.0) {
+            const size_t table = tables_.size() > 1 ? at(i / kk) : 0;
+            sum *= std::exp(entry(c_, tables_[table].transition, i % kk) - packing_[table].shift);
+        }
+        r_.expectations[i] += sum;
+    }
+}
+
+// After a pass: `done` gets the components that are, `order_` has those to be done again. False:
+// the call is over, and the report says why.
+bool Call::judge(std::vector<int64_t>* done) {
+    if (const int stop = control_.stop.load()) {
+        report_.status = stop == 2 ? kNoMemory : kCancelled;
+        return false;
+    }
+    std::vector<int64_t> wide, unsettled;
+    for (int64_t s : order_) {
+        switch (status_[at(s)]) {
+            case kOk:
+                if (done) done->push_back(s);
+                break;
+            case kWiden:
+                wide.push_back(s);
+                unsettled.push_back(s);
+                break;
+            case kInfeasible:
+                if (report_.component < 0) report_.component = s;
+                unsettled.push_back(s);
+                break;
+            default:
+                report_.status = static_cast<Status>(status_[at(s)]);
+                return false;
+        }
+    }
+    if (report_.component >= 0) {
+        report_.status = kInfeasible;
+        // An earlier one that still waits for a wider arithmetic may be infeasible too.
+        first_dead(r_.model, unsettled, &report_.component, &report_.position);
+        return false;
+    }
+    order_.swap(wide);
+    return true;
+}
+
+}  // namespace vs

@@ -1,0 +1,125 @@
+// A call on a forest under way: its memory and its tables, and the arithmetics that it tries, from
+// fast to wide, on the components that narrower ones have not settled.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "core/session.h"
+#include "forest/level.h"
+#include "forest/plan.h"
+#include "islands/passes.h"
+
+namespace vs {
+
+const PoolApi& pool();
+
+class Call {
+  public:
+    Call(const Request& request, Control& control);
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    virtual ~Call() = default;
+
+    Report solve();
+    Report decode();
+    virtual void show() = 0;
+
+  protected:
+    // A pass in `arithmetic` over the components of `order`, for `status`, and log Z where that is
+    // kOk. False: no memory.
+    virtual bool pass() = 0;
+    virtual void finish(const std::vector<int64_t>&) {}  // what is done with them afterwards
+    virtual bool best() = 0;  // the best configurations, and status; false: no memory
+
+    void fill(Pass& p);
+    // A table's scores in tiles (PackTable::pack_scores), `turned`: transposed. Null: no memory.
+    const void* scores(const Chains& table, int compute, bool turned);
+    // Adds up the sums of tasks, `size` numbers each.
+    void add_expectations(const std::vector<double>& sums, int64_t size);
+    template <class F>
+    void run(const Plan& plan, int threads, F f) {  // f(task, worker)
+        const auto call = [](void* context, int64_t task, int worker) {
+            (*static_cast<F*>(context))(task, worker);
+        };
+        pool().run_plan(plan, call, &f, threads, &control_);
+    }
+    template <class Topology>
+    IslandCall<Topology> island_call(const Topology& t, const IslandVerbs* verbs, Pass& p,
+                                     int64_t n_tallies) const {
+        int64_t row, unused;
+        level().packing.layout(computes(), c_.n_labels, &row, &unused);
+        const int64_t slower = is_log(arithmetic_) ? kLogSlower : 1;
+        row *= bytes(computes());
+        return {t, verbs, &p, p.state, p.zeta, &control_, c_.n_labels, row, slower, n_tallies};
+    }
+    static int64_t bytes(int dtype) { return dtype == kFloat32 ? 4 : 8; }
+    int computes() const { return arithmetic_ == kLinear32 ? kFloat32 : kFloat64; }
+
+    const Request& r_;
+    const Chains& c_;
+    Control& control_;
+    Workspace workspace_;
+    Session& session_;
+    const bool islands_, edges_;  // what is asked for
+    int arithmetic_ = kLog, step_ = 0;
+    bool one_way_ = false;
+    std::vector<int64_t> order_;   // components to work on, ascending
+    std::vector<int32_t> status_;  // of all
+    std::vector<Chains> tables_;   // one for each table that is packed: they differ in `transition`
+    std::vector<Packing> packing_, depth_;
+    std::vector<double> own_log_z_;
+    double* log_z_;
+    Report report_;
+
+  private:
+    bool pack();
+    bool judge(std::vector<int64_t>* done);
+    Report no_memory();
+};
+
+class PathCall : public Call {
+  public:
+    PathCall(const Request& request, Control& control);
+    void show() override;
+
+  private:
+    bool pass() override;
+    bool best() override;
+    void exact();
+    void sample();
+    void find_islands();
+    ForestPlan plan(const std::vector<int64_t>& order, int arithmetic) const;
+};
+
+class BranchingCall : public Call {
+  public:
+    BranchingCall(const Request& request, Control& control);
+    void show() override;
+
+  private:
+    bool pass() override;
+    void finish(const std::vector<int64_t>& done) override;
+    bool best() override;
+    void open(int compute);
+    void join_tables();
+    void keep_rows();
+    void run_blocks(const char* label, bool decoding);
+    void collect();
+    bool sums_edges() const { return r_.expectations || r_.energies || r_.pairwise; }
+    void add_edges();
+    void sample();
+    bool find_islands();
+
+    const Layout& t_;
+    BranchingPass p_;
+    std::vector<int32_t> which_;
+    std::vector<uint8_t> todo_;
+    std::vector<Account> account_;
+    std::unique_ptr<IslandState> state_;
+    TreeRows rows_{};
+    std::unique_ptr<std::atomic<int32_t>[]> island_status_;
+};
+
+}  // namespace vs

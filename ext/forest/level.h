@@ -1,0 +1,139 @@
+// The functions of a SIMD level for forests, in one table that forest/level.cpp fills per level,
+// and the passes that they work on.
+#pragma once
+
+#include "forest/request.h"
+#include "islands/rules.h"
+#include "pool/plan.h"
+#include "rows/pack_table.h"
+
+namespace vs {
+
+// One pass in one arithmetic: its request, and what all workers share beside that. The memory of
+// answers that were not asked for, and are needed on the way, stands in place of theirs.
+struct Pass : Request {
+    int arithmetic = 0;
+    const Packing *packing = nullptr, *depth = nullptr;  // of each table; the latter for energies
+    bool one_way = false;  // messages one way; kWiden asks for a full pass in the same arithmetic
+    int32_t* status = nullptr;   // (B,)
+    Scratch* scratch = nullptr;  // one per worker
+    Control* control = nullptr;
+    IslandState* state = nullptr;
+};
+
+// Chains.
+struct PathPass : Pass {
+    const int64_t* order = nullptr;  // sequences, longest first
+    void** split = nullptr;  // lanes (forward, backward) of each chain that is cut in passes
+};
+
+// A part of a sequence in log Z. Parts have a fixed size, so that sums do not show who added them.
+struct IslandPart {
+    int64_t first, last;     // slots
+    double log_mass, added;  // by floors
+};
+
+// Rows of a call with islands on sequences that follow one another, by slot as all here.
+struct PathIslands : Pass {
+    int64_t begin = 0;              // position of slot 0
+    const int32_t* tree = nullptr;  // number of the sequence
+    const int64_t* edge = nullptr;  // of each sequence: edge[tree[q]] + q leads into slot q
+    const void **f, **b;            // message from the left, from the right
+    void **own_f, **own_b;          // rows allocated for them
+    const void** row;               // its local factor, while its piece is passed through
+    double *scale_f, *scale_b, *mass, *shift;
+    float* added;  // what floors may have added, relative to the mass
+    IslandPart* part;
+};
+
+// Sums over the nodes of one block (or, where several trees share a block, of one tree).
+struct Account {
+    double shift = 0.0, rest = 0.0;  // of local factors and tables: a compensated sum
+    double scale = 0.0;              // taken out of messages, in units of the arithmetic
+    double added = 0.0;              // what floors may have added, relative to Z
+    double log_end = 0.0;            // log sum of what a root knows
+    int32_t status = kOk;
+};
+
+// The rows of a call with islands on trees, likewise.
+struct TreeRows {
+    const void **u, **y;    // messages of each slot to its parent, and from it
+    void **own_u, **own_y;  // rows allocated for that
+    void** row;             // its product or belief, while its piece is passed through
+    double *shift, *scale, *log_mass;
+    double* scale_up;  // of the message to the parent, scale: of the belief
+    float* added;
+    float *raised, *raised_u, *raised_y;  // see BranchingRows::raised
+    Scratch* keep;                        // one per worker
+};
+
+// Trees.
+struct BranchingPass : Pass {
+    TreeView t;
+    const Chains* tables = nullptr;  // one for each table that is packed: `transition` differs
+    int64_t n_table_views = 0;       // 1 when each edge has its own
+    const int32_t* which = nullptr;  // (n,) table of the edge above a slot, or null: all the same
+    int64_t stride = 0;
+    const uint8_t* todo = nullptr;  // (n_trees,) trees to work on, or null: all
+    Account* account = nullptr;     // (n_trees + n_blocks,)
+    void* alpha = nullptr;          // (n, stride) what a node knows from below, or null
+    void* up = nullptr;    // (n, stride) message to the parent, or null: made again on the way down
+    int64_t together = 0;  // so many messages can be multiplied without scaling; 0: none
+    void* block_up = nullptr;  // (n_blocks, stride) product of the messages of the block's roots
+    int64_t* block_exponent = nullptr;  // (n_blocks, stride) of its entries, where block_wide
+    uint8_t* block_wide = nullptr;      // (n_blocks,)
+    void* block_down = nullptr;  // (n_blocks, stride) the belief of the parent of the block's roots
+    void* kept_alpha = nullptr;  // (n, stride) for samples, or null
+    // (n, stride) by slot, or null: xi(l, k) = left(l) E(l, k) right(k) of the edge above.
+    void *edge_left = nullptr, *edge_right = nullptr;
+    TreeRows* rows = nullptr;
+    // Decoding: scores of each table in tiles, transposed and not, or null where edges have theirs.
+    const void *const *scores_up = nullptr, *const *scores_down = nullptr;
+};
+
+// Tasks of a pass, and what their item holds: sequences of the order, or one that is cut; a block
+// (its first entry); slots; samples.
+enum class Verb {
+    kPathExact,  // by their kind; `sums`: where the task adds expectations, or null
+    kPathOpen,   // the two lanes of a sequence that is cut, and closing them
+    kPathClose,
+    kPathSample,  // sequences
+    kUp,          // blocks
+    kDown,
+    kEdges,           // slots: energies, pairwise marginals; the latter are added to `sums` too
+    kBranchingSample  // samples
+};
+struct Work {
+    Verb verb;
+    TaskKind kind;
+    Item item;
+    int worker;
+    double* sums;
+};
+
+struct Level {
+    PackTable packing;
+    void (*run)(Pass* pass, const Work& work);                // of a PathPass or BranchingPass
+    const IslandVerbs* (*path_islands)(int arithmetic);       // of a PathIslands
+    const IslandVerbs* (*branching_islands)(int arithmetic);  // of a BranchingPass
+    // First NaN, +inf or finite number beyond kLargest, or -1 and the largest finite magnitude.
+    int64_t (*weigh)(int dtype, const void* x, int64_t n, double* found);
+    // packed: transition in tiles padded with -inf (PackTable::pack_scores), or null.
+    void (*viterbi)(const Chains* c, const void* packed, int64_t sequence, int64_t* states,
+                    double* score, Scratch* scratch, Control* control, int caller);
+    // The best score of a prefix that ends in each label: rows (n, stride of float64 in
+    // PackTable::layout), double whatever the model is. packed: of doubles, or null.
+    void (*prefix_scores)(const Chains* c, const void* packed, int64_t sequence, double* rows,
+                          Scratch* scratch, Control* control, int caller);
+    // MAP of trees: upward pass of a block, or its states from those above.
+    void (*best)(BranchingPass* pass, bool upward, int64_t block, int worker);
+    // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward
+    // and backward messages of `rows` sequences, nothing else.
+    double (*peak)(int dtype, int64_t iterations);
+    double (*message_pass)(int dtype, int64_t labels, int64_t rows, int64_t positions,
+                           Scratch* scratch);
+};
+
+const Level& level();  // the one in use
+
+}  // namespace vs

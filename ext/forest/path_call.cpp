@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <limits>
+#include <new>
+
+#include "forest/call.h"
+#include "forest/nbest.h"
+
+namespace vs {
+namespace {
+
+// Longest first (ties: lowest index), by counting where lengths are ordinary.
+std::vector<int64_t> by_length(const Chains& c, const std::vector<int64_t>& order) {
+    int64_t longest = 0;
+    for (int64_t s : order) longest = std::max(longest, length(c, s));
+    std::vector<int64_t> sorted(order);
+    if (longest > 4 * static_cast<int64_t>(order.size()) + 1024) {
+        std::stable_sort(sorted.begin(), sorted.end(),
+                         [&](int64_t a, int64_t b) { return length(c, a) > length(c, b); });
+        return sorted;
+    }
+    std::vector<int64_t> next(at(longest) + 2, 0);
+    for (int64_t s : order) ++next[at(longest - length(c, s)) + 1];
+    for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
+    for (int64_t s : order) sorted[at(next[at(longest - length(c, s))]++)] = s;
+    return sorted;
+}
+
+}  // namespace
+
+PathCall::PathCall(const Request& request, Control& control) : Call(request, control) {
+    if (islands_) return;
+    report_.counts.segments = static_cast<int64_t>(order_.size());
+    report_.counts.sparse = 2 * report_.counts.segments;
+    report_.counts.full = 2 * (c_.n_positions - report_.counts.segments);
+}
+
+bool PathCall::pass() {
+    if (islands_) {
+        find_islands();
+    } else if (r_.size > 0) {
+        sample();
+    } else {
+        exact();
+    }
+    return true;
+}
+
+ForestPlan PathCall::plan(const std::vector<int64_t>& order, int arithmetic) const {
+    const bool in_output =
+        arithmetic != kLinear64of32 && (arithmetic != kLog || c_.dtype == kFloat64);
+    return plan_path(c_, order, r_.threads, r_.marginals && !edges_ && in_output,
+                     r_.expectations ? r_.expectation_chunks : 0, is_log(arithmetic) ? 20.0 : 1.0);
+}
+
+void PathCall::show() {
+    int steps[3];
+    ladder(c_.dtype, steps);
+    const std::vector<int64_t> order = by_length(c_, order_);
+    const ForestPlan p = plan(order, steps[0]);
+    pool().show_plan(through(p.tasks.view("exact"), order), threads_for(p.nanoseconds, r_.threads));
+}
+
+void PathCall::exact() {
+    const std::vector<int64_t> order = by_length(c_, order_);
+    const ForestPlan whole = plan(order, arithmetic_);
+    const Tasks& tasks = whole.tasks;
+    const int64_t kk = c_.n_labels * c_.n_labels, n_split = static_cast<int64_t>(whole.n_split);
+    PathPass p;
+    fill(p);
+    p.order = order.data();
+    std::vector<void*> lanes(2 * whole.n_split);
+    p.split = lanes.data();
+    session_.keep()[0].reset();
+    const auto split = [&](Verb verb) {
+        p.scratch = session_.keep();
+        for (int64_t i = 0; i < n_split; ++i) {
+            level().run(&p, {verb, TaskKind::kPiece, {i, i + 1}, 0, nullptr});
+        }
+    };
+    split(Verb::kPathOpen);
+    for (size_t i = 0; i < whole.n_split; ++i) {
+        if (status_[at(order[i])] == kNoMemory) return;
+    }
+    std::vector<double> sums(r_.expectations ? at(tasks.size() * kk) : 0, 0.0);
+    // The split lanes live in worker 0's first scratch, which groups would reset.
+    if (n_split > 0) p.scratch = session_.temporary();
+    run(through(tasks.view("exact"), order), threads_for(whole.nanoseconds, r_.threads),
+        [&](int64_t task, int worker) {
+            level().run(&p, {Verb::kPathExact, tasks.kind(task), tasks.item(task), worker,
+                             r_.expectations ? sums.data() + task * kk : nullptr});
+        });
+    split(Verb::kPathClose);
+    if (r_.expectations) add_expectations(sums, kk);
+}
+
+void PathCall::sample() {
+    // How many sequences a task draws from together: bits do not depend on it, and every thread has
+    // some tasks.
+    constexpr int64_t kTogether = 4, kTasks = 4;
+    const std::vector<int64_t> order = by_length(c_, order_);
+    const int64_t n = static_cast<int64_t>(order.size());
+    const int64_t group = std::clamp(n / (kTasks * r_.threads), int64_t{1}, kTogether);
+    PathPass p;
+    fill(p);
+    p.order = order.data();
+    run(Plan("sample", (n + group - 1) / group), r_.threads, [&](int64_t task, int worker) {
+        const Item item{group * task, std::min(n, group * (task + 1))};
+        level().run(&p, {Verb::kPathSample, TaskKind::kPiece, item, worker, nullptr});
+    });
+}
+
+bool PathCall::best() {
+    constexpr double kNone = -std::numeric_limits<double>::infinity();
+    const int64_t k = r_.n_best;
+    const std::vector<int64_t> order = by_length(c_, order_);
+    std::fill_n(log_z_ + c_.n_sequences, (k - 1) * c_.n_sequences, kNone);
+    for (int64_t s : order) log_z_[s] = kNone;
+    const auto packed_in = [&](int compute) -> const void* {
+        return c_.per_edge ? nullptr : scores(c_, compute, false);
+    };
+    const void* packed = packed_in(c_.dtype);
+    const void* wide = k == 1 || c_.dtype == kFloat64 ? packed : packed_in(kFloat64);
+    if (session_.packing.failed) return false;
+    int64_t stride, unused;
+    level().packing.layout(kFloat64, c_.n_labels, &stride, &unused);
+    const double total = position_cost(c_.n_labels) * static_cast<double>(c_.n_positions);
+    const Plan plan("decode", static_cast<int64_t>(order.size()));
+    run(through(plan, order), threads_for(total, r_.threads), [&](int64_t task, int worker) {
+        const int64_t s = order[at(task)], begin = c_.offset[s], n = length(c_, s);
+        Scratch& scratch = session_.keep()[worker];
+        const auto viterbi = [&](int64_t* states, double* score) {
+            level().viterbi(&c_, packed, s, states, score, &scratch, &control_, worker == 0);
+        };
+        if (k == 1) return viterbi(r_.states + begin, log_z_ + s);
+        try {  // an exception must not leave a worker of the pool
+            // Where rounding leaves a choice the best is what is returned for one alone.
+            std::vector<int64_t> first(at(n));
+            double score = kNone;
+            viterbi(first.data(), &score);
+            if (control_.stop.load() != 0 || score == kNone) return;
+            scratch.reset();
+            double* rows = scratch.array<double>(n * stride);
+            level().prefix_scores(&c_, wide, s, rows, &scratch, &control_, worker == 0);
+            if (control_.stop.load() != 0) return;
+            n_best(c_, s, k, rows, stride, scratch, r_.states, log_z_, control_, worker == 0);
+            if (control_.stop.load() != 0) return;
+            lead_with(c_, s, k, first.data(), score, r_.states, log_z_);
+        } catch (const std::bad_alloc&) {
+            control_.stop.store(2);
+        }
+    });
+    for (int64_t s : order_) status_[at(s)] = log_z_[s] > kNone ? kOk : kInfeasible;
+    return true;
+}
+
+}  // namespace vs

@@ -1,0 +1,414 @@
+// Tasks of an exact pass: groups of sequences, or the four half passes of one long chain.
+#pragma once
+
+#include "forest/path_exact.h"
+#include "rows/edges.h"
+#include "rows/pack.h"
+#include "forest/level.h"
+
+namespace VS_NS {
+
+// Keeps what pairwise marginals need: they are written when the sequence is known to be right.
+template <class D>
+struct EdgeSink {
+    static constexpr bool kActive = true;
+    Lane<D>* lanes;
+    typename D::T* outgoing[Exact<D>::kGroup];  // (n, Kp) per lane: psi * b, right end of an edge
+    double* mass[Exact<D>::kGroup];             // (n,) per lane: sum of alpha_i b_i
+
+    void edge(D& d, Lane<D>& s, int64_t i, const typename D::T*, const typename D::T* g) {
+        const int64_t r = &s - lanes;
+        std::memcpy(outgoing[r] + i * d.Kp, g, sizeof(*g) * static_cast<size_t>(d.Kp));
+        mass[r][i] = s.mass;
+    }
+};
+
+// xi(l, k) = alpha_i(l) E(l, k) g_{i+1}(k) / mass_i of every edge of a lane: written, or summed.
+// For shared linear transitions the sum leaves E out (the caller multiplies once):
+// sums += alpha^T (weight g / mass), a few edges at a time. False: cancelled.
+template <class D>
+bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, typename D::T* outgoing,
+                const double* mass, double* sums, double weight, Depth<D>& depth) {
+    constexpr int kSteps = 32;  // an edge written takes as long as so many messages
+    using T = typename D::T;
+    using Row = typename D::Row;
+    const int K = d.K;
+    const int64_t kk = static_cast<int64_t>(K) * K;
+    for (int64_t i = 0; pass->log_left && i < s.n - 1; ++i) {
+        double* a = pass->log_left + (s.begin + i) * K;
+        double* g = pass->log_right + (s.begin + i) * K;
+        if (!ticker.go_on()) return false;
+        for (int k = 0; k < K; ++k) {
+            a[k] = D::to_log(s.alpha[i * s.stride + k]);
+            g[k] = D::to_log(outgoing[i * d.Kp + k]);
+        }
+    }
+    double* energies = pass->energies;
+    if (energies && d.sums_without_transition()) {
+        constexpr int kRows = Depth<D>::kRows;
+        const T *a[kRows], *g[kRows];
+        double* to[kRows];
+        for (int64_t i0 = 0; i0 < s.n - 1; i0 += kRows) {
+            const int m = static_cast<int>(s.n - 1 - i0 < kRows ? s.n - 1 - i0 : kRows);
+            if (!ticker.go_on(m)) return false;
+            for (int r = 0; r < m; ++r) {
+                a[r] = s.alpha + (i0 + r) * s.stride;
+                g[r] = outgoing + (i0 + r) * d.Kp;
+                to[r] = energies + s.begin + i0 + r;
+            }
+            depth.add(m, a, g, mass + i0, to);
+        }
+        energies = nullptr;
+    }
+    if (sums && d.sums_without_transition()) {
+        // Few where sums are kept in float32 for the length of a block.
+        constexpr int kBlock = sizeof(T) == 8 ? 32 : 8;
+        for (int64_t i0 = 0; i0 < s.n - 1; i0 += kBlock) {
+            const int m = static_cast<int>(s.n - 1 - i0 < kBlock ? s.n - 1 - i0 : kBlock);
+            if (!ticker.go_on(kBlock)) return false;
+            for (int r = 0; r < m; ++r) {
+                T* g = outgoing + (i0 + r) * d.Kp;
+                row_scale_out(g, K, static_cast<T>(weight / mass[i0 + r]), g);
+            }
+            add_outer(s.alpha + i0 * s.stride, s.stride, outgoing + i0 * d.Kp, d.Kp, m, K, sums);
+        }
+        sums = nullptr;
+    }
+    for (int64_t i = 0; i < s.n - 1; ++i) {
+        const int64_t edge = s.edge + i;
+        Row out{};
+        if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
+            out = RowsOf<typename D::In>::row(pass->pairwise, pass->model.arrays.dtype) +
+                  (edge - pass->pairwise_first) * kk;
+        }
+        if (!out && !sums && !energies) continue;
+        if (!ticker.go_on(kSteps)) return false;
+        const double energy = edge_answers(d, edge, s.alpha + i * s.stride, outgoing + i * d.Kp,
+                                           mass[i], out, sums, weight, energies != nullptr);
+        if (energies) energies[s.begin + i] = energy;
+    }
+    return true;
+}
+
+template <class D>
+void require_little_added(Lane<D>& s) {
+    if (s.status == vs::kOk && !D::tight(s.added)) s.status = vs::kWiden;
+}
+
+template <class D>
+void finish_lane(vs::PathPass* pass, const D& d, const Lane<D>& s, int64_t sequence) {
+    pass->status[sequence] = s.status;
+    if (s.status == vs::kOk) {
+        pass->log_z[sequence] = Exact<D>::log_z(d, s);
+        pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
+    }
+}
+
+template <class D>
+void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, int64_t first, int m,
+                 vs::Scratch& scratch, double* sums, Depth<D>& depth) {
+    using T = typename D::T;
+    const vs::Chains& c = pass->model.arrays;
+    Exact<D> engine(d, ticker);
+    Lane<D> lanes[Exact<D>::kGroup];
+    lanes[0].n = 0;  // no compiler knows that m > 0
+    bool ok = true;
+    for (int r = 0; r < m && ok; ++r) {
+        Lane<D>& s = lanes[r];
+        ok = lane_init(s, d, c, pass->order[first + r],
+                       RowsOf<typename D::In>::row(pass->marginals, pass->model.arrays.dtype),
+                       scratch);
+        if (!ok) break;
+    }
+    if (ok && pass->one_way) {
+        ok = engine.group_forward(lanes, m, Role::kPass);
+        for (int r = 0; r < m; ++r) {
+            Lane<D>& s = lanes[r];
+            if (!ok) s.status = vs::kCancelled;
+            if (s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) s.status = vs::kWiden;
+            finish_lane(pass, d, s, pass->order[first + r]);
+        }
+        return;
+    }
+    const bool edges = sums || pass->pairwise || pass->log_left || pass->energies;
+    constexpr int64_t kStoredBytes = int64_t{256} << 10;  // more is kept in the output
+    const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
+    if (ok && lanes[0].n * row <= kStoredBytes) {
+        // Short: alpha and psi of all lanes side by side, position by position: one stream.
+        const int64_t stride = 2 * m * static_cast<int64_t>(d.Kp);
+        T* rows = scratch.array<T>(lanes[0].n * stride);
+        ok = rows != nullptr;
+        for (int r = 0; r < m && ok; ++r) {
+            lanes[r].stride = stride;
+            lanes[r].alpha = rows + 2 * r * d.Kp;
+            lanes[r].psi_rows = lanes[r].alpha + d.Kp;
+        }
+    } else {
+        for (int r = 0; r < m && ok; ++r) {
+            Lane<D>& s = lanes[r];
+            if (!edges && s.out && d.stores_in_output()) continue;  // alpha lies in the output
+            s.alpha = scratch.array<T>(s.n * d.Kp);
+            ok = s.alpha != nullptr;
+        }
+    }
+    if (ok) {
+        if (edges) {
+            EdgeSink<D> sink;
+            sink.lanes = lanes;
+            for (int r = 0; r < m; ++r) {
+                sink.outgoing[r] = scratch.array<T>(lanes[r].n * d.Kp);
+                sink.mass[r] = scratch.array<double>(lanes[r].n);
+            }
+            if (scratch.failed) {
+                for (int r = 0; r < m; ++r) pass->status[pass->order[first + r]] = vs::kNoMemory;
+                return;
+            }
+            ok = engine.group(lanes, m, sink);
+            for (int r = 0; r < m && ok; ++r) {
+                require_little_added(lanes[r]);
+                if (lanes[r].status != vs::kOk) continue;
+                const double weight = pass->weights ? pass->weights[pass->order[first + r]] : 1.0;
+                ok = emit_edges(pass, d, ticker, lanes[r], sink.outgoing[r], sink.mass[r], sums,
+                                weight, depth);
+            }
+        } else {
+            NoSink sink;
+            ok = engine.group(lanes, m, sink);
+        }
+        for (int r = 0; r < m; ++r) {
+            if (!ok) lanes[r].status = vs::kCancelled;
+            require_little_added(lanes[r]);
+            finish_lane(pass, d, lanes[r], pass->order[first + r]);
+        }
+        return;
+    }
+    for (int r = 0; r < m; ++r) pass->status[pass->order[first + r]] = vs::kNoMemory;
+}
+
+// The lane of a split chain that a half pass works in.
+template <class D>
+Lane<D>& split_lane(vs::PathPass* pass, vs::TaskKind kind, int64_t which) {
+    const bool forward = kind == vs::TaskKind::kForward || kind == vs::TaskKind::kForwardMeet;
+    return *static_cast<Lane<D>*>(pass->split[2 * which + (forward ? 0 : 1)]);
+}
+
+template <class D>
+void exact_task(vs::PathPass* pass, const vs::Work& work) {
+    using T = typename D::T;
+    const int64_t first = work.item.first, last = work.item.last;
+    const vs::TaskKind kind = work.kind;
+    const int worker = work.worker;
+    const vs::Chains& c = pass->model.arrays;
+    vs::Scratch& scratch = pass->scratch[worker];
+    const bool split = kind != vs::TaskKind::kSequences;
+    if (!split) scratch.reset();
+    const vs::Scratch::Mark start = scratch.mark();
+    const Input<typename D::In> in(c);
+    const Packed<T> packed = packed_view<T>(*pass->packing);
+    const int64_t stride = Tiling<T>(c.n_labels).Kp;
+    T* tmp = scratch.array<T>(2 * stride);
+    if (tmp == nullptr) {
+        if (split) {  // closing reads the lane
+            split_lane<D>(pass, kind, first).status = vs::kNoMemory;
+            return;
+        }
+        for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
+        return;
+    }
+    std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(2 * stride));
+    D d(in, packed, tmp);
+    Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
+    if (!split) {
+        Depth<D> depth;
+        if (pass->depth && !depth.open(in, *pass->depth, tmp, scratch)) {
+            for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
+            return;
+        }
+        for (int64_t i = first; i < last; i += Exact<D>::kGroup) {
+            const vs::Scratch::Mark mark = scratch.mark();
+            const int m =
+                static_cast<int>(last - i < Exact<D>::kGroup ? last - i : Exact<D>::kGroup);
+            // The next group starts with its first rows in cache.
+            for (int64_t r = i + m; r < last && r < i + m + Exact<D>::kGroup; ++r) {
+                const int64_t begin = c.offset[pass->order[r]],
+                              n = c.offset[pass->order[r] + 1] - begin;
+                for (int64_t q = 0; q < n && q < Exact<D>::kAhead; ++q) d.prefetch(begin + q);
+            }
+            exact_group(pass, d, ticker, i, m, scratch, work.sums, depth);
+            scratch.rewind(mark);
+        }
+        return;
+    }
+    // One chain in four half passes: the first two store, the others meet them.
+    Exact<D> engine(d, ticker);
+    Lane<D>& s = split_lane<D>(pass, kind, first);
+    const int64_t mid = s.n / 2;
+    bool ok = true;
+    NoSink sink;
+    switch (kind) {
+        case vs::TaskKind::kForward:
+            ok = engine.forward(&s, 1, 0, mid, Role::kStore);
+            break;
+        case vs::TaskKind::kBackward:
+            ok = engine.backward(&s, 1, 0, s.n - mid, Role::kStore, sink);
+            break;
+        case vs::TaskKind::kForwardMeet:
+            ok = engine.forward(&s, 1, mid, s.n, Role::kMeet);
+            break;
+        default:  // kBackwardMeet
+            ok = engine.backward(&s, 1, s.n - mid, s.n, Role::kMeet, sink);
+            break;
+    }
+    if (!ok) s.status = vs::kCancelled;
+    scratch.rewind(start);
+}
+
+// Opens the two lanes of a chain that is cut, or closes them.
+template <class D>
+void split_task(vs::PathPass* pass, int64_t which, bool open) {
+    using T = typename D::T;
+    const vs::Chains& c = pass->model.arrays;
+    vs::Scratch& scratch = *pass->scratch;
+    int32_t& status = pass->status[pass->order[which]];
+    const Input<typename D::In> in(c);
+    const Packed<T> packed = packed_view<T>(*pass->packing);
+    T* tmp = scratch.array<T>(2 * static_cast<int64_t>(Tiling<T>(c.n_labels).Kp));
+    Lane<D>* opened = open ? scratch.array<Lane<D>>(2) : nullptr;
+    if (scratch.failed) {
+        status = vs::kNoMemory;
+        return;
+    }
+    D d(in, packed, tmp);
+    for (int r = 0; r < 2 && open; ++r) {
+        if (!lane_init(opened[r], d, c, pass->order[which],
+                       RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch)) {
+            status = vs::kNoMemory;
+            return;
+        }
+        pass->split[2 * which + r] = opened + r;
+    }
+    if (open) return;
+    Lane<D>& s = *static_cast<Lane<D>*>(pass->split[2 * which]);
+    const Lane<D>& b = *static_cast<Lane<D>*>(pass->split[2 * which + 1]);
+    // A half that had no memory has left the other nothing to meet.
+    if (s.status == vs::kOk || b.status == vs::kNoMemory) s.status = b.status;
+    s.added += b.added;
+    require_little_added(s);
+    finish_lane(pass, d, s, pass->order[which]);
+}
+
+// Forward messages to draw from: of forward passes where these know their own error, else of
+// passes both ways, of which one that went well proves them right.
+template <class D>
+bool sampled_messages(vs::PathPass* pass, Exact<D>& engine, D& d, Lane<D>* lanes, int m,
+                      int64_t first, vs::Scratch& scratch) {
+    using T = typename D::T;
+    const auto init = [&](Lane<D>& s, int64_t which) {
+        T* const alpha = s.alpha;
+        const bool ok =
+            lane_init(s, d, pass->model.arrays, pass->order[which], typename D::Row(), scratch);
+        s.alpha = alpha;
+        return ok;
+    };
+    for (int r = 0; r < m; ++r) {
+        Lane<D>& s = lanes[r];
+        s.alpha = nullptr;
+        if (!init(s, first + r)) return false;
+        s.alpha = scratch.array<T>(s.n * s.stride);
+    }
+    if (scratch.failed) return false;
+    const bool alone = D::kUnit == 1.0 || sizeof(T) == 8 || !d.floors();
+    const bool finished = !alone || engine.group_forward(lanes, m, Role::kPass);
+    for (int r = 0; r < m; ++r) {
+        Lane<D>& s = lanes[r];
+        if (!finished) s.status = vs::kCancelled;
+        if (alone && s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) s.status = vs::kWiden;
+        if (alone && s.status != vs::kWiden) continue;
+        if (!init(s, first + r)) return false;
+        NoSink sink;
+        if (!engine.group(&s, 1, sink)) s.status = vs::kCancelled;
+        require_little_added(s);
+    }
+    return true;
+}
+
+// Backward sampling: x_n ~ alpha_n, then x_i ~ alpha_i(.) E(., x_{i+1}). Samples and sequences go
+// along together, so that a draw need not wait for another.
+template <class D>
+void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
+    using T = typename D::T;
+    const vs::Chains& c = pass->model.arrays;
+    vs::Scratch& scratch = pass->scratch[worker];
+    scratch.reset();
+    const int64_t stride = Tiling<T>(c.n_labels).Kp;
+    T* tmp = scratch.array<T>(3 * stride);
+    double* weight = scratch.array<double>(stride + 8);
+    const int m = static_cast<int>(item.last - item.first);
+    Lane<D> lanes[Exact<D>::kGroup];
+    lanes[0].n = 0;  // no compiler knows that m > 0
+    const auto end_all = [&](vs::Status status) {
+        for (int64_t q = item.first; q < item.last; ++q) pass->status[pass->order[q]] = status;
+    };
+    if (scratch.failed) return end_all(vs::kNoMemory);
+    std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(3 * stride));
+    const Input<typename D::In> in(c);
+    const Packed<T> packed = packed_view<T>(*pass->packing);
+    D d(in, packed, tmp);
+    Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
+    Exact<D> engine(d, ticker);
+    if (!sampled_messages(pass, engine, d, lanes, m, item.first, scratch)) {
+        return end_all(vs::kNoMemory);
+    }
+    T* column = tmp + 2 * stride;
+    int64_t* const states = pass->states;
+    for (int64_t i = lanes[0].n - 1; i >= 0; --i) {
+        for (int q = 0; q < m; ++q) {
+            Lane<D>& s = lanes[q];
+            if (i >= s.n || s.status != vs::kOk) continue;
+            for (int64_t r = 0; r < pass->size; ++r) {
+                if (!ticker.go_on()) return end_all(vs::kCancelled);
+                const int64_t at = r * c.n_positions + s.begin + i;
+                const T* message = nullptr;
+                if (i + 1 < s.n) {
+                    message =
+                        d.column_message(s.edge + i, static_cast<int>(states[at + 1]), column);
+                }
+                states[at] = draw(d, s.alpha + i * stride, message, pass->uniforms[at], weight);
+            }
+        }
+    }
+    for (int q = 0; q < m; ++q) finish_lane(pass, d, lanes[q], pass->order[item.first + q]);
+}
+
+// The state k at which sum_{j <= k} weight_j first exceeds u sum_j weight_j; `weight` (K + 7,).
+// Blocks are added up before they are looked into, so that few additions wait for others.
+template <class D>
+int draw(const D& d, const typename D::T* a, const typename D::T* message, double u,
+         double* weight) {
+    constexpr int kBlock = 8;
+    d.weights(a, message, weight);
+    for (int k = d.K; k % kBlock; ++k) weight[k] = 0.0;
+    const auto sum_of = [](const double* w) {
+        return ((w[0] + w[1]) + (w[2] + w[3])) + ((w[4] + w[5]) + (w[6] + w[7]));
+    };
+    double total = 0.0;
+    for (int k = 0; k < d.K; k += kBlock) total += sum_of(weight + k);
+    const double target = u * total;
+    double sum = 0.0, before = 0.0;  // the latter without the block
+    int block = 0, last = 0;
+    for (int k = 0; k < d.K && !(target < sum); k += kBlock) {
+        const double here = sum_of(weight + k);
+        if (!(here > 0.0)) continue;
+        block = k;
+        before = sum;
+        sum += here;
+    }
+    for (int k = block; k < block + kBlock && !(target < before); ++k) {
+        if (!(weight[k] > 0.0)) continue;
+        last = k;
+        before += weight[k];
+    }
+    return last;
+}
+
+}  // namespace VS_NS

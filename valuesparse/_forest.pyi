@@ -1,0 +1,92 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Progress = Callable[[int, int], object]
+Place = tuple[int, int]  # a component, and a variable of it
+
+LARGEST: dict[str, float]
+LARGEST_SUM: float
+CARRIED_SUM: float
+
+class Structure:
+    def __init__(self, parent: Array, target: int) -> None: ...
+    def problem(self) -> tuple[int, int]: ...
+    def roots(self) -> npt.NDArray[np.int64]: ...
+    def tree_of(self) -> npt.NDArray[np.int64]: ...
+
+class Forest:
+    shape: tuple[int, int, int]
+    def __init__(
+        self,
+        unary: Array,
+        tables: Array,
+        allowed: Array | None,
+        start: Array | None = None,
+        end: Array | None = None,
+        offset: Array | None = None,
+        edge: Array | None = None,
+        structure: Structure | None = None,
+        edge_type: Array | None = None,
+    ) -> None: ...
+
+def infer(
+    forest: Forest,
+    threads: int,
+    log_z: Array,
+    marginals: Array | None = None,
+    *,
+    zeta: float = 1.0,
+    revisit: int = 0,
+    islands: Array | None = None,
+    deadline: float | None = None,
+    progress: Progress | None = None,
+    late: BaseException | None = None,
+    pairwise: Array | None = None,
+    edges: tuple[int, int] | Array | None = None,
+    expectations: Array | None = None,
+    weights: Array | None = None,
+    energies: Array | None = None,
+    log_left: Array | None = None,
+    log_right: Array | None = None,
+    log_mass: Array | None = None,
+) -> tuple[Place | None, tuple[int, ...]]: ...
+def show(forest: Forest, threads: int) -> None: ...
+def decode(
+    forest: Forest,
+    n_best: int,
+    threads: int,
+    states: Array,
+    scores: Array,
+    deadline: float | None = None,
+    progress: Progress | None = None,
+    late: BaseException | None = None,
+) -> Place | None: ...
+def sample(
+    forest: Forest,
+    uniforms: Array,
+    states: Array,
+    threads: int,
+    deadline: float | None = None,
+    progress: Progress | None = None,
+    late: BaseException | None = None,
+) -> Place | None: ...
+def score(forest: Forest, states: Array, scores: Array) -> None: ...
+def freeze(first: Array, second: Array, third: Array) -> None: ...
+def weigh(array: Array) -> tuple[int, float]: ...
+def simd_level() -> str: ...
+def set_simd_level(name: str | None) -> bool: ...
+def peak_flops(array: Array, iterations: int) -> float: ...
+def message_flops(array: Array, labels: int, rows: int, positions: int) -> float: ...
+def expected(
+    forest: Forest,
+    marginals: Array,
+    energies: Array,
+    largest: Array,
+    value: Array,
+    size: Array,
+) -> None: ...
+def free_workspaces() -> None: ...

@@ -1,0 +1,221 @@
+"""Chains and trees: what each public function does with one.
+
+Both are forests to the native engine. The components of one are sequences or trees, its variables
+positions or nodes, and its edges are numbered by the variable before them or by the child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _forest as native
+from valuesparse._validation import as_states
+from valuesparse.errors import InfeasibleError
+from valuesparse.inference._memory import empty
+from valuesparse.inference._watch import Watch, too_late
+from valuesparse.models import Chain, Tree
+from valuesparse.results import ChainResult, TreeResult
+from valuesparse.threads import resolve
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+METHODS = ("auto", "exact", "islands")
+
+
+def _require_feasible(model: Chain | Tree, infeasible: tuple[int, int] | None) -> None:
+    if infeasible is None:
+        return
+    if isinstance(model, Chain):
+        raise InfeasibleError(*infeasible)
+    raise InfeasibleError(*infeasible, root=int(model.roots[infeasible[0]]))
+
+
+def _ask(model: Chain | Tree, workers: int, **wanted: Any) -> Floats:
+    """Return ``log_z`` (B,) of an exact call, which fills the arrays that are `wanted`."""
+    log_z = np.empty(model.forest.shape[2])
+    infeasible, _ = native.infer(model.forest, workers, log_z, **wanted)
+    _require_feasible(model, infeasible)
+    return log_z
+
+
+def _tables(model: Chain | Tree) -> Array:
+    return model.transition if isinstance(model, Chain) else model.pairwise
+
+
+def infer(
+    model: Chain | Tree,
+    zeta: float,
+    rounds: int,
+    workers: int,
+    method: str,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+) -> Any:
+    """See :func:`valuesparse.infer`."""
+    n, k, count = model.forest.shape
+    marginals = empty((n, k), model.dtype)
+    islands = np.full(n, -1, dtype=np.int32)
+    log_z = np.empty(count)
+    infeasible, counts = native.infer(
+        model.forest, workers, log_z, marginals, zeta=zeta, revisit=rounds, islands=islands,
+        deadline=deadline, progress=progress, late=too_late(deadline),
+    )  # fmt: skip
+    _require_feasible(model, infeasible)
+    if isinstance(model, Chain):
+        return ChainResult(model, marginals, log_z, islands, zeta, counts)
+    return TreeResult(model, marginals, log_z, islands, zeta, counts)
+
+
+def log_z(model: Chain | Tree, workers: int, memory_limit: int | None = None) -> Floats:
+    """Return ``log_z`` (B,) alone: messages one way, of which none is kept for long."""
+    return _ask(model, workers)
+
+
+def decode(model: Chain | Tree, k: int, workers: int, watch: Watch) -> tuple[Integers, Floats]:
+    """Return states (k, N) and scores (k, B)."""
+    if k != 1 and isinstance(model, Tree):
+        raise ValueError(f"n_best={k}: only chains have an n-best list; leave n_best out for trees")
+    n, _, count = model.forest.shape
+    states, score = np.empty((k, n), dtype=np.int64), np.empty((k, count))
+    found = native.decode(
+        model.forest, k, workers, states, score, watch.left(), watch.part(0, n, n), watch.late
+    )
+    _require_feasible(model, found)
+    watch.finish(n)
+    return states, score
+
+
+def sample(
+    model: Chain | Tree, count: int, generator: np.random.Generator, workers: int, watch: Watch
+) -> Integers:
+    """Return (count, N) samples."""
+    n = model.forest.shape[0]
+    states = np.empty((count, n), dtype=np.int64)
+    # Blocks bound the memory of the uniforms; drawing them in order keeps samples reproducible.
+    block = max(1, 1_000_000 // max(1, n))
+    for first in range(0, max(count, 1), block):
+        rows = states[first : first + block]
+        part = watch.part(first * n, (first + rows.shape[0]) * n, count * n)
+        found = native.sample(
+            model.forest, generator.random(rows.shape), rows, workers, watch.left(), part,
+            watch.late,
+        )  # fmt: skip
+        _require_feasible(model, found)
+    watch.finish(count * n)
+    return states
+
+
+def score(model: Chain | Tree, states: npt.ArrayLike) -> Floats:
+    """Return the sum of log-potentials of given states, per component (B,)."""
+    n, k, count = model.forest.shape
+    noun = "labels" if isinstance(model, Chain) else "states"
+    total = np.empty(count)
+    native.score(model.forest, as_states(states, n, k, noun=noun), total)
+    return total
+
+
+def pairwise(model: Chain | Tree, threads: int | None, edges: tuple[int, int] | Integers) -> Array:
+    """Return the edge marginals of chains, edges (first, last), or of those above some nodes."""
+    n, k, _ = model.forest.shape
+    if isinstance(edges, tuple):
+        rows: Any = edges
+        size = edges[1] - edges[0]
+    else:
+        rows, size = np.full(n, -1, dtype=np.int64), edges.size
+        rows[edges] = np.arange(size)
+    answer = empty((size, k, k), model.dtype)
+    _ask(model, resolve(threads), pairwise=answer, edges=rows)
+    return answer
+
+
+def expectations(model: Chain | Tree, threads: int | None) -> Floats:
+    """Return the sum of edge marginals, (K, K), or of those of each type, (types, K, K)."""
+    typed = isinstance(model, Tree) and model.edge_type is not None
+    sums = np.zeros(_tables(model).shape[0 if typed else -2 :])
+    _ask(model, resolve(threads), expectations=sums)
+    return sums
+
+
+def gradient(
+    model: Chain,
+    workers: int,
+    *,
+    marginals: bool = True,
+    sums: bool = True,
+    weights: Floats | None = None,
+) -> tuple[Array | None, Floats, Floats | None]:
+    """Return marginals (N, K), ``log_z`` (B,) and summed edge marginals (K, K), from one call.
+
+    They are the gradient of ``log_z``; what is not asked for is None. `weights` (B,) weigh the
+    sequences in the sum of edge marginals, and nothing else.
+    """
+    k = model.n_labels
+    nodes = np.empty((model.n_positions, k), dtype=model.dtype) if marginals else None
+    edges = np.zeros((k, k)) if sums else None
+    log_z = _ask(model, workers, marginals=nodes, expectations=edges, weights=weights)
+    return nodes, log_z, edges
+
+
+def expected_scores(
+    model: Chain | Tree, threads: int | None, marginals: Array, fill: bool
+) -> tuple[Floats, Floats, Floats]:
+    """Return ``log_z``, expected scores, and how far rounding is felt in these; (B,) each.
+
+    `fill`: the marginals are computed, too.
+    """
+    n, _, count = model.forest.shape
+    energies = np.empty(n)
+    wanted = marginals if fill else None
+    log_z = _ask(model, resolve(threads), marginals=wanted, energies=energies)
+    top = np.atleast_1d(_tables(model).max(axis=(-2, -1), initial=-np.inf)).astype(np.float64)
+    largest = np.where(np.isfinite(top), top, 0.0)  # 0 where a table forbids everything
+    value, size = np.empty(count), np.empty(count)
+    native.expected(model.forest, marginals, energies, largest, value, size)
+    return log_z, value, size
+
+
+def _edges(model: Chain | Tree) -> tuple[Integers, Integers]:
+    """Return where each edge has its rows of messages, and its table where there are several."""
+    if isinstance(model, Tree):
+        children = np.flatnonzero(model.parent >= 0)
+        return children, children if model.edge_type is None else model.edge_type[children]
+    inner = np.ones(model.n_positions, dtype=bool)
+    inner[model.offset[1:][model.lengths > 0] - 1] = False
+    left = np.flatnonzero(inner)
+    return left, np.arange(left.size)
+
+
+def iter_edge_marginals(
+    model: Chain | Tree, threads: int | None, block: int, edges: Integers | None = None
+) -> Iterator[Array]:
+    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages.
+
+    Those of `edges` alone where they are given, in their order.
+    """
+    n, k, _ = model.forest.shape
+    left, right = empty((n, k), float), empty((n, k), float)
+    wanted: dict[str, Array] = {"log_left": left, "log_right": right}
+    mass = None
+    if isinstance(model, Tree):
+        mass = np.empty(n)
+        wanted.update(log_mass=mass, marginals=empty((n, k), model.dtype))
+    _ask(model, resolve(threads), **wanted)
+    (rows, tables), t = _edges(model), _tables(model)
+    numbers = np.arange(rows.size) if edges is None else edges
+    for first in range(0, numbers.size, block):
+        some = numbers[first : first + block]
+        at = rows[some]
+        scores = left[at, :, None] + (t if t.ndim == 2 else t[tables[some]])
+        scores += right[at, None, :]
+        scores -= scores.max(axis=(1, 2), keepdims=True) if mass is None else mass[at, None, None]
+        with np.errstate(under="ignore"):
+            np.exp(scores, out=scores)
+        if mass is None:
+            scores /= scores.sum(axis=(1, 2), keepdims=True)
+        yield scores
