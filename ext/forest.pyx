@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=True
-"""Chains and trees: checks nothing but `parent`; hands arrays to the C++ planner without the GIL."""
+"""Chains and trees: checks nothing but `parent`, hands arrays to C++ and lets the GIL go."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, uint8_t

@@ -192,7 +192,7 @@ cdef class Scorer:
         cdef Request q
         cdef Report r
         q.model.arrays = self.chains_of(unary, allowed, timing.offset.data(),
-                                  timing.edge.data(), n, 1)
+                                        timing.edge.data(), n, 1)
         q.prepared = self.prepared
         q.threads = 1
         q.zeta = 1.0
@@ -280,8 +280,8 @@ cdef class Scorer:
         cdef double* u = <double*>data(unary)
         cdef Control* control = timing.watch()
         self.prepare()
-        q.model.arrays = self.chains_of(unary, allowed, timing.offset.data(), timing.edge.data(), n,
-                                  n_sequences)
+        q.model.arrays = self.chains_of(unary, allowed, timing.offset.data(),
+                                        timing.edge.data(), n, n_sequences)
         q.prepared = self.prepared
         q.threads = threads
         q.zeta = zeta
@@ -289,8 +289,7 @@ cdef class Scorer:
         q.log_z = <double*>data(values)
         q.islands = <int32_t*>data(islands)
         q.n_best = n_best
-        if n_best:
-            q.states = <int64_t*>data(found)
+        q.states = <int64_t*>data(found)  # read where there are any best ones
         if timing.brief:
             bad = self.run(reader, q, u, n_best, score, control, &r)
         else:

@@ -100,7 +100,7 @@ class Depth {
     // The energies of m <= kRows edges.
     void add(int m, const T* const* a, const T* const* g, const double* mass,
              double* const* energy) {
-        T* y[kRows];
+        T* y[kRows] = {};
         int64_t edge[kRows] = {};
         double unused[kRows] = {};
         for (int r = 0; r < m; ++r) y[r] = rows_ + static_cast<int64_t>(r) * d_->Kp;
