@@ -200,6 +200,8 @@ Status Solver::solve(const double* const* soft, int threads, Control* control, W
     if (!both_fit()) wide_.reset();
     Status s = complete_once(threads, control);
     if (s != kOk) return s;
+    if (probed_) forget();
+    probed_ = false;
     if (soft) forget_changed(soft);
     if (want == kLogs) return solve_wide(soft, threads, control, true);
     if (!linear_) linear_.reset(new Propagation<Linear64>(compiled()));
@@ -237,6 +239,15 @@ Status Solver::infer(const double* const* soft, int threads, Control* control, c
             *log_z = p.log_z();
         });
         return kOk;
+    });
+}
+
+Status Solver::log_ratio(const double* const* soft, const std::vector<int32_t>& changed,
+                         Control* control, double* ratio) {
+    return guarded(control, [&] {
+        probed_ = true;
+        return widened_ ? wide_->log_ratio(soft, changed, control, ratio)
+                        : linear_->log_ratio(soft, changed, control, ratio);
     });
 }
 
