@@ -266,6 +266,14 @@ cdef const double* const* soft_data(Soft soft) noexcept:
     return soft.at.data()
 
 
+cdef tuple cost_of(Solver* solver):
+    cdef const Layout* at = &solver.layout()
+    largest = []
+    if at.largest_clique >= 0:
+        largest = list(solver.tree().clique[at.largest_clique])
+    return (at.width, at.table_size, at.bytes, at.flops, largest, at.largest, solver.tried())
+
+
 cdef class CliqueTree:
     """A junction tree of a snapshot. Not for two threads at once: the caller holds a lock."""
 
@@ -324,12 +332,7 @@ cdef class CliqueTree:
 
     def cost(self):
         """Return width, table entries, bytes, flops, largest clique, its entries, orders tried."""
-        cdef const Layout* at = &self.solver.layout()
-        largest = []
-        if at.largest_clique >= 0:
-            largest = list(self.solver.tree().clique[at.largest_clique])
-        return (at.width, at.table_size, at.bytes, at.flops, largest, at.largest,
-                self.solver.tried())
+        return cost_of(self.solver)
 
     def show(self, int threads):
         """Show the thread's recorder what a question runs."""
@@ -451,3 +454,6 @@ cdef class CliqueTree:
 
     def reused(self):
         return self.solver.reused()
+
+
+include "junction/segments.pxi"

@@ -5,6 +5,8 @@
 namespace vs::junction {
 namespace {
 
+constexpr double kSmallest = -400.0;  // log of a mass below which products may have been lost
+
 template <class A>
 double share_of(typename A::T x, typename A::T total, bool logs) {
     return logs ? A::log_of(A::ratio(x, total)) : A::share(x, total);
@@ -100,6 +102,164 @@ Status Propagation<A>::run(const double* const* soft, bool upward_only, int thre
 }
 
 template <class A>
+std::vector<int32_t> Propagation<A>::between(const std::vector<int32_t>& variables) const {
+    std::vector<int32_t> found, left;
+    for (int32_t v : variables) {
+        if (s_.c.d.size(v) > 1) left.push_back(s_.c.t.home[v]);
+    }
+    while (!left.empty()) {  // children come before their parents
+        const int32_t c = *std::min_element(left.begin(), left.end());
+        left.erase(std::remove(left.begin(), left.end(), c), left.end());
+        found.push_back(c);
+        if (!left.empty() && s_.c.t.parent[c] >= 0) left.push_back(s_.c.t.parent[c]);
+    }
+    return found;
+}
+
+template <class A>
+typename A::T Propagation<A>::mass_at(int32_t c) const {
+    const auto& own = s_.clique[c];
+    if (s_.c.t.parent[c] < 0) return own.message[0];
+    typename A::T sum = A::zero();
+    for (size_t e = 0; e < own.message.size(); ++e) {
+        sum = A::add(sum, A::mul(own.message[e], own.belief[e]));
+    }
+    return sum;
+}
+
+template <class A>
+bool Propagation<A>::weigh(int32_t c, int32_t v, const double* before, const double* now) {
+    const Domains& d = s_.c.d;
+    const CliqueLayout& l = s_.c.l.clique[c];
+    const int64_t n = d.size(v);
+    std::vector<double> gain(static_cast<size_t>(n), -INFINITY);
+    double top = -INFINITY, low = INFINITY;
+    for (int64_t x = 0; x < n; ++x) {
+        const int32_t at = d.values(v)[x];
+        if (before[at] == -INFINITY || now[at] == -INFINITY) continue;
+        gain[x] = now[at] - before[at];
+        top = std::max(top, gain[x]);
+        low = std::min(low, gain[x]);
+    }
+    if (top == -INFINITY) return false;
+    std::vector<typename A::T> by(static_cast<size_t>(n));
+    for (int64_t x = 0; x < n; ++x) by[x] = A::from_log(gain[x] - top);
+    for (size_t i = 0; i < l.statics.size(); ++i) {
+        const std::vector<int64_t>& factors = l.statics[i].factors;
+        if (std::find(factors.begin(), factors.end(), s_.c.g.n_factors + v) == factors.end()) {
+            continue;
+        }
+        std::vector<typename A::T>& table = s_.clique[c].tables[i];
+        const int64_t stride = l.statics[i].dims.stride_of(v);
+        auto* to = table.data();
+        for (auto* const end = to + table.size(); to < end;) {
+            for (int64_t x = 0; x < n; ++x) {
+                for (int64_t t = 0; t < stride; ++t, ++to) *to = A::mul(*to, by[x]);
+            }
+        }
+        s_.clique[c].low[i] += (low - top) / VS_NS::kLn2;
+    }
+    s_.shift[c].add(top);
+    return true;
+}
+
+template <class A>
+Status Propagation<A>::log_ratio(const double* const* soft, const std::vector<int32_t>& changed,
+                                 Control* control, double* ratio) {
+    using Clique = typename State<A>::Clique;
+    if (A::kChecked && !faithful()) return kWiden;
+    vs::Sum total;
+    int64_t bits = 0;
+    const double* const* const before = s_.soft;
+    for (int32_t v : changed) {
+        if (s_.c.d.size(v) != 1) continue;
+        const int32_t x = s_.c.d.values(v)[0];
+        if (soft[v][x] == -INFINITY) return kInfeasible;
+        total.add(soft[v][x]);
+        total.add(-before[v][x]);
+    }
+    const std::vector<int32_t> cliques = between(changed);
+    // Of what is not between others, the mass is taken there: its parent is not in the list.
+    std::vector<int32_t> tops;
+    for (int32_t c : cliques) {
+        const int32_t above = s_.c.t.parent[c];
+        if (above < 0 || !std::binary_search(cliques.begin(), cliques.end(), above)) {
+            tops.push_back(c);
+        }
+    }
+    const auto count = [&](double sign) {
+        for (int32_t c : cliques) {
+            const Clique& own = s_.clique[c];
+            total.add(sign * s_.shift[c].value);
+            total.rest += sign * s_.shift[c].rest;
+            bits += static_cast<int64_t>(sign) *
+                    (static_cast<int64_t>(own.scale) + static_cast<int64_t>(own.tail));
+        }
+    };
+    count(-1.0);
+    std::vector<typename A::T> masses;
+    for (int32_t c : tops) masses.push_back(mass_at(c));
+    bool possible = true;
+    std::vector<Clique> kept(cliques.size());
+    std::vector<vs::Sum> shift;
+    for (size_t i = 0; i < cliques.size(); ++i) {
+        Clique& own = s_.clique[cliques[i]];
+        Clique& to = kept[i];
+        std::swap(own, to);
+        own.belief.swap(to.belief);
+        own.product.swap(to.product);
+        own.spread.swap(to.spread);
+        shift.push_back(s_.shift[cliques[i]]);
+        own.tables.swap(to.tables);
+        own.low.swap(to.low);
+        own.loaded = true;
+        bool copied = false;
+        for (int32_t v : changed) {
+            if (s_.c.d.size(v) < 2 || s_.c.t.home[v] != cliques[i]) continue;
+            if (!copied) {
+                to.tables = own.tables;
+                to.low = own.low;
+            }
+            copied = true;
+            possible = weigh(cliques[i], v, before[v], soft[v]) && possible;
+        }
+    }
+    Status status = possible ? walk_up(&s_, cliques, control) : kInfeasible;
+    if (status == kOk) {
+        count(1.0);
+        for (size_t i = 0; i < tops.size(); ++i) {
+            const typename A::T now = mass_at(tops[i]);
+            const bool small = A::is_zero(now) || A::less(now, A::from_log(kSmallest)) ||
+                               A::less(masses[i], A::from_log(kSmallest));
+            if (A::kChecked ? small : A::is_zero(now)) {
+                status = A::kChecked ? kWiden : kInfeasible;
+                break;
+            }
+            total.add(A::log_of(now));
+            total.add(-A::log_of(masses[i]));
+        }
+        for (int32_t c : cliques) {
+            if (A::kChecked && s_.clique[c].loss != -INFINITY) status = kWiden;
+        }
+    }
+    for (size_t i = 0; i < cliques.size(); ++i) {
+        Clique& own = s_.clique[cliques[i]];
+        Clique& to = kept[i];
+        own.belief.swap(to.belief);
+        own.product.swap(to.product);
+        own.spread.swap(to.spread);
+        if (to.tables.empty()) {
+            own.tables.swap(to.tables);
+            own.low.swap(to.low);
+        }
+        std::swap(own, to);
+        s_.shift[cliques[i]] = shift[i];
+    }
+    *ratio = total.total() + VS_NS::kLn2 * static_cast<double>(bits);
+    return status;
+}
+
+template <class A>
 void Propagation<A>::marginals(const int64_t* ptr, bool logs, double* out) const {
     const Domains& d = s_.c.d;
     std::fill(out, out + ptr[s_.c.g.n], logs ? -INFINITY : 0.0);
@@ -154,6 +314,7 @@ Expected Propagation<A>::expected() const {
 
 template class Propagation<Linear64>;
 template class Propagation<LinearWide>;
+template void Propagation<Best>::keep(const std::vector<uint8_t>&, std::vector<uint8_t>);
 template Status Propagation<Best>::run(const double* const*, bool, int, Control*);
 
 }  // namespace vs::junction

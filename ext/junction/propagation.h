@@ -44,6 +44,11 @@ class Propagation {
     void query(size_t q, bool logs, double* out) const;
     // After down, with the queries of locate_factors().
     Expected expected() const;
+    // After down: the log of the mass with other soft evidence on `changed` over the mass as it is.
+    // Only messages between their cliques are made again, and put back. It may not allow what was
+    // impossible. kWiden where numbers are too small to tell, kInfeasible where no mass is left.
+    Status log_ratio(const double* const* soft, const std::vector<int32_t>& changed,
+                     Control* control, double* ratio);
     bool lossless() const;  // after up: no message has lost anything
     bool faithful() const;  // after down: neither has anything else, however small it is
     const State<A>& state() const { return s_; }
@@ -51,6 +56,12 @@ class Propagation {
   private:
     template <class F>
     bool each_decided(const double* const* soft, F f) const;
+    // The cliques between the homes of some variables and the first above all of them, or a root.
+    std::vector<int32_t> between(const std::vector<int32_t>& variables) const;
+    // Multiplies a variable's other soft evidence into its clique; false where it leaves no state.
+    bool weigh(int32_t c, int32_t v, const double* before, const double* now);
+    // A clique's messages up and down, multiplied and summed.
+    typename A::T mass_at(int32_t c) const;
 
     State<A> s_;
     double log_z_ = 0.0;

@@ -114,7 +114,7 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft, Control*
     soft_.swap(soft);
     last_soft_.clear();
     complete_ = false;
-    if (!linear_ && !wide_) return kReady;
+    if (!linear_ && !wide_ && !best_) return kReady;
     try {
         keep_what_holds(d, layout);
     } catch (const std::bad_alloc&) {
@@ -154,6 +154,7 @@ void Solver::keep_what_holds(const Domains& before, const Layout& old) {
 void Solver::keep(const std::vector<uint8_t>& tables, const std::vector<uint8_t>& messages) {
     if (linear_) linear_->keep(tables, messages);
     if (wide_) wide_->keep(tables, messages);
+    if (best_) best_->keep(tables, messages);
 }
 
 void Solver::forget() {
@@ -164,6 +165,7 @@ void Solver::forget() {
 void Solver::release() {
     linear_.reset();
     wide_.reset();
+    best_.reset();
 }
 
 Status Solver::complete_once(int threads, Control* control) {
@@ -197,9 +199,14 @@ void Solver::forget_changed(const double* const* soft) {
 
 Status Solver::solve(const double* const* soft, int threads, Control* control, Want want) {
     widened_ = false;
-    if (!both_fit()) wide_.reset();
+    if (!both_fit()) {
+        wide_.reset();
+        best_.reset();
+    }
     Status s = complete_once(threads, control);
     if (s != kOk) return s;
+    if (probed_) forget();
+    probed_ = false;
     if (soft) forget_changed(soft);
     if (want == kLogs) return solve_wide(soft, threads, control, true);
     if (!linear_) linear_.reset(new Propagation<Linear64>(compiled()));
@@ -237,6 +244,15 @@ Status Solver::infer(const double* const* soft, int threads, Control* control, c
             *log_z = p.log_z();
         });
         return kOk;
+    });
+}
+
+Status Solver::log_ratio(const double* const* soft, const std::vector<int32_t>& changed,
+                         Control* control, double* ratio) {
+    return guarded(control, [&] {
+        probed_ = true;
+        return widened_ ? wide_->log_ratio(soft, changed, control, ratio)
+                        : linear_->log_ratio(soft, changed, control, ratio);
     });
 }
 
@@ -280,12 +296,17 @@ Status Solver::decode(const double* const* soft, int threads, Control* control, 
     return guarded(control, [&] {
         Status s = complete_once(threads, control);
         if (s != kOk) return s;
-        Propagation<Best> best(compiled());
-        s = best.run(soft, true, threads, control);
+        if (!both_fit()) best_.reset();
+        if (probed_) forget();
+        probed_ = false;
+        if (soft) forget_changed(soft);
+        if (!best_) best_.reset(new Propagation<Best>(compiled()));
+        s = best_->run(soft, true, threads, control);
         if (s != kOk) return s;
-        *score = best.log_z();
-        if (!(*score > above)) return kOk;
-        return best_states(best.state(), control, states);
+        *score = best_->log_z();
+        if (*score > above) s = best_states(best_->state(), control, states);
+        if (!both_fit()) best_.reset();
+        return s;
     });
 }
 

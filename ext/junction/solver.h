@@ -44,6 +44,9 @@ class Solver {
     // null when only log_z is wanted. With `logs` these and all joints are logarithms.
     Status infer(const double* const* soft, int threads, Control* control, const int64_t* ptr,
                  bool logs, double* marginals, double* log_z);
+    // See Propagation::log_ratio: after infer with marginals, not after what came between.
+    Status log_ratio(const double* const* soft, const std::vector<int32_t>& changed,
+                     Control* control, double* ratio);
     // Whether each of the last marginals has its digits, however small it is.
     bool faithful() const { return widened_ || linear_->faithful(); }
     // The next answers hold the joint of these variables, as query 0, where a clique has them all;
@@ -97,11 +100,13 @@ class Solver {
     Layout layout_;
     std::vector<double> last_soft_;  // of all of soft_, one after the other; empty: not known
     bool complete_ = false, logs_ = false, sound_ = true, asks_factors_ = false;
+    bool probed_ = false;  // what rows meet of messages, as the way down does, is of other evidence
     std::vector<Query> queries_;
     // Both only where they are small: messages of either are kept for the next question then.
     std::unique_ptr<Propagation<Linear64>> linear_;
     std::unique_ptr<Propagation<LinearWide>> wide_;
-    bool widened_ = false;  // the last answer is in wide_
+    std::unique_ptr<Propagation<Best>> best_;  // likewise
+    bool widened_ = false;                     // the last answer is in wide_
     int64_t tried_ = 0, reused_ = 0;
 };
 

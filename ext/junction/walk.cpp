@@ -117,6 +117,23 @@ Status walk(State<A>* s, bool upward_only, int threads, Control* control) {
     return up == kOk ? w.down.end(*control) : up;
 }
 
+template <class A>
+Status walk_up(State<A>* s, const std::vector<int32_t>& cliques, Control* control) {
+    Walk<A> w{s, &s->c.l.schedule, control, {}, {}};
+    w.worker.resize(1);
+    Workspace<A>& one = w.worker[0].workspace;
+    for (int32_t c : cliques) {
+        one.reset();
+        const Status status =
+            w.stages(static_cast<size_t>(c), true, &one, kReserve, kRelease, 0, 0);
+        if (status != kOk) return status;
+        if (w.stopped()) return kCancelled;
+    }
+    return kOk;
+}
+
+template Status walk_up(State<Linear64>*, const std::vector<int32_t>&, Control*);
+template Status walk_up(State<LinearWide>*, const std::vector<int32_t>&, Control*);
 template Status walk(State<Linear64>*, bool, int, Control*);
 template Status walk(State<LinearWide>*, bool, int, Control*);
 template Status walk(State<Best>*, bool, int, Control*);

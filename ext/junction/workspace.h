@@ -77,5 +77,8 @@ Status stage_down(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share sha
 // Every clique, up and down: walk.cpp.
 template <class A>
 Status walk(State<A>* s, bool upward_only, int threads, Control* control);
+// Messages of some cliques, children before parents, on the calling thread.
+template <class A>
+Status walk_up(State<A>* s, const std::vector<int32_t>& cliques, Control* control);
 
 }  // namespace vs::junction

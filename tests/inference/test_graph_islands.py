@@ -86,10 +86,14 @@ def test_islands_split_a_graph_that_is_too_wide(rng: np.random.Generator) -> Non
 
 @pytest.mark.parametrize("cards", [(2,), (2, 3), (2, 10)])
 @pytest.mark.parametrize("forbidden", [0.0, 0.1])
+@pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_islands_of_grids_are_asked_as_trees_would(
-    rng: np.random.Generator, cards: tuple[int, ...], forbidden: float
+    rng: np.random.Generator, cards: tuple[int, ...], forbidden: float, scale: float
 ) -> None:
-    """Against a junction tree of all, each island given the others."""
+    """Against a junction tree of all, each island given the others.
+
+    Scores that plain numbers cannot hold are added by tables that cancel: islands are the same.
+    """
     side = 7
     graph = vs.FactorGraph([int(k) for k in rng.choice(cards, side * side)])
     for v, k in enumerate(graph.cardinalities):
@@ -98,6 +102,11 @@ def test_islands_of_grids_are_asked_as_trees_would(
             table = rng.normal(0.0, 1.0, (graph.cardinalities[u], k))
             table[1:][rng.random(table[1:].shape) < forbidden] = -np.inf
             graph.add([u, v], table)
+    if scale > 1.0:
+        for v in range(side * side - side):
+            table = scale * rng.normal(size=[graph.cardinalities[u] for u in (v, v + side)])
+            for sign in (1.0, -1.0):
+                graph.add([v, v + side], sign * table)
     for v in (3, 20):
         graph.add(
             [v, v + 1, v + 7], rng.normal(size=[graph.cardinalities[u] for u in (v, v + 1, v + 7)])
@@ -106,11 +115,73 @@ def test_islands_of_grids_are_asked_as_trees_would(
     held = {v: int(x) for v, x in enumerate(r.islands) if x >= 0}
     assert 5 < len(held) < 45
     whole = vs.infer(graph, evidence=held)
-    assert r.log_z == pytest.approx(whole.log_z, rel=1e-11)
+    assert r.log_z == pytest.approx(whole.log_z, rel=1e-11, abs=1e-11 * scale)
     for v, found in enumerate(r.marginals):
         others = {u: x for u, x in held.items() if u != v}
         want = vs.infer(graph, evidence=others) if v in held else whole
-        np.testing.assert_allclose(found, want.marginals[v], rtol=0, atol=1e-11)
+        np.testing.assert_allclose(found, want.marginals[v], rtol=0, atol=1e-11 * scale)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 3000.0])
+@pytest.mark.parametrize("states", [2, 4])
+def test_islands_beside_segments_whose_numbers_are_large(
+    rng: np.random.Generator, scale: float, states: int
+) -> None:
+    """Messages that are made again tell the same as a tree with the island in it."""
+    rows, columns = 3, 12
+    graph = vs.FactorGraph([states] * (rows * columns))
+    for v in range(rows * columns):
+        graph.add([v], scale * rng.normal(size=states))
+        for u in [v - 1] * (v % rows > 0) + [v - rows] * (v >= rows):
+            graph.add([u, v], scale * rng.normal(size=(states, states)))
+    r = vs.infer(graph, zeta=0.8)
+    held = {v: int(x) for v, x in enumerate(r.islands) if x >= 0}
+    free = len(r.islands) - len(held)
+    assert held
+    assert free
+    for v, found in enumerate(r.marginals):
+        others = {u: x for u, x in held.items() if u != v}
+        want = vs.infer(graph, evidence=others).marginals[v]
+        np.testing.assert_allclose(found, want, rtol=1e-9 * scale, atol=1e-300)
+
+
+@pytest.mark.parametrize("forbidden", [0.0, 0.1])
+def test_a_graph_asked_again_answers_the_same(rng: np.random.Generator, forbidden: float) -> None:
+    """Trees that earlier calls left do not show, whatever zeta, limit or evidence they had."""
+    side = 8
+
+    def graph() -> vs.FactorGraph:
+        built = vs.FactorGraph([3] * side * side)
+        for scope, table in zip(scopes, tables, strict=True):
+            built.add(scope, table)
+        return built
+
+    scopes = [(v,) for v in range(side * side)]
+    scopes += [(v - 1, v) for v in range(side * side) if v % side]
+    scopes += [(v - side, v, v - side + 1) for v in range(side, side * side, 5)]
+    tables = [1.5 * rng.normal(size=[3] * len(scope)) for scope in scopes]
+    for table in tables:
+        if table.ndim > 1:
+            table[1:][rng.random(table[1:].shape) < forbidden] = -np.inf
+    kept = graph()
+    for zeta, limit, evidence in (
+        (0.9, None, {}),
+        (0.7, None, {}),
+        (0.9, None, {}),
+        (0.9, None, {5: 1, 20: [0.0, 1.0, 0.5]}),
+        (0.9, 200_000, {}),
+        (0.9, None, {5: 1, 20: [0.0, 1.5, 0.5]}),
+        (0.8, None, {5: 2}),
+        (0.9, None, {}),
+    ):
+        ours, new = (
+            vs.infer(g, zeta=zeta, memory_limit=limit, evidence=evidence) for g in (kept, graph())
+        )
+        assert ours.islands.tolist() == new.islands.tolist()
+        assert ours.log_z == new.log_z
+        assert ours.stats["rounds"] == new.stats["rounds"]
+        for a, b in zip(ours.marginals, new.marginals, strict=True):
+            assert a.tobytes() == b.tobytes()
 
 
 def test_zeta_one_is_exact(rng: np.random.Generator) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _chain
 from valuesparse._rounding import EPS
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
@@ -86,8 +87,10 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | None) -> Reduced:
     merged: dict[tuple[int, ...], Floats] = {}
     snapshot = snapshot_of(graph)
     for own, table in zip(snapshot.scopes, snapshot.arrays(), strict=True):
-        part = np.asarray(table)[tuple(held.get(v, slice(None)) for v in own)]
-        scope = [number[v] for v in own if v not in held]
+        part, scope = np.asarray(table), own
+        if held:
+            part = part[tuple(held.get(v, slice(None)) for v in own)]
+            scope = tuple(number[v] for v in own if v not in held)
         magnitude += _largest(part)
         entries += part.size
         if not scope:
@@ -96,14 +99,14 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | None) -> Reduced:
             unary[scope[0]] = unary[scope[0]] + part
             rounding += EPS * _largest(unary[scope[0]])
         else:
-            order = np.argsort(scope)
             key = tuple(sorted(scope))
-            part = np.transpose(part, order)
+            if key != scope:
+                part = part.transpose(sorted(range(len(scope)), key=scope.__getitem__))
             if key in merged:
                 merged[key] = merged[key] + part
                 rounding += EPS * _largest(merged[key])
             else:
-                merged[key] = np.array(part)
+                merged[key] = part.copy()
     for v, known in given.items():
         if not isinstance(known, int):
             unary[number[v]] = unary[number[v]] + known
@@ -135,5 +138,5 @@ def plan_of(
 
 
 def _largest(table: Any) -> float:
-    finite = np.abs(table[np.isfinite(table)])
-    return float(finite.max(initial=0.0))
+    """Return the largest finite magnitude of a table without NaN and +inf."""
+    return _chain.weigh(np.ascontiguousarray(table, dtype=np.float64))[1]

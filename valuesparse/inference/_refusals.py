@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from valuesparse import _junction
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import _memory
@@ -43,35 +41,30 @@ def impossible(graph: FactorGraph, evidence: bool, variable: int = -1) -> Infeas
 
 
 def check_memory(
-    tree: _junction.CliqueTree,
+    tree: _junction.CliqueTree | _junction.Segments,
     graph: FactorGraph,
     limit: int,
     more: float = 0.0,
     advice: str = ADVICE,
-    variables: Sequence[int] | None = None,
 ) -> None:
-    """Raise MemoryLimitError when `tree`, and `more` bytes, need more than `limit` bytes.
-
-    `variables`: the graph's number of each of the tree's; None where they are the same.
-    """
-    refusal = too_large(tree, graph, limit, more, variables)
+    """Raise MemoryLimitError when `tree`, and `more` bytes, need more than `limit` bytes."""
+    refusal = too_large(tree, graph, limit, more)
     if refusal is not None:
         raise MemoryLimitError(f"{refusal}: {advice}")
 
 
 def too_large(
-    tree: _junction.CliqueTree,
+    tree: _junction.CliqueTree | _junction.Segments,
     graph: FactorGraph,
     limit: int,
     more: float = 0.0,
-    variables: Sequence[int] | None = None,
 ) -> str | None:
     """Return why `tree` does not fit in `limit` bytes, or None when it does."""
     _, _, bytes_, _, clique, entries, _ = tree.cost()
     bytes_ += outputs(graph) + more
     if bytes_ <= limit:
         return None
-    names = [str(graph.names[v if variables is None else variables[v]]) for v in clique]
+    names = [str(graph.names[v]) for v in clique]
     shown = ", ".join(names[:_SHOWN])
     if len(names) > _SHOWN:
         shown += f" and {len(names) - _SHOWN} more"
