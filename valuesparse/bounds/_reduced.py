@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _chain
+from valuesparse import _forest
 from valuesparse._rounding import EPS
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
@@ -139,4 +139,4 @@ def plan_of(
 
 def _largest(table: Any) -> float:
     """Return the largest finite magnitude of a table without NaN and +inf."""
-    return _chain.weigh(np.ascontiguousarray(table, dtype=np.float64))[1]
+    return _forest.weigh(np.ascontiguousarray(table, dtype=np.float64))[1]
