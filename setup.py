@@ -129,7 +129,7 @@ def link_flags() -> list[str]:
 
 
 class BuildExt(build_ext):
-    """Compiles SIMD levels and what Cython generates with flags of their own, the rest as one unit."""
+    """Compiles SIMD levels and what Cython generates with flags of their own, the rest together."""
 
     def finalize_options(self) -> None:
         """Build the extensions side by side unless told otherwise."""

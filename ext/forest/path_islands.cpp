@@ -144,20 +144,25 @@ void PathCall::find_islands() {
         serial.rewind(mark);
     }
     const double target = std::min(std::max(total / 128.0, 10e3), 2e6);
+    // Sequences side by side share what is read of a table; every thread has some tasks.
+    constexpr size_t kSideBySide = 16, kTasks = 4;
+    const size_t least =
+        std::clamp((order.size() - n_long) / (kTasks * at(r_.threads)), size_t{1}, kSideBySide);
     Tasks tasks;
     for (size_t i = n_long; i < order.size();) {
         double sum = 0.0;
         size_t j = i;
-        while (j < order.size() && sum < target) {
+        while (j < order.size() && (sum < target || j - i < least)) {
             sum += cost * static_cast<double>(length(c, order[j++]));
         }
         tasks.add(TaskKind::kSequences, static_cast<int64_t>(i), static_cast<int64_t>(j), 0.0);
         i = j;
     }
     std::vector<Counts> counts(at(r_.threads));  // one per worker
-    // Sequences of a task, so many at a time that their local factors stay in cache.
+    // Sequences of a task, so many at a time that their local factors stay in cache; where tables
+    // do not, up to 16 share what is read of them.
     const auto work = [&](int64_t task, int worker) {
-        constexpr int64_t kMost = 128, kBytes = 256 * 1024;
+        constexpr int64_t kMost = 128, kBytes = 256 * 1024, kTables = 4;
         const auto [first, last] = tasks.item(task);
         const int64_t row = c.n_labels * bytes(computes());
         Scratch& keep = session_.keep()[worker];
@@ -166,7 +171,9 @@ void PathCall::find_islands() {
             const int64_t begin = c.offset[order[at(i)]];
             for (m = 1; m < kMost && i + m < last; ++m) {
                 const int64_t end = c.offset[order[at(i + m - 1)] + 1];
-                if (c.offset[order[at(i + m)]] != end || (end - begin) * row >= kBytes) break;
+                if (c.offset[order[at(i + m)]] != end) break;
+                const int64_t held = (end - begin) * row, worth = kTables * c.n_labels * row;
+                if (held >= kBytes && (m >= int64_t{kSideBySide} || held >= worth)) break;
             }
             const Scratch::Mark mark = keep.mark();
             Group group(pass, &order[at(i)], m, false, keep);
