@@ -35,6 +35,7 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
     const char* c_level_name "vs::level_name"() noexcept
     int c_level_number "vs::level_number"() noexcept
     bint level_supported(const char*) noexcept
+    const char* supported_level(int) noexcept
     void c_show "vs::show"(const Request&) except +
     Report c_infer "vs::infer"(const Request&, Control&) except +
     Report c_decode "vs::decode"(const Request&, Control&) except +
@@ -272,6 +273,14 @@ def weigh(array):
 
 def simd_level():
     return c_level_name().decode()
+
+
+def simd_levels():
+    """Return the names of the levels of this CPU and build, best first."""
+    names = []
+    while supported_level(<int>len(names)) != NULL:
+        names.append(supported_level(<int>len(names)).decode())
+    return names
 
 
 def set_simd_level(name):

@@ -20,6 +20,13 @@ BELOW = {
     "models": {"factors"},
     "results": {"factors", "models"},
     "inference": {"factors", "models", "results"},
+    "bounds": {"inference", "models", "results"},
+    "relaxed": {"bounds", "factors", "inference", "models", "results"},
+    "schedule": {"inference", "models"},
+    "io": {"factors", "models"},
+    "learning": set(),
+    "crf": {"inference", "io", "learning", "models"},
+    "torch": {"inference", "models", "results"},
 }
 
 

@@ -12,9 +12,6 @@ from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
 
 __all__ = ["start"]
 
-#: The SIMD levels that there are, best first.
-_LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "neon", "scalar")
-
 
 def start() -> None:
     """Check the environment's number of threads, choose the SIMD level, register the pool.
@@ -41,11 +38,9 @@ def _is_command() -> bool:
 def _choose_simd_level() -> None:
     name = os.environ.get("VALUESPARSE_SIMD")
     if name and not _forest.set_simd_level(name):
-        levels = [level for level in _LEVELS if _forest.set_simd_level(level)]
-        _forest.set_simd_level(None)
         raise ImportError(
             f"VALUESPARSE_SIMD={name!r} is not a SIMD level of this CPU and build; choose one of "
-            f"{', '.join(levels)}, or unset it for the best",
+            f"{', '.join(_forest.simd_levels())}, or unset it for the best",
             name="VALUESPARSE_SIMD",
         )
 

@@ -1,7 +1,7 @@
 // Training a linear-chain CRF: the negative log-likelihood of a corpus and its gradient.
 //
 // The corpus is cut into blocks, a block into chunks of whole sequences. Per block:
-//   1. each chunk: unary = F w by sparse rows, forward-backward by the chain engine (marginals and
+//   1. each chunk: unary = F w by sparse rows, forward-backward by the forest engine (marginals and
 //      summed edge marginals in one pass), marginals -= gold, loss summed;
 //   2. each range of attributes: gradient += F^T (marginals - gold), items in corpus order.
 // Blocks, chunks and ranges depend on the data alone and every sum has a fixed order: the number

@@ -52,7 +52,7 @@ void BranchingCall::show() {
                      threads_for(plan.nanoseconds, r_.threads));
 }
 
-// What every pass needs.
+// The fields that every pass needs.
 void BranchingCall::open(int compute) {
     int64_t unused;
     p_ = BranchingPass();

@@ -2,9 +2,9 @@
 // products of them, and marginals.
 //
 // The message of a free parent to a child may not always be found by taking the child's message
-// out of the parent's belief, as in pass.h: m' of an island below also weighs the states that its
-// value rules out. Unless nothing was small, the product is made again without it, every entry
-// with an exponent and a count of zeros of its own (Total).
+// out of the parent's belief, as in branching_pass.h: m' of an island below also weighs the states
+// that its value rules out. Unless nothing was small, the product is made again without it, every
+// entry with an exponent and a count of zeros of its own (Total).
 #pragma once
 
 #include <atomic>

@@ -34,7 +34,7 @@ struct Prepared {
 
 namespace {
 
-// What was prepared, if it was for these chains.
+// The prepared tables, if they are of these chains.
 const Prepared* fitting(const Prepared* p, const Chains& c) {
     return p != nullptr && p->level == &level() && c.dtype == kFloat64 && !c.per_edge ? p : nullptr;
 }

@@ -1,5 +1,5 @@
 // A call on a forest under way: its memory and its tables, and the arithmetics that it tries, from
-// fast to wide, on the components that narrower ones have not settled.
+// fast to wide, on the components that narrower ones have not finished.
 #pragma once
 
 #include <atomic>

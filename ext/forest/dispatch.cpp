@@ -38,6 +38,13 @@ const Candidate& chosen() {
 
 bool level_supported(const char* name) { return find(name) != nullptr; }
 
+const char* supported_level(int i) {
+    for (const Candidate& c : kCandidates) {
+        if (c.supported() && i-- == 0) return c.name;
+    }
+    return nullptr;
+}
+
 void use_level(const char* name) {
     if (const Candidate* c = find(name)) g_chosen = c;
 }

@@ -72,7 +72,7 @@ struct Report {
     Counts counts;
 };
 
-// What infer answers is asked for by pointers that are not null. Samples, where there is `size`.
+// Infer answers all that has a pointer which is not null, and draws samples where there is `size`.
 Report infer(const Request& request, Control& control);
 Report decode(const Request& request, Control& control);
 // Shows the pool what an exact call runs first, in the arithmetic that suffices for most.
@@ -100,6 +100,7 @@ void use_level(const char* name);   // null: the best that this CPU has; unknown
 const char* level_name();
 int level_number();  // VS_LEVEL_* of it
 bool level_supported(const char* name);
+const char* supported_level(int i);  // best first; null: there are no more
 
 // First NaN, +inf or finite number beyond kLargest of x, or -1.
 int64_t weigh(int dtype, const void* x, int64_t n, double* found);

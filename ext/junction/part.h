@@ -24,10 +24,10 @@ struct Part {
     bool sound = true;               // the tree's messages are those of `marginals`
     std::unique_ptr<Solver> solver;  // none for a single variable
 
-    // kInfeasible, kCancelled; kTooMuch where the tree needs more than `room` bytes.
+    // kInfeasible, kCancelled; kTooMuch where the tree needs more than `bytes_left` bytes.
     static constexpr int kTooMuch = 100;
     int solve(const Slices& from, std::vector<int64_t> list, const std::vector<int64_t>& held,
-              int threads, double room, Control* control) {
+              int threads, double bytes_left, Control* control) {
         variables = std::move(list);
         ptr.assign(1, 0);
         for (int64_t v : variables) ptr.push_back(ptr.back() + from.card(v));
@@ -41,13 +41,13 @@ struct Part {
         soft_.resize(variables.size());
         for (size_t i = 0; i < variables.size(); ++i) soft_[i] = local.data() + ptr[i];
         other_ = soft_;
-        return compile(threads, room, control);
+        return compile(threads, bytes_left, control);
     }
 
     // The same variables between others that are held, or held at other values: what `solve` with
     // them would give, from the tree that there is.
-    int solve_again(const Slices& from, const std::vector<int64_t>& held, int threads, double room,
-                    Control* control) {
+    int solve_again(const Slices& from, const std::vector<int64_t>& held, int threads,
+                    double bytes_left, Control* control) {
         for (size_t i = 0; i < variables.size(); ++i) {
             from.local(variables[i], held, local.data() + ptr[i]);
         }
@@ -62,10 +62,10 @@ struct Part {
         if (now != copies_) {
             std::copy(now.begin(), now.end(), copies_.begin());
             // States that a table leaves may be others now: they are what a tree is made for.
-            if (forbids) return compile(threads, room, control);
+            if (forbids) return compile(threads, bytes_left, control);
             solver->release();
         }
-        return infer(threads, room, control);
+        return infer(threads, bytes_left, control);
     }
 
     size_t number(int64_t v) const {
@@ -117,24 +117,24 @@ struct Part {
         return distribution(local.data(), ptr[1], marginals.data()) ? kOk : kInfeasible;
     }
 
-    int compile(int threads, double room, Control* control) {
+    int compile(int threads, double bytes_left, Control* control) {
         solver.reset(new Solver(graph_, {}));
         const std::vector<int64_t> nobody(variables.size(), -1);
         Search search;
         search.effort = 1.0;
         search.seed = 0;
-        search.fits = room / 8.0;
+        search.fits = bytes_left / 8.0;
         search.most = INFINITY;
         const int64_t empty = solver->compile(nobody.data(), identity_, search, control);
         if (empty == kStopped) return kCancelled;
         if (empty >= 0) return kInfeasible;
         bytes = solver->layout().bytes;
         cliques = static_cast<int64_t>(solver->tree().clique.size());
-        return infer(threads, room, control);
+        return infer(threads, bytes_left, control);
     }
 
-    int infer(int threads, double room, Control* control) {
-        if (bytes > room) return kTooMuch;
+    int infer(int threads, double bytes_left, Control* control) {
+        if (bytes > bytes_left) return kTooMuch;
         const Status status = solver->infer(soft_.data(), threads, control, ptr.data(), false,
                                             marginals.data(), &log_z);
         sound = status == kOk;

@@ -179,12 +179,12 @@ Status Propagation<A>::log_ratio(const double* const* soft, const std::vector<in
         total.add(-before[v][x]);
     }
     const std::vector<int32_t> cliques = between(changed);
-    // Of what is not between others, the mass is taken there: its parent is not in the list.
-    std::vector<int32_t> tops;
+    // The mass is taken at the roots of the list: cliques whose parent is not in it.
+    std::vector<int32_t> roots;
     for (int32_t c : cliques) {
         const int32_t above = s_.c.t.parent[c];
         if (above < 0 || !std::binary_search(cliques.begin(), cliques.end(), above)) {
-            tops.push_back(c);
+            roots.push_back(c);
         }
     }
     const auto count = [&](double sign) {
@@ -198,7 +198,7 @@ Status Propagation<A>::log_ratio(const double* const* soft, const std::vector<in
     };
     count(-1.0);
     std::vector<typename A::T> masses;
-    for (int32_t c : tops) masses.push_back(mass_at(c));
+    for (int32_t c : roots) masses.push_back(mass_at(c));
     bool possible = true;
     std::vector<Clique> kept(cliques.size());
     std::vector<vs::Sum> shift;
@@ -227,8 +227,8 @@ Status Propagation<A>::log_ratio(const double* const* soft, const std::vector<in
     Status status = possible ? walk_up(&s_, cliques, control) : kInfeasible;
     if (status == kOk) {
         count(1.0);
-        for (size_t i = 0; i < tops.size(); ++i) {
-            const typename A::T now = mass_at(tops[i]);
+        for (size_t i = 0; i < roots.size(); ++i) {
+            const typename A::T now = mass_at(roots[i]);
             const bool small = A::is_zero(now) || A::less(now, A::from_log(kSmallest)) ||
                                A::less(masses[i], A::from_log(kSmallest));
             if (A::kChecked ? small : A::is_zero(now)) {

@@ -72,7 +72,7 @@ class Segments {
             made.push_back(q);
             parts_.emplace_back();
             const int status =
-                kept_.solve(from_, list, held_, threads, room(), control, &parts_[q]);
+                kept_.solve(from_, list, held_, threads, bytes_left(), control, &parts_[q]);
             if (status != kOk) return failed(q, status);
             solved_ += parts_[q]->cliques;
             bytes_ += parts_[q]->bytes;
@@ -131,7 +131,7 @@ class Segments {
         return static_cast<int64_t>(changed_.size());
     }
     // Whether decide() would change anything.
-    bool settled() const {
+    bool converged() const {
         Segments other(*this, 0);
         return other.decide() == 0;
     }
@@ -151,22 +151,22 @@ class Segments {
     // Releases the islands of factors and parts that have no mass given their islands. kInfeasible
     // where there is a part, or a factor, without any; others as refresh().
     int release_contradictions(int threads, Control* control) {
-        std::vector<uint8_t> guilty(held_.size(), 0);
-        bool blameless = false;
-        const auto blame = [&](const auto& list) {
+        std::vector<uint8_t> to_release(held_.size(), 0);
+        bool model_infeasible = false;
+        const auto mark_held = [&](const auto& list) {
             bool any = false;
             for (int64_t v : list) {
                 if (!island(v)) continue;
-                guilty[v] = 1;
+                to_release[v] = 1;
                 any = true;
             }
-            blameless = blameless || !any;
+            model_infeasible = model_infeasible || !any;
         };
         for (int64_t f = 0; f < from_.n_factors(); ++f) {
             const Factor x = from_.factor(f);
             double score;
             if (x.arity > 1 && from_.score(f, held_, &score) && score == -INFINITY) {
-                blame(std::vector<int64_t>(x.scope, x.scope + x.arity));
+                mark_held(std::vector<int64_t>(x.scope, x.scope + x.arity));
             }
         }
         forget_all();
@@ -176,26 +176,26 @@ class Segments {
             for (int64_t u : list) part_[u] = 0;
             parts_.clear();
             parts_.emplace_back(new Part);
-            const int status = parts_[0]->solve(from_, list, held_, threads, room(), control);
+            const int status = parts_[0]->solve(from_, list, held_, threads, bytes_left(), control);
             if (status == kInfeasible) {
                 std::vector<int64_t> around;
                 mark();
                 for (int64_t u : list) near(u, &around);
-                blame(around);
+                mark_held(around);
             } else if (status != kOk) {
                 return failed(0, status);
             }
         }
         for (int64_t v = 0; v < from_.n(); ++v) {
             if (held_[v] >= 0 && from_.alone(v)[held_[v]] == -INFINITY) {
-                blame(std::vector<int64_t>{v});
+                mark_held(std::vector<int64_t>{v});
             }
         }
         forget_all();
-        if (blameless) return kInfeasible;
+        if (model_infeasible) return kInfeasible;
         int64_t any = 0;
         for (int64_t v = 0; v < from_.n(); ++v) {
-            if (!guilty[v]) continue;
+            if (!to_release[v]) continue;
             release(v);
             ++any;
         }
@@ -256,7 +256,7 @@ class Segments {
           kept_(0) {}
 
     bool island(int64_t v) const { return held_[v] >= 0 && given_[v] < 0; }
-    double room() const { return limit_ - bytes_; }
+    double bytes_left() const { return limit_ - bytes_; }
     void release(int64_t v) {
         held_[v] = -1;
         released_[v] = 1;
@@ -291,7 +291,7 @@ class Segments {
     void drop(int64_t q) {
         for (int64_t v : parts_[q]->variables) part_[v] = -1;
         bytes_ -= parts_[q]->bytes;
-        kept_.keep(std::move(parts_[q]), room());
+        kept_.keep(std::move(parts_[q]), bytes_left());
     }
     void forget_all() {
         parts_.clear();
@@ -444,7 +444,7 @@ class Segments {
         held_[v] = -1;
         std::unique_ptr<Part> part;
         const int status =
-            kept_.solve(from_, list, held_, threads, room() + instead, control, &part);
+            kept_.solve(from_, list, held_, threads, bytes_left() + instead, control, &part);
         held_[v] = value;
         if (status == Part::kTooMuch) {
             bytes_ -= instead;
@@ -455,7 +455,7 @@ class Segments {
         const size_t i = part->number(v);
         std::copy(part->marginals.begin() + part->ptr[i],
                   part->marginals.begin() + part->ptr[i + 1], marginals_.begin() + from_.at(v));
-        kept_.keep(std::move(part), room());
+        kept_.keep(std::move(part), bytes_left());
         return kOk;
     }
 

@@ -10,7 +10,7 @@ cdef extern from "junction/segments.h" namespace "vs::junction" nogil:
         int64_t start(double) except +
         int refresh(int, Control*) except +
         int64_t decide() except +
-        bool settled() except +
+        bool converged() except +
         int64_t release_dead() except +
         int release_contradictions(int, Control*) except +
         double log_mass()
@@ -76,9 +76,9 @@ cdef class Segments:
         """Apply all events of the marginals at hand; return how many there are."""
         return self.parts.decide()
 
-    def settled(self):
+    def converged(self):
         """Return whether there is none."""
-        return self.parts.settled()
+        return self.parts.converged()
 
     def log_mass(self):
         """Return the log mass of what agrees with the islands."""

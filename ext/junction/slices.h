@@ -29,7 +29,7 @@ inline bool distribution(const double* score, int64_t n, double* p) {
     return true;
 }
 
-// What is left of a factor's table: its free variables, in the order of the scope.
+// The table of a factor with its held variables fixed: free ones in the order of the scope.
 struct Slice {
     const double* first = nullptr;  // the entry where all of them have their first value
     std::vector<int64_t> var, stride;

@@ -78,7 +78,7 @@ VS_INLINE void score_two(const Ascent& b, int64_t v, int64_t lane, double* score
 }
 
 // p where `go` is positive, else what stands in `to`; returns how far that moved.
-VS_INLINE Vec<double> settle(Vec<double> go, Vec<double> p, double* to) {
+VS_INLINE Vec<double> move_to(Vec<double> go, Vec<double> p, double* to) {
     using V = Vec<double>;
     const V stay = V::set1(1.0) - go, before = V::load(to);
     const V next = V::where_positive(go, go, p) + V::where_positive(stay, stay, before);
@@ -99,8 +99,8 @@ VS_INLINE Vec<double> update_two(const Ascent& b, int64_t v, int64_t lane, Vec<d
     const V first_large = V::where_ge(s, t, large), first_small = V::where_ge(s, t, small);
     const V go = V::where_ge(top, V::set1(ExpConst<double>::kMostNegative), open);
     double* p = b.q + b.var_at[v] * kStarts + lane;
-    const V moved = settle(go, first_large + (small - first_small), p);
-    return V::max(moved, settle(go, (large - first_large) + first_small, p + kStarts));
+    const V moved = move_to(go, first_large + (small - first_small), p);
+    return V::max(moved, move_to(go, (large - first_large) + first_small, p + kStarts));
 }
 
 // A variable of k values.
@@ -124,7 +124,7 @@ VS_INLINE Vec<double> update(const Ascent& b, int64_t v, int64_t lane, Vec<doubl
     const V share = V::set1(1.0) / sum;
     for (int64_t x = 0; x < k; ++x) {
         const V p = V::load(score + x * kStarts) * share;
-        most = V::max(most, settle(go, p, b.q + (at + x) * kStarts + lane));
+        most = V::max(most, move_to(go, p, b.q + (at + x) * kStarts + lane));
     }
     return most;
 }

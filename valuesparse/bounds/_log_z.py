@@ -73,7 +73,7 @@ class MethodBounds:
 
 @dataclass(frozen=True)
 class LogZBounds:
-    """What :func:`log_z` returns: ``lower <= log Z <= upper``.
+    """The answer of :func:`log_z`: ``lower <= log Z <= upper``.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ class _Model(NamedTuple):
 
 @dataclass(frozen=True)
 class PreconditionerBounds:
-    """What :func:`preconditioner` returns.
+    """The answer of :func:`preconditioner`.
 
     Attributes
     ----------

@@ -91,7 +91,7 @@ _PLACE = _Place()
 
 
 class Installation:
-    """What :func:`install` has done, and how to undo it.
+    """The changes that :func:`install` has made, and how to undo it.
 
     Examples
     --------

@@ -63,7 +63,7 @@ def engine_of(model: Any) -> Engine:
     raise TypeError(f"model must be a {names}, got {type(model).__name__}")
 
 
-#: What most calls give.
+#: The arguments of most calls.
 _NOTHING: dict[str, Any] = {}
 
 

@@ -47,7 +47,7 @@ _ADVICE = f"{ADVICE}, or leave zeta at 1, which may need less"
 
 
 class _Setup(NamedTuple):
-    """What all calls with the same evidence begin from; none holds the graph it is kept beside.
+    """The starting point of all calls with the same evidence; none holds the graph it is kept beside.
 
     `others`: the factors that are in no tree, None where there are no trees; `state`: their
     segments, with the trees of those that were asked before; None where there is nothing to solve.
@@ -58,12 +58,12 @@ class _Setup(NamedTuple):
     state: _junction.Segments | None
 
 
-#: What calls leave to later ones: for each graph, by evidence and limit. A call takes it away while
+#: Setups for later calls: for each graph, by evidence and limit. A call takes one away while
 #: it asks; another at the same time, or after an error, makes its own.
 _KEPT: weakref.WeakKeyDictionary[Stamp, dict[Any, _Setup]] = weakref.WeakKeyDictionary()
 _MOST = 4
 #: Bytes of a forest's tables that are kept.
-_ROOM = 64 << 20
+_FOREST_BYTES = 64 << 20
 
 
 def _setup(model: FactorGraph, known: Known, limit: int) -> _Setup:
@@ -78,13 +78,13 @@ def _setup(model: FactorGraph, known: Known, limit: int) -> _Setup:
     if (held < 0).any() or others.n_factors:
         pairs = sorted(((v, x) for v, x in known.soft if held[v] < 0), key=lambda pair: pair[0])
         soft = _junction.Soft(model.n_variables, pairs) if pairs else None
-        room = float(limit - outputs(model))
-        state = _junction.Segments(snapshot_of(others), soft, held, room)
+        left = float(limit - outputs(model))
+        state = _junction.Segments(snapshot_of(others), soft, held, left)
     return _Setup(forest, None if others is model else others, state)
 
 
 def _keep(stamp: Stamp, key: Any, setup: _Setup) -> None:
-    if setup.forest is not None and setup.forest.tree.pairwise.nbytes > _ROOM:
+    if setup.forest is not None and setup.forest.tree.pairwise.nbytes > _FOREST_BYTES:
         return
     kept = _KEPT.setdefault(stamp, {})
     kept[key] = setup
@@ -130,7 +130,7 @@ class _Rounds:
                     raise self.impossible()
             elif not state.release_dead():
                 if limit >= 0 and done >= limit:
-                    return done, state.settled()
+                    return done, state.converged()
                 if not state.decide():
                     return done, True
                 if watch.progress is not None:
@@ -183,13 +183,15 @@ def infer_islands(
         islands[forest.variables] = found.islands
         log_z, converged = float(found.log_z.sum()), bool(found.converged)
         stats.update(found.stats)
-        free = np.setdiff1d(free, forest.variables, assume_unique=True)
+        unheld = known.held < 0
+        unheld[forest.variables] = False
+        free = np.flatnonzero(unheld)
     if setup.state is not None:
         state, evidence = setup.state, bool(fixed.size or forest is not None)
         asked = _Rounds(model, state, zeta, workers, evidence, memory_limit, watch)
-        done, settled = asked.run(rounds)
+        done, at_rest = asked.run(rounds)
         log_z += asked.log_mass()
-        converged = converged and settled
+        converged = converged and at_rest
         state.answer(free, flat, islands)
         segments, released, flipped, cliques = state.counts()
         stats["islands"] += int(np.count_nonzero(islands[free] >= 0))

@@ -17,7 +17,7 @@ a :class:`ModelFormatError` tells what is wrong with a file, with the byte or th
 ``_text``                        one tokenizer for all formats of words and numbers
 ``_tables``                      numbers to log-tables and back
 ``_crfsuite_format``             the bytes: header, chunks, name tables, references, features
-``_corpora``                     CRFsuite's attribute files and CoNLL-U -> labelled sequences
+``_corpora``                     the lines of CRFsuite's attribute files
 ================================ ==========================================================
 """
 

@@ -11,7 +11,7 @@ class Result:
     """Marginals of a model, and how they came about: what :func:`valuesparse.infer` returns.
 
     A record that cannot be changed; it pickles. Each kind of model has its own, with queries of
-    its own: `ChainResult`, `TreeResult`.
+    its own: `ChainResult`, `TreeResult`, `GraphResult`.
 
     Attributes
     ----------

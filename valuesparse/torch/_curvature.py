@@ -29,7 +29,7 @@ class Scores(NamedTuple):
 
 
 class Curvature(NamedTuple):
-    """What `curvature` returns."""
+    """The answer of `curvature`."""
 
     expected: Float64  # (B,) the direction's expected score under each posterior
     product: Scores  # sum over sequences of weight * (second derivative of log Z) * direction

@@ -1,7 +1,7 @@
 """Autograd functions: log Z or the log-likelihood, their gradient, and the gradient's gradient.
 
 `LogScore` is the scalar of each sequence. Its backward is `Gradient`, made of the marginals and
-summed edge marginals that the forward pass computed in one call of the chain engine. The backward
+summed edge marginals that the forward pass computed in one call of the forest engine. The backward
 of `Gradient` multiplies with the second derivative (`curvature`), so that marginals can stand in a
 loss, and gradients be differentiated once more.
 """
