@@ -1,6 +1,7 @@
 """Fast marginals of chains, trees and factor graphs: every core, and work only where it is needed.
 
-Models hold arrays (`Chain`, `Tree`, `FactorGraph`), `infer` plans and computes, results are records (`Result`).
+Models hold arrays (`Chain`, `Tree`, `FactorGraph`), `infer` plans and computes,
+results are records (`Result`).
 """
 
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError

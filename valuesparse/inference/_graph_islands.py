@@ -47,7 +47,7 @@ _ADVICE = f"{ADVICE}, or leave zeta at 1, which may need less"
 
 
 class _Setup(NamedTuple):
-    """The starting point of all calls with the same evidence; none holds the graph it is kept beside.
+    """The start of all calls with the same evidence; none holds the graph it is kept beside.
 
     `others`: the factors that are in no tree, None where there are no trees; `state`: their
     segments, with the trees of those that were asked before; None where there is nothing to solve.

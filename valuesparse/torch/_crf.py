@@ -41,8 +41,8 @@ class CRF(torch.nn.Module):
 
     Same constructor, parameters, ``state_dict``, ``forward`` and ``decode``; marginals, log Z,
     constraints and threads come in addition. The gradient of a log-likelihood is "observed minus
-    expected", and the expectations are this library's marginals, which one call of the forest engine
-    computes together with log Z, without the GIL.
+    expected", and the expectations are this library's marginals, which one call of the forest
+    engine computes together with log Z, without the GIL.
 
     Parameters
     ----------
