@@ -1,4 +1,4 @@
-"""What a message costs on this machine, fitted to timings of whole calls on one thread."""
+"""The cost of a message on this machine, fitted to timings of whole calls on one thread."""
 
 from __future__ import annotations
 

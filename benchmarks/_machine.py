@@ -1,4 +1,4 @@
-"""What machine this is, what it runs, and whether anything else is using it."""
+"""The machine: its name, the software on it, and whether anything else is using it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def message_plan(island: np.ndarray, sparse: float) -> Plan:
             waits.append(int(at > 0 and not island[sender]))
             item.append((sender, sender + step))
             cost.append(sparse if island[sender] else 1.0)
-    # Whatever waits does so for the task before it.
+    # A waiting task waits for the task before it.
     return Plan(
         kind=np.zeros(len(cost), dtype=np.int8),
         item=item,

@@ -12,69 +12,57 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
 INK, LINE = "#22303c", "#7b8a97"
+TOP, MIDDLE, ENGINE, BASE = "#fdf3e7", "#e8f3f0", "#eef3f7", "#e9e6f2"
 # (x, y, width, folder, what it does, colour): rings from the caller to the processor.
-ROOMS = [
-    (0.02, 0.84, 0.22, "io  crf  torch  cli", "files, taggers, layers,\ncommands", "#fdf3e7"),
-    (0.27, 0.84, 0.22, "models  factors", "arrays and names,\nchecked once", "#fdf3e7"),
-    (
-        0.52,
-        0.84,
-        0.22,
-        "results",
-        "records; they ask the engine\nthat was handed to them",
-        "#fdf3e7",
-    ),
-    (0.77, 0.84, 0.21, "relaxed  bounds", "which factors; log Z\nbetween two numbers", "#fdf3e7"),
-    (
-        0.27,
-        0.6,
-        0.47,
-        "inference",
-        "evidence split once,\nthe engine chosen",
-        "#e8f3f0",
-    ),
+BOXES: list[tuple[float, float, float, str, str, str]] = [
+    (0.02, 0.84, 0.22, "cli io crf torch", "commands, files,\ntaggers, layers", TOP),
+    (0.27, 0.84, 0.22, "models  factors", "arrays and names,\nchecked once", TOP),
+    (0.52, 0.84, 0.22, "results", "records; they ask the\nengine handed to them", TOP),
+    (0.77, 0.84, 0.21, "relaxed  bounds", "which factors; log Z\nbetween two numbers", TOP),
+    (0.02, 0.6, 0.22, "learning", "L-BFGS and online rules,\nfor any model", TOP),
+    (0.27, 0.6, 0.47, "inference", "evidence split once,\nthe engine chosen", MIDDLE),
+    (0.77, 0.6, 0.21, "schedule", "plans: shown, recorded,\nsimulated", TOP),
     (
         0.02,
         0.36,
         0.22,
-        "ext/forest",
-        "passes up and down;\nislands in rounds",
-        "#eef3f7",
+        "crf  vectors  io",
+        "attributes, gradients,\nlong sums, name tables",
+        ENGINE,
     ),
-    (0.27, 0.36, 0.22, "ext/junction", "elimination, cliques,\nlayout, propagation", "#eef3f7"),
+    (0.27, 0.36, 0.22, "forest  islands", "passes up and down;\nislands in rounds", ENGINE),
+    (0.52, 0.36, 0.22, "junction", "elimination, cliques,\nlayout, propagation", ENGINE),
     (
-        0.52,
+        0.77,
         0.36,
-        0.22,
-        "ext/messages",
-        "an update is a factor:\npairs, tables, structured",
-        "#eef3f7",
+        0.21,
+        "messages factors",
+        "an update is a factor:\npair, table, structured",
+        ENGINE,
     ),
-    (0.77, 0.36, 0.21, "ext/crf  ext/io", "attributes, gradients,\nname tables", "#eef3f7"),
-    (0.02, 0.1, 0.3, "ext/pool", "runs a plan: tasks, and what\neach waits for", "#e9e6f2"),
-    (
-        0.35,
-        0.1,
-        0.3,
-        "ext/rows  ext/simd",
-        "rows of numbers, tiles of tables,\none list of SIMD levels",
-        "#e9e6f2",
-    ),
-    (0.68, 0.1, 0.3, "ext/core", "input, scratch memory, polling,\ncompensated sums", "#e9e6f2"),
+    (0.02, 0.1, 0.22, "core", "input, scratch memory,\npolling, exact sums", BASE),
+    (0.27, 0.1, 0.22, "rows", "rows of numbers,\ntiles of tables", BASE),
+    (0.52, 0.1, 0.22, "simd", "vectors, and the one\nlist of SIMD levels", BASE),
+    (0.77, 0.1, 0.21, "pool", "runs a plan: tasks, and\nwhat each waits for", BASE),
 ]
 HEIGHT = 0.14
 ARROWS = [
     ((0.24, 0.91), (0.27, 0.91), ""),
+    ((0.13, 0.84), (0.13, 0.74), "losses"),
     ((0.38, 0.84), (0.38, 0.74), "a model, evidence, zeta"),
-    ((0.63, 0.74), (0.63, 0.84), "marginals, log Z, why"),
-    ((0.77, 0.91), (0.74, 0.91), ""),
-    ((0.38, 0.6), (0.13, 0.5), ""),
-    ((0.43, 0.6), (0.38, 0.5), "pointers, a plan"),
-    ((0.58, 0.6), (0.63, 0.5), ""),
-    ((0.13, 0.36), (0.15, 0.24), "tasks"),
-    ((0.38, 0.36), (0.46, 0.24), "rows"),
-    ((0.63, 0.36), (0.55, 0.24), ""),
-    ((0.87, 0.36), (0.85, 0.24), ""),
+    ((0.63, 0.74), (0.63, 0.84), "answers"),
+    ((0.83, 0.84), (0.74, 0.74), "questions"),
+    ((0.74, 0.66), (0.77, 0.66), ""),
+    ((0.13, 0.6), (0.13, 0.5), ""),
+    ((0.38, 0.6), (0.38, 0.5), "pointers, a plan"),
+    ((0.63, 0.6), (0.63, 0.5), ""),
+    ((0.72, 0.6), (0.82, 0.5), ""),
+    ((0.13, 0.36), (0.13, 0.24), ""),
+    ((0.38, 0.36), (0.38, 0.24), "rows"),
+    ((0.63, 0.36), (0.63, 0.24), "vectors"),
+    ((0.80, 0.36), (0.71, 0.24), ""),
+    ((0.90, 0.36), (0.90, 0.24), "tasks"),
+    ((0.49, 0.17), (0.52, 0.17), ""),
 ]
 
 
@@ -83,10 +71,10 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("house.png"))
     options = parser.parse_args()
     figure, axes = plt.subplots(figsize=(9.6, 6.2), dpi=110)
-    axes.set_xlim(0, 1)
+    axes.set_xlim(-0.05, 1)
     axes.set_ylim(0.05, 1.02)
     axes.axis("off")
-    for x, y, width, folder, what, colour in ROOMS:
+    for x, y, width, folder, what, colour in BOXES:
         axes.add_patch(
             FancyBboxPatch(
                 (x, y), width, HEIGHT, boxstyle="round,pad=0.006", facecolor=colour, edgecolor=LINE
@@ -98,6 +86,11 @@ def main() -> None:
             family="monospace", fontsize=9.5, weight="bold",
         )  # fmt: skip
         axes.text(middle, y + 0.045, what, ha="center", va="center", color=INK, fontsize=8.2)
+    for y, home in ((0.79, "valuesparse/"), (0.3, "ext/")):
+        axes.text(
+            -0.015, y, home, rotation=90, ha="right", va="center", color=INK,
+            family="monospace", fontsize=9.5,
+        )  # fmt: skip
     for start, end, label in ARROWS:
         axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": LINE, "lw": 1.3})
         if label:

@@ -1,4 +1,4 @@
-"""What islands cost on random peaked chains and trees, in multiples of exact inference.
+"""The cost of islands on random peaked chains and trees, in multiples of exact inference.
 
     python benchmarks/islands.py
     python benchmarks/islands.py --labels 49 --zeta 0.9 --dtype float32

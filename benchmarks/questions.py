@@ -1,4 +1,4 @@
-"""What every question costs, in multiples of `infer` on the same model; the worst come first.
+"""The cost of every question, in multiples of `infer` on the same model; the worst come first.
 
     python benchmarks/questions.py
     python benchmarks/questions.py --models tree --sizes long extreme --labels 9
@@ -113,7 +113,7 @@ def questions(
 
 
 def ratio(call: Call, infer: Call, seconds: float) -> tuple[float, float]:
-    """Return the shortest times of both, called in turn for so many seconds."""
+    """Return the shortest times of both, called in turn for some seconds."""
     best = [float("inf")] * 2
     end = time.perf_counter() + seconds
     rounds = 0

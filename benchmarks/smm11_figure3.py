@@ -201,7 +201,7 @@ def draw(rows: list[Row], path: Path, title: str) -> None:
         ("largest error of any tag, mean", [row.mean_largest_error for row in one]),
         ("share of tokens with another best tag", [1 - row.agreement for row in one]),
     ):
-        # What is exactly 0 has no place on a logarithmic axis and leaves a gap.
+        # A value of exactly 0 has no place on a logarithmic axis and leaves a gap.
         positive = [value if value > 1e-12 else np.nan for value in values]
         _by_zeta(error_axes, one, positive, ls="-", marker="o", ms=4, label=name)
     error_axes.set(yscale="log", ylabel="share, or error against exact inference")

@@ -58,7 +58,7 @@ def machine(request):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", list(rivals.RIVALS))
 def test_rivals_agree(name, dtype):
-    """What is timed is the same computation: all agree with a plain log-domain recursion."""
+    """All rivals compute the same: they agree with a plain log-domain recursion."""
     if dtype not in rivals.RIVALS[name].dtypes:
         pytest.skip("does not compute in this type")
     module = _load(name)

@@ -13,7 +13,7 @@ from typing import Any
 #: Sanitizers that this process runs under: their allocators are slow to give memory back.
 SANITIZERS = [name for name in ("libasan", "libtsan") if name in os.environ.get("LD_PRELOAD", "")]
 
-# What a shell starts in the background ignores Ctrl-C, and children inherit that.
+# A process that a shell starts in the background ignores Ctrl-C, and so do its children.
 _INTERRUPTIBLE = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 

@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--campaign-seconds", type=float, default=20.0, help="time for all families (default 20)"
     )
-    group.addoption("--campaign-models", type=int, help="so many models, whatever time they take")
+    group.addoption("--campaign-models", type=int, help="number of models, however long they take")
     group.addoption("--campaign-seed", type=int, default=0, help="of all models (default 0)")
     group.addoption(
         "--campaign-shard", type=_shard, default=(1, 1), help="i/n: the i-th of n parts of them"

@@ -67,7 +67,7 @@ class Messages(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a model's posterior is, laid out as `valuesparse.Result` lays it out."""
+    """The posterior of a model, laid out as in `valuesparse.Result`."""
 
     marginals: np.ndarray  # (N, K)
     pairwise: np.ndarray  # (edges, K, K)

@@ -11,7 +11,7 @@ import valuesparse
 ROOT = Path(valuesparse.__file__).parent
 
 #: How many such places there may be; fewer is better, and then this number goes down.
-MOST = 20
+MOST = 17
 
 
 def private(name: str) -> bool:

@@ -333,7 +333,7 @@ def test_interrupt_and_deadline_where_steps_are_slow(what: str, threads: int) ->
 @pytest.mark.parametrize("scale", [1.0, 3000.0])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_long_chain_with_islands_can_be_stopped_at_any_moment(threads: int, scale: float) -> None:
-    # What a step skipped was never written: no later step may read it (scale: log domain).
+    # A skipped step writes nothing, so no later step may read it (scale: log domain).
     done = run(STOPPED_ANYWHERE, str(threads), str(scale), timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "fine"

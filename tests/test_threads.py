@@ -88,7 +88,7 @@ def test_contradictions_and_underflow(rng: np.random.Generator, dtype: type) -> 
 def test_counts_of_sequences_done_twice(
     zeta: float, revisit: int | None, rng: np.random.Generator
 ) -> None:
-    # What a pass counted before it had to be done again in a wider domain must not show.
+    # Counts of a pass that is done again in a wider domain must not show.
     model = chain(peaked_chain(rng, [2000, 1500], 21, peak=10, scale=5, dtype=np.float32))
     first = vs.infer(model, zeta=zeta, revisit=revisit, threads=1)
     for threads in COUNTS[1:]:

@@ -28,7 +28,7 @@ class Rival:
     package: str
     dtypes: tuple[str, ...] = ("float64",)
     threaded: bool = False
-    # Of a positions * K**3 algorithm only a small input is worth the wait.
+    # An algorithm of positions * K**3 steps gets only a small input.
     cubic: bool = False
 
 

@@ -90,7 +90,7 @@ void BranchingCall::join_tables() {
         p.floored = all.floored;
         p.positive = all.positive;
     }
-    // A message has entries in [exp(-range), 2 K]: a product of so many keeps within exp(+-250),
+    // A message has entries in [exp(-range), 2 K]: a product of `together` keeps within exp(+-250),
     // and within exp(+-32) where numbers have 32 bits.
     if (all.positive && !is_log(arithmetic_)) {
         const double most = std::log(2.0 * static_cast<double>(c_.n_labels));

@@ -100,7 +100,7 @@ class BranchingEdges {
     }
     // Does what needs xi itself: everything, with logarithms or with tables for each edge.
     bool one_by_one(int64_t lo, int64_t hi) {
-        constexpr int kSteps = 32;  // an edge takes as long as so many messages
+        constexpr int kSteps = 32;  // messages that take as long as an edge
         const auto* wanted = w_.pass.pairwise ? w_.pass.pairwise_row : nullptr;
         double* const energies = bare_ ? nullptr : w_.pass.energies;
         for (int64_t s = lo; s < hi; ++s) {

@@ -14,7 +14,7 @@
 // The results of the way up wait in the order of slots, one row a node; the way down makes the
 // messages again from it, block by block, in cache, unless the model is small. Where tables forbid
 // nothing, children multiply their messages into their parent's row as soon as these are made, as
-// long as the product of so many cannot leave the range of the type.
+// long as the product of all cannot leave the range of the type.
 //
 // Messages of consecutive slots are computed together as long as none waits for another. Bits do
 // not depend on that (tile.h), nor on who works on which block.

@@ -78,7 +78,7 @@ struct BranchingPass : Pass {
     Account* account = nullptr;     // (n_trees + n_blocks,)
     void* alpha = nullptr;          // (n, stride) what a node knows from below, or null
     void* up = nullptr;    // (n, stride) message to the parent, or null: made again on the way down
-    int64_t together = 0;  // so many messages can be multiplied without scaling; 0: none
+    int64_t together = 0;  // messages that can be multiplied without scaling
     void* block_up = nullptr;  // (n_blocks, stride) product of the messages of the block's roots
     int64_t* block_exponent = nullptr;  // (n_blocks, stride) of its entries, where block_wide
     uint8_t* block_wide = nullptr;      // (n_blocks,)

@@ -159,7 +159,7 @@ void PathCall::find_islands() {
         i = j;
     }
     std::vector<Counts> counts(at(r_.threads));  // one per worker
-    // Sequences of a task, so many at a time that their local factors stay in cache; where tables
+    // Sequences of a task: as many as keep their local factors in cache; where tables
     // do not, up to 16 share what is read of them.
     const auto work = [&](int64_t task, int worker) {
         constexpr int64_t kMost = 128, kBytes = 256 * 1024, kTables = 4;

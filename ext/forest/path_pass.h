@@ -29,7 +29,7 @@ struct EdgeSink {
 template <class D>
 bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, typename D::T* outgoing,
                 const double* mass, double* sums, double weight, Depth<D>& depth) {
-    constexpr int kSteps = 32;  // an edge written takes as long as so many messages
+    constexpr int kSteps = 32;  // messages that take as long as writing an edge
     using T = typename D::T;
     using Row = typename D::Row;
     const int K = d.K;

@@ -48,7 +48,7 @@ struct Child {
     int32_t into = -1;
     bool absorbs = false;
     std::vector<int32_t> absorbed;  // children, in the order they are multiplied in
-    int n_read = 0;  // the marginals of so many leading variables are read from this separator
+    int n_read = 0;  // leading variables whose marginals are read from this separator
     View view;       // into < 0
     // into >= 0: the entry of this message that meets a run of entries of the one that absorbs it;
     // where contiguous, a run of it meets a run.

@@ -52,7 +52,7 @@ class Solver {
     // The next answers hold the joint of these variables, as query 0, where a clique has them all;
     // an empty set ends that. For a tree without queries.
     bool ask(std::vector<int32_t> vars);
-    // The next answers hold what expected() needs, so many entries; or no more. Likewise.
+    // The next answers hold the factor_entries() that expected() needs; or no more. Likewise.
     void ask_factors(bool wanted);
     double factor_entries() const;
     // After infer with marginals: the expectation of the score.

@@ -36,7 +36,7 @@ struct Workspace {
     std::vector<Outgoing<A>> outgoing;        // for each child, or the clique's own
     std::vector<Range<A>> ranges;             // for each of them, by each piece
     std::vector<T> folded, sum;
-    int64_t unit = 1;         // blocks are cut between runs of so many rows
+    int64_t unit = 1;         // rows of a run; blocks are cut between runs
     double boost = 0.0;       // log2 of what products start from
     double loss = -INFINITY;  // log2 of what a sum of them may lose, without the boost
     int blocks = 1;

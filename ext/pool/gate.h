@@ -12,7 +12,7 @@ using Ask = int (*)(void* arg);
 // thread that closed it: it ends the interpreter, and may still use it.
 bool call_back(Ask ask, void* arg, Control* control, int* answer);
 
-// No other thread takes the GIL from now on. Waits, at most so many seconds, for those that have it
+// No other thread takes the GIL from now on. Waits, at most `seconds`, for those that have it
 // or have asked for it; calls whose callback does not end by then are stopped. The GIL must be
 // free meanwhile.
 void close_gate(double seconds);

@@ -17,7 +17,7 @@ struct Record {
 
     std::string label;
     int64_t round;
-    int threads;  // at most so many ran it
+    int threads;  // the most that ran it
     std::vector<TaskKind> kind;
     std::vector<Item> item;
     std::vector<double> cost;

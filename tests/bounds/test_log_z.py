@@ -312,7 +312,7 @@ def test_drawn_states_tighten_the_mass_of_held_variables(monkeypatch: pytest.Mon
     assert max(gains) > 0.1
 
 
-# What stood in benchmarks/RESULTS.md before orders of the first rule alone loosened it, and since.
+# The bounds of benchmarks/RESULTS.md before orders of the first rule alone loosened it, and since.
 @pytest.mark.skipif(not (DATA / "hard").exists(), reason="the instances are not beside this")
 @pytest.mark.parametrize(
     ("name", "lower", "upper"),

@@ -52,7 +52,7 @@ class Case:
             raise Wrong(f"{what}{[int(i) for i in at]} is {got[at]!r}, not {want[at]!r} +- {tol!r}")
 
     def chance(self, share: float) -> bool:
-        """Return True in so many cases."""
+        """Return True in this share of cases."""
         return bool(self.rng.random() < share)
 
     def choice(self, *values: Any) -> Any:
@@ -99,7 +99,7 @@ def family(
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is to be run: a number of models, or so many seconds; of which a shard."""
+    """How much is to be run: a number of models or of seconds, and which shard of them."""
 
     seconds: float | None
     models: int | None

@@ -29,7 +29,7 @@ def divergence(part: Joint, whole: Joint) -> Any:
 
 
 def larger(case: Case, graph: vs.FactorGraph, most: int = 15) -> vs.FactorGraph:
-    """Return the graph with most of its scores so many times as large."""
+    """Return the graph with most of its scores multiplied."""
     scale = 10.0 ** float(case.choice(*(e for e in (1, 2, 3, 4, 8, 12, 15) if e <= most)))
     other = vs.FactorGraph(graph.cardinalities, evidence=graph.evidence)
     for factor, (scope, t) in zip(graph.factors, tables(graph), strict=True):

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 import valuesparse as vs
 
 _DRAWS = 20_000
-#: Of one in so many models that are right: a million models have none of this size.
+#: The share of right models below which a draw counts as wrong: a million models have none.
 _RARE = 1e-9
 
 

@@ -381,7 +381,7 @@ def test_templates(tmp_path: Path) -> None:
     }  # fmt: skip
     [output] = tag_corpus(model, [source], tmp_path / "out").outputs
     assert all(row[1] == row[2] for s in parsed(output.read_text()) for row in s)
-    # What becomes of the template is nothing to the model: it has its own.
+    # The model has its own template, so a change of the given one does not matter.
     template.write_text("U00:%x[0,0]\n")
     [again] = tag_corpus(model, [source], tmp_path / "other").outputs
     assert again.read_bytes() == output.read_bytes()

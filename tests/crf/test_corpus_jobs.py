@@ -155,7 +155,7 @@ def test_two_at_once(model: Path, tmp_path: Path) -> None:
 
 
 class Jobs(RuleBasedStateMachine):
-    """What can happen to a folder of outputs between the first run and the last.
+    """Events in a folder of outputs between the first run and the last.
 
     Whatever happens, a run either makes the output of a clean run or refuses and changes nothing.
     How many shards a run has made when it ends is up to the clock: nothing that is drawn, and no
@@ -274,7 +274,7 @@ class Jobs(RuleBasedStateMachine):
 
     @rule()
     def litter(self) -> None:
-        """What a killed worker leaves."""
+        """The files that a killed worker leaves."""
         if self.out.exists():
             (self.out / ".a-00001-of-00002.conll-0123abcd.part").write_bytes(b"half")
 

@@ -1,4 +1,4 @@
-"""What corpora may not do: sentences without an end, text that explodes, damaged Parquet."""
+"""Hostile corpora: sentences without an end, text that explodes, damaged Parquet."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ def test_a_template_that_is_given_may_do_anything(model: Path, tmp_path: Path) -
 
 
 def test_the_bound_on_expressions_is_one() -> None:
-    """What backtracks most is counted, with lengths that it is allowed."""
+    """The pattern that backtracks most is counted, at the lengths that it is allowed."""
     for pattern, text in (
         ("(a+)+$", "a"), ("a*a*a*b", "a"), ("(a|a)*$", "a"), ("(?:a?){12}b", "a"), ("(.+)+x", "a"),
         (r"(.*)\1b", "a"), ("(?=(a+)+$)", "a"),

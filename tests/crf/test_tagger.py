@@ -147,7 +147,7 @@ def test_whole_surface(theirs: Any) -> None:
 
 
 def test_sequences_of_odd_kinds(ours: Tagger, theirs: Any) -> None:
-    # What python-crfsuite makes of strings is kept: their characters are the attributes.
+    # A string's characters are its attributes, as in python-crfsuite.
     for xseq in ("abc", ["abc", "q"], {"a": 1, "b": 2}, (["a"],), [{"a": 1}.keys()], [], ""):
         assert ours.tag(xseq) == theirs.tag(xseq)
     assert ours.tag(iter([["a"]])) == theirs.tag(iter([["a"]]))
@@ -532,7 +532,7 @@ def test_extreme_scores(scale: float, rng: np.random.Generator) -> None:
 
 
 def test_levels_may_change(tagger: Tagger, rng: np.random.Generator) -> None:
-    # What a tagger has prepared belongs to the SIMD level of its first call.
+    # A tagger keeps the SIMD level of its first call.
     before = _forest.simd_level()
     xseq = draw(rng, 9)
     expected, tags = tagger.marginals(xseq), tagger.tag()

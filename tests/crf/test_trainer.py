@@ -222,7 +222,7 @@ def test_subclasses_of_the_log_parser_are_called_as_those_of_the_original(
 
 def test_the_log_parser_passes_over_lines_that_are_not_the_trainers() -> None:
     parser = TrainLogParser()
-    digits = "9" * 5000  # Python reads no number of so many
+    digits = "9" * 5000  # Python reads no number with this many digits
     for line in (
         "", "Feature generation", f"Number of features: {digits}", "Number of features: many",
         "Seconds required: 0.1", "***** Iteration #1 *****\n", f"Active features: {digits}",

@@ -193,7 +193,7 @@ TestTraining = Training.TestCase
 @pytest.mark.parametrize("name", sorted(LEARNERS))
 @pytest.mark.parametrize("cut", range(1, ITERATIONS + 1))
 def test_cut_at_every_iteration(name: str, cut: int, tmp_path: Path) -> None:
-    """What the machine may leave out in a run of its own is done for all."""
+    """Steps that the machine may leave out of its runs are done here for all."""
     path = tmp_path / "state.npz"
 
     def callback(progress: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a model and its MODEL.json may do, whoever made them: name features, never run code."""
+"""A model and its MODEL.json may name features, and never run code, whoever made them."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_memory_runs_out_at_every_allocation(name: str, library: Path) -> None:
     fail(library, name, 300, 100, 3600)
 
 
-# All the address space is taken but so many MiB, and a graph of 3,000,000 variables is asked about.
+# A given number of MiB of address space is left, and a graph of 3,000,000 variables is asked about.
 NO_ROOM = """
 import mmap, resource, sys
 import numpy as np, valuesparse as vs

@@ -9,7 +9,7 @@ import time
 import pytest
 from children import run, start
 
-# Threads call without end; the script ends while they are inside. What it has printed must arrive.
+# Threads call without end; the script ends while they are inside. Its printed text must arrive.
 LEAVING = """
 import sys, threading, time
 import numpy as np, valuesparse as vs

@@ -43,7 +43,7 @@ print("done", flush=True)
 
 
 def interrupt(child: Any, delay: float, how: int) -> bool:
-    """End a process that has got ready after so many seconds; return whether it was cut short."""
+    """End a process some seconds after it is ready; return whether it was cut short."""
     assert child.stdout is not None
     child.stdout.readline()
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -2,7 +2,7 @@
 
 A *target* is a reader or a state file (``targets.py`` lists them all). It has seeds, a way to
 damage them, and a function that reads a damaged file and uses what it holds, since much damage
-shows only then. Whatever a target raises but the errors that are documented is a defect; so are a
+shows only then. An error that is not documented is a defect; so are a
 crash, more than 10 s of processor time, a hang, a warning, and memory beyond 64 MiB and 64 times
 what is read.
 
@@ -12,7 +12,7 @@ child process (``child.py``) that notes the number first, so that a crash has it
 
 ==================================== ==========================================================
 ``pytest tests/fuzz``                 200 files for each target, 20 where a reader is slow
-``... --fuzz-mutations 2000``         so many for each, as in .ci/run
+``... --fuzz-mutations 2000``         2000 files for each, as in .ci/run
 ``... --fuzz-seconds 3600``           as many as there is time for; it is shared by the targets
 ``... --fuzz-shard 2/4``              the second quarter of the files, for four processes
 ``... -k "[uai]" --fuzz-index 1234``  one file of one target; a failure prints this line

@@ -31,7 +31,7 @@ CRASHES = 5
 
 @dataclass
 class Report:
-    """What came of a target.
+    """The result of one target.
 
     Attributes
     ----------

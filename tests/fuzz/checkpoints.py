@@ -84,7 +84,7 @@ def learner(name: str, algorithm: str, **params: Any) -> None:
             model = read_crfsuite(found)
             assert np.isfinite(model.transition).all()
             assert np.isfinite(model.state_weights.data).all()
-            # What has another state than a run had must have been given the checksum of that.
+            # A state that no run had must have been given that state's checksum.
             assert found in models or is_sealed(data), "a damaged checkpoint was gone on from"
 
         return Reading(seeds, npzs(seal, text=jsons("PCG64", "state", "inc")), read, named=(NAME,))

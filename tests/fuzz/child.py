@@ -169,7 +169,7 @@ class Session:
 
 
 class Run:
-    """What came of the files so far."""
+    """The results of the files so far."""
 
     def __init__(self, reading: Any, order: dict[str, Any], memory: Memory) -> None:
         self.reading, self.order, self.memory = reading, order, memory

@@ -1,4 +1,4 @@
-"""What a target is, and the list of them."""
+"""The targets of fuzzing, and their list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage: to bytes, to words and numbers of texts, to gzip. What damages a format stands with it.
+"""Damage: to bytes, to words and numbers of texts, to gzip; a format has its own beside it.
 
 An operation takes a random generator, a file and the seeds of its format, and returns another file.
 """

@@ -102,7 +102,7 @@ def evidence_json(folder: Path) -> Reading:
             return
         assert np.isfinite(result["rain"]).all()
 
-    # What the command line makes one line of.
+    # The command line prints these as one line.
     made = jsons("rain", "7", "yes", "no")
     return Reading(seeds, made, read, allowed=(ValueError, TypeError), named=("e.json",))
 

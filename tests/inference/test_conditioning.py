@@ -169,7 +169,7 @@ def test_results_answer_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     answers = [list(ask(expected)) for ask in questions]
     divergence = vs.infer(graph, factors=range(17)).bounds().divergence
-    # What a result is asked later has the default limit: that is too little, too.
+    # A later question has the default limit, which is too little, too.
     monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 20_000)
     asked: list[int] = []
 
@@ -258,7 +258,7 @@ def test_the_limit_may_change() -> None:
 
 
 def test_messages_of_earlier_questions_do_not_count_twice() -> None:
-    """What one kind of question leaves behind goes where it and the next may not fit together."""
+    """Memory of one kind of question is freed where it and the next may not fit together."""
     graph = _grid(6)
     evidence = {3: [0.1, 0.2, 0.3]}
     whole = vs.JunctionTree(graph)
@@ -504,7 +504,7 @@ def test_a_division_is_what_questions_are_made_of() -> None:
     assert division.slices == jt.infer().stats["slices"] > 1
     assert division.memory <= jt.memory_limit < jt.memory
     assert jt.decode().conditioned == division.conditioned
-    # What evidence makes fit is in one piece.
+    # A tree that fits because of evidence is in one piece.
     held = dict.fromkeys(range(0, 32), 0)
     assert jt.decode(held).conditioned == ()
     whole = vs.JunctionTree(graph)

@@ -117,7 +117,7 @@ REFUSED = r"(sum to|must lie between).*1e\+17.*to forbid, use -inf"
 
 @pytest.mark.parametrize("s", [3.4e16, 1e18, 1e19, 1e20, 1e30, 1e289, 1e300])
 def test_graphs_are_refused_by_name(s):
-    """What was NaN, a false InfeasibleError, a wrong log_z, and bounds that left out the truth."""
+    """Models that once gave NaN, a false InfeasibleError, a wrong log_z or a false bound."""
     for make in (tied, cancelling, three):
         with pytest.raises(ValueError, match=rf"^factor \d: log_table\[\d.*{REFUSED}"):
             make(s)
@@ -227,7 +227,7 @@ def test_candidates_of_relax_count():
 
 
 def test_many_factors_of_one_variable_that_cancel():
-    """What adding them up rounds away is no more than what every bound allows for."""
+    """Their sum rounds away no more than every bound allows for."""
     graph = vs.FactorGraph([2, 2])
     graph.add([0, 1], [[0.0, 1.0], [0.0, 0.0]])
     graph.add([0], [4e16, 4e16])

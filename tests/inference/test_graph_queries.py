@@ -1,4 +1,4 @@
-"""What a `GraphResult` can be asked: joints, pairs, entropy, frames; by enumeration."""
+"""Questions to a `GraphResult`: joints, pairs, entropy, frames; by enumeration."""
 
 from __future__ import annotations
 

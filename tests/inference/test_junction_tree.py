@@ -390,7 +390,7 @@ def test_pieces_of_large_separators(rng: np.random.Generator, spread: float) -> 
         assert d.states.tolist() == best[0].states.tolist()
         for a, b in zip(r.marginals, runs[0].marginals, strict=True):
             assert a.tobytes() == b.tobytes()
-    # What each table says of the first eight variables.
+    # Each table's sum over all but the first eight variables.
     own = [logsumexp(t, axis=-1) for t in tables[1:]]
     full = tables[0] + own[0][..., None]
     for part in own[1:]:

@@ -19,7 +19,7 @@ THREADS = st.sampled_from([None, 1, 2, 3])
 
 
 class Interrupted(Exception):
-    """What a callback of ours raises."""
+    """The error that our callback raises."""
 
 
 class Machine(RuleBasedStateMachine):

@@ -50,7 +50,7 @@ def test_a_deadline_stops_it(tree: CliqueTree) -> None:
     late = vs.DeadlineError("late")
     with pytest.raises(vs.DeadlineError, match="late"):
         _prepare(tree, deadline=1e-9, late=late)
-    # What was stopped answers no question, and can be prepared again.
+    # A stopped preparation answers no question, and can be run again.
     with pytest.raises(RuntimeError, match="has not succeeded"):
         tree.infer(None, 1, None, None, None, None)
     assert _prepare(tree) == -1

@@ -1022,7 +1022,7 @@ def test_structured_mean_field_climbs_from_its_start() -> None:
             r = vs.infer(graph, method=vs.StructuredMeanField(start=exact, max_iterations=steps))
             assert r.log_z >= last - 1e-9
             last = r.log_z
-        # What the start itself is worth: E_q[score] + H(q).
+        # The value of the start itself: E_q[score] + H(q).
         score = sum(
             float((found * table).sum())
             for (_, table), found in zip(
@@ -1071,7 +1071,7 @@ def test_structured_mean_field_is_told_what_is_wrong() -> None:
 
 
 def libdai() -> dict[str, np.ndarray]:
-    """What libDAI reports for its own test: P(x = 1) of every variable, by method."""
+    """The P(x = 1) of every variable that libDAI reports for its own test, by method."""
     file = DATA / "loopy" / "libdai_testfast_marginals.tsv"
     if not file.exists():
         pytest.skip("the instances are not beside the repository")

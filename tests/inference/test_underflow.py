@@ -107,7 +107,7 @@ def test_forced_to_take_a_transition_that_underflows(cost: float, dtype: type) -
 
 
 def test_every_gap_around_the_smallest_numbers(dtype: type) -> None:
-    # What has fallen by `gap` comes back by `gap`: denormals must not eat its digits on the way.
+    # A score falls by `gap` and comes back by `gap`: denormals must not take its digits.
     gaps = np.concatenate([np.arange(60, 120), np.arange(640, 780)]).astype(float)
     unary = np.zeros((4 * len(gaps), 2))
     unary[0::4, 1] = -gaps

@@ -347,7 +347,7 @@ def test_gzip_data_take_no_more_than_their_size_allows(what: str, tmp_path: Path
 
 @pytest.mark.parametrize("ratio", [5, 20])
 def test_gzip_data_as_they_are_in_practice_are_read(ratio: int) -> None:
-    """Numbers of so many different digits that they shrink as real models do."""
+    """Numbers whose digits differ enough to shrink as real models do."""
     rng = random.Random(ratio)
     numbers = [f"{rng.random():.15f}" for _ in range(40_000 if ratio == 5 else 250)]
     text = " ".join(rng.choice(numbers) for _ in range(100_000)).encode()

@@ -1,4 +1,4 @@
-"""What engines prepare belongs to the factors of a graph, and goes when these do."""
+"""Engines prepare data for the factors of a graph, and free it when these change."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_what_leaves_no_state_makes_no_interval_false() -> None:
 
 @pytest.mark.parametrize("high", [60.0, 900.0])
 def test_relax_keeps_its_word(high: float) -> None:
-    """What is left out has no gain above the threshold, and the reason says so."""
+    """Factors left out have no gain above the threshold, and the reason says so."""
     graph = vs.FactorGraph([2, 2])
     graph.add([0], [high, 0.0])
     graph.add_feature([0, 1], np.array([[1, 1], [0, 0]], dtype=bool), -high - 40.0)

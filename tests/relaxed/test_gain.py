@@ -28,7 +28,7 @@ seeds = st.integers(0, 2**32 - 1)
 def test_features_against_many_digits(mu: float, theta: float) -> None:
     got, want = float(feature_gain(mu, theta)), exact_gain(mu, theta)
     assert got >= 0.0
-    # What a rounding of log(1 + x) leaves; below 1e-4 the series is good to the last digits.
+    # A rounding of log(1 + x) leaves these digits; below 1e-4 the series has them all.
     assert got == pytest.approx(want, rel=1e-11, abs=1e-15 * min(mu, 1 - mu) * abs(theta) + 1e-300)
 
 

@@ -1,4 +1,4 @@
-"""What ran can be had: every plan of a call, every task once, with its time, and the same bits."""
+"""Recorded plans: every plan of a call, every task once, with its time, and the same bits."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_ctrl_c_ends_a_recording() -> None:
         for _ in range(200):
             vs.infer(batch)
 
-    # What a shell starts in the background ignores Ctrl-C.
+    # A process that a shell starts in the background ignores Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), record() as run:

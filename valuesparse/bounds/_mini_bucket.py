@@ -56,7 +56,7 @@ class Buckets:
     def __init__(self, reduced: Reduced, i_bound: int, effort: float = THREE) -> None:
         self.reduced, self.i_bound = reduced, i_bound
         plan = plan_of(graph_of(reduced.unary, reduced.tables), effort=effort)
-        alive = [np.array(plan._tree.alive(v)) for v in range(len(reduced.unary))]
+        alive = [np.array(plan.possible_states(v)) for v in range(len(reduced.unary))]
         cliques, parent = plan.cliques, plan.parent
         order: list[int] = []
         for clique, above in zip(cliques, parent, strict=True):

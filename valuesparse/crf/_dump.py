@@ -163,7 +163,7 @@ class CRFsuiteDumpParser:
     def __init__(self) -> None:
         self.state: str | None = None
         self.result = ParsedDump()
-        self._sizes: set[int] = set()  # of the names of the labels, when there were so many:
+        self._sizes: set[int] = set()  # lengths of label names seen, when _sized were:
         self._sized = 0
 
     def feed(self, line: str) -> None:

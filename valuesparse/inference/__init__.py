@@ -29,5 +29,6 @@ __all__ = [
 ]
 
 # Results lie below, and cannot import who answers them.
-_ChainResult._engine = _TreeResult._engine = _forest
-_GraphResult._engine = _joints
+for _result in (_ChainResult, _TreeResult):
+    _result.ask(_forest)
+_GraphResult.ask(_joints)

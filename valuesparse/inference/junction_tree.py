@@ -189,6 +189,10 @@ class JunctionTree(Questions):
         """Parent of each clique, −1 at roots."""
         return list(self._tree.cliques()[1])
 
+    def possible_states(self, variable: int) -> list[int]:
+        """Return the states of a variable that zeros of the tables leave, ascending."""
+        return self._tree.alive(variable)
+
     def divide(self, *, deadline: float | None = None) -> Division:
         """Return how a question is divided: one piece where it fits, else slices.
 

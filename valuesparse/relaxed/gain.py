@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 _SMALL = 1e-4  # |θ| below which the series is exact to the last digits
 _LARGE = 30.0  # |θ| from which 1 is nothing beside e^θ
 _FAR = 600.0  # from here on e^z, summed up, may be no double
-_NEAR = 0.25  # |z| below which e^z − 1 − z loses digits; so many terms have them all:
+_NEAR = 0.25  # |z| below which e^z − 1 − z loses digits; _TERMS terms have them all
 _TERMS = 13
 
 

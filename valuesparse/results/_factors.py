@@ -56,8 +56,13 @@ class FactorResult(Result):
 
     __slots__ = ()
 
-    #: Who answers what a result does not hold. It lies above results, and comes here from there.
+    #: The engine that answers the questions whose answers a result does not hold.
     _engine: ClassVar[Exact]
+
+    @classmethod
+    def ask(cls, engine: Exact) -> None:
+        """Hand over the engine that answers; it lies above results, which cannot import it."""
+        cls._engine = engine
 
     _model: FactorGraph
     evidence: dict[int, Any]

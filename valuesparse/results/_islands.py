@@ -64,8 +64,13 @@ class IslandResult(Result, Generic[Model]):
     #: Why the method is exact, and how the variables are called.
     _solved: ClassVar[str]
     _variables: ClassVar[str]
-    #: Who answers what a result does not hold. It lies above results, and comes here from there.
+    #: The engine that answers the questions whose answers a result does not hold.
     _engine: ClassVar[Queries]
+
+    @classmethod
+    def ask(cls, engine: Queries) -> None:
+        """Hand over the engine that answers; it lies above results, which cannot import it."""
+        cls._engine = engine
 
     def __init__(
         self,

@@ -101,7 +101,7 @@ class Plan:
     round : int
         Which round of islands, -1 where there are none.
     threads : int
-        At most so many threads run it.
+        At most this number of threads run it.
     start, measured : (n,) int64
         In a plan that was recorded: nanoseconds from the start of the recording to that of the
         task, and that the task took; -1: it was not run.
