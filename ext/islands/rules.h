@@ -124,8 +124,11 @@ struct IslandState {
 
     // The event that m' of a free variable, or of an island, calls for.
     IslandEvent free_event(const RowRequest& m, double zeta) const {
+        return free_event(m, flag[m.slot], zeta);
+    }
+    static IslandEvent free_event(const RowRequest& m, uint8_t flags, double zeta) {
         if (!m.alive) return kDead;
-        return m.largest >= zeta && !(flag[m.slot] & kReleased) ? kBecome : kNone;
+        return m.largest >= zeta && !(flags & kReleased) ? kBecome : kNone;
     }
     static IslandEvent island_event(const RowRequest& m, double zeta) {
         if (!m.alive) return kDead;
@@ -135,19 +138,25 @@ struct IslandState {
     // Takes q's event; `mode` is called for the value that an island gets.
     template <class F>
     void take_event(int64_t q, Counts& count, F mode) {
-        const int e = event[q] & ~kMarked;
-        if ((event[q] & kMarked) || e == kRelease || (e == kFlip && (flag[q] & kFlipped))) {
-            flag[q] = static_cast<uint8_t>((flag[q] & ~kIsland) | kReleased);
-            held[q] = -1;
-            ++count.released;
-        } else {
-            if (e == kFlip) {
-                flag[q] |= kFlipped;
-                ++count.flipped;
-            }
-            hold(q, mode());
-        }
+        const bool leaves = event[q] & kMarked;
+        take_event(leaves ? int{kRelease} : event[q], flag[q], held[q], count, mode);
         event[q] = kNone;
+    }
+    // The same for a variable whose flags and value are kept elsewhere.
+    template <class Value, class F>
+    static void take_event(int e, uint8_t& flags, Value& value, Counts& count, F mode) {
+        if (e == kRelease || (e == kFlip && (flags & kFlipped))) {
+            flags = static_cast<uint8_t>((flags & ~kIsland) | kReleased);
+            value = -1;
+            ++count.released;
+            return;
+        }
+        if (e == kFlip) {
+            flags |= kFlipped;
+            ++count.flipped;
+        }
+        flags |= kIsland;
+        value = static_cast<Value>(mode());
     }
 };
 

@@ -17,40 +17,13 @@ class KeptParts {
     double bytes() const { return bytes_; }
 
     // Keeps a part, unless it or all of them are too large; `bytes_left`: of the limit.
-    void keep(std::unique_ptr<Part> part, double bytes_left) {
-        const int64_t n = static_cast<int64_t>(part->variables.size());
-        if (n == 1 || variables_ + n > most_) return;
-        if (bytes_ + part->bytes > std::min(kMostBytes, bytes_left)) return;
-        variables_ += n;
-        bytes_ += part->bytes;
-        std::vector<int64_t> list = part->variables;
-        kept_[std::move(list)] = std::move(part);
-    }
+    void keep(std::unique_ptr<Part> part, double bytes_left);
 
     // The part of some variables, solved; made where none is kept. As Part::solve; what is kept is
     // given up where there is no memory beside it.
     int solve(const Slices& from, const std::vector<int64_t>& list,
               const std::vector<int64_t>& held, int threads, double bytes_left, Control* control,
-              std::unique_ptr<Part>* to) {
-        const auto found = kept_.find(list);
-        int status;
-        if (found == kept_.end()) {
-            to->reset(new Part);
-            status = (*to)->solve(from, list, held, threads, bytes_left - bytes_, control);
-        } else {
-            *to = std::move(found->second);
-            kept_.erase(found);
-            variables_ -= static_cast<int64_t>(list.size());
-            bytes_ -= (*to)->bytes;
-            status = (*to)->solve_again(from, held, threads, bytes_left - bytes_, control);
-        }
-        if (status != Part::kTooMuch || kept_.empty()) return status;
-        kept_.clear();
-        bytes_ = 0.0;
-        variables_ = 0;
-        to->reset(new Part);
-        return (*to)->solve(from, list, held, threads, bytes_left, control);
-    }
+              std::unique_ptr<Part>* to);
 
   private:
     // Variables of all of them, in graphs; bytes.

@@ -206,3 +206,28 @@ def test_hundreds_of_factors_between_two_variables() -> None:
     one, many = (vs.infer(graph, zeta=0.9) for graph in tables)
     assert one.stats["segments"] == many.stats["segments"]
     np.testing.assert_allclose(np.concatenate(one.marginals), np.concatenate(many.marginals))
+
+
+@pytest.mark.parametrize("zeta", [0.3, 0.6, 0.8, 0.95])
+def test_rounds_have_converged_where_more_of_them_change_nothing(
+    rng: np.random.Generator, zeta: float
+) -> None:
+    cut_short = 0
+    for _ in range(20):
+        side = 4
+        cards = rng.integers(2, 4, side * side).tolist()
+        graph = vs.FactorGraph(cards)
+        for v, k in enumerate(cards):
+            graph.add([v], rng.normal(size=k))
+            for u in [v - 1] * (v % side > 0) + [v - side] * (v >= side):
+                graph.add([u, v], 2.0 * rng.normal(size=(cards[u], k)))
+        full = vs.infer(graph, zeta=zeta)
+        assert full.converged
+        for revisit in range(3):
+            r = vs.infer(graph, zeta=zeta, revisit=revisit)
+            assert r.converged == (r.stats["rounds"] == full.stats["rounds"])
+            cut_short += not r.converged
+            if r.converged:
+                assert r.islands.tobytes() == full.islands.tobytes()
+                assert r.log_z == full.log_z
+    assert cut_short

@@ -16,7 +16,8 @@ more lie between, or for islands with many states, the island is freed, and solv
 what is around. A variable can become an island, flip and be released once each, so at most 3 n
 events, and every round but the last has one. Only what a change touches is solved again.
 
-The rounds are here, what happens in them in ext/junction/segments.h.
+The rounds are here, what happens in them in ext/junction/segments.cpp; the rules are those of
+chains and trees, ext/islands/rules.h.
 """
 
 from __future__ import annotations
