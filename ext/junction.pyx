@@ -36,7 +36,7 @@ cdef extern from "junction/graph.h" namespace "vs::junction" nogil:
     cdef cppclass Domains:
         vector[int64_t] ptr
         vector[int32_t] value
-    cdef cppclass Expected:
+    cdef cppclass ExpectedScore:
         Sum score, magnitude
 
 
@@ -47,7 +47,7 @@ cdef extern from "junction/cliques.h" namespace "vs::junction" nogil:
 
 
 cdef extern from "junction/layout.h" namespace "vs::junction" nogil:
-    cdef cppclass Layout:
+    cdef cppclass TableLayout:
         double table_size, largest, flops, bytes
         double nanoseconds
         int32_t largest_clique
@@ -69,7 +69,7 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
         int64_t compile(const int64_t*, vector[int64_t], const Search&, Control*) except +
         bool prepared(const int64_t*, const vector[int64_t]&)
         int64_t prepare(const int64_t*, vector[int64_t], Control*) except +
-        const Layout& layout()
+        const TableLayout& layout()
         const Cliques& tree()
         const Domains& domains()
         int64_t tried()
@@ -87,7 +87,7 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
         bool ask(const vector[int32_t]&) except +
         void ask_factors(bool) except +
         double factor_entries() except +
-        Expected expected() except +
+        ExpectedScore expected() except +
         void forget()
         void release()
     void use_modules(const PoolApi*, const SimdApi*) noexcept
@@ -267,7 +267,7 @@ cdef const double* const* soft_data(Soft soft) noexcept:
 
 
 cdef tuple cost_of(Solver* solver):
-    cdef const Layout* at = &solver.layout()
+    cdef const TableLayout* at = &solver.layout()
     largest = []
     if at.largest_clique >= 0:
         largest = list(solver.tree().clique[at.largest_clique])
@@ -397,7 +397,7 @@ cdef class CliqueTree:
 
     def expected(self):
         """Return the expectation of the score, and of its factors' magnitudes, after `infer`."""
-        cdef Expected found = self.solver.expected()
+        cdef ExpectedScore found = self.solver.expected()
         return found.score.total(), found.magnitude.total()
 
     def joint(self, int64_t q):

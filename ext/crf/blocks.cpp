@@ -45,7 +45,7 @@ void Evaluator::cut() {
     chunk = std::min(chunk, std::max<int64_t>(128, c_.n_items / 32));
     std::vector<int64_t> count(static_cast<size_t>(c_.n_attributes), 0);
     for (int64_t s = 0; s < c_.n_sequences;) {
-        Block block;
+        SequenceBlock block;
         block.first = s;
         block.chunk.push_back(s);
         const int64_t begin = c_.offset[s];
@@ -72,7 +72,7 @@ void Evaluator::cut() {
 }
 
 // Items by attribute, in corpus order. `count` is zero before and after.
-void Evaluator::transpose(Block& b, std::vector<int64_t>& count) {
+void Evaluator::transpose(SequenceBlock& b, std::vector<int64_t>& count) {
     const int64_t i0 = c_.offset[b.first], i1 = c_.offset[b.last];
     const int64_t m0 = c_.item[i0], m1 = c_.item[i1];
     for (int64_t m = m0; m < m1; ++m) {

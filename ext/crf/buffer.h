@@ -12,12 +12,12 @@
 namespace vs::crf {
 
 template <class T>
-class Buffer {
+class GrowingArray {
   public:
-    Buffer() = default;
-    Buffer(const Buffer&) = delete;
-    Buffer& operator=(const Buffer&) = delete;
-    ~Buffer() { std::free(data_); }
+    GrowingArray() = default;
+    GrowingArray(const GrowingArray&) = delete;
+    GrowingArray& operator=(const GrowingArray&) = delete;
+    ~GrowingArray() { std::free(data_); }
 
     int64_t size() const { return size_; }
     T* data() { return data_; }
@@ -26,7 +26,7 @@ class Buffer {
     const T& operator[](int64_t i) const { return data_[i]; }
     void clear() { size_ = 0; }
     void truncate(int64_t n) { size_ = n; }
-    void swap(Buffer& other) {
+    void swap(GrowingArray& other) {
         std::swap(data_, other.data_);
         std::swap(size_, other.size_);
         std::swap(capacity_, other.capacity_);

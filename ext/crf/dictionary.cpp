@@ -77,7 +77,7 @@ void Dictionary::place(uint64_t h, int32_t id) noexcept {
 }
 
 void Dictionary::rebuild(int64_t n_slots) {
-    Buffer<Slot> slots;
+    GrowingArray<Slot> slots;
     slots.reserve(n_slots);
     slots.used(n_slots);
     slots_.swap(slots);
@@ -120,7 +120,7 @@ void Dictionary::truncate(int32_t n_names) noexcept {
     place_all();
 }
 
-void Dictionary::copy(Buffer<char>& text, Buffer<int64_t>& begin) const {
+void Dictionary::copy(GrowingArray<char>& text, GrowingArray<int64_t>& begin) const {
     text.append(text_.data(), text_.size());
     begin.append(begin_.data(), begin_.size());
 }

@@ -25,7 +25,7 @@ class Dictionary {
     // Forgets all ids from n_names on.
     void truncate(int32_t n_names) noexcept;
     // All names, end to end, and where each one begins: (size + 1,).
-    void copy(Buffer<char>& text, Buffer<int64_t>& begin) const;
+    void copy(GrowingArray<char>& text, GrowingArray<int64_t>& begin) const;
 
     // ids of attributes [first, last), at most kBlock, -1 for unknown ones. As in C, a name ends at
     // its first NUL.
@@ -46,9 +46,9 @@ class Dictionary {
     void rebuild(int64_t n_slots);
     void place_all() noexcept;
 
-    Buffer<char> text_;
-    Buffer<int64_t> begin_;  // (size + 1,)
-    Buffer<Slot> slots_;     // a power of two, at most half full
+    GrowingArray<char> text_;
+    GrowingArray<int64_t> begin_;  // (size + 1,)
+    GrowingArray<Slot> slots_;     // a power of two, at most half full
     uint64_t mask_ = 0, seed_;
 };
 

@@ -7,10 +7,10 @@ cdef extern from "crf/dictionary.h" namespace "vs::crf" nogil:
 cdef extern from "crf/encoder.h" namespace "vs::crf" nogil:
     cdef cppclass Encoding:
         Encoding()
-        Buffer[int64_t] indptr
-        Buffer[int32_t] ids
-        Buffer[double] values
-        Buffer[int64_t] length
+        GrowingArray[int64_t] indptr
+        GrowingArray[int32_t] ids
+        GrowingArray[double] values
+        GrowingArray[int64_t] length
     cdef cppclass Growth:
         Growth()
     const int64_t kFilled "vs::crf::Encoder::kFilled"
@@ -20,7 +20,7 @@ cdef extern from "crf/encoder.h" namespace "vs::crf" nogil:
         int32_t size() noexcept
         int64_t fill(const Items&) except +
         int32_t find(const char*, int64_t) noexcept
-        void copy(Buffer[char]&, Buffer[int64_t]&) except +
+        void copy(GrowingArray[char]&, GrowingArray[int64_t]&) except +
         void roll_back(const Growth&) noexcept
 
 
@@ -74,8 +74,8 @@ cdef class Dictionary:
 
     def names(self):
         """Return the known names in the order of their ids."""
-        cdef Buffer[char] text
-        cdef Buffer[int64_t] begin
+        cdef GrowingArray[char] text
+        cdef GrowingArray[int64_t] begin
         cdef int64_t i
         with nogil:
             self.encoder.copy(text, begin)

@@ -20,10 +20,10 @@ bool Encoder::ids_of(const Items& items, Growth* growth, int32_t* ids) {
     std::unique_lock<std::shared_mutex> lock(mutex_);
     if (growth->from < 0) growth->from = names_.size();
     if (growth->to >= 0 && growth->to != names_.size()) growth->alone = false;
-    struct Count {
+    struct GrowthGuard {
         const Dictionary& names;
         Growth* growth;
-        ~Count() { growth->to = names.size(); }
+        ~GrowthGuard() { growth->to = names.size(); }
     } count{names_, growth};
     for (int64_t i = 0; i < n; ++i) {
         if (ids[i] >= 0) continue;

@@ -10,10 +10,10 @@ namespace vs::crf {
 
 // N items in B sequences with M known attributes.
 struct Encoding {
-    Buffer<int64_t> indptr;  // (N + 1,), or empty before the first items
-    Buffer<int32_t> ids;     // (M,), item after item, in the order given, repeats kept
-    Buffer<double> values;   // (M,)
-    Buffer<int64_t> length;  // (B,)
+    GrowingArray<int64_t> indptr;  // (N + 1,), or empty before the first items
+    GrowingArray<int32_t> ids;     // (M,), item after item, in the order given, repeats kept
+    GrowingArray<double> values;   // (M,)
+    GrowingArray<int64_t> length;  // (B,)
 };
 
 // The names that one call has added: ids [from, to).
@@ -31,7 +31,7 @@ class Encoder {
         std::shared_lock<std::shared_mutex> lock(mutex_);
         return names_.size();
     }
-    void copy(Buffer<char>& text, Buffer<int64_t>& begin) const {
+    void copy(GrowingArray<char>& text, GrowingArray<int64_t>& begin) const {
         std::shared_lock<std::shared_mutex> lock(mutex_);
         names_.copy(text, begin);
     }

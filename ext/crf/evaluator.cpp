@@ -20,7 +20,8 @@ namespace {
 enum Stop : int { kNothing, kAsked, kMemory, kOverflow };
 constexpr int64_t kTransitionTasks = 8;
 
-// A polling function for calls made from within a task: the caller's own, or a look at its flag.
+// A polling function for calls made from within a task: the caller's own, or one that reads its
+// flag.
 struct Relay {
     Control* outer;
     bool caller;
@@ -43,7 +44,7 @@ Status stopped(const Control& control) {
 // The evaluation or decoding of one block.
 struct Evaluator::Job {
     Evaluator* evaluator;
-    Block* block;
+    SequenceBlock* block;
     const double* w;
     double* gradient;  // or null
     int64_t* states;   // null: not decoding
@@ -99,7 +100,7 @@ void Evaluator::score_items(int64_t first, int64_t last, const double* w, double
         for (int64_t m = c_.item[i]; m < c_.item[i + 1]; ++m) {
             if (m + kFar < end) {
                 VS_PREFETCH_READ(&place_[static_cast<size_t>(c_.id[m + kFar])]);
-                const Place& ahead = place_[static_cast<size_t>(c_.id[m + kNear])];
+                const WeightRow& ahead = place_[static_cast<size_t>(c_.id[m + kNear])];
                 const bool row = kRows && ahead.row >= 0;
                 const double* to = row ? rows + ahead.row * stride_ : w + ahead.first;
                 VS_PREFETCH_READ(to);
@@ -107,7 +108,7 @@ void Evaluator::score_items(int64_t first, int64_t last, const double* w, double
                 const int64_t size = row ? K : ahead.count;
                 for (int64_t k = 8; k < size; k += 8) VS_PREFETCH_READ(to + k);
             }
-            const Place& at = place_[static_cast<size_t>(c_.id[m])];
+            const WeightRow& at = place_[static_cast<size_t>(c_.id[m])];
             const double v = c_.value ? c_.value[m] : 1.0;
             if (at.row == kSparse || (!kRows && at.row != kFull)) {
                 const double* x = w + at.first;
@@ -133,7 +134,7 @@ double gold_score(const int32_t* gold, int64_t n, int64_t K, const double* unary
 
 void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
     const int64_t K = c_.n_labels;
-    const Block& b = *job.block;
+    const SequenceBlock& b = *job.block;
     const int64_t s0 = b.chunk[static_cast<size_t>(task)];
     const int64_t s1 = b.chunk[static_cast<size_t>(task) + 1];
     const int64_t i0 = c_.offset[s0], n = c_.offset[s1] - i0;
@@ -206,7 +207,7 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
 
 void Evaluator::range_task(Job& job, int64_t task) {
     const int64_t K = c_.n_labels;
-    Block& b = *job.block;
+    SequenceBlock& b = *job.block;
     const int64_t ranges = static_cast<int64_t>(b.attribute_ranges.size()) - 1;
     if (task >= ranges) {  // transitions: a share of the table, chunks in order
         const int64_t kk = K * K, part = task - ranges;
@@ -307,7 +308,7 @@ Evaluation Evaluator::run_blocks(const double* w, double* gradient, int64_t* sta
     log_z_.resize(static_cast<size_t>(c_.n_sequences));
     chunk_loss_.resize(static_cast<size_t>(most_chunks_));
     Sum loss;
-    for (Block& b : blocks_) {
+    for (SequenceBlock& b : blocks_) {
         Job job{this, &b, w, gradient, states, &control};
         const int64_t chunks = static_cast<int64_t>(b.chunk.size()) - 1;
         pool->run_plan(Plan(states ? "decode" : "loss", chunks), Job::chunk, &job, threads,

@@ -63,16 +63,16 @@ class Evaluator {
     void transitions(const double* w, double* table) const;  // (K, K), 0 where there is none
 
     // One pass of an online learner over the sequences `order`.
-    Pass learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count, int64_t n_weights,
-               Control& control);
-    Pass descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
-                 Control& control);
+    OnlinePass learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
+                     int64_t n_weights, Control& control);
+    OnlinePass descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
+                       Control& control);
 
     static const PoolApi* pool;
     static const ForestApi* forests;
 
   private:
-    struct Block {
+    struct SequenceBlock {
         int64_t first, last;                    // sequences
         std::vector<int64_t> chunk;             // first sequence of each chunk, and the end
         std::vector<int64_t> attribute_ranges;  // into `attributes`
@@ -85,7 +85,7 @@ class Evaluator {
     void cut();
     Evaluation run_blocks(const double* w, double* gradient, int64_t* states, int threads,
                           Control& control);
-    void transpose(Block& block, std::vector<int64_t>& count);
+    void transpose(SequenceBlock& block, std::vector<int64_t>& count);
     void spread(const double* w);
     // kRows: weights of many labels are read from rows_, which `spread` has filled.
     template <bool kRows>
@@ -97,22 +97,22 @@ class Evaluator {
     int64_t stride_;  // of dense rows
     // Where the weights of an attribute are: `row` in rows_, or kFull or kSparse.
     static constexpr int32_t kSparse = -1, kFull = -2;
-    struct Place {
+    struct WeightRow {
         int64_t first;
         int32_t count, row;
     };
-    std::vector<Place> place_;
+    std::vector<WeightRow> place_;
     std::vector<int32_t> dense_attributes_;
     std::vector<double> rows_;
     std::vector<double> table_;  // transitions
-    std::vector<Block> blocks_;
+    std::vector<SequenceBlock> blocks_;
     int64_t largest_chunk_ = 0, largest_block_ = 0, most_chunks_ = 0;
     std::vector<double> marginals_;  // of a block
     std::vector<std::vector<double>> unary_;
     std::vector<double> sums_, log_z_, chunk_loss_;
     std::vector<char> marked_;
     std::vector<double> pulled_;
-    friend class Walk;
+    friend class Learner;
 };
 
 }  // namespace vs::crf

@@ -19,8 +19,8 @@ cdef extern from "crf/online.h" namespace "vs::crf" nogil:
         double factor, decay, t0, eta
         int64_t time
         bint step
-    cdef cppclass Pass:
-        Pass()
+    cdef cppclass OnlinePass:
+        OnlinePass()
         int status
         double loss
         int64_t updates, overflow
@@ -46,8 +46,8 @@ cdef extern from "crf/evaluator.h" namespace "vs::crf" nogil:
         CEvaluator(const Corpus&) except +
         Evaluation evaluate(const double*, int64_t, double*, int, Control&) except +
         Evaluation decode(const double*, int64_t*, int, Control&) except +
-        Pass learn(const Rule&, Learnt&, const int64_t*, int64_t, int64_t, Control&) except +
-        Pass descend(Descent&, const int64_t*, int64_t, int64_t, Control&) except +
+        OnlinePass learn(const Rule&, Learnt&, const int64_t*, int64_t, int64_t, Control&) except +
+        OnlinePass descend(Descent&, const int64_t*, int64_t, int64_t, Control&) except +
         void score_sequence(int64_t, const double*, double*) noexcept
         void pull(int64_t, const double*, vector[int64_t]&, vector[double]&) except +
         void transitions(const double*, double*) noexcept
@@ -130,7 +130,7 @@ cdef class Evaluator:
         cdef Call call = Call(self.c.n_items, None, None, None)
         cdef Rule rule
         cdef Learnt to
-        cdef Pass p
+        cdef OnlinePass p
         cdef const int64_t* o = <const int64_t*>data(order)
         cdef int64_t n = order.shape[0]
         rule.kind = kind
@@ -156,7 +156,7 @@ cdef class Evaluator:
         """Take gradient steps, one for each of `order`; return (loss, factor, time, overflow)."""
         cdef Call call = Call(self.c.n_items, None, None, None)
         cdef Descent to
-        cdef Pass p
+        cdef OnlinePass p
         cdef const int64_t* o = <const int64_t*>data(order)
         cdef int64_t n = order.shape[0]
         to.vector = <double*>data(scaled)

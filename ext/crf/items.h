@@ -8,11 +8,11 @@ namespace vs::crf {
 
 class Items {
   public:
-    Buffer<char> text;         // names, one after the other
-    Buffer<int64_t> end;       // (M,) where each name ends
-    Buffer<double> value;      // (M,)
-    Buffer<int64_t> item_end;  // (N,) number of attributes up to the end of each item
-    Buffer<int64_t> length;    // (B,) items of each sequence
+    GrowingArray<char> text;         // names, one after the other
+    GrowingArray<int64_t> end;       // (M,) where each name ends
+    GrowingArray<double> value;      // (M,)
+    GrowingArray<int64_t> item_end;  // (N,) number of attributes up to the end of each item
+    GrowingArray<int64_t> length;    // (B,) items of each sequence
 
     int64_t n_attributes() const { return end.size(); }
     int64_t n_items() const { return item_end.size(); }
@@ -134,7 +134,7 @@ class Prefix {
     void leave(int64_t before) { text_.truncate(before); }
 
   private:
-    Buffer<char> text_;
+    GrowingArray<char> text_;
 };
 
 }  // namespace vs::crf

@@ -1,5 +1,5 @@
 cdef extern from "crf/buffer.h" namespace "vs::crf" nogil:
-    cdef cppclass Buffer[T]:
+    cdef cppclass GrowingArray[T]:
         int64_t size() noexcept
         T* data() noexcept
         T& operator[](int64_t) noexcept
@@ -11,11 +11,11 @@ cdef extern from "crf/buffer.h" namespace "vs::crf" nogil:
 cdef extern from "crf/items.h" namespace "vs::crf" nogil:
     cdef cppclass Items:
         Items()
-        Buffer[char] text
-        Buffer[int64_t] end
-        Buffer[double] value
-        Buffer[int64_t] item_end
-        Buffer[int64_t] length
+        GrowingArray[char] text
+        GrowingArray[int64_t] end
+        GrowingArray[double] value
+        GrowingArray[int64_t] item_end
+        GrowingArray[int64_t] length
         int64_t n_attributes() noexcept
         int64_t n_items() noexcept
         int64_t begin(int64_t) noexcept
@@ -346,15 +346,15 @@ cdef object array_of(const void* numbers, cnp.npy_intp n, int kind):
     return array
 
 
-cdef object doubles(Buffer[double]& b):
+cdef object doubles(GrowingArray[double]& b):
     return array_of(b.data(), b.size(), cnp.NPY_FLOAT64)
 
 
-cdef object int64s(Buffer[int64_t]& b):
+cdef object int64s(GrowingArray[int64_t]& b):
     return array_of(b.data(), b.size(), cnp.NPY_INT64)
 
 
-cdef object int32s(Buffer[int32_t]& b):
+cdef object int32s(GrowingArray[int32_t]& b):
     return array_of(b.data(), b.size(), cnp.NPY_INT32)
 
 

@@ -16,9 +16,9 @@ constexpr double kSmall = 1e-9;
 }  // namespace
 
 // The sequence that a learner has before it, and the features that it moves.
-class Walk {
+class Learner {
   public:
-    Walk(Evaluator& engine, int64_t n_weights, Control& control)
+    Learner(Evaluator& engine, int64_t n_weights, Control& control)
         : e_(engine), c_(engine.c_), k_(engine.c_.n_labels), control_(control) {
         slot_.assign(static_cast<size_t>(n_weights), -1);
         table_.resize(static_cast<size_t>(k_ * k_));
@@ -29,7 +29,7 @@ class Walk {
     void learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count);
     void descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights);
 
-    Pass pass;
+    OnlinePass pass;
 
   private:
     bool go_on();
@@ -66,7 +66,7 @@ class Walk {
     std::vector<double> values_;
 };
 
-bool Walk::go_on() {
+bool Learner::go_on() {
     if (control_.stop.load(std::memory_order_relaxed) == 0) {
         if (!control_.poll || !control_.poll(control_.arg)) return true;
         control_.stop.store(1);
@@ -76,7 +76,7 @@ bool Walk::go_on() {
 }
 
 // Scores of a sequence; false where they are too large.
-bool Walk::score(int64_t sequence, const double* w, double factor) {
+bool Learner::score(int64_t sequence, const double* w, double factor) {
     sequence_ = sequence;
     first_ = c_.offset[sequence];
     n_ = c_.offset[sequence + 1] - first_;
@@ -107,7 +107,7 @@ bool Walk::score(int64_t sequence, const double* w, double factor) {
 }
 
 // Adds gamma times the number of wrong labels, but for a constant.
-void Walk::augment(double gamma) {
+void Learner::augment(double gamma) {
     const double half = 0.5 * gamma;
     for (int64_t i = 0; i < n_; ++i) {
         double* u = unary_.data() + i * k_;
@@ -118,7 +118,7 @@ void Walk::augment(double gamma) {
 }
 
 // The best labels, and how many of them are wrong.
-bool Walk::decode() {
+bool Learner::decode() {
     Request q;
     q.model.arrays = chains();
     q.states = states_.data();
@@ -132,7 +132,7 @@ bool Walk::decode() {
 }
 
 // Marginals and summed edge marginals of beta times the scores, less the right structure.
-bool Walk::marginals(double beta) {
+bool Learner::marginals(double beta) {
     if (beta != 1.0) {
         for (int64_t i = 0; i < n_ * k_; ++i) unary_[static_cast<size_t>(i)] *= beta;
         for (double& x : table_) x *= beta;
@@ -156,7 +156,7 @@ bool Walk::marginals(double beta) {
 }
 
 // By how much the best labels score higher than the right ones; 0 exactly where they are the same.
-double Walk::lead() const {
+double Learner::lead() const {
     double sum = 0.0;
     for (int64_t i = 0; i < n_; ++i) {
         const double* u = unary_.data() + i * k_;
@@ -170,7 +170,7 @@ double Walk::lead() const {
     return sum;
 }
 
-void Walk::add(int64_t feature, double x) {
+void Learner::add(int64_t feature, double x) {
     int32_t& slot = slot_[static_cast<size_t>(feature)];
     if (slot < 0) {
         slot = static_cast<int32_t>(features_.size());
@@ -181,7 +181,7 @@ void Walk::add(int64_t feature, double x) {
 }
 
 // Adds x to each feature of an item with a label.
-void Walk::pull(int64_t item, int64_t label, double x) {
+void Learner::pull(int64_t item, int64_t label, double x) {
     for (int64_t m = c_.item[item]; m < c_.item[item + 1]; ++m) {
         const int64_t a = c_.id[m], begin = c_.first[a], end = c_.first[a + 1];
         int64_t f = begin + label;
@@ -193,7 +193,7 @@ void Walk::pull(int64_t item, int64_t label, double x) {
     }
 }
 
-void Walk::collect_mistakes() {
+void Learner::collect_mistakes() {
     for (int64_t i = 0; i < n_; ++i) {
         const int64_t y = states_[static_cast<size_t>(i)], z = gold_[i];
         if (y != z) {
@@ -209,7 +209,7 @@ void Walk::collect_mistakes() {
     }
 }
 
-void Walk::collect_residual() {
+void Learner::collect_residual() {
     e_.pull(sequence_, residual_.data(), features_, values_);
     for (int64_t i = 0; i < k_ * k_; ++i) {
         const double x = moves_[static_cast<size_t>(i)];
@@ -221,7 +221,7 @@ void Walk::collect_residual() {
 
 // The loss of the sequence. Fills `features_` and `values_` with its gradient, or the difference
 // of the best structure and the right one; none: nothing is to be learnt.
-double Walk::loss_of(const Rule& rule) {
+double Learner::loss_of(const Rule& rule) {
     if (n_ == 0) return 0.0;
     if (rule.kind == Rule::kAggressive) {
         if (!std::isinf(rule.beta)) {
@@ -251,7 +251,7 @@ double Walk::loss_of(const Rule& rule) {
 }
 
 // Turns `values_` into the change of the weights; false: there is none.
-bool Walk::change(const Rule& rule, double loss) {
+bool Learner::change(const Rule& rule, double loss) {
     if (features_.empty()) return false;
     if (rule.kind == Rule::kArow) {
         double spread = 0.0;
@@ -285,7 +285,7 @@ bool Walk::change(const Rule& rule, double loss) {
     return true;
 }
 
-void Walk::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count) {
+void Learner::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count) {
     for (int64_t t = 0; t < count; ++t) {
         if (!go_on()) return;
         ++to.time;
@@ -310,7 +310,7 @@ void Walk::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t cou
     }
 }
 
-void Walk::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights) {
+void Learner::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights) {
     for (int64_t t = 0; t < count; ++t) {
         if (!go_on()) return;
         double rate = to.eta;
@@ -357,16 +357,16 @@ void Walk::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_w
     }
 }
 
-Pass Evaluator::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
-                      int64_t n_weights, Control& control) {
-    Walk walk(*this, n_weights, control);
+OnlinePass Evaluator::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
+                            int64_t n_weights, Control& control) {
+    Learner walk(*this, n_weights, control);
     walk.learn(rule, to, order, count);
     return walk.pass;
 }
 
-Pass Evaluator::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
-                        Control& control) {
-    Walk walk(*this, n_weights, control);
+OnlinePass Evaluator::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
+                              Control& control) {
+    Learner walk(*this, n_weights, control);
     walk.descend(to, order, count, n_weights);
     return walk.pass;
 }

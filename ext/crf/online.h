@@ -36,7 +36,7 @@ struct Descent {
     bool step = true;  // false: only the loss is wanted
 };
 
-struct Pass {
+struct OnlinePass {
     Status status = kOk;
     double loss = 0.0;
     int64_t updates = 0;

@@ -11,10 +11,10 @@ namespace vs::crf {
 struct WeightRows {
     static constexpr int32_t kFull = -1;
     int64_t n_labels = 0;
-    Buffer<int64_t> begin;
-    Buffer<int32_t> size;
-    Buffer<int32_t> label;
-    Buffer<double> weight;
+    GrowingArray<int64_t> begin;
+    GrowingArray<int32_t> size;
+    GrowingArray<int32_t> label;
+    GrowingArray<double> weight;
 
     // A row of `n` labels, ascending.
     void add(const int32_t* labels, const double* weights, int64_t n);

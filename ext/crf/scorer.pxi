@@ -19,7 +19,7 @@ cdef class Timing:
     threads that hand it to each other lose more time than so short a pass could share.
     """
 
-    cdef Buffer[int64_t] offset, edge
+    cdef GrowingArray[int64_t] offset, edge
     cdef Control control
     cdef Call call
     cdef int64_t before  # sequences of the batch that came before

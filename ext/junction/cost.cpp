@@ -7,7 +7,7 @@ namespace vs::junction {
 
 // Fitted to the 22 instances and the networks that the benchmarks know, tables opened and indexed
 // (benchmarks/predicted_time.py).
-double predict(const Graph& g, const Domains& d, const CliqueTree& t, const Layout& layout) {
+double predict(const Graph& g, const Domains& d, const CliqueTree& t, const TableLayout& layout) {
     constexpr double kCall = 3e4, kClique = 9e3, kRowOf = 2.0, kView = 1.5, kEntry = 0.09;
     constexpr double kFar = 0.25, kCopy = 5.0, kMessage = 4.5, kOpened = 8.0, kIndex = 0.2;
     constexpr double kNear = 24576.0;  // bytes of rows that the nearest cache holds
@@ -56,7 +56,8 @@ double predict(const Graph& g, const Domains& d, const CliqueTree& t, const Layo
     return total;
 }
 
-Cost cost_of(const Domains& d, const Layout& layout, const CliqueLayout& l, bool up, bool root) {
+Cost cost_of(const Domains& d, const TableLayout& layout, const CliqueLayout& l, bool up,
+             bool root) {
     constexpr double kTouch = 0.25, kCopy = 1.0, kMultiply = 1.5, kSum = 0.35, kDivided = 1.0;
     const int blocks = l.pieces[up].blocks;
     const double own = static_cast<double>(l.message.size);

@@ -11,7 +11,7 @@ namespace {
 // On the way down, all of the model is multiplied into a clique: its loss is compared with the mass
 // of the whole. At roots, the way up has done that.
 template <class A>
-Status check_loss(State<A>* s, size_t c, const Workspace<A>& w) {
+Status check_loss(State<A>* s, size_t c, const CliqueWorkspace<A>& w) {
     if constexpr (A::kChecked) {
         const typename State<A>::Clique& own = s->clique[c];
         if (w.loss == -INFINITY) return kOk;
@@ -25,7 +25,7 @@ Status check_loss(State<A>* s, size_t c, const Workspace<A>& w) {
 }
 
 template <class A>
-Status reserve_down(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
+Status reserve_down(State<A>* s, size_t c, CliqueWorkspace<A>* w, const Poll& poll) {
     const CliqueLayout& l = s->c.l.clique[c];
     typename State<A>::Clique& own = s->clique[c];
     BufferPool<typename A::T>& buffers = s->buffers;
@@ -79,7 +79,8 @@ Status reserve_down(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
 // Shares are values of the first variable: each has entries of its own, and adds to each in the
 // same order.
 template <class A>
-void project(State<A>* s, const CliqueLayout& l, const Child& k, Share share, const Poll& poll) {
+void project(State<A>* s, const CliqueLayout& l, const Child& k, LoopPiece share,
+             const Poll& poll) {
     using T = typename A::T;
     const int32_t above = l.children[k.into].clique;
     const Dims &d = s->c.l.clique[k.clique].message, &from = s->c.l.clique[above].message;
@@ -128,7 +129,7 @@ void project(State<A>* s, const CliqueLayout& l, const Child& k, Share share, co
 // d_k(S) = belief_k(S) / m_k(S), and before that the sums from which marginals are read: for each
 // value of the first variable, and (folded) the table with that variable summed out.
 template <class A>
-void divide_belief(State<A>* s, const Child& k, size_t i, Workspace<A>* w, Share share,
+void divide_belief(State<A>* s, const Child& k, size_t i, CliqueWorkspace<A>* w, LoopPiece share,
                    const Poll& poll) {
     using T = typename A::T;
     const Dims& d = s->c.l.clique[k.clique].message;
@@ -164,7 +165,7 @@ void divide_belief(State<A>* s, const Child& k, size_t i, Workspace<A>* w, Share
 
 // The first variable's marginal from its sums, then those of the folded table's variables.
 template <class A>
-void read_separator(State<A>* s, const Child& k, const Outgoing<A>& o, Workspace<A>* w,
+void read_separator(State<A>* s, const Child& k, const Outgoing<A>& o, CliqueWorkspace<A>* w,
                     int pieces) {
     using T = typename A::T;
     const Dims& d = s->c.l.clique[k.clique].message;
@@ -211,7 +212,7 @@ void read_table(State<A>* s, int32_t v, const Dims& d, const typename A::T* tabl
 }
 
 template <class A>
-Status decide_down(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
+Status decide_down(State<A>* s, size_t c, CliqueWorkspace<A>* w, const Poll& poll) {
     const CliqueLayout& l = s->c.l.clique[c];
     for (size_t q = 0; q < w->asked.size(); ++q) {
         if (w->asked[q].empty()) continue;
@@ -241,7 +242,7 @@ Status decide_down(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
 }  // namespace
 
 template <class A>
-Status stage_down(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share share,
+Status stage_down(State<A>* s, size_t c, CliqueWorkspace<A>* w, Stage stage, LoopPiece share,
                   const Poll& poll) {
     const CliqueLayout& l = s->c.l.clique[c];
     const size_t n = l.children.size();
@@ -287,9 +288,9 @@ Status stage_down(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share sha
     return kOk;
 }
 
-template Status stage_down(State<Linear64>*, size_t, Workspace<Linear64>*, Stage, Share,
+template Status stage_down(State<Linear64>*, size_t, CliqueWorkspace<Linear64>*, Stage, LoopPiece,
                            const Poll&);
-template Status stage_down(State<LinearWide>*, size_t, Workspace<LinearWide>*, Stage, Share,
-                           const Poll&);
+template Status stage_down(State<LinearWide>*, size_t, CliqueWorkspace<LinearWide>*, Stage,
+                           LoopPiece, const Poll&);
 
 }  // namespace vs::junction

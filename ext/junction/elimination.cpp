@@ -59,7 +59,7 @@ class Greedy {
             if (cancelled()) return Found::kCancelled;
         }
         while (!heap_.empty()) {
-            const Entry e = heap_.top();
+            const QueuedVariable e = heap_.top();
             heap_.pop();
             if (gone_[e.v] || e.version != version_[e.v]) continue;
             out->size += std::exp2(bits_[e.v]);
@@ -73,11 +73,11 @@ class Greedy {
     }
 
   private:
-    struct Entry {
+    struct QueuedVariable {
         double score, bits;
         uint64_t random;
         int32_t v, version;
-        bool operator<(const Entry& o) const {  // of a max-heap
+        bool operator<(const QueuedVariable& o) const {  // of a max-heap
             if (score != o.score) return score > o.score;
             if (bits != o.bits) return bits > o.bits;
             if (random != o.random) return random > o.random;
@@ -225,7 +225,7 @@ class Greedy {
     std::vector<uint8_t> touched_, gone_, known_;
     std::vector<double> fill_, bits_, log_;  // log_: of the number of values
     std::vector<uint64_t> random_;
-    std::priority_queue<Entry> heap_;
+    std::priority_queue<QueuedVariable> heap_;
 };
 
 }  // namespace

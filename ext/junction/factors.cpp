@@ -170,7 +170,7 @@ void load(State<A>* s, size_t c) {
     typename State<A>::Clique& own = s->clique[c];
     own.tables.resize(l.statics.size());
     own.low.assign(l.statics.size(), 0.0);
-    s->shift[c] = vs::Sum();
+    s->shift[c] = Sum();
     Set order = l.outer;
     order.insert(order.end(), l.tile.begin(), l.tile.end());
     std::vector<Factored<A>> tables;
@@ -195,7 +195,7 @@ void load(State<A>* s, size_t c) {
 }
 
 void add_expected(const Graph& g, const Domains& d, const Factor& f, const Set& vars,
-                  const std::vector<double>& p, Expected* to) {
+                  const std::vector<double>& p, ExpectedScore* to) {
     const std::vector<int64_t> scope(f.scope, f.scope + f.arity);
     const Steps steps = steps_of(d, vars, scope, &g);
     Steps none;

@@ -48,8 +48,8 @@ inline Factor factor_of(const Graph& g, int64_t f, const double* const* soft) {
 }
 
 // Sums of the scores of factors, and of their magnitudes, under a distribution.
-struct Expected {
-    vs::Sum score, magnitude;
+struct ExpectedScore {
+    Sum score, magnitude;
 };
 
 // Results of find_domains(): every variable has a value left; it was stopped.

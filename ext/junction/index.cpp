@@ -48,7 +48,7 @@ void fill_map(const Domains& d, const Dims& from, const Dims& to, Child* k) {
 struct Fill {
     const Domains& d;
     const CliqueTree& t;
-    Layout* layout;
+    TableLayout* layout;
     std::vector<size_t> begin;  // (runs + 1,) of cliques
     Control* control;
     Outcome outcome{};
@@ -93,7 +93,7 @@ struct Fill {
 }  // namespace
 
 // Lays out a query in its clique, over these variables.
-static void place(const Domains& d, const Layout& layout, const Set& vars, Query* q) {
+static void place(const Domains& d, const TableLayout& layout, const Set& vars, Query* q) {
     q->dims = dims_of(d, vars);
     if (q->clique < 0) return;
     const CliqueLayout& l = layout.clique[q->clique];
@@ -101,7 +101,7 @@ static void place(const Domains& d, const Layout& layout, const Set& vars, Query
     fill(d, l, q->dims, &q->view);
 }
 
-void locate(const Domains& d, const CliqueTree& t, const Layout& layout, Query* q) {
+void locate(const Domains& d, const CliqueTree& t, const TableLayout& layout, Query* q) {
     // Known when it was compiled in, or asked for: some clique holds them all.
     const Set vars = live(d, q->vars);
     q->clique = -1;
@@ -128,7 +128,7 @@ Set factor_vars(const Graph& g, const Domains& d, const CliqueLayout& l, const S
     return order;
 }
 
-void locate_factors(const Graph& g, const Domains& d, const Layout& layout,
+void locate_factors(const Graph& g, const Domains& d, const TableLayout& layout,
                     std::vector<Query>* queries) {
     queries->clear();
     for (size_t c = 0; c < layout.clique.size(); ++c) {
@@ -142,8 +142,8 @@ void locate_factors(const Graph& g, const Domains& d, const Layout& layout,
 }
 
 // Cliques in runs that are worth a task each.
-Status complete(const Domains& d, const CliqueTree& t, Layout* layout, std::vector<Query>* queries,
-                const PoolApi& pool, int threads, Control* control) {
+Status complete(const Domains& d, const CliqueTree& t, TableLayout* layout,
+                std::vector<Query>* queries, const PoolApi& pool, int threads, Control* control) {
     constexpr double kRunRows = 262144.0;  // rows of cliques whose indices are one task
     Fill work{d, t, layout, {0}, control};
     double rows = 0.0, all = 0.0;

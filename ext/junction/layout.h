@@ -64,7 +64,7 @@ struct Local {
 };
 
 // Pieces of one direction that may run side by side.
-struct Pieces {
+struct PieceCounts {
     int before = 1, blocks = 1, after = 1;  // of what comes before the rows, of rows, after them
 };
 
@@ -82,7 +82,7 @@ struct CliqueLayout {
     bool local_in_tile = false;
     // The rows of a large clique are cut into blocks, between runs of `unit` rows: all settings of
     // its first outer variables, `cut`, are met by one block each.
-    Pieces pieces[2];  // on the way down, on the way up
+    PieceCounts pieces[2];  // on the way down, on the way up
     int64_t unit = 1;
     Set cut;
 };
@@ -109,7 +109,7 @@ static_assert(kRelease == static_cast<int>(TaskKind::kRelease), "one list of sta
 // A propagation as tasks: the way up, then the way down of each tree from its root. Items: cliques
 // order[first, last) of kUpward and kDownward; else a clique, and a piece of it. Costs are
 // estimated nanoseconds.
-struct Schedule {
+struct PropagationPlan {
     Tasks tasks;
     int64_t n_up = 0;  // tasks of the way up
     std::vector<int32_t> order;
@@ -132,9 +132,9 @@ struct Query {
     View view;
 };
 
-struct Layout {
+struct TableLayout {
     std::vector<CliqueLayout> clique;
-    Schedule schedule;
+    PropagationPlan schedule;
     // (n,) the clique whose message to its parent is the smallest with v: where v's marginal is
     // read
     std::vector<int32_t> read_in;
@@ -150,18 +150,18 @@ struct Layout {
 // Cost only: nothing is allocated that grows with the tables. soft: variables with soft evidence.
 // kOk or kCancelled.
 Status measure(const Graph& g, const Domains& d, const CliqueTree& t,
-               const std::vector<int64_t>& soft, Control* control, Layout* out);
+               const std::vector<int64_t>& soft, Control* control, TableLayout* out);
 // Finds the clique of a set of variables, once the index arrays are made.
-void locate(const Domains& d, const CliqueTree& t, const Layout& layout, Query* q);
+void locate(const Domains& d, const CliqueTree& t, const TableLayout& layout, Query* q);
 // Those of `s`, a static table of clique l, that its factors have: in the clique's order.
 Set factor_vars(const Graph& g, const Domains& d, const CliqueLayout& l, const Static& s);
 // A query for the variables of every static table, in turn.
-void locate_factors(const Graph& g, const Domains& d, const Layout& layout,
+void locate_factors(const Graph& g, const Domains& d, const TableLayout& layout,
                     std::vector<Query>* queries);
 
 // Makes all index arrays. `queries` are sets of variables that lie in one clique each. kOk,
 // kCancelled or kNoMemory.
-Status complete(const Domains& d, const CliqueTree& t, Layout* layout, std::vector<Query>* queries,
-                const PoolApi& pool, int threads, Control* control);
+Status complete(const Domains& d, const CliqueTree& t, TableLayout* layout,
+                std::vector<Query>* queries, const PoolApi& pool, int threads, Control* control);
 
 }  // namespace vs::junction

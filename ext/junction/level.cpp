@@ -7,7 +7,7 @@
 namespace VS_NS {
 namespace {
 
-struct SumProduct {
+struct SumProductRows {
     using T = double;
     using V = Vec<double>;
     static VS_INLINE V set1(double x) { return V::set1(x); }
@@ -22,7 +22,7 @@ struct SumProduct {
 };
 
 // On logarithms: the score of the best configuration.
-struct MaxPlus {
+struct MaxPlusRows {
     using T = double;
     using V = Vec<double>;
     static VS_INLINE V set1(double x) { return V::set1(x); }
@@ -37,8 +37,8 @@ struct MaxPlus {
 };
 
 void rows_of(int algebra, const vs::RowJob<double>& job, int64_t r0, int64_t r1, double* buffer) {
-    if (algebra == vs::kMaxPlus) return rows<MaxPlus>(job, r0, r1, buffer);
-    rows<SumProduct>(job, r0, r1, buffer);
+    if (algebra == vs::kMaxPlus) return rows<MaxPlusRows>(job, r0, r1, buffer);
+    rows<SumProductRows>(job, r0, r1, buffer);
 }
 
 void spread(const double* table, const int32_t* base, int64_t n, const int32_t* inner,
@@ -49,9 +49,9 @@ void spread(const double* table, const int32_t* base, int64_t n, const int32_t* 
 void gather(int algebra, const double* wide, const int32_t* base, int64_t n, const int32_t* inner,
             int64_t width, double* table) {
     if (algebra == vs::kMaxPlus) {
-        return gather_rows<MaxPlus>(wide, base, n, inner, width, table);
+        return gather_rows<MaxPlusRows>(wide, base, n, inner, width, table);
     }
-    gather_rows<SumProduct>(wide, base, n, inner, width, table);
+    gather_rows<SumProductRows>(wide, base, n, inner, width, table);
 }
 
 // Non-negative doubles are ordered as their bits are; 0 - 1 is the largest unsigned number.

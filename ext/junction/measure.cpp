@@ -23,7 +23,7 @@ std::vector<std::vector<int64_t>> factors_of(const Graph& g, const Domains& d, c
 }
 
 // Adds the memory of a clique's tables, and the operations of its rows.
-void account(const CliqueLayout& l, Layout* out) {
+void account(const CliqueLayout& l, TableLayout* out) {
     double operands = 1.0;
     for (const Static& s : l.statics) {
         out->bytes += 8.0 * static_cast<double>(s.view.size) + 4.0 * static_cast<double>(l.rows);
@@ -38,7 +38,7 @@ void account(const CliqueLayout& l, Layout* out) {
 }
 
 // Views of children need the layouts of the children's messages, which their parents give.
-void meet_children(const Domains& d, CliqueLayout* l, Layout* out) {
+void meet_children(const Domains& d, CliqueLayout* l, TableLayout* out) {
     for (Child& k : l->children) {
         const Dims& own = out->clique[k.clique].message;
         for (size_t i = 0; i < own.var.size(); ++i) {
@@ -63,9 +63,9 @@ void meet_children(const Domains& d, CliqueLayout* l, Layout* out) {
 }  // namespace
 
 Status measure(const Graph& g, const Domains& d, const CliqueTree& t,
-               const std::vector<int64_t>& soft, Control* control, Layout* out) {
+               const std::vector<int64_t>& soft, Control* control, TableLayout* out) {
     const size_t m = t.clique.size();
-    *out = Layout();
+    *out = TableLayout();
     out->clique.resize(m);
     std::vector<Set> separator(m);
     out->read_in.assign(static_cast<size_t>(g.n), -1);

@@ -30,10 +30,11 @@ struct Cost {
            scale = 0.0;
 };
 // cost.cpp: the cost of one clique, and nanoseconds of a first question on one thread.
-Cost cost_of(const Domains& d, const Layout& layout, const CliqueLayout& l, bool up, bool root);
-double predict(const Graph& g, const Domains& d, const CliqueTree& t, const Layout& layout);
+Cost cost_of(const Domains& d, const TableLayout& layout, const CliqueLayout& l, bool up,
+             bool root);
+double predict(const Graph& g, const Domains& d, const CliqueTree& t, const TableLayout& layout);
 
 // schedule.cpp: cuts large cliques, merges small subtrees.
-void schedule(const Domains& d, const CliqueTree& t, const Poll& poll, Layout* layout);
+void schedule(const Domains& d, const CliqueTree& t, const Poll& poll, TableLayout* layout);
 
 }  // namespace vs::junction

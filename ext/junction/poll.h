@@ -68,7 +68,7 @@ class Outcome {
 };
 
 // Piece p of n that a loop is cut into.
-struct Share {
+struct LoopPiece {
     int p, n;
     int64_t first(int64_t all) const { return all * p / n; }
     int64_t last(int64_t all) const { return all * (p + 1) / n; }

@@ -73,7 +73,7 @@ bool Propagation<A>::each_decided(const double* const* soft, F each) const {
 template <class A>
 Status Propagation<A>::run(const double* const* soft, bool upward_only, int threads,
                            Control* control) {
-    vs::Sum total;
+    Sum total;
     if (!each_decided(soft, [&](double score) { total.add(score); })) return kInfeasible;
     s_.soft = soft;
     if (!upward_only) {
@@ -168,7 +168,7 @@ Status Propagation<A>::log_ratio(const double* const* soft, const std::vector<in
                                  Control* control, double* ratio) {
     using Clique = typename State<A>::Clique;
     if (A::kChecked && !faithful()) return kWiden;
-    vs::Sum total;
+    Sum total;
     int64_t bits = 0;
     const double* const* const before = s_.soft;
     for (int32_t v : changed) {
@@ -201,7 +201,7 @@ Status Propagation<A>::log_ratio(const double* const* soft, const std::vector<in
     for (int32_t c : roots) masses.push_back(mass_at(c));
     bool possible = true;
     std::vector<Clique> kept(cliques.size());
-    std::vector<vs::Sum> shift;
+    std::vector<Sum> shift;
     for (size_t i = 0; i < cliques.size(); ++i) {
         Clique& own = s_.clique[cliques[i]];
         Clique& to = kept[i];
@@ -290,8 +290,8 @@ void Propagation<A>::query(size_t q, bool logs, double* out) const {
 }
 
 template <class A>
-Expected Propagation<A>::expected() const {
-    Expected found;
+ExpectedScore Propagation<A>::expected() const {
+    ExpectedScore found;
     each_decided(s_.soft, [&](double score) {
         found.score.add(score);
         found.magnitude.add(std::fabs(score));

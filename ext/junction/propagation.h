@@ -43,7 +43,7 @@ class Propagation {
     // Over alive values, in the order of its dims.
     void query(size_t q, bool logs, double* out) const;
     // After down, with the queries of locate_factors().
-    Expected expected() const;
+    ExpectedScore expected() const;
     // After down: the log of the mass with other soft evidence on `changed` over the mass as it is.
     // Only messages between their cliques are made again, and put back. It may not allow what was
     // impossible. kWiden where numbers are too small to tell, kInfeasible where no mass is left.

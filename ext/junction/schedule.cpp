@@ -15,7 +15,7 @@ int pieces(double ns) {
 }
 
 // Blocks of rows, up and down. Returns the entries that blocks need copies of.
-double cut_rows(const Domains& d, bool root, const Layout& layout, CliqueLayout* l) {
+double cut_rows(const Domains& d, bool root, const TableLayout& layout, CliqueLayout* l) {
     double sums = static_cast<double>(l->width) + 1.0;  // of which blocks need copies
     for (Child& k : l->children) {
         if (k.into >= 0) continue;
@@ -38,7 +38,7 @@ double cut_rows(const Domains& d, bool root, const Layout& layout, CliqueLayout*
 
 // Adds the tasks of a clique that is cut; returns the last. The first is the next that is added.
 int64_t add_clique(Tasks* tasks, int32_t c, const CliqueLayout& l, const Cost& x, bool up) {
-    const Pieces& n = l.pieces[up];
+    const PieceCounts& n = l.pieces[up];
     std::vector<int64_t> before, now;
     // A stage in pieces, or several as one task; every piece waits for all that came before.
     const auto then = [&](TaskKind kind, int pieces, double ns) {
@@ -74,7 +74,7 @@ int64_t add_clique(Tasks* tasks, int32_t c, const CliqueLayout& l, const Cost& x
 
 }  // namespace
 
-void schedule(const Domains& d, const CliqueTree& t, const Poll& poll, Layout* layout) {
+void schedule(const Domains& d, const CliqueTree& t, const Poll& poll, TableLayout* layout) {
     const int32_t m = static_cast<int32_t>(layout->clique.size());
     std::vector<Cost> cost[2] = {std::vector<Cost>(m), std::vector<Cost>(m)};
     std::vector<double> below(static_cast<size_t>(m));  // half the cost of a subtree
@@ -101,7 +101,7 @@ void schedule(const Domains& d, const CliqueTree& t, const Poll& poll, Layout* l
         group[c] = p >= 0 && below[p] <= kTask ? group[p] : c;
     }
     for (int32_t c = 0; c < m; ++c) members[group[c]].push_back(c);
-    Schedule* out = &layout->schedule;
+    PropagationPlan* out = &layout->schedule;
     std::vector<int64_t> first[2], last[2];  // tasks of each group, down and up
     for (int up = 2; up-- > 0;) {
         first[up].assign(static_cast<size_t>(m), -1);
@@ -111,7 +111,7 @@ void schedule(const Domains& d, const CliqueTree& t, const Poll& poll, Layout* l
             if (group[c] != c) continue;
             if (!poll.go_on()) return;
             const CliqueLayout& l = layout->clique[c];
-            const Pieces& n = l.pieces[up];
+            const PieceCounts& n = l.pieces[up];
             first[up][c] = out->tasks.size();
             if (std::max({n.blocks, n.before, n.after}) > 1 && members[c].size() == 1) {
                 last[up][c] = add_clique(&out->tasks, c, l, cost[up][c], up);

@@ -30,7 +30,7 @@ int64_t Segments::start(double zeta) {
     for (int64_t v = 0; v < from_.n(); ++v) {
         if (held_[v] >= 0) continue;
         p.resize(static_cast<size_t>(from_.card(v)));
-        if (!distribution(from_.alone(v), from_.card(v), p.data())) return v;
+        if (!distribution(from_.unary(v), from_.card(v), p.data())) return v;
         const IslandEvent e = event_of(v, p.data());
         if (e != kNone) take(v, e, p.data());
     }
@@ -172,7 +172,7 @@ int Segments::release_contradictions(int threads, Control* control) {
         }
     }
     for (int64_t v = 0; v < from_.n(); ++v) {
-        if (held_[v] >= 0 && from_.alone(v)[held_[v]] == -INFINITY) {
+        if (held_[v] >= 0 && from_.unary(v)[held_[v]] == -INFINITY) {
             mark_held(std::vector<int64_t>{v});
         }
     }
@@ -189,7 +189,7 @@ int Segments::release_contradictions(int threads, Control* control) {
 }
 
 double Segments::log_mass() const {
-    vs::Sum total;
+    Sum total;
     bool none = false;
     const auto add = [&](double x) {
         none = none || x == -INFINITY;
@@ -202,7 +202,7 @@ double Segments::log_mass() const {
     }
     for (int64_t v = 0; v < from_.n(); ++v) {
         if (held_[v] >= 0) {
-            add(from_.alone(v)[held_[v]]);
+            add(from_.unary(v)[held_[v]]);
         } else if (parts_[part_[v]]->variables[0] == v) {
             add(parts_[part_[v]]->log_z);
         }

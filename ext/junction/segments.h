@@ -17,8 +17,8 @@ class Segments {
     // held[v]: evidence or -1. limit: bytes of the trees of all parts together.
     Segments(const Graph& g, const double* const* soft, const int64_t* held, double limit);
 
-    // Holds variables by what they have to themselves. -1, or one without a state. Trees of an
-    // earlier call are there for the segments that are the same.
+    // Holds variables by their unary factors and soft evidence. -1, or one without a state. Trees
+    // of an earlier call are kept for the segments that are the same.
     int64_t start(double zeta);
 
     // Solves again what the last changes touch. kOk; kInfeasible: a part has no mass;

@@ -43,7 +43,7 @@ cdef class Segments:
         del self.parts
 
     def start(self, double zeta):
-        """Hold variables by what they have to themselves; return one without a state, or -1.
+        """Hold variables by their unary factors; return one without a state, or -1.
 
         Another call may begin so, too: it finds the trees of the one before.
         """

@@ -25,7 +25,7 @@ bool distribution(const double* score, int64_t n, double* p) {
 Slices::Slices(const Graph& g, const double* const* soft)
     : g_(g), ptr_(static_cast<size_t>(g.n) + 1), of_ptr_(ptr_.size()) {
     for (int64_t v = 0; v < g.n; ++v) ptr_[v + 1] = ptr_[v] + g.card[v];
-    alone_.resize(static_cast<size_t>(ptr_.back()));
+    unary_.resize(static_cast<size_t>(ptr_.back()));
     for (int64_t v = 0; v < g.n; ++v) {
         if (soft && soft[v]) std::copy(soft[v], soft[v] + g.card[v], own(v));
     }
@@ -89,7 +89,7 @@ void Slices::copy(const Slice& s, std::vector<double>* to) const {
 }
 
 void Slices::local(int64_t v, const std::vector<int64_t>& held, double* score) const {
-    std::copy(alone(v), alone(v) + g_.card[v], score);
+    std::copy(unary(v), unary(v) + g_.card[v], score);
     for (const int64_t* i = begin(v); i != end(v); ++i) {
         const Factor x = factor(*i);
         const double* from = x.table;

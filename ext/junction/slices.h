@@ -33,8 +33,8 @@ class Slices {
     int64_t at(int64_t v) const { return ptr_[v]; }  // in arrays over all states
     bool forbids(int64_t f) const { return g_.forbids[f]; }
     double constant() const { return impossible_ ? -INFINITY : constant_.total(); }
-    // The score of each state of a variable by all that it has to itself.
-    const double* alone(int64_t v) const { return alone_.data() + ptr_[v]; }
+    // The score of each state of a variable: unary factors and soft evidence.
+    const double* unary(int64_t v) const { return unary_.data() + ptr_[v]; }
     Factor factor(int64_t f) const { return factor_of(g_, f, nullptr); }
     // The factors of several variables that one is in.
     const int64_t* begin(int64_t v) const { return of_.data() + of_ptr_[v]; }
@@ -63,12 +63,12 @@ class Slices {
     bool score(int64_t f, const std::vector<int64_t>& held, double* score) const;
 
   private:
-    double* own(int64_t v) { return alone_.data() + ptr_[v]; }
+    double* own(int64_t v) { return unary_.data() + ptr_[v]; }
 
     const Graph& g_;
     std::vector<int64_t> ptr_, of_ptr_, of_;
-    std::vector<double> alone_;
-    vs::Sum constant_;
+    std::vector<double> unary_;
+    Sum constant_;
     bool impossible_ = false;  // by a factor without variables
 };
 

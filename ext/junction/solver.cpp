@@ -106,7 +106,7 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft, Control*
         return kReady;
     }
     // All or nothing: what may be stopped, or run out of memory, comes first.
-    Layout layout;
+    TableLayout layout;
     if (measure(g_, d, tree_, soft, control, &layout) != kOk) return kStopped;
     held_.swap(now);
     std::swap(domains_, d);
@@ -124,7 +124,7 @@ int64_t Solver::prepare(const int64_t* held, std::vector<int64_t> soft, Control*
 }
 
 // Messages from cliques below which nothing has changed are still good.
-void Solver::keep_what_holds(const Domains& before, const Layout& old) {
+void Solver::keep_what_holds(const Domains& before, const TableLayout& old) {
     const size_t m = tree_.clique.size();
     std::vector<uint8_t> same(static_cast<size_t>(g_.n)), tables(m), messages(m);
     for (int64_t v = 0; v < g_.n; ++v) {
@@ -283,7 +283,7 @@ double Solver::factor_entries() const {
     return entries;
 }
 
-Expected Solver::expected() const {
+ExpectedScore Solver::expected() const {
     return solved([&](const auto& p) { return p.expected(); });
 }
 

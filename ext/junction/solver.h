@@ -33,7 +33,7 @@ class Solver {
     // stopped, the tables lie as before.
     int64_t prepare(const int64_t* held, std::vector<int64_t> soft, Control* control);
 
-    const Layout& layout() const { return layout_; }
+    const TableLayout& layout() const { return layout_; }
     const CliqueTree& tree() const { return tree_; }
     const Domains& domains() const { return domains_; }
     int64_t tried() const { return tried_; }
@@ -56,7 +56,7 @@ class Solver {
     void ask_factors(bool wanted);
     double factor_entries() const;
     // After infer with marginals: the expectation of the score.
-    Expected expected() const;
+    ExpectedScore expected() const;
     // After infer with marginals: the joint of set q, over the living values of its variables in
     // the order of joint_vars(q).
     const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }
@@ -75,7 +75,7 @@ class Solver {
   private:
     enum Want { kMass, kMarginals, kSamples, kLogs };
     Status complete_once(int threads, Control* control);
-    void keep_what_holds(const Domains& before, const Layout& old);
+    void keep_what_holds(const Domains& before, const TableLayout& old);
     void forget_changed(const double* const* soft);
     // Keeps the tables of these cliques, and messages from below which everything is kept.
     void keep(const std::vector<uint8_t>& tables, const std::vector<uint8_t>& messages);
@@ -97,7 +97,7 @@ class Solver {
     std::vector<int64_t> soft_, held_;
     CliqueTree tree_;
     Domains domains_;
-    Layout layout_;
+    TableLayout layout_;
     std::vector<double> last_soft_;  // of all of soft_, one after the other; empty: not known
     bool complete_ = false, logs_ = false, sound_ = true, asks_factors_ = false;
     bool probed_ = false;  // what rows meet of messages, as the way down does, is of other evidence

@@ -13,7 +13,7 @@ namespace vs::junction {
 constexpr double kWorthThreads = 1e6;  // nanoseconds of work that is faster on several threads
 
 // A way up or down is worth them, hence both: they cost about the same.
-inline int threads_for(const Schedule& s, int threads) {
+inline int threads_for(const PropagationPlan& s, int threads) {
     return s.nanoseconds < 2.0 * kWorthThreads ? 1 : threads;
 }
 
@@ -23,7 +23,7 @@ struct Compiled {
     const Graph& g;
     const Domains& d;
     const CliqueTree& t;
-    const Layout& l;
+    const TableLayout& l;
     const std::vector<Query>& queries;
 };
 
@@ -106,7 +106,7 @@ struct State {
     std::vector<Clique> clique;
     std::vector<std::vector<T>> marginal;  // (n,) of variables with more than one value
     std::vector<std::vector<T>> query;
-    std::vector<vs::Sum> shift;  // log of what was taken out of each clique's statics
+    std::vector<Sum> shift;  // log of what was taken out of each clique's statics
     BufferPool<T> buffers;
     std::atomic<bool> lost{false};        // on the way down something may have been
     const double* const* soft = nullptr;  // a log-vector for each variable, or null
@@ -114,7 +114,7 @@ struct State {
 
 // Adds those of factor f; p: a distribution of living values of `vars`, which has f's. factors.cpp.
 void add_expected(const Graph& g, const Domains& d, const Factor& f, const Set& vars,
-                  const std::vector<double>& p, Expected* to);
+                  const std::vector<double>& p, ExpectedScore* to);
 
 // Multiplies the factors of clique c into its statics: factors.cpp.
 template <class A>

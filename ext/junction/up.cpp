@@ -8,7 +8,7 @@ namespace {
 
 // product_k(S) = m_k(S) * product of the messages that m_k absorbs, each at its part of S
 template <class A>
-void absorb(State<A>* s, const CliqueLayout& l, const Child& k, Share share, const Poll& poll) {
+void absorb(State<A>* s, const CliqueLayout& l, const Child& k, LoopPiece share, const Poll& poll) {
     using T = typename A::T;
     typename State<A>::Clique& child = s->clique[k.clique];
     const int64_t n = static_cast<int64_t>(child.message.size());
@@ -34,7 +34,7 @@ void absorb(State<A>* s, const CliqueLayout& l, const Child& k, Share share, con
 }
 
 template <class A>
-void reserve_up(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
+void reserve_up(State<A>* s, size_t c, CliqueWorkspace<A>* w, const Poll& poll) {
     const CliqueLayout& l = s->c.l.clique[c];
     typename State<A>::Clique& own = s->clique[c];
     if (!own.loaded) {
@@ -67,7 +67,7 @@ void reserve_up(State<A>* s, size_t c, Workspace<A>* w, const Poll& poll) {
 
 // loss_c = loss of the sums + boost - bits, in the units of the message's largest entry
 template <class A>
-Status decide_up(State<A>* s, size_t c, Workspace<A>* w) {
+Status decide_up(State<A>* s, size_t c, CliqueWorkspace<A>* w) {
     typename State<A>::Clique& own = s->clique[c];
     Range<A> all;
     for (const Range<A>& r : w->ranges) all.join(r);
@@ -87,7 +87,7 @@ Status decide_up(State<A>* s, size_t c, Workspace<A>* w) {
 }  // namespace
 
 template <class A>
-Status stage_up(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share share,
+Status stage_up(State<A>* s, size_t c, CliqueWorkspace<A>* w, Stage stage, LoopPiece share,
                 const Poll& poll) {
     const CliqueLayout& l = s->c.l.clique[c];
     typename State<A>::Clique& own = s->clique[c];
@@ -133,9 +133,11 @@ Status stage_up(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share share
     return kOk;
 }
 
-template Status stage_up(State<Linear64>*, size_t, Workspace<Linear64>*, Stage, Share, const Poll&);
-template Status stage_up(State<LinearWide>*, size_t, Workspace<LinearWide>*, Stage, Share,
+template Status stage_up(State<Linear64>*, size_t, CliqueWorkspace<Linear64>*, Stage, LoopPiece,
                          const Poll&);
-template Status stage_up(State<Best>*, size_t, Workspace<Best>*, Stage, Share, const Poll&);
+template Status stage_up(State<LinearWide>*, size_t, CliqueWorkspace<LinearWide>*, Stage, LoopPiece,
+                         const Poll&);
+template Status stage_up(State<Best>*, size_t, CliqueWorkspace<Best>*, Stage, LoopPiece,
+                         const Poll&);
 
 }  // namespace vs::junction

@@ -70,7 +70,7 @@ void grow(std::vector<T>* x, int64_t size, const Poll& poll) {
 
 // f(first spread row, number of rows) for a share of the spread rows of a view, in parts.
 template <class F>
-void spread_parts(const View& v, int64_t width, Share share, const Poll& poll, F&& f) {
+void spread_parts(const View& v, int64_t width, LoopPiece share, const Poll& poll, F&& f) {
     const int64_t all = static_cast<int64_t>(v.base.size());
     poll.parts(share.first(all), share.last(all), std::max<int64_t>(1, 4 * kPoll / width),
                [&](int64_t a, int64_t b) { f(a, b - a); });
@@ -78,7 +78,7 @@ void spread_parts(const View& v, int64_t width, Share share, const Poll& poll, F
 
 // wide[i, t] = table[base[i] + inner[t]], rows of `width`.
 template <class A>
-void spread(const View& v, int64_t width, const std::vector<typename A::T>& table, Share share,
+void spread(const View& v, int64_t width, const std::vector<typename A::T>& table, LoopPiece share,
             const Poll& poll, std::vector<typename A::T>* wide) {
     spread_parts(v, width, share, poll, [&](int64_t a, int64_t n) {
         const int32_t *base = v.base.data() + a, *inner = v.inner.data();
@@ -94,7 +94,7 @@ void spread(const View& v, int64_t width, const std::vector<typename A::T>& tabl
 // table[base[i] + inner[t]] += wide[i, t]. No two spread rows meet the same entry, so that shares
 // may run side by side.
 template <class A>
-void gather(const View& v, int64_t width, const std::vector<typename A::T>& wide, Share share,
+void gather(const View& v, int64_t width, const std::vector<typename A::T>& wide, LoopPiece share,
             const Poll& poll, std::vector<typename A::T>* table) {
     spread_parts(v, width, share, poll, [&](int64_t a, int64_t n) {
         const int32_t *base = v.base.data() + a, *inner = v.inner.data();
@@ -172,7 +172,7 @@ struct Range {
 
 // A share of x, divided by the power of two that belongs to its largest entry.
 template <class A>
-void scale(std::vector<typename A::T>* x, typename A::T top, Share share, const Poll& poll) {
+void scale(std::vector<typename A::T>* x, typename A::T top, LoopPiece share, const Poll& poll) {
     const int64_t n = static_cast<int64_t>(x->size()), first = share.first(n), last = share.last(n);
     if constexpr (A::kChecked) {
         int e;

@@ -8,23 +8,24 @@ namespace vs::junction {
 namespace {
 
 template <class A>
-struct Walk {
+struct PropagationRun {
     struct Worker {
         std::vector<typename A::T> row;
-        Workspace<A> workspace;  // of small cliques, one after the other
+        CliqueWorkspace<A> workspace;  // of small cliques, one after the other
     };
     State<A>* state;
-    const Schedule* schedule;
+    const PropagationPlan* schedule;
     Control* control;
     std::vector<Worker> worker;
-    std::vector<std::unique_ptr<Workspace<A>>> workspace;  // of cliques whose tasks are several
+    std::vector<std::unique_ptr<CliqueWorkspace<A>>>
+        workspace;  // of cliques whose tasks are several
     Outcome up{}, down{};
 
     bool stopped() const { return control->stop.load(std::memory_order_relaxed); }
 
     // A way up ends with the same numbers wherever the way down of another tree is.
     static void task(void* context, int64_t task, int worker) {
-        Walk& w = *static_cast<Walk*>(context);
+        PropagationRun& w = *static_cast<PropagationRun*>(context);
         const bool upward = task < w.schedule->n_up;
         if (!upward && !w.up.fine()) return;
         (upward ? w.up : w.down).run([&] { return w.run(task, upward, worker); });
@@ -37,7 +38,7 @@ struct Walk {
             for (int64_t i = first; i < last; ++i) {
                 const size_t c = static_cast<size_t>(schedule->order[i]);
                 if (upward && state->clique[c].sent) continue;
-                Workspace<A>& one = worker[static_cast<size_t>(by)].workspace;
+                CliqueWorkspace<A>& one = worker[static_cast<size_t>(by)].workspace;
                 one.reset();
                 const Status status = stages(c, upward, &one, kReserve, kRelease, 0, by);
                 if (status != kOk || stopped()) return status;
@@ -50,7 +51,7 @@ struct Walk {
         const Stage from = before ? kReserve : after ? kMerge : static_cast<Stage>(kind);
         const Stage to = before ? kSpread : after ? kRelease : static_cast<Stage>(kind);
         if (from == kReserve && !(upward && state->clique[c].sent)) {
-            workspace[c].reset(new Workspace<A>);
+            workspace[c].reset(new CliqueWorkspace<A>);
         }
         if (!workspace[c]) return kOk;
         const int piece = static_cast<int>(last);
@@ -63,10 +64,11 @@ struct Walk {
     }
 
     // Stages of a clique, one after the other: one piece of a single stage, all of several.
-    Status stages(size_t c, bool upward, Workspace<A>* w, Stage from, Stage to, int piece, int by) {
+    Status stages(size_t c, bool upward, CliqueWorkspace<A>* w, Stage from, Stage to, int piece,
+                  int by) {
         const CliqueLayout& l = state->c.l.clique[c];
         const Poll poll{control, by == 0 && l.size > kPoll};
-        const Pieces& pieces = l.pieces[upward];
+        const PieceCounts& pieces = l.pieces[upward];
         for (int s = from; s <= to; ++s) {
             int n = 1;
             if (s == kAbsorb || s == kSpread) {
@@ -85,8 +87,8 @@ struct Walk {
         return kOk;
     }
 
-    Status stage(size_t c, bool upward, Workspace<A>* w, Stage s, Share share, const Poll& poll,
-                 int by) {
+    Status stage(size_t c, bool upward, CliqueWorkspace<A>* w, Stage s, LoopPiece share,
+                 const Poll& poll, int by) {
         if (s == kRows) {
             w->run_block(state->c.l.clique[c], share.p, &worker[static_cast<size_t>(by)].row, poll);
         } else if (s == kMerge) {
@@ -106,12 +108,12 @@ struct Walk {
 
 template <class A>
 Status walk(State<A>* s, bool upward_only, int threads, Control* control) {
-    const Schedule& schedule = s->c.l.schedule;
-    Walk<A> w{s, &schedule, control, {}, {}};
+    const PropagationPlan& schedule = s->c.l.schedule;
+    PropagationRun<A> w{s, &schedule, control, {}, {}};
     w.worker.resize(static_cast<size_t>(std::max(threads, 1)));
     w.workspace.resize(s->clique.size());
-    pool().run_plan(schedule.plan(upward_only), Walk<A>::task, &w, threads_for(schedule, threads),
-                    control);
+    pool().run_plan(schedule.plan(upward_only), PropagationRun<A>::task, &w,
+                    threads_for(schedule, threads), control);
     s->buffers.trim();
     const Status up = w.up.end(*control);
     return up == kOk ? w.down.end(*control) : up;
@@ -119,9 +121,9 @@ Status walk(State<A>* s, bool upward_only, int threads, Control* control) {
 
 template <class A>
 Status walk_up(State<A>* s, const std::vector<int32_t>& cliques, Control* control) {
-    Walk<A> w{s, &s->c.l.schedule, control, {}, {}};
+    PropagationRun<A> w{s, &s->c.l.schedule, control, {}, {}};
     w.worker.resize(1);
-    Workspace<A>& one = w.worker[0].workspace;
+    CliqueWorkspace<A>& one = w.worker[0].workspace;
     for (int32_t c : cliques) {
         one.reset();
         const Status status =

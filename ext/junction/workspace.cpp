@@ -3,13 +3,13 @@
 namespace vs::junction {
 
 template <class A>
-void Workspace<A>::add_input(const View& v, const std::vector<T>& table) {
+void CliqueWorkspace<A>::add_input(const View& v, const std::vector<T>& table) {
     (v.scalar ? scalar : vec).push_back(table.data());
     (v.scalar ? scalar_at : vec_at).push_back(v.at.data());
 }
 
 template <class A>
-void Workspace<A>::add_inputs(const State<A>& s, size_t c) {
+void CliqueWorkspace<A>::add_inputs(const State<A>& s, size_t c) {
     const CliqueLayout& l = s.c.l.clique[c];
     for (size_t i = 0; i < l.statics.size(); ++i) {
         add_input(l.statics[i].view, s.clique[c].tables[i]);
@@ -20,8 +20,9 @@ void Workspace<A>::add_inputs(const State<A>& s, size_t c) {
 }
 
 template <class A>
-void Workspace<A>::add_sum(BufferPool<T>* buffers, const Poll& poll, bool is_scalar, bool disjoint,
-                           const int32_t* at, int64_t size, std::vector<T>* into) {
+void CliqueWorkspace<A>::add_sum(BufferPool<T>* buffers, const Poll& poll, bool is_scalar,
+                                 bool disjoint, const int32_t* at, int64_t size,
+                                 std::vector<T>* into) {
     sums.push_back({is_scalar, at, into, {}});
     std::vector<std::vector<T>>& copies = sums.back().copies;
     if (blocks > 1 && !disjoint) copies.resize(static_cast<size_t>(blocks) - 1);
@@ -34,8 +35,8 @@ void Workspace<A>::add_sum(BufferPool<T>* buffers, const Poll& poll, bool is_sca
 }
 
 template <class A>
-void Workspace<A>::add_table(BufferPool<T>* buffers, const Poll& poll, const View& v, int64_t size,
-                             std::vector<T>* table, std::vector<T>* wide) {
+void CliqueWorkspace<A>::add_table(BufferPool<T>* buffers, const Poll& poll, const View& v,
+                                   int64_t size, std::vector<T>* table, std::vector<T>* wide) {
     const bool spread = copied(v);
     add_sum(buffers, poll, v.scalar, v.disjoint, v.at.data(), spread ? v.size : size,
             spread ? wide : table);
@@ -45,7 +46,7 @@ void Workspace<A>::add_table(BufferPool<T>* buffers, const Poll& poll, const Vie
 }
 
 template <class A>
-void Workspace<A>::bound_loss(const State<A>& s, size_t c, double low) {
+void CliqueWorkspace<A>::bound_loss(const State<A>& s, size_t c, double low) {
     if constexpr (A::kChecked) {
         const CliqueLayout& l = s.c.l.clique[c];
         double below = 0.0, most = low < kTrust ? kTiny : -INFINITY;
@@ -73,11 +74,11 @@ void Workspace<A>::bound_loss(const State<A>& s, size_t c, double low) {
 // The first block sums into the tables themselves, the others, unless they meet other entries
 // anyway, into copies that are added in order. So threads do not show.
 template <class A>
-void Workspace<A>::run_block(const CliqueLayout& l, int k, std::vector<T>* row,
-                             const Poll& poll) const {
+void CliqueWorkspace<A>::run_block(const CliqueLayout& l, int k, std::vector<T>* row,
+                                   const Poll& poll) const {
     std::vector<T*> vec_out, scalar_out;
     std::vector<const int32_t*> vec_out_at, scalar_out_at;
-    for (const Sum<T>& s : sums) {
+    for (const SumTable<T>& s : sums) {
         const std::vector<T>& to = k == 0 || s.copies.empty() ? *s.into : s.copies[k - 1];
         (s.scalar ? scalar_out : vec_out).push_back(const_cast<T*>(to.data()));
         (s.scalar ? scalar_out_at : vec_out_at).push_back(s.at);
@@ -107,7 +108,7 @@ void Workspace<A>::run_block(const CliqueLayout& l, int k, std::vector<T>* row,
 }
 
 template <class A>
-void Workspace<A>::clear(const Tables& list, Share share, const Poll& poll) const {
+void CliqueWorkspace<A>::clear(const Tables& list, LoopPiece share, const Poll& poll) const {
     for (std::vector<T>* x : list) {
         const int64_t n = static_cast<int64_t>(x->size());
         poll.parts(share.first(n), share.last(n), 4 * kPoll, [&](int64_t a, int64_t b) {
@@ -117,8 +118,8 @@ void Workspace<A>::clear(const Tables& list, Share share, const Poll& poll) cons
 }
 
 template <class A>
-void Workspace<A>::merge(Share share, const Poll& poll) const {
-    for (const Sum<T>& s : sums) {
+void CliqueWorkspace<A>::merge(LoopPiece share, const Poll& poll) const {
+    for (const SumTable<T>& s : sums) {
         if (s.copies.empty()) continue;
         const int64_t n = static_cast<int64_t>(s.into->size());
         poll.parts(share.first(n), share.last(n), kNear, [&](int64_t a, int64_t b) {
@@ -132,8 +133,8 @@ void Workspace<A>::merge(Share share, const Poll& poll) const {
 }
 
 template <class A>
-void Workspace<A>::release(BufferPool<T>* buffers) {
-    for (Sum<T>& s : sums) {
+void CliqueWorkspace<A>::release(BufferPool<T>* buffers) {
+    for (SumTable<T>& s : sums) {
         for (auto& copy : s.copies) buffers->give_back(std::move(copy));
     }
     buffers->give_back(std::move(wide_up));
@@ -142,7 +143,7 @@ void Workspace<A>::release(BufferPool<T>* buffers) {
 }
 
 template <class A>
-void Workspace<A>::reset() {
+void CliqueWorkspace<A>::reset() {
     for (auto* list : {&vec, &scalar}) list->clear();
     for (auto* list : {&vec_at, &scalar_at}) list->clear();
     for (auto* list : {&zero, &zero_later}) list->clear();
@@ -158,8 +159,8 @@ void Workspace<A>::reset() {
     loss = -INFINITY;
 }
 
-template struct Workspace<Linear64>;
-template struct Workspace<LinearWide>;
-template struct Workspace<Best>;
+template struct CliqueWorkspace<Linear64>;
+template struct CliqueWorkspace<LinearWide>;
+template struct CliqueWorkspace<Best>;
 
 }  // namespace vs::junction

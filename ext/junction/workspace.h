@@ -7,7 +7,7 @@ namespace vs::junction {
 
 // A table that rows add to.
 template <class T>
-struct Sum {
+struct SumTable {
     bool scalar;
     const int32_t* at;
     std::vector<T>* into;
@@ -23,13 +23,13 @@ struct Outgoing {
 };
 
 template <class A>
-struct Workspace {
+struct CliqueWorkspace {
     using T = typename A::T;
     using Tables = std::vector<std::vector<T>*>;
 
     std::vector<const T*> vec, scalar;  // what rows multiply
     std::vector<const int32_t*> vec_at, scalar_at;
-    std::vector<Sum<T>> sums;
+    std::vector<SumTable<T>> sums;
     Tables zero, zero_later;                  // set to zero before rows, after them
     std::vector<T> wide_up, tile;             // message up over the tile; sum of all rows
     std::vector<std::vector<T>> wide, asked;  // beliefs of children, queries: over the tile
@@ -56,9 +56,9 @@ struct Workspace {
     // Rows of block k, with a buffer for a row.
     void run_block(const CliqueLayout& l, int k, std::vector<T>* row, const Poll& poll) const;
     // Sets a share of each table to zero.
-    void clear(const Tables& list, Share share, const Poll& poll) const;
+    void clear(const Tables& list, LoopPiece share, const Poll& poll) const;
     // Adds up what blocks have collected, in their order.
-    void merge(Share share, const Poll& poll) const;
+    void merge(LoopPiece share, const Poll& poll) const;
 
     void release(BufferPool<T>* buffers);
     void reset();  // as new, small memory kept
@@ -70,9 +70,10 @@ constexpr double kLost = -100.0;   // log2 of the share of a sum that may be los
 
 // One stage of a clique, or one share of it: up.cpp, down.cpp.
 template <class A>
-Status stage_up(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share share, const Poll& poll);
+Status stage_up(State<A>* s, size_t c, CliqueWorkspace<A>* w, Stage stage, LoopPiece share,
+                const Poll& poll);
 template <class A>
-Status stage_down(State<A>* s, size_t c, Workspace<A>* w, Stage stage, Share share,
+Status stage_down(State<A>* s, size_t c, CliqueWorkspace<A>* w, Stage stage, LoopPiece share,
                   const Poll& poll);
 // Every clique, up and down: walk.cpp.
 template <class A>

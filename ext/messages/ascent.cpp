@@ -285,13 +285,13 @@ Status Network::structured(const double* local, int64_t starts, int64_t count,
                            int64_t max_iterations, double tolerance, int threads, Control* control,
                            double* q, double* joints, uint8_t* held, int64_t* best, double* bound,
                            double* scale) {
-    struct Work {
+    struct Job {
         std::vector<Climb> climb;
         int64_t max_iterations;
         double tolerance;
         Control* control;
         static void task(void* context, int64_t i, int worker) {
-            Work& w = *static_cast<Work*>(context);
+            Job& w = *static_cast<Job*>(context);
             w.climb[at(i)].go(w.max_iterations, w.tolerance, worker == 0, w.control);
         }
     } work{{}, max_iterations, tolerance, control};
@@ -312,7 +312,7 @@ Status Network::structured(const double* local, int64_t starts, int64_t count,
     *best = 0;
     *bound = NAN;
     if (!work.climb[0].now.possible) return kOk;
-    g_pool->run_plan(Plan("starts", starts), Work::task, &work, workers(threads), control);
+    g_pool->run_plan(Plan("starts", starts), Job::task, &work, workers(threads), control);
     if (control->stop.load()) return kCancelled;
     *best = -1;
     for (int64_t s = 0; s < starts; ++s) {

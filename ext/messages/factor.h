@@ -17,7 +17,7 @@
 namespace vs::messages {
 
 // Memory of one worker: numbers, and where each message of a factor is read and written.
-struct Scratch {
+struct WorkerScratch {
     std::vector<double> x;
     std::vector<const double*> in;
     std::vector<double*> out;
@@ -35,21 +35,21 @@ struct Incoming {
 // A dense table; `level` computes its sums.
 struct TableFactor {
     DenseTable t;
-    const Level* level;
+    const MessageLevel* level;
     int64_t first;
     const int64_t* var;  // of all edges
 
     // s->out[j] (card,): the message to variable j; only that of `only` where it is >= 0.
-    void sums(const Incoming& in, Scratch* s, int64_t only) const;
-    void maxima(const Incoming& in, Scratch* s) const;
+    void sums(const Incoming& in, WorkerScratch* s, int64_t only) const;
+    void maxima(const Incoming& in, WorkerScratch* s) const;
     // log of the sum of the factor times the messages to it.
-    double mass(const Incoming& in, Scratch* s) const;
+    double mass(const Incoming& in, WorkerScratch* s) const;
     // Its belief: the joint of its variables.
-    void marginals(const Incoming& in, double* out, Scratch* s) const;
+    void marginals(const Incoming& in, double* out, WorkerScratch* s) const;
     // out (card,): the best score for each state of variable `axis` given the states that are known
     // (>= 0), by variable.
     void best_given(int64_t axis, const int64_t* known, const Incoming& in, double* out,
-                    Scratch* s) const;
+                    WorkerScratch* s) const;
     double score(const int64_t* states) const;
     // Adds to up (card of p,) the message to variable p, from `sum` (what its other variables have
     // from below) and its own table less messages; their largest magnitude goes to *most.
@@ -58,7 +58,7 @@ struct TableFactor {
                  std::vector<double>* work) const;
 
   private:
-    double* spread(double start, Scratch* s, const double* from, const int64_t* at) const;
+    double* spread(double start, WorkerScratch* s, const double* from, const int64_t* at) const;
     double entry(const Incoming& in, int64_t axis, int64_t value) const;
 };
 
@@ -68,21 +68,21 @@ struct StructuredFactor {
     int64_t first;
     const int64_t* var;
 
-    void sums(const Incoming& in, Scratch* s, int64_t) const { send(in, false, s); }
-    void maxima(const Incoming& in, Scratch* s) const { send(in, true, s); }
-    double mass(const Incoming& in, Scratch* s) const;
-    void marginals(const Incoming& in, double* out, Scratch* s) const;
+    void sums(const Incoming& in, WorkerScratch* s, int64_t) const { send(in, false, s); }
+    void maxima(const Incoming& in, WorkerScratch* s) const { send(in, true, s); }
+    double mass(const Incoming& in, WorkerScratch* s) const;
+    void marginals(const Incoming& in, double* out, WorkerScratch* s) const;
     void best_given(int64_t axis, const int64_t* known, const Incoming& in, double* out,
-                    Scratch* s) const;
+                    WorkerScratch* s) const;
     double score(const int64_t* states) const;
     void send_up(int64_t p, const double* sum, const int64_t* var_at, const double* messages,
                  const int64_t* at, bool best, double* up, double* most,
                  std::vector<double>* work) const;
     // Gives every variable that is not known the state that is best with the others.
-    void complete(int64_t* known, const Incoming& in, Scratch* s) const;
+    void complete(int64_t* known, const Incoming& in, WorkerScratch* s) const;
 
   private:
-    void send(const Incoming& in, bool best, Scratch* s) const;
+    void send(const Incoming& in, bool best, WorkerScratch* s) const;
     void hold(const int64_t* known, const Incoming& in, double* held) const;
 };
 

@@ -26,7 +26,7 @@ struct Change {
 }  // namespace
 
 // The messages of variable v to its factors; false when it has no value left.
-bool Network::variable(int64_t v, Scratch* s) {
+bool Network::variable(int64_t v, WorkerScratch* s) {
     const int64_t k = card_[at(v)], e0 = var_ptr_[at(v)], e1 = var_ptr_[at(v + 1)];
     double* before = s->x.data();  // (edges + 1, k): local and the messages of earlier edges
     double* after = before + (e1 - e0 + 1) * k;
@@ -98,7 +98,7 @@ double Network::finish(int64_t e, double* out, bool whole) {
 }
 
 // The messages of factor f; false when it leaves a variable no value. Their change goes to s.
-bool Network::factor(int64_t f, Scratch* s) {
+bool Network::factor(int64_t f, WorkerScratch* s) {
     ask(f, [&](const auto& own) {
         options_.best ? own.maxima(incoming(), s) : own.sums(incoming(), s, -1);
     });
@@ -118,7 +118,7 @@ bool Network::factor(int64_t f, Scratch* s) {
 
 // The messages of one update, from what its factor has received: that of edge e, or all of a
 // structured factor whose first edge it is. How far they move before damping; -1 as in finish().
-double Network::evaluate(int64_t e, double* out, Scratch* s) {
+double Network::evaluate(int64_t e, double* out, WorkerScratch* s) {
     const int64_t f = edge_factor_[at(e)], axis = e - factor_ptr_[at(f)];
     ask(f, [&](const auto& own) {
         options_.best ? own.maxima(incoming(), s) : own.sums(incoming(), s, axis);
@@ -145,7 +145,7 @@ struct Network::Job {
 void Network::step(void* job, int64_t task, int worker) {
     const Job& j = *static_cast<Job*>(job);
     Network* self = j.self;
-    Scratch* s = &self->scratch_[at(worker)];
+    WorkerScratch* s = &self->scratch_[at(worker)];
     s->residual = 0.0;
     s->dead = -1;
     const auto& cuts = j.what == kVariables ? self->variable_cut_ : self->factor_cut_;
@@ -198,7 +198,7 @@ void Network::start(const double* local, const double* messages) {
 }
 
 void Network::make_scratch(int threads) {
-    Scratch empty;
+    WorkerScratch empty;
     const int64_t sent = 2 * widest_ + (widest_ + 1) * most_values_ + scratch_size_;
     empty.x.resize(at((2 * most_edges_ + 4) * most_values_ + sent));
     empty.states.resize(scratch_size_ ? at(widest_) : 0);

@@ -7,7 +7,7 @@ namespace vs::messages {
 
 static const SimdApi* g_simd = nullptr;
 
-const Level& level() { return at_level<Level>(g_simd->level()); }
+const MessageLevel& level() { return at_level<MessageLevel>(g_simd->level()); }
 
 namespace {
 

@@ -185,13 +185,13 @@ void marginals(const double* total, int64_t n, double* p, double* log_mass) {
     }
 }
 
-const vs::messages::Level kLevel = {products, ratios,    logs<false>, logs<true>,
-                                    masses,   marginals, ascend};
+const vs::messages::MessageLevel kLevel = {products, ratios,    logs<false>, logs<true>,
+                                           masses,   marginals, ascend};
 
 }  // namespace
 
 template <>
-const vs::messages::Level* table<vs::messages::Level>() {
+const vs::messages::MessageLevel* table<vs::messages::MessageLevel>() {
     return &kLevel;
 }
 

@@ -63,7 +63,7 @@ struct Ascent {
     double idle;
 };
 
-struct Level {
+struct MessageLevel {
     // out[i] (card[i],) += what the factor sends to its variable i in plain numbers, given
     // in[j] = exp of the log-messages to it; scratch (2 arity,).
     void (*products)(const DenseTable& f, const double* const* in, double* const* out,

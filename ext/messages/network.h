@@ -26,7 +26,7 @@
 namespace vs::messages {
 
 extern const PoolApi* g_pool;  // of this module
-const Level& level();
+const MessageLevel& level();
 
 void use_modules(const PoolApi* pool, const SimdApi* simd);
 
@@ -127,14 +127,14 @@ class Network {
     Status by_trees(const Order& order, Control* control, int64_t* dead);
     bool to_factor(int64_t e);
     bool gather(int64_t e);
-    double evaluate(int64_t e, double* out, Scratch* s);
+    double evaluate(int64_t e, double* out, WorkerScratch* s);
     static void step(void* job, int64_t task, int worker);
     // Every variable adds up its messages; `threads` becomes what pays.
     Status collect(const double* local, const double* messages, int* threads, Control* control,
                    int64_t* dead_variable);
     void phase(Phase what, int threads, Control* control, double* out = nullptr);
-    bool variable(int64_t v, Scratch* s);
-    bool factor(int64_t f, Scratch* s);
+    bool variable(int64_t v, WorkerScratch* s);
+    bool factor(int64_t f, WorkerScratch* s);
     double finish(int64_t e, double* out, bool whole);
     void start(const double* local, const double* messages);
     int64_t dead();
@@ -187,7 +187,7 @@ class Network {
     std::vector<double> belief_, log_mass_, factor_mass_;
     const double* local_ = nullptr;
     Options options_;
-    std::vector<Scratch> scratch_;
+    std::vector<WorkerScratch> scratch_;
     std::vector<double> chunk_residual_;
     std::vector<int64_t> chunk_dead_;
     Progress run_;

@@ -44,7 +44,7 @@ struct Network::Order {
         }
         return true;
     }
-    double evaluate(int64_t e, double* out, Scratch* s) const {
+    double evaluate(int64_t e, double* out, WorkerScratch* s) const {
         if (!pairs) return self->evaluate(e, out, s);
         return structured(e) ? pairs->evaluate_all(e, out, s) : pairs->evaluate(e, out);
     }
@@ -205,16 +205,16 @@ Status Network::by_rounds(const Order& order, int threads, Control* control,
     for (int64_t e = 0; e < n; ++e) {
         if (order.name(e) != e) priority[at(e)] = 0.0;
     }
-    struct Work {
+    struct Job {
         const Order* order;
         const std::vector<int64_t>* chosen;
         double *moved, *value;
     } work{&order, &chosen, moved.data(), value.data()};
     const auto task = [](void* context, int64_t t, int worker) {
-        const Work& w = *static_cast<Work*>(context);
+        const Job& w = *static_cast<Job*>(context);
         const int64_t end =
             std::min(static_cast<int64_t>(w.chosen->size()), (t + 1) * kEvaluations);
-        Scratch* s = &w.order->self->scratch_[at(worker)];
+        WorkerScratch* s = &w.order->self->scratch_[at(worker)];
         for (int64_t i = t * kEvaluations; i < end; ++i) {
             const int64_t e = (*w.chosen)[at(i)];
             w.moved[e] = w.order->evaluate(e, w.value + w.order->place(e), s);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kWorthThreads = 1 << 12;  // pairs that are slower on one thread
 
-enum Phase : int { kStructured, kUpdate, kTotals, kAllTotals, kMasses, kStructuredMasses };
+enum PairPhase : int { kStructured, kUpdate, kTotals, kAllTotals, kMasses, kStructuredMasses };
 
 // The entries of a message of log-ratio l, the larger 0.
 double entry(double l, int64_t x) { return std::min(0.0, x ? l : -l); }
@@ -31,16 +31,16 @@ void Pairs::weigh(const double* rho) {
     if (weighted_) {
         rho_.assign(at(padded_), 1.0);
         for (int64_t i = 0; i < n_pairs_; ++i) rho_[at(i)] = rho[factor_[at(i)]];
-        for (Group& g : groups_) g.rho = rho[g.number];
+        for (StructuredGroup& g : groups_) g.rho = rho[g.number];
     } else {
         rho_.clear();
-        for (Group& g : groups_) g.rho = 1.0;
+        for (StructuredGroup& g : groups_) g.rho = 1.0;
     }
 }
 
 double Pairs::rho_of(size_t s) const {
     if (s < at(2 * padded_)) return rho_[place(s)];
-    const auto after = [](int64_t slot, const Group& g) { return slot < g.slot; };
+    const auto after = [](int64_t slot, const StructuredGroup& g) { return slot < g.slot; };
     return std::upper_bound(groups_.begin(), groups_.end(), static_cast<int64_t>(s), after)[-1].rho;
 }
 
@@ -86,9 +86,10 @@ double Pairs::incoming(size_t s) const {
     return x;
 }
 
-double Pairs::evaluate_all(int64_t e, double* out, Scratch* s) const {
-    const auto g = std::lower_bound(groups_.begin(), groups_.end(), e,
-                                    [](const Group& a, int64_t edge) { return a.edge < edge; });
+double Pairs::evaluate_all(int64_t e, double* out, WorkerScratch* s) const {
+    const auto g =
+        std::lower_bound(groups_.begin(), groups_.end(), e,
+                         [](const StructuredGroup& a, int64_t edge) { return a.edge < edge; });
     const int64_t k = g->factor->size();
     double *in = s->x.data(), most = 0.0;
     for (int64_t i = 0; i < k; ++i) {
@@ -113,8 +114,8 @@ void Pairs::step(void* job, int64_t task, int worker) {
     Pairs* p = static_cast<Job*>(job)->self;
     const int what = static_cast<Job*>(job)->what;
     if (what == kStructured) {
-        const Group& g = p->groups_[at(task)];
-        Scratch* s = &p->scratch_[at(worker)];
+        const StructuredGroup& g = p->groups_[at(task)];
+        WorkerScratch* s = &p->scratch_[at(worker)];
         double* out = s->x.data() + scratch_of(*g.factor);
         const double moved = p->evaluate_all(g.edge, out, s);
         p->group_moved_[at(task)] = moved < 0.0 ? moved : (1.0 - p->options_.damping) * moved;
@@ -147,9 +148,9 @@ void Pairs::phase(int what, int threads, Control* control) {
     const bool structured = what == kStructured || what == kStructuredMasses;
     if (structured) {
         int64_t size = 0;
-        for (const Group& g : groups_) size = std::max(size, scratch_of(*g.factor));
+        for (const StructuredGroup& g : groups_) size = std::max(size, scratch_of(*g.factor));
         scratch_.resize(at(std::max(threads, 1)));
-        for (Scratch& s : scratch_) s.x.resize(at(2 * size));
+        for (WorkerScratch& s : scratch_) s.x.resize(at(2 * size));
     }
     const int64_t tasks = structured           ? static_cast<int64_t>(groups_.size())
                           : what == kTotals    ? static_cast<int64_t>(outer_cut_.size()) - 1
@@ -175,7 +176,7 @@ bool Pairs::start(const double* local, const double* messages) {
         alive = alive && field_[at(v)] == field_[at(v)];
     }
     message_.assign(var_.size(), 0.0);
-    for (const Group& g : groups_) {
+    for (const StructuredGroup& g : groups_) {
         for (int64_t i = 0; i < g.factor->size(); ++i) {
             const double* m = messages + 2 * (g.edge + i);
             message_[at(g.slot + i)] = m[1] - m[0];
@@ -309,7 +310,7 @@ void Pairs::read_messages(double* messages) {
             m[2 * side + 1] = entry(x, 1);
         }
     }
-    for (const Group& g : groups_) {
+    for (const StructuredGroup& g : groups_) {
         for (int64_t i = 0; i < 2 * g.factor->size(); ++i) {
             messages[2 * g.edge + i] = entry(message_[at(g.slot + i / 2)], i % 2);
         }
@@ -331,7 +332,7 @@ Status Pairs::begin(const double* local, const Options& options, int threads, Co
         const double j = std::fabs(scaled_[at(i)]);
         gain_[at(i)] = options.best ? (j > 0.0 ? 1.0 : 0.0) : std::tanh(j);
     }
-    for (const Group& g : groups_) {
+    for (const StructuredGroup& g : groups_) {
         for (int64_t i = 0; i < g.factor->size(); ++i) {
             slot_of_[at(g.edge + i)] = static_cast<int32_t>(g.slot + i);
         }
@@ -415,7 +416,7 @@ Status Pairs::beliefs(const double* local, int threads, Control* control, double
 // log of the sum of a structured factor times its variables' beliefs over its own messages, less
 // the masses of these beliefs, all relative to the variables' better states; and its messages to
 // these states.
-double Pairs::mass(const Group& g, Scratch* s) const {
+double Pairs::mass(const StructuredGroup& g, WorkerScratch* s) const {
     const int64_t k = g.factor->size();
     double *in = s->x.data(), rest = 0.0;
     for (int64_t i = 0; i < k; ++i) {

@@ -45,7 +45,7 @@ class Pairs {
                        const double* const* table, const factors::Structured* const* structured,
                        const Control* control, std::unique_ptr<Pairs>* made);
 
-    void use(const PoolApi* pool, const Level* level) {
+    void use(const PoolApi* pool, const MessageLevel* level) {
         pool_ = pool;
         level_ = level;
     }
@@ -64,7 +64,7 @@ class Pairs {
     double evaluate(int64_t e, double* out) const;
     // All messages of the structured factor whose first edge is e; -1 where it leaves none
     // possible.
-    double evaluate_all(int64_t e, double* out, Scratch* s) const;
+    double evaluate_all(int64_t e, double* out, WorkerScratch* s) const;
     void commit(int64_t e, double value);
     // The largest factor by which a change of the sender's total changes the message.
     double gain(int64_t e) const { return gain_[place(receiver(e))]; }
@@ -101,13 +101,13 @@ class Pairs {
                  int64_t* dead);
 
     const PoolApi* pool_ = nullptr;
-    const Level* level_ = nullptr;
-    struct Group {  // a structured factor: its number, and its first edge and slot
+    const MessageLevel* level_ = nullptr;
+    struct StructuredGroup {  // a structured factor: its number, and its first edge and slot
         const factors::Structured* factor;
         int64_t number, edge, slot;
         double rho;
     };
-    double mass(const Group& g, Scratch* s) const;
+    double mass(const StructuredGroup& g, WorkerScratch* s) const;
     void put(size_t s, double value) {
         message_[s] = value;
         if (weighted_) weighed_[s] = value * rho_of(s);
@@ -115,7 +115,7 @@ class Pairs {
     double rho_of(size_t s) const;
     int64_t n_ = 0, n_pairs_ = 0, padded_ = 0;
     const int64_t* ptr_ = nullptr;  // of factors: where their edges begin
-    std::vector<Group> groups_;
+    std::vector<StructuredGroup> groups_;
     std::vector<int32_t> slot_of_;  // of each edge; filled by `begin`
     double constant_ = 0.0;         // of all tables
     std::vector<int64_t> factor_;   // at each place
@@ -134,7 +134,7 @@ class Pairs {
     bool ratios_ = false;
     Options options_;
     std::vector<double> chunk_, group_moved_, group_mass_, mass_, log_mass_;
-    std::vector<Scratch> scratch_;
+    std::vector<WorkerScratch> scratch_;
 };
 
 }  // namespace vs::messages

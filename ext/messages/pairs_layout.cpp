@@ -42,7 +42,7 @@ Status Pairs::lay_out(const int64_t* scope, const double* const* table, const Co
     for (int64_t v = 0; v < n_; ++v) fill[at(v + 1)] += fill[at(v)];
     for (int64_t f : given) factor_[at(fill[at(later(f))]++)] = f;
     int64_t slots = 2 * padded_;
-    for (Group& g : groups_) {
+    for (StructuredGroup& g : groups_) {
         g.slot = slots;
         slots += g.factor->size();
     }
@@ -71,7 +71,7 @@ Status Pairs::lay_out(const int64_t* scope, const double* const* table, const Co
             last[at(v)] = static_cast<int32_t>(i / kChunk);
         }
     }
-    for (const Group& g : groups_) {
+    for (const StructuredGroup& g : groups_) {
         for (int64_t i = 0; i < g.factor->size(); ++i) {
             const int64_t v = scope[g.edge + i];
             var_[at(g.slot + i)] = static_cast<int32_t>(v);

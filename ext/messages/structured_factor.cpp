@@ -2,7 +2,7 @@
 
 namespace vs::messages {
 
-void StructuredFactor::send(const Incoming& in, bool best, Scratch* s) const {
+void StructuredFactor::send(const Incoming& in, bool best, WorkerScratch* s) const {
     const int64_t k = f->size();
     double *out = s->x.data(), *ratio = out + 2 * k;
     const double mass = f->send(in.log + in.at[first], best, ratio, ratio + k);
@@ -14,12 +14,12 @@ void StructuredFactor::send(const Incoming& in, bool best, Scratch* s) const {
     }
 }
 
-double StructuredFactor::mass(const Incoming& in, Scratch* s) const {
+double StructuredFactor::mass(const Incoming& in, WorkerScratch* s) const {
     const double mass = f->send(in.log + in.at[first], false, s->x.data(), s->x.data() + f->size());
     return mass > -INFINITY ? mass : -INFINITY;
 }
 
-void StructuredFactor::marginals(const Incoming& in, double* out, Scratch* s) const {
+void StructuredFactor::marginals(const Incoming& in, double* out, WorkerScratch* s) const {
     f->sum_product(in.log + in.at[first], out, s->x.data(), s->x.data() + f->size());
 }
 
@@ -35,7 +35,7 @@ void StructuredFactor::hold(const int64_t* known, const Incoming& in, double* he
 }
 
 void StructuredFactor::best_given(int64_t axis, const int64_t* known, const Incoming& in,
-                                  double* out, Scratch* s) const {
+                                  double* out, WorkerScratch* s) const {
     const int64_t k = f->size();
     double* held = s->x.data();
     int64_t* states = s->states.data();
@@ -50,7 +50,7 @@ void StructuredFactor::best_given(int64_t axis, const int64_t* known, const Inco
     for (int64_t x = 0; x < 2 && top > -INFINITY; ++x) out[x] -= top;
 }
 
-void StructuredFactor::complete(int64_t* known, const Incoming& in, Scratch* s) const {
+void StructuredFactor::complete(int64_t* known, const Incoming& in, WorkerScratch* s) const {
     const int64_t k = f->size();
     double* held = s->x.data();
     int64_t* states = s->states.data();

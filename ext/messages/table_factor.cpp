@@ -10,7 +10,7 @@ constexpr double kTrust = 1e-250;
 
 // Points s->in at the messages `from` and s->out at as many numbers, all `start`, after scratch of
 // two numbers a variable. Returns that scratch.
-double* TableFactor::spread(double start, Scratch* s, const double* from,
+double* TableFactor::spread(double start, WorkerScratch* s, const double* from,
                             const int64_t* at_edge) const {
     double* out = s->x.data() + 2 * t.arity;
     for (int64_t j = 0; j < t.arity; ++j) {
@@ -42,7 +42,7 @@ double TableFactor::entry(const Incoming& in, int64_t axis, int64_t value) const
     return sum > 0.0 ? top + std::log(sum) : -INFINITY;
 }
 
-void TableFactor::sums(const Incoming& in, Scratch* s, int64_t only) const {
+void TableFactor::sums(const Incoming& in, WorkerScratch* s, int64_t only) const {
     double* scratch = spread(0.0, s, in.plain, in.at);
     level->products(t, s->in.data(), s->out.data(), scratch);
     for (int64_t j = 0; j < t.arity; ++j) {
@@ -53,7 +53,7 @@ void TableFactor::sums(const Incoming& in, Scratch* s, int64_t only) const {
     }
 }
 
-void TableFactor::maxima(const Incoming& in, Scratch* s) const {
+void TableFactor::maxima(const Incoming& in, WorkerScratch* s) const {
     double* before = spread(-INFINITY, s, in.log, in.at);
     each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
         double score = (t.theta[i] - t.top) * t.inverse_rho;
@@ -70,7 +70,7 @@ void TableFactor::maxima(const Incoming& in, Scratch* s) const {
     });
 }
 
-double TableFactor::mass(const Incoming& in, Scratch* s) const {
+double TableFactor::mass(const Incoming& in, WorkerScratch* s) const {
     sums(in, s, -1);
     const double* n = in.log + in.at[first];
     double top = -INFINITY, sum = 0.0;
@@ -80,7 +80,7 @@ double TableFactor::mass(const Incoming& in, Scratch* s) const {
     return top + std::log(sum) + t.top * t.inverse_rho;
 }
 
-void TableFactor::marginals(const Incoming& in, double* out, Scratch*) const {
+void TableFactor::marginals(const Incoming& in, double* out, WorkerScratch*) const {
     double top = -INFINITY, sum = 0.0;
     each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
         double score = t.theta[i] * t.inverse_rho;
@@ -96,7 +96,7 @@ void TableFactor::marginals(const Incoming& in, double* out, Scratch*) const {
 }
 
 void TableFactor::best_given(int64_t axis, const int64_t* known, const Incoming& in, double* out,
-                             Scratch*) const {
+                             WorkerScratch*) const {
     std::fill(out, out + t.card[axis], -INFINITY);
     // Relative to the largest entry: a tie must not be decided by rounding it away.
     each(t.arity, t.card, t.size, [&](int64_t x, const int64_t* state) {

@@ -45,9 +45,9 @@ Gate& gate() noexcept {
     return *g;
 }
 
-class Entry {
+class EntryGuard {
   public:
-    explicit Entry(Control* control) : visit_{&t_self, control, nullptr} {
+    explicit EntryGuard(Control* control) : visit_{&t_self, control, nullptr} {
         Gate& g = gate();
         const std::lock_guard<std::mutex> lock(g.mutex);
         open = !g.closer || g.closer == &t_self;
@@ -55,14 +55,14 @@ class Entry {
         visit_.next = g.visits;
         g.visits = &visit_;
     }
-    ~Entry() {
+    ~EntryGuard() {
         if (!open) return;
         Gate& g = gate();
         const std::lock_guard<std::mutex> lock(g.mutex);
         g.remove(&visit_);
     }
-    Entry(const Entry&) = delete;
-    Entry& operator=(const Entry&) = delete;
+    EntryGuard(const EntryGuard&) = delete;
+    EntryGuard& operator=(const EntryGuard&) = delete;
 
     bool open;
 
@@ -74,7 +74,7 @@ class Entry {
 
 bool call_back(Ask ask, void* arg, Control* control, int* answer) {
     try {
-        const Entry entry(control);
+        const EntryGuard entry(control);
         if (!entry.open) return false;
         *answer = ask(arg);
         return true;

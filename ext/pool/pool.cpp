@@ -93,7 +93,7 @@ class Poller {
   private:
     static constexpr std::chrono::microseconds kShort{50}, kEvery{5000};
     Control* control_;
-    Clock::time_point due_{}, last_{};  // the first look is due
+    Clock::time_point due_{}, last_{};  // the first poll is due
     int stride_ = 1, left_ = 1;
 };
 
@@ -134,7 +134,7 @@ class Recording {
     std::shared_ptr<Record> record_;
 };
 
-struct Job {
+struct RunningPlan {
     const Plan* plan;
     Task task;
     void* context;
@@ -213,7 +213,7 @@ struct Job {
 
 class Pool {
   public:
-    bool run(Job& job) {
+    bool run(RunningPlan& job) {
         // Not a mutex: the thread that runs a job may ask again from within it (see Control::poll).
         if (busy_.exchange(true)) return false;
         start(job.threads - 1);
@@ -250,7 +250,7 @@ class Pool {
             wait(seen);
             seen = epoch_.load();
             active_.fetch_add(1);
-            Job* job = job_.load();
+            RunningPlan* job = job_.load();
             if (job && worker < job->threads) job->work(worker, false);
             active_.fetch_sub(1);
         }
@@ -272,7 +272,7 @@ class Pool {
     std::atomic<bool> busy_{false};
     std::mutex mutex_;
     std::condition_variable wake_;
-    std::atomic<Job*> job_{nullptr};
+    std::atomic<RunningPlan*> job_{nullptr};
     std::atomic<uint64_t> epoch_{0};
     std::atomic<int> active_{0}, parked_{0};
     int threads_ = 0;
@@ -372,7 +372,7 @@ void run_plan(const Plan& plan, Task task, void* context, int threads, Control* 
     if (plan.n == 0) return;
     threads = static_cast<int>(std::min<int64_t>(threads, plan.n));
     Recording recording(plan, &threads);
-    Job job;
+    RunningPlan job;
     job.plan = &plan;
     job.task = task;
     job.context = context;
