@@ -315,6 +315,7 @@ Evaluation Evaluator::run_blocks(const double* w, double* gradient, int64_t* sta
                        &control);
         if (gradient && control.stop.load() == kNothing) {
             const int64_t ranges = static_cast<int64_t>(b.attribute_ranges.size()) - 1;
+            // A barrier: an attribute sums the marginals of all items of the block, in their order.
             pool->run_plan(Plan("gradient", ranges + kTransitionTasks), Job::range, &job, threads,
                            &control);
         }

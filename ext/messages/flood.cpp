@@ -176,6 +176,7 @@ void Network::phase(Phase what, int threads, Control* control, double* out) {
     const Plan plan(label, static_cast<int64_t>(cuts.size()) - 1);
     chunk_residual_.assign(at(plan.n), 0.0);
     chunk_dead_.assign(at(plan.n), -1);
+    // A barrier: no factor reads a total before every variable is known to have a state left.
     g_pool->run_plan(plan, step, &job, threads, control);
 }
 

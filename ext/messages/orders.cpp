@@ -243,6 +243,7 @@ Status Network::by_rounds(const Order& order, int threads, Control* control,
         if (control->stop.load()) return kCancelled;
         const int64_t groups =
             (static_cast<int64_t>(chosen.size()) + kEvaluations - 1) / kEvaluations;
+        // A barrier: all of them are made of the old messages, so none is replaced before the last.
         g_pool->run_plan(Plan("messages", groups), task, &work, threads, control);
         if (control->stop.load()) return kCancelled;
         for (int64_t e : chosen) {
