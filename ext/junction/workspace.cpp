@@ -75,8 +75,8 @@ void Workspace<A>::bound_loss(const State<A>& s, size_t c, double low) {
 template <class A>
 void Workspace<A>::run_block(const CliqueLayout& l, int k, std::vector<T>* row,
                              const Poll& poll) const {
-    std::vector<T*> vec_out, scalar_out;
-    std::vector<const int32_t*> vec_out_at, scalar_out_at;
+    Few<T*, 8> vec_out, scalar_out;
+    Few<const int32_t*, 8> vec_out_at, scalar_out_at;
     for (const Sum<T>& s : sums) {
         const std::vector<T>& to = k == 0 || s.copies.empty() ? *s.into : s.copies[k - 1];
         (s.scalar ? scalar_out : vec_out).push_back(const_cast<T*>(to.data()));
