@@ -40,9 +40,16 @@ cdef extern from "junction/graph.h" namespace "vs::junction" nogil:
         Sum score, magnitude
 
 
+cdef extern from "junction/few.h" namespace "vs::junction" nogil:
+    cdef cppclass Set:
+        size_t size()
+        const int32_t* data()
+        void push_back(int32_t) except +
+
+
 cdef extern from "junction/cliques.h" namespace "vs::junction" nogil:
     cdef cppclass Cliques "vs::junction::CliqueTree":
-        vector[vector[int32_t]] clique, separator
+        vector[Set] clique, separator
         vector[int32_t] parent
 
 
@@ -65,7 +72,7 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
     const int64_t kReady, kStopped
     const int64_t kTooLarge "vs::junction::Solver::kTooLarge"
     cdef cppclass Solver:
-        Solver(const Graph&, const vector[vector[int32_t]]&) except +
+        Solver(const Graph&, const vector[Set]&) except +
         int64_t compile(const int64_t*, vector[int64_t], const Search&, Control*) except +
         bool prepared(const int64_t*, const vector[int64_t]&)
         int64_t prepare(const int64_t*, vector[int64_t], Control*) except +
@@ -80,11 +87,11 @@ cdef extern from "junction/solver.h" namespace "vs::junction" nogil:
         int sample(const double* const*, int, Control*, int64_t, const double*,
                    int64_t*) except +
         void joint(int64_t, double*) except +
-        const vector[int32_t]& joint_vars(int64_t)
+        const Set& joint_vars(int64_t)
         bool widened()
         bool faithful()
         int64_t reused()
-        bool ask(const vector[int32_t]&) except +
+        bool ask(const Set&) except +
         void ask_factors(bool) except +
         double factor_entries() except +
         ExpectedScore expected() except +
@@ -266,11 +273,15 @@ cdef const double* const* soft_data(Soft soft) noexcept:
     return soft.at.data()
 
 
+cdef list listed(const Set& some):
+    return [some.data()[i] for i in range(some.size())]
+
+
 cdef tuple cost_of(Solver* solver):
     cdef const TableLayout* at = &solver.layout()
     largest = []
     if at.largest_clique >= 0:
-        largest = list(solver.tree().clique[at.largest_clique])
+        largest = listed(solver.tree().clique[at.largest_clique])
     return (at.width, at.table_size, at.bytes, at.flops, largest, at.largest, solver.tried())
 
 
@@ -282,7 +293,7 @@ cdef class CliqueTree:
     cdef bool compiled, ready
 
     def __cinit__(self, Snapshot snapshot, list joints):
-        cdef vector[vector[int32_t]] sets  # filled here: a conversion could not raise MemoryError
+        cdef vector[Set] sets  # filled here: a conversion could not raise MemoryError
         sets.resize(len(joints))
         for i, joint in enumerate(joints):
             for v in joint:
@@ -345,7 +356,8 @@ cdef class CliqueTree:
 
     def cliques(self):
         """Return the cliques and the parent of each."""
-        return list(self.solver.tree().clique), list(self.solver.tree().parent)
+        cdef const Cliques* t = &self.solver.tree()
+        return [listed(t.clique[c]) for c in range(t.clique.size())], list(t.parent)
 
     def n_cliques(self):
         return self.solver.tree().clique.size()
@@ -380,7 +392,7 @@ cdef class CliqueTree:
 
         False where none does; an empty set ends it. Only of a tree compiled without sets.
         """
-        cdef vector[int32_t] wanted  # filled here: a conversion could not raise MemoryError
+        cdef Set wanted  # filled here: a conversion could not raise MemoryError
         self.need()
         for v in variables:
             wanted.push_back(<int32_t>v)
@@ -402,7 +414,7 @@ cdef class CliqueTree:
 
     def joint(self, int64_t q):
         """Return the joint of set q over living values, and its variables."""
-        variables = list(self.solver.joint_vars(q))
+        variables = listed(self.solver.joint_vars(q))
         out = np.empty([len(self.alive(v)) for v in variables])
         cdef double* x = <double*>cnp.PyArray_DATA(<cnp.ndarray>out)
         self.solver.joint(q, x)

@@ -7,7 +7,7 @@
 namespace vs::junction {
 namespace {
 
-double table(const std::vector<int32_t>& set, const std::vector<double>& values) {
+double table(const Set& set, const std::vector<double>& values) {
     double t = 1.0;
     for (int32_t v : set) t *= values[v];
     return t;
@@ -26,11 +26,11 @@ CliqueTree build_cliques(const Elimination& e, const std::vector<double>& values
     // From the last variable to the first. A variable and its later neighbours are a clique, below
     // the one in which the first of these neighbours is eliminated. Where that clique has no other
     // variables, this one joins it.
-    std::vector<std::vector<int32_t>> clique, separator;
+    std::vector<Set> clique, separator;
     std::vector<int32_t> parent;
     for (int32_t i = n - 1; i >= 0; --i) {
         const int32_t v = e.order[i];
-        const std::vector<int32_t>& later = e.later[v];
+        const Set& later = e.later[v];
         if (values[v] <= 1.0 && later.empty()) continue;  // decided: in no table
         t.width = std::max(t.width, static_cast<int>(later.size()));
         int32_t above = -1;

@@ -10,7 +10,7 @@ namespace vs::junction {
 
 struct CliqueTree {
     // Children come before their parents; variables in the order of elimination.
-    std::vector<std::vector<int32_t>> clique, separator;
+    std::vector<Set> clique, separator;
     std::vector<int32_t> parent;  // -1 at roots
     std::vector<int32_t> home;    // (n,) the clique in which each variable is eliminated
     int width = 0;                // variables of the largest clique before merging, minus one

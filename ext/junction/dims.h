@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "junction/few.h"
 #include "junction/graph.h"
 
 namespace vs::junction {
-
-using Set = std::vector<int32_t>;
 
 inline bool has(const Set& s, int32_t v) { return std::find(s.begin(), s.end(), v) != s.end(); }
 inline bool within(const Set& a, const Set& b) {
@@ -19,7 +18,7 @@ inline bool within(const Set& a, const Set& b) {
 // Where an entry stands: sum of stride * value over the variables, outermost first.
 struct Dims {
     Set var;
-    std::vector<int64_t> stride;
+    Strides stride;
     int64_t size = 1;
 
     int64_t stride_of(int32_t v) const {
@@ -28,8 +27,8 @@ struct Dims {
         }
         return 0;
     }
-    std::vector<int64_t> strides_of(const Set& vars) const {
-        std::vector<int64_t> r(vars.size());
+    Strides strides_of(const Set& vars) const {
+        Strides r(vars.size());
         for (size_t i = 0; i < vars.size(); ++i) r[i] = stride_of(vars[i]);
         return r;
     }
@@ -58,7 +57,7 @@ inline Set ordered(const Set& order, const Set& s) {
     return r;
 }
 inline Dims dims_of(const Domains& d, const Set& order) {
-    Dims r{order, std::vector<int64_t>(order.size()), 1};
+    Dims r{order, Strides(order.size()), 1};
     for (size_t i = order.size(); i-- > 0;) {
         r.stride[i] = r.size;
         r.size *= d.size(order[i]);
@@ -67,7 +66,6 @@ inline Dims dims_of(const Domains& d, const Set& order) {
 }
 
 // The offset of each setting of vars, the last one fastest, in a table with these strides.
-void offsets(const Domains& d, const Set& vars, const std::vector<int64_t>& stride,
-             std::vector<int32_t>* out);
+void offsets(const Domains& d, const Set& vars, const Strides& stride, Set* out);
 
 }  // namespace vs::junction

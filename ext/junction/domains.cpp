@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "junction/few.h"
 #include "junction/poll.h"
 
 namespace vs::junction {
@@ -130,7 +131,7 @@ class Consistency {
     const Graph& g_;
     Poll poll_;
     std::vector<int64_t> ptr_, left_, queue_, stride_, state_;
-    std::vector<std::vector<int64_t>> at_;  // factors with zeros at each variable
+    std::vector<Few<int64_t, 4>> at_;  // factors with zeros at each variable
     std::vector<uint8_t> alive_, seen_, queued_;
 };
 

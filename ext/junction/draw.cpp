@@ -21,12 +21,12 @@ struct Mass {
 template <class T>
 struct Operand {
     const T* table;
-    int64_t fixed, base;        // offset of the variables that are drawn; of the block
-    bool scalar, contiguous;    // one entry for the block, or entries side by side
-    std::vector<int32_t> at;    // else: of each entry
-    std::vector<int64_t> step;  // of the variables that blocks differ in
-    std::vector<T> row;         // the entries along a block, where they are not side by side
-    const T* last;              // where the row was copied from
+    int64_t fixed, base;      // offset of the variables that are drawn; of the block
+    bool scalar, contiguous;  // one entry for the block, or entries side by side
+    Set at;                   // else: of each entry
+    Strides step;             // of the variables that blocks differ in
+    std::vector<T> row;       // the entries along a block, where they are not side by side
+    const T* last;            // where the row was copied from
 
     const T* along(int64_t width) {
         const T* x = table + base;
@@ -242,7 +242,8 @@ class Drawing {
     const Domains& d_;
     Set open_, inner_;  // open variables; those within a block
     std::vector<int32_t> value_;
-    std::vector<int64_t> state_, stride_;
+    Strides stride_;
+    std::vector<int64_t> state_;
     std::vector<Operand<T>> operand_;
     std::vector<const T*> vec_;
     std::vector<const int32_t*> vec_at_;

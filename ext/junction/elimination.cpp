@@ -111,7 +111,7 @@ class Greedy {
     }
     // Marks the neighbours of v with a new number, and drops those that are gone.
     int32_t mark(int32_t v) {
-        std::vector<int32_t>& list = near_[v];
+        Set& list = near_[v];
         if (static_cast<int32_t>(list.size()) != degree_[v]) {
             list.erase(
                 std::remove_if(list.begin(), list.end(), [&](int32_t u) { return gone_[u] != 0; }),
@@ -149,7 +149,7 @@ class Greedy {
 
     void remove(int32_t v, Elimination* out) {
         const int32_t own = mark(v);
-        std::vector<int32_t> around;
+        Set around;
         around.swap(near_[v]);
         gone_[v] = 1;
         out->order.push_back(v);
@@ -215,7 +215,7 @@ class Greedy {
     }
 
     const std::vector<double>& values_;
-    std::vector<std::vector<int32_t>> near_;
+    std::vector<Set> near_;
     Rule rule_;
     int32_t n_, now_ = 0;
     int64_t operations_ = 0, due_ = 0;

@@ -5,19 +5,20 @@
 #include <vector>
 
 #include "core/problem.h"
+#include "junction/few.h"
 
 namespace vs::junction {
 
 // An undirected graph over 0..n-1 with a number of values each.
 struct Moral {
-    std::vector<std::vector<int32_t>> near;  // neighbours, ascending
+    std::vector<Set> near;  // neighbours, ascending
     std::vector<double> values;
 };
 
 struct Elimination {
     std::vector<int32_t> order;
-    std::vector<std::vector<int32_t>> later;  // neighbours of each variable once it is first
-    double size = 0.0;                        // entries of all clique tables
+    std::vector<Set> later;  // neighbours of each variable once it is first
+    double size = 0.0;       // entries of all clique tables
     int64_t operations = 0;
 };
 

@@ -15,32 +15,35 @@ struct Factored {
 
 // The offset of each living value of some variables in a table; null where it has no such variable.
 struct Steps {
-    std::vector<const int64_t*> at;
-    std::vector<int64_t> storage;
+    Few<const int64_t*, 8> at;
     int64_t fixed = 0;  // of the variables that have one value left
-};
 
-// Steps of the variables `var` in a table over `of`: over living values, or those of `original`.
-template <class Scope>
-Steps steps_of(const Domains& d, const Set& var, const Scope& of, const Graph* original) {
-    Steps r;
-    int64_t total = 0, stride = 1, used = 0;
-    for (int64_t v : of) total += d.size(v);
-    r.storage.resize(static_cast<size_t>(total));
-    r.at.assign(var.size(), nullptr);
-    for (size_t i = of.size(); i-- > 0;) {
-        const int64_t v = of[i], n = d.size(v);
-        int64_t* own = r.storage.data() + used;
-        used += n;
-        for (int64_t x = 0; x < n; ++x) own[x] = stride * (original ? d.values(v)[x] : x);
-        stride *= original ? original->card[v] : n;
-        if (n == 1) r.fixed += own[0];
-        for (size_t j = 0; j < var.size(); ++j) {
-            if (var[j] == v) r.at[j] = own;
+    // A table without variables.
+    explicit Steps(const Set& var) : at(var.size()) {}
+    // Of the variables `var` in a table over `of`: over living values, or those of `original`.
+    template <class Scope>
+    Steps(const Domains& d, const Set& var, const Scope& of, const Graph* original)
+        : at(var.size()) {
+        int64_t total = 0, stride = 1, used = 0;
+        for (int64_t v : of) total += d.size(v);
+        storage_.resize(static_cast<size_t>(total));
+        for (size_t i = of.size(); i-- > 0;) {
+            const int64_t v = of[i], n = d.size(v);
+            int64_t* own = storage_.data() + used;
+            used += n;
+            for (int64_t x = 0; x < n; ++x) own[x] = stride * (original ? d.values(v)[x] : x);
+            stride *= original ? original->card[v] : n;
+            if (n == 1) fixed += own[0];
+            for (size_t j = 0; j < var.size(); ++j) {
+                if (var[j] == v) at[j] = own;
+            }
         }
     }
-    return r;
-}
+    Steps(const Steps&) = delete;  // it points into itself
+
+  private:
+    Few<int64_t, 32> storage_;
+};
 
 // Walks all settings of `var` in rows of its last variable: row(i, a, b) is called with the number
 // of the row's first entry and the offsets that its other variables have in two tables.
@@ -50,7 +53,7 @@ void each_row(const Domains& d, const Set& var, const Steps& in_a, const Steps& 
     int64_t size = 1;
     for (int32_t v : var) size *= d.size(v);
     const int64_t last = n > 0 ? d.size(var[n - 1]) : 1;
-    std::vector<int64_t> state(n, 0);
+    Strides state(n);
     int64_t a = in_a.fixed, b = in_b.fixed;
     for (size_t j = 0; j + 1 < n; ++j) {
         a += in_a.at[j] ? in_a.at[j][0] : 0;
@@ -72,16 +75,13 @@ void each_row(const Domains& d, const Set& var, const Steps& in_a, const Steps& 
 // exp(table - its largest entry) over the living values, variables in the order of `clique`.
 template <class A>
 Factored<A> open_factor(const Graph& g, const Domains& d, const Factor& f, const Set& clique,
-                        double* top, double* low) {
-    const std::vector<int64_t> scope(f.scope, f.scope + f.arity);
+                        std::vector<double>* logs, double* top, double* low) {
+    const Set scope(f.scope, f.scope + f.arity);
     Factored<A> r;
-    for (int32_t v : clique) {
-        if (std::find(scope.begin(), scope.end(), v) != scope.end()) r.var.push_back(v);
-    }
-    const Steps steps = steps_of(d, r.var, scope, &g);
-    Steps none;
-    none.at.assign(r.var.size(), nullptr);
-    std::vector<double> x(static_cast<size_t>(settings(d, r.var)));
+    r.var = ordered(clique, scope);
+    const Steps steps(d, r.var, scope, &g), none(r.var);
+    logs->resize(static_cast<size_t>(settings(d, r.var)));
+    double* const x = logs->data();
     const int64_t last = r.var.empty() ? 1 : d.size(r.var.back());
     *top = -INFINITY;
     *low = INFINITY;
@@ -96,8 +96,8 @@ Factored<A> open_factor(const Graph& g, const Domains& d, const Factor& f, const
     });
     if (!(*top > -INFINITY)) *top = *low = 0.0;
     const double take = std::is_same_v<A, Best> ? 0.0 : *top;
-    r.x.resize(x.size());
-    for (size_t i = 0; i < x.size(); ++i) {
+    r.x.resize(logs->size());
+    for (size_t i = 0; i < logs->size(); ++i) {
         r.x[i] = x[i] > -INFINITY ? A::from_log(x[i] - take) : A::zero();
     }
     return r;
@@ -111,8 +111,7 @@ Factored<A> times(const Domains& d, const Factored<A>& a, const Factored<A>& b, 
     for (int32_t v : order) {
         if (has(a.var, v) || has(b.var, v)) r.var.push_back(v);
     }
-    const Steps steps_a = steps_of(d, r.var, a.var, nullptr);
-    const Steps steps_b = steps_of(d, r.var, b.var, nullptr);
+    const Steps steps_a(d, r.var, a.var, nullptr), steps_b(d, r.var, b.var, nullptr);
     r.x.resize(static_cast<size_t>(settings(d, r.var)));
     const int64_t last = r.var.empty() ? 1 : d.size(r.var.back());
     const bool in_a = !r.var.empty() && steps_a.at.back();
@@ -172,15 +171,16 @@ void load(State<A>* s, size_t c) {
     own.low.assign(l.statics.size(), 0.0);
     s->shift[c] = Sum();
     Set order = l.outer;
-    order.insert(order.end(), l.tile.begin(), l.tile.end());
+    order.append(l.tile.begin(), l.tile.end());
     std::vector<Factored<A>> tables;
+    std::vector<double> logs;
     for (size_t i = 0; i < l.statics.size(); ++i) {
         const Static& st = l.statics[i];
         tables.clear();
         for (int64_t f : st.factors) {
             double top, low;
             const Factor factor = factor_of(s->c.g, f, s->soft);
-            tables.push_back(open_factor<A>(s->c.g, d, factor, order, &top, &low));
+            tables.push_back(open_factor<A>(s->c.g, d, factor, order, &logs, &top, &low));
             if (!std::is_same_v<A, Best>) s->shift[c].add(top);
             own.low[i] += (low - top) * kLog2e;
         }
@@ -196,10 +196,8 @@ void load(State<A>* s, size_t c) {
 
 void add_expected(const Graph& g, const Domains& d, const Factor& f, const Set& vars,
                   const std::vector<double>& p, ExpectedScore* to) {
-    const std::vector<int64_t> scope(f.scope, f.scope + f.arity);
-    const Steps steps = steps_of(d, vars, scope, &g);
-    Steps none;
-    none.at.assign(vars.size(), nullptr);
+    const Set scope(f.scope, f.scope + f.arity);
+    const Steps steps(d, vars, scope, &g), none(vars);
     const int64_t last = vars.empty() ? 1 : d.size(vars.back());
     const int64_t* const step = vars.empty() ? nullptr : steps.at.back();
     each_row(d, vars, steps, none, [&](int64_t i, int64_t a, int64_t) {

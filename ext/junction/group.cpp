@@ -6,8 +6,12 @@
 namespace vs::junction {
 
 Set scope_of(const Graph& g, const Domains& d, int64_t f) {
-    const Factor factor = factor_of(g, f, nullptr);
-    return live(d, Set(factor.scope, factor.scope + factor.arity));
+    const Factor x = factor_of(g, f, nullptr);
+    Set r;
+    for (int64_t i = 0; i < x.arity; ++i) {
+        if (d.size(x.scope[i]) > 1) r.push_back(static_cast<int32_t>(x.scope[i]));
+    }
+    return r;
 }
 
 // A message is absorbed by one with the same separator, else by the smallest that contains it.
@@ -22,7 +26,7 @@ void absorb_messages(const Domains& d, const std::vector<Set>& separator, Clique
         sorted[i] = separator[l->children[i].clique];
         std::sort(sorted[i].begin(), sorted[i].end());
     }
-    std::vector<int32_t> order = l->order, distinct;
+    Set order = l->order, distinct;
     std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
         return sorted[a] != sorted[b] ? sorted[a] < sorted[b] : a < b;
     });

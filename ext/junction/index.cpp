@@ -3,8 +3,7 @@
 
 namespace vs::junction {
 
-void offsets(const Domains& d, const Set& vars, const std::vector<int64_t>& stride,
-             std::vector<int32_t>* out) {
+void offsets(const Domains& d, const Set& vars, const Strides& stride, Set* out) {
     int64_t done = 1;
     for (int32_t v : vars) done *= d.size(v);
     out->resize(static_cast<size_t>(done));
@@ -26,7 +25,7 @@ namespace {
 
 // Offsets of rows, and of spread rows, in a table.
 void fill(const Domains& d, const CliqueLayout& l, const Dims& table, View* v) {
-    std::vector<int64_t> stride = table.strides_of(l.outer);
+    Strides stride = table.strides_of(l.outer);
     if (copied(*v)) {
         const Set held = ordered(l.outer, table.var);
         const Dims wide = dims_of(d, held);

@@ -22,13 +22,13 @@ namespace vs::junction {
 
 // How the rows of a clique meet a table.
 struct View {
-    bool scalar = false;         // constant along a row
-    bool direct = true;          // the table itself serves; no spread copy
-    bool disjoint = false;       // no two blocks of rows meet the same entry
-    int64_t size = 0;            // entries of what the rows meet
-    std::vector<int32_t> at;     // (rows,) its offset for each row
-    std::vector<int32_t> base;   // (size / tile,) of a spread row in the table
-    std::vector<int32_t> inner;  // (tile,) within it
+    bool scalar = false;    // constant along a row
+    bool direct = true;     // the table itself serves; no spread copy
+    bool disjoint = false;  // no two blocks of rows meet the same entry
+    int64_t size = 0;       // entries of what the rows meet
+    Set at;                 // (rows,) its offset for each row
+    Set base;               // (size / tile,) of a spread row in the table
+    Set inner;              // (tile,) within it
 };
 
 // Rows meet a copy, spread over the tile.
@@ -38,7 +38,7 @@ inline bool copied(const View& v) { return !v.scalar && !v.direct; }
 struct Static {
     Dims dims;  // of the table: spread over the tile, or scalar
     View view;
-    std::vector<int64_t> factors;
+    Few<int64_t, 4> factors;
 };
 
 struct Child {
@@ -47,12 +47,12 @@ struct Child {
     // it is multiplied into that one, and rows do not meet it.
     int32_t into = -1;
     bool absorbs = false;
-    std::vector<int32_t> absorbed;  // children, in the order they are multiplied in
+    Set absorbed;    // children, in the order they are multiplied in
     int n_read = 0;  // leading variables whose marginals are read from this separator
     View view;       // into < 0
     // into >= 0: the entry of this message that meets a run of entries of the one that absorbs it;
     // where contiguous, a run of it meets a run.
-    std::vector<int32_t> map;
+    Set map;
     int64_t run = 1;
     bool contiguous = false;
 };
@@ -60,7 +60,7 @@ struct Child {
 // An outer variable that is in no separator.
 struct Local {
     int32_t var;
-    std::vector<int32_t> at;  // (rows,) its value
+    Set at;  // (rows,) its value
 };
 
 // Pieces of one direction that may run side by side.
@@ -74,10 +74,10 @@ struct CliqueLayout {
     double size = 1.0;
     std::vector<Static> statics;
     std::vector<Child> children;
-    std::vector<int32_t> order;  // of the children: absorbed ones before those that absorb them
-    Dims message;                // to the parent
-    View up;                     // how rows meet it
-    Set local;                   // variables in no separator: their marginals are summed up here
+    Set order;     // of the children: absorbed ones before those that absorb them
+    Dims message;  // to the parent
+    View up;       // how rows meet it
+    Set local;     // variables in no separator: their marginals are summed up here
     std::vector<Local> local_outer;
     bool local_in_tile = false;
     // The rows of a large clique are cut into blocks, between runs of `unit` rows: all settings of

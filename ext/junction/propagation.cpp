@@ -145,7 +145,7 @@ bool Propagation<A>::weigh(int32_t c, int32_t v, const double* before, const dou
     std::vector<typename A::T> by(static_cast<size_t>(n));
     for (int64_t x = 0; x < n; ++x) by[x] = A::from_log(gain[x] - top);
     for (size_t i = 0; i < l.statics.size(); ++i) {
-        const std::vector<int64_t>& factors = l.statics[i].factors;
+        const auto& factors = l.statics[i].factors;
         if (std::find(factors.begin(), factors.end(), s_.c.g.n_factors + v) == factors.end()) {
             continue;
         }

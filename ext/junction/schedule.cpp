@@ -95,7 +95,7 @@ void schedule(const Domains& d, const CliqueTree& t, const Poll& poll, TableLayo
     layout->bytes += 8.0 * copies;
     // A task is a subtree that costs little, named by its root, or one clique.
     std::vector<int32_t> group(static_cast<size_t>(m));
-    std::vector<std::vector<int32_t>> members(static_cast<size_t>(m));
+    std::vector<Set> members(static_cast<size_t>(m));
     for (int32_t c = m; c-- > 0;) {
         const int32_t p = t.parent[c];
         group[c] = p >= 0 && below[p] <= kTask ? group[p] : c;

@@ -21,7 +21,6 @@ Status moral_graph(const Graph& g, const Domains& d, const std::vector<Query>& q
     m->values.resize(static_cast<size_t>(g.n));
     for (int64_t v = 0; v < g.n; ++v) {
         m->values[v] = static_cast<double>(d.size(v));
-        m->near[v].reserve(8);  // most have no more
     }
     const auto join = [&](const Set& clique) {
         for (int32_t a : clique) {
@@ -256,7 +255,7 @@ Status Solver::log_ratio(const double* const* soft, const std::vector<int32_t>& 
     });
 }
 
-bool Solver::ask(std::vector<int32_t> vars) {
+bool Solver::ask(Set vars) {
     const Set wanted = live(domains_, vars);
     const auto holds = [&](const Set& clique) { return within(wanted, clique); };
     const bool held = std::any_of(tree_.clique.begin(), tree_.clique.end(), holds);

@@ -16,8 +16,8 @@ void use_modules(const PoolApi* pool, const SimdApi* simd);
 class Solver {
   public:
     // `joints`: sets of variables that must share a clique.
-    Solver(const Graph& g, const std::vector<std::vector<int32_t>>& joints) : g_(g) {
-        for (const auto& vars : joints) queries_.emplace_back().vars = vars;
+    Solver(const Graph& g, const std::vector<Set>& joints) : g_(g) {
+        for (const Set& vars : joints) queries_.emplace_back().vars = vars;
     }
 
     // Triangulates what `held` leaves; `soft`: variables with soft evidence. Returns kReady,
@@ -51,7 +51,7 @@ class Solver {
     bool faithful() const { return widened_ || linear_->faithful(); }
     // The next answers hold the joint of these variables, as query 0, where a clique has them all;
     // an empty set ends that. For a tree without queries.
-    bool ask(std::vector<int32_t> vars);
+    bool ask(Set vars);
     // The next answers hold the factor_entries() that expected() needs; or no more. Likewise.
     void ask_factors(bool wanted);
     double factor_entries() const;
@@ -59,7 +59,7 @@ class Solver {
     ExpectedScore expected() const;
     // After infer with marginals: the joint of set q, over the living values of its variables in
     // the order of joint_vars(q).
-    const std::vector<int32_t>& joint_vars(int64_t q) const { return queries_[q].dims.var; }
+    const Set& joint_vars(int64_t q) const { return queries_[q].dims.var; }
     void joint(int64_t q, double* out) const;
     // The score of the best configuration; its states where that is above `above`.
     Status decode(const double* const* soft, int threads, Control* control, double above,

@@ -135,7 +135,7 @@ void choose_tile(const Domains& d, const CliqueTree& t, size_t c, const Set& var
     for (Static& s : l->statics) {
         Set order = ordered(l->outer, s.dims.var);
         if (!ordered(l->tile, s.dims.var).empty()) {
-            order.insert(order.end(), l->tile.begin(), l->tile.end());
+            order.append(l->tile.begin(), l->tile.end());
         }
         s.dims = dims_of(d, order);
         s.view = shape(d, s.dims, *l);

@@ -75,9 +75,9 @@ void CliqueWorkspace<A>::bound_loss(const State<A>& s, size_t c, double low) {
 // anyway, into copies that are added in order. So threads do not show.
 template <class A>
 void CliqueWorkspace<A>::run_block(const CliqueLayout& l, int k, std::vector<T>* row,
-                                   const Poll& poll) const {
-    std::vector<T*> vec_out, scalar_out;
-    std::vector<const int32_t*> vec_out_at, scalar_out_at;
+                             const Poll& poll) const {
+    Few<T*, 8> vec_out, scalar_out;
+    Few<const int32_t*, 8> vec_out_at, scalar_out_at;
     for (const SumTable<T>& s : sums) {
         const std::vector<T>& to = k == 0 || s.copies.empty() ? *s.into : s.copies[k - 1];
         (s.scalar ? scalar_out : vec_out).push_back(const_cast<T*>(to.data()));

@@ -106,6 +106,8 @@ class Compiled:
         self._graph = graph = graph.copy()  # the builder may grow: answers are about this one
         self._states = self._snapshot.entries
         self._lock = _OneAtATime()
+        #: What `_evidence` returns for questions without evidence of their own, once asked.
+        self._own: tuple[Array, _junction.Soft | None, dict[int, Any]] | None = None
         #: The tree of `log_z`, for evidence on the same variables.
         self._pruned_tree: tuple[Any, _junction.CliqueTree, Array] | None = None
         #: The slices found last: for each tree, and for questions without evidence of their own.
@@ -188,10 +190,16 @@ class Compiled:
         self, evidence: Evidence | None
     ) -> tuple[Array, _junction.Soft | None, dict[int, Any]]:
         """Return the tree's evidence and more: states, likelihoods, and both as one mapping."""
-        held, merged, given = self._merged(evidence)
+        if not evidence and self._own is not None:
+            held, soft, own = self._own
+            return held, soft, dict(own)
+        held, merged, known = self._merged(evidence)
         pairs = sorted(merged.items(), key=lambda pair: pair[0])
         soft = _junction.Soft(self._graph.n_variables, pairs) if pairs else None
-        return held, soft, given.given
+        given = known.given
+        if not evidence:
+            self._own = held, soft, dict(given)
+        return held, soft, given
 
     def _merged(self, evidence: Evidence | None) -> tuple[Array, dict[int, Array], Known]:
         """Return states that are known, likelihoods, and both as one question's evidence."""
