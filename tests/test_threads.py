@@ -54,6 +54,22 @@ def test_one_chain_of_some_length(n: int, zeta: float, rng: np.random.Generator)
         assert_same_result(first, vs.infer(model, zeta=zeta, threads=threads))
 
 
+def test_counts_of_a_forest_of_which_a_tree_is_widened(rng: np.random.Generator) -> None:
+    n, k = 6000, 12
+    parent = np.arange(3 * n) - 1 - rng.integers(0, 5, size=3 * n)
+    roots = np.arange(3) * n
+    parent = np.maximum(parent, np.repeat(roots, n))
+    parent[roots] = -1
+    unary = rng.normal(size=(3 * n, k)) * np.repeat([0.4, 60.0, 0.4], n)[:, None]
+    table = 4.0 * rng.normal(size=(k, k))
+    model = vs.Tree(parent, unary.astype(np.float32), table.astype(np.float32))
+    for _ in range(5):
+        first = vs.infer(model, zeta=0.9, threads=1)
+        assert first.stats["sequences_widened"] >= 1
+        for threads in COUNTS[1:]:
+            assert vs.infer(model, zeta=0.9, threads=threads).stats == first.stats
+
+
 @pytest.mark.parametrize("revisit", [None, 0])
 @pytest.mark.parametrize(("zeta", "strength"), [(0.5, 2.5), (0.6, 3.0), (0.97, 1.0), (0.9, 1.5)])
 @pytest.mark.parametrize("cluster", [[0], [0, 300], [200]])

@@ -42,17 +42,34 @@ void tree_sample(vs::BranchingPass* pass, vs::Item item, int worker) {
     }
 }
 
+// What a task of decoding reads.
+template <class In>
+struct DecodingBlock {
+    const vs::TreeView& t;
+    const Tiling<In> g;
+    const In lowest = Input<In>::forbidden();
+    Ticker ticker;
+    const Input<In> in;
+
+    DecodingBlock(vs::BranchingPass* pass, int worker)
+        : t(pass->t),
+          g(pass->model.arrays.n_labels),
+          ticker(pass->control, worker == 0, pass->model.arrays.n_labels),
+          in(*pass->tables) {}
+};
+
 // V_v = u_v + sum_c max_k (t(., k) + V_c(k)): the max-sum algebra. V is kept in pass->alpha and
 // the messages to parents in pass->up; products over children are sums, near zero by their maximum.
 template <class In>
 void tree_decode_up(vs::BranchingPass* pass, int64_t b, int worker) {
     using V = Vec<In>;
-    const vs::TreeView& t = pass->t;
-    const Tiling<In> g(pass->model.arrays.n_labels);
+    DecodingBlock<In> w(pass, worker);
+    const vs::TreeView& t = w.t;
+    const Tiling<In>& g = w.g;
     const int K = g.K, Kp = g.Kp;
-    const In lowest = Input<In>::forbidden();
-    Ticker ticker(pass->control, worker == 0, pass->model.arrays.n_labels);
-    const Input<In> in(*pass->tables);
+    const In lowest = w.lowest;
+    Ticker& ticker = w.ticker;
+    const Input<In>& in = w.in;
     In* alpha = static_cast<In*>(pass->alpha);
     In* up = static_cast<In*>(pass->up);
     In* const together = static_cast<In*>(pass->block_up) + b * Kp;
@@ -113,12 +130,12 @@ void tree_decode_up(vs::BranchingPass* pass, int64_t b, int worker) {
 
 template <class In>
 void tree_decode_down(vs::BranchingPass* pass, int64_t b, int worker) {
-    const vs::TreeView& t = pass->t;
-    const Tiling<In> g(pass->model.arrays.n_labels);
-    const int K = g.K, Kp = g.Kp;
-    const In lowest = Input<In>::forbidden();
-    Ticker ticker(pass->control, worker == 0, pass->model.arrays.n_labels);
-    const Input<In> in(*pass->tables);
+    DecodingBlock<In> w(pass, worker);
+    const vs::TreeView& t = w.t;
+    const int K = w.g.K, Kp = w.g.Kp;
+    const In lowest = w.lowest;
+    Ticker& ticker = w.ticker;
+    const Input<In>& in = w.in;
     const In* const tables = in.transition;
     int64_t* const states = pass->states;
     for (int64_t s = t.begin[b]; s < t.begin[b + 1]; ++s) {

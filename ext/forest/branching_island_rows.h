@@ -73,7 +73,7 @@ class BranchingRows {
             product(a.slot, a.other, local(a.slot, row), row, &a.largest);
             a.x = s_.row[a.slot] = row;
             a.scale = s_.scale[a.slot];
-            a.raised = s_.raised[a.slot];
+            a.floor_gain = s_.floor_gain[a.slot];
         }
     }
     void exclude(RowRequest* list, int m) {
@@ -102,7 +102,7 @@ class BranchingRows {
                 if (!y[n]) return false;
                 (up ? s_.u : s_.y)[edge[n]] = y[n];
                 if (up) s_.scale_up[a.slot] = a.scale;
-                (up ? s_.raised_u : s_.raised_y)[edge[n]] = a.raised;
+                (up ? s_.floor_gain_u : s_.floor_gain_y)[edge[n]] = a.floor_gain;
                 ++n;
             }
             if (n > 0) w_.send(edge, n, up, x, y);
@@ -128,7 +128,7 @@ class BranchingRows {
     // Messages out of island q.
     int tell(int64_t q) {
         int n = 0;
-        s_.raised_u[q] = tables_;
+        s_.floor_gain_u[q] = tables_;
         if (t_.parent[q] >= 0 && !own_table_row(s_.u, s_.own_u, q, q, &n)) return -1;
         bool ok = true;
         t_.for_children(q, [&](int64_t c) { ok = ok && own_table_row(s_.y, s_.own_y, c, q, &n); });
@@ -193,7 +193,7 @@ class BranchingRows {
         s_.own_u[q] = s_.own_y[q] = nullptr;
         s_.added[q] = 0.0f;
         s_.scale[q] = s_.scale_up[q] = 0.0;
-        s_.raised_u[q] = s_.raised_y[q] = s_.raised[q] = tables_;
+        s_.floor_gain_u[q] = s_.floor_gain_y[q] = s_.floor_gain[q] = tables_;
     }
     T* own_row(void** own, int64_t q) {
         if (!own[q]) {
@@ -225,10 +225,10 @@ class BranchingRows {
     const T* y(int64_t q) const {
         return t_.parent[q] < 0 ? w_.ones : static_cast<const T*>(s_.y[q]);
     }
-    // The message from o, a neighbour of q, to q; and how far what floors made of it was raised.
+    // The message from o, a neighbour of q, to q; and the gain of what floors put into it.
     const T* message(int64_t q, int64_t o) const { return o == t_.parent[q] ? y(q) : u(o); }
-    float raised_by(int64_t q, int64_t o) const {
-        return o == t_.parent[q] ? raised_down(q) : s_.raised_u[o];
+    float floor_gain_from(int64_t q, int64_t o) const {
+        return o == t_.parent[q] ? floor_gain_down(q) : s_.floor_gain_u[o];
     }
     // f(neighbour)
     template <class F>
@@ -255,7 +255,7 @@ class BranchingRows {
         float before = tables_;
         neighbours(q, [&](int64_t o) VS_INLINE_LAMBDA {
             if (o == but) return;
-            before = std::max(before, raised_by(q, o));
+            before = std::max(before, floor_gain_from(q, o));
             if (!narrow) return;
             const T* m = message(q, o);
             if (!received) {
@@ -274,7 +274,7 @@ class BranchingRows {
             } else if (psi != row) {
                 std::memcpy(row, psi, sizeof(T) * static_cast<size_t>(Kp_));
             }
-            s_.raised[q] = raised(tables_, q, 0.0, w_.d->held(row));
+            s_.floor_gain[q] = gained(tables_, q, 0.0, w_.d->held(row));
             *largest = 0.0;
             return;
         }
@@ -289,7 +289,7 @@ class BranchingRows {
             }
         }
         s_.scale[q] = scale;
-        s_.raised[q] = raised(before, q, scale, w_.d->held(row));
+        s_.floor_gain[q] = gained(before, q, scale, w_.d->held(row));
         *largest = most;
     }
     double share(const T* row) const {
@@ -329,33 +329,36 @@ class BranchingRows {
         }
         a.x = out;
         a.scale = scale;
-        a.raised = raised(s_.raised[q], q, scale, floored);
+        a.floor_gain = gained(s_.floor_gain[q], q, scale, floored);
     }
-    // Mass that floors have put into a row or a message may have been raised on the way to it, by
-    // scaling products in which the largest entries of one met small ones of another: by how many
-    // powers of two, at most. A few of them for each message are its usual size and no such case.
-    // Islands start anew: only their tables have floors.
+    // Floors put mass into rows of tables and into messages. Scaling a product, in which the
+    // largest entries of one factor met small ones of another, multiplies it: by so many powers of
+    // two at most. Islands start anew: only their tables have floors. The first kUncounted of each
+    // message are left out. Largest entries of ordinary messages do not meet either, and counting
+    // that sends trees of ordinary scores to wider arithmetic (benchmarks/RESULTS.md, 450 times the
+    // time). The number is a choice: an answer may be off by 2^kUncounted times the tolerance of
+    // made_by_floors for each message.
     static constexpr float kNoFloor = -INFINITY;
-    float raised(float before, int64_t q, double scale, bool floored) const {
-        constexpr int64_t kUsual = 12;
+    float gained(float before, int64_t q, double scale, bool floored) const {
+        constexpr int64_t kUncounted = 12;
         if (floored) before = std::max(before, 0.0f);
         if (before == kNoFloor) return before;
         const int64_t messages =
             1 + t_.children_end[q] - t_.children[q] + (t_.children_elsewhere[q] ? kNear : 0);
-        return before +
-               std::max(0.0f, static_cast<float>(-scale - static_cast<double>(kUsual * messages)));
+        return before + std::max(0.0f, static_cast<float>(
+                                           -scale - static_cast<double>(kUncounted * messages)));
     }
-    float raised_down(int64_t q) const {
+    float floor_gain_down(int64_t q) const {
         const int64_t p = t_.parent[q];
-        return p < 0 || island(p) ? tables_ : s_.raised_y[q];
+        return p < 0 || island(p) ? tables_ : s_.floor_gain_y[q];
     }
     // Can a share of the product in `acc`, m' of q, be made by floors? row: the product from below,
     // where that was scaled (`far`).
     bool in_doubt(int64_t q, const Product<T>& r, const T* row, bool far) {
-        bool any = far && w_.d->made_by_floors(w_.acc, r, row, s_.raised[q]);
+        bool any = far && w_.d->made_by_floors(w_.acc, r, row, s_.floor_gain[q]);
         neighbours(q, [&](int64_t o) {
             any = any || w_.domain(o == t_.parent[q] ? q : o)
-                             .made_by_floors(w_.acc, r, message(q, o), raised_by(q, o));
+                             .made_by_floors(w_.acc, r, message(q, o), floor_gain_from(q, o));
         });
         return any;
     }
@@ -373,7 +376,7 @@ class BranchingRows {
     }
     // In place of `added`: m' of an island may be wrong.
     static constexpr float kInDoubt = -1.0f;
-    // In doubles a floor of 1e-150, raised by 2^40, times seven messages of up to 1000 each, is
+    // In doubles a floor of 1e-150, multiplied by 2^40, times seven messages of up to 1000 each, is
     // below 1e-14 of a product that product_of found within its range, 1e-100 at least.
     static constexpr float kMild = 40.0f;
     static constexpr int kNear = 8;  // neighbours whose product is not scaled on the way
@@ -388,7 +391,8 @@ class BranchingRows {
         const bool held = d.held(row);
         const Product<T> r = d.template product3<true>(row, false, w_.ones, m, row);
         total_.of = total_.of == q ? -1 : total_.of;
-        if (a.other >= 0) s_.raised[q] = std::max(s_.raised[q], raised_by(q, a.other));
+        if (a.other >= 0)
+            s_.floor_gain[q] = std::max(s_.floor_gain[q], floor_gain_from(q, a.other));
         i_.flag[q] &= static_cast<uint8_t>(~vs::kSafe);
         vs::Status status = vs::kOk;
         if (!D::alive(r.sum)) {  // why is to be seen from its factors
@@ -414,15 +418,15 @@ class BranchingRows {
             most = std::max(most, by);
             ++n;
         };
-        t_.for_children(q, [&](int64_t c) { receive(u(c), s_.raised_u[c]); });
-        receive(y(q), raised_down(q));
+        t_.for_children(q, [&](int64_t c) { receive(u(c), s_.floor_gain_u[c]); });
+        receive(y(q), floor_gain_down(q));
         Product<T> r;
         vs::Status status = vs::kOk;
         const bool far = n > kNear || !d.product_of(psi, received, n, w_.acc, &r);
         if (far) {
             double unused;
             product(q, t_.parent[q], psi, row, &unused);
-            most = std::max(most, s_.raised[q]);
+            most = std::max(most, s_.floor_gain[q]);
             r = d.template product3<true>(row, false, w_.ones, y(q), w_.acc);
             status = d.massive(r, row, y(q), y(q));
         }
@@ -464,7 +468,7 @@ class BranchingRows {
     int64_t first_ = 0, last_ = 0;  // whose local factors are stored
     const T* locals_ = nullptr;
     Total<D> total_{};
-    float tables_ = kNoFloor;  // what a row of a table has been raised by
+    float tables_ = kNoFloor;  // gain of what floors put into a row of a table
 };
 
 }  // namespace VS_NS

@@ -63,8 +63,8 @@ struct TreeRows {
     double *shift, *scale, *log_mass;
     double* scale_up;  // of the message to the parent, scale: of the belief
     float* added;
-    float *raised, *raised_u, *raised_y;  // see BranchingRows::raised
-    Scratch* keep;                        // one per worker
+    float *floor_gain, *floor_gain_u, *floor_gain_y;  // see BranchingRows::gained
+    Scratch* keep;                                    // one per worker
 };
 
 // Trees.

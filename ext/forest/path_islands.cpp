@@ -29,7 +29,7 @@ class Group {
         p_.scale_f = memory.array<double>(4 * n);
         p_.added = memory.array<float>(n);
         p_.part = memory.array<IslandPart>(n / kTallied + m);
-        if (memory.failed) return;
+        if (memory.failed || (alone && !state_.count_trees(1, memory))) return;
         // Not by blocks: an island next to a block writes that of its neighbour.
         std::fill_n(p_.scale_f, 2 * n, 0.0);
         for (int64_t t = 0, q = 0; t < m; ++t) {

@@ -347,7 +347,8 @@ class Islands : public IslandPasses<Topology> {
     static constexpr uint32_t kInside = 1;    // stamp: done with its block
 };
 
-// Adds what is left to `counts`.
+// Adds what is left to `counts`, and the messages of trees that came to their end: how far others
+// got before they were left to a wider arithmetic depends on the workers.
 template <class Topology>
 void count_islands(const Topology& t, const IslandState& s, Counts& counts) {
     for (int64_t q = 0; q < s.n; ++q) {
@@ -356,10 +357,11 @@ void count_islands(const Topology& t, const IslandState& s, Counts& counts) {
         const int64_t p = t.parent(q);
         counts.islands += s.island(q);
         counts.segments += !s.island(q) && (p < 0 || s.island(p));
+        if (s.of_tree || p >= 0) continue;
+        counts.full += s.full[t.tree[q]].load();
+        counts.sparse += s.sparse[t.tree[q]].load();
     }
     if (s.of_tree) return;
-    counts.full += s.full.load();
-    counts.sparse += s.sparse.load();
     counts.released += s.counts.released;
     counts.flipped += s.counts.flipped;
     counts.rounds = std::max(counts.rounds, s.counts.rounds);

@@ -37,10 +37,7 @@ class IslandPasses {
     }
     IslandPasses(const IslandPasses&) = delete;
     IslandPasses& operator=(const IslandPasses&) = delete;
-    ~IslandPasses() {
-        s_.full.fetch_add(full_, std::memory_order_relaxed);
-        s_.sparse.fetch_add(sparse_, std::memory_order_relaxed);
-    }
+    ~IslandPasses() { leave(); }
 
   protected:
     static constexpr int kMost = RowRequest::kMost;
@@ -66,7 +63,7 @@ class IslandPasses {
     bool tell(int64_t q) {
         const int rows = v_.tell(self_, q);
         if (rows < 0) return fail();
-        (s_.of_tree ? s_.of_tree[t_.tree[q]].sparse : sparse_) += rows;
+        count(q, 0, rows);
         return true;
     }
     bool become(int64_t q, int v) {
@@ -79,11 +76,7 @@ class IslandPasses {
         return tell(q);
     }
     bool send(const RowRequest* list, int m) {
-        if (s_.of_tree) {
-            for (int r = 0; r < m; ++r) ++s_.of_tree[t_.tree[list[r].slot]].full;
-        } else {
-            full_ += m;
-        }
+        for (int r = 0; r < m; ++r) count(list[r].slot, 1, 0);
         return m == 0 || v_.send(self_, list, m) || fail();
     }
     void beliefs(RowRequest* list, int m) {
@@ -350,8 +343,27 @@ class IslandPasses {
     void* self_;
 
   private:
+    // Adds messages of the tree of q. Those of the one at hand are kept until another's turn.
+    void count(int64_t q, int64_t full, int64_t sparse) {
+        const int64_t tree = t_.tree[q];
+        if (tree != tree_) leave();
+        tree_ = tree;
+        full_ += full;
+        sparse_ += sparse;
+    }
+    void leave() {
+        if (tree_ < 0) return;
+        if (s_.of_tree) {
+            s_.of_tree[tree_].full += full_;
+            s_.of_tree[tree_].sparse += sparse_;
+        } else {
+            s_.full[tree_].fetch_add(full_, std::memory_order_relaxed);
+            s_.sparse[tree_].fetch_add(sparse_, std::memory_order_relaxed);
+        }
+        full_ = sparse_ = 0;
+    }
     char* rows_ = nullptr;
-    int64_t full_ = 0, sparse_ = 0;
+    int64_t tree_ = -1, full_ = 0, sparse_ = 0;
 };
 
 }  // namespace vs

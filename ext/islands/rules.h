@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 
 #include "core/problem.h"
 #include "islands/verbs.h"
@@ -74,9 +75,11 @@ struct IslandState {
     uint32_t round = 1, pass = 1;  // round 1 is the stamp of what is done with its block
     bool decides_late = false;     // revisiting is allowed
     std::atomic<int32_t>* status;  // of each tree; its variables are decided while that is kOk
-    std::atomic<int64_t> full{0}, sparse{0};
+    // Messages of each tree, which several workers may send, and the counts of all; where one
+    // worker counts, those of each tree in place of both.
+    std::atomic<int64_t>*full = nullptr, *sparse = nullptr;
     Counts counts;
-    Counts* of_tree = nullptr;  // where one worker counts: of each tree, in place of these three
+    Counts* of_tree = nullptr;
 
     // False: no memory.
     bool open(int64_t slots, Scratch& s) {
@@ -93,6 +96,14 @@ struct IslandState {
         pieces = changed + n;
         touched = pieces + n;
         std::memset(event + n, 0, 8);  // next_event looks beyond the end
+        return true;
+    }
+    // Counts of `trees` trees for several workers; false: no memory.
+    bool count_trees(int64_t trees, Scratch& s) {
+        full = s.array<std::atomic<int64_t>>(2 * trees);
+        if (!full) return false;
+        sparse = full + trees;
+        for (int64_t t = 0; t < 2 * trees; ++t) new (full + t) std::atomic<int64_t>(0);
         return true;
     }
     void blank(int64_t first, int64_t last) {

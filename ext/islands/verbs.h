@@ -18,7 +18,7 @@ struct RowRequest {
     void* row;              // where the variable's product stays, in an arithmetic that keeps them
     const void* x;          // the product that is sent
     double scale;           // what was taken out of that
-    float raised;           // see BranchingRows::raised
+    float floor_gain;       // see BranchingRows::gained
     double largest, own;    // shares of the mode, and of the value held
     bool alive, forbidden;  // m' has mass; a message forbids the value held
 };

@@ -300,13 +300,13 @@ struct Linear {
     // The logarithm of the last sum must exceed this, where scaling left its floors behind.
     static constexpr double kLeastEnd = sizeof(T) == 8 ? -230.0 : -16.0;
     // Can a share of the product in `p` be what floors have added to its factor y? Scaling may have
-    // made that 2^raised times as large.
-    bool made_by_floors(const T* p, const Product<T>& r, const T* y, float raised) const {
+    // made that 2^floor_gain times as large.
+    bool made_by_floors(const T* p, const Product<T>& r, const T* y, float floor_gain) const {
         using F = Floor<T>;
         const double tolerance = sizeof(T) == 8 ? 1e-13 : 1e-7;
         double added = F::kMessage * (1.0 + static_cast<double>(e.reach));
         if (e.floored) added += 2.0 * K * std::exp(static_cast<double>(F::kTransitionLog));
-        added *= std::exp2(static_cast<double>(raised));
+        added *= std::exp2(static_cast<double>(floor_gain));
         const T share = static_cast<T>(added / tolerance / static_cast<double>(r.sum));
         bool any = false;
         for (int k = 0; k < K; ++k) any |= p[k] * share > y[k];
