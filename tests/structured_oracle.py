@@ -8,15 +8,42 @@ from typing import Any
 import mpmath
 import numpy as np
 
+import valuesparse as vs
+from valuesparse import factors
 from valuesparse.factors import Structured
 
 mpmath.mp.dps = 60
+
+#: What each kind allows: the inputs that are on, as zeros and ones, and the factor.
+ALLOWED = {
+    "AtMostOne": lambda on, _: sum(on) <= 1,
+    "Budget": lambda on, factor: sum(on) <= factor.budget,
+    "Imply": lambda on, _: not (on[0] and not on[1]),
+    "Nand": lambda on, _: not all(on),
+    "Or": lambda on, _: any(on),
+    "OrOut": lambda on, _: on[-1] == any(on[:-1]),
+    "Xor": lambda on, _: sum(on) == 1,
+    "XorOut": lambda on, _: sum(on[:-1]) == on[-1],
+}
+
+
+def make(kind: str, scope: Any, negated: Any = (), budget: int = 2) -> Structured:
+    """Return a factor of this kind; Imply takes the first two variables."""
+    scope = list(scope)[: 2 if kind == "Imply" else None]
+    negated = [i for i in negated if i < len(scope)]
+    more = {"budget": budget} if kind == "Budget" else {}
+    return getattr(factors, kind)(*scope, negated=negated, **more)
 
 
 def configurations(factor: Structured) -> np.ndarray:
     """Return what a factor allows, (m, k)."""
     rows = np.array(list(itertools.product(range(2), repeat=len(factor.scope))))
-    return rows[factor.log_potential(rows) == 0.0]
+    allows = ALLOWED.get(type(factor).__name__)
+    if allows is None:
+        return rows[factor.log_potential(rows) == 0.0]
+    sides = rows.copy()
+    sides[:, list(factor.negated)] ^= 1
+    return rows[[bool(allows(on, factor)) for on in sides.tolist()]]
 
 
 def sum_product_of(factor: Structured, messages: np.ndarray) -> tuple[Any, list, list]:
@@ -36,6 +63,17 @@ def sum_product_of(factor: Structured, messages: np.ndarray) -> tuple[Any, list,
     return mpmath.log(total), [x / total for x in on], [x / total for x in off]
 
 
+def entropy_of(factor: Structured, messages: np.ndarray) -> Any:
+    """Return the entropy in nats."""
+    weights = [
+        mpmath.exp(mpmath.fsum(mpmath.mpf(messages[i, x].item()) for i, x in enumerate(row)))
+        for row in configurations(factor).tolist()
+        if all(messages[i, x] > -np.inf for i, x in enumerate(row))
+    ]
+    total = mpmath.fsum(weights)
+    return -mpmath.fsum(w / total * mpmath.log(w / total) for w in weights)
+
+
 def best_of(factor: Structured, messages: np.ndarray) -> np.ndarray:
     """Return the best score with each state of each variable, (k, 2)."""
     k = len(factor.scope)
@@ -44,6 +82,33 @@ def best_of(factor: Structured, messages: np.ndarray) -> np.ndarray:
     return np.array(
         [[scores[rows[:, i] == x].max(initial=-np.inf) for x in range(2)] for i in range(k)]
     )
+
+
+def enumerated(graph: vs.FactorGraph, evidence: dict | None = None):
+    """Return log Z, marginals, entropy and the best score by enumeration."""
+    cards = graph.cardinalities
+    rows = np.array(list(itertools.product(*map(range, cards))))
+    score = np.zeros(len(rows))
+    for factor in graph.factors:
+        score = score + factor.log_potential(rows[:, list(factor.scope)])
+    for v, x in (evidence or {}).items():
+        score = np.where(rows[:, v] == x, score, -np.inf)
+    log_z = np.logaddexp.reduce(score)
+    p = np.exp(score - (log_z if log_z > -np.inf else 0.0))
+    marginals = [np.bincount(rows[:, v], p, k) for v, k in enumerate(cards)]
+    some = p[p > 0.0]
+    return log_z, marginals, -(some * np.log(some)).sum(), score.max()
+
+
+def as_tables(graph: vs.FactorGraph) -> vs.FactorGraph:
+    """Return the same graph with tables for its structured factors."""
+    other = vs.FactorGraph(graph.cardinalities)
+    for f in graph.factors:
+        if isinstance(f, Structured):
+            other.add(f.scope, f.table([2] * len(f.scope)))
+        else:
+            other.add(f)
+    return other
 
 
 class AnyOf(Structured):

@@ -3,13 +3,19 @@
 
 #include <string>
 
-#include "factors/xor.h"
+#include "factors/budget.h"
+#include "factors/one_of.h"
+#include "factors/or.h"
 
 namespace vs::factors {
 
 // A factor over k variables, with the numbers that its kind wants; null for an unknown kind.
 inline Structured* make(const std::string& kind, int64_t k, const int64_t* numbers, int64_t count) {
-    if (kind == "Xor") return new Xor(k, numbers, count);
+    if (kind == "Xor") return new OneOf(k, numbers, count, false);
+    if (kind == "AtMostOne") return new OneOf(k, numbers, count, true);
+    if (kind == "Or") return new Or(k, numbers, count);
+    if (kind == "OrOut") return new OrOut(k, numbers, count);
+    if (kind == "Budget") return new Budget(k, numbers + 1, count - 1, numbers[0]);
     return nullptr;
 }
 

@@ -27,6 +27,9 @@ class Structured {
                         double* scratch) const noexcept = 0;
     // The best score and its states (k,).
     virtual double best(const double* in, int64_t* states, double* scratch) const noexcept = 0;
+    // Moves a point (k,) to the nearest one of the hull of what is possible; false, and the point
+    // stays: no algorithm of the kind does that.
+    virtual bool project(double*, double*) const noexcept { return false; }
     // Whether calls have to come one at a time.
     virtual bool serial() const noexcept { return false; }
 

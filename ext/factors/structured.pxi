@@ -10,6 +10,7 @@ cdef extern from "factors/kinds.h" namespace "vs::factors" nogil:
         double log_potential(const int64_t*)
         double send(const double*, bool, double*, double*)
         double best(const double*, int64_t*, double*)
+        bool project(double*, double*)
         double sum_product(const double*, double*, double*, double*)
         double joint(const double*, int64_t, const int64_t*, double*, double*)
     ctypedef CppStructured* Own "const vs::factors::Structured*"
@@ -65,6 +66,8 @@ cdef class Structured:
         if isinstance(kind, str):
             given = np.ascontiguousarray(numbers, dtype=np.int64)
             self.native = make(kind.encode(), k, <const int64_t*>data(given), given.size)
+            if self.native == NULL:
+                raise ValueError(f"no structured factor is named {kind!r}")
         else:
             self.factor = kind
             self.native = new Foreign(k, <void*>self, foreign_send, foreign_best, foreign_score)
@@ -111,6 +114,13 @@ cdef class Structured:
             return np.full((k, 2), -np.inf)
         odds = messages[:, 1] - messages[:, 0] + ratio
         return score + np.minimum(0.0, np.stack([-odds, odds], axis=1))
+
+    def project(self, point):
+        """Return the nearest point of the hull, or None: no algorithm of the kind finds it."""
+        found, work = point.copy(), np.empty(self.native.scratch())
+        if not self.native.project(<double*>data(found), <double*>data(work)):
+            return None
+        return found
 
     def joint(self, messages, pairs):
         """Return P(y_a = y_b = 1) of pairs (m, 2)."""

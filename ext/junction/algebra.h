@@ -1,20 +1,12 @@
-// The algebras that a junction tree is solved in, on plain numbers.
+// The algebras that a junction tree is solved in, on plain numbers; LinearWide is in core/wide.h.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
-#include <utility>
 
-#include "core/powers.h"
+#include "core/wide.h"
 
 namespace vs::junction {
-
-// A non-negative number of any size: m * 2^e with m in [1, 2), or 0. For models whose tables span
-// more than a double can hold. Exponents keep within the range of their type: see kLargestSum.
-struct Wide {
-    double m = 0.0;
-    int64_t e = 0;
-};
 
 // The numbers of a propagation: their type T, zero and one, times, plus, and
 //   from_log: exp(x); log_of: its inverse; share: x / total; ratio: a / b, 0 / 0 = 0
@@ -34,59 +26,6 @@ struct Linear64 {
     static double log_of(T x) { return std::log(x); }
     static double share(T x, T total) { return x / total; }
     static double tail(T) { return 0.0; }
-};
-
-struct LinearWide {
-    using T = Wide;
-    static constexpr bool kChecked = false;
-    static T zero() { return {}; }
-    static T one() { return {1.0, 0}; }
-    static bool is_zero(T x) { return x.m == 0.0; }
-    static T normal(double m, int64_t e) {
-        if (m == 0.0) return {0.0, 0};
-        int shift;
-        const double f = std::frexp(m, &shift);  // f in [0.5, 1)
-        return {2.0 * f, e + shift - 1};
-    }
-    static T mul(T a, T b) { return normal(a.m * b.m, a.e + b.e); }
-    static T add(T a, T b) {
-        if (a.m == 0.0) return b;
-        if (b.m == 0.0) return a;
-        if (a.e < b.e) std::swap(a, b);
-        const int64_t gap = a.e - b.e;
-        if (gap > 80) return a;
-        return normal(a.m + std::ldexp(b.m, static_cast<int>(-gap)), a.e);
-    }
-    static bool less(T a, T b) {
-        if (a.m == 0.0 || b.m == 0.0) return a.m == 0.0 && b.m > 0.0;
-        return a.e != b.e ? a.e < b.e : a.m < b.m;
-    }
-    static T ratio(T a, T b) { return b.m > 0.0 ? normal(a.m / b.m, a.e - b.e) : Wide{}; }
-    static T from_log(double x) {
-        if (x == -INFINITY) return {};
-        int64_t e;
-        const double m = VS_NS::power_of(x, &e);
-        return normal(m, e);
-    }
-    static double log_of(T x) {
-        return x.m > 0.0 ? std::log(x.m) + 0.693147180559945309417 * static_cast<double>(x.e)
-                         : -INFINITY;
-    }
-    static double share(T x, T total) {
-        const Wide r = ratio(x, total);
-        if (r.e < -1070) return 0.0;
-        // A sum is at least as large as what was added to it, to the last bit: r.e <= 0.
-        return std::ldexp(r.m, static_cast<int>(r.e < 0 ? r.e : 0));
-    }
-    static double scale(T* x, int64_t n, T top) {
-        for (int64_t i = 0; i < n; ++i) {
-            if (x[i].m > 0.0) x[i].e -= top.e;
-        }
-        return static_cast<double>(top.e);
-    }
-    static double tail(T top) {
-        return static_cast<double>(top.e - static_cast<int64_t>(static_cast<double>(top.e)));
-    }
 };
 
 // Logarithms; plus is max.

@@ -10,22 +10,34 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 from strategies import examples
-from structured_oracle import AnyOf, best_of, sum_product_of
+from structured_oracle import (
+    ALLOWED,
+    AnyOf,
+    best_of,
+    configurations,
+    entropy_of,
+    make,
+    sum_product_of,
+)
 
 import valuesparse as vs
-from valuesparse.factors import Structured, Xor
+from valuesparse.factors import Budget, Imply, Nand, Or, Structured, Xor
 
 SCORES = st.sampled_from([0.0, 1.0, -2.5, 10_000.0, -10_000.0, 9_999.5, -np.inf, 700.0, 1e-9])
+KINDS = sorted(ALLOWED)
 
 
 @st.composite
 def cases(draw):
     """Return a factor and messages with all that is hard about them."""
-    k = draw(st.integers(1, 6))
+    kind = draw(st.sampled_from(KINDS))
+    k = 2 if kind == "Imply" else draw(st.integers(1, 6))
     negated = draw(st.lists(st.integers(0, k - 1), unique=True))
     entries = draw(st.lists(SCORES, min_size=2 * k, max_size=2 * k))
-    return Xor(*range(k), negated=negated), np.array(entries).reshape(k, 2)
+    factor = make(kind, range(k), negated, draw(st.integers(0, k + 1)))
+    return factor, np.array(entries).reshape(k, 2)
 
 
 def near(found: np.ndarray, wanted: list) -> None:
@@ -35,7 +47,7 @@ def near(found: np.ndarray, wanted: list) -> None:
 
 
 @given(cases())
-@examples(300)
+@examples(1000)
 def test_marginals_have_all_digits_of_both_sides(case) -> None:
     factor, messages = case
     mass, p, c = factor.sum_product(messages)
@@ -50,13 +62,13 @@ def test_marginals_have_all_digits_of_both_sides(case) -> None:
     assert abs(mass - log_mass) <= 1e-9 * max(1, abs(log_mass))
     near(p, on)
     near(c, off)
-    entropy = -sum(w * mpmath.log(w) for w in on if w > 0) if not factor.negated else None
-    if entropy is not None:  # one is on: the distribution is that of which
-        assert abs(factor.entropy(messages) - entropy) <= 1e-7
+    wanted = entropy_of(factor, messages)
+    largest = np.abs(messages[np.isfinite(messages)]).max()
+    assert abs(factor.entropy(messages) - wanted) <= 1e-8 + 1e-12 * largest
 
 
 @given(cases())
-@examples(300)
+@examples(1000)
 def test_best_and_max_marginals(case) -> None:
     factor, messages = case
     score, states = factor.best(messages)
@@ -69,15 +81,15 @@ def test_best_and_max_marginals(case) -> None:
 
 
 @given(cases())
-@examples(100)
+@examples(300)
 def test_joints_of_two(case) -> None:
     factor, messages = case
     k = len(factor.scope)
     pairs = list(itertools.permutations(range(k), 2))
     found = factor.joint(messages, pairs)
     assert found.shape == (len(pairs),)
-    rows = np.array(list(itertools.product(range(2), repeat=k)))
-    scores = factor.log_potential(rows) + messages[np.arange(k), rows].sum(axis=1)
+    rows = configurations(factor)
+    scores = messages[np.arange(k), rows].sum(axis=1)
     if scores.max() == -np.inf:
         assert not found.any()
         return
@@ -87,28 +99,48 @@ def test_joints_of_two(case) -> None:
         assert x == pytest.approx(both, abs=1e-9)
 
 
-@pytest.mark.parametrize("negated", [(), (0, 2)])
-def test_projection_is_the_nearest_point(negated: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(5)
-    factor = Xor(*range(5), negated=negated)
-    rows = np.array(list(itertools.product(range(2), repeat=5)))
-    vertices = rows[factor.log_potential(rows) == 0.0]
-    for _ in range(30):
-        point = rng.normal(0.0, 1.0, 5)
-        found = factor.project(point)
-        # Optimal over a polytope: no vertex lies further in the direction of what is left.
-        assert ((vertices - found) @ (point - found)).max() <= 1e-9
-        np.testing.assert_allclose(factor.project(found), found, atol=1e-9)
+@given(cases(), st.integers(0, 2**32 - 1), st.sampled_from([0.3, 1.0, 30.0]))
+@examples(600)
+def test_projection_is_the_nearest_point(case, seed: int, scale: float) -> None:
+    factor, _ = case
+    vertices = configurations(factor)
+    point = np.random.default_rng(seed).normal(0.3, scale, len(factor.scope))
+    found = factor.project(point)
+    # Optimal over a polytope: no vertex lies further in the direction of what is left; and the
+    # point of a method which knows no more of the kind than `best`.
+    assert ((vertices - found) @ (point - found)).max() <= 1e-9 * scale
+    np.testing.assert_allclose(found, Structured.project(factor, point), atol=1e-8)
+    np.testing.assert_allclose(factor.project(found), found, atol=1e-9)
 
 
-def test_polytope_holds_what_is_possible_and_nothing_else() -> None:
-    factor = Xor(0, 1, 2, negated=[1])
-    upper, _, equal, right, more = factor.polytope()
-    rows = np.array(list(itertools.product(range(2), repeat=3)))
-    assert upper.shape == (0, 3)
+def test_projections_of_ties_and_of_corners() -> None:
+    for kind in KINDS:
+        for negated in ((), (0, 1)):
+            factor = make(kind, range(5), negated)
+            k = len(factor.scope)
+            for vertex in configurations(factor).astype(float):
+                np.testing.assert_allclose(factor.project(vertex), vertex, atol=1e-15)
+            for point in (np.zeros(k), np.ones(k), np.full(k, 0.5), np.full(k, -3.0)):
+                wanted = Structured.project(factor, point)
+                np.testing.assert_allclose(factor.project(point), wanted, atol=1e-9)
+
+
+@given(cases(), st.integers(0, 2**32 - 1))
+@examples(200)
+def test_the_best_point_of_the_polytope_is_the_best_configuration(case, seed: int) -> None:
+    factor, _ = case
+    k = len(factor.scope)
+    upper, below, equal, right, more = factor.polytope()
+    rows = np.array(list(itertools.product(range(2), repeat=k)))
     assert more == 0
-    inside = (equal @ rows.T == right[:, None]).all(axis=0)
-    assert (inside == (factor.log_potential(rows) == 0.0)).all()
+    inside = (upper @ rows.T <= below[:, None]).all(axis=0)
+    inside &= (equal @ rows.T == right[:, None]).all(axis=0)
+    np.testing.assert_array_equal(rows[inside], configurations(factor))
+    np.testing.assert_array_equal(factor.log_potential(rows) == 0.0, inside)
+    gain = np.random.default_rng(seed).normal(size=k)
+    found = linprog(-gain, upper, below, equal, right, bounds=(0, 1), method="highs")
+    score = factor.best(np.stack([np.zeros(k), gain], axis=1))[0]
+    assert -found.fun == pytest.approx(score, abs=1e-8)
 
 
 def test_a_thousand_variables() -> None:
@@ -123,16 +155,61 @@ def test_a_thousand_variables() -> None:
     assert abs(mass - (messages[:, 0].sum() + mpmath.log(total))) < 1e-9
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_sixty_variables_of_ordinary_scores(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    factor = make(kind, range(60), [0, 3], budget=7)
+    k = len(factor.scope)
+    messages = rng.normal(0.0, 3.0, (k, 2))
+    # By counts, in numbers of 60 digits: prefixes of the inputs with c on.
+    mass, p, c = factor.sum_product(messages)
+    total = counted(factor, messages)
+    assert abs(mass - mpmath.log(total)) <= 1e-9
+    for i in range(0, k, 7):
+        for state, side in ((1, p[i]), (0, c[i])):
+            held = messages.copy()
+            held[i, 1 - state] = -np.inf
+            near(np.array([side]), [counted(factor, held) / total])
+
+
+def counted(factor: Structured, messages: np.ndarray) -> mpmath.mpf:
+    """Return the mass, summed over how many inputs are on (but for the last) and the last one."""
+    k = len(messages)
+    sides = messages.copy()
+    sides[list(factor.negated)] = sides[list(factor.negated), ::-1]
+    weights = [[mpmath.exp(mpmath.mpf(x)) for x in row] for row in sides.tolist()]
+    masses = [mpmath.mpf(1)]
+    for off, on in weights[:-1]:
+        grown = [x * off for x in masses] + [mpmath.mpf(0)]
+        for i, x in enumerate(masses):
+            grown[i + 1] += x * on
+        masses = grown
+    allows = ALLOWED[type(factor).__name__]
+    total = mpmath.mpf(0)
+    for count, x in enumerate(masses):
+        for last in range(2):
+            if allows([1] * count + [0] * (k - 1 - count) + [last], factor):
+                total += x * weights[-1][last]
+    if type(factor).__name__ == "Imply":  # the order of its two inputs matters
+        (a, b), (c, d) = weights
+        return a * c + a * d + b * d
+    return total
+
+
 def test_attributes_refusals_and_pickles() -> None:
     factor = Xor(4, 2, negated=[1])
     assert repr(factor) == "Xor(4, 2, negated=(1,))"
     copy = pickle.loads(pickle.dumps(factor))
     assert (copy.scope, copy.negated) == ((4, 2), (1,))
     assert factor.table([2, 2]).tolist() == [[0.0, -np.inf], [-np.inf, 0.0]]
-    for make, words in [
+    for ask, words in [
         (lambda: Xor(), "at least one variable"),
         (lambda: Xor(0, 1, 0), "variable 0 twice"),
         (lambda: Xor(0, 1, negated=[2]), "negated has place 2"),
+        (lambda: Nand(0, 1, negated=[-1]), "negated has place -1: Nand has 2 variables"),
+        (lambda: Budget(0, 1, budget=-1), "budget must be >= 0, got -1"),
+        (lambda: Imply(3, 3), "Imply has variable 3 twice"),
+        (lambda: vs.FactorGraph([2, 3]).add(Or(0, 1)), "factor 0: Or takes binary variables"),
         (lambda: Xor(*range(27)).table([2] * 27), "has no table"),
         (lambda: factor.sum_product(np.zeros((3, 2))), r"shape \(2, 2\)"),
         (lambda: factor.sum_product([[0.0, np.nan], [0.0, 0.0]]), "without NaN"),
@@ -140,9 +217,19 @@ def test_attributes_refusals_and_pickles() -> None:
         (lambda: vs.FactorGraph([2, 3]).add(Xor(0, 1)), "factor 0: Xor takes binary variables"),
     ]:
         with pytest.raises(ValueError, match=words):
-            make()
+            ask()
     with pytest.raises(AttributeError, match="read-only"):
         factor.negated = ()
+
+
+def test_every_kind_pickles_and_says_what_it_is() -> None:
+    for kind in KINDS:
+        factor = make(kind, (4, 2), [1], budget=1)
+        budget = ", budget=1" if kind == "Budget" else ""
+        assert repr(factor) == f"{kind}(4, 2{budget}, negated=(1,))"
+        copy = pickle.loads(pickle.dumps(factor))
+        assert (repr(copy), type(copy)) == (repr(factor), type(factor))
+        np.testing.assert_array_equal(copy.table([2, 2]), factor.table([2, 2]))
 
 
 def test_a_kind_of_ones_own_has_the_rest_for_nothing() -> None:

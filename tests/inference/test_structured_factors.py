@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import pickle
 import signal
 import time
@@ -13,40 +12,13 @@ from checks import assert_same_bits
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from structured_oracle import AnyOf
+from structured_oracle import AnyOf, as_tables, enumerated
 
 import valuesparse as vs
-from valuesparse.factors import Structured, Xor
+from valuesparse.factors import Xor
 from valuesparse.inference import _snapshots, trw_dual_bound
 
 SCHEDULES = ["flooding", "residual", "rounds", "tree"]
-
-
-def enumerated(graph: vs.FactorGraph, evidence: dict | None = None):
-    """Return log Z, marginals, entropy and the best score by enumeration."""
-    cards = graph.cardinalities
-    rows = np.array(list(itertools.product(*map(range, cards))))
-    score = np.zeros(len(rows))
-    for factor in graph.factors:
-        score = score + factor.log_potential(rows[:, list(factor.scope)])
-    for v, x in (evidence or {}).items():
-        score = np.where(rows[:, v] == x, score, -np.inf)
-    log_z = np.logaddexp.reduce(score)
-    p = np.exp(score - (log_z if log_z > -np.inf else 0.0))
-    marginals = [np.bincount(rows[:, v], p, k) for v, k in enumerate(cards)]
-    some = p[p > 0.0]
-    return log_z, marginals, -(some * np.log(some)).sum(), score.max()
-
-
-def as_tables(graph: vs.FactorGraph) -> vs.FactorGraph:
-    """Return the same graph with tables for its structured factors."""
-    other = vs.FactorGraph(graph.cardinalities)
-    for f in graph.factors:
-        if isinstance(f, Structured):
-            other.add(f.scope, f.table([2] * len(f.scope)))
-        else:
-            other.add(f)
-    return other
 
 
 def cyclic(seed: int, *, wide: bool = False, kind: type = Xor) -> vs.FactorGraph:

@@ -114,7 +114,7 @@ class Structured(Factor):
     def polytope(self) -> Polytope:
         """Return ``(A_ub, b_ub, A_eq, b_eq, auxiliary)``: the hull of what is possible, sparse.
 
-        Over the k variables and `auxiliary` more behind them, all >= 0.
+        Over the k variables, in [0, 1], and `auxiliary` more behind them, all >= 0.
         """
         raise NotImplementedError(f"{type(self).__name__} has no polytope")
 
@@ -149,9 +149,7 @@ class Structured(Factor):
         The nearest point to the affine hull of a few vertices, the active set. A vertex that `best`
         finds beyond it joins the set; one whose weight would turn negative leaves it.
         """
-        target = as_array("point", point).astype(np.float64)
-        if target.shape != (len(self.scope),) or not np.isfinite(target).all():
-            raise ValueError(f"point must be {len(self.scope)} finite numbers, got {point!r}")
+        target = self._point(point)
         vertices = self._vertex(target)[None]
         weights = np.ones(1)
         while True:
@@ -177,6 +175,12 @@ class Structured(Factor):
                 kept[np.flatnonzero(falling)[ratio.argmin()]] = False
                 vertices, weights = vertices[kept], weights[kept]
                 weights /= weights.sum()
+
+    def _point(self, point: npt.ArrayLike) -> Floats:
+        target = as_array("point", point).astype(np.float64)
+        if target.shape != (len(self.scope),) or not np.isfinite(target).all():
+            raise ValueError(f"point must be {len(self.scope)} finite numbers, got {point!r}")
+        return target
 
     def _vertex(self, gain: Floats) -> Floats:
         score, states = self._best(np.stack([np.zeros_like(gain), gain], axis=1))
@@ -242,12 +246,14 @@ class NativeStructured(Structured):
 
     __slots__ = ()
 
+    #: Its name in `ext/factors/kinds.h`.
+    _kind: ClassVar[str]
     #: Numbers that the kind takes beside its variables.
     _given: tuple[int, ...] = ()
 
     @property
     def _native(self) -> _messages.Structured:
-        return _messages.Structured(type(self).__name__, len(self.scope), self._given)
+        return _messages.Structured(self._kind, len(self.scope), self._given)
 
     def log_potential(self, states: Indices) -> Floats:
         """Return 0 or −inf for each row of `states`, (m, k) -> (m,)."""
@@ -264,3 +270,8 @@ class NativeStructured(Structured):
     def max_marginals(self, messages: Floats) -> Floats:
         """Return the best score with each state of each variable, (k, 2)."""
         return self._native.max_marginals(self._checked(messages))
+
+    def project(self, point: npt.ArrayLike) -> Floats:
+        """Return the nearest point of the hull of what is possible, (k,) -> (k,)."""
+        found = self._native.project(self._point(point))
+        return super().project(point) if found is None else found

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_indices, as_states
 from valuesparse.errors import MemoryLimitError
-from valuesparse.inference import _auto, _loopy
+from valuesparse.inference import _auto, _loopy, _lp
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import as_limit, show_bytes
@@ -36,7 +36,7 @@ from valuesparse.results import GraphResult
 from valuesparse.results._graph import CONDITIONED
 
 #: Methods of `decode`.
-_DECODERS = ("auto", "exact", *DECODERS)
+_DECODERS = ("auto", "exact", _lp.NAME, *DECODERS)
 METHODS = ("auto", "exact", "islands", "junction_tree", *LOOPY)
 
 #: Bytes that loopy inference takes for each state: messages, beliefs and marginals.
@@ -224,6 +224,10 @@ def decode(
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
     if name_of(method) not in _DECODERS:
         raise ValueError(f"method must be one of {', '.join(_DECODERS)}, got {method!r}")
+    if method == _lp.NAME:
+        point = _lp.decode(model, known_of(model, evidence).given, watch)
+        states, score, upper, relaxed, integral = point
+        return states[None], np.array([score]), True, upper, (), relaxed, integral
     loopy = record_of(method)
     if isinstance(loopy, (BP, TRW)):
         given = model.evidence if evidence is None else model.resolve_evidence(evidence)

@@ -151,7 +151,7 @@ def structured(
     """Ascend among the distributions of a forest, from `start` or from naive mean field."""
     model, network, watch = task.model, task.network, task.watch
     if method.start is not None:
-        forest, node, table = _first_field(network, method.start)
+        forest, node, table = _first_field(model, network, method.start)
         starts = [(node, table)]
     else:
         forest = _strong_forest(task, workers)
@@ -239,7 +239,9 @@ def _strong_forest(task: Task, workers: int) -> Array:
         return best_forest(task, *task.beliefs(native, messages, workers)[:2])
 
 
-def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Array]:
+def _first_field(
+    model: FactorGraph, network: Network, start: GraphResult
+) -> tuple[Array, Array, Array]:
     """Return a forest and the unnormalised logarithms of the distribution of `start`."""
     require_same_variables(network, start)
     state = start.state
@@ -262,16 +264,17 @@ def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Ar
             "start must be a result of structured or naive mean field, or an exact one of a graph "
             f"without cycles, got one of method {start.method!r}"
         )
-    native = network.native
+    known = structured_of(model, network)
+    # Structured factors of other kinds are others, tables of the same variables are one factor.
     place = {
-        (tuple(sorted(network.scope(g))), native.is_structured(g)): g
-        for g in range(network.n_groups)
+        (tuple(sorted(network.scope(g))), repr(known.get(g))): g for g in range(network.n_groups)
     }
     flat = np.zeros(network.native.table_entries)
     ends = network.native.table_at
     forest = []
     for scope, table in zip(scopes, tables, strict=True):
-        group = place.get((tuple(sorted(scope)), isinstance(table, Structured)))
+        kind = repr(table if isinstance(table, Structured) else None)
+        group = place.get((tuple(sorted(scope)), kind))
         if group is None:
             raise ValueError(
                 f"start has a factor of the variables {list(scope)}, and the graph has none"

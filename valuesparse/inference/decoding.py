@@ -46,12 +46,15 @@ def decode(
         Graphs only: evidence instead of the graph's own.
     memory_limit : int, optional
         Graphs only: bytes that exact tables may take.
-    method : {"auto", "exact", "bp", "trw"}, BP or TRW, optional
+    method : {"auto", "exact", "bp", "trw", "lp"}, BP or TRW, optional
         Graphs only; a record has options of the messages. "bp" passes max-product messages and
         "trw" tree-reweighted ones, whose sum over eight forests also bounds the best score:
         ``upper``. Then variables are decided one after the other, each given those before it;
         without cycles that is exact. Where what was decided leaves a variable no value, the score
-        is −inf. By default exact.
+        is −inf. "lp" solves the linear program over the local polytope of a graph of binary
+        variables, with the polytopes of structured factors (MSFXM10, by HiGHS): ``upper``,
+        ``relaxed`` and ``integral``. A fractional point is rounded to states that are possible.
+        By default exact.
 
     Returns
     -------

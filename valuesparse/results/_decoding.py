@@ -24,10 +24,15 @@ class Decoding:
     converged : bool
         Whether messages that were asked for ("bp", "trw") came to rest; True for what is exact.
     upper : float or None
-        With "trw": at least the best score there is, rounding included.
+        With "trw": at least the best score there is, rounding included. With "lp": the optimum of
+        the linear program, which no configuration exceeds.
     conditioned : tuple
         Graphs: variables (names) that were conditioned on, since the junction tree did not fit in
         `memory_limit`; see `JunctionTree`.
+    relaxed : list of ndarray of float64 or None
+        With "lp": the point of the relaxation, P(y = 0) and P(y = 1) of each variable.
+    integral : bool or None
+        With "lp": whether that point is a configuration, which then is the best one.
     """
 
     states: npt.NDArray[np.int64]
@@ -35,6 +40,8 @@ class Decoding:
     converged: bool = True
     upper: float | None = None
     conditioned: tuple[Any, ...] = ()
+    relaxed: list[npt.NDArray[np.float64]] | None = None
+    integral: bool | None = None
 
     def __post_init__(self) -> None:
         for array in (self.states, self.score):

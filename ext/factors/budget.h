@@ -1,0 +1,121 @@
+// At most so many of k inputs are on.
+#pragma once
+
+#include <functional>
+#include <new>
+
+#include "core/wide.h"
+#include "factors/inputs.h"
+#include "factors/shift.h"
+
+namespace vs::factors {
+
+// P_i(c) is the mass of the inputs before i with c on, S_i(c) that of those behind it with at most
+// c on. The message to input i has the log-ratio of sum_c P_i(c) S_i(b - 1 - c) to sum_c P_i(c)
+// S_i(b - c). No number is too large or too small: each has an exponent of its own.
+class Budget final : public Inputs {
+  public:
+    Budget(int64_t k, const int64_t* negated, int64_t count, int64_t budget)
+        : Inputs(k, negated, count), budget_(std::min(budget, k)) {}
+
+  protected:
+    int64_t room() const noexcept override {
+        return std::max(2 * k_, budget_ < k_ ? 2 * (k_ + 1) * (budget_ + 1) : 0);
+    }
+    bool allows(int64_t count, bool) const noexcept override { return count <= budget_; }
+
+    double sums(const double* odds, double* ratio, double* scratch) const noexcept override {
+        using W = LinearWide;
+        const int64_t b = budget_, row = b + 1;
+        if (b == k_) return free(odds, ratio, false);
+        Wide* before = new (scratch) Wide[static_cast<size_t>((k_ + 1) * row)];
+        Wide* behind = before + k_ * row;
+        const auto on = [&](int64_t i) {
+            return odds[i] == INFINITY ? W::one() : W::from_log(odds[i]);
+        };
+        const auto off = [&](int64_t i) { return odds[i] == INFINITY ? W::zero() : W::one(); };
+        before[0] = W::one();
+        for (int64_t i = 0; i + 1 < k_; ++i)
+            add(before + i * row, on(i), off(i), before + (i + 1) * row);
+        std::fill(behind, behind + row, W::one());
+        for (int64_t i = k_; i-- > 0;) {
+            const Wide* own = before + i * row;
+            Wide less = W::zero(), most = W::mul(own[b], behind[0]);
+            for (int64_t c = 0; c < b; ++c) {
+                less = W::add(less, W::mul(own[c], behind[b - 1 - c]));
+                most = W::add(most, W::mul(own[c], behind[b - c]));
+            }
+            ratio[i] = W::is_zero(most) ? 0.0 : W::log_of(W::ratio(less, most));
+            add(behind, on(i), off(i), behind);
+        }
+        return W::log_of(behind[b]);
+    }
+
+    // The best of the others with b - 1 on falls behind that with b on by the b-th largest of their
+    // odds, if that is above 0.
+    double maxima(const double* odds, double* ratio, double* scratch) const noexcept override {
+        const int64_t b = budget_;
+        if (b == k_) return free(odds, ratio, true);
+        sort(odds, scratch);
+        double total = 0.0;
+        for (int64_t i = 0; i < b; ++i) {
+            total += scratch[i] < INFINITY ? std::max(scratch[i], 0.0) : 0.0;
+        }
+        for (int64_t i = 0; i < k_; ++i) {
+            const double last = b == 0 ? INFINITY : scratch[odds[i] >= scratch[b - 1] ? b : b - 1];
+            ratio[i] = -std::max(0.0, last);
+        }
+        return scratch[b] == INFINITY ? -INFINITY : total;
+    }
+
+    void choose(const double* odds, int64_t* on, double* scratch) const noexcept override {
+        sort(odds, scratch);
+        const double least = budget_ > 0 ? std::max(scratch[budget_ - 1], 0.0) : INFINITY;
+        int64_t left = budget_;
+        for (int64_t i = 0; i < k_; ++i) left -= on[i] = odds[i] > least;
+        for (int64_t i = 0; i < k_; ++i) {
+            if (odds[i] == least && least > 0.0 && left > 0) {
+                on[i] = 1;
+                --left;
+            }
+        }
+    }
+
+    void nearest(double* point, double* scratch) const noexcept override {
+        const auto most = static_cast<double>(budget_);
+        if (sum_in_cube(k_, point) <= most) {
+            into_cube(k_, point);
+        } else {
+            shift_to_sum(k_, point, most, scratch);
+        }
+    }
+
+  private:
+    // Entries c of one input more: to(c) = from(c) off + from(c - 1) on.
+    void add(const Wide* from, Wide on, Wide off, Wide* to) const noexcept {
+        using W = LinearWide;
+        for (int64_t c = budget_; c > 0; --c) {
+            to[c] = W::add(W::mul(from[c], off), W::mul(from[c - 1], on));
+        }
+        to[0] = W::mul(from[0], off);
+    }
+
+    void sort(const double* odds, double* sorted) const noexcept {
+        std::copy(odds, odds + k_, sorted);
+        std::sort(sorted, sorted + k_, std::greater<>());
+    }
+
+    // All inputs may be on.
+    double free(const double* odds, double* ratio, bool best) const noexcept {
+        double total = 0.0;
+        for (int64_t i = 0; i < k_; ++i) {
+            if (odds[i] < INFINITY) total += best ? std::max(odds[i], 0.0) : softplus(odds[i]);
+            ratio[i] = 0.0;
+        }
+        return total;
+    }
+
+    int64_t budget_;
+};
+
+}  // namespace vs::factors

@@ -1,0 +1,180 @@
+"""Every kind of structured factor in the engines, against tables and enumeration."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from strategies import examples
+from structured_oracle import ALLOWED, as_tables, enumerated, make
+
+import valuesparse as vs
+from valuesparse.inference import trw_dual_bound
+
+SCHEDULES = ["flooding", "residual", "rounds", "tree"]
+KINDS = sorted(ALLOWED)
+
+
+def kind_of(rng: np.random.Generator, scope: list[int]) -> vs.factors.Structured:
+    """Return a random kind with random negations."""
+    negated = np.flatnonzero(rng.random(len(scope)) < 0.4).tolist()
+    return make(str(rng.choice(KINDS)), scope, negated, budget=int(rng.integers(1, 4)))
+
+
+def cyclic(seed: int, scale: float = 1.5) -> vs.FactorGraph:
+    """Return a possible graph of eight binary variables with three structured factors and pairs."""
+    rng = np.random.default_rng(seed)
+    while True:
+        graph = vs.FactorGraph([2] * 8)
+        for v in range(8):
+            graph.add([v], rng.normal(0.0, scale, 2))
+        for scope in ([0, 1, 2, 3], [5, 4, 3, 2], [6, 7, 0, 5]):
+            graph.add(kind_of(rng, scope))
+        for a, b in [(0, 4), (1, 6), (7, 3), (1, 2)]:
+            graph.add((a, b), rng.normal(0.0, 0.7, (2, 2)))
+        if enumerated(graph)[0] > -np.inf:
+            return graph
+
+
+def forest(seed: int, kind: str) -> vs.FactorGraph:
+    """Return a graph without cycles with this kind and two of any."""
+    rng = np.random.default_rng(seed)
+    graph = vs.FactorGraph([2] * 9)
+    for v in range(9):
+        graph.add([v], rng.normal(0.0, 2.0, 2))
+    graph.add(make(kind, [0, 1, 2, 3], np.flatnonzero(rng.random(4) < 0.5).tolist(), 1))
+    graph.add(kind_of(rng, [5, 4, 3]))
+    graph.add(kind_of(rng, [4, 6, 7]))
+    graph.add((7, 8), rng.normal(0.0, 1.0, (2, 2)))
+    return graph
+
+
+def flat(r: vs.results.GraphResult) -> np.ndarray:
+    return np.concatenate(r.marginals)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_messages_are_those_of_tables(schedule: str) -> None:
+    compared = 0
+    for seed in range(25):
+        graph = cyclic(seed)
+        table = as_tables(graph)
+        few = vs.BP(max_iterations=12, tolerance=0.0, damping=0.2)
+        if schedule == "flooding":
+            a, b = vs.infer(graph, method=few), vs.infer(table, method=few)
+            np.testing.assert_allclose(flat(a), flat(b), rtol=0, atol=1e-7)
+        options = {"damping": 0.4, "tolerance": 1e-11, "max_iterations": 3000}
+        rho = {"edge_probabilities": np.full(graph.n_factors, 0.6)}
+        for kind, more in ((vs.BP, {}), (vs.TRW, rho)):
+            a = vs.infer(graph, method=kind(schedule=schedule, **options, **more))
+            b = vs.infer(table, method=kind(**options, **more))
+            if a.converged and b.converged:
+                compared += 1
+                np.testing.assert_allclose(flat(a), flat(b), rtol=0, atol=1e-7)
+                assert a.log_z == pytest.approx(b.log_z, abs=1e-6)
+                assert a.entropy() == pytest.approx(b.entropy(), abs=1e-5)
+    assert compared > 35
+
+
+@given(st.integers(0, 10_000), st.sampled_from(KINDS), st.integers(0, 8), st.booleans())
+@examples(300)
+def test_graphs_without_cycles_are_exact(seed: int, kind: str, variable: int, state: bool) -> None:
+    graph = forest(seed, kind)
+    for evidence in ({}, {variable: int(state)}):
+        log_z, marginals, entropy, best = enumerated(graph, evidence)
+        if log_z == -np.inf:
+            with pytest.raises(vs.InfeasibleError):
+                vs.infer(graph, evidence=evidence)
+            with pytest.raises(vs.InfeasibleError):
+                vs.decode(graph, evidence=evidence)
+            continue
+        r = vs.infer(graph, evidence=evidence)
+        assert r.exact
+        assert r.log_z == pytest.approx(log_z, abs=1e-8)
+        np.testing.assert_allclose(flat(r), np.concatenate(marginals), rtol=0, atol=1e-8)
+        assert r.entropy() == pytest.approx(entropy, abs=1e-8)
+        assert vs.decode(graph, evidence=evidence).score == pytest.approx(best, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_scores_and_forbidden_states_stay_right(kind: str) -> None:
+    rng = np.random.default_rng(7)
+    compared = 0
+    for _ in range(40):
+        graph = vs.FactorGraph([2] * 6)
+        for v in range(6):
+            graph.add([v], rng.choice([0.0, 1.0, 1e4, -1e4, 1e4 - 1, -np.inf], 2))
+        graph.add(make(kind, range(6), np.flatnonzero(rng.random(6) < 0.3).tolist()))
+        log_z, marginals, _, best = enumerated(graph)
+        if log_z == -np.inf:
+            with pytest.raises(vs.InfeasibleError):
+                vs.infer(graph, method="bp")
+            continue
+        compared += 1
+        for method in ["auto", *(vs.BP(schedule=s) for s in SCHEDULES)]:
+            r = vs.infer(graph, method=method)
+            np.testing.assert_allclose(flat(r), np.concatenate(marginals), rtol=0, atol=1e-8)
+            assert r.log_z == pytest.approx(log_z, rel=1e-11, abs=1e-8)
+        assert vs.decode(graph, method="bp").score == pytest.approx(best, rel=1e-12)
+    assert compared > 5
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_threads_never_show(schedule: str) -> None:
+    for seed in range(5):
+        graph = cyclic(seed)
+        method = vs.BP(schedule=schedule, damping=0.3, max_iterations=40)
+        one, *others = (vs.infer(graph, method=method, threads=t) for t in (1, 2, 3, 8))
+        for r in others:
+            assert_same_bits(flat(r), flat(one))
+            assert r.log_z == one.log_z
+
+
+def test_bounds_decoding_and_relaxing() -> None:
+    for seed in range(20):
+        graph = cyclic(seed)
+        log_z, _, _, best = enumerated(graph)
+        assert trw_dual_bound(graph, method=vs.TRW(max_iterations=50, optimise=2)).upper >= log_z
+        d = vs.decode(graph, method=vs.TRW(max_iterations=100))
+        assert d.score <= best + 1e-9
+        assert d.upper >= best - 1e-9
+        relaxed = vs.relax(graph, threshold=1e-6, solver=vs.BP(damping=0.4))
+        assert {8, 9, 10} <= set(relaxed.factors.tolist())
+        r = pickle.loads(pickle.dumps(vs.infer(graph, method=vs.BP(damping=0.4))))
+        assert [x.shape for x in r.factor_marginals()[8:11]] == [
+            (len(graph.factors[i].scope),) for i in (8, 9, 10)
+        ]
+
+
+@given(st.integers(0, 1000), st.sampled_from(KINDS))
+@examples(40)
+def test_structured_mean_field_keeps_several_factors_of_one_component(seed: int, kind: str) -> None:
+    graph = forest(seed, kind)
+    log_z, _, entropy, _ = enumerated(graph)
+    assume(log_z > -np.inf)
+    q = vs.infer(graph, method="structured_mean_field")
+    assert q.log_z == pytest.approx(log_z, abs=1e-8)
+    assert q.entropy() == pytest.approx(entropy, abs=1e-8)
+    rng = np.random.default_rng(seed)
+    for a, b in [(0, 8), (1, 5), (0, 1)]:
+        graph.add((a, b), rng.normal(0.0, 1.0, (2, 2)))
+    r = vs.infer(graph, method="structured_mean_field")
+    log_z = enumerated(graph)[0]
+    assert log_z - 1.5 < r.log_z <= log_z + 1e-12
+    again = vs.infer(graph, method=vs.StructuredMeanField(start=r))
+    assert again.log_z >= r.log_z - 1e-9
+    bounded = vs.infer(graph, memory_limit=0)
+    assert bounded.log_z_lower <= log_z <= bounded.log_z_upper
+
+
+def test_a_start_with_another_kind_over_the_same_variables_is_refused() -> None:
+    first, second = vs.FactorGraph([2] * 3), vs.FactorGraph([2] * 3)
+    first.add(vs.factors.Xor(0, 1, 2))
+    second.add(vs.factors.Or(0, 1, 2))
+    r = vs.infer(first, method="structured_mean_field")
+    with pytest.raises(ValueError, match="start has a factor"):
+        vs.infer(second, method=vs.StructuredMeanField(start=r))
