@@ -8,6 +8,7 @@ import time
 
 import pytest
 from children import run, start
+from slow_calls import CALLS, DEADLINES, NAMES
 
 SETUP = """
 import numpy as np, os, sys, time
@@ -72,99 +73,51 @@ if __name__ == "__main__":
 """
 )
 
-INTERRUPTED = """
-import numpy as np, sys, time
-import valuesparse as vs
-zeta, threads, what = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-rng = np.random.default_rng(0)
-if what == "long":
-    model = vs.Chain(rng.normal(size=(12000, 1500)), rng.normal(size=(1500, 1500)))
-elif what == "batch":
-    model = vs.Chain(rng.normal(size=(240000, 256)), rng.normal(size=(256, 256)),
-                     lengths=np.full(8000, 30))
-small = vs.Chain(np.zeros((50, 4)), np.zeros((4, 4)))
-print("ready", flush=True)
-try:
-    for _ in range(1000):
-        vs.infer(model, zeta=zeta, threads=threads)
-except KeyboardInterrupt:
-    print("interrupted", time.monotonic(), flush=True)
-    begin = time.process_time()
-    time.sleep(0.3)
-    print("busy", time.process_time() - begin, flush=True)
-    print("after", float(vs.infer(small, threads=threads).marginals[0, 0]), flush=True)
-"""
+INTERRUPTED = (
+    CALLS
+    + """
+import os, threading, traceback
 
-LATE = """
-import sys, time
-import numpy as np
-import valuesparse as vs
-what, threads = sys.argv[1], int(sys.argv[2])
-rng = np.random.default_rng(0)
-def chain(n, k, each=None, scale=1, dtype=np.float64):
-    return vs.Chain((scale * rng.normal(size=(n, k))).astype(dtype),
-                    (scale * rng.normal(size=(k, k))).astype(dtype),
-                    lengths=None if each is None else np.full(n // each, each))
-if what == "widened":
-    model = chain(24_000, 100, 40, 3000)
-    call = lambda **limit: vs.infer(model, threads=threads, **limit)
-elif what == "widened_islands":
-    model = chain(24_000, 100, 40, 3000)
-    call = lambda **limit: vs.infer(model, threads=threads, zeta=0.9, **limit)
-elif what == "widened_short":
-    model = chain(600_000, 9, 40, 3000)
-    call = lambda **limit: vs.infer(model, threads=threads, **limit)
-elif what in ("elimination", "junction_tree", "conditioned"):
-    side = 200 if what == "elimination" else 20
-    grid = vs.FactorGraph([2] * side * side)
-    for v in range(side * side):
-        for u in [v - 1] * (v % side > 0) + [v - side] * (v >= side):
-            grid.add([u, v], np.zeros((2, 2)))
-    call = lambda **limit: vs.JunctionTree(grid, **limit)
-    if what == "junction_tree":
-        call = lambda: vs.JunctionTree(grid).infer(threads=threads)
-    if what == "conditioned":
-        whole = vs.JunctionTree(grid).memory
-        tree = vs.JunctionTree(grid, memory_limit=whole // 8)
-        assert tree.divide().slices > 8
-        call = lambda **limit: tree.infer(threads=threads, **limit)
-elif "loopy" in what:
-    side = 600 if what.endswith("set_up") else 60
-    v = np.arange(side * side).reshape(side, side)
-    pairs = np.concatenate([np.stack([a.ravel(), b.ravel()], 1)
-                            for a, b in ((v[1:], v[:-1]), (v[:, 1:], v[:, :-1]))])
-    grid = vs.FactorGraph([2] * v.size)
-    grid.add_features(vs.factors.Features(pairs, 3 * rng.normal(size=len(pairs)),
-                                          fires=np.eye(2, dtype=bool)))
-    grid.add_features(vs.factors.Features(v.reshape(-1, 1), rng.normal(size=v.size)))
-    name = what.split()[1]
-    kinds = {m.name: m for m in (vs.BP, vs.TRW, vs.MeanField, vs.StructuredMeanField)}
-    order = {"schedule": name} if name in ("residual", "rounds", "tree") else {}
-    method = kinds.get(name, vs.BP)(tolerance=0.0, max_iterations=10**7, **order)
-    ask = vs.decode if "decode" in what else vs.infer
-    call = lambda **limit: ask(grid, method=method, threads=threads, **limit)
-elif what == "n_best":
-    model = chain(2000, 400)
-    call = lambda: vs.decode(model, n_best=1000, threads=threads)
-else:
-    result = vs.infer(chain(800, 200, None, 3000, np.float32))
-    call = lambda: getattr(result, what)(threads=threads)
-if what.startswith(("widened", "elimination", "conditioned", "loopy")):
+def under_way(error):
+    # Found by the poll of a native call, or between two slices of one question: not between calls.
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    slices = any(name.endswith("_conditioning.py") for name in files)
+    return files[-1].endswith("call.pxi") or (what == "conditioned" and slices)
+
+if asked_late:
     # Machines differ: halved until the call needs longer than that.
     for deadline in (0.3 / 2**k for k in range(9)):
-        begin = time.monotonic()
         try:
             call(deadline=deadline)
         except vs.DeadlineError:
-            print("late", time.monotonic() - begin - deadline)
+            print("late", flush=True)
             break
-print("ready", flush=True)
-try:
-    for _ in range(1000):
-        call()
-except KeyboardInterrupt:
-    print("interrupted", time.monotonic(), flush=True)
+while True:
+    print("ready", flush=True)
+    try:
+        while True:
+            call()
+    except KeyboardInterrupt as error:
+        if under_way(error):
+            break
+print("interrupted", flush=True)
+# Who still computes would be seen in some of these moments.
+def running():
+    here = str(threading.get_native_id())
+    for task in os.listdir("/proc/self/task") if os.path.exists("/proc/self/task") else ():
+        with open(f"/proc/self/task/{task}/stat") as file:
+            if task != here and file.read().rpartition(")")[2].split()[0] == "R":
+                yield task
+time.sleep(0.3)
+seen = 0
+for _ in range(20):
+    seen += bool(list(running()))
+    time.sleep(0.005)
+print("running", seen, flush=True)
+small = vs.Chain(np.zeros((50, 4)), np.zeros((4, 4)))
+print("after", float(vs.infer(small, threads=threads).marginals[0, 0]), flush=True)
 """
+)
 
 STOPPED_ANYWHERE = """
 import os, signal, sys, threading, time
@@ -257,77 +210,27 @@ def test_fork(code: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT as POSIX has it")
-@pytest.mark.parametrize("what", ["long", "batch"])
-@pytest.mark.parametrize(("zeta", "threads"), [(1.0, 1), (1.0, 2), (0.9999, 1), (0.9999, 2)])
-def test_interrupt(zeta: float, threads: int, what: str) -> None:
-    child = start(INTERRUPTED, str(zeta), str(threads), what)
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline().strip() == "ready"
-        time.sleep(0.6)
-        sent = time.monotonic()
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=30)
-    finally:
-        child.kill()
-    lines = dict(line.split() for line in out.splitlines())
-    # The promise is 100 ms; a busy machine is given some slack.
-    assert float(lines["interrupted"]) - sent < 0.5, err
-    assert float(lines["busy"]) < 0.2, "something is left running"
-    assert float(lines["after"]) == 0.25
-
-
-@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT as POSIX has it")
-@pytest.mark.parametrize(
-    ("what", "threads"),
-    [
-        ("widened", 1),
-        ("widened", 2),
-        ("widened_islands", 1),
-        ("widened_islands", 2),
-        ("widened_short", 2),
-        ("elimination", 1),
-        ("junction_tree", 1),
-        ("junction_tree", 2),
-        ("conditioned", 1),
-        ("conditioned", 2),
-        ("n_best", 1),
-        ("pairwise", 1),
-        ("entropy", 1),
-        ("loopy bp", 1),
-        ("loopy bp", 2),
-        ("loopy residual", 1),
-        ("loopy rounds", 2),
-        ("loopy tree", 1),
-        ("loopy tree set_up", 1),
-        ("loopy trw", 2),
-        ("loopy trw set_up", 1),
-        ("loopy mean_field", 1),
-        ("loopy structured_mean_field", 1),
-        ("loopy bp decode", 2),
-        ("loopy trw decode", 1),
-    ],
-)
-def test_interrupt_and_deadline_where_steps_are_slow(what: str, threads: int) -> None:
-    child = start(LATE, what, str(threads))
-    lines: dict[str, str] = {}
-    try:
-        assert child.stdout is not None
+@pytest.mark.parametrize(("what", "threads"), NAMES)
+def test_interrupts_and_deadlines_end_a_call_under_way(what: str, threads: int) -> None:
+    """How soon is measured by benchmarks/interrupts.py; this says that the call itself ends."""
+    lines, sent = [], 0
+    with start(INTERRUPTED, what, str(threads)) as child:
         for line in child.stdout:
-            if line.strip() == "ready":
-                break
-            lines.update([line.split()])
-        time.sleep(0.3)
-        sent = time.monotonic()
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=30)
-    finally:
-        child.kill()
-    lines.update(line.split() for line in out.splitlines())
-    # The promise is 100 ms; a busy machine is given some slack.
-    assert float(lines["interrupted"]) - sent < 0.3, err
-    asked_late = what.startswith(("widened", "elimination", "conditioned", "loopy"))
-    assert not asked_late or float(lines["late"]) < 0.3
+            lines.append(line.strip())
+            if lines[-1] == "ready":  # again where Python code had the signal, between two calls
+                sent += 1
+                if sent > 20:
+                    child.kill()
+                time.sleep(0.3)
+                child.send_signal(signal.SIGINT)
+        err = child.stderr.read()
+    assert sent <= 20, "no call polls for signals"
+    found = [line for line in lines if line != "ready"]
+    late = ["late"] if what.startswith(DEADLINES) else []
+    assert found[:-2] == [*late, "interrupted"], err
+    # 0.3 s after, every other thread waits; a moment or two may be another's.
+    assert int(found[-2].split()[1]) <= 2, "something is left running"
+    assert found[-1] == "after 0.25"
 
 
 @pytest.mark.parametrize("scale", [1.0, 3000.0])

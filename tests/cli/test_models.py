@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import time
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -350,22 +349,6 @@ def test_what_a_tree_is_conditioned_on_is_said(tmp_path: Path) -> None:
         else:
             assert answer["log_z"] == pytest.approx(whole.log_z)
     assert run("solve", path, "--quiet", *options).stderr == ""
-
-
-@pytest.mark.parametrize("name", ["Alchemy_11", "Grids_11", "Promedus_24", "Segmentation_11"])
-def test_predicted_time(name: str) -> None:
-    """Within a factor of two on a quiet machine (benchmarks/predicted_time.py); this one is not."""
-    path = DATA / f"{name}.uai"
-    if not path.exists():
-        pytest.skip("the instances are not beside the repository")
-    graph = vs.read_uai(path, evidence=f"{path}.evid")
-    measured = np.inf
-    for _ in range(5):
-        jt = vs.JunctionTree(graph)
-        began = time.process_time()
-        jt.infer(threads=1)
-        measured = min(measured, time.process_time() - began)
-    assert 1 / 6 < jt.seconds / measured < 6
 
 
 def test_refusals_say_what_is_needed(model: Path) -> None:

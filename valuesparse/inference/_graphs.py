@@ -11,8 +11,9 @@ import numpy.typing as npt
 from valuesparse._validation import as_indices, as_states
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _auto, _loopy, _lp
-from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE
+from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE, Slices
 from valuesparse.inference._graph_islands import infer_islands
+from valuesparse.inference._hanging import Hanging, Parts, parts_of
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._methods import (
     BP,
@@ -32,7 +33,7 @@ from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import Evidence, Known, known_of
-from valuesparse.results import GraphResult
+from valuesparse.results import Decoding, GraphResult
 from valuesparse.results._graph import CONDITIONED
 
 #: Methods of `decode`.
@@ -74,7 +75,7 @@ def infer(
         return result.of_whole(model, kept)
     known = known_of(model, evidence)
     watch = Watch(deadline, progress)
-    choice = choose(model, zeta, name_of(method), known, memory_limit, watch)
+    choice = choose(model, zeta, name_of(method), known, memory_limit, watch, workers)
     if choice.method is None:
         raise MemoryLimitError(choice.reason)
     if choice.method in LOOPY:
@@ -91,8 +92,13 @@ def infer(
     if choice.tree is None:
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, known, limit, watch)
-    found = choice.tree._infer(None, workers, watch, choice.method, choice.reason)
-    choice.tree._keep()
+    tree, hanging = choice.tree, choice.hanging
+    if hanging is None:
+        found = tree._infer(None, workers, watch, choice.method, choice.reason)
+    else:
+        core = hanging.of_core(lambda: tree._infer(None, workers, watch))
+        found = hanging.whole(core, choice.method, choice.reason, tree.memory_limit)
+    tree._keep()
     return found
 
 
@@ -100,11 +106,15 @@ _APART = "loopy belief propagation (tree-reweighted messages where it does not c
 
 
 class Choice(NamedTuple):
-    """The method that `infer` runs (None: it refuses), the reason, and the tree if there is one."""
+    """The method that `infer` runs (None: it refuses), the reason, and the tree if there is one.
+
+    `hanging`: the tree is that of the core of a graph that was taken apart.
+    """
 
     method: str | None
     reason: str
     tree: JunctionTree | None
+    hanging: Hanging | None = None
 
 
 def choose(
@@ -114,8 +124,12 @@ def choose(
     evidence: Evidence | Known | None = None,
     memory_limit: int | None = None,
     watch: Watch = NOBODY,
+    workers: int = 1,
 ) -> Choice:
-    """Decide what `infer` runs with these arguments; nothing is computed but the plan."""
+    """Decide what `infer` runs with these arguments.
+
+    Nothing is computed but the plan, and the messages to the core of a graph that is taken apart.
+    """
     if method == "islands" or zeta < 1.0:
         if method not in ("auto", "islands") or zeta >= 1.0:
             raise ValueError(f"method {method!r} does not go with zeta={zeta}")
@@ -130,15 +144,79 @@ def choose(
     if method in LOOPY:
         check_states(model, as_limit(memory_limit), _LOOPY_BYTES)
         return Choice(method, f"{_WORDS[method]} was asked for", None)
-    if own and method in ("auto", "exact") and without_cycles(model, evidence):
-        return Choice("exact", _TWO_PASSES[_has_evidence(model, evidence)], None)
-    auto = method == "auto"
-    large = [i for i, f in own.items() if 8.0 * 2.0 ** len(f.scope) > as_limit(memory_limit)]
-    if auto and large:
+    if not own or (method == "junction_tree" and not _large(model, None, memory_limit)):
+        return _choose_tree(model, method, evidence, memory_limit, watch)
+    known = known_of(model, evidence)
+    if without_cycles(model, known):
+        return Choice("exact", _TWO_PASSES[bool(known.given)], None)
+    parts = parts_of(model, known.held)
+    large = _large(model, parts, memory_limit)
+    if large and method == "auto":
         what = f"factor {large[0]}, {own[large[0]].described}, has no table that fits"
         return Choice(
-            "bp", f"{what}, and the graph has cycles; so {_APART}, an approximation", None
+            "bp", f"{what}, and lies on a cycle or between two; so {_APART}, an approximation", None
         )
+    _require_tables(model, large)
+    if parts is None:
+        return _choose_tree(model, method, known, memory_limit, watch)
+    hanging = Hanging(model, parts, known, workers, watch)
+    choice = hanging.of_core(
+        lambda: _choose_tree(parts.core, method, hanging.within, memory_limit, watch)
+    )
+    if choice.tree is None or choice.method is None or choice.method in LOOPY:
+        return choice
+    return choice._replace(reason=hanging.reason + choice.reason, hanging=hanging)
+
+
+def _large(model: FactorGraph, parts: Parts | None, memory_limit: int | None) -> list[int]:
+    """Return the structured factors (of the core) whose tables do not fit."""
+    own, limit = structured_factors(model), as_limit(memory_limit)
+    core = own if parts is None else set(parts.of_core.tolist())
+    return [
+        i
+        for i, f in own.items()
+        if i in core and not (f.has_table and 8.0 * 2.0 ** len(f.scope) <= limit)
+    ]
+
+
+def _require_tables(model: FactorGraph, large: list[int]) -> None:
+    """Refuse structured factors on cycles that are too large for any table."""
+    own = structured_factors(model)
+    for i in large:
+        if not own[i].has_table:
+            raise ValueError(
+                f"factor {i}, {own[i].described}, lies on a cycle or between two, where exact "
+                "inference needs a table of it: at most 26 variables fit; method='bp' takes it, "
+                "an approximation"
+            )
+
+
+def _taken_apart(
+    model: FactorGraph,
+    evidence: Evidence | Known | None,
+    workers: int,
+    watch: Watch,
+    *,
+    best: bool = False,
+) -> Hanging | None:
+    """Return the messages to the core of a graph on whose cycles structured factors hang."""
+    if not structured_factors(model):
+        return None
+    known = known_of(model, evidence)
+    parts = parts_of(model, known.held)
+    _require_tables(model, _large(model, parts, None))
+    return None if parts is None else Hanging(model, parts, known, workers, watch, best=best)
+
+
+def _choose_tree(
+    model: FactorGraph,
+    method: str,
+    evidence: Evidence | Known | None,
+    memory_limit: int | None,
+    watch: Watch,
+) -> Choice:
+    """Decide about a graph, or the core of one, that is for a junction tree if it fits."""
+    auto = method == "auto"
     jt = None
     try:
         jt = JunctionTree._of_call(
@@ -204,10 +282,27 @@ def mass(
     if without_cycles(model, None):
         found = _loopy.two_passes(model, "", model.evidence, workers, None, progress)
         return float(found.log_z), ""
-    jt = JunctionTree._of_call(model, None, memory_limit, watch, barren=False)
-    value, slices = jt._mass(None, workers, watch)
-    jt._keep()
+    hanging = _taken_apart(model, None, workers, watch)
+    if hanging is not None:
+        core, known, more = hanging.parts.core, hanging.within, hanging.up.log_z
+        value, slices = hanging.of_core(lambda: _mass(core, known, workers, memory_limit, watch))
+        value += more
+    else:
+        value, slices = _mass(model, None, workers, memory_limit, watch)
     return value, "" if slices is WHOLE else slices.describe(model.names)
+
+
+def _mass(
+    model: FactorGraph,
+    known: Known | None,
+    workers: int,
+    memory_limit: int | None,
+    watch: Watch,
+) -> tuple[float, Slices]:
+    jt = JunctionTree._of_call(model, known, memory_limit, watch, barren=False)
+    found = jt._mass(None, workers, watch)
+    jt._keep()
+    return found
 
 
 def decode(
@@ -237,10 +332,28 @@ def decode(
         given = known_of(model, evidence).given
         best = _loopy.decode_passes(model, given, workers, watch)
         return best.states[None], np.array([best.score]), True, None
+    hanging = _taken_apart(model, evidence, workers, watch, best=True)
+    if hanging is None:
+        found = _decode(model, evidence, workers, memory_limit, watch)
+        states, score = found.states, float(found.score)
+    else:
+        core, known = hanging.parts.core, hanging.within
+        found = hanging.of_core(lambda: _decode(core, known, workers, memory_limit, watch))
+        states, score = hanging.decoded(found.states, float(found.score))
+    return states[None], np.array([score]), True, None, found.conditioned
+
+
+def _decode(
+    model: FactorGraph,
+    evidence: Evidence | Known | None,
+    workers: int,
+    memory_limit: int | None,
+    watch: Watch,
+) -> Decoding:
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     found = jt._decode(None, workers, watch)
     jt._keep()
-    return found.states[None], np.array([found.score]), True, None, found.conditioned
+    return found
 
 
 def sample(

@@ -29,7 +29,7 @@ from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
 
-__all__ = ["decode", "decode_passes", "infer", "two_passes"]
+__all__ = ["decode", "decode_passes", "infer", "messages_up", "two_passes"]
 
 Array = npt.NDArray[Any]
 
@@ -101,6 +101,22 @@ def two_passes(
     return found.replaced(
         method="exact", reason=reason, converged=True, stats={}, residuals=np.empty(0)
     )
+
+
+def messages_up(
+    model: FactorGraph, evidence: dict[int, Any], workers: int, watch: Watch, *, best: bool
+) -> tuple[float, Array]:
+    """Return log Z and all messages of a graph without cycles; `best`: of maxima, and no log Z."""
+    task = Task.of(model, evidence, watch)
+    network = task.network
+    messages = np.zeros(network.native.entries)
+    marginals = None if best else np.empty(task.local.shape)
+    with Held(network, watch) as native:
+        native.weigh(None)
+        *_, log_z = task.run(
+            native, messages, _passes(model), marginals, best=best, workers=workers
+        )
+    return log_z + network.constant, messages
 
 
 def decode_passes(model: FactorGraph, evidence: dict[int, Any], workers: int, watch: Watch) -> Best:

@@ -257,6 +257,10 @@ class State:
         self.local, self.messages, self.rho = state
         self.network = None
 
+    def joint(self, model: FactorGraph, variables: list[int]) -> Array | None:
+        """Return the joint of any variables: messages have those of factors only."""
+        return None
+
     def joints(self, model: FactorGraph) -> dict[int, Array]:
         """Return the belief of every factor that sends messages, by its index."""
         return self._asked(model)[0]

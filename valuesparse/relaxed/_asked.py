@@ -131,9 +131,11 @@ class Joints:
         for i, factor in own.items():
             if not set(scope) <= set(factor.scope):
                 continue
+            assert self._messages is not None
+            if i not in self._messages:  # on a cycle, in a junction tree
+                return self.result.joint([self.result.graph.names[v] for v in scope])
             a, b = map(factor.scope.index, scope)
             if (i, a) not in self._given:
-                assert self._messages is not None
                 held = np.repeat(self._messages[i][None], 2, axis=0)
                 held[0, a, 1] = held[1, a, 0] = -np.inf
                 rows = [factor.checked_sum_product(m) for m in held]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_indices
 from valuesparse.inference import _graphs
+from valuesparse.inference._hanging import TreesApart
 from valuesparse.inference._methods import Loopy, name_of, record_of
 from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
@@ -81,7 +82,8 @@ class Solver:
         """Return the round before where loopy inference can begin from what it has."""
         if previous is None:
             return None
-        if previous.state is None and previous.method != "mean_field":
+        nothing = previous.state is None or isinstance(previous.state, TreesApart)
+        if nothing and previous.method != "mean_field":
             return None
         # As it was solved: messages belong to factors of that part.
         return previous.replaced(_model=previous.part())

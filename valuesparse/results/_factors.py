@@ -138,7 +138,8 @@ class FactorResult(Result):
                     raise _no_joint(i, factor, wanted)
             return self._engine.joint(self.state.graph(self._model), wanted, threads, None)
         if self.state is not None:
-            return self._belief(wanted)
+            found: FloatArray | None = self.state.joint(self.part(), wanted)
+            return self._belief(wanted) if found is None else found
         if self.method == _PRODUCT:
             return self._product(wanted)
         graph, limit = self._conditioned().posterior(), self.memory_allowed()
