@@ -2,7 +2,7 @@
 """Dependency trees of many sentences: hands arrays to C++ and lets the GIL go; checks scores."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libcpp.vector cimport vector
 
 cimport numpy as cnp

@@ -25,6 +25,7 @@ BELOW = {
     "schedule": {"inference", "models"},
     "io": {"factors", "models"},
     "learning": set(),
+    "parsing": set(),
     "crf": {"inference", "io", "learning", "models"},
     "torch": {"inference", "models", "results"},
 }

@@ -30,7 +30,9 @@ def _crosses(heads: tuple[int, ...]) -> bool:
 
 
 @lru_cache
-def trees(n: int, projective: bool = False, single_root: bool = False) -> tuple[tuple[int, ...], ...]:
+def trees(
+    n: int, projective: bool = False, single_root: bool = False
+) -> tuple[tuple[int, ...], ...]:
     """Return the heads of words 1..n in every tree."""
     return tuple(
         heads
@@ -54,8 +56,10 @@ class Enumerated:
         self.all = trees(n, projective, single_root)
         self.scores = scores
         with mpmath.workdps(60):
-            weight = [[mpmath.exp(mpmath.mpf(float(x))) if x > -np.inf else mpmath.mpf(0)
-                       for x in row] for row in scores]
+            weight = [
+                [mpmath.exp(mpmath.mpf(float(x))) if x > -np.inf else mpmath.mpf(0) for x in row]
+                for row in scores
+            ]
             self.mass = [mpmath.fprod(weight[h][m] for m, h in enumerate(t, 1)) for t in self.all]
             self.z = mpmath.fsum(self.mass)
             self.log_z = float(mpmath.log(self.z)) if self.z else -np.inf
@@ -93,7 +97,8 @@ class Enumerated:
     def joint(self, a: tuple[int, int], b: tuple[int, int]) -> float:
         with mpmath.workdps(60):
             both = mpmath.fsum(
-                w for w, t in zip(self.mass, self.all, strict=True)
+                w
+                for w, t in zip(self.mass, self.all, strict=True)
                 if t[a[1] - 1] == a[0] and t[b[1] - 1] == b[0]
             )
             return float(both / self.z)
@@ -106,8 +111,10 @@ def determinant(scores: Array, single_root: bool, digits: int = 60) -> tuple[Any
     """Return Z and the inverse of the Laplacian (n, n), rows and columns by word (Koo et al.)."""
     n = len(scores) - 1
     with mpmath.workdps(digits):
-        w = [[mpmath.exp(mpmath.mpf(float(x))) if x > -np.inf else mpmath.mpf(0) for x in row]
-             for row in scores]
+        w = [
+            [mpmath.exp(mpmath.mpf(float(x))) if x > -np.inf else mpmath.mpf(0) for x in row]
+            for row in scores
+        ]
         matrix = mpmath.zeros(n, n)
         for m in range(1, n + 1):
             for h in range(1, n + 1):
@@ -124,7 +131,7 @@ def determinant(scores: Array, single_root: bool, digits: int = 60) -> tuple[Any
 
 
 def projective_counts(n: int, single_root: bool) -> int:
-    """Return how many projective trees there are: binom(3n + 1, n) / (3n + 1) has several roots.
+    """Return how many projective trees there are: binom(3n + 1, n) / (3n + 1) with several roots.
 
     By the recurrence of complete spans alone, in integers.
     """

@@ -99,8 +99,9 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(b.threads, tasks.size()));
     std::unique_ptr<double[]> scratch(new double[at(size * workers)]);
     std::vector<Fault> fault(at(tasks.size()));
-    Job job{b,     tasks,         control,        size,  most,      scratch.get(),
-            arc_at.data(), word_at.data(), value, marginals, heads, fault.data()};
+    Job job{b,     tasks,         control,       size,
+            most,  scratch.get(), arc_at.data(), word_at.data(),
+            value, marginals,     heads,         fault.data()};
     pool.run_plan(tasks.view("sentences"), Job::run, &job, static_cast<int>(workers), control);
     for (const Fault& f : fault) {
         if (f.sentence >= 0) return f;

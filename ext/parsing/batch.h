@@ -11,9 +11,9 @@ namespace vs::parsing {
 
 struct Batch {
     int64_t sentences = 0;
-    const int64_t* words = nullptr;        // (sentences,)
-    const void* const* scores = nullptr;   // (sentences,) each (n + 1, n + 1)
-    int dtype = kFloat64;                  // of the scores
+    const int64_t* words = nullptr;       // (sentences,)
+    const void* const* scores = nullptr;  // (sentences,) each (n + 1, n + 1)
+    int dtype = kFloat64;                 // of the scores
     trees::Kind kind = trees::Kind::kTree;
     bool single_root = false;
     int threads = 1;
@@ -27,8 +27,8 @@ struct Fault {
 // The largest magnitude of a finite score: exponents of wide numbers have room for all sums.
 constexpr double kLargestScore = 1e14;
 
-// log Z of each (sentences,), and P(arc) of all one after the other, as the scores. The first fault,
-// if any; what was written does not count then.
+// log Z of each (sentences,), and P(arc) of all one after the other, as the scores. The first
+// fault, if any; what was written does not count then.
 Fault marginals(const Batch& batch, const PoolApi& pool, Control* control, double* log_z,
                 double* out);
 // The best score of each, and the heads of all words one after the other.

@@ -21,9 +21,7 @@ class Edmonds {
     enum : int64_t { kNew, kOnPath, kDone, kGone };
 
   public:
-    static int64_t scratch(int64_t n) {
-        return (n + 1) * (row_of(n) + n + 1) + 8 * (2 * n + 2);
-    }
+    static int64_t scratch(int64_t n) { return (n + 1) * (row_of(n) + n + 1) + 8 * (2 * n + 2); }
 
     Edmonds(const vs::trees::Sentence& s, double* scratch) : s_(s), n_(s.n), ld_(row_of(s.n)) {
         Pieces pieces{scratch};
@@ -112,9 +110,9 @@ class Edmonds {
         if (s_.single_root) {
             for (int64_t u = 1; u <= n_; u += V::N) {
                 const int64_t left = n_ + 1 - u;
-                most = V::max(most, left >= V::N ? V::load(row + u)
-                                                 : V::load_part(row + u, static_cast<int>(left),
-                                                                -INFINITY));
+                most = V::max(most, left >= V::N
+                                        ? V::load(row + u)
+                                        : V::load_part(row + u, static_cast<int>(left), -INFINITY));
             }
         } else {
             for (int64_t u = 0; u < ld_; u += V::N) most = V::max(most, V::load(row + u));
@@ -150,8 +148,8 @@ class Edmonds {
             }
             for (int64_t x = 1; x <= n_; ++x) {
                 double *into = in_ + x * ld_ + r, *from = in_ + x * ld_ + v;
-                if (*from > *into || (*from == *into && *from > -INFINITY &&
-                                      lower(arc(x, v), arc(x, r)))) {
+                if (*from > *into ||
+                    (*from == *into && *from > -INFINITY && lower(arc(x, v), arc(x, r)))) {
                     *into = *from;
                     arc(x, r) = arc(x, v);
                 }

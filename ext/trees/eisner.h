@@ -46,8 +46,7 @@ class Eisner {
                                 : A::dot(row(complete_, i, i), row(complete_, j, i + 1), width);
                 at(between_, i, j) = b;
                 at(arc_, i, j) = at(arc_t_, j, i) = A::times(at(w_, i, j), b);
-                const T right =
-                    A::dot(row(arc_, i, i + 1), row(complete_t_, j, i + 1), width);
+                const T right = A::dot(row(arc_, i, i + 1), row(complete_t_, j, i + 1), width);
                 at(complete_, i, j) = at(complete_t_, j, i) = right;
                 if (i == 0) continue;
                 at(arc_, j, i) = at(arc_t_, i, j) = A::times(at(w_, j, i), b);

@@ -30,7 +30,9 @@ struct Plain {
     static double log(T a) { return a > 0.0 ? std::log(a) : -INFINITY; }
     static double log_over(T a, T b) {
         return a > 0.0 && b > 0.0 ? std::log(a) - std::log(b)
-                                  : a > 0.0 ? INFINITY : b > 0.0 ? -INFINITY : 0.0;
+               : a > 0.0          ? INFINITY
+               : b > 0.0          ? -INFINITY
+                                  : 0.0;
     }
     static double as_double(T a) { return a; }
     static double log_product(const T* x, int64_t n, int64_t) {

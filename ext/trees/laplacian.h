@@ -5,9 +5,9 @@
 // P(arc h -> m) = w_mh hit(h, m) / rate(m), rate(m) = sum_h w_mh hit(h, m). Eliminating a word k
 // lets walks jump over it (GTH): with s_k = sum_j w_kj, over what is left and the root,
 //   w_ij += w_ik w_kj / s_k,
-// and log Z is the sum of log s_k. Probabilities of the first word of a set that a walk meets follow
-// by substitution. To have hit(., m) for every m, half of the words are eliminated, the rest is
-// solved alike, and then the other half: O(n^3) in all.
+// and log Z is the sum of log s_k. Probabilities of the first word of a set that a walk meets
+// follow by substitution. To have hit(., m) for every m, half of the words are eliminated, the rest
+// is solved alike, and then the other half: O(n^3) in all.
 //
 // A single root: let its weights vanish together. To first order s_k does not hold the root any
 // more, and everything else stays as it is; a word that has no other head needs wide numbers.

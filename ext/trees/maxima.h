@@ -46,8 +46,7 @@ class BestSpans {
         if (score == -INFINITY || n_ == 0) return nothing(arcs, n_, score);
         spans.outside(rest);
         for (int64_t m = 0; m <= n_; ++m) none[m] = 0.0;
-        Odds<Best> odds(weight_, rest, n_, ld_,
-                        pieces_.take<double>(Odds<Best>::scratch(n_, ld_)));
+        Odds<Best> odds(weight_, rest, n_, ld_, pieces_.take<double>(Odds<Best>::scratch(n_, ld_)));
         odds.tell(none, arcs);
         return score;
     }

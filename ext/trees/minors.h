@@ -12,8 +12,8 @@ namespace VS_NS {
 
 // -1 where rounding may be felt.
 template <class A>
-void minors(const Walks<A>& walks, const vs::trees::Sentence& s, int64_t count, const vs::trees::Pair* pairs,
-            double* out) {
+void minors(const Walks<A>& walks, const vs::trees::Sentence& s, int64_t count,
+            const vs::trees::Pair* pairs, double* out) {
     const int64_t n = s.n, ld = row_of(n);
     const auto hit = [&](int64_t h, int64_t m) { return walks.hit[h * ld + m]; };
     const double digits = 1e-14 * static_cast<double>(n + 4);

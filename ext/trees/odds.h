@@ -42,7 +42,7 @@ class Odds {
             const T *w = weight_ + h * ld_, *r = rest_ + h * ld_;
             T* others = others_ + h * ld_;
             const int64_t row = h * (n_ + 1);
-            for (int64_t m = 1; m <= n_; ++m) {
+            for (int64_t m = 1; (arcs.complement || arcs.ratio) && m <= n_; ++m) {
                 others[m] = A::plus(others[m], below_[m]);
                 below_[m] = A::plus(below_[m], A::times(w[m], r[m]));
             }

@@ -82,7 +82,8 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     hit[0] = A::zero();
     for (int64_t h = 1; h <= n; ++h) hit[h * ld] = A::zero();
     const bool first_order = s.single_root && !A::kOrders;
-    const bool solved = Laplacian<A>::solve(steps, n, first_order, hit + ld + 1, ld, pivot, solving);
+    const bool solved =
+        Laplacian<A>::solve(steps, n, first_order, hit + ld + 1, ld, pivot, solving);
     if (A::doubtful() || (!solved && first_order)) return *doubt = true, 0.0;
     const double log_det = solved ? A::log_product(pivot, n, s.single_root ? 1 : 0) : -INFINITY;
     if (log_det == -INFINITY) return nothing(arcs, n, log_det);

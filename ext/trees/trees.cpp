@@ -38,7 +38,8 @@ void hold(const Sentence& s, const Pair* first, const Pair* last, double* out, d
     }
     if (own > 0.0) marginals(Kind::kTree, {held, n, s.single_root}, arcs, rest);
     for (; first < last; ++first, ++out) {
-        if (*out < 0.0) *out = own > 0.0 ? own * p[first->head_b * (n + 1) + first->modifier_b] : 0.0;
+        if (*out < 0.0)
+            *out = own > 0.0 ? own * p[first->head_b * (n + 1) + first->modifier_b] : 0.0;
     }
 }
 
@@ -47,10 +48,9 @@ void hold(const Sentence& s, const Pair* first, const Pair* last, double* out, d
 void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
 
 int64_t scratch_size(Kind kind, int64_t n) noexcept {
-    return kind == Kind::kTree
-               ? std::max(baseline::tree_scratch<Wide>(n) + 2 * (n + 1) * (n + 1),
-                          4 * (n + 1) * (n + 9) + 32)
-               : baseline::projective_scratch<Wide>(n);
+    return kind == Kind::kTree ? std::max(baseline::tree_scratch<Wide>(n) + 2 * (n + 1) * (n + 1),
+                                          4 * (n + 1) * (n + 9) + 32)
+                               : baseline::projective_scratch<Wide>(n);
 }
 
 double marginals(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) noexcept {

@@ -1,6 +1,7 @@
-// Numbers with exponents of their own: positive, m 2^e epsilon^order. No product of them underflows.
-// epsilon is smaller than any power of 2: of a sum only the lowest order is left. Arcs of the root
-// have it where exactly one of them is allowed, so that trees with more of them count for nothing.
+// Numbers with exponents of their own: positive, m 2^e epsilon^order. No product of them
+// underflows. epsilon is smaller than any power of 2: of a sum only the lowest order is left. Arcs
+// of the root have it where exactly one of them is allowed, so that trees with more of them count
+// for nothing.
 #pragma once
 
 #include <cmath>

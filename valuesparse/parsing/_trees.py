@@ -13,7 +13,7 @@ import numpy.typing as npt
 from valuesparse import _parsing
 from valuesparse._validation import as_reals
 from valuesparse.errors import InfeasibleError
-from valuesparse.threads import resolve_threads
+from valuesparse.threads import resolve
 
 __all__ = ["ArcMarginals", "BestTrees", "best_trees", "marginals"]
 
@@ -159,7 +159,7 @@ def _split(flat: Array, sizes: Array) -> list[Array]:
 
 def _checked(scores: Sequence[npt.ArrayLike]) -> tuple[list[Array], Array, np.dtype[Any]]:
     """Return contiguous arrays of one dtype, and the number of words of each."""
-    if isinstance(scores, np.ndarray) and scores.ndim == 2:
+    if getattr(scores, "ndim", 1) == 2:
         raise ValueError("scores must be a list of arrays: wrap one sentence as [scores]")
     arrays = [as_reals(f"scores[{i}]", one) for i, one in enumerate(scores)]
     for i, array in enumerate(arrays):
@@ -183,7 +183,7 @@ def _run(
     marginals: Array | None,
     heads: Array | None,
 ) -> None:
-    workers = resolve_threads(threads)
+    workers = resolve(threads)
     fault = _parsing.run(
         arrays, words, bool(projective), bool(single_root), workers, values, marginals, heads
     )
