@@ -31,6 +31,7 @@ LEVEL_SOURCES = {
     "valuesparse._forest": str(EXT / "forest" / "level.cpp"),
     "valuesparse._junction": str(EXT / "junction" / "level.cpp"),
     "valuesparse._messages": str(EXT / "messages" / "level.cpp"),
+    "valuesparse._parsing": str(EXT / "trees" / "level.cpp"),
 }
 MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
 
@@ -316,6 +317,12 @@ extensions = [
         ],
         define_macros=[*numpy_api, *built],
         **depending_on("messages", "factors"),
+    ),
+    Extension(
+        "valuesparse._parsing",
+        ["ext/parsing.pyx", "ext/parsing/batch.cpp", "ext/trees/trees.cpp"],
+        define_macros=[*numpy_api, *built],
+        **depending_on("parsing", "trees"),
     ),
     Extension(
         "valuesparse._vectors",

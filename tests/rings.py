@@ -26,6 +26,7 @@ BELOW = {
     "schedule": {"inference", "models"},
     "io": {"factors", "models"},
     "learning": set(),
+    "parsing": set(),
     "crf": {"inference", "io", "learning", "models"},
     "torch": {"inference", "models", "results"},
 }

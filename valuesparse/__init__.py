@@ -7,7 +7,7 @@ results are records (`Result`).
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
-from valuesparse import bounds, factors, relaxed, schedule
+from valuesparse import bounds, factors, parsing, relaxed, schedule
 from valuesparse._startup import start as _start
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference import (
@@ -67,6 +67,7 @@ __all__ = [
     "get_num_threads",
     "infer",
     "log_prob",
+    "parsing",
     "read_bif",
     "read_fg",
     "read_uai",

@@ -1,0 +1,155 @@
+# cython: freethreading_compatible=True
+"""Dependency trees of many sentences: hands arrays to C++ and lets the GIL go; checks scores."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport int64_t, uint8_t
+from libcpp.vector cimport vector
+
+cimport numpy as cnp
+
+import numpy as np
+
+from valuesparse import _forest, _pool
+
+cnp.import_array()
+
+
+include "call.pxi"
+
+
+cdef extern from "trees/trees.h" namespace "vs::trees" nogil:
+    cdef enum Kind "vs::trees::Kind":
+        kTree "vs::trees::Kind::kTree"
+        kProjective "vs::trees::Kind::kProjective"
+    cdef cppclass Sentence:
+        const double* scores
+        int64_t n
+        bint single_root
+    cdef cppclass Arcs:
+        double* marginal
+        double* complement
+        double* ratio
+    cdef cppclass Pair:
+        pass
+    cdef cppclass TreesApi:
+        pass
+    const TreesApi* trees_api() noexcept
+    void use_simd(const SimdApi*) noexcept
+    int64_t scratch_size(Kind, int64_t) noexcept
+    double c_marginals "vs::trees::marginals"(Kind, const Sentence&, const Arcs&,
+                                              double*) noexcept
+    double c_joints "vs::trees::joints"(const Sentence&, int64_t, const Pair*, double*,
+                                        double*) noexcept
+    double c_projective_max "vs::trees::projective_max"(const Sentence&, double*,
+                                                        double*) noexcept
+
+
+cdef extern from "parsing/batch.h" namespace "vs::parsing" nogil:
+    double kLargestScore
+    cdef cppclass Batch:
+        Batch()
+        int64_t sentences
+        const int64_t* words
+        const void* const* scores
+        int dtype
+        Kind kind
+        bint single_root
+        int threads
+    cdef cppclass Fault:
+        int64_t sentence, head, modifier
+    Fault batch_marginals "vs::parsing::marginals"(const Batch&, const PoolApi&, Control*,
+                                                   double*, double*) except +
+    Fault batch_best "vs::parsing::best"(const Batch&, const PoolApi&, Control*, double*,
+                                         int64_t*) except +
+
+
+use_simd(<const SimdApi*>PyCapsule_GetPointer(_forest.simd, "valuesparse._forest.simd"))
+
+trees = PyCapsule_New(<void*>trees_api(), "valuesparse._parsing.trees", NULL)
+
+#: The largest magnitude of a finite score.
+LARGEST = kLargestScore
+
+
+def run(list scores, words, bint projective, bint single_root, int threads, values,
+        marginals=None, heads=None):
+    """Fill `values` (B,), and `marginals` of all arcs or `heads` of all words.
+
+    scores: B contiguous arrays (n + 1, n + 1) of one float dtype. Return None, or what is wrong
+    with the first sentence that has no tree: (sentence, head, modifier), head -1 where its scores
+    are fine.
+    """
+    cdef Call call = Call(0, None, None, None)
+    cdef Batch b
+    cdef Fault fault
+    cdef vector[const void*] pointers
+    cdef double* v = <double*>data(values)
+    cdef double* p = <double*>data(marginals)
+    cdef int64_t* h = <int64_t*>data(heads)
+    for array in scores:
+        pointers.push_back(data(array))
+    b.sentences = <int64_t>pointers.size()
+    b.words = <const int64_t*>data(words)
+    b.scores = pointers.data()
+    b.dtype = dtype_code(scores[0]) if scores else 1
+    b.kind = kProjective if projective else kTree
+    b.single_root = single_root
+    b.threads = threads
+    with nogil:
+        if h != NULL:
+            fault = batch_best(b, pool_api[0], &call.control, v, h)
+        else:
+            fault = batch_marginals(b, pool_api[0], &call.control, v, p)
+    call.end(kCancelled if call.error is not None else kOk)
+    return (fault.sentence, fault.head, fault.modifier) if fault.sentence >= 0 else None
+
+
+cdef Sentence sentence(scores, bint single_root):
+    cdef Sentence s
+    s.scores = <const double*>data(scores)
+    s.n = scores.shape[0] - 1
+    s.single_root = single_root
+    return s
+
+
+def arcs(scores, bint projective, bint single_root):
+    """Return log Z, marginals, complements and log-ratios of one sentence (float64)."""
+    cdef Sentence s = sentence(scores, single_root)
+    cdef Kind kind = kProjective if projective else kTree
+    cdef Arcs out
+    p, c, r = np.empty(scores.shape), np.empty(scores.shape), np.empty(scores.shape)
+    work = np.empty(scratch_size(kind, s.n))
+    cdef double* scratch = <double*>data(work)
+    cdef double log_z
+    out.marginal = <double*>data(p)
+    out.complement = <double*>data(c)
+    out.ratio = <double*>data(r)
+    with nogil:
+        log_z = c_marginals(kind, s, out, scratch)
+    return log_z, p, c, r
+
+
+def joints(scores, bint single_root, pairs):
+    """Return log Z and P(both arcs) of pairs (m, 4) int32: head, modifier, head, modifier."""
+    cdef Sentence s = sentence(scores, single_root)
+    cdef int64_t count = pairs.shape[0]
+    out, work = np.empty(pairs.shape[0]), np.empty(scratch_size(kTree, s.n))
+    cdef const Pair* which = <const Pair*>data(pairs)
+    cdef double* found = <double*>data(out)
+    cdef double* scratch = <double*>data(work)
+    cdef double log_z
+    with nogil:
+        log_z = c_joints(s, count, which, found, scratch)
+    return log_z, out
+
+
+def projective_max(scores, bint single_root):
+    """Return the best score, and the log-ratios of arcs, of one sentence (float64)."""
+    cdef Sentence s = sentence(scores, single_root)
+    ratio, work = np.empty(scores.shape), np.empty(scratch_size(kProjective, s.n))
+    cdef double* found = <double*>data(ratio)
+    cdef double* scratch = <double*>data(work)
+    cdef double score
+    with nogil:
+        score = c_projective_max(s, found, scratch)
+    return score, ratio

@@ -1,0 +1,38 @@
+// Many sentences at once, on the pool: one answer for each, whoever computes it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/problem.h"
+#include "pool/pool.h"
+#include "trees/trees.h"
+
+namespace vs::parsing {
+
+struct Batch {
+    int64_t sentences = 0;
+    const int64_t* words = nullptr;       // (sentences,)
+    const void* const* scores = nullptr;  // (sentences,) each (n + 1, n + 1)
+    int dtype = kFloat64;                 // of the scores
+    trees::Kind kind = trees::Kind::kTree;
+    bool single_root = false;
+    int threads = 1;
+};
+
+// A sentence whose scores are none, or that has no tree.
+struct Fault {
+    int64_t sentence = -1, head = -1, modifier = -1;  // head -1: no tree
+};
+
+// The largest magnitude of a finite score: exponents of wide numbers have room for all sums.
+constexpr double kLargestScore = 1e14;
+
+// log Z of each (sentences,), and P(arc) of all one after the other, as the scores. The first
+// fault, if any; what was written does not count then.
+Fault marginals(const Batch& batch, const PoolApi& pool, Control* control, double* log_z,
+                double* out);
+// The best score of each, and the heads of all words one after the other.
+Fault best(const Batch& batch, const PoolApi& pool, Control* control, double* score,
+           int64_t* heads);
+
+}  // namespace vs::parsing

@@ -1,0 +1,165 @@
+// Sums of plain doubles, and their likeness for maxima, in vectors of the level.
+#pragma once
+
+#include <cmath>
+
+#include "simd/math.h"
+#include "simd/vec.h"
+#include "trees/trees.h"
+#include "trees/underflow.h"
+
+namespace VS_NS {
+
+// (+, x) of non-negative numbers.
+struct Plain {
+    using T = double;
+    using V = Vec<double>;
+    static constexpr int64_t kDoubles = 1;
+    // A score that lies further below the largest of its word has no normal number.
+    static constexpr double kRange = 700.0;
+    static constexpr bool kOrders = false;
+    static void begin() { forget_underflow(); }
+    static bool doubtful() { return underflow(); }
+    static T zero() { return 0.0; }
+    static T epsilon(T a) { return a; }
+    static T one() { return 1.0; }
+    static bool is_zero(T a) { return a == 0.0; }
+    static T times(T a, T b) { return a * b; }
+    static T over(T a, T b) { return a / b; }
+    static T plus(T a, T b) { return a + b; }
+    static double log(T a) { return a > 0.0 ? std::log(a) : -INFINITY; }
+    static double log_over(T a, T b) {
+        return a > 0.0 && b > 0.0 ? std::log(a) - std::log(b)
+               : a > 0.0          ? INFINITY
+               : b > 0.0          ? -INFINITY
+                                  : 0.0;
+    }
+    static double as_double(T a) { return a; }
+    static double log_product(const T* x, int64_t n, int64_t) {
+        double s = 0.0;
+        for (int64_t i = 0; i < n; ++i) s += std::log(x[i]);
+        return s;
+    }
+    // 0 where there is no arc.
+    static void weights(const vs::trees::Sentence& s, const double* shift, T* weight, int64_t ld) {
+        const int64_t n = s.n;
+        for (int64_t h = 0; h <= n; ++h) {
+            const double* x = s.scores + h * (n + 1);
+            T* w = weight + h * ld;
+            int64_t m = 1;
+            for (; m + V::N <= n + 1; m += V::N) {
+                exp_or_zero(V::load(x + m) - V::load(shift + m)).store(w + m);
+            }
+            if (m <= n) {
+                const int k = static_cast<int>(n + 1 - m);
+                exp_or_zero(V::load_part(x + m, k, 0.0) - V::load_part(shift + m, k, 0.0))
+                    .store_part(w + m, k);
+            }
+            w[0] = w[h] = 0.0;
+        }
+    }
+    // There are up to 6.75^n projective trees.
+    static bool out_of_range(T z) { return !(z < 1e250); }
+    // Weights are at most 1: terms that have vanished, of 1e-308 each, are felt only here.
+    static bool too_small(T z, const T* weight, const T* rest, int64_t n, int64_t ld) {
+        if (n > 100 || z < 1e-50) return true;
+        for (int64_t h = 0; h <= n; ++h) {
+            for (int64_t m = 1; m <= n; ++m) {
+                const double w = weight[h * ld + m];
+                if (w > 0.0 && w * rest[h * ld + m] < 1e-160) return true;
+            }
+        }
+        return false;
+    }
+    static VS_INLINE T sum(const T* x, int64_t n) {
+        V s = V::set1(0.0);
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) s = s + V::load(x + i);
+        if (i < n) s = s + V::load_part(x + i, static_cast<int>(n - i), 0.0);
+        return s.hsum();
+    }
+    static VS_INLINE T dot(const T* x, const T* y, int64_t n) {
+        V s = V::set1(0.0);
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) s = V::fma(V::load(x + i), V::load(y + i), s);
+        if (i < n) {
+            const int m = static_cast<int>(n - i);
+            s = V::fma(V::load_part(x + i, m, 0.0), V::load_part(y + i, m, 0.0), s);
+        }
+        return s.hsum();
+    }
+    static VS_INLINE void scale(T c, T* x, int64_t n) {
+        const V v = V::set1(c);
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) (v * V::load(x + i)).store(x + i);
+        if (i < n) {
+            const int m = static_cast<int>(n - i);
+            (v * V::load_part(x + i, m, 0.0)).store_part(x + i, m);
+        }
+    }
+    static VS_INLINE void add(T c, const T* x, T* y, int64_t n) {
+        if (c == 0.0) return;
+        const V v = V::set1(c);
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) V::fma(v, V::load(x + i), V::load(y + i)).store(y + i);
+        if (i < n) {
+            const int m = static_cast<int>(n - i);
+            V::fma(v, V::load_part(x + i, m, 0.0), V::load_part(y + i, m, 0.0))
+                .store_part(y + i, m);
+        }
+    }
+    static VS_INLINE void add_rows(const T* c, const T* x, int64_t stride, int64_t rows, T* y,
+                                   int64_t n) {
+        int64_t i = 0;
+        for (; i + 4 * V::N <= n; i += 4 * V::N) add_block<4>(c, x + i, stride, rows, y + i);
+        for (; i + V::N <= n; i += V::N) add_block<1>(c, x + i, stride, rows, y + i);
+        if (i < n) {
+            const int m = static_cast<int>(n - i);
+            V s = V::load_part(y + i, m, 0.0);
+            for (int64_t j = 0; j < rows; ++j) {
+                s = V::fma(V::set1(c[j]), V::load_part(x + j * stride + i, m, 0.0), s);
+            }
+            s.store_part(y + i, m);
+        }
+    }
+
+  private:
+    template <int K>
+    static VS_INLINE void add_block(const T* c, const T* x, int64_t stride, int64_t rows, T* y) {
+        V s[K];
+        for (int k = 0; k < K; ++k) s[k] = V::load(y + k * V::N);
+        for (int64_t j = 0; j < rows; ++j) {
+            const V v = V::set1(c[j]);
+            for (int k = 0; k < K; ++k) s[k] = V::fma(v, V::load(x + j * stride + k * V::N), s[k]);
+        }
+        for (int k = 0; k < K; ++k) s[k].store(y + k * V::N);
+    }
+};
+
+// (max, +) of scores, -inf for what is impossible.
+struct Best {
+    using T = double;
+    using V = Vec<double>;
+    static constexpr int64_t kDoubles = 1;
+    static T zero() { return -INFINITY; }
+    static T one() { return 0.0; }
+    static T times(T a, T b) { return a + b; }
+    static T plus(T a, T b) { return a > b ? a : b; }
+    static T over(T a, T b) { return a - b; }
+    static double as_double(T a) { return a; }
+    static double log_over(T a, T b) {
+        return a > -INFINITY ? a - b : b > -INFINITY ? -INFINITY : 0.0;
+    }
+    static VS_INLINE T dot(const T* x, const T* y, int64_t n) {
+        V s = V::set1(-INFINITY);
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) s = V::max(s, V::load(x + i) + V::load(y + i));
+        if (i < n) {
+            const int m = static_cast<int>(n - i);
+            s = V::max(s, V::load_part(x + i, m, -INFINITY) + V::load_part(y + i, m, -INFINITY));
+        }
+        return s.hmax();
+    }
+};
+
+}  // namespace VS_NS

@@ -1,0 +1,48 @@
+// Compiled once per SIMD level (VS_LEVEL); see setup.py.
+#include "trees/level.h"
+
+#include "trees/edmonds.h"
+#include "trees/lanes.h"
+#include "trees/maxima.h"
+#include "trees/minors.h"
+#include "trees/run.h"
+
+namespace VS_NS {
+namespace {
+
+using vs::trees::Kind;
+using vs::trees::Sentence;
+
+double marginals(Kind kind, const Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
+                 bool* doubt) {
+    return kind == Kind::kTree ? sum_trees<Plain>(s, arcs, scratch, doubt)
+                               : sum_projective<Plain>(s, arcs, scratch, doubt);
+}
+
+double pairs(const Sentence& s, int64_t count, const vs::trees::Pair* which, double* out,
+             double* scratch, bool* doubt) {
+    Walks<Plain> walks;
+    const double log_z = sum_trees<Plain>(s, {}, scratch, doubt, &walks);
+    if (!*doubt && log_z > -INFINITY) minors(walks, s, count, which, out);
+    return log_z;
+}
+
+double best(Kind kind, const Sentence& s, int64_t* heads, double* scratch) {
+    return kind == Kind::kTree ? Edmonds(s, scratch).best(heads)
+                               : BestSpans(s, scratch).best(heads);
+}
+
+double projective_max(const Sentence& s, double* ratio, double* scratch) {
+    return BestSpans(s, scratch).ratios(ratio);
+}
+
+const vs::trees::Level kLevel = {marginals, pairs, best, projective_max};
+
+}  // namespace
+
+template <>
+const vs::trees::Level* table<vs::trees::Level>() {
+    return &kLevel;
+}
+
+}  // namespace VS_NS

@@ -1,0 +1,20 @@
+// The functions of a SIMD level for trees, in one table that trees/level.cpp fills per level.
+#pragma once
+
+#include "trees/trees.h"
+
+namespace vs::trees {
+
+// As in trees.h. `doubt`: a number was too small for plain doubles, and nothing that was written
+// counts.
+struct Level {
+    double (*marginals)(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch,
+                        bool* doubt);
+    // A pair whose minor has lost its digits has -1.
+    double (*minors)(const Sentence& s, int64_t count, const Pair* pairs, double* out,
+                     double* scratch, bool* doubt);
+    double (*best)(Kind kind, const Sentence& s, int64_t* heads, double* scratch);
+    double (*projective_max)(const Sentence& s, double* ratio, double* scratch);
+};
+
+}  // namespace vs::trees

@@ -1,0 +1,90 @@
+// The best projective tree, and the best one with and without each arc: Eisner's spans in (max, +).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "trees/eisner.h"
+#include "trees/lanes.h"
+#include "trees/odds.h"
+#include "trees/run.h"
+
+namespace VS_NS {
+
+// The spans of a sentence, inside.
+class BestSpans {
+  public:
+    BestSpans(const vs::trees::Sentence& s, double* scratch)
+        : n_(s.n), ld_(row_of(s.n)), single_(s.single_root), pieces_{scratch} {
+        weight_ = pieces_.take<double>((n_ + 1) * ld_);
+        for (int64_t h = 0; h <= n_; ++h) {
+            double* w = weight_ + h * ld_;
+            for (int64_t m = 0; m <= n_; ++m) w[m] = s.scores[h * (n_ + 1) + m];
+            w[0] = w[h] = -INFINITY;
+        }
+    }
+
+    double best(int64_t* heads) {
+        Eisner<Best> spans = eisner();
+        const double score = n_ > 0 ? spans.inside() : 0.0;
+        for (int64_t m = 0; m < n_; ++m) heads[m] = -1;
+        if (score > -INFINITY && n_ > 0) {
+            complete_ = spans.complete();
+            arc_ = spans.arc();
+            hang(0, n_, heads);
+        }
+        return score;
+    }
+
+    double ratios(double* ratio) {
+        double* rest = pieces_.take<double>((n_ + 1) * ld_);
+        double* none = pieces_.take<double>(ld_);
+        Eisner<Best> spans = eisner();
+        const double score = n_ > 0 ? spans.inside() : 0.0;
+        vs::trees::Arcs arcs;
+        arcs.ratio = ratio;
+        if (score == -INFINITY || n_ == 0) return nothing(arcs, n_, score);
+        spans.outside(rest);
+        for (int64_t m = 0; m <= n_; ++m) none[m] = 0.0;
+        Odds<Best> odds(weight_, rest, n_, ld_, pieces_.take<double>(Odds<Best>::scratch(n_, ld_)));
+        odds.tell(none, arcs);
+        return score;
+    }
+
+  private:
+    Eisner<Best> eisner() {
+        return {weight_, n_, single_, pieces_.take<double>(Eisner<Best>::scratch(n_))};
+    }
+    double complete(int64_t h, int64_t e) const { return complete_[h * ld_ + e]; }
+    double arc(int64_t h, int64_t m) const { return arc_[h * ld_ + m]; }
+
+    // The words from h to e below h: the first way in order that has the span's score. Along the
+    // outer side in a loop, so that calls nest no deeper than arcs do.
+    void hang(int64_t h, int64_t e, int64_t* heads) {
+        while (h != e) {
+            int64_t m = h < e ? h + 1 : e;
+            while (arc(h, m) + complete(m, e) != complete(h, e)) ++m;
+            heads[m - 1] = h;
+            // Between h and m: as of the lower one up to k, the rest below the higher one.
+            const int64_t i = h < m ? h : m, j = h < m ? m : h;
+            int64_t k = i;
+            while (complete(i, k) + complete(j, k + 1) + weight_[h * ld_ + m] != arc(h, m)) ++k;
+            hang(i, k, heads);
+            hang(j, k + 1, heads);
+            h = m;
+        }
+    }
+
+    const int64_t n_, ld_;
+    const bool single_;
+    Pieces pieces_;
+    double* weight_;
+    const double *complete_ = nullptr, *arc_ = nullptr;
+};
+
+inline int64_t maxima_scratch(int64_t n) {
+    const int64_t ld = row_of(n);
+    return 2 * (n + 1) * ld + ld + Eisner<Best>::scratch(n) + Odds<Best>::scratch(n, ld);
+}
+
+}  // namespace VS_NS

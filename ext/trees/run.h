@@ -1,0 +1,132 @@
+// Sums over all trees of a sentence in one arithmetic A: Plain or Wide.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+
+#include "trees/eisner.h"
+#include "trees/laplacian.h"
+#include "trees/odds.h"
+#include "trees/weights.h"
+
+namespace VS_NS {
+
+// Takes pieces of the caller's scratch.
+struct Pieces {
+    double* next;
+    template <class T>
+    T* take(int64_t n) {
+        T* piece = reinterpret_cast<T*>(next);
+        next += n * static_cast<int64_t>(sizeof(T) / sizeof(double));
+        return piece;
+    }
+};
+
+inline int64_t row_of(int64_t n) { return (n + 1 + 7) / 8 * 8; }
+
+// Numbers of scratch of the functions below.
+template <class A>
+int64_t tree_scratch(int64_t n) {
+    const int64_t ld = row_of(n);
+    return ld + (3 * (n + 1) * ld + n + Laplacian<A>::scratch(n) + Odds<A>::scratch(n, ld)) *
+                    A::kDoubles;
+}
+template <class A>
+int64_t projective_scratch(int64_t n) {
+    const int64_t ld = row_of(n);
+    return ld + (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
+}
+
+inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
+    for (double* out : {arcs.marginal, arcs.complement, arcs.ratio}) {
+        for (int64_t i = 0; out && i < (n + 1) * (n + 1); ++i) out[i] = 0.0;
+    }
+    return answer;
+}
+
+// What the matrix-tree theorem leaves in the scratch: see laplacian.h.
+template <class A>
+struct Walks {
+    const typename A::T *weight, *hit, *total;  // (n + 1, ld) at [head, modifier], (n + 1,)
+};
+
+// log Z of all trees, -inf where there is none. `doubt`: where A is too narrow, it becomes true and
+// nothing that was written counts.
+template <class A>
+double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
+                 bool* doubt, Walks<A>* walks = nullptr) {
+    using T = typename A::T;
+    const int64_t n = s.n, ld = row_of(n);
+    *doubt = false;
+    Pieces pieces{scratch};
+    double* shift = pieces.take<double>(ld);
+    const Shifts found = shifts(s, shift);
+    if (!found.possible || n == 0) return nothing(arcs, n, n == 0 ? 0.0 : -INFINITY);
+    if (found.range > A::kRange) return *doubt = true, 0.0;
+    T* weight = pieces.take<T>((n + 1) * ld);
+    T* steps = pieces.take<T>((n + 1) * ld);
+    T* hit = pieces.take<T>((n + 1) * ld);
+    T* pivot = pieces.take<T>(n);
+    T* solving = pieces.take<T>(Laplacian<A>::scratch(n));
+    A::begin();
+    A::weights(s, shift, weight, ld);
+    for (int64_t m = 1; m <= n; ++m) {
+        for (int64_t h = 0; h <= n; ++h) steps[(m - 1) * ld + h] = weight[h * ld + m];
+        hit[m] = A::one();
+        if (s.single_root) {
+            steps[(m - 1) * ld] = A::epsilon(steps[(m - 1) * ld]);
+            hit[m] = A::epsilon(hit[m]);
+        }
+    }
+    hit[0] = A::zero();
+    for (int64_t h = 1; h <= n; ++h) hit[h * ld] = A::zero();
+    const bool first_order = s.single_root && !A::kOrders;
+    const bool solved =
+        Laplacian<A>::solve(steps, n, first_order, hit + ld + 1, ld, pivot, solving);
+    if (A::doubtful() || (!solved && first_order)) return *doubt = true, 0.0;
+    const double log_det = solved ? A::log_product(pivot, n, s.single_root ? 1 : 0) : -INFINITY;
+    if (log_det == -INFINITY) return nothing(arcs, n, log_det);
+    Odds<A> odds(weight, hit, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
+    if (A::doubtful()) return *doubt = true, 0.0;
+    if (walks) *walks = {weight, hit, odds.total()};
+    odds.tell(shift, arcs);
+    return log_det + found.sum;
+}
+
+// The same of projective trees.
+template <class A>
+double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
+                      bool* doubt) {
+    using T = typename A::T;
+    const int64_t n = s.n, ld = row_of(n);
+    *doubt = false;
+    Pieces pieces{scratch};
+    double* shift = pieces.take<double>(ld);
+    const Shifts found = shifts(s, shift);
+    if (!found.possible || n == 0) return nothing(arcs, n, n == 0 ? 0.0 : -INFINITY);
+    if (found.range > A::kRange) return *doubt = true, 0.0;
+    T* weight = pieces.take<T>((n + 1) * ld);
+    T* rest = pieces.take<T>((n + 1) * ld);
+    T* spans = pieces.take<T>(Eisner<A>::scratch(n));
+    A::begin();
+    A::weights(s, shift, weight, ld);
+    Eisner<A> eisner(weight, n, s.single_root, spans);
+    const T z = eisner.inside();
+    if (A::out_of_range(z)) return *doubt = true, 0.0;
+    if (A::is_zero(z)) {
+        if (A::doubtful()) return *doubt = true, 0.0;
+        return nothing(arcs, n, -INFINITY);
+    }
+    if (arcs.marginal || arcs.complement || arcs.ratio) {
+        eisner.outside(rest);
+        Odds<A> odds(weight, rest, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
+        if (A::doubtful() && A::too_small(z, weight, rest, n, ld)) return *doubt = true, 0.0;
+        odds.tell(shift, arcs);
+    } else if (A::doubtful() && A::too_small(z, weight, rest, 0, ld)) {
+        return *doubt = true, 0.0;
+    }
+    return A::log(z) + found.sum;
+}
+
+}  // namespace VS_NS

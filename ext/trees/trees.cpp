@@ -1,0 +1,98 @@
+// Plain doubles of the SIMD level in use, and wide numbers where those are too narrow.
+#include "trees/trees.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trees/level.h"
+#include "trees/run.h"
+#include "trees/wide.h"
+
+namespace vs::trees {
+namespace {
+
+namespace baseline = VS_NS;
+using baseline::Wide;
+
+const SimdApi* g_simd = nullptr;
+const Level& level() { return at_level<Level>(g_simd->level()); }
+
+double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) {
+    bool never = false;
+    return kind == Kind::kTree ? baseline::sum_trees<Wide>(s, arcs, scratch, &never)
+                               : baseline::sum_projective<Wide>(s, arcs, scratch, &never);
+}
+
+// P(a and b) of pairs of one `a`: P(a) times P(b) where its word has no other head.
+void hold(const Sentence& s, const Pair* first, const Pair* last, double* out, double* scratch) {
+    const int64_t n = s.n, size = (n + 1) * (n + 1);
+    double *held = scratch, *p = held + size, *rest = p + size;
+    const int64_t head = first->head_a, modifier = first->modifier_a;
+    Arcs arcs;
+    arcs.marginal = p;
+    marginals(Kind::kTree, s, arcs, rest);
+    const double own = p[head * (n + 1) + modifier];
+    std::copy(s.scores, s.scores + size, held);
+    for (int64_t h = 0; h <= n; ++h) {
+        if (h != head) held[h * (n + 1) + modifier] = -INFINITY;
+    }
+    if (own > 0.0) marginals(Kind::kTree, {held, n, s.single_root}, arcs, rest);
+    for (; first < last; ++first, ++out) {
+        if (*out < 0.0)
+            *out = own > 0.0 ? own * p[first->head_b * (n + 1) + first->modifier_b] : 0.0;
+    }
+}
+
+}  // namespace
+
+void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
+
+int64_t scratch_size(Kind kind, int64_t n) noexcept {
+    return kind == Kind::kTree ? std::max(baseline::tree_scratch<Wide>(n) + 2 * (n + 1) * (n + 1),
+                                          4 * (n + 1) * (n + 9) + 32)
+                               : baseline::projective_scratch<Wide>(n);
+}
+
+double marginals(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) noexcept {
+    bool doubt = false;
+    const double log_z = level().marginals(kind, s, arcs, scratch, &doubt);
+    return doubt ? wide(kind, s, arcs, scratch) : log_z;
+}
+
+double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
+              double* scratch) noexcept {
+    bool doubt = false;
+    double log_z = level().minors(s, count, pairs, out, scratch, &doubt);
+    if (doubt) {
+        log_z = wide(Kind::kTree, s, {}, scratch);
+        std::fill(out, out + count, -1.0);
+    }
+    if (log_z == -INFINITY) {
+        std::fill(out, out + count, 0.0);
+        return log_z;
+    }
+    for (int64_t i = 0, next = 0; i < count; i = next) {
+        const auto other = [&](const Pair& q) {
+            return q.head_a != pairs[i].head_a || q.modifier_a != pairs[i].modifier_a;
+        };
+        bool lost = false;
+        for (next = i; next < count && !other(pairs[next]); ++next) lost |= out[next] < 0.0;
+        if (lost) hold(s, pairs + i, pairs + next, out + i, scratch);
+    }
+    return log_z;
+}
+
+double best(Kind kind, const Sentence& s, int64_t* heads, double* scratch) noexcept {
+    return level().best(kind, s, heads, scratch);
+}
+
+double projective_max(const Sentence& s, double* ratio, double* scratch) noexcept {
+    return level().projective_max(s, ratio, scratch);
+}
+
+const TreesApi* trees_api() noexcept {
+    static const TreesApi api = {scratch_size, marginals, joints, best, projective_max};
+    return &api;
+}
+
+}  // namespace vs::trees

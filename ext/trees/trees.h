@@ -1,0 +1,73 @@
+// Dependency trees of one sentence: sums over all trees, the best one, and what each arc adds.
+//
+// `scores` (n + 1, n + 1) holds the log-potential of each arc at [head, modifier], 0 being the
+// root; column 0 and the diagonal are ignored, -inf forbids, no number is NaN or +inf. A tree gives
+// every word 1..n one head, without a cycle. Projective: no two arcs cross, those of the root
+// included. Scratch comes from the caller; nothing throws, allocates or takes the GIL.
+//
+// Sums are made of positive numbers only, so that probabilities and their complements have their
+// digits however small they are. They run in plain doubles; where one of those would underflow the
+// sentence is done again with exponents of their own (wide.h).
+#pragma once
+
+#include <cstdint>
+
+#include "simd/level.h"
+
+namespace vs::trees {
+
+struct Sentence {
+    const double* scores;  // (n + 1, n + 1)
+    int64_t n;             // words; 0 is fine: one empty tree
+    bool single_root;      // exactly one word hangs on the root; not asked where n is 0
+};
+
+// What is wanted of each arc: (n + 1, n + 1) as the scores, 0 in column 0 and on the diagonal, or
+// null. Where no tree is possible everything is 0.
+struct Arcs {
+    double* marginal = nullptr;    // P(arc)
+    double* complement = nullptr;  // 1 - P(arc)
+    // log P(arc) - log(1 - P(arc)) - score, as if the score were 0: what a factor tells an arc. A
+    // forbidden arc has one, too. -inf: impossible whatever its score; inf: forced.
+    double* ratio = nullptr;
+};
+
+// Both arcs of a pair, as places [head, modifier].
+struct Pair {
+    int32_t head_a, modifier_a, head_b, modifier_b;
+};
+
+enum class Kind : int { kTree = 0, kProjective = 1 };
+
+// Doubles of scratch that any function below may use for a sentence of n words.
+int64_t scratch_size(Kind kind, int64_t n) noexcept;
+
+// log Z, -inf where no tree is possible. Tree: O(n^3) by the matrix-tree theorem, relative accuracy
+// 1e-9 of marginals and complements. Projective: O(n^3), Eisner's inside-outside.
+double marginals(Kind kind, const Sentence& sentence, const Arcs& arcs, double* scratch) noexcept;
+
+// P(both arcs) of `count` pairs, in O(n^3 + count) and another run for each `a` whose 2x2 minors
+// have lost their digits; returns log Z. Of one word's two different arcs it is 0.
+double joints(const Sentence& sentence, int64_t count, const Pair* pairs, double* out,
+              double* scratch) noexcept;
+
+// The best score; -inf where no tree is possible. `heads` (n,): of words 1..n, or -1. Ties go to
+// the lowest head. Tree: O(n^2), Chu-Liu-Edmonds. Projective: O(n^3), Eisner.
+double best(Kind kind, const Sentence& sentence, int64_t* heads, double* scratch) noexcept;
+
+// The best score of a projective tree. ratio: the best score with an arc less its own, minus the
+// best score without it; -inf, inf as above.
+double projective_max(const Sentence& sentence, double* ratio, double* scratch) noexcept;
+
+// The capsule `valuesparse._parsing.trees`, by which other extension modules call these.
+struct TreesApi {
+    int64_t (*scratch_size)(Kind, int64_t) noexcept;
+    double (*marginals)(Kind, const Sentence&, const Arcs&, double*) noexcept;
+    double (*joints)(const Sentence&, int64_t, const Pair*, double*, double*) noexcept;
+    double (*best)(Kind, const Sentence&, int64_t*, double*) noexcept;
+    double (*projective_max)(const Sentence&, double*, double*) noexcept;
+};
+const TreesApi* trees_api() noexcept;
+void use_simd(const SimdApi* simd) noexcept;  // before the first call
+
+}  // namespace vs::trees

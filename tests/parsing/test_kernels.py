@@ -1,0 +1,176 @@
+"""The native kernels of trees, against enumeration, determinants and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tree_arcs import Enumerated, determinant, projective_counts
+from valuesparse import _parsing
+
+Array = npt.NDArray[Any]
+KINDS = pytest.mark.parametrize("projective", [False, True])
+ROOTS = pytest.mark.parametrize("single_root", [False, True])
+
+pytestmark = pytest.mark.simd
+
+
+@st.composite
+def sentences(draw: Callable[..., Any], most: int = 4) -> Array:
+    """Scores of mixed size, of which some are forbidden; nonsense where nobody may look."""
+    n = draw(st.integers(0, most))
+    scale = draw(st.sampled_from([0.0, 1.0, 30.0, 400.0, 10_000.0]))
+    forbidden = draw(st.sampled_from([0.0, 0.3, 0.6]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    scores = np.round(rng.normal(size=(n + 1, n + 1)).clip(-1, 1) * scale, 3)
+    scores[rng.random(scores.shape) < forbidden] = -np.inf
+    np.fill_diagonal(scores, np.nan)
+    scores[:, 0] = np.inf
+    return scores
+
+
+def close(found: float, exact: float, digits: float = 1e-9) -> bool:
+    if not np.isfinite(exact) or exact == 0.0:
+        return found == exact or (exact == 0.0 and abs(found) < 1e-8)
+    return abs(found - exact) <= digits * abs(exact) + 1e-300
+
+
+@KINDS
+@ROOTS
+@settings(max_examples=150, deadline=None)
+@given(scores=sentences())
+def test_sums_agree_with_enumeration(projective: bool, single_root: bool, scores: Array) -> None:
+    n = len(scores) - 1
+    exact = Enumerated(scores, projective, single_root)
+    log_z, p, c, ratio = _parsing.arcs(scores, projective, single_root)
+    assert log_z == exact.log_z or abs(log_z - exact.log_z) <= 1e-12 * (1 + abs(exact.log_z))
+    for h in range(n + 1):
+        for m in range(n + 1):
+            if log_z == -np.inf or m in (0, h):
+                assert p[h, m] == c[h, m] == ratio[h, m] == 0.0
+                continue
+            assert close(p[h, m], exact.p(h, m))
+            assert close(c[h, m], exact.rest(h, m))
+            told = exact.ratio(h, m)
+            assert ratio[h, m] == told or abs(ratio[h, m] - told) <= 1e-9 + 1e-13 * abs(told)
+
+
+@KINDS
+@ROOTS
+def test_sums_of_six_words(projective: bool, single_root: bool) -> None:
+    scores = np.random.default_rng(3).normal(size=(7, 7)) * 3
+    exact = Enumerated(scores, projective, single_root)
+    log_z, p, c, _ = _parsing.arcs(scores, projective, single_root)
+    assert close(log_z, exact.log_z, 1e-13)
+    for h, m in [(0, 1), (3, 1), (6, 2), (2, 6), (5, 4)]:
+        assert close(p[h, m], exact.p(h, m), 1e-12)
+        assert close(c[h, m], exact.rest(h, m), 1e-12)
+
+
+@ROOTS
+@settings(max_examples=80, deadline=None)
+@given(scores=sentences(4), choice=st.integers(0, 2**32))
+def test_joints_agree_with_enumeration(single_root: bool, scores: Array, choice: int) -> None:
+    n = len(scores) - 1
+    exact = Enumerated(scores, False, single_root)
+    places = [(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
+    pairs = [(a, b) for a in places for b in places]
+    found = np.asarray([(*a, *b) for a, b in pairs], dtype=np.int32).reshape(-1, 4)
+    log_z, joint = _parsing.joints(scores, single_root, found)
+    assert log_z == exact.log_z or abs(log_z - exact.log_z) <= 1e-12 * (1 + abs(exact.log_z))
+    for (a, b), got in zip(pairs, joint, strict=True):
+        want = exact.joint(a, b) if exact.z else 0.0
+        assert abs(got - want) < 1e-9
+
+
+@ROOTS
+@settings(max_examples=100, deadline=None)
+@given(scores=sentences())
+def test_maxima_agree_with_enumeration(single_root: bool, scores: Array) -> None:
+    n = len(scores) - 1
+    exact = Enumerated(scores, True, single_root)
+    score, ratio = _parsing.projective_max(scores, single_root)
+    assert close(score, exact.best())
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            if h == m or score == -np.inf:
+                assert ratio[h, m] == 0.0
+            else:
+                told = exact.ratio(h, m, best=True)
+                assert ratio[h, m] == told or abs(ratio[h, m] - told) < 1e-6
+
+
+@pytest.mark.parametrize("scale", [0.0, 5.0, 300.0])
+@ROOTS
+def test_long_sentences_agree_with_determinants(single_root: bool, scale: float) -> None:
+    """p and 1 - p to 1e-9, from determinants without one arc and with it alone."""
+    n = 12 if scale < 100 else 6
+    scores = np.random.default_rng(5).uniform(-1, 1, size=(n + 1, n + 1)) * scale
+    log_z, p, c, _ = _parsing.arcs(scores, False, single_root)
+    with mpmath.workdps(60 + int(2 * n * scale)):
+        places = [(0, 1), (2, 1), (5, 3)]
+        z, _ = determinant(scores, single_root, mpmath.mp.dps)
+        assert abs(log_z - float(mpmath.log(z))) <= 1e-12 * max(1.0, abs(log_z))
+        for h, m in places:
+            without, alone = scores.copy(), scores.copy()
+            without[h, m] = -np.inf
+            alone[np.arange(n + 1) != h, m] = -np.inf
+            off, _ = determinant(without, single_root, mpmath.mp.dps)
+            on, _ = determinant(alone, single_root, mpmath.mp.dps)
+            assert close(p[h, m], float(on / z))
+            assert close(c[h, m], float(off / z))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 40])
+def test_counts(n: int) -> None:
+    flat = np.zeros((n + 1, n + 1))
+    counts = {(False, False): (n + 1) ** (n - 1), (False, True): n ** (n - 1)}
+    for single_root in (False, True):
+        counts[True, single_root] = projective_counts(n, single_root)
+    for (projective, single_root), count in counts.items():
+        log_z = _parsing.arcs(flat, projective, single_root)[0]
+        exact = float(mpmath.log(count))
+        assert abs(log_z - exact) <= 1e-9 * max(exact, 1e-3)
+    ternary = mpmath.binomial(3 * n + 1, n) / (3 * n + 1)
+    assert mpmath.almosteq(counts[True, False], ternary)
+
+
+def test_strong_cycles_have_all_digits() -> None:
+    """Two words that hold each other at 10,000, and a root that hardly holds either."""
+    scores = np.full((3, 3), 10_000.0)
+    scores[0] = [0.0, -10_000.0, -10_003.0]
+    log_z, p, c, _ = _parsing.arcs(scores, False, False)
+    exact = 1 / (1 + np.exp(-3.0))
+    assert close(p[0, 1], exact, 1e-14)
+    assert close(c[0, 1], 1 - exact, 1e-13)
+    assert abs(log_z - np.log1p(np.exp(-3.0))) < 1e-11
+
+
+def test_a_word_whose_only_head_is_the_root() -> None:
+    """With a single root that word is it; another such word leaves no tree."""
+    scores = np.zeros((4, 4))
+    scores[1:, 1] = -np.inf
+    for projective in (False, True):
+        log_z, p, _, _ = _parsing.arcs(scores, projective, True)
+        assert abs(log_z - Enumerated(scores, projective, True).log_z) < 1e-14
+        assert p[0, 1] == 1.0
+    scores[1:, 3] = -np.inf
+    assert _parsing.arcs(scores, False, True)[0] == -np.inf
+    assert _parsing.arcs(scores, False, False)[0] > -np.inf
+
+
+@KINDS
+def test_long_sentences_do_not_overflow(projective: bool) -> None:
+    n = 420
+    log_z, p, c, _ = _parsing.arcs(np.zeros((n + 1, n + 1)), projective, False)
+    count = projective_counts(n, False) if projective else (n + 1) ** (n - 1)
+    assert abs(log_z - float(mpmath.log(count))) < 1e-9
+    assert np.abs(p.sum(axis=0)[1:] - 1).max() < 1e-12
+    assert np.isfinite(c).all()

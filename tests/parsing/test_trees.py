@@ -1,0 +1,128 @@
+"""`vs.parsing.marginals` and `best_trees`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import valuesparse as vs
+from tests.tree_arcs import Enumerated, score, trees
+
+Array = npt.NDArray[Any]
+KINDS = pytest.mark.parametrize("projective", [False, True])
+ROOTS = pytest.mark.parametrize("single_root", [False, True])
+
+
+def batch(seed: int, count: int = 60, most: int = 30) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(n + 1, n + 1)) * 3 for n in rng.integers(0, most, size=count)]
+
+
+@pytest.mark.simd
+@KINDS
+@ROOTS
+@settings(max_examples=150, deadline=None)
+@given(n=st.integers(0, 5), seed=st.integers(0, 2**32), ties=st.booleans(), some=st.booleans())
+def test_best_trees_agree_with_enumeration(
+    projective: bool, single_root: bool, n: int, seed: int, ties: bool, some: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    scores = (
+        rng.integers(-2, 3, size=(n + 1, n + 1)) * 1.0 if ties else rng.normal(size=(n + 1,) * 2)
+    )
+    if some:
+        scores[rng.random(scores.shape) < 0.5] = -np.inf
+    np.fill_diagonal(scores, np.nan)
+    scores[:, 0] = np.inf
+    allowed = trees(n, projective, single_root)
+    best = max((score(scores, t) for t in allowed), default=-np.inf)
+    if best == -np.inf:
+        with pytest.raises(vs.InfeasibleError, match=r"scores\[0\] allows no"):
+            vs.parsing.best_trees([scores], projective, single_root)
+        return
+    found = vs.parsing.best_trees([scores], projective, single_root)
+    heads = tuple(found.heads[0].tolist())
+    assert heads in allowed
+    assert abs(found.score[0] - best) < 1e-12
+    assert abs(score(scores, heads) - best) < 1e-12
+
+
+@pytest.mark.smoke
+@KINDS
+@ROOTS
+def test_long_best_trees_have_the_limit_of_the_sum(projective: bool, single_root: bool) -> None:
+    """The best tree has nearly all mass where scores are far apart."""
+    rng = np.random.default_rng(2)
+    scores = [rng.permutation(31 * 31).reshape(31, 31) * 60.0 for _ in range(5)]
+    found = vs.parsing.best_trees(scores, projective, single_root)
+    sums = vs.parsing.marginals(scores, projective, single_root)
+    for heads, p in zip(found.heads, sums.marginals, strict=True):
+        assert (p[heads, np.arange(1, 31)] > 0.99).all()
+    assert np.abs(found.score - sums.log_z).max() < 1e-3
+
+
+@KINDS
+@ROOTS
+def test_threads_do_not_show(projective: bool, single_root: bool) -> None:
+    scores = [s for s in batch(1) if len(s) > 1]
+    scores[3] = scores[3] * 3000  # in wide numbers
+    first = vs.parsing.marginals(scores, projective, single_root, threads=1)
+    trees_ = vs.parsing.best_trees(scores, projective, single_root, threads=1)
+    for threads in (2, 3, 8):
+        other = vs.parsing.marginals(scores, projective, single_root, threads=threads)
+        assert first.log_z.tobytes() == other.log_z.tobytes()
+        for a, b in zip(first.marginals, other.marginals, strict=True):
+            assert a.tobytes() == b.tobytes()
+        again = vs.parsing.best_trees(scores, projective, single_root, threads=threads)
+        assert [h.tolist() for h in trees_.heads] == [h.tolist() for h in again.heads]
+
+
+def test_float32_stays() -> None:
+    scores = [s.astype(np.float32) for s in batch(4, 5)]
+    r = vs.parsing.marginals(scores)
+    exact = vs.parsing.marginals([s.astype(np.float64) for s in scores])
+    assert r.log_z.tolist() == exact.log_z.tolist()
+    for a, b in zip(r.marginals, exact.marginals, strict=True):
+        assert a.dtype == np.float32
+        assert np.abs(a - b).max(initial=0.0) < 1e-7
+
+
+def test_nothing_and_sentences_without_words() -> None:
+    assert vs.parsing.marginals([]).marginals == []
+    r = vs.parsing.marginals([np.zeros((1, 1))], single_root=True)
+    assert r.log_z.tolist() == [0.0]
+    assert r.marginals[0].tolist() == [[0.0]]
+    assert vs.parsing.best_trees([np.zeros((1, 1))]).heads[0].tolist() == []
+
+
+def test_what_is_wrong_is_named() -> None:
+    fine = np.zeros((3, 3))
+    for value, shown in ((np.nan, "NaN"), (np.inf, r"\+inf"), (1e15, r"\+1e\+15")):
+        bad = fine.copy()
+        bad[0, 2] = value
+        for ask in (vs.parsing.marginals, vs.parsing.best_trees):
+            with pytest.raises(ValueError, match=rf"scores\[1\]\[0, 2\] is {shown}"):
+                ask([fine, bad])
+    with pytest.raises(ValueError, match=r"scores\[0\] must be square"):
+        vs.parsing.marginals([np.zeros((2, 3))])
+    with pytest.raises(ValueError, match=r"wrap one sentence as \[scores\]"):
+        vs.parsing.marginals(fine)
+    with pytest.raises(TypeError, match=r"scores\[0\] must hold real numbers"):
+        vs.parsing.marginals([fine.astype(complex)])
+    none = fine.copy()
+    none[:, 1] = -np.inf
+    with pytest.raises(vs.InfeasibleError, match=r"scores\[1\] allows no tree") as caught:
+        vs.parsing.marginals([fine, none, none])
+    assert caught.value.sequence == 1
+
+
+def test_marginals_agree_with_enumeration() -> None:
+    scores = np.random.default_rng(8).normal(size=(5, 5))
+    exact = Enumerated(scores, False, False)
+    r = vs.parsing.marginals([scores])
+    assert abs(r.marginals[0][2, 3] - exact.p(2, 3)) < 1e-15

@@ -1,0 +1,24 @@
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+trees: object
+LARGEST: float
+
+def run(
+    scores: list[Array],
+    words: Array,
+    projective: bool,
+    single_root: bool,
+    threads: int,
+    values: Array,
+    marginals: Array | None = None,
+    heads: Array | None = None,
+) -> tuple[int, int, int] | None: ...
+def arcs(
+    scores: Array, projective: bool, single_root: bool
+) -> tuple[float, Array, Array, Array]: ...
+def joints(scores: Array, single_root: bool, pairs: Array) -> tuple[float, Array]: ...
+def projective_max(scores: Array, single_root: bool) -> tuple[float, Array]: ...
