@@ -316,7 +316,7 @@ extensions = [
             "ext/messages/table_factor.cpp",
         ],
         define_macros=[*numpy_api, *built],
-        **depending_on("messages", "factors"),
+        **depending_on("messages", "factors", "trees"),
     ),
     Extension(
         "valuesparse._parsing",

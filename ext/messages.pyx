@@ -11,7 +11,7 @@ cimport numpy as cnp
 
 import numpy as np
 
-from valuesparse import _forest, _pool
+from valuesparse import _forest, _parsing, _pool
 
 cnp.import_array()
 

@@ -37,6 +37,8 @@ def make(kind: str, scope: Any, negated: Any = (), budget: int = 2) -> Structure
 
 def configurations(factor: Structured) -> np.ndarray:
     """Return what a factor allows, (m, k)."""
+    if isinstance(factor, (factors.Tree, factors.ProjectiveTree)):
+        return trees_of(factor)
     rows = np.array(list(itertools.product(range(2), repeat=len(factor.scope))))
     allows = ALLOWED.get(type(factor).__name__)
     if allows is None:
@@ -46,12 +48,46 @@ def configurations(factor: Structured) -> np.ndarray:
     return rows[[bool(allows(on, factor)) for on in sides.tolist()]]
 
 
+def trees_of(factor: Any) -> np.ndarray:
+    """Return the trees that a factor allows, by all heads of each word, (m, k)."""
+    place = {arc: i for i, arc in enumerate(factor.arcs)}
+    words = range(1, factor.n_words + 1)
+    options = [[h for h, m in factor.arcs if m == word] for word in words]
+    found = []
+    for chosen in itertools.product(*options):
+        heads = dict(zip(words, chosen, strict=True))
+        rooted = sum(h == 0 for h in chosen)
+        if rooted == 0 or (factor.single_root and rooted != 1):
+            continue
+        if not all(0 in _ancestors(heads, m) for m in words):
+            continue
+        # Projective: a head is an ancestor of every word below its arc.
+        if isinstance(factor, factors.ProjectiveTree) and not all(
+            h in _ancestors(heads, between)
+            for m, h in heads.items()
+            for between in range(min(h, m) + 1, max(h, m))
+        ):
+            continue
+        row = np.zeros(len(factor.scope), dtype=np.int64)
+        row[[place[h, m] for m, h in heads.items()]] = 1
+        found.append(row)
+    return np.array(found, dtype=np.int64).reshape(-1, len(factor.scope))
+
+
+def _ancestors(heads: dict[int, int], word: int) -> list[int]:
+    """Return a word and those above it, as far as there is no cycle."""
+    seen = [word]
+    while seen[-1] and len(seen) <= len(heads) + 1:
+        seen.append(heads[seen[-1]])
+    return seen
+
+
 def sum_product_of(factor: Structured, messages: np.ndarray) -> tuple[Any, list, list]:
     """Return the log mass (None: nothing is possible), P(y = 1) and P(y = 0)."""
     k = len(factor.scope)
     total, on, off = mpmath.mpf(0), [mpmath.mpf(0)] * k, [mpmath.mpf(0)] * k
     for row in configurations(factor).tolist():
-        scores = [messages[i, x] for i, x in enumerate(row)]
+        scores = [messages[i, x].item() for i, x in enumerate(row)]
         if -np.inf in scores:
             continue
         weight = mpmath.exp(mpmath.fsum(map(mpmath.mpf, scores)))

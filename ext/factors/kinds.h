@@ -6,6 +6,7 @@
 #include "factors/budget.h"
 #include "factors/one_of.h"
 #include "factors/or.h"
+#include "factors/tree.h"
 
 namespace vs::factors {
 
@@ -16,6 +17,8 @@ inline Structured* make(const std::string& kind, int64_t k, const int64_t* numbe
     if (kind == "Or") return new Or(k, numbers, count);
     if (kind == "OrOut") return new OrOut(k, numbers, count);
     if (kind == "Budget") return new Budget(k, numbers + 1, count - 1, numbers[0]);
+    if (kind == "Tree") return new Tree(k, numbers, trees::Kind::kTree);
+    if (kind == "ProjectiveTree") return new Tree(k, numbers, trees::Kind::kProjective);
     return nullptr;
 }
 

@@ -48,8 +48,8 @@ class Structured {
 
     // P(y_a = y_b = 1) of `count` pairs (a, b): one run for each a that differs from the one
     // before it. Scratch: `scratch()` + 5 k.
-    double joint(const double* in, int64_t count, const int64_t* pairs, double* out,
-                 double* work) const noexcept {
+    virtual double joint(const double* in, int64_t count, const int64_t* pairs, double* out,
+                         double* work) const noexcept {
         double *p = work + scratch() + k_, *c = p + k_, *held = c + k_;
         const double mass = sum_product(in, p, c, work);
         double on = 0.0;

@@ -21,6 +21,14 @@ cdef extern from "factors/kinds.h" namespace "vs::factors" nogil:
     cdef cppclass Foreign(CppStructured):
         Foreign(int64_t, void*, Send, Best, Score) except +
 
+
+cdef extern from "factors/tree.h" namespace "vs::factors" nogil:
+    cdef cppclass TreesApi "vs::trees::TreesApi":
+        pass
+    void use_trees(const TreesApi*) noexcept
+
+use_trees(<const TreesApi*>PyCapsule_GetPointer(_parsing.trees, "valuesparse._parsing.trees"))
+
 # A probability below has lost what a message is made of.
 cdef double LEAST = 1e-290
 

@@ -7,6 +7,7 @@ from valuesparse.factors._feature import Feature, Features
 from valuesparse.factors._or import Imply, Nand, Or, OrOut
 from valuesparse.factors._structured import Structured
 from valuesparse.factors._table import Table
+from valuesparse.factors._tree import ProjectiveTree, Tree
 from valuesparse.factors._xor import Xor, XorOut
 
 __all__ = [
@@ -19,8 +20,10 @@ __all__ = [
     "Nand",
     "Or",
     "OrOut",
+    "ProjectiveTree",
     "Structured",
     "Table",
+    "Tree",
     "Xor",
     "XorOut",
 ]

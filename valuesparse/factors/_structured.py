@@ -70,6 +70,8 @@ class Structured(Factor):
 
     __slots__ = ("__dict__",)
 
+    #: Whether max-product messages are sent where the graph has cycles.
+    has_max_product: ClassVar[bool] = True
     #: Whether `max_marginals` is written: else each entry takes a run of `best`.
     _has_max_marginals: ClassVar[bool] = False
 

@@ -325,6 +325,7 @@ def decode(
         return states[None], np.array([score]), True, upper, (), relaxed, integral
     loopy = record_of(method)
     if isinstance(loopy, (BP, TRW)):
+        _require_max_product(model, evidence)
         given = model.evidence if evidence is None else model.resolve_evidence(evidence)
         best = _loopy.decode(model, loopy, given, workers, watch)
         return best.states[None], np.array([best.score]), best.converged, best.upper
@@ -354,6 +355,16 @@ def _decode(
     found = jt._decode(None, workers, watch)
     jt._keep()
     return found
+
+
+def _require_max_product(model: FactorGraph, evidence: Evidence | None) -> None:
+    """Raise for a structured factor without max-marginals on a cycle."""
+    for index, factor in structured_factors(model).items():
+        if not factor.has_max_product and not without_cycles(model, evidence):
+            raise ValueError(
+                f"factor {index}, {factor.described}, has no max-marginals, and decoding by "
+                "messages needs them where the graph has cycles: use infer(method='bp')"
+            )
 
 
 def sample(

@@ -1,0 +1,238 @@
+"""Trees as factors: every verb against all trees, and in the engines."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import mpmath
+import numpy as np
+import pytest
+from checks import assert_same_bits
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from strategies import examples
+from structured_oracle import (
+    as_tables,
+    best_of,
+    configurations,
+    entropy_of,
+    enumerated,
+    sum_product_of,
+)
+
+import valuesparse as vs
+from valuesparse.factors import ProjectiveTree, Structured, Tree
+
+SCORES = st.sampled_from([0.0, 0.0, 1.0, -2.5, 10_000.0, -10_000.0, 9_999.5, 700.0, -np.inf])
+SCHEDULES = ["flooding", "residual", "rounds", "tree"]
+
+
+def all_arcs(n: int) -> list[tuple[int, int]]:
+    return [(h, m) for h, m in itertools.product(range(n + 1), range(1, n + 1)) if h != m]
+
+
+@st.composite
+def cases(draw):
+    """Return a tree factor, with some arcs missing, and messages."""
+    n = draw(st.integers(1, 4))
+    arcs = draw(st.lists(st.sampled_from(all_arcs(n)), unique=True, min_size=n))
+    # A word without arcs gets one from the root.
+    arcs += [(0, m) for m in range(1, n + 1) if m not in {x for _, x in arcs}]
+    kind = draw(st.sampled_from([Tree, ProjectiveTree]))
+    factor = kind(arcs, range(len(arcs)), single_root=draw(st.booleans()))
+    k = len(arcs)
+    entries = draw(st.lists(SCORES, min_size=2 * k, max_size=2 * k))
+    return factor, np.array(entries).reshape(k, 2)
+
+
+@given(cases())
+@examples(500)
+def test_marginals_have_all_digits_of_both_sides(case) -> None:
+    factor, messages = case
+    mass, p, c = factor.sum_product(messages)
+    log_mass, on, off = sum_product_of(factor, messages)
+    assert not np.isnan([mass, *p, *c]).any()
+    if log_mass is None:
+        assert mass == -np.inf
+        assert not p.any()
+        assert not c.any()
+        return
+    assert abs(mass - log_mass) <= 1e-9 * max(1, abs(log_mass))
+    for found, wanted in ((p, on), (c, off)):
+        for x, y in zip(found.tolist(), wanted, strict=True):
+            assert abs(mpmath.mpf(x) - y) <= 1e-9 * y + mpmath.mpf("1e-300"), (x, y)
+    largest = np.abs(messages[np.isfinite(messages)]).max()
+    entropy = entropy_of(factor, messages)
+    assert abs(factor.entropy(messages) - entropy) <= 1e-8 + 1e-12 * largest
+
+
+@given(cases())
+@examples(500)
+def test_best_and_max_marginals(case) -> None:
+    factor, messages = case
+    score, states = factor.best(messages)
+    wanted = best_of(factor, messages)
+    np.testing.assert_allclose(score, wanted.max(), rtol=1e-12, atol=1e-12)
+    if score > -np.inf:
+        assert factor.log_potential(states[None])[0] == 0.0
+    if isinstance(factor, Tree):
+        with pytest.raises(NotImplementedError, match="Tree has no max_marginals"):
+            factor.max_marginals(messages)
+    else:
+        found = factor.max_marginals(messages)
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+@given(cases())
+@examples(200)
+def test_joints_of_two(case) -> None:
+    factor, messages = case
+    k = len(factor.scope)
+    pairs = list(itertools.product(range(k), repeat=2))
+    found = factor.joint(messages, pairs)
+    rows = configurations(factor)
+    scores = messages[np.arange(k), rows].sum(axis=1)
+    if scores.max(initial=-np.inf) == -np.inf:
+        assert not found.any()
+        return
+    weights = np.exp(scores - scores.max())
+    for (a, b), x in zip(pairs, found, strict=True):
+        both = weights[(rows[:, a] == 1) & (rows[:, b] == 1)].sum() / weights.sum()
+        assert x == pytest.approx(both, abs=1e-9)
+
+
+@given(cases())
+@examples(60)
+def test_log_potentials_are_those_of_trees(case) -> None:
+    factor, _ = case
+    k = len(factor.scope)
+    allowed = {tuple(row) for row in configurations(factor).tolist()}
+    rows = np.random.default_rng(k).integers(0, 2, (200, k))
+    rows = np.concatenate([rows, configurations(factor)])
+    found = factor.log_potential(rows)
+    assert [x == 0.0 for x in found] == [tuple(row) in allowed for row in rows.tolist()]
+
+
+@given(cases(), st.integers(0, 2**32 - 1))
+@examples(60)
+def test_polytopes_and_projections(case, seed: int) -> None:
+    factor, _ = case
+    k = len(factor.scope)
+    vertices = configurations(factor)
+    if not len(vertices):
+        return
+    rng = np.random.default_rng(seed)
+    point = rng.normal(0.3, 1.0, k)
+    found = factor.project(point)
+    assert ((vertices - found) @ (point - found)).max() <= 1e-8
+    if isinstance(factor, ProjectiveTree):
+        with pytest.raises(NotImplementedError, match="has no polytope"):
+            factor.polytope()
+        return
+    upper, below, equal, right, more = factor.polytope()
+    gain = rng.normal(size=k)
+    bounds = [(0, 1)] * k + [(0, None)] * more
+    cost = np.append(-gain, np.zeros(more))
+    lp = linprog(cost, upper, below, equal, right, bounds=bounds, method="highs")
+    assert -lp.fun == pytest.approx(factor.best(np.stack([np.zeros(k), gain], axis=1))[0], abs=1e-8)
+
+
+def test_numbers_of_trees_of_forty_words() -> None:
+    n = 40
+    arcs = all_arcs(n)
+    zeros = np.zeros((len(arcs), 2))
+    log_mass, p, _ = Tree(arcs, range(len(arcs))).sum_product(zeros)
+    assert log_mass == pytest.approx((n - 1) * np.log(n + 1), rel=1e-12)
+    assert p.sum() == pytest.approx(n)
+    log_mass = Tree(arcs, range(len(arcs)), single_root=True).sum_product(zeros)[0]
+    assert log_mass == pytest.approx((n - 1) * np.log(n), rel=1e-12)
+
+
+def graph_of(factor: Structured, seed: int, *, cycles: bool) -> vs.FactorGraph:
+    rng = np.random.default_rng(seed)
+    k = len(factor.scope)
+    graph = vs.FactorGraph([2] * (k + 1))
+    for v in range(k + 1):
+        graph.add([v], rng.normal(0.0, 1.5, 2))
+    graph.add(factor)
+    graph.add((k - 1, k), rng.normal(0.0, 1.0, (2, 2)))
+    for a, b in itertools.pairwise(range(k)) if cycles else ():
+        graph.add((a, b), rng.normal(0.0, 0.5, (2, 2)))
+    return graph
+
+
+def flat(r: vs.results.GraphResult) -> np.ndarray:
+    return np.concatenate(r.marginals)
+
+
+@pytest.mark.parametrize("kind", [Tree, ProjectiveTree])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_in_graphs_with_cycles_they_are_their_tables(kind: type, schedule: str) -> None:
+    for seed in range(4):
+        graph = graph_of(kind(all_arcs(3), range(9), seed % 2 == 0), seed, cycles=True)
+        options = {"damping": 0.3, "tolerance": 1e-11, "max_iterations": 3000}
+        one, *others = (
+            vs.infer(graph, method=vs.BP(schedule=schedule, **options), threads=t)
+            for t in (1, 2, 3, 8)
+        )
+        table = vs.infer(as_tables(graph), method=vs.BP(**options))
+        assert one.converged
+        assert table.converged
+        np.testing.assert_allclose(flat(one), flat(table), rtol=0, atol=1e-7)
+        assert one.log_z == pytest.approx(table.log_z, abs=1e-6)
+        for r in others:
+            assert_same_bits(flat(r), flat(one))
+        lower = vs.infer(graph, method="structured_mean_field").log_z
+        upper = vs.inference.trw_dual_bound(graph, method=vs.TRW(max_iterations=50)).upper
+        assert lower <= enumerated(graph)[0] <= upper
+
+
+@given(st.integers(0, 1000), st.booleans(), st.integers(0, 9), st.booleans())
+@examples(60)
+def test_without_cycles_they_are_exact(seed: int, projective: bool, at: int, state: bool) -> None:
+    kind = ProjectiveTree if projective else Tree
+    graph = graph_of(kind(all_arcs(3), range(9)), seed, cycles=False)
+    for evidence in ({}, {at: int(state)}, {at: 1, (at + 3) % 9: 1}):
+        log_z, marginals, entropy, best = enumerated(graph, evidence)
+        if log_z == -np.inf:
+            with pytest.raises(vs.InfeasibleError):
+                vs.infer(graph, evidence=evidence)
+            continue
+        r = vs.infer(graph, evidence=evidence)
+        assert r.exact
+        assert r.log_z == pytest.approx(log_z, abs=1e-8)
+        np.testing.assert_allclose(flat(r), np.concatenate(marginals), rtol=0, atol=1e-8)
+        assert r.entropy() == pytest.approx(entropy, abs=1e-8)
+        for method in ("auto", "bp"):
+            d = vs.decode(graph, method=method, evidence=evidence)
+            assert d.score == pytest.approx(best, abs=1e-8)
+
+
+def test_decoding_by_messages_refuses_a_tree_on_a_cycle() -> None:
+    graph = graph_of(Tree(all_arcs(3), range(9)), 0, cycles=True)
+    for method in ("bp", "trw"):
+        with pytest.raises(ValueError, match="factor 10, a Tree over 9 variables, has no max-marg"):
+            vs.decode(graph, method=method)
+    graph = graph_of(ProjectiveTree(all_arcs(3), range(9)), 0, cycles=True)
+    assert vs.decode(graph, method="bp").score <= enumerated(graph)[3] + 1e-9
+
+
+def test_refusals_and_pickles() -> None:
+    factor = Tree([(0, 1), (1, 2)], [5, 3], single_root=True)
+    assert repr(factor) == "Tree([(0, 1), (1, 2)], [5, 3], single_root=True)"
+    copy = pickle.loads(pickle.dumps(factor))
+    assert repr(copy) == repr(factor)
+    for arcs, variables, words in [
+        ([(0, 1), (0, 1)], [0, 1], r"arcs\[1\] is \(0, 1\), as arcs\[0\]"),
+        ([(0, 1), (2, 2)], [0, 1], r"arcs\[1\] is \(2, 2\)"),
+        ([(0, 1), (1, 0)], [0, 1], r"arcs\[1\] is \(1, 0\)"),
+        ([(0, 1), (-1, 1)], [0, 1], r"arcs\[1\] is \(-1, 1\)"),
+        ([(0, 1), (0, 3)], [0, 1], "none does to 2"),
+        ([(0, 1)], [0, 1], "arcs must be 2 pairs"),
+        ([(0.0, 1.0)], [0], "arcs must be 1 pairs"),
+        ([(0, 1), (1, 2)], [4, 4], "variable 4 twice"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            Tree(arcs, variables)
