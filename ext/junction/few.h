@@ -117,7 +117,7 @@ class Few {
 
     std::unique_ptr<T[]> far_;
     size_t size_ = 0, most_ = N;
-    T near_[N];
+    T near_[N] = {};
 };
 
 using Set = Few<int32_t, 8>;      // of variables, of cliques; offsets in a table

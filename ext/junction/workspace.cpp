@@ -75,7 +75,7 @@ void CliqueWorkspace<A>::bound_loss(const State<A>& s, size_t c, double low) {
 // anyway, into copies that are added in order. So threads do not show.
 template <class A>
 void CliqueWorkspace<A>::run_block(const CliqueLayout& l, int k, std::vector<T>* row,
-                             const Poll& poll) const {
+                                   const Poll& poll) const {
     Few<T*, 8> vec_out, scalar_out;
     Few<const int32_t*, 8> vec_out_at, scalar_out_at;
     for (const SumTable<T>& s : sums) {

@@ -35,7 +35,8 @@ class Odds {
     }
     const T* total() const { return total_; }  // (n + 1,) of each word
 
-    // Once. log weight = score - shift(m), but that of arcs of the root has a factor `root` as well.
+    // Once. log weight = score - shift(m), but that of arcs of the root has a factor `root` as
+    // well.
     void tell(const double* shift, const vs::trees::Arcs& arcs, T root = A::one()) {
         for (int64_t m = 1; m <= n_; ++m) inverse_[m] = A::over(A::one(), total_[m]);
         for (int64_t h = n_ + 1; h-- > 0;) {
