@@ -25,7 +25,7 @@ class Decoding:
         Whether messages that were asked for ("bp", "trw") came to rest; True for what is exact.
     upper : float or None
         With "trw": at least the best score there is, rounding included. With "lp": the optimum of
-        the linear program, which no configuration exceeds.
+        the linear program to the solver's tolerance, some 1e-7 of it; no proof.
     conditioned : tuple
         Graphs: variables (names) that were conditioned on, since the junction tree did not fit in
         `memory_limit`; see `JunctionTree`.
