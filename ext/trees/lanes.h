@@ -23,7 +23,6 @@ struct Plain {
     static T zero() { return 0.0; }
     static T epsilon(T a) { return a; }
     static T one() { return 1.0; }
-    static T of_root(bool) { return one(); }  // by first order: laplacian.h
     static bool is_zero(T a) { return a == 0.0; }
     static T times(T a, T b) { return a * b; }
     static T over(T a, T b) { return a / b; }

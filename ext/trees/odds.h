@@ -35,9 +35,8 @@ class Odds {
     }
     const T* total() const { return total_; }  // (n + 1,) of each word
 
-    // Once. log weight = score - shift(m), but that of arcs of the root has a factor `root` as
-    // well.
-    void tell(const double* shift, const vs::trees::Arcs& arcs, T root = A::one()) {
+    // Once. log weight = score - shift(m).
+    void tell(const double* shift, const vs::trees::Arcs& arcs) {
         for (int64_t m = 1; m <= n_; ++m) inverse_[m] = A::over(A::one(), total_[m]);
         for (int64_t h = n_ + 1; h-- > 0;) {
             const T *w = weight_ + h * ld_, *r = rest_ + h * ld_;
@@ -55,8 +54,7 @@ class Odds {
                 arcs.complement[row + m] = A::as_double(A::times(others[m], inverse_[m]));
             }
             for (int64_t m = 1; arcs.ratio && m <= n_; ++m) {
-                const T own = h == 0 ? A::times(r[m], root) : r[m];
-                arcs.ratio[row + m] = A::log_over(own, others[m]) - shift[m];
+                arcs.ratio[row + m] = A::log_over(r[m], others[m]) - shift[m];
             }
             for (double* out : {arcs.marginal, arcs.complement, arcs.ratio}) {
                 if (out) out[row] = out[row + h] = 0.0;

@@ -90,7 +90,7 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     Odds<A> odds(weight, hit, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
     if (A::doubtful()) return *doubt = true, 0.0;
     if (walks) *walks = {weight, hit, odds.total()};
-    odds.tell(shift, arcs, A::of_root(s.single_root));
+    odds.tell(shift, arcs);
     return log_det + found.sum;
 }
 
@@ -122,7 +122,7 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
         eisner.outside(rest);
         Odds<A> odds(weight, rest, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
         if (A::doubtful() && A::too_small(z, weight, rest, n, ld)) return *doubt = true, 0.0;
-        odds.tell(shift, arcs, A::of_root(s.single_root));
+        odds.tell(shift, arcs);
     } else if (A::doubtful() && A::too_small(z, weight, rest, 0, ld)) {
         return *doubt = true, 0.0;
     }

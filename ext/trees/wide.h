@@ -36,8 +36,6 @@ struct Wide {
     static T zero() { return {}; }
     static T epsilon(T a) { return {a.m, a.e, a.m == 0.0 ? 0 : 1}; }
     static T one() { return {0.5, 1, 0}; }
-    // What arcs of the root are multiplied by.
-    static T of_root(bool single) { return {0.5, 1, single ? 1 : 0}; }
     static bool is_zero(T a) { return a.m == 0.0; }
     static T normal(double m, int64_t e, int64_t order) {
         if (m == 0.0) return {};
