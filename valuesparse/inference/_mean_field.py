@@ -50,7 +50,7 @@ class Field(NamedTuple):
 
     def graph(self, model: FactorGraph) -> FactorGraph:
         """Return the distribution itself: a graph without cycles."""
-        other = model._derived()
+        other = model.derived()
         ends = np.cumsum(model.cardinalities).tolist()
         for v, (k, end) in enumerate(zip(model.cardinalities, ends, strict=True)):
             other.add(Table((v,), self.node[end - k : end]))
