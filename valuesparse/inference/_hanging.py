@@ -35,13 +35,13 @@ from valuesparse.models._evidence import Known, split
 from valuesparse.models.factor_graph import Derived
 from valuesparse.results import GraphResult
 
-__all__ = ["Hanging", "Messages", "Parts", "TreesApart", "parts_of"]
+__all__ = ["Hanging", "Messages", "TakenApart", "TreesApart", "parts_of"]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
-class Parts(NamedTuple):
+class TakenApart(NamedTuple):
     """A graph taken apart: both parts have all of its variables, and some of its factors.
 
     Attributes
@@ -65,10 +65,11 @@ class Parts(NamedTuple):
 
 
 #: The parts of all graphs with the same factors, for the variables that were held last.
-_PARTS: weakref.WeakKeyDictionary[Stamp, tuple[bytes, Parts | None]] = weakref.WeakKeyDictionary()
+_PARTS: weakref.WeakKeyDictionary[Stamp, tuple[bytes, TakenApart | None]]
+_PARTS = weakref.WeakKeyDictionary()
 
 
-def parts_of(graph: FactorGraph, held: Array) -> Parts | None:
+def parts_of(graph: FactorGraph, held: Array) -> TakenApart | None:
     """Return the parts of a graph given its hard evidence; None where no structured factor hangs.
 
     The graph has to have a structured factor, and a cycle.
@@ -80,7 +81,7 @@ def parts_of(graph: FactorGraph, held: Array) -> Parts | None:
     return kept[1]
 
 
-def _take_apart(graph: FactorGraph, held: Array) -> Parts | None:
+def _take_apart(graph: FactorGraph, held: Array) -> TakenApart | None:
     network = network_of(graph)
     in_core = _on_cycles(network.native.ptr, network.native.scope, held)
     if in_core[network.structured()].all():
@@ -101,7 +102,7 @@ def _take_apart(graph: FactorGraph, held: Array) -> Parts | None:
         if i not in hanging and len(scope) < 2:
             own[i] = inside[list(scope)].all()
     of_core, of_trees = np.flatnonzero(own), np.flatnonzero(~own)
-    return Parts(
+    return TakenApart(
         graph.part(of_core, Derived),
         graph.part(of_trees, Derived),
         of_core,
@@ -154,7 +155,7 @@ class Hanging:
     def __init__(
         self,
         model: FactorGraph,
-        parts: Parts,
+        parts: TakenApart,
         known: Known,
         workers: int,
         watch: Watch,
@@ -303,7 +304,7 @@ class TreesApart:
         shared = sum(float(entr(marginals[v]).sum()) for v in parts.shared.tolist())
         return _joints.entropy(core, None, self.limit) + trees.entropy() - shared
 
-    def _apart(self, model: FactorGraph) -> tuple[Parts, FactorGraph, GraphResult]:
+    def _apart(self, model: FactorGraph) -> tuple[TakenApart, FactorGraph, GraphResult]:
         """Return the parts, the core with its evidence, and the result of the trees."""
         if self._asked is None:
             known = split(model, self.given)

@@ -36,7 +36,7 @@ class NoForestError(ValueError):
     """No forest holds every structured factor."""
 
 
-class Field(NamedTuple):
+class ForestField(NamedTuple):
     """A distribution of structured mean field: its unnormalised logarithms, and its joints."""
 
     forest: list[tuple[int, ...]]
@@ -198,7 +198,7 @@ def structured(
         {"iterations": len(residuals), "messages": updates},
         converged=converged,
         residuals=residuals,
-        state=Field(scopes, node, kept, joints),
+        state=ForestField(scopes, node, kept, joints),
         flat=q,
     )
 
@@ -243,7 +243,7 @@ def _first_field(network: Network, start: GraphResult) -> tuple[Array, Array, Ar
     """Return a forest and the unnormalised logarithms of the distribution of `start`."""
     require_same_variables(network, start)
     state = start.state
-    if isinstance(state, Field):
+    if isinstance(state, ForestField):
         scopes, node, tables = state.forest, state.node.copy(), state.table
     elif start.method == "mean_field":
         return (
