@@ -1,7 +1,7 @@
 """Graphs whose structured factors hang on their cycles as trees: each part by its own engine.
 
 A factor of which at most one variable has other factors is taken off the graph, again and again.
-What is left is the core, with all cycles; what was taken off are trees, each with at most one
+The rest is the core, with all cycles. The factors taken off form trees, each with at most one
 variable v of the core. Exactly, and in sums as in maxima:
 
     mu_v(x) = sum over the trees at v, given v = x          messages, in time linear in the trees
@@ -122,7 +122,7 @@ def _on_cycles(ptr: Array, scope: Array, held: Array) -> npt.NDArray[np.bool_]:
     for g, own in enumerate(scopes):
         for v in own:
             groups[v].append(g)
-    # Of each variable: how many groups are left; of each group: variables with other groups.
+    # How many groups each variable has left; how many variables of each group have others.
     left = [len(found) for found in groups]
     tied = [sum(left[v] > 1 for v in own) for own in scopes]
     stays = np.ones(len(scopes), dtype=np.bool_)
@@ -143,7 +143,7 @@ def _on_cycles(ptr: Array, scope: Array, held: Array) -> npt.NDArray[np.bool_]:
 
 
 class Messages(NamedTuple):
-    """What the trees say to the core: log-vectors, and log Z of the trees they are scaled by."""
+    """Messages of the trees to the core: log-vectors, and log Z of the trees, which scales them."""
 
     mu: dict[int, Array]
     log_z: float
@@ -257,7 +257,7 @@ class Hanging:
 
 
 class TreesApart:
-    """What a result needs for joints and the entropy: its evidence, and the result of the trees."""
+    """The evidence of a result, and the result of its trees: joints and the entropy need them."""
 
     __slots__ = ("_asked", "_trees", "given", "limit")
 

@@ -20,7 +20,7 @@ _KEPT = weakref.WeakKeyDictionary()
 def snapshot_of(graph: FactorGraph) -> _junction.Snapshot:
     """Return the native snapshot of a graph's variables and factors."""
     kept = _KEPT.get(graph.stamp)
-    # What factors have made themselves may be too much beside the evidence of this graph.
+    # Tables that factors made themselves may be too large beside the evidence of this graph.
     if kept is None or (kept[1] and not graph.fits(kept[1])):
         require_memory(graph)
         laid = all_tables(graph)

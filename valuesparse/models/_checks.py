@@ -46,7 +46,7 @@ class Weighed(Variables):
     _soft: float
 
     def fits(self, more: float) -> bool:
-        """Whether magnitudes of so much may be added."""
+        """Whether more magnitudes, of this sum, may be added."""
         return self.magnitude + self._soft + more <= self._MOST
 
     def _excessive(self, place: str, value: float, more: float) -> ValueError:
