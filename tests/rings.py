@@ -15,7 +15,7 @@ from pathlib import Path
 #: Circles that are still there; one that goes has to leave this list.
 KNOWN: set[frozenset[str]] = set()
 
-#: What may be imported by a file of each folder, beside its own folder and what needs no other.
+#: Folders that a file of each folder may import, beside its own and those that need no other.
 BELOW = {
     "factors": set(),
     "models": {"factors"},

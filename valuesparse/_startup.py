@@ -1,4 +1,7 @@
-"""All that importing the package does: it reads the environment and joins threadpoolctl."""
+"""All that importing the package does.
+
+It reads the environment, hands engines over to results, and joins threadpoolctl.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ import sys
 from itertools import pairwise
 
 from valuesparse import _exit, _forest
+from valuesparse.inference import _forest as forest_engine
+from valuesparse.inference import _joints as graph_engine
+from valuesparse.relaxed import bounds as selection
+from valuesparse.results import ChainResult, GraphResult, TreeResult
 from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
 
 __all__ = ["start"]
@@ -27,6 +34,7 @@ def start() -> None:
         sys.stderr.write(f"valuesparse: {error}\n")
         raise SystemExit(2) from None
     _exit.watch()
+    _hand_over_engines()
     _join_threadpoolctl()
 
 
@@ -43,6 +51,14 @@ def _choose_simd_level() -> None:
             f"{', '.join(_forest.simd_levels())}, or unset it for the best",
             name="VALUESPARSE_SIMD",
         )
+
+
+def _hand_over_engines() -> None:
+    # Results lie below those who answer them, and cannot import them.
+    ChainResult.ask(forest_engine)
+    TreeResult.ask(forest_engine)
+    GraphResult.ask(graph_engine)
+    GraphResult.ask_of_factors(selection)
 
 
 def _check_environment() -> None:

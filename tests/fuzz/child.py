@@ -36,9 +36,9 @@ SECONDS = 10.0
 MEMORY_FREE, MEMORY_PER_BYTE = 64 << 20, 64
 #: Bytes of address space that a child may take beyond what it has at its beginning.
 ADDRESSES = 4 << 30
-#: What a child writes where its parent sees it: number of the file, and counts.
+#: A record that a child writes for its parent: number of the file, and counts.
 NOTE = struct.Struct("<5Q")
-#: What it reports of an order.
+#: Its report about an order.
 REPORTED = ("done", "taken", "refused", "failures", "most_memory", "most_seconds", "work")
 _KINDS = 20
 

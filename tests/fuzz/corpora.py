@@ -39,7 +39,7 @@ TEMPLATES = [
 TEMPLATE_WORDS = (b"%x[0,0]", b"%t[0,0,\"(a+)+$\"]", b"%m[", b"@", b"U", b"B", b"*", b'"',
                   b"%x[99999999999,0]", b"%x[0,99999999999]", b"(?P<a>", b"[",
                   b"(" * 500)  # fmt: skip
-#: What is said of all inputs together.
+#: A line about all inputs together.
 NONE = "inputs: "
 SENTENCES = [
     (["the", "dog"], ["DET", "NOUN"]),

@@ -167,9 +167,9 @@ probability ( a ) { table 0.33, 0.66; }
 probability ( b | a ) { (no) 0.2, 0.3, 0.5; (yes) 0.1, 0.0, 0.9; }
 """
     graph = vs.read_bif(text)
-    assert graph._conditional == {0: 0, 1: 1}
+    assert graph.conditional == {0: 0, 1: 1}
     assert _gone(graph, wanted=[0]) == {1}
     jt = vs.JunctionTree(graph)
     assert jt.joint(["a"]).tolist() == pytest.approx([1 / 3, 2 / 3])
     gum = pytest.importorskip("pyagrum", reason="pyAgrum's networks are converted")
-    assert len(vs.from_pyagrum(gum.fastBN("a->b{x|y|z}<-c"))._conditional) == 3
+    assert len(vs.from_pyagrum(gum.fastBN("a->b{x|y|z}<-c")).conditional) == 3

@@ -196,7 +196,7 @@ def test_networks_answer_alike_with_a_tree_and_without() -> None:
             graph.add([(v - 1) // 2, v], np.log([[0.125 * v, 1 - 0.125 * v], [0.5, 0.5]]))
         for f in range(8):
             graph.mark_conditional(f)
-        assert len(graph._conditional) == 8
+        assert len(graph.conditional) == 8
         return graph
 
     asked = network()

@@ -13,7 +13,7 @@ from graph_files import DATA
 from graph_oracle import Factors, graph_of, log_joint, log_sum, marginal, probabilities
 
 import valuesparse as vs
-from valuesparse.inference import _forests, trw_dual_bound
+from valuesparse.inference import _spanning, trw_dual_bound
 from valuesparse.inference._network import Network
 from valuesparse.inference._watch import NOBODY
 
@@ -575,9 +575,9 @@ def test_uniform_spanning_trees(seed: int) -> None:
     every = list(itertools.combinations(range(n), 2))
     edges = [e for e in every if rng.random() < 0.6] or every[:1]
     network = network_of([2] * n, [(e, np.zeros((2, 2))) for e in edges])
-    found = _forests.spanning_tree_probabilities(network)
+    found = _spanning.spanning_tree_probabilities(network)
     np.testing.assert_allclose(found, enumerated_probabilities(n, edges), atol=1e-12)
-    for tree in _forests.cover(network, 2, seed, NOBODY):
+    for tree in _spanning.cover(network, 2, seed, NOBODY):
         assert network.forest(tree).tolist() == tree.tolist()
         assert tree.size == round(found.sum())
 
@@ -585,7 +585,7 @@ def test_uniform_spanning_trees(seed: int) -> None:
 def test_spanning_trees_of_a_grid() -> None:
     cards, factors = random_grid(np.random.default_rng(0), 30, 2)
     network = network_of(cards, factors)
-    found = _forests.spanning_tree_probabilities(network)
+    found = _spanning.spanning_tree_probabilities(network)
     assert found.sum() == pytest.approx(899.0)
     u, v = network.native.scope.reshape(-1, 2).T
     laplacian = np.zeros((900, 900))

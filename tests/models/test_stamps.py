@@ -81,7 +81,7 @@ def test_a_copy_checks_what_factors_make_beside_its_own_evidence() -> None:
     graph = vs.FactorGraph([2])
     own = Own(0.9e17)
     graph.add(own)
-    before = graph._given({0: [0.0, 0.2e17]})
+    before = graph.with_evidence({0: [0.0, 0.2e17]})
     snapshot_of(graph)
     snapshot_of(graph.copy())
     assert own.asked == 1

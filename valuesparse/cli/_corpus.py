@@ -17,14 +17,14 @@ SOURCE = (
 PUNCTUATION = "PUNCT"
 
 
-class Sentence(NamedTuple):
+class Utterance(NamedTuple):
     """The words of one utterance and a part-of-speech tag for each."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
 
 
-class Size(NamedTuple):
+class CorpusSize(NamedTuple):
     """Utterances, tokens and distinct tags of a corpus."""
 
     sentences: int
@@ -33,15 +33,15 @@ class Size(NamedTuple):
 
 
 #: The size that the figures in the documentation belong to.
-EXPECTED = Size(sentences=16_162, tokens=153_656, tags=95)
+EXPECTED = CorpusSize(sentences=16_162, tokens=153_656, tags=95)
 
 
-def load_hkcancor() -> list[Sentence]:
+def load_hkcancor() -> list[Utterance]:
     """Load the Hong Kong Cantonese Corpus: 58 recorded conversations, segmented and tagged.
 
     Returns
     -------
-    list of Sentence
+    list of Utterance
         Every utterance in the order of the corpus. Punctuation, which has no tag there, has
         `PUNCTUATION` here.
 
@@ -59,14 +59,14 @@ def load_hkcancor() -> list[Sentence]:
     --------
     >>> sentences = load_hkcancor()  # doctest: +SKIP
     >>> size_of(sentences)  # doctest: +SKIP
-    Size(sentences=16162, tokens=153656, tags=95)
+    CorpusSize(sentences=16162, tokens=153656, tags=95)
     """
     require("demo", "pycantonese")
     import pycantonese
 
     utterances: Any = pycantonese.hkcancor().tokens(by_utterance=True)
     return [
-        Sentence(
+        Utterance(
             tuple(token.word for token in utterance),
             tuple(token.pos or PUNCTUATION for token in utterance),
         )
@@ -75,15 +75,15 @@ def load_hkcancor() -> list[Sentence]:
     ]
 
 
-def size_of(sentences: Sequence[Sentence]) -> Size:
+def size_of(sentences: Sequence[Utterance]) -> CorpusSize:
     """Count sentences, tokens and distinct tags.
 
     Examples
     --------
-    >>> size_of([Sentence(("食", "飯", "!"), ("v", "n", "PUNCT")), Sentence(("食",), ("v",))])
-    Size(sentences=2, tokens=4, tags=3)
+    >>> size_of([Utterance(("食", "飯", "!"), ("v", "n", "PUNCT")), Utterance(("食",), ("v",))])
+    CorpusSize(sentences=2, tokens=4, tags=3)
     """
-    return Size(
+    return CorpusSize(
         len(sentences),
         sum(len(sentence.words) for sentence in sentences),
         len({tag for sentence in sentences for tag in sentence.tags}),
@@ -91,13 +91,13 @@ def size_of(sentences: Sequence[Sentence]) -> Size:
 
 
 def split(
-    sentences: Sequence[Sentence], seed: int, held_out: float = 0.1
-) -> tuple[list[Sentence], list[Sentence]]:
+    sentences: Sequence[Utterance], seed: int, held_out: float = 0.1
+) -> tuple[list[Utterance], list[Utterance]]:
     """Split at random into sentences to train on and sentences held out, in corpus order.
 
     Parameters
     ----------
-    sentences : sequence of Sentence
+    sentences : sequence of Utterance
         The corpus.
     seed : int
         The same seed gives the same split on every machine.
@@ -106,13 +106,13 @@ def split(
 
     Returns
     -------
-    train, test : list of Sentence
+    train, test : list of Utterance
         A tag that only occurs among the held-out sentences brings its first sentence back to
         training, so that the model knows every tag of the corpus.
 
     Examples
     --------
-    >>> corpus = [Sentence((str(i),), ("m",)) for i in range(10)]
+    >>> corpus = [Utterance((str(i),), ("m",)) for i in range(10)]
     >>> train, test = split(corpus, seed=0, held_out=0.2)
     >>> len(train), len(test)
     (8, 2)

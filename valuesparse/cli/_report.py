@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from valuesparse.cli._corpus import Sentence
+from valuesparse.cli._corpus import Utterance
 from valuesparse.cli._measure import FloatArray, Measurements, Row
 
 #: The least agreement with exact inference that the demo recommends.
@@ -58,7 +58,7 @@ class TaggedSentence(NamedTuple):
 
     Attributes
     ----------
-    sentence : Sentence
+    sentence : Utterance
         Words and gold tags.
     marginals : (n, K) ndarray
         One row per word.
@@ -66,7 +66,7 @@ class TaggedSentence(NamedTuple):
         The words that no island has decided.
     """
 
-    sentence: Sentence
+    sentence: Utterance
     marginals: FloatArray
     uncertain: np.ndarray
 

@@ -18,7 +18,7 @@ from valuesparse.cli._options import plot_option, tell_plot, zetas_option
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from valuesparse.cli._corpus import Sentence, Size
+    from valuesparse.cli._corpus import CorpusSize, Utterance
     from valuesparse.cli._measure import Measurements
     from valuesparse.cli._report import TaggedSentence
 
@@ -151,14 +151,14 @@ def _run(
     console.print(f"[dim]Done in {time.perf_counter() - begin:.0f} s.[/dim]")
 
 
-def _describe(size: Size, n_train: int, n_test: int) -> str:
+def _describe(size: CorpusSize, n_train: int, n_test: int) -> str:
     return (
         f"{size.sentences:,} utterances, {size.tokens:,} tokens, {size.tags} tags: "
         f"{n_train:,} utterances to train on, {n_test:,} to tag"
     )
 
 
-def _train(console: Console, train: Sequence[Sentence], path: Path) -> None:
+def _train(console: Console, train: Sequence[Utterance], path: Path) -> None:
     """Train, with a progress bar."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -192,7 +192,7 @@ def _train(console: Console, train: Sequence[Sentence], path: Path) -> None:
 def _tag(
     console: Console,
     model_path: Path,
-    test: Sequence[Sentence],
+    test: Sequence[Utterance],
     zetas: Sequence[float],
     threads: int,
 ) -> _Tagging:

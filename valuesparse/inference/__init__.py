@@ -1,16 +1,12 @@
 """Infer plans and computes; results are records."""
 
-from valuesparse.inference import _forest, _joints
 from valuesparse.inference._dual import DualBound, trw_dual_bound
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField
 from valuesparse.inference.decoding import decode
 from valuesparse.inference.junction_tree import Division, JunctionTree
 from valuesparse.inference.marginals import infer
 from valuesparse.inference.posterior import log_prob, sample
-from valuesparse.results import ChainResult as _ChainResult
 from valuesparse.results import Decoding
-from valuesparse.results import GraphResult as _GraphResult
-from valuesparse.results import TreeResult as _TreeResult
 
 __all__ = [
     "BP",
@@ -27,8 +23,3 @@ __all__ = [
     "sample",
     "trw_dual_bound",
 ]
-
-# Results lie below, and cannot import who answers them.
-for _result in (_ChainResult, _TreeResult):
-    _result.ask(_forest)
-_GraphResult.ask(_joints)

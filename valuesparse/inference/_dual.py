@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.special import entr
 
 from valuesparse._validation import as_count
-from valuesparse.inference import _forests
+from valuesparse.inference import _spanning
 from valuesparse.inference._methods import TRW, refuse
 from valuesparse.inference._network import (
     Held,
@@ -32,9 +32,9 @@ def probabilities(network: Network, method: TRW, watch: Watch) -> Array:
     given = method.edge_probabilities
     native = network.native
     if isinstance(given, str):
-        if _forests.in_reach(network):
-            return _forests.spanning_tree_probabilities(network)
-        return shares(network.n_groups, _forests.cover(network, 8, method.seed, watch))
+        if _spanning.in_reach(network):
+            return _spanning.spanning_tree_probabilities(network)
+        return shares(network.n_groups, _spanning.cover(network, 8, method.seed, watch))
     rho = np.asarray(given, dtype=np.float64)
     if rho.shape != (network.n_factors,):
         raise ValueError(
@@ -152,7 +152,7 @@ def trw_dual_bound(
     workers = resolve(threads)
     task = Task.of(graph, given, Watch(deadline, None))
     network = task.network
-    found = _forests.cover(network, trees, method.seed, task.watch)
+    found = _spanning.cover(network, trees, method.seed, task.watch)
     weights = np.full(len(found), 1.0 / len(found))
     messages = first_messages(network, task.local, method.start)
     best = DualBound(np.inf, [])

@@ -13,7 +13,7 @@ from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _auto, _loopy, _lp
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE, Slices
 from valuesparse.inference._graph_islands import infer_islands
-from valuesparse.inference._hanging import Hanging, Parts, parts_of
+from valuesparse.inference._hanging import Hanging, TakenApart, parts_of
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._methods import (
     BP,
@@ -168,7 +168,7 @@ def choose(
     return choice._replace(reason=hanging.reason + choice.reason, hanging=hanging)
 
 
-def _large(model: FactorGraph, parts: Parts | None, memory_limit: int | None) -> list[int]:
+def _large(model: FactorGraph, parts: TakenApart | None, memory_limit: int | None) -> list[int]:
     """Return the structured factors (of the core) whose tables do not fit."""
     own, limit = structured_factors(model), as_limit(memory_limit)
     core = own if parts is None else set(parts.of_core.tolist())

@@ -1,7 +1,7 @@
 """Graphs whose structured factors hang on their cycles as trees: each part by its own engine.
 
 A factor of which at most one variable has other factors is taken off the graph, again and again.
-What is left is the core, with all cycles; what was taken off are trees, each with at most one
+The rest is the core, with all cycles. The factors taken off form trees, each with at most one
 variable v of the core. Exactly, and in sums as in maxima:
 
     mu_v(x) = sum over the trees at v, given v = x          messages, in time linear in the trees
@@ -35,13 +35,13 @@ from valuesparse.models._evidence import Known, split
 from valuesparse.models.factor_graph import Derived
 from valuesparse.results import GraphResult
 
-__all__ = ["Hanging", "Messages", "Parts", "TreesApart", "parts_of"]
+__all__ = ["Hanging", "Messages", "TakenApart", "TreesApart", "parts_of"]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
-class Parts(NamedTuple):
+class TakenApart(NamedTuple):
     """A graph taken apart: both parts have all of its variables, and some of its factors.
 
     Attributes
@@ -65,10 +65,11 @@ class Parts(NamedTuple):
 
 
 #: The parts of all graphs with the same factors, for the variables that were held last.
-_PARTS: weakref.WeakKeyDictionary[Stamp, tuple[bytes, Parts | None]] = weakref.WeakKeyDictionary()
+_PARTS: weakref.WeakKeyDictionary[Stamp, tuple[bytes, TakenApart | None]]
+_PARTS = weakref.WeakKeyDictionary()
 
 
-def parts_of(graph: FactorGraph, held: Array) -> Parts | None:
+def parts_of(graph: FactorGraph, held: Array) -> TakenApart | None:
     """Return the parts of a graph given its hard evidence; None where no structured factor hangs.
 
     The graph has to have a structured factor, and a cycle.
@@ -80,7 +81,7 @@ def parts_of(graph: FactorGraph, held: Array) -> Parts | None:
     return kept[1]
 
 
-def _take_apart(graph: FactorGraph, held: Array) -> Parts | None:
+def _take_apart(graph: FactorGraph, held: Array) -> TakenApart | None:
     network = network_of(graph)
     in_core = _on_cycles(network.native.ptr, network.native.scope, held)
     if in_core[network.structured()].all():
@@ -101,7 +102,7 @@ def _take_apart(graph: FactorGraph, held: Array) -> Parts | None:
         if i not in hanging and len(scope) < 2:
             own[i] = inside[list(scope)].all()
     of_core, of_trees = np.flatnonzero(own), np.flatnonzero(~own)
-    return Parts(
+    return TakenApart(
         graph.part(of_core, Derived),
         graph.part(of_trees, Derived),
         of_core,
@@ -121,7 +122,7 @@ def _on_cycles(ptr: Array, scope: Array, held: Array) -> npt.NDArray[np.bool_]:
     for g, own in enumerate(scopes):
         for v in own:
             groups[v].append(g)
-    # Of each variable: how many groups are left; of each group: variables with other groups.
+    # How many groups each variable has left; how many variables of each group have others.
     left = [len(found) for found in groups]
     tied = [sum(left[v] > 1 for v in own) for own in scopes]
     stays = np.ones(len(scopes), dtype=np.bool_)
@@ -142,7 +143,7 @@ def _on_cycles(ptr: Array, scope: Array, held: Array) -> npt.NDArray[np.bool_]:
 
 
 class Messages(NamedTuple):
-    """What the trees say to the core: log-vectors, and log Z of the trees they are scaled by."""
+    """Messages of the trees to the core: log-vectors, and log Z of the trees, which scales them."""
 
     mu: dict[int, Array]
     log_z: float
@@ -154,7 +155,7 @@ class Hanging:
     def __init__(
         self,
         model: FactorGraph,
-        parts: Parts,
+        parts: TakenApart,
         known: Known,
         workers: int,
         watch: Watch,
@@ -256,7 +257,7 @@ class Hanging:
 
 
 class TreesApart:
-    """What a result needs for joints and the entropy: its evidence, and the result of the trees."""
+    """The evidence of a result, and the result of its trees: joints and the entropy need them."""
 
     __slots__ = ("_asked", "_trees", "given", "limit")
 
@@ -303,7 +304,7 @@ class TreesApart:
         shared = sum(float(entr(marginals[v]).sum()) for v in parts.shared.tolist())
         return _joints.entropy(core, None, self.limit) + trees.entropy() - shared
 
-    def _apart(self, model: FactorGraph) -> tuple[Parts, FactorGraph, GraphResult]:
+    def _apart(self, model: FactorGraph) -> tuple[TakenApart, FactorGraph, GraphResult]:
         """Return the parts, the core with its evidence, and the result of the trees."""
         if self._asked is None:
             known = split(model, self.given)

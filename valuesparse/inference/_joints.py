@@ -27,7 +27,7 @@ from valuesparse.inference._network import network_of
 from valuesparse.inference._questions import full_joint
 from valuesparse.inference._refusals import ADVICE, check_memory, impossible
 from valuesparse.inference._search import Search, within
-from valuesparse.inference._snapshots import snapshot_of
+from valuesparse.inference._snapshots import magnitude_made, snapshot_of
 from valuesparse.inference._watch import NOBODY
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
@@ -35,7 +35,7 @@ from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import split
 from valuesparse.threads import resolve
 
-__all__ = ["entropy", "iter_joints", "joint", "memory_allowed"]
+__all__ = ["entropy", "iter_joints", "joint", "magnitude", "memory_allowed"]
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +56,11 @@ def joint(
 def memory_allowed(limit: int | None) -> int:
     """Return the bytes that a question about a result may use; `limit`: those its answer might."""
     return max(as_limit(None), limit or 0)
+
+
+def magnitude(graph: FactorGraph) -> float:
+    """Return the sum of the largest magnitudes of all factors, as far as their tables were made."""
+    return graph.magnitude + magnitude_made(graph)
 
 
 def iter_joints(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.inference import _forests, _mean_field
+from valuesparse.inference import _mean_field, _spanning
 from valuesparse.inference._dual import best_forest, probabilities, shares
 from valuesparse.inference._methods import (
     BP,
@@ -157,7 +157,7 @@ def decode(
     messages = np.zeros(network.native.entries)
     found = []
     if isinstance(method, TRW):
-        found = _forests.cover(network, _DECODING_FORESTS, method.seed, watch)
+        found = _spanning.cover(network, _DECODING_FORESTS, method.seed, watch)
     upper = None
     with Held(network, watch) as native:
         native.weigh(shares(network.n_groups, found) if found else None)

@@ -36,7 +36,7 @@ class NoForestError(ValueError):
     """No forest holds every structured factor."""
 
 
-class Field(NamedTuple):
+class ForestField(NamedTuple):
     """A distribution of structured mean field: its unnormalised logarithms, and its joints."""
 
     forest: list[tuple[int, ...]]
@@ -50,7 +50,7 @@ class Field(NamedTuple):
 
     def graph(self, model: FactorGraph) -> FactorGraph:
         """Return the distribution itself: a graph without cycles."""
-        other = model._derived()
+        other = model.derived()
         ends = np.cumsum(model.cardinalities).tolist()
         for v, (k, end) in enumerate(zip(model.cardinalities, ends, strict=True)):
             other.add(Table((v,), self.node[end - k : end]))
@@ -198,7 +198,7 @@ def structured(
         {"iterations": len(residuals), "messages": updates},
         converged=converged,
         residuals=residuals,
-        state=Field(scopes, node, kept, joints),
+        state=ForestField(scopes, node, kept, joints),
         flat=q,
     )
 
@@ -245,7 +245,7 @@ def _first_field(
     """Return a forest and the unnormalised logarithms of the distribution of `start`."""
     require_same_variables(network, start)
     state = start.state
-    if isinstance(state, Field):
+    if isinstance(state, ForestField):
         scopes, node, tables = state.forest, state.node.copy(), state.table
     elif start.method == "mean_field":
         return (

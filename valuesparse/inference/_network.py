@@ -67,13 +67,13 @@ class Network:
                 made[index] = _forest.weigh(table)[1]
             return table
 
-        self.parts = (self.cards, *graph._stacked(), Table, table_of)
+        self.parts = (self.cards, *graph.stacked(), Table, table_of)
         self.native = _messages.Network(*self.parts, watch.left(), watch.late)
         self.at = self.native.at
         self.local = self.native.local
         self.constant = self.native.constant
         #: The magnitude of all factors, before those of one scope are added up.
-        self.magnitude = graph._sum + sum(made.values())
+        self.magnitude = graph.magnitude + sum(made.values())
         self.lock = threading.Lock()
 
     @property

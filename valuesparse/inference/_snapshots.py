@@ -10,7 +10,7 @@ from valuesparse.inference import _memory
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import Stamp, all_tables, tables_to_make
 
-__all__ = ["require_memory", "snapshot_of"]
+__all__ = ["magnitude_made", "require_memory", "snapshot_of"]
 
 #: Snapshots, and the magnitude of the tables that were made for each.
 _KEPT: weakref.WeakKeyDictionary[Stamp, tuple[_junction.Snapshot, float]]
@@ -20,16 +20,21 @@ _KEPT = weakref.WeakKeyDictionary()
 def snapshot_of(graph: FactorGraph) -> _junction.Snapshot:
     """Return the native snapshot of a graph's variables and factors."""
     kept = _KEPT.get(graph.stamp)
-    # A graph whose own factors have not been weighed yet checks what they add to its evidence.
-    if kept is None or kept[1] != graph._made:
+    # Tables that factors made themselves may be too large beside the evidence of this graph.
+    if kept is None or (kept[1] and not graph.fits(kept[1])):
         require_memory(graph)
         laid = all_tables(graph)
-        graph._made = laid.made
         snapshot = _junction.Snapshot(
-            graph.cards, laid.scopes, laid.tables, graph._conditional, laid.stacks
+            graph.cards, laid.scopes, laid.tables, graph.conditional, laid.stacks
         )
         kept = _KEPT[graph.stamp] = snapshot, laid.made
     return kept[0]
+
+
+def magnitude_made(graph: FactorGraph) -> float:
+    """Return the magnitude of tables that factors made themselves: 0 where none was asked for."""
+    kept = _KEPT.get(graph.stamp)
+    return 0.0 if kept is None else kept[1]
 
 
 def require_memory(graph: FactorGraph) -> None:

@@ -134,6 +134,6 @@ def log_prob(
     engine = engine_of(model)
     more = for_graphs(engine, evidence, memory_limit)
     if isinstance(model, FactorGraph) and evidence is not None:
-        model = model._given(evidence)
+        model = model.with_evidence(evidence)
     log_z = engine.log_z(model, resolve(threads), more.get("memory_limit"))
     return engine.score(model, states) - log_z

@@ -55,14 +55,14 @@ _STRUCTURED: weakref.WeakKeyDictionary[Stamp, dict[int, Structured]] = weakref.W
 class Factors(Observed):
     """Factors over variables, in the order they were added."""
 
-    __slots__ = ("_conditional", "_factors", "blocks", "stamp")
+    __slots__ = ("_factors", "blocks", "conditional", "stamp")
 
     #: None where the factor stands in a block and was never asked for as an object.
     _factors: list[Factor | None]
     #: First index, and the features or tables from there on.
     blocks: list[tuple[int, Block]]
     #: Factor: the variable, its last one, that it is a distribution of given the others.
-    _conditional: dict[int, int]
+    conditional: dict[int, int]
     #: Another one with each factor: what engines prepare belongs to a stamp.
     stamp: Stamp
 
@@ -128,11 +128,11 @@ class Factors(Observed):
         """Give another one the same variables, and some of the factors."""
         other._share(self)
         other._evidence = self._evidence
-        other._sum, other._made, other._soft = self._sum, self._made, self._soft
+        other.magnitude, other._soft = self.magnitude, self._soft
         other._factors, other.blocks = self._taken(factors)
         other.stamp = Stamp()
-        known = self._conditional
-        other._conditional = (
+        known = self.conditional
+        other.conditional = (
             {new: known[old] for new, old in enumerate(factors.tolist()) if old in known}
             if known
             else {}
@@ -141,7 +141,7 @@ class Factors(Observed):
     def _append(self, factor: Factor, largest: float) -> int:
         """Add a checked factor of this magnitude and return its index."""
         self._factors.append(factor)
-        self._sum += largest
+        self.magnitude += largest
         self.stamp = Stamp()
         return len(self._factors) - 1
 
@@ -163,9 +163,9 @@ class Factors(Observed):
         if isinstance(table, Table) and table.scope:
             sums = np.exp(table.log_table).sum(axis=-1)
             if np.abs(sums - 1.0).max() <= _ROUNDING:
-                self._conditional[index] = table.scope[-1]
+                self.conditional[index] = table.scope[-1]
 
-    def _stacked(
+    def stacked(
         self,
     ) -> tuple[list[Factor | None], list[tuple[int, npt.NDArray[np.int64], Any]]]:
         """Return the factors, and those of blocks (None, or not looked at, there) as arrays.
@@ -217,7 +217,7 @@ def append_tables(graph: Factors, tables: Iterable[Table]) -> None:
     first = len(graph._factors)
     for table in tables:
         # Logarithms of what fits a double: no file is long enough for them to be too much.
-        graph._sum += _forest.weigh(table.log_table)[1]
+        graph.magnitude += _forest.weigh(table.log_table)[1]
         graph._factors.append(table)
     graph._freeze(first)
     graph.stamp = Stamp()
@@ -355,7 +355,7 @@ def all_tables(graph: Factors) -> Laid:
             continue
         tables[i], largest = graph._made_table(f, i)
         made += largest
-        if not graph._fits(made):
+        if not graph.fits(made):
             at, value = largest_entry(tables[i])
             place = f"factor {i}: table[{', '.join(map(str, at))}]"
             raise graph._excessive(place, value, made)

@@ -36,23 +36,22 @@ __all__ = [
 class Weighed(Variables):
     """Variables, and how large the scores over them are."""
 
-    __slots__ = ("_made", "_soft", "_sum")
+    __slots__ = ("_soft", "magnitude")
 
     #: The largest sum of magnitudes of a graph of this kind.
     _MOST: ClassVar[float] = _forest.LARGEST_SUM
     #: The sum of the largest finite magnitude of each factor whose table is known (of a part: of
-    #: the whole); of those that make their own, once these are made; of soft evidence.
-    _sum: float
-    _made: float
+    #: the whole), and of soft evidence.
+    magnitude: float
     _soft: float
 
-    def _fits(self, more: float) -> bool:
-        """Whether magnitudes of so much may be added."""
-        return self._sum + self._soft + more <= self._MOST
+    def fits(self, more: float) -> bool:
+        """Whether more magnitudes, of this sum, may be added."""
+        return self.magnitude + self._soft + more <= self._MOST
 
     def _excessive(self, place: str, value: float, more: float) -> ValueError:
         """Return the error for an entry with which magnitudes sum to too much."""
-        total = self._sum + self._soft + more
+        total = self.magnitude + self._soft + more
         return excessive(place, value, total, "of all factors and soft evidence", self._MOST)
 
 
@@ -163,13 +162,13 @@ def as_tables(
     rows = array.reshape(1 if shared else m, -1)
     largest = np.where(rows > -np.inf, np.abs(rows), 0.0).max(axis=1)
     # One after the other, as `add` does: the same bits.
-    sums = np.add.accumulate(np.concatenate([[graph._sum], np.broadcast_to(largest, m)]))
+    sums = np.add.accumulate(np.concatenate([[graph.magnitude], np.broadcast_to(largest, m)]))
     over = sums[1:] + graph._soft > graph._MOST
     if over.any():
         at = int(over.argmax())
         where, entry = largest_entry(array if shared else array[at])
         place = f"tables[{', '.join(map(str, where if shared else (at, *where)))}]"
-        most = float(sums[at + 1] - graph._sum)
+        most = float(sums[at + 1] - graph.magnitude)
         raise graph._excessive(f"{place} of scopes[{at}]", entry, most)
     return np.broadcast_to(array, (m, *shape)), float(sums[-1])
 
@@ -218,7 +217,7 @@ def check_table(
             f"{name} must have shape {shape} for variables "
             f"{listed([graph.names[v] for v in scope])}, got {array.shape}"
         )
-    if graph._sum + graph._soft + largest > graph._MOST:
+    if graph.magnitude + graph._soft + largest > graph._MOST:
         at, value = largest_entry(array)
         raise graph._excessive(f"{name}[{', '.join(map(str, at))}]", value, largest)
     return owned(table, array), largest
@@ -238,7 +237,7 @@ def as_weight(weight: Any, index: int) -> float:
 def weigh_feature(graph: Weighed, weight: float, index: int) -> float:
     """Return the magnitude of a weight, checked."""
     largest = abs(weight) if weight > -np.inf else 0.0
-    if not graph._fits(largest):
+    if not graph.fits(largest):
         raise graph._excessive(f"weight of factor {index}", weight, largest)
     return largest
 
@@ -247,7 +246,7 @@ def weigh_features(graph: Weighed, features: Features) -> float:
     """Return the magnitude of the weights of a block, checked."""
     weights = features.weights
     largest = float(np.abs(weights[weights > -np.inf]).sum())
-    if not graph._fits(largest):
+    if not graph.fits(largest):
         (at,), value = largest_entry(weights)
         raise graph._excessive(f"weights[{at}]", value, largest)
     return largest

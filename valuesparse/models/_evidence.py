@@ -76,7 +76,7 @@ class Observed(Weighed):
             known = found[v] = _state_or_likelihood(self, v, value, f"evidence[{name!r}]")
             if not isinstance(known, int):
                 total += _forest.weigh(known)[1]
-        if total and self._sum + beside + total > self._MOST:
+        if total and self.magnitude + beside + total > self._MOST:
             soft = {v: largest_entry(x) for v, x in found.items() if not isinstance(x, int)}
             v, ((at,), value) = max(soft.items(), key=lambda item: abs(item[1][1]))
             place = f"evidence[{self.names[v]!r}][{at}]"

@@ -103,6 +103,7 @@ class Chain:
     # Engines read these: the first position and edge (B + 1,) of each sequence, and all arrays.
     offset: npt.NDArray[np.int64]
     edge: npt.NDArray[np.int64]
+    # Kept here, not beside the engines: a look by model takes 0.15 µs, 3 % of a small call.
     forest: _forest.Forest
 
     def __init__(

@@ -106,9 +106,9 @@ class FactorGraph(Factors):
         evidence: Evidence | None = None,
     ) -> None:
         super().__init__(cardinalities, names, states)
-        self._factors, self.blocks, self._conditional = [], [], {}
+        self._factors, self.blocks, self.conditional = [], [], {}
         self.stamp = Stamp()
-        self._sum = self._made = self._soft = 0.0
+        self.magnitude = self._soft = 0.0
         self._evidence = ReadOnly()
         if evidence is not None:
             self.set_evidence(evidence)
@@ -204,7 +204,7 @@ class FactorGraph(Factors):
         numbers = as_scopes(self, scopes)
         if not len(numbers):
             return range(self.n_factors, self.n_factors)
-        log_tables, self._sum = as_tables(self, numbers, tables)
+        log_tables, self.magnitude = as_tables(self, numbers, tables)
         return self._append_block(Tables(numbers, log_tables))
 
     def add_feature(
@@ -280,7 +280,7 @@ class FactorGraph(Factors):
         range(0, 2)
         """
         check_features(self, features)
-        self._sum += weigh_features(self, features)
+        self.magnitude += weigh_features(self, features)
         return self._append_block(features)
 
     def check(self) -> list[Finding]:
@@ -320,7 +320,7 @@ class FactorGraph(Factors):
         """
         return findings(self)
 
-    def _given(self, evidence: Evidence) -> FactorGraph:
+    def with_evidence(self, evidence: Evidence) -> FactorGraph:
         """Return the same graph with this evidence instead of its own."""
         other = self.copy()
         other.set_evidence(evidence)
@@ -331,9 +331,9 @@ class FactorGraph(Factors):
         other = FactorGraph.__new__(FactorGraph)
         other._share(self)
         other._factors, other.blocks = self._factors.copy(), self.blocks.copy()
-        other._conditional = self._conditional.copy()
+        other.conditional = self.conditional.copy()
         other._evidence, other.stamp = self._evidence, self.stamp
-        other._sum, other._made, other._soft = self._sum, self._made, self._soft
+        other.magnitude, other._soft = self.magnitude, self._soft
         return other
 
     def part(
@@ -344,11 +344,11 @@ class FactorGraph(Factors):
         self._fill(other, factors)
         return other
 
-    def _derived(self) -> FactorGraph:
+    def derived(self) -> FactorGraph:
         """Return the same variables without factors or evidence, for a graph made from them."""
         other = self.part(np.empty(0, dtype=np.int64), Derived)
         other._evidence = ReadOnly()
-        other._sum = other._made = other._soft = 0.0
+        other.magnitude = other._soft = 0.0
         return other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -358,9 +358,9 @@ class FactorGraph(Factors):
             "states": self.states,
             "factors": self._factors,
             "blocks": self.blocks,
-            "conditional": self._conditional,
+            "conditional": self.conditional,
             "evidence": self._evidence,
-            "sum": self._sum,
+            "sum": self.magnitude,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -370,8 +370,8 @@ class FactorGraph(Factors):
         self._factors = list(state["factors"])
         self._freeze(0)
         self.blocks = list(state.get("blocks", ()))
-        self._conditional = dict(state["conditional"])
-        self._sum = state["sum"]
+        self.conditional = dict(state["conditional"])
+        self.magnitude = state["sum"]
         self.know(state["evidence"])
 
     def __repr__(self) -> str:

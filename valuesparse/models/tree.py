@@ -103,7 +103,7 @@ class Tree:
     n_nodes: int
     n_labels: int
     n_trees: int
-    # Engines read these.
+    # Engines read these; why they are kept here stands in chain.py.
     structure: _forest.Structure
     forest: _forest.Forest
 

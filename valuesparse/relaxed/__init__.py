@@ -1,11 +1,9 @@
 """Ignoring factors that do not matter (RS10, RSM10), and how far that leads away."""
 
-from valuesparse.relaxed import bounds as _bounds
 from valuesparse.relaxed.bounds import ProxyTerms, proxy_divergence
 from valuesparse.relaxed.gain import feature_gain, gain
 from valuesparse.relaxed.relax import relax
 from valuesparse.relaxed.select import largest, select, smallest_within
-from valuesparse.results import GraphResult as _GraphResult
 from valuesparse.results._bounds import Bounds
 
 __all__ = [
@@ -19,6 +17,3 @@ __all__ = [
     "select",
     "smallest_within",
 ]
-
-# Results lie below, and cannot import who answers them.
-_GraphResult._selection = _bounds

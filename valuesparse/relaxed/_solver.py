@@ -178,7 +178,6 @@ def local_factors(graph: FactorGraph) -> npt.NDArray[np.int64]:
     for start, block in graph.blocks:
         local[start : start + len(block)] = block.scopes.shape[1] <= 1
     single = graph.alone()
-    factors = [graph._factors[i] for i in single.tolist()]
-    local[single] = [f is not None and len(f.scope) <= 1 for f in factors]
+    local[single] = [len(graph.factor(i).scope) <= 1 for i in single.tolist()]
     local[list(structured_factors(graph))] = True
     return np.flatnonzero(local)

@@ -153,7 +153,7 @@ def expectations(
 def bounds_of(result: GraphResult) -> Bounds:
     """Return the bounds of a result, against the factors of its graph that it left out."""
     model = result.graph
-    left = np.ones(result._n_factors, dtype=np.bool_)
+    left = np.ones(result.n_factors, dtype=np.bool_)
     left[result.factors] = False
     rest = np.flatnonzero(left)
     beliefs = Beliefs(result, thorough=True)

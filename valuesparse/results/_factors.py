@@ -47,6 +47,9 @@ class Exact(Protocol):
     def entropy(self, graph: FactorGraph, threads: int | None, limit: int) -> float:
         """Return the entropy in nats."""
 
+    def magnitude(self, graph: FactorGraph) -> float:
+        """Return the sum of the largest magnitudes of all factors."""
+
     def memory_allowed(self, limit: int | None) -> int:
         """Return the bytes that a question may use: the default, or what the answer might."""
 

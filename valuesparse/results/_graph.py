@@ -105,11 +105,11 @@ class GraphResult(FactorResult):
         "_limit",
         "_log_z_bounds",
         "_marginals",
-        "_n_factors",
         "_solved",
         "evidence",
         "factors",
         "faithful",
+        "n_factors",
         "residuals",
         "state",
     )
@@ -118,7 +118,7 @@ class GraphResult(FactorResult):
 
     log_z: float
     #: Number of factors when this was made: the model may have grown since.
-    _n_factors: int
+    n_factors: int
     _bounds: Bounds | None
     _log_z_bounds: tuple[float, float] | None
     residuals: FloatArray
@@ -160,7 +160,7 @@ class GraphResult(FactorResult):
             converged=converged,
             stats=stats,
             factors=np.arange(model.n_factors),
-            _n_factors=model.n_factors,
+            n_factors=model.n_factors,
             _bounds=None,
             faithful=faithful,
             _log_z_bounds=None,
@@ -172,6 +172,11 @@ class GraphResult(FactorResult):
         )
         self._freeze()
 
+    @classmethod
+    def ask_of_factors(cls, selection: Selection) -> None:
+        """Hand over who knows features and left-out factors; it lies above results."""
+        cls._selection = selection
+
     def _freeze(self) -> None:
         freeze((self.islands, self.factors, self.residuals))
         freeze(x for x in self.evidence.values() if isinstance(x, np.ndarray))
@@ -179,7 +184,7 @@ class GraphResult(FactorResult):
     def of_whole(self, model: FactorGraph, factors: npt.NDArray[np.int64]) -> GraphResult:
         """Return this result of a part as one of the whole `model`."""
         freeze((factors,))
-        fields = {"_model": model, "factors": factors, "_n_factors": model.n_factors}
+        fields = {"_model": model, "factors": factors, "n_factors": model.n_factors}
         return self.replaced(**fields, _bounds=None, _solved=self.part())
 
     @property
@@ -212,7 +217,7 @@ class GraphResult(FactorResult):
         >>> vs.infer(graph).expectations().tolist()
         [0.8]
         """
-        wanted = np.array(feature_indices(self._model, self._n_factors), dtype=np.int64)
+        wanted = np.array(feature_indices(self._model, self.n_factors), dtype=np.int64)
         return frozen(self._selection.expectations(self._conditioned(), self._model, wanted))
 
     def bounds(self) -> Bounds:
@@ -283,7 +288,7 @@ class GraphResult(FactorResult):
         if self._log_z_bounds is not None:
             return self._log_z_bounds
         value, model = float(self.log_z), self.part()
-        magnitude = model._sum + model._made + soft_sum(self.evidence)
+        magnitude = self._engine.magnitude(model) + soft_sum(self.evidence)
         magnitude += float(np.log(model.cards).sum())
         margin = engine_margin(value, 0.0, magnitude)
         if self.method in EXACT:
