@@ -45,7 +45,7 @@ inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
     return answer;
 }
 
-// What the matrix-tree theorem leaves in the scratch: see laplacian.h.
+// The quantities of the matrix-tree theorem in the scratch: see laplacian.h.
 template <class A>
 struct Walks {
     const typename A::T *weight, *hit, *total;  // (n + 1, ld) at [head, modifier], (n + 1,)
