@@ -68,7 +68,7 @@ class Inputs : public Structured {
     // The log mass, and ratio (k,): the log-ratio of on to off in the message to each input.
     virtual double sums(const double* odds, double* ratio, double* scratch) const noexcept = 0;
     virtual double maxima(const double* odds, double* ratio, double* scratch) const noexcept = 0;
-    // What is on in the best configuration, whatever it is where none is possible.
+    // The states of the best configuration; any states where none is possible.
     virtual void choose(const double* odds, int64_t* on, double* scratch) const noexcept = 0;
     // The nearest point of the hull, in place.
     virtual void nearest(double* point, double* scratch) const noexcept = 0;

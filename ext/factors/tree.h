@@ -77,7 +77,7 @@ class Tree final : public Structured {
         return score;
     }
 
-    // Of a tree by 2x2 minors, all pairs in one run.
+    // A tree's come from 2x2 minors, all pairs in one run.
     double joint(const double* in, int64_t count, const int64_t* pairs, double* out,
                  double* work) const noexcept override {
         if (kind_ != trees::Kind::kTree) return Structured::joint(in, count, pairs, out, work);

@@ -42,7 +42,7 @@ void tree_sample(vs::BranchingPass* pass, vs::Item item, int worker) {
     }
 }
 
-// What a task of decoding reads.
+// The arrays that a task of decoding reads.
 template <class In>
 struct DecodingBlock {
     const vs::TreeView& t;

@@ -24,7 +24,7 @@ _INTEGRAL = 1e-6
 
 
 class Relaxed(NamedTuple):
-    """What a relaxation gives: states that are possible, and the point that it ends at."""
+    """The answer of a relaxation: states that are possible, and the point that it ends at."""
 
     states: Array
     score: float

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class ArcMarginals:
-    """What `marginals` returns.
+    """The answer of `marginals`.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class ArcMarginals:
 
 @dataclass(frozen=True)
 class BestTrees:
-    """What `best_trees` returns.
+    """The answer of `best_trees`.
 
     Attributes
     ----------
