@@ -34,7 +34,7 @@ class Tagging:
     Attributes
     ----------
     name : str
-        What was trained on what.
+        The training data of each model.
     model : CrfsuiteModel
         Labels, transitions and state weights.
     sentences : list of list of list of str

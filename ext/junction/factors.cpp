@@ -20,7 +20,7 @@ struct Steps {
 
     // A table without variables.
     explicit Steps(const Set& var) : at(var.size()) {}
-    // Of the variables `var` in a table over `of`: over living values, or those of `original`.
+    // The shape of the variables `var` in a table over `of`: living values, or those of `original`.
     template <class Scope>
     Steps(const Domains& d, const Set& var, const Scope& of, const Graph* original)
         : at(var.size()) {

@@ -150,6 +150,8 @@ Status Network::mean_field(const double* local, int64_t starts, int64_t max_iter
             double most[kStarts] = {};
             b.idle = whole ? -1.0 : kIdle * tolerance;
             bool closing = false;
+            // Colours wait for each other: a variable's update reads all its neighbours' newest
+            // beliefs, which is what makes each sweep an ascent (coordinate ascent of the bound).
             for (const std::vector<int64_t>& cut : colours_.cut) {
                 const Plan plan("colour", static_cast<int64_t>(cut.size()) - 1);
                 moved.assign(at(plan.n * kStarts), 0.0);
@@ -173,6 +175,7 @@ Status Network::mean_field(const double* local, int64_t starts, int64_t max_iter
             whole = closing && !whole;
             control->done.store(i + 1);
         }
+        // The bounds of the starts are compared: all have to be there.
         Bounds bounds{this, local, lanes.data(), q + group * entries, entries, {}, {}};
         g_pool->run_plan(Plan("bounds", here), Bounds::task, &bounds, threads, control);
         if (control->stop.load() || cancelled(control)) return kCancelled;

@@ -1,4 +1,4 @@
-"""What "auto" says about log Z when it ends in loopy inference."""
+"""The words of "auto" about log Z when it ends in loopy inference."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def check_exact(case: Case, joint: Joint, r: Any, *, joints: bool = True) -> Non
 
 @family(share=14, seconds=2)
 def graphs(case: Case) -> None:
-    """What `infer`, `decode`, `sample` and `log_prob` say, with evidence of both kinds."""
+    """The answers of `infer`, `decode`, `sample` and `log_prob`, with evidence of both kinds."""
     cards, factors, evidence = draw(case)
     joint = Joint.of(cards, factors, evidence)
     graph = graph_of(cards, factors)

@@ -157,7 +157,7 @@ def test_two_at_once(model: Path, tmp_path: Path) -> None:
 class Jobs(RuleBasedStateMachine):
     """Events in a folder of outputs between the first run and the last.
 
-    Whatever happens, a run either makes the output of a clean run or refuses and changes nothing.
+    A run either makes the output of a clean run, or refuses and changes nothing.
     How many shards a run has made when it ends is up to the clock: nothing that is drawn, and no
     precondition, may depend on it, or Hypothesis calls the machine flaky.
     """

@@ -30,7 +30,7 @@ class Reading:
     read : callable
         Reads it. Without an error it counts as taken.
     allowed : tuple of exceptions
-        What is documented.
+        The documented ones.
     named : tuple of str
         Every message must hold one of them: the name of the file where the reader is given one.
     """

@@ -112,7 +112,7 @@ def test_features_are_not_aliased_either() -> None:
 
 
 def test_evidence_is_set_by_its_method_only() -> None:
-    """What `set_evidence` checks nobody can go round."""
+    """Nobody can go round the checks of `set_evidence`."""
     graph = vs.FactorGraph([2, 2], evidence={0: 1})
     r = vs.infer(graph)
     for owner in (graph, r):
