@@ -12,13 +12,7 @@ import numpy as np
 
 from valuesparse.corpora._blocks import LONGEST
 from valuesparse.io.errors import TextFormatError
-from valuesparse.parsing._sentences import (
-    COLUMNS,
-    FORMATS,
-    PROBABILITY,
-    Sentence,
-    without_probability,
-)
+from valuesparse.parsing._sentences import FORMATS, PROBABILITY, Sentence, without_probability
 
 __all__ = ["CHECKS", "Lines", "as_check", "as_format", "format_of", "sentence_of", "text_of"]
 
@@ -127,12 +121,9 @@ def sentence_of(
             kept.clear()
         once = kept.setdefault
         columns = [list(map(once, c, c)) for c in (*cells[1:_HEAD], *cells[_HEAD + 1 :])]
-    return Sentence(
-        **dict(zip(COLUMNS, columns, strict=True)),
-        heads=np.array(heads, np.int64),
-        others=others,
-        format=form,
-    )
+    forms, lemmas, upos, xpos, feats, labels, deps, misc = columns
+    array = np.array(heads, np.int64)
+    return Sentence(forms, lemmas, upos, xpos, feats, array, labels, deps, misc, None, others, form)
 
 
 def _check_others(

@@ -24,7 +24,7 @@ def read_conll(
     format: str | None = None,
     check: str | None = None,
 ) -> Iterator[Sentence]:
-    """Read the sentences of a CoNLL-U or CoNLL-X file, one after the other.
+    r"""Read the sentences of a CoNLL-U or CoNLL-X file, one after the other.
 
     The file is read as the iterator goes on, so that it may be of any size; ``list(...)`` has all.
     Lines may end in CR LF, the file may begin with a byte order mark and may be gzipped. No
@@ -61,7 +61,7 @@ def read_conll(
     Examples
     --------
     >>> import valuesparse as vs
-    >>> row = "1\\tHello\\thello\\tINTJ\\t_\\t_\\t0\\troot\\t_\\tSpaceAfter=No"
+    >>> row = "1\tHello\thello\tINTJ\t_\t_\t0\troot\t_\tSpaceAfter=No"
     >>> [s] = vs.parsing.read_conll(["# text = Hello", row])
     >>> s.forms, s.heads.tolist(), s.comments
     (['Hello'], [0], ['# text = Hello'])
@@ -119,7 +119,7 @@ def _numbered(source: Iterable[str]) -> Iterator[Line]:
 def write_conll(
     sentences: Iterable[Sentence], path: str | os.PathLike[str], format: str | None = None
 ) -> None:
-    """Write sentences to a CoNLL-U or CoNLL-X file, which appears when it is complete.
+    r"""Write sentences to a CoNLL-U or CoNLL-X file, which appears when it is complete.
 
     What was read is written as it was, but for line ends (LF), byte order mark (none) and blank
     lines (one after each sentence). A sentence with `confidence` gets ``HeadProbability=`` in
@@ -151,7 +151,7 @@ def write_conll(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "a.conllu")
     ...     vs.parsing.write_conll([s], path)
-    ...     path.read_text().split("\\n")[0].expandtabs(1)
+    ...     path.read_text().split("\n")[0].expandtabs(1)
     '1 Dogs _ _ _ _ 2 nsubj _ _'
     """
     target = Path(path)

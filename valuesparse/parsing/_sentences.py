@@ -67,7 +67,7 @@ class Sentence:
     upos: list[str] = field(default_factory=list)
     xpos: list[str] = field(default_factory=list)
     feats: list[str] = field(default_factory=list)
-    heads: npt.NDArray[np.int64] = None  # type: ignore[assignment]
+    heads: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     labels: list[str] = field(default_factory=list)
     deps: list[str] = field(default_factory=list)
     misc: list[str] = field(default_factory=list)
@@ -87,11 +87,12 @@ class Sentence:
             raise ValueError(f"forms[{self.forms.index('')}] is empty; write _ for what is missing")
         if self.format not in FORMATS:
             raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {self.format!r}")
-        heads = np.full(n, -1, np.int64) if self.heads is None else np.asarray(self.heads)
-        if heads.dtype != np.int64:
-            if heads.size and heads.dtype.kind not in "iu":
-                raise TypeError(f"heads must be whole numbers, not {heads.dtype}")
-            heads = heads.astype(np.int64)
+        heads = np.asarray(self.heads)
+        if not heads.size:
+            heads = np.full(n, -1)
+        if heads.dtype.kind not in "iu":
+            raise TypeError(f"heads must be whole numbers, not {heads.dtype}")
+        heads = heads.astype(np.int64, copy=False)
         _require_length("heads", heads, n)
         if n and heads.min() < -1:
             raise ValueError(f"heads[{int(heads.argmin())}] is {heads.min()}; -1 stands for none")
@@ -139,12 +140,14 @@ class Sentence:
         >>> s.deps, s.labels
         (['_', '_'], ['nsubj', 'root'])
         """
-        changed: dict[str, Any] = {"heads": heads, "labels": list(labels), "deps": []}
+        changed: dict[str, Any] = {
+            "heads": heads, "labels": list(labels), "deps": [], "confidence": confidence,
+        }  # fmt: skip
         if self.format == "conllx":
             changed["misc"] = []
         elif any(PROBABILITY in entry for entry in self.misc):
             changed["misc"] = [without_probability(entry) for entry in self.misc]
-        return replace(self, **changed, confidence=confidence)
+        return replace(self, **changed)
 
 
 def _require_length(name: str, array: npt.NDArray[Any], n: int) -> None:
