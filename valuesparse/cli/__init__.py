@@ -1,5 +1,4 @@
-"""The command line: ``valuesparse solve``, ``info``, ``train``, ``tag``, ``tune``,
-``parse``, ``demo``.
+"""The command line: ``valuesparse solve``, ``train``, ``tag``, ``parse`` and others.
 
 Where things are:
 
