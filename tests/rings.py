@@ -26,7 +26,7 @@ BELOW = {
     "schedule": {"inference", "models"},
     "io": {"factors", "models"},
     "learning": set(),
-    "parsing": set(),
+    "parsing": {"factors", "models"},
     "crf": {"inference", "io", "learning", "models"},
     "torch": {"inference", "models", "results"},
 }

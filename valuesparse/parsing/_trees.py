@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from valuesparse import _parsing
 from valuesparse._validation import as_reals
 from valuesparse.errors import InfeasibleError
+from valuesparse.parsing._parts import refused
 from valuesparse.threads import resolve
 
 __all__ = ["ArcMarginals", "BestTrees", "best_trees", "marginals"]
@@ -197,8 +197,4 @@ def _run(
             sentence, -1, message=f"scores[{sentence}] allows no {kind}{roots}: look for -inf there"
         )
     value = float(arrays[sentence][head, modifier])
-    shown = "NaN" if math.isnan(value) else f"{value:+g}"
-    raise ValueError(
-        f"scores[{sentence}][{head}, {modifier}] is {shown}; scores must be finite, at most "
-        f"{_parsing.LARGEST:g} in magnitude, or -inf (which forbids)"
-    )
+    raise refused(f"scores[{sentence}][{head}, {modifier}]", value)
