@@ -17,7 +17,7 @@ struct Job {
     int64_t scratch_size, most;  // of a worker; arcs of the longest sentence
     double* scratch;
     const int64_t *arc_at, *word_at;
-    double *value, *marginals;
+    double *value, *marginals, *of_parts;
     int64_t* heads;
     Fault* fault;  // of each task
 
@@ -51,7 +51,15 @@ struct Job {
         work += most;
         const trees::Sentence s{x, n, batch.single_root};
         if (good(x, n, fault)) {
-            if (heads) {
+            if (batch.part_at) {
+                const int64_t first = batch.part_at[i];
+                const trees::Grandparents parts{batch.part_at[i + 1] - first,
+                                                batch.part_words + 3 * first,
+                                                batch.part_score + first};
+                value[i] = heads ? trees::best_grandparents(s, parts, heads + word_at[i], work)
+                                 : trees::grandparents(s, parts, marginals + arc_at[i],
+                                                       of_parts + first, work);
+            } else if (heads) {
                 value[i] = trees::best(batch.kind, s, heads + word_at[i], work);
             } else {
                 trees::Arcs arcs;
@@ -76,7 +84,7 @@ struct Job {
 };
 
 Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, double* marginals,
-          int64_t* heads) {
+          double* of_parts, int64_t* heads) {
     Tasks tasks;
     std::vector<int64_t> arc_at{0}, word_at{0};
     int64_t longest = 0, first = 0;
@@ -87,7 +95,7 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
         arc_at.push_back(arc_at.back() + (n + 1) * (n + 1));
         word_at.push_back(word_at.back() + n);
         longest = std::max(longest, n);
-        work += m * m * m;
+        work += b.part_at ? m * m * m * m : m * m * m;
         if (work < kWork && i + 1 < b.sentences) continue;
         tasks.add(TaskKind::kPiece, first, i + 1, work);
         first = i + 1;
@@ -95,13 +103,16 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
     }
     tasks.finish();
     const int64_t most = (longest + 1) * (longest + 1);
-    const int64_t size = (most + trees::scratch_size(b.kind, longest) + 7) / 8 * 8;
+    const int64_t own = b.part_at ? trees::grandparents_scratch_size(longest)
+                                  : trees::scratch_size(b.kind, longest);
+    const int64_t size = (most + own + 7) / 8 * 8;
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(b.threads, tasks.size()));
     std::unique_ptr<double[]> scratch(new double[at(size * workers)]);
     std::vector<Fault> fault(at(tasks.size()));
-    Job job{b,     tasks,         control,       size,
-            most,  scratch.get(), arc_at.data(), word_at.data(),
-            value, marginals,     heads,         fault.data()};
+    Job job{b,           tasks,         control,       size,
+            most,        scratch.get(), arc_at.data(), word_at.data(),
+            value,       marginals,     of_parts,      heads,
+            fault.data()};
     pool.run_plan(tasks.view("sentences"), Job::run, &job, static_cast<int>(workers), control);
     for (const Fault& f : fault) {
         if (f.sentence >= 0) return f;
@@ -112,13 +123,13 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
 }  // namespace
 
 Fault marginals(const Batch& batch, const PoolApi& pool, Control* control, double* log_z,
-                double* out) {
-    return run(batch, pool, control, log_z, out, nullptr);
+                double* out, double* of_parts) {
+    return run(batch, pool, control, log_z, out, of_parts, nullptr);
 }
 
 Fault best(const Batch& batch, const PoolApi& pool, Control* control, double* score,
            int64_t* heads) {
-    return run(batch, pool, control, score, nullptr, heads);
+    return run(batch, pool, control, score, nullptr, nullptr, heads);
 }
 
 }  // namespace vs::parsing

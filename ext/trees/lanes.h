@@ -61,15 +61,16 @@ struct Plain {
     // There are up to 6.75^n projective trees.
     static bool out_of_range(T z) { return !(z < 1e250); }
     // Weights are at most 1: terms that have vanished, of 1e-308 each, are felt only here.
-    static bool too_small(T z, const T* weight, const T* rest, int64_t n, int64_t ld) {
-        if (n > 100 || z < 1e-50) return true;
-        for (int64_t h = 0; h <= n; ++h) {
-            for (int64_t m = 1; m <= n; ++m) {
-                const double w = weight[h * ld + m];
-                if (w > 0.0 && w * rest[h * ld + m] < 1e-160) return true;
-            }
+    static bool too_small(T z, int64_t n) { return n > 100 || z < 1e-50; }
+    static bool vanished(T weight, T mass) { return weight > 0.0 && mass < 1e-160; }
+    static void exp_row(const double* x, double shift, T* w, int64_t n) {
+        const V s = V::set1(shift);
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) exp_or_zero(V::load(x + i) - s).store(w + i);
+        if (i < n) {
+            const int k = static_cast<int>(n - i);
+            exp_or_zero(V::load_part(x + i, k, 0.0) - s).store_part(w + i, k);
         }
-        return false;
     }
     static VS_INLINE T sum(const T* x, int64_t n) {
         V s = V::set1(0.0);
@@ -159,6 +160,19 @@ struct Best {
             s = V::max(s, V::load_part(x + i, m, -INFINITY) + V::load_part(y + i, m, -INFINITY));
         }
         return s.hmax();
+    }
+    static VS_INLINE void add_rows(const T* c, const T* x, int64_t stride, int64_t rows, T* y,
+                                   int64_t n) {
+        int64_t i = 0;
+        for (; i < n; i += V::N) {
+            const int64_t left = n - i;
+            const int m = left < V::N ? static_cast<int>(left) : V::N;
+            V s = V::load_part(y + i, m, -INFINITY);
+            for (int64_t j = 0; j < rows; ++j) {
+                s = V::max(s, V::set1(c[j]) + V::load_part(x + j * stride + i, m, -INFINITY));
+            }
+            s.store_part(y + i, m);
+        }
     }
 };
 

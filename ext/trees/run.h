@@ -94,6 +94,17 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     return log_det + found.sum;
 }
 
+// Whether the mass of some arc is so small that terms which vanished are felt in it.
+template <class A>
+bool vanished(const typename A::T* weight, const typename A::T* rest, int64_t n, int64_t ld) {
+    for (int64_t h = 0; h <= n; ++h) {
+        for (int64_t i = h * ld + 1; i <= h * ld + n; ++i) {
+            if (A::vanished(weight[i], A::times(weight[i], rest[i]))) return true;
+        }
+    }
+    return false;
+}
+
 // The same of projective trees.
 template <class A>
 double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
@@ -121,9 +132,11 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
     if (arcs.marginal || arcs.complement || arcs.ratio) {
         eisner.outside(rest);
         Odds<A> odds(weight, rest, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
-        if (A::doubtful() && A::too_small(z, weight, rest, n, ld)) return *doubt = true, 0.0;
+        if (A::doubtful() && (A::too_small(z, n) || vanished<A>(weight, rest, n, ld))) {
+            return *doubt = true, 0.0;
+        }
         odds.tell(shift, arcs);
-    } else if (A::doubtful() && A::too_small(z, weight, rest, 0, ld)) {
+    } else if (A::doubtful() && A::too_small(z, 0)) {
         return *doubt = true, 0.0;
     }
     return A::log(z) + found.sum;

@@ -32,7 +32,11 @@ struct Wide {
     static void begin() {}
     static bool doubtful() { return false; }
     static bool out_of_range(T) { return false; }
-    static bool too_small(T, const T*, const T*, int64_t, int64_t) { return false; }
+    static bool too_small(T, int64_t) { return false; }
+    static bool vanished(T, T) { return false; }
+    static void exp_row(const double* x, double shift, T* w, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) w[i] = exp(x[i] - shift);
+    }
     static T zero() { return {}; }
     static T epsilon(T a) { return {a.m, a.e, a.m == 0.0 ? 0 : 1}; }
     static T one() { return {0.5, 1, 0}; }

@@ -11,12 +11,17 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.factors import ProjectiveTree, Tree
 from valuesparse.models import FactorGraph
 from valuesparse.parsing._flow import add_flow, flow_names
-from valuesparse.parsing._parts import GRANDPARENTS, SIBLINGS, as_parts, as_scores
+from valuesparse.parsing._parts import (
+    GRANDPARENTS,
+    SIBLINGS,
+    Parts,
+    as_arcs,
+    as_scores,
+    as_triples,
+    numbered,
+)
 
 __all__ = ["graph"]
-
-Array = npt.NDArray[Any]
-Parts = tuple[npt.ArrayLike, npt.ArrayLike]
 
 _CONSTRAINTS = ("tree", "projective", "flow")
 
@@ -86,32 +91,28 @@ def graph(
         raise ValueError(f"constraint must be one of {', '.join(_CONSTRAINTS)}, got {constraint!r}")
     table = as_scores("scores", scores)
     n = len(table) - 1
-    usable: Array = np.greater(table, -np.inf)
-    usable[:, 0] = False
-    np.fill_diagonal(usable, False)
-    modifiers, heads = np.nonzero(usable.T)
+    number = numbered(table)
+    modifiers, heads = np.nonzero(number.T >= 0)
     arcs = np.stack([heads, modifiers], axis=1)
-    headed = usable.any(axis=0)
+    headed = (number >= 0).any(axis=0)
     headed[0] = True
     if not headed.all():
         word = int(headed.argmin())
         raise InfeasibleError(
             0, -1, message=f"word {word} has no head: all of scores[:, {word}] is -inf"
         )
-    if n > 0 and not usable[0].any():
+    if n > 0 and not (number[0] >= 0).any():
         raise InfeasibleError(0, -1, message="no word hangs on the root: all of scores[0] is -inf")
-    number = np.full(table.shape, -1)
-    number[heads, modifiers] = np.arange(len(arcs))
     names: list[Any] = list(zip(heads.tolist(), modifiers.tolist(), strict=True))
     if constraint == "flow":
         names += flow_names(arcs, n)
-    pairs = [
-        as_parts(name, given, number, kind)
-        for name, given, kind in (
-            ("siblings", siblings, SIBLINGS),
-            ("grandparents", grandparents, GRANDPARENTS),
-        )
-    ]
+    pairs = []
+    for name, given, kind in (
+        ("siblings", siblings, SIBLINGS),
+        ("grandparents", grandparents, GRANDPARENTS),
+    ):
+        rows, weights = as_triples(name, given)
+        pairs.append((as_arcs(name, rows, number, kind), weights))
 
     made = FactorGraph([2] * len(names))
     variables = np.arange(len(arcs))

@@ -11,9 +11,21 @@ import numpy.typing as npt
 from valuesparse import _parsing
 from valuesparse._validation import as_array, as_reals
 
-__all__ = ["GRANDPARENTS", "SIBLINGS", "Kind", "as_parts", "as_scores", "as_triples", "refused"]
+__all__ = [
+    "GRANDPARENTS",
+    "SIBLINGS",
+    "Kind",
+    "Parts",
+    "as_arcs",
+    "as_scores",
+    "as_triples",
+    "numbered",
+    "refused",
+]
 
 Array = npt.NDArray[Any]
+#: Triples (m, 3) and log-potentials (m,).
+Parts = tuple[npt.ArrayLike, npt.ArrayLike]
 
 
 class Kind(NamedTuple):
@@ -84,12 +96,20 @@ def as_triples(name: str, given: Any) -> tuple[Array, Array]:
     return np.ascontiguousarray(rows, dtype=np.int64), values
 
 
-def as_parts(name: str, given: Any, number: Array, kind: Kind) -> tuple[Array, Array]:
-    """Return the arcs of each pair, (m, 2), and log-potentials (m,).
+def numbered(scores: Array) -> Array:
+    """Return the number of each arc, (n + 1, n + 1), -1 where there is none: scores of -inf.
 
-    `number` (n + 1, n + 1) has the number of each arc, -1 where there is none.
+    Modifiers ascend, and heads within.
     """
-    rows, weights = as_triples(name, given)
+    usable = np.asarray(scores > -np.inf)
+    usable[:, 0] = False
+    np.fill_diagonal(usable, False)
+    number = np.cumsum(usable.T).reshape(usable.shape).T - 1
+    return np.where(usable, number, -1)
+
+
+def as_arcs(name: str, rows: Array, number: Array, kind: Kind) -> Array:
+    """Return the arcs of each pair, (m, 2), by the numbers of `numbered`."""
 
     def refuse(bad: Any, why: str) -> None:
         if bad.any():
@@ -115,4 +135,4 @@ def as_parts(name: str, given: Any, number: Array, kind: Kind) -> tuple[Array, A
     if again.any():
         at = int(again.argmax())
         refuse(again, f"the same pair as {name}[0][{where[np.searchsorted(first, keys[at])]}]")
-    return arcs, weights
+    return arcs
