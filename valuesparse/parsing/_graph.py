@@ -94,10 +94,9 @@ def graph(
     number = numbered(table)
     modifiers, heads = np.nonzero(number.T >= 0)
     arcs = np.stack([heads, modifiers], axis=1)
-    headed = (number >= 0).any(axis=0)
-    headed[0] = True
+    headed = (number[:, 1:] >= 0).any(axis=0)
     if not headed.all():
-        word = int(headed.argmin())
+        word = 1 + int(np.argmin(headed))
         raise InfeasibleError(
             0, -1, message=f"word {word} has no head: all of scores[:, {word}] is -inf"
         )
@@ -122,8 +121,8 @@ def graph(
     if constraint == "flow":
         add_flow(made, arcs, n, single_root)
     elif n > 0:
-        kind = Tree if constraint == "tree" else ProjectiveTree
-        made.add(kind(arcs, variables.tolist(), bool(single_root)))
+        tree = Tree if constraint == "tree" else ProjectiveTree
+        made.add(tree(arcs, variables.tolist(), bool(single_root)))
     for scopes, weights in pairs:
         tables = np.zeros((len(weights), 2, 2))
         tables[:, 1, 1] = weights

@@ -106,7 +106,7 @@ def marginals(
 
     Notes
     -----
-    Turbo parser #1 of MSFXM10 has this sum as its TREE factor. Table 1 of RSM10 takes errors against
+    Turbo parser #1 of MSFXM10 has this sum as its TREE factor. Errors in Table 1 of RSM10 are against
     the sum with grandparents, which needs memory of O(n³) for each thread.
 
     Examples
