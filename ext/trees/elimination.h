@@ -22,6 +22,7 @@ class Elimination {
     static int64_t stride(int64_t n) { return (n + 7) / 8 * 8; }
     static int64_t scratch(int64_t n) { return n * stride(n) + 2 * n; }
 
+    Elimination() = default;
     // Of n words those from `at_kept` on are kept, those from `at_gone` on are to go.
     Elimination(int64_t n, int64_t at_kept, int64_t kept, T* scratch)
         : n_(n),
@@ -150,8 +151,8 @@ class Elimination {
         A::template add_block<B, R>(c, panel + start, rows_, w_ + i * rows_ + start, rows_ - start);
     }
 
-    const int64_t n_, rows_, kept_, gone_, at_kept_, at_gone_;
-    T *w_, *root_, *inverse_;
+    int64_t n_ = 0, rows_ = 0, kept_ = 0, gone_ = 0, at_kept_ = 0, at_gone_ = 0;
+    T *w_ = nullptr, *root_ = nullptr, *inverse_ = nullptr;
 };
 
 }  // namespace VS_NS

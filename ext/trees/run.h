@@ -6,8 +6,8 @@
 #include <initializer_list>
 
 #include "trees/eisner.h"
-#include "trees/laplacian.h"
 #include "trees/odds.h"
+#include "trees/walk.h"
 #include "trees/weights.h"
 
 namespace VS_NS {
@@ -29,7 +29,7 @@ inline int64_t row_of(int64_t n) { return (n + 1 + 7) / 8 * 8; }
 template <class A>
 int64_t tree_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return ld + (3 * (n + 1) * ld + 2 * n + Laplacian<A>::scratch(n) + Odds<A>::scratch(n, ld)) *
+    return ld + (3 * (n + 1) * ld + 2 * n + Walk<A>::scratch(n) + Odds<A>::scratch(n, ld)) *
                     A::kDoubles;
 }
 template <class A>
@@ -69,7 +69,7 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     T* hit = pieces.take<T>((n + 1) * ld);
     T* root = pieces.take<T>(n);
     T* pivot = pieces.take<T>(n);
-    T* solving = pieces.take<T>(Laplacian<A>::scratch(n));
+    T* solving = pieces.take<T>(Walk<A>::scratch(n));
     A::begin();
     A::weights(s, shift, weight, ld);
     for (int64_t m = 1; m <= n; ++m) {
@@ -85,7 +85,7 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     for (int64_t h = 1; h <= n; ++h) hit[h * ld] = A::zero();
     const bool first_order = s.single_root && !A::kOrders;
     const bool solved =
-        Laplacian<A>::solve(steps, ld, root, n, first_order, hit + ld + 1, ld, pivot, solving);
+        Walk<A>::solve(steps, ld, root, n, first_order, hit + ld + 1, ld, pivot, solving);
     if (A::doubtful() || (!solved && first_order)) return *doubt = true, 0.0;
     const double log_det = solved ? A::log_product(pivot, n, s.single_root ? 1 : 0) : -INFINITY;
     if (log_det == -INFINITY) return nothing(arcs, n, log_det);
