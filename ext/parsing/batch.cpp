@@ -23,11 +23,12 @@ struct Job {
 
     // Whether all scores are some; else where the first stands that is none.
     static bool good(const double* x, int64_t n, Fault* fault) {
-        bool fine = true;
+        int64_t wrong = 0;
         for (int64_t i = 0; i < (n + 1) * (n + 1); ++i) {
-            fine &= x[i] <= kLargestScore && (x[i] >= -kLargestScore || x[i] == -INFINITY);
+            const int64_t low = x[i] >= -kLargestScore ? 0 : 1, none = x[i] == -INFINITY ? 0 : 1;
+            wrong |= (x[i] <= kLargestScore ? 0 : 1) | (low & none);
         }
-        for (int64_t h = 0; !fine && h <= n; ++h) {
+        for (int64_t h = 0; wrong != 0 && h <= n; ++h) {
             for (int64_t m = 1; m <= n; ++m) {
                 const double v = x[h * (n + 1) + m];
                 if (m != h && !(v <= kLargestScore && (v >= -kLargestScore || v == -INFINITY))) {

@@ -139,14 +139,15 @@ class Elimination {
                           const T (&among)[B][B], const T (&inverse)[B]) {
         T c[R][B];
         each<R>([&](auto r) VS_INLINE_LAMBDA {
-            T* own = w_ + (i + r) * rows_ + first;
+            T *own = w_ + (i + r) * rows_ + first, root = root_[i + r];
             each<B>([&](auto b) VS_INLINE_LAMBDA {
                 T x = own[b];
                 each<b>([&](auto a) VS_INLINE_LAMBDA { x = A::more(c[r][a], among[a][b], x); });
                 c[r][b] = A::times(x, inverse[b]);
                 own[b] = A::zero();
-                root_[i + r] = A::more(c[r][b], root_[first + b], root_[i + r]);
+                root = A::more(c[r][b], root_[first + b], root);
             });
+            root_[i + r] = root;
         });
         A::template add_block<B, R>(c, panel + start, rows_, w_ + i * rows_ + start, rows_ - start);
     }

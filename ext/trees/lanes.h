@@ -6,6 +6,7 @@
 #include "simd/each.h"
 #include "simd/math.h"
 #include "simd/vec.h"
+#include "trees/serial.h"
 #include "trees/trees.h"
 #include "trees/underflow.h"
 
@@ -79,6 +80,22 @@ struct Plain {
         for (; i + V::N <= n; i += V::N) s = s + V::load(x + i);
         if (i < n) s = s + V::load_part(x + i, static_cast<int>(n - i), 0.0);
         return s.hsum();
+    }
+    // y += w r, number by number.
+    static void add_products(const T* w, const T* r, T* y, int64_t n) {
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) {
+            (V::load(y + i) + V::load(w + i) * V::load(r + i)).store(y + i);
+        }
+        for (; i < n; ++i) y[i] += w[i] * r[i];
+    }
+    // out = w r c
+    static void shares(const T* w, const T* r, const T* c, double* out, int64_t n) {
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) {
+            (V::load(w + i) * (V::load(r + i) * V::load(c + i))).store(out + i);
+        }
+        for (; i < n; ++i) out[i] = w[i] * (r[i] * c[i]);
     }
     static VS_INLINE T dot(const T* x, const T* y, int64_t n) {
         V s = V::set1(0.0);
@@ -249,7 +266,7 @@ struct Plain {
 };
 
 // (max, +) of scores, -inf for what is impossible.
-struct Best {
+struct Best : Serial<Best, double> {
     using T = double;
     using V = Vec<double>;
     static constexpr int64_t kDoubles = 1;

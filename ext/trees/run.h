@@ -29,13 +29,13 @@ inline int64_t row_of(int64_t n) { return (n + 1 + 7) / 8 * 8; }
 template <class A>
 int64_t tree_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return ld + (3 * (n + 1) * ld + 2 * n + Walk<A>::scratch(n) + Odds<A>::scratch(n, ld)) *
+    return 2 * ld + (3 * (n + 1) * ld + 2 * n + Walk<A>::scratch(n) + Odds<A>::scratch(n, ld)) *
                     A::kDoubles;
 }
 template <class A>
 int64_t projective_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return ld + (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
+    return 2 * ld + (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
 }
 
 inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
@@ -61,7 +61,7 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     *doubt = false;
     Pieces pieces{scratch};
     double* shift = pieces.take<double>(ld);
-    const Shifts found = shifts(s, shift);
+    const Shifts found = shifts(s, shift, pieces.take<double>(ld));
     if (!found.possible || n == 0) return nothing(arcs, n, n == 0 ? 0.0 : -INFINITY);
     if (found.range > A::kRange) return *doubt = true, 0.0;
     T* weight = pieces.take<T>((n + 1) * ld);
@@ -116,7 +116,7 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
     *doubt = false;
     Pieces pieces{scratch};
     double* shift = pieces.take<double>(ld);
-    const Shifts found = shifts(s, shift);
+    const Shifts found = shifts(s, shift, pieces.take<double>(ld));
     if (!found.possible || n == 0) return nothing(arcs, n, n == 0 ? 0.0 : -INFINITY);
     if (found.range > A::kRange) return *doubt = true, 0.0;
     T* weight = pieces.take<T>((n + 1) * ld);

@@ -24,6 +24,16 @@ struct Serial {
         for (int64_t i = 0; i < n; ++i) s = A::more(x[i], y[i], s);
         return s;
     }
+    // y += w r, number by number.
+    static void add_products(const T* w, const T* r, T* y, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) y[i] = A::plus(y[i], A::times(w[i], r[i]));
+    }
+    // out = w r c, as doubles.
+    static void shares(const T* w, const T* r, const T* c, double* out, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+            out[i] = A::as_double(A::times(w[i], A::times(r[i], c[i])));
+        }
+    }
     // x *= c
     static VS_INLINE void scale(T c, T* x, int64_t n) {
         for (int64_t i = 0; i < n; ++i) x[i] = A::times(c, x[i]);
