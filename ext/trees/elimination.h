@@ -77,10 +77,15 @@ class Elimination {
             }
             A::add_product(row + gone_, rows_, count, inner, ld, kept_, y, ld, kept_);
             A::add_product(row + end, rows_, count, out + end * ld, ld, gone_ - end, y, ld, kept_);
-            for (int64_t k = count; k-- > 0;) {
-                A::add_rows(row + k * rows_ + first + k + 1, y + (k + 1) * ld, ld, count - k - 1,
-                            y + k * ld, kept_);
-                A::scale(inverse_[first + k], y + k * ld, kept_);
+            if (count == kBlock) {
+                A::template solve_rows<kBlock>(row + first, rows_, inverse_ + first, y, ld, kept_);
+            } else {
+                for (int64_t k = count; k-- > 0;) {
+                    const int64_t later = count - k - 1;
+                    A::add_rows(row + k * rows_ + first + k + 1, y + (k + 1) * ld, ld, later,
+                                y + k * ld, kept_);
+                    A::scale(inverse_[first + k], y + k * ld, kept_);
+                }
             }
             end = first;
         }
@@ -122,9 +127,24 @@ class Elimination {
             inverse[b] = inverse_[first + b] = A::over(A::one(), s);
         });
         if (!fine) return false;
+        // chain[a][b]: how often the block is left from b, entered at a; then to the root.
+        T chain[B * B], to_root[B];
+        each<B>([&](auto a) VS_INLINE_LAMBDA {
+            each<B>([&](auto b) VS_INLINE_LAMBDA {
+                T x = b == a ? A::one() : A::zero();
+                each<b>([&](auto j) VS_INLINE_LAMBDA {
+                    if constexpr (j >= a) x = A::more(chain[a * B + j], among[j][b], x);
+                });
+                chain[a * B + b] = A::times(x, inverse[b]);
+            });
+            to_root[a] = A::zero();
+            each<B>([&](auto b) VS_INLINE_LAMBDA {
+                if constexpr (b >= a) to_root[a] = A::more(chain[a * B + b], root_[first + b], to_root[a]);
+            });
+        });
         int64_t i = first + B;
-        for (; i + 2 <= n_; i += 2) change<B, 2>(panel, i, first, start, among, inverse);
-        if (i < n_) change<B, 1>(panel, i, first, start, among, inverse);
+        for (; i + 2 <= n_; i += 2) change<B, 2>(panel, i, first, start, chain, to_root);
+        if (i < n_) change<B, 1>(panel, i, first, start, chain, to_root);
         each<B>([&](auto b) VS_INLINE_LAMBDA {
             each<B>([&](auto j) VS_INLINE_LAMBDA {
                 if constexpr (j > b) panel[b * rows_ + first + j] = among[b][j];
@@ -136,16 +156,14 @@ class Elimination {
     // R rows from i on: they step into the block, and from there on.
     template <int B, int R>
     VS_INLINE void change(const T* panel, int64_t i, int64_t first, int64_t start,
-                          const T (&among)[B][B], const T (&inverse)[B]) {
+                          const T (&chain)[B * B], const T (&to_root)[B]) {
         T c[R][B];
         each<R>([&](auto r) VS_INLINE_LAMBDA {
             T *own = w_ + (i + r) * rows_ + first, root = root_[i + r];
+            A::template combine<B>(own, chain, c[r]);
             each<B>([&](auto b) VS_INLINE_LAMBDA {
-                T x = own[b];
-                each<b>([&](auto a) VS_INLINE_LAMBDA { x = A::more(c[r][a], among[a][b], x); });
-                c[r][b] = A::times(x, inverse[b]);
+                root = A::more(own[b], to_root[b], root);
                 own[b] = A::zero();
-                root = A::more(c[r][b], root_[first + b], root);
             });
             root_[i + r] = root;
         });

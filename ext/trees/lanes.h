@@ -173,6 +173,59 @@ struct Plain {
         }
     }
 
+    // out = x m, m (B, B)
+    template <int B>
+    static VS_INLINE void combine(const T* x, const T (&m)[B * B], T (&out)[B]) {
+        if constexpr (B % V::N == 0) {
+            for (int i = 0; i < B; i += V::N) {
+                V s = V::set1(x[0]) * V::load(m + i);
+                each<B>([&](auto a) VS_INLINE_LAMBDA {
+                    if constexpr (a > 0) s = V::fma(V::set1(x[a]), V::load(m + a * B + i), s);
+                });
+                s.store(out + i);
+            }
+        } else {
+            V s = V::set1(x[0]) * V::load_part(m, B, 0.0);
+            each<B>([&](auto a) VS_INLINE_LAMBDA {
+                if constexpr (a > 0) s = V::fma(V::set1(x[a]), V::load_part(m + a * B, B, 0.0), s);
+            });
+            s.store_part(out, B);
+        }
+    }
+    // Rows k of y, from the last one: y_k = c_k (y_k + sum_{j > k} w[k, j] y_j).
+    template <int B>
+    static VS_INLINE void solve_rows(const T* w, int64_t w_ld, const T* c, T* y, int64_t ld,
+                                     int64_t n) {
+        V v[B][B], d[B];
+        each<B>([&](auto k) VS_INLINE_LAMBDA {
+            d[k] = V::set1(c[k]);
+            each<B>([&](auto j) VS_INLINE_LAMBDA {
+                if constexpr (j > k) v[k][j] = V::set1(w[k * w_ld + j]);
+            });
+        });
+        const auto at = [&](auto load, auto store, int64_t i) VS_INLINE_LAMBDA {
+            V s[B];
+            each<B>([&](auto r) VS_INLINE_LAMBDA {
+                constexpr int k = B - 1 - r;
+                s[k] = load(y + k * ld + i);
+                each<B>([&](auto j) VS_INLINE_LAMBDA {
+                    if constexpr (j > k) s[k] = V::fma(v[k][j], s[j], s[k]);
+                });
+                s[k] = d[k] * s[k];
+                store(s[k], y + k * ld + i);
+            });
+        };
+        int64_t i = 0;
+        for (; i + V::N <= n; i += V::N) {
+            at([](const T* p) VS_INLINE_LAMBDA { return V::load(p); },
+               [](V x, T* p) VS_INLINE_LAMBDA { x.store(p); }, i);
+        }
+        if (i < n) {
+            const int m = static_cast<int>(n - i);
+            at([m](const T* p) VS_INLINE_LAMBDA { return V::load_part(p, m, 0.0); },
+               [m](V x, T* p) VS_INLINE_LAMBDA { x.store_part(p, m); }, i);
+        }
+    }
     // y (rows, n) += c (rows, inner) x (inner, n); rows lie so far apart.
     static void add_product(const T* c, int64_t c_ld, int64_t rows, const T* x, int64_t x_ld,
                             int64_t inner, T* y, int64_t y_ld, int64_t n) {

@@ -64,6 +64,28 @@ struct Serial {
         }
         return total;
     }
+    // out = x m, m (B, B)
+    template <int B>
+    static VS_INLINE void combine(const T* x, const T (&m)[B * B], T (&out)[B]) {
+        each<B>([&](auto b) VS_INLINE_LAMBDA {
+            out[b] = A::times(x[0], m[b]);
+            each<B>([&](auto a) VS_INLINE_LAMBDA {
+                if constexpr (a > 0 && a <= b) out[b] = A::more(x[a], m[a * B + b], out[b]);
+            });
+        });
+    }
+    // Rows k of y, from the last one: y_k = c_k (y_k + sum_{j > k} w[k, j] y_j).
+    template <int B>
+    static VS_INLINE void solve_rows(const T* w, int64_t w_ld, const T* c, T* y, int64_t ld,
+                                     int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+            for (int64_t k = B; k-- > 0;) {
+                T s = y[k * ld + i];
+                for (int64_t j = k + 1; j < B; ++j) s = A::more(w[k * w_ld + j], y[j * ld + i], s);
+                y[k * ld + i] = A::times(c[k], s);
+            }
+        }
+    }
     // y (rows, n) += c (rows, inner) x (inner, n); rows lie so far apart.
     static VS_INLINE void add_product(const T* c, int64_t c_ld, int64_t rows, const T* x,
                                       int64_t x_ld, int64_t inner, T* y, int64_t y_ld, int64_t n) {

@@ -88,10 +88,11 @@ class Walk<Plain> {
     bool leaves(int first) {
         const int count = 1 << levels_;
         const Part* own[V::N];
-        int64_t q = 0;
+        int64_t q = 0, least = INT64_MAX;  // words of the largest and of the smallest part
         for (int l = 0; l < V::N; ++l) {
             own[l] = &part_[levels_][first + l < count ? first + l : first];
             q = own[l]->n > q ? own[l]->n : q;
+            least = own[l]->n < least ? own[l]->n : least;
         }
         const auto bytes = reinterpret_cast<uintptr_t>(next_);
         V* steps = reinterpret_cast<V*>((bytes + 63) / 64 * 64);
@@ -100,7 +101,15 @@ class Walk<Plain> {
         V* pivot = hit + q * q;
         double lane[V::N];
         for (int64_t i = 0; i < q; ++i) {
-            for (int64_t j = 0; j < q; ++j) {
+            int32_t row[V::N];
+            int64_t whole = i < least ? least : 0;
+            for (int l = 0; l < V::N; ++l) {
+                row[l] = static_cast<int32_t>(own[l]->steps - own[0]->steps + i * own[l]->from);
+            }
+            for (int64_t j = 0; j < whole; ++j) {
+                steps[i * q + j] = V::gather(own[0]->steps + j, row);
+            }
+            for (int64_t j = whole; j < q; ++j) {
                 for (int l = 0; l < V::N; ++l) {
                     const int64_t n = own[l]->n;
                     lane[l] = i < n && j < n ? own[l]->steps[i * own[l]->from + j]

@@ -21,20 +21,23 @@ struct Shifts {
 inline Shifts shifts(const vs::trees::Sentence& s, double* shift, double* below) {
     using V = Vec<double>;
     const int64_t n = s.n, ld = n + 1;
-    // act(m, how many) on a row, vector by vector.
-    const auto along = [n](auto act) VS_INLINE_LAMBDA {
+    // to = act(row, to, rest), vector by vector.
+    const auto along = [n](const double* row, const double* rest, double* to, auto act)
+                           VS_INLINE_LAMBDA {
         int64_t m = 0;
-        for (; m + V::N <= n + 1; m += V::N) act(m, V::N);
-        if (m <= n) act(m, static_cast<int>(n + 1 - m));
+        for (; m + V::N <= n + 1; m += V::N) {
+            act(V::load(row + m), V::load(to + m), V::load(rest + m)).store(to + m);
+        }
+        if (m > n) return;
+        const int k = static_cast<int>(n + 1 - m);
+        act(V::load_part(row + m, k, 0.0), V::load_part(to + m, k, 0.0),
+            V::load_part(rest + m, k, 0.0))
+            .store_part(to + m, k);
     };
     for (int64_t m = 0; m <= n; ++m) shift[m] = -INFINITY;
     for (int64_t h = 0; h <= n; ++h) {
         const double *row = s.scores + h * ld, own = shift[h];
-        along([&](int64_t m, int k) VS_INLINE_LAMBDA {
-            // The second one where the first is NaN: of the diagonal, which is put back.
-            V::max(V::load_part(row + m, k, 0.0), V::load_part(shift + m, k, 0.0))
-                .store_part(shift + m, k);
-        });
+        along(row, shift, shift, [](V x, V most, V) VS_INLINE_LAMBDA { return V::max(x, most); });
         shift[h] = own;
     }
     shift[0] = 0.0;
@@ -49,10 +52,8 @@ inline Shifts shifts(const vs::trees::Sentence& s, double* shift, double* below)
     for (int64_t m = 0; m <= n; ++m) below[m] = 0.0;
     for (int64_t h = 0; h <= n; ++h) {
         const double *row = s.scores + h * ld, own = below[h];
-        along([&](int64_t m, int k) VS_INLINE_LAMBDA {
-            const V x = V::load_part(row + m, k, 0.0), y = x - V::load_part(shift + m, k, 0.0);
-            V::min(V::where_ge(x, least, y), V::load_part(below + m, k, 0.0))
-                .store_part(below + m, k);
+        along(row, shift, below, [least](V x, V lowest, V most) VS_INLINE_LAMBDA {
+            return V::min(V::where_ge(x, least, x - most), lowest);
         });
         below[h] = own;
     }
