@@ -56,10 +56,11 @@ class Elimination {
         for (; k + kBlock <= gone_; k += kBlock) {
             if (!block<kBlock>(k, single, pivot)) return false;
         }
-        for (; k < gone_; ++k) {
-            if (!block<1>(k, single, pivot)) return false;
+        if (k + 2 <= gone_) {
+            if (!block<2>(k, single, pivot)) return false;
+            k += 2;
         }
-        return true;
+        return k == gone_ || block<1>(k, single, pivot);
     }
 
     // hit (n, ld) [h, m] of words: those of kept words are there, those from a word that is gone

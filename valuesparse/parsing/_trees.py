@@ -125,10 +125,9 @@ def marginals(
     of_parts = None if parts is None else np.empty(len(parts[1]))
     asked = (words, projective, single_root, threads)
     _run(arrays, *asked, log_z, marginals=flat, parts=parts, of_parts=of_parts)
-    tables = [
-        part.reshape(n + 1, n + 1)
-        for part, n in zip(_split(flat.astype(dtype, copy=False), sizes), words, strict=True)
-    ]
+    tables = _split(flat.astype(dtype, copy=False), sizes)
+    for table, n in zip(tables, words.tolist(), strict=True):
+        table.shape = (n + 1, n + 1)
     if parts is None or of_parts is None:
         return ArcMarginals(tables, log_z)
     both = _split(of_parts.astype(dtype, copy=False), np.diff(parts[2]))
@@ -216,16 +215,24 @@ def _checked(scores: Sequence[npt.ArrayLike]) -> tuple[list[Array], Array, np.dt
     """Return contiguous arrays of one dtype, and the number of words of each."""
     if getattr(scores, "ndim", 1) == 2:
         raise ValueError("scores must be a list of arrays: wrap one sentence as [scores]")
-    arrays = [as_reals(f"scores[{i}]", one) for i, one in enumerate(scores)]
-    for i, array in enumerate(arrays):
-        if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
-            raise ValueError(
-                f"scores[{i}] must be square, (words + 1, words + 1), got {array.shape}"
-            )
-    narrow = bool(arrays) and all(array.dtype == np.float32 for array in arrays)
+    arrays: list[Array] = []
+    scores = list(scores)
+    words = np.empty(len(scores), dtype=np.int64)
+    narrow = bool(words.size)
+    for i, one in enumerate(scores):
+        # What is fine as it stands is not looked at twice: there may be thousands.
+        plain = type(one) is np.ndarray and one.dtype == np.float64 and one.flags.carray
+        array = one if plain else as_reals(f"scores[{i}]", one)
+        shape = array.shape
+        if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
+            raise ValueError(f"scores[{i}] must be square, (words + 1, words + 1), got {shape}")
+        narrow = narrow and not plain and array.dtype == np.float32
+        words[i] = shape[0] - 1
+        arrays.append(array)
     dtype = np.dtype(np.float32 if narrow else np.float64)
-    arrays = [np.ascontiguousarray(array, dtype=dtype) for array in arrays]
-    return arrays, np.array([len(array) - 1 for array in arrays], dtype=np.int64), dtype
+    if narrow or not all(a.dtype == dtype and a.flags.c_contiguous for a in arrays):
+        arrays = [np.ascontiguousarray(array, dtype=dtype) for array in arrays]
+    return arrays, words, dtype
 
 
 def _run(
