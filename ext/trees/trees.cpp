@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trees/grandparents_run.h"
 #include "trees/level.h"
 #include "trees/run.h"
 #include "trees/wide.h"
@@ -88,6 +89,23 @@ double best(Kind kind, const Sentence& s, int64_t* heads, double* scratch) noexc
 
 double projective_max(const Sentence& s, double* ratio, double* scratch) noexcept {
     return level().projective_max(s, ratio, scratch);
+}
+
+int64_t grandparents_scratch_size(int64_t n) noexcept {
+    return baseline::grandparents_scratch<Wide>(n);
+}
+
+double grandparents(const Sentence& s, const Grandparents& parts, double* marginal,
+                    double* of_parts, double* scratch) noexcept {
+    bool doubt = false;
+    const double log_z = level().grandparents(s, parts, marginal, of_parts, scratch, &doubt);
+    return doubt ? baseline::sum_grandparents<Wide>(s, parts, marginal, of_parts, scratch, &doubt)
+                 : log_z;
+}
+
+double best_grandparents(const Sentence& s, const Grandparents& parts, int64_t* heads,
+                         double* scratch) noexcept {
+    return level().best_grandparents(s, parts, heads, scratch);
 }
 
 const TreesApi* trees_api() noexcept {

@@ -1,7 +1,8 @@
-"""Dependency trees of sentences: files, sums over trees, and the best tree.
+"""Dependency trees of sentences: files, sums over trees, the best tree, and graphs.
 
 ============== ============================================================
 ``_trees``      marginals of arcs, and the best tree, of scores
+``_graph``      a sentence's arcs and pairs of arcs as a factor graph
 ``_sentences``  a sentence of a treebank
 ``_conll``      the lines of a sentence; ``_files``: files of them
 ``_evaluation`` how well sentences are parsed
@@ -10,6 +11,7 @@
 
 from valuesparse.parsing._evaluation import Evaluation, evaluate
 from valuesparse.parsing._files import read_conll, write_conll
+from valuesparse.parsing._graph import graph
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.parsing._trees import ArcMarginals, BestTrees, best_trees, marginals
 
@@ -20,6 +22,7 @@ __all__ = [
     "Sentence",
     "best_trees",
     "evaluate",
+    "graph",
     "marginals",
     "read_conll",
     "write_conll",
