@@ -17,8 +17,8 @@ using baseline::Plain;
 using baseline::Wide;
 
 const SimdApi* g_simd = nullptr;
-// Rows of a sentence are short: on a processor of level 4, vectors of level 3 took 0.8 to 0.95 of the
-// time.
+// Rows of a sentence are short: on a processor of level 4, vectors of level 3 took 0.8 to 0.95 of
+// the time.
 const Level& level() {
     int number = g_simd->level();
 #if defined(VS_HAVE_V3) && defined(VS_HAVE_V4)
@@ -59,7 +59,8 @@ void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
 
 int64_t scratch_size(Kind kind, int64_t n) noexcept {
     if (kind == Kind::kProjective) return baseline::projective_scratch<Wide>(n);
-    const int64_t sums = std::max(baseline::tree_scratch<Wide>(n), baseline::tree_scratch<Plain>(n));
+    const int64_t sums =
+        std::max(baseline::tree_scratch<Wide>(n), baseline::tree_scratch<Plain>(n));
     return std::max(sums + 2 * (n + 1) * (n + 1), 4 * (n + 1) * (n + 9) + 32);
 }
 

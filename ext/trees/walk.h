@@ -40,7 +40,7 @@ class Walk<Plain> {
             return Laplacian<Plain>::solve(steps, from, root, n, single, hit, ld, pivot, scratch);
         }
         return Walk{single, hit, ld, V::N < 8 || n < 24 ? 2 : 3, scratch}.run(steps, from, root, n,
-                                                                             pivot);
+                                                                              pivot);
     }
 
   private:
@@ -83,8 +83,8 @@ class Walk<Plain> {
         double* pivot = side == 0 ? whole.pivot : nullptr;
         node = Node(n, at, kept, next_);
         next_ += Node::scratch(n);
-        half = {whole.at + at, kept,        node.left(), node.roots_left(),
-                node.rows(),   pivot ? pivot + n - kept : nullptr};
+        half = {whole.at + at,     kept,        node.left(),
+                node.roots_left(), node.rows(), pivot ? pivot + n - kept : nullptr};
         return node.eliminate(whole.steps, whole.from, whole.root, single_, pivot);
     }
 
