@@ -140,7 +140,8 @@ class Elimination {
             });
             to_root[a] = A::zero();
             each<B>([&](auto b) VS_INLINE_LAMBDA {
-                if constexpr (b >= a) to_root[a] = A::more(chain[a * B + b], root_[first + b], to_root[a]);
+                if constexpr (b >= a)
+                    to_root[a] = A::more(chain[a * B + b], root_[first + b], to_root[a]);
             });
         });
         int64_t i = first + B;

@@ -295,9 +295,8 @@ struct Plain {
         each<K>([&](auto k) VS_INLINE_LAMBDA { s[k] = V::load(y + k * V::N); });
         for (int64_t j = 0; j < rows; ++j, x += stride) {
             const V v = V::set1(c[j]);
-            each<K>([&](auto k) VS_INLINE_LAMBDA {
-                s[k] = V::fma(v, V::load(x + k * V::N), s[k]);
-            });
+            each<K>([&](auto k)
+                        VS_INLINE_LAMBDA { s[k] = V::fma(v, V::load(x + k * V::N), s[k]); });
         }
         each<K>([&](auto k) VS_INLINE_LAMBDA { s[k].store(y + k * V::N); });
     }

@@ -25,19 +25,20 @@ class Odds {
         below_ = total_ + ld;
         inverse_ = below_ + ld;
         for (int64_t m = 0; m <= n; ++m) total_[m] = A::zero();
-        for (int64_t h = 0; h <= n; ++h) A::add_products(row(weight_, h), row(rest_, h), total_, n + 1);
+        for (int64_t h = 0; h <= n; ++h) {
+            A::add_products(row(weight_, h) + 1, row(rest_, h) + 1, total_ + 1, n);
+        }
     }
     const T* total() const { return total_; }  // (n + 1,) of each word
 
     // Once. log weight = score - shift(m).
     void tell(const double* shift, const vs::trees::Arcs& arcs) {
         for (int64_t m = 1; m <= n_; ++m) inverse_[m] = A::over(A::one(), total_[m]);
-        inverse_[0] = A::zero();
         const bool leaves = arcs.complement || arcs.ratio;
         for (int64_t m = 0; m <= n_; ++m) below_[m] = A::zero();
         for (int64_t h = 0; leaves && h <= n_; ++h) {
             A::copy(below_, others_ + h * ld_, n_ + 1);
-            A::add_products(row(weight_, h), row(rest_, h), below_, n_ + 1);
+            A::add_products(row(weight_, h) + 1, row(rest_, h) + 1, below_ + 1, n_);
         }
         for (int64_t m = 0; m <= n_; ++m) below_[m] = A::zero();
         for (int64_t h = n_ + 1; h-- > 0;) {
@@ -46,9 +47,9 @@ class Odds {
             const int64_t at = h * (n_ + 1);
             if (leaves) {
                 for (int64_t m = 1; m <= n_; ++m) others[m] = A::plus(others[m], below_[m]);
-                A::add_products(w, r, below_, n_ + 1);
+                A::add_products(w + 1, r + 1, below_ + 1, n_);
             }
-            if (arcs.marginal) A::shares(w, r, inverse_, arcs.marginal + at, n_ + 1);
+            if (arcs.marginal) A::shares(w + 1, r + 1, inverse_ + 1, arcs.marginal + at + 1, n_);
             for (int64_t m = 1; arcs.complement && m <= n_; ++m) {
                 arcs.complement[at + m] = A::as_double(A::times(others[m], inverse_[m]));
             }

@@ -29,13 +29,14 @@ inline int64_t row_of(int64_t n) { return (n + 1 + 7) / 8 * 8; }
 template <class A>
 int64_t tree_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return 2 * ld + (3 * (n + 1) * ld + 2 * n + Walk<A>::scratch(n) + Odds<A>::scratch(n, ld)) *
-                    A::kDoubles;
+    return 2 * ld +
+           (3 * (n + 1) * ld + 2 * n + Walk<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
 }
 template <class A>
 int64_t projective_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return 2 * ld + (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
+    return 2 * ld +
+           (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
 }
 
 inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {

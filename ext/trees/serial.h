@@ -55,9 +55,8 @@ struct Serial {
             T s[R];
             each<R>([&](auto r) VS_INLINE_LAMBDA {
                 s[r] = y[r * stride + i];
-                each<B>([&](auto b) VS_INLINE_LAMBDA {
-                    s[r] = A::more(c[r][b], x[b * stride + i], s[r]);
-                });
+                each<B>([&](auto b)
+                            VS_INLINE_LAMBDA { s[r] = A::more(c[r][b], x[b * stride + i], s[r]); });
                 y[r * stride + i] = s[r];
             });
             total = A::plus(total, s[0]);

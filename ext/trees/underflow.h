@@ -1,5 +1,5 @@
-// Whether arithmetic has lost digits to numbers that were too small, or too large, by the flags of the
-// processor.
+// Whether arithmetic has lost digits to numbers that were too small, or too large, by the flags of
+// the processor.
 #pragma once
 
 #if defined(__x86_64__) || defined(_M_X64)

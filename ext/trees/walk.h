@@ -19,13 +19,16 @@ class Walk<Plain> {
     using Node = Elimination<Plain>;
     using V = Vec<double>;
     using Leaves = Laplacian<Abreast>;
-    static constexpr int kMostLevels = 3;
+    static constexpr int kMostLevels = 3, kMostLanes = 8;
+    static constexpr int64_t kLeast = 8;  // words of a sentence that is worth it
 
   public:
+    // The same for every level.
     static int64_t scratch(int64_t n) {
+        if (n < kLeast) return Laplacian<Plain>::scratch(n);
         const int64_t q = n / 4 + 1;
         const int64_t leaf = q * Elimination<Abreast>::stride(q) + (q + 2) * q + Leaves::scratch(q);
-        int64_t size = leaf * V::N + 16;
+        int64_t size = leaf * kMostLanes + 16;
         for (int d = 0; d < kMostLevels; ++d, n = (n + 1) / 2) size += (2 << d) * Node::scratch(n);
         return size;
     }
@@ -33,9 +36,11 @@ class Walk<Plain> {
     // As Laplacian::solve.
     static bool solve(const double* steps, int64_t from, const double* root, int64_t n, bool single,
                       double* hit, int64_t ld, double* pivot, double* scratch) {
-        if (n < 8) return Laplacian<Plain>::solve(steps, from, root, n, single, hit, ld, pivot, scratch);
+        if (n < kLeast) {
+            return Laplacian<Plain>::solve(steps, from, root, n, single, hit, ld, pivot, scratch);
+        }
         return Walk{single, hit, ld, V::N < 8 || n < 24 ? 2 : 3, scratch}.run(steps, from, root, n,
-                                                                             pivot);
+                                                                              pivot);
     }
 
   private:
@@ -78,8 +83,8 @@ class Walk<Plain> {
         double* pivot = side == 0 ? whole.pivot : nullptr;
         node = Node(n, at, kept, next_);
         next_ += Node::scratch(n);
-        half = {whole.at + at, kept,        node.left(), node.roots_left(),
-                node.rows(),   pivot ? pivot + n - kept : nullptr};
+        half = {whole.at + at,     kept,        node.left(),
+                node.roots_left(), node.rows(), pivot ? pivot + n - kept : nullptr};
         return node.eliminate(whole.steps, whole.from, whole.root, single_, pivot);
     }
 

@@ -22,9 +22,9 @@ inline Shifts shifts(const vs::trees::Sentence& s, double* shift, double* below)
     using V = Vec<double>;
     const int64_t n = s.n, ld = n + 1;
     // to = act(row, to, rest), vector by vector.
-    const auto along = [n](const double* row, const double* rest, double* to, auto act)
-                           VS_INLINE_LAMBDA {
-        int64_t m = 0;
+    const auto along = [n](const double* row, const double* rest, double* to,
+                           auto act) VS_INLINE_LAMBDA {
+        int64_t m = 1;
         for (; m + V::N <= n + 1; m += V::N) {
             act(V::load(row + m), V::load(to + m), V::load(rest + m)).store(to + m);
         }

@@ -106,8 +106,8 @@ def marginals(
 
     Notes
     -----
-    Turbo parser #1 of MSFXM10 has this sum as its TREE factor. Errors in Table 1 of RSM10 are against
-    the sum with grandparents, which needs memory of O(n³) for each thread.
+    Turbo parser #1 of MSFXM10 has this sum as its TREE factor. Errors in Table 1 of RSM10 are
+    against the sum with grandparents, which needs memory of O(n³) for each thread.
 
     Examples
     --------
@@ -221,12 +221,14 @@ def _checked(scores: Sequence[npt.ArrayLike]) -> tuple[list[Array], Array, np.dt
     narrow = bool(words.size)
     for i, one in enumerate(scores):
         # What is fine as it stands is not looked at twice: there may be thousands.
-        plain = type(one) is np.ndarray and one.dtype == np.float64 and one.flags.carray
-        array = one if plain else as_reals(f"scores[{i}]", one)
+        if isinstance(one, np.ndarray) and one.dtype == np.float64 and one.flags.carray:
+            array: Array = one
+        else:
+            array = as_reals(f"scores[{i}]", one)
         shape = array.shape
         if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
             raise ValueError(f"scores[{i}] must be square, (words + 1, words + 1), got {shape}")
-        narrow = narrow and not plain and array.dtype == np.float32
+        narrow = narrow and array.dtype == np.float32
         words[i] = shape[0] - 1
         arrays.append(array)
     dtype = np.dtype(np.float32 if narrow else np.float64)
