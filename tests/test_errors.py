@@ -274,7 +274,7 @@ def test_what_progress_raises_comes_out(threads: int, large: vs.Chain) -> None:
 def test_progress_may_compute(threads: int, zeta: float, large: vs.Chain) -> None:
     # A call within a call must not work in the workspace of the outer one.
     rng = np.random.default_rng(1)
-    other = vs.Chain(rng.normal(size=(400, 200)), rng.normal(size=(200, 200)))
+    other = vs.Chain(rng.normal(size=(150, 120)), rng.normal(size=(120, 120)))
     want = vs.infer(large, zeta=zeta).marginals.tobytes()
     expected = [vs.infer(other).marginals.tobytes(), vs.decode(other).states.tobytes()]
     draws = vs.sample(other, 2, 0).tobytes()

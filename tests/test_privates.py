@@ -56,32 +56,32 @@ def defined(tree: ast.AST) -> Iterator[str]:
 
 
 @functools.cache
-def read(root: Path) -> tuple[dict[Path, ast.AST], dict[str, set[str]]]:
-    """Return the syntax of each file, and the packages that define each private name."""
-    trees = {p: ast.parse(p.read_text(encoding="utf-8")) for p in sorted(root.rglob("*.py"))}
+def read(root: Path) -> tuple[list[tuple[Path, ast.expr, str]], dict[str, set[str]]]:
+    """Return each access to a private name of another object, and the packages that define each."""
+    found: list[tuple[Path, ast.expr, str]] = []
     homes: dict[str, set[str]] = {}
-    for path, tree in trees.items():
+    for path in sorted(root.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         for name in filter(private, defined(tree)):
             homes.setdefault(name, set()).add(package_of(path, root))
-    return trees, homes
-
-
-def accesses(root: Path, own: dict[str, set[str]] = OWN) -> list[str]:
-    """Return ``file:line: expression`` of each private attribute that another package defines."""
-    trees, homes = read(root)
-    found = []
-    for path, tree in trees.items():
         for node in ast.walk(tree):
             named = accessed(node)
             if named is None or not private(named[1]):
                 continue
-            owner, name = named
-            if isinstance(owner, ast.Name) and owner.id in ("self", "cls"):
-                continue
-            home, here = homes.get(name, set()), package_of(path, root)
-            if not home or home == {here} or here in own.get(name, ()):
-                continue
-            found.append(f"{path.relative_to(root)}:{node.lineno}: {ast.unparse(node)}")
+            if not (isinstance(named[0], ast.Name) and named[0].id in ("self", "cls")):
+                found.append((path, node, named[1]))
+    return found, homes
+
+
+def accesses(root: Path, own: dict[str, set[str]] = OWN) -> list[str]:
+    """Return ``file:line: expression`` of each private attribute that another package defines."""
+    every, homes = read(root)
+    found = []
+    for path, node, name in every:
+        home, here = homes.get(name, set()), package_of(path, root)
+        if not home or home == {here} or here in own.get(name, ()):
+            continue
+        found.append(f"{path.relative_to(root)}:{node.lineno}: {ast.unparse(node)}")
     return sorted(found)
 
 
