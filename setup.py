@@ -319,6 +319,19 @@ extensions = [
         **depending_on("messages", "factors", "trees"),
     ),
     Extension(
+        "valuesparse._parser",
+        [
+            "ext/parser.pyx",
+            "ext/parser/features.cpp",
+            "ext/parser/learner.cpp",
+            "ext/parser/parts.cpp",
+            "ext/parser/templates.cpp",
+            "ext/parser/words.cpp",
+        ],
+        define_macros=numpy_api,
+        **depending_on("parser", "trees"),
+    ),
+    Extension(
         "valuesparse._parsing",
         ["ext/parsing.pyx", "ext/parsing/batch.cpp", "ext/trees/trees.cpp"],
         define_macros=[*numpy_api, *built],
