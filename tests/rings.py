@@ -25,9 +25,10 @@ BELOW = {
     "relaxed": {"bounds", "factors", "inference", "models", "results"},
     "schedule": {"inference", "models"},
     "io": {"factors", "models"},
-    "learning": set(),
-    "parsing": set(),
-    "crf": {"inference", "io", "learning", "models"},
+    "corpora": {"io"},
+    "learning": {"io"},
+    "parsing": {"corpora", "io"},
+    "crf": {"corpora", "inference", "io", "learning", "models"},
     "torch": {"inference", "models", "results"},
 }
 

@@ -10,7 +10,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,12 @@ import joblib
 import numpy as np
 import pytest
 from corpus_files import as_conll, as_conllu, begin_tagging, contents, kill, make_model, sentences
-from hypothesis import given
-from hypothesis import strategies as st
 from joblib.parallel import ThreadingBackend
 
 from valuesparse.crf import tag_corpus, train_corpus
 from valuesparse.crf.corpora import _shard
 from valuesparse.crf.corpora._features import word_attributes
 from valuesparse.crf.corpora._templates import compile_template
-from valuesparse.crf.corpora._text import boundary
 from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io import read_crfsuite
 from valuesparse.io.errors import ModelFormatError, TextFormatError
@@ -166,23 +162,6 @@ def test_parquet(model: Path, tagger: Tagger, tmp_path: Path) -> None:
     train_corpus([source], tmp_path / "m", params={"max_iterations": 3})
     with pytest.raises(ValueError, match=r"word: no column 'w' in a\.parquet among id, words"):
         tag_corpus(model, [source], tmp_path / "wrong", word="w")
-
-
-@given(
-    st.lists(st.sampled_from(["\n", "\r\n", "a\tN\n", "bb\tV\r\n", "c\tN"]), max_size=30),
-    st.integers(1, 12),
-)
-def test_shards_are_the_file(parts: list[str], shard: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "a")
-        raw = "".join(parts).encode()
-        path.write_bytes(raw)
-        ends = [boundary(path, at) for at in range(0, len(raw) + shard, shard)]
-        assert ends[0] == 0
-        assert ends == sorted(ends)
-        assert ends[-1] == len(raw)
-        for end in ends[1:]:  # nothing is cut inside a sentence
-            assert end == len(raw) or raw[:end].endswith((b"\n\n", b"\n\r\n"))
 
 
 def test_shards_do_not_show(model: Path, tmp_path: Path) -> None:

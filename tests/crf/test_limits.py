@@ -15,8 +15,9 @@ import children
 import pytest
 from corpus_files import as_conll, make_model, sentences
 
+from valuesparse.corpora import _blocks, _text
 from valuesparse.crf import tag_corpus, train_corpus
-from valuesparse.crf.corpora import _formats, _parquet, _shard, _text
+from valuesparse.crf.corpora import _formats, _parquet, _shard
 from valuesparse.crf.corpora._reader import Extraction, Reader
 from valuesparse.crf.corpora._regex import longest_text
 from valuesparse.io import ModelFormatError, TextFormatError
@@ -53,7 +54,7 @@ def test_a_line_has_so_many_columns(apart: str, tmp_path: Path) -> None:
 def test_a_sentence_has_an_end(
     kind: str, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_formats, "LONGEST", 100)
+    monkeypatch.setattr(_blocks, "LONGEST", 100)
     path = tmp_path / (f"a.{kind}" + ".gz" * packed)
     head = "word\ttag\n" if kind == "tsv" else ""
 
@@ -71,7 +72,7 @@ def test_a_sentence_has_an_end(
     with pytest.raises(TextFormatError, match=message):
         list(Reader(path, kind, WORDS))
     monkeypatch.setattr(_text, "_LARGEST", 1 << 20)
-    monkeypatch.setattr(_formats, "LONGEST", 10**9)
+    monkeypatch.setattr(_blocks, "LONGEST", 10**9)
     monkeypatch.setattr(files, "_GZIP_FREE", 10 << 20)
     write(LINES[kind] * ((1 << 20) // len(LINES[kind]) + 3))
     with pytest.raises(TextFormatError, match="a sentence of more than 1 MiB of text"):
@@ -170,7 +171,7 @@ def test_batches_are_bounded_by_their_tokens(model: Path, tmp_path: Path) -> Non
     source = tmp_path / "a.conll"
     source.write_text(("the DET\n" * 10_000 + "\n") * 3 + as_conll(sentences(600)))
     form = _formats.line_format(source, "conll", None, None)
-    found = list(_formats.batches(form.blocks(_text.lines(source), 1 << 26)))
+    found = list(_blocks.batches(form.blocks(_text.lines(source), 1 << 26), _formats.size_of))
     assert [len(batch) for batch in found] == [1, 1, 1, 256, 256, 88]
     assert sum(len(block.rows) for batch in found for block in batch) == sum(
         bool(line) for line in source.read_text().split("\n")

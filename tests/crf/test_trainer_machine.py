@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from valuesparse.crf import Trainer
-from valuesparse.crf.training._checkpoint import CheckpointError
+from valuesparse.learning._checkpoint import CheckpointError
 
 #: Names with the values that make them learners of their own.
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {

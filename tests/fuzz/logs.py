@@ -9,8 +9,8 @@ from random import Random
 from fuzz.core import Reading, target
 from fuzz.mutators import texts
 from fuzz.structured import jsons
+from valuesparse.corpora._lock import LOCK, locked, require_mine
 from valuesparse.crf._dump import CRFsuiteDumpParser
-from valuesparse.crf.corpora._lock import LOCK, locked, require_mine
 from valuesparse.crf.crfsuite import Trainer
 from valuesparse.crf.training._log import TrainLogParser
 

@@ -6,6 +6,7 @@ import click
 
 from valuesparse.cli.demo import demo
 from valuesparse.cli.info import info
+from valuesparse.cli.parse import parse
 from valuesparse.cli.solve import solve
 from valuesparse.cli.tag import tag
 from valuesparse.cli.train import train
@@ -18,5 +19,5 @@ def valuesparse() -> None:
     """Marginals of discrete models: every core, and work only where it is still uncertain."""
 
 
-for command in (solve, info, train, tag, tune, demo):
+for command in (solve, info, train, tag, tune, parse, demo):
     valuesparse.add_command(command)

@@ -8,7 +8,7 @@ import click
 
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._reading import reading
-from valuesparse.crf.corpora._backends import BACKENDS, REGISTERED
+from valuesparse.corpora._backends import BACKENDS, REGISTERED
 from valuesparse.crf.corpora.tagging import MARGINALS
 
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -6,6 +6,7 @@
 ``parts``               what online learning asks of a model, and its losses (MSFXM10)
 ``rules``               how weights follow from one example: Algorithm 1 of MSFXM10, and others
 ``online``              passes over the examples
+``_checkpoint``         the state of a learner in a file, from which a run that was cut off goes on
 ``_state``              what the states of learners consist of; states are checked when read
 ======================= ==============================================================
 """

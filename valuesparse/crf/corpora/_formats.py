@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,32 +9,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.crf.corpora._text import Line, first_line
+from valuesparse.corpora._blocks import blocks
+from valuesparse.corpora._text import Line, first_line
 from valuesparse.io._corpora import parse_item
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
     "ARGUMENTS",
-    "BATCH",
-    "BATCH_TOKENS",
     "FORMATS",
-    "LONGEST",
     "Block",
     "LineFormat",
-    "batches",
     "format_of",
+    "items_of",
     "line_format",
+    "size_of",
 ]
 
-#: The most lines (of Parquet: words) of a sentence: its attributes are in memory together.
-LONGEST = 16_000
 #: The most columns of a line: each is an object of its own.
 COLUMNS = 4096
-#: The most sentences, tokens and bytes that are read and tagged together, unless one sentence has
-#: more: enough for the threads, little memory.
-BATCH = 256
-BATCH_TOKENS = 1 << 13
-BATCH_BYTES = 1 << 20
 
 #: The arguments that name the columns of words and labels.
 ARGUMENTS = ("word", "tags")
@@ -162,20 +153,7 @@ class LineFormat:
             A line is not what the format wants, or a sentence has more than 16,000 lines, or too
             much text.
         """
-        held: list[str] = []
-        # Beside their text nothing is kept of lines before their sentence is known to end.
-        offsets = array("q")
-        for line in lines:
-            if line.text.strip(" \t" if self.kind == "conll" else ""):
-                held.append(line.text)
-                offsets.append(line.offset)
-                size = line.offset + len(line.text) - offsets[0]  # characters of the last one
-                if len(held) > LONGEST or size > largest:
-                    raise _endless(line, largest if size > largest else None)
-            elif held:
-                yield self._block(held, offsets)
-                held, offsets = [], array("q")
-        if held:
+        for held, offsets in blocks(lines, largest, " \t" if self.kind == "conll" else ""):
             yield self._block(held, offsets)
 
     def _block(self, lines: list[str], offsets: Sequence[int]) -> Block:
@@ -290,16 +268,6 @@ class LineFormat:
         return "\n".join(lines) + "\n\n"
 
 
-def _endless(line: Line, largest: int | None) -> TextFormatError:
-    """Return the error of a sentence that is too long, or larger than is allowed, at a line."""
-    what = f"{LONGEST:,} lines" if largest is None else f"{largest >> 20} MiB of text"
-    problem = (
-        f"a sentence of more than {what}; a blank line must end each sentence, and what is "
-        "longer must be cut"
-    )
-    return TextFormatError("sentence", line.offset, problem, 0, line.text[:40])
-
-
 def line_format(
     path: Path,
     kind: str,
@@ -321,18 +289,9 @@ def line_format(
         raise ValueError(f"{path.name}: {error}") from None
 
 
-def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    """Yield sentences that are tagged together."""
-    batch: list[Block] = []
-    tokens = size = 0
-    for block in blocks:
-        tokens, size = tokens + len(block.rows), size + block.size
-        if batch and (len(batch) >= BATCH or tokens > BATCH_TOKENS or size > BATCH_BYTES):
-            yield batch
-            batch, tokens, size = [], len(block.rows), block.size
-        batch.append(block)
-    if batch:
-        yield batch
+def size_of(block: Block) -> tuple[int, int]:
+    """Return the tokens and the bytes of a sentence."""
+    return len(block.rows), block.size
 
 
 def items_of(block: Block, extract: Any, word: int) -> Sequence[Any]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from valuesparse._extras import require
+from valuesparse.corpora._blocks import BATCH, BATCH_TOKENS, LONGEST
 from valuesparse.crf.corpora._footer import Column, read_columns
-from valuesparse.crf.corpora._formats import ARGUMENTS, BATCH, BATCH_TOKENS, LONGEST
+from valuesparse.crf.corpora._formats import ARGUMENTS
 from valuesparse.io.errors import ModelFormatError
 
 __all__ = ["ParquetTable"]

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from valuesparse.corpora._files import digest_of
+from valuesparse.corpora._text import largest, lines, located
+from valuesparse.crf.corpora._beside import beside, read_beside, require_tied
 from valuesparse.crf.corpora._features import (
     TEMPLATE,
     Extractor,
@@ -14,12 +17,10 @@ from valuesparse.crf.corpora._features import (
     find_extractor,
     is_function,
 )
-from valuesparse.crf.corpora._files import beside, digest_of, read_beside, require_tied
 from valuesparse.crf.corpora._formats import ARGUMENTS, format_of, line_format
 from valuesparse.crf.corpora._functions import name_of
 from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._templates import read_template, read_template_below
-from valuesparse.crf.corpora._text import largest, lines, located
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from valuesparse.crf.corpora._files import digest_of, fingerprint, publishing
-from valuesparse.crf.corpora._formats import Marginals, batches, items_of, line_format
-from valuesparse.crf.corpora._lock import require_mine
+from valuesparse.corpora._blocks import batches
+from valuesparse.corpora._files import digest_of
+from valuesparse.corpora._jobs import Done, Halt, Job, done, span_of, writing
+from valuesparse.corpora._text import first_line, is_gzip, largest, lines
+from valuesparse.crf.corpora._formats import Marginals, items_of, line_format, size_of
 from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._reader import Extraction, extractor_of
-from valuesparse.crf.corpora._run_file import Shard
 from valuesparse.crf.corpora._templates import weight_of
-from valuesparse.crf.corpora._text import boundary, first_line, is_gzip, largest, lines, located
 from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io._files import naming, read_file
 from valuesparse.io.errors import TextFormatError
 
-__all__ = ["Done", "Halt", "Halted", "Job", "Settings", "tag_shard", "tagger_of"]
+__all__ = ["Settings", "tag_shard", "tagger_of"]
 
 # Bytes of attributes that are tagged together.
 _WEIGHT = 8 << 20
@@ -35,70 +33,9 @@ class Settings(NamedTuple):
     extraction: Extraction
     zeta: float
     marginals: str
-    threads: int
-
-
-class Job(NamedTuple):
-    """One shard."""
-
-    source: str
-    kind: str
-    first: int  # nominal bytes; of Parquet the row group
-    last: int | None
-    target: str
-    size: int
-    settings: Settings
-    run: str = ""  # which run of all that ever wrote to the folder
-
-
-class Done(NamedTuple):
-    """The size, the counts and the record of a shard that is done."""
-
-    size: int
-    sentences: int
-    tokens: int
-    shard: Shard
 
 
 Item = TypeVar("Item")
-
-
-class Halted(Exception):
-    """The run is over; its caller knows why."""
-
-
-class Halt:
-    """Ends the shards that threads are at when a run ends early."""
-
-    def __init__(self) -> None:
-        self._asked = False
-        self._running = 0
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def shard(self) -> Iterator[None]:
-        """Count a shard as long as it runs."""
-        with self._changed:
-            self._running += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
-
-    def heeded(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield items for as long as the run goes on."""
-        for item in items:
-            if self._asked:
-                raise Halted
-            yield item
-
-    def end(self) -> None:
-        """Ask shards to end, and wait until they have; not for a function that never returns."""
-        self._asked = True
-        with self._changed:
-            self._changed.wait_for(lambda: not self._running, timeout=1.0)
 
 
 @lru_cache(maxsize=2)
@@ -114,36 +51,18 @@ def tagger_of(path: str, digest: str) -> Tagger:
 
 def tag_shard(job: Job, halt: Halt | None = None) -> Done:
     """Tag one shard, wherever this runs."""
-    halt = halt or Halt()
-    try:
-        with halt.shard():
-            sentences, tokens = (_tag_table if job.kind == "parquet" else _tag_lines)(job, halt)
-    except TextFormatError as error:
-        raise located(error, Path(job.source)) from None
-    target = Path(job.target)
-    # Read again, the file is still in the system's memory.
-    shard = Shard(target.name, target.stat().st_size, fingerprint(target))
-    return Done(job.size, sentences, tokens, shard)
-
-
-@contextmanager
-def _writing(job: Job) -> Iterator[IO[bytes]]:
-    """Open the output of a shard, which appears when it is complete."""
-    target = Path(job.target)
-    with publishing(target) as file:
-        yield file
-        require_mine(target.parent, job.run)
+    return done(job, halt, _tag_table if job.kind == "parquet" else _tag_lines)
 
 
 def _answers(
-    items: Sequence[Sequence[Any]], settings: Settings
+    items: Sequence[Sequence[Any]], settings: Settings, threads: int
 ) -> tuple[list[list[str]], Sequence[Marginals | None]]:
     """Return the tags of sentences, and their marginals if those are wanted."""
     tagger = tagger_of(settings.model, settings.digest)
-    tags = tagger.tag_batch(items, threads=settings.threads)
+    tags = tagger.tag_batch(items, threads=threads)
     if settings.marginals == "none":
         return tags, [None] * len(tags)
-    return tags, tagger.marginals_batch(items, zeta=settings.zeta, threads=settings.threads)
+    return tags, tagger.marginals_batch(items, zeta=settings.zeta, threads=threads)
 
 
 def _with_items(
@@ -187,22 +106,26 @@ def _tag_lines(job: Job, halt: Halt) -> tuple[int, int]:
     settings, source = job.settings, Path(job.source)
     how = settings.extraction
     form = line_format(source, job.kind, how.word, None, how.places)
-    first = 0 if job.first == 0 else boundary(source, job.first)
+    first, last = span_of(job)
     if form.header is not None and job.first == 0:
         first = first_line(source)[1]
-    last = None if job.last is None else boundary(source, job.last)
     labels = tagger_of(settings.model, settings.digest).labels()
     extract = None if job.kind == "attributes" else extractor_of(how)
     sentences = tokens = 0
-    with _writing(job) as file:
+    with writing(job) as file:
         file.write(form.heading(labels, settings.marginals).encode())
         blocks = form.blocks(_from(source, first, last), largest(source))
         word = form.columns.word
         for batch, items in _with_items(
-            batches(halt.heeded(blocks)), lambda block: items_of(block, extract, word), job, halt
+            batches(halt.heeded(blocks), size_of),
+            lambda block: items_of(block, extract, word),
+            job,
+            halt,
         ):
             texts = []
-            for block, tags, table in zip(batch, *_answers(items, settings), strict=True):
+            for block, tags, table in zip(
+                batch, *_answers(items, settings, job.threads), strict=True
+            ):
                 texts.append(form.written(block, tags, table, labels, settings.marginals == "all"))
                 sentences, tokens = sentences + bool(tags), tokens + len(tags)
             file.write("".join(texts).encode())
@@ -225,7 +148,7 @@ def _tag_table(job: Job, halt: Halt) -> tuple[int, int]:
     labels = tagger_of(settings.model, settings.digest).labels()
     sentences = tokens = 0
     with (
-        _writing(job) as file,
+        writing(job) as file,
         table.writer(file, settings.marginals) as writer,
     ):
         for batch in table.batches([job.first]):
@@ -235,7 +158,7 @@ def _tag_table(job: Job, halt: Halt) -> tuple[int, int]:
             for _, items in _with_items(
                 [rows], lambda some: extract(some, 0) if some else [], job, halt
             ):
-                more, tables = _answers(items, settings)
+                more, tables = _answers(items, settings, job.threads)
                 tags += more
                 found += tables
             columns: list[Any] = [tags]

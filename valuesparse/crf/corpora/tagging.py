@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from valuesparse._validation import as_count, as_zeta
-from valuesparse.crf.corpora._backends import BACKENDS, run_jobs
-from valuesparse.crf.corpora._files import as_paths, digest_of, fingerprint
+from valuesparse._validation import as_zeta
+from valuesparse.corpora._files import as_paths, digest_of, fingerprint
+from valuesparse.corpora._jobs import Job, Span, jobs_of, text_spans
+from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.crf.corpora._formats import FORMATS, format_of, line_format
-from valuesparse.crf.corpora._lock import locked
 from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._reader import FeatureSource, extraction_of
-from valuesparse.crf.corpora._run_file import RunFile, tidy
-from valuesparse.crf.corpora._shard import Job, Settings, tagger_of
-from valuesparse.crf.corpora._text import is_gzip
-from valuesparse.crf.corpora._text import text_size as size_of
+from valuesparse.crf.corpora._shard import Settings, tag_shard, tagger_of
 from valuesparse.io._files import read_file
 
-__all__ = ["MARGINALS", "CorpusReport", "tag_corpus"]
+__all__ = ["MARGINALS", "tag_corpus"]
 
 MARGINALS = ("best", "all", "none")
-
-_SHARD = 4 << 20
-
-
-class CorpusReport(NamedTuple):
-    """The outputs and counts of a run.
-
-    Attributes
-    ----------
-    outputs : tuple of Path
-        The files of the whole output, in the order of the inputs.
-    sentences, tokens : int
-        How many this run tagged.
-    skipped : int
-        Shards that an earlier run had finished.
-    """
-
-    outputs: tuple[Path, ...]
-    sentences: int
-    tokens: int
-    skipped: int
 
 
 def tag_corpus(
@@ -61,7 +35,7 @@ def tag_corpus(
     backend: str = "threads",
     jobs: int | None = None,
     scheduler: str | None = None,
-    shard_bytes: int = _SHARD,
+    shard_bytes: int = SHARD,
     progress: Callable[[int, int], object] | None = None,
 ) -> CorpusReport:
     """Tag files, and write the same files with tags and marginals.
@@ -120,16 +94,11 @@ def tag_corpus(
     OSError
         A file cannot be read or written.
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
     if marginals not in MARGINALS:
         raise ValueError(f"marginals must be one of {', '.join(MARGINALS)}, not {marginals!r}")
     if input_format is not None and input_format not in FORMATS:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
-    if scheduler is not None and backend != "dask":
-        raise ValueError("scheduler is for backend='dask'")
-    shard_bytes = as_count("shard_bytes", shard_bytes, at_least=1)
-    jobs = None if jobs is None else as_count("jobs", jobs, at_least=1)
+    how = how_of(backend, jobs, scheduler, shard_bytes)
     path = Path(model).resolve()
     folder = Path(output).resolve()
     settings = _settings(path, features, word, as_zeta(zeta), marginals)
@@ -140,36 +109,10 @@ def tag_corpus(
     plan = [
         job
         for source in sources
-        for job in _shards(source, folder, input_format, settings, shard_bytes)
+        for job in _shards(source, folder, input_format, settings, how.shard_bytes)
     ]
-    targets = [job.target for job in plan]
-    if len(set(targets)) != len(targets):
-        twice = next(target for target in targets if targets.count(target) > 1)
-        raise ValueError(f"inputs: two files would be written to {Path(twice).name}; rename one")
-    folder.mkdir(parents=True, exist_ok=True)
-    sentences = tokens = 0
-    with locked(folder) as run:
-        identity = _identity(settings, sources, plan, shard_bytes)
-        state = RunFile(folder, identity, {Path(target).name for target in targets})
-        tidy(folder)
-        todo = [job for job in plan if Path(job.target).name not in state.finished]
-        total = sum(job.size for job in plan)
-        done = total - sum(job.size for job in todo)
-        if progress is not None:
-            progress(done, total)
-        try:
-            with closing(run_jobs(todo, run, backend, jobs, scheduler)) as shards:
-                for found in shards:
-                    state.note(found.shard)
-                    done, sentences = done + found.size, sentences + found.sentences
-                    tokens += found.tokens
-                    if progress is not None:
-                        progress(done, total)
-        finally:
-            state.save()
-        tidy(folder)
-    outputs = tuple(map(Path, targets))
-    return CorpusReport(outputs, sentences, tokens, len(plan) - len(todo))
+    identity = _identity(settings, sources, plan, how.shard_bytes)
+    return run_shards(tag_shard, plan, folder, identity, how, progress)
 
 
 def _settings(
@@ -177,31 +120,22 @@ def _settings(
 ) -> Settings:
     digest = digest_of(read_file(path))
     how = extraction_of(path, features, word, digest=digest)
-    return Settings(str(path), digest, how, zeta, marginals, 1)
+    return Settings(str(path), digest, how, zeta, marginals)
 
 
 def _shards(
     source: Path, folder: Path, input_format: str | None, settings: Settings, shard: int
 ) -> Iterator[Job]:
-    """Yield the shards of a file."""
+    """Return the shards of a file."""
     kind = input_format or format_of(source)
-    name, how = source.name, settings.extraction
+    how = settings.extraction
     if kind == "parquet":
         sizes = ParquetTable(source, how.word, None, how.places).sizes
-        spans: list[tuple[int, int | None]] = [(i, i + 1) for i in range(len(sizes))]
+        spans = [Span(i, i + 1, size) for i, size in enumerate(sizes)]
     else:
         line_format(source, kind, how.word, None, how.places)
-        size = size_of(source)
-        count = 1 if is_gzip(source) else max(1, math.ceil(size / shard))
-        spans = [(i * shard, (i + 1) * shard) for i in range(count)]
-        spans[-1] = (spans[-1][0], None)
-        sizes = [min(shard, size - i * shard) for i in range(count)] if count > 1 else [size]
-    stem, dot, end = name.partition(".")
-    for i, ((first, last), part) in enumerate(zip(spans, sizes, strict=True)):
-        target = name
-        if len(spans) > 1:
-            target = f"{stem}-{i:05d}-of-{len(spans):05d}{dot}{end}"
-        yield Job(str(source), kind, first, last, str(folder / target), part, settings)
+        spans = text_spans(source, shard)
+    return jobs_of(source, kind, folder, spans, settings)
 
 
 def _identity(

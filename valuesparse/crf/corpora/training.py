@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from valuesparse.corpora._files import as_paths
+from valuesparse.crf.corpora._beside import beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE
-from valuesparse.crf.corpora._files import as_paths, beside, write_pair
 from valuesparse.crf.corpora._formats import FORMATS, format_of
 from valuesparse.crf.corpora._reader import FeatureSource, Reader, extraction_given
 from valuesparse.crf.training.trainer import Trainer, require_apart

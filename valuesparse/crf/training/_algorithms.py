@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._vectors import dot
-from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parts import ChainParts
 from valuesparse.crf.training._progress import Progress, line_of
 from valuesparse.crf.training._sgd import Sgd
 from valuesparse.learning import Aggressive, Arow, Online, PassiveAggressive, Perceptron
+from valuesparse.learning._checkpoint import Checkpoint
 from valuesparse.learning.lbfgs import LINE_SEARCHES, Lbfgs
 
 __all__ = ["Progress", "Training", "check", "start"]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._progress import Progress, line_of
+from valuesparse.learning._checkpoint import Checkpoint
 from valuesparse.learning._state import (
     ENDED,
     ENDING,

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.crf.training import _algorithms
-from valuesparse.crf.training._checkpoint import Checkpoint
 from valuesparse.crf.training._data import Corpus, Dataset
 from valuesparse.crf.training._features import FeatureSet, generate
 from valuesparse.crf.training._log import TrainLogParser, score_lines
@@ -21,6 +20,7 @@ from valuesparse.crf.training._parameters import ALGORITHMS, ALIASES, parse
 from valuesparse.io._crfsuite_format import MAX_WEIGHT
 from valuesparse.io._crfsuite_writer import format_model
 from valuesparse.io._files import check_target, write_bytes
+from valuesparse.learning._checkpoint import Checkpoint
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:

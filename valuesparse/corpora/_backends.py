@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from valuesparse._extras import require
-from valuesparse.crf.corpora._shard import Done, Halt, Halted, Job, tag_shard, tagger_of
+from valuesparse.corpora._jobs import Done, Halt, Halted, Job, Work
 from valuesparse.threads import resolve
 
 __all__ = ["BACKENDS", "REGISTERED", "run_jobs"]
@@ -22,9 +22,14 @@ _WAVE = 8
 
 
 def run_jobs(
-    todo: Sequence[Job], run: str, backend: str, jobs: int | None, scheduler: str | None
+    work: Work,
+    todo: Sequence[Job],
+    run: str,
+    backend: str,
+    jobs: int | None,
+    scheduler: str | None,
 ) -> Generator[Done, None, None]:
-    """Tag shards; yield what each was when it is done."""
+    """Do shards; yield what each was when it is done."""
     if not todo:
         return
     todo = [job._replace(run=run) for job in todo]
@@ -37,10 +42,9 @@ def run_jobs(
             workers = min(threads, len(todo))
             # Threads that shards leave idle work inside of them.
             each = max(1, threads // workers)
-            todo = [job._replace(settings=job.settings._replace(threads=each)) for job in todo]
-            tagger_of(todo[0].settings.model, todo[0].settings.digest)
+            todo = [job._replace(threads=each) for job in todo]
             if workers == 1:
-                yield from map(tag_shard, todo)
+                yield from map(work, todo)
                 return
             name, jobs, more = "threading", workers, (halt,)
         else:
@@ -62,7 +66,7 @@ def run_jobs(
                         "--scheduler on the command line; or a distributed.Client made before"
                     ) from error
         stack.enter_context(joblib.parallel_config(backend=name, n_jobs=jobs or -1))
-        calls = [joblib.delayed(tag_shard)(job, *more) for job in todo]
+        calls = [joblib.delayed(work)(job, *more) for job in todo]
         if joblib.parallel.get_active_backend()[0].supports_return_generator:
             parallel = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")
             yield from _given_up(parallel(calls), halt, threads=bool(more))

@@ -24,10 +24,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from valuesparse.corpora import _lock, _run_file
+from valuesparse.corpora._lock import LOCK
+from valuesparse.corpora._run_file import RUN
 from valuesparse.crf import tag_corpus
-from valuesparse.crf.corpora import _lock, _run_file
-from valuesparse.crf.corpora._lock import LOCK
-from valuesparse.crf.corpora._run_file import RUN
 
 needs_sigkill = pytest.mark.skipif(
     os.name == "nt", reason="kills a process with SIGKILL, which Windows lacks"

@@ -158,6 +158,8 @@ def _text_of(raw: bytes, offset: int, longest: int) -> str:
     except UnicodeDecodeError as error:
         problem = f"not UTF-8: {error.reason}"
         raise TextFormatError("text", offset, problem, 0, "") from None
+    # A byte order mark says how the file is written, and is none of its text.
+    text = text if offset else text.removeprefix("\ufeff")
     return text.removesuffix("\n").removesuffix("\r")
 
 

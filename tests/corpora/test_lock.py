@@ -13,10 +13,10 @@ import children
 import pytest
 from corpus_files import as_conll, make_model, sentences
 
+from valuesparse.corpora import _lock
+from valuesparse.corpora._lock import LOCK, locked, require_mine
+from valuesparse.corpora._run_file import RUN
 from valuesparse.crf import tag_corpus
-from valuesparse.crf.corpora import _lock
-from valuesparse.crf.corpora._lock import LOCK, locked, require_mine
-from valuesparse.crf.corpora._run_file import RUN
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from valuesparse.crf.corpora._lock import locked
+from valuesparse.corpora._lock import locked
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(600)
@@ -114,7 +114,7 @@ def test_exactly_one_of_many_gets_the_lock(tmp_path: Path) -> None:
 COUNTER = """
 import os, sys, time
 from pathlib import Path
-from valuesparse.crf.corpora._lock import locked
+from valuesparse.corpora._lock import locked
 folder, got = Path(sys.argv[1]), 0
 until = time.monotonic() + float(sys.argv[2])
 while time.monotonic() < until:

@@ -1,34 +1,19 @@
-"""Files that appear when they are complete, and the file beside a model."""
+"""The file beside a model, which says how its data were read."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
+from valuesparse.corpora._files import digest_of, fingerprint
 from valuesparse.io._files import flush, replacing, write_bytes
 from valuesparse.io._json import parse_json, read_json
 
-__all__ = [
-    "as_paths",
-    "beside",
-    "digest_of",
-    "fingerprint",
-    "publishing",
-    "read_beside",
-    "require_tied",
-    "write_pair",
-]
+__all__ = ["beside", "read_beside", "require_tied", "write_pair"]
 
-#: Ends the names of unfinished files; they begin with a dot.
-UNFINISHED = ".part"
-_PIECE = 1 << 20  # bytes
 # JSON can write what UTF-8 cannot.
 _HALF = re.compile("[\ud800-\udfff]")
 #: The file beside a model has its SHA-256 under this name.
@@ -37,56 +22,6 @@ _TIE = "model_sha256"
 _BEFORE = "before"
 # The largest file beside a model: two templates of 1 MiB fit, however JSON writes them.
 _BESIDE = 16 << 20
-
-
-@contextmanager
-def publishing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that gets its name when it is complete and on disk.
-
-    A name that ends in ``.gz`` compresses; the bytes depend on what is written alone.
-    """
-    with replacing(path, UNFINISHED) as file:
-        if path.suffix == ".gz":
-            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-                yield cast("IO[bytes]", packed)
-        else:
-            yield file
-
-
-def digest_of(data: bytes) -> str:
-    """Return the SHA-256 of data in hexadecimal."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def as_paths(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Return the paths; one alone stands for itself, not for its characters.
-
-    Raises
-    ------
-    ValueError
-        One is a pipe, of which a second reading would find the rest, or a device, which may have
-        no end.
-    """
-    if isinstance(inputs, (str, os.PathLike)):
-        inputs = [inputs]
-    paths = [Path(source) for source in inputs]
-    for i, path in enumerate(paths):
-        pipe = path.is_fifo() or path.is_socket()
-        if pipe or path.is_char_device() or path.is_block_device():
-            raise ValueError(
-                f"inputs[{i}]: {path} is a {'pipe' if pipe else 'device'}, and a corpus is read "
-                "more than once; write it to a file first"
-            )
-    return paths
-
-
-def fingerprint(path: Path) -> str:
-    """Return what tells whether a file of any size is still the same: its SHA-256."""
-    seen = hashlib.sha256()
-    with open(path, "rb") as file:
-        while piece := file.read(_PIECE):
-            seen.update(piece)
-    return seen.hexdigest()
 
 
 def beside(model: Path) -> Path:

@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 
 from valuesparse.crf import Trainer
-from valuesparse.crf.training import _checkpoint
-from valuesparse.crf.training._checkpoint import (
+from valuesparse.io import read_crfsuite
+from valuesparse.learning import _checkpoint
+from valuesparse.learning._checkpoint import (
     Checkpoint,
     CheckpointError,
     fingerprint_of,
     pack,
     unpack,
 )
-from valuesparse.io import read_crfsuite
 from valuesparse.learning._state import Field
 
 ALGORITHMS = ("lbfgs", "owlqn", "l2sgd", "ap", "pa", "arow", "aggressive")

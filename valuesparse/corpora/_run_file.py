@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from valuesparse.crf.corpora._files import UNFINISHED, fingerprint
-from valuesparse.crf.corpora._lock import LOCK
+from valuesparse.corpora._files import UNFINISHED, fingerprint
+from valuesparse.corpora._lock import LOCK
 from valuesparse.io._files import replacing
 from valuesparse.io._json import read_json
 

@@ -1,0 +1,44 @@
+"""Text as shards, and as streams of lines."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from valuesparse.corpora._jobs import Job, span_of, text_spans
+from valuesparse.corpora._text import boundary, lines
+
+
+@given(
+    st.lists(st.sampled_from(["\n", "\r\n", "a\tN\n", "bb\tV\r\n", "c\tN"]), max_size=30),
+    st.integers(1, 12),
+)
+def test_shards_are_the_file(parts: list[str], shard: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a")
+        raw = "".join(parts).encode()
+        path.write_bytes(raw)
+        ends = [boundary(path, at) for at in range(0, len(raw) + shard, shard)]
+        assert ends[0] == 0
+        assert ends == sorted(ends)
+        assert ends[-1] == len(raw)
+        for end in ends[1:]:  # nothing is cut inside a sentence
+            assert end == len(raw) or raw[:end].endswith((b"\n\n", b"\n\r\n"))
+
+
+@given(st.lists(st.sampled_from(["a\n", "bb\n", "\n"]), max_size=30), st.integers(1, 12))
+def test_spans_are_the_file_once(parts: list[str], shard: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a")
+        raw = "".join(parts).encode()
+        path.write_bytes(raw)
+        spans = text_spans(path, shard)
+        assert sum(span.size for span in spans) == len(raw)
+        found = []
+        for span in spans:
+            job = Job(str(path), "", span.first, span.last, "", span.size, None)
+            found += [line.text for line in lines(path, *span_of(job)) if line.text]
+        assert found == [part[:-1] for part in parts if part != "\n"]

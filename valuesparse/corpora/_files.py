@@ -1,0 +1,69 @@
+"""Files that appear when they are complete, and what tells whether they are still the same."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from valuesparse.io._files import replacing
+
+__all__ = ["UNFINISHED", "as_paths", "digest_of", "fingerprint", "publishing"]
+
+#: Ends the names of unfinished files; they begin with a dot.
+UNFINISHED = ".part"
+_PIECE = 1 << 20  # bytes
+
+
+@contextmanager
+def publishing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for writing that gets its name when it is complete and on disk.
+
+    A name that ends in ``.gz`` compresses; the bytes depend on what is written alone.
+    """
+    with replacing(path, UNFINISHED) as file:
+        if path.suffix == ".gz":
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+                yield cast("IO[bytes]", packed)
+        else:
+            yield file
+
+
+def digest_of(data: bytes) -> str:
+    """Return the SHA-256 of data in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def as_paths(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the paths; one alone stands for itself, not for its characters.
+
+    Raises
+    ------
+    ValueError
+        One is a pipe, of which a second reading would find the rest, or a device, which may have
+        no end.
+    """
+    if isinstance(inputs, (str, os.PathLike)):
+        inputs = [inputs]
+    paths = [Path(source) for source in inputs]
+    for i, path in enumerate(paths):
+        pipe = path.is_fifo() or path.is_socket()
+        if pipe or path.is_char_device() or path.is_block_device():
+            raise ValueError(
+                f"inputs[{i}]: {path} is a {'pipe' if pipe else 'device'}, and a corpus is read "
+                "more than once; write it to a file first"
+            )
+    return paths
+
+
+def fingerprint(path: Path) -> str:
+    """Return what tells whether a file of any size is still the same: its SHA-256."""
+    seen = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            seen.update(piece)
+    return seen.hexdigest()

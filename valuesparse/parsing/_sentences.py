@@ -1,0 +1,169 @@
+"""Sentences as treebanks have them, a column a list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["COLUMNS", "FORMATS", "PROBABILITY", "Sentence", "without_probability"]
+
+#: The names of formats.
+FORMATS = ("conllu", "conllx")
+#: The columns of text beside ID and HEAD, by their fields, in the order of files.
+COLUMNS = ("forms", "lemmas", "upos", "xpos", "feats", "labels", "deps", "misc")
+#: Begins the entry of MISC that holds a confidence.
+PROBABILITY = "HeadProbability="
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sentence:
+    """A sentence of n words, each column of the file a list of n str.
+
+    Word i, from 1, has the ID i; its cells are at place i - 1. ``_`` stands for what is missing,
+    as in files. Columns that are not given hold nothing else.
+
+    Attributes
+    ----------
+    forms : list of str
+        FORM, never empty.
+    lemmas, upos, xpos, feats : list of str
+        LEMMA, UPOS, XPOS, FEATS; in CoNLL-X LEMMA, CPOSTAG, POSTAG, FEATS.
+    heads : (n,) int64 ndarray
+        HEAD, 0 for the root, -1 where there is none.
+    labels : list of str
+        DEPREL.
+    deps, misc : list of str
+        DEPS and MISC; in CoNLL-X PHEAD and PDEPREL.
+    confidence : (n,) float64 ndarray or None
+        The probability that a parser gives each head; of "lp" and "ad3" the value of its arc in
+        the solution of the linear program. `write_conll` puts it into MISC.
+    others : sequence of (int, str)
+        The lines that are no words, each after how many words: comments, ranges such as ``3-4``,
+        empty nodes such as ``8.1``.
+    format : {"conllu", "conllx"}
+        What the last two columns mean.
+
+    Raises
+    ------
+    ValueError
+        Columns differ in length, an empty form, a head below -1, or another format.
+    TypeError
+        Heads that are no whole numbers.
+
+    Examples
+    --------
+    >>> import valuesparse as vs
+    >>> s = vs.parsing.Sentence(["Dogs", "bark"], upos=["NOUN", "VERB"], heads=[2, 0])
+    >>> len(s), s.lemmas, s.heads.tolist()
+    (2, ['_', '_'], [2, 0])
+    """
+
+    forms: list[str]
+    lemmas: list[str] = field(default_factory=list)
+    upos: list[str] = field(default_factory=list)
+    xpos: list[str] = field(default_factory=list)
+    feats: list[str] = field(default_factory=list)
+    heads: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    labels: list[str] = field(default_factory=list)
+    deps: list[str] = field(default_factory=list)
+    misc: list[str] = field(default_factory=list)
+    confidence: npt.NDArray[np.float64] | None = None
+    others: Sequence[tuple[int, str]] = ()
+    format: str = "conllu"
+
+    def __post_init__(self) -> None:
+        n = len(self.forms)
+        for name in COLUMNS:
+            column = getattr(self, name)
+            if not column and n:
+                object.__setattr__(self, name, ["_"] * n)
+            elif len(column) != n:
+                raise ValueError(f"{name} has {len(column)} entries, forms has {n}")
+        if "" in self.forms:
+            raise ValueError(f"forms[{self.forms.index('')}] is empty; write _ for what is missing")
+        if self.format not in FORMATS:
+            raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {self.format!r}")
+        heads = np.asarray(self.heads)
+        if not heads.size:
+            heads = np.full(n, -1)
+        if heads.dtype.kind not in "iu":
+            raise TypeError(f"heads must be whole numbers, not {heads.dtype}")
+        heads = heads.astype(np.int64, copy=False)
+        _require_length("heads", heads, n)
+        if n and heads.min() < -1:
+            raise ValueError(f"heads[{int(heads.argmin())}] is {heads.min()}; -1 stands for none")
+        object.__setattr__(self, "heads", heads)
+        if self.confidence is not None:
+            confidence = np.asarray(self.confidence, np.float64)
+            _require_length("confidence", confidence, n)
+            object.__setattr__(self, "confidence", confidence)
+
+    def __len__(self) -> int:
+        return len(self.forms)
+
+    @property
+    def comments(self) -> list[str]:
+        """The comments, ``#`` and all."""
+        return [line for _, line in self.others if line.startswith("#")]
+
+    def parsed(
+        self,
+        heads: npt.ArrayLike,
+        labels: Sequence[str],
+        confidence: npt.ArrayLike | None = None,
+    ) -> Sentence:
+        """Return this sentence with another tree; columns that tell of the old one hold ``_``.
+
+        Parameters
+        ----------
+        heads : (n,) array of int
+            The head of each word, 0 for the root.
+        labels : sequence of n str
+            The label of each arc.
+        confidence : (n,) array of float, optional
+            The probability of each head.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As of the class.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> s = vs.parsing.Sentence(["Dogs", "bark"], deps=["2:nsubj", "0:root"])
+        >>> s = s.parsed([2, 0], ["nsubj", "root"], confidence=[0.9, 1.0])
+        >>> s.deps, s.labels
+        (['_', '_'], ['nsubj', 'root'])
+        """
+        changed: dict[str, Any] = {
+            "heads": heads, "labels": list(labels), "deps": [], "confidence": confidence,
+        }  # fmt: skip
+        if self.format == "conllx":
+            changed["misc"] = []
+        elif any(PROBABILITY in entry for entry in self.misc):
+            changed["misc"] = [without_probability(entry) for entry in self.misc]
+        return replace(self, **changed)
+
+
+def _require_length(name: str, array: npt.NDArray[Any], n: int) -> None:
+    if array.shape != (n,):
+        raise ValueError(f"{name} must have the shape ({n},), not {array.shape}")
+
+
+def without_probability(misc: str) -> str:
+    """Return a cell of MISC without the confidence of an earlier parse.
+
+    Examples
+    --------
+    >>> without_probability("SpaceAfter=No|HeadProbability=0.970000")
+    'SpaceAfter=No'
+    """
+    if PROBABILITY not in misc:
+        return misc
+    kept = [entry for entry in misc.split("|") if not entry.startswith(PROBABILITY)]
+    return "|".join(kept) or "_"
