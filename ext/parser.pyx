@@ -33,3 +33,4 @@ cdef const TreesApi* trees_api = <const TreesApi*>PyCapsule_GetPointer(
 
 include "parser/words.pxi"
 include "parser/learner.pxi"
+include "parser/predict.pxi"

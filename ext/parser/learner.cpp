@@ -5,85 +5,6 @@
 
 namespace vs::parser {
 
-Worker::Worker(const Templates& templates, const Trees& trees)
-    : templates_(templates), trees_(trees), scorer_(templates) {}
-
-void Worker::read(const Corpus& corpus, int64_t i) {
-    const int64_t n = corpus.size(i);
-    if (corpus.arc_at) {
-        const int64_t first = corpus.arc_at[i];
-        parts_.list_arcs(n, corpus.arc_at[i + 1] - first, corpus.arc_head + first,
-                         corpus.arc_modifier + first);
-    } else {
-        parts_.list_arcs(n);
-    }
-    if (templates_.order > 1) parts_.list_pairs();
-    scorer_.read(corpus.sentence(i), n);
-}
-
-trees::Sentence Worker::dense(const double* potentials) {
-    const int64_t n = parts_.n, size = (n + 1) * (n + 1);
-    table_.assign(at(size), -INFINITY);
-    for (int64_t a = 0; a < parts_.arcs(); ++a) {
-        table_[at(parts_.head[at(a)] * (n + 1) + parts_.modifier[at(a)])] = potentials[a];
-    }
-    const int64_t wanted = trees_.api->scratch_size(trees_.kind, n);
-    if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
-    return {table_.data(), n, trees_.single_root};
-}
-
-double Worker::marginals(const double* potentials, double* out) {
-    const trees::Sentence s = dense(potentials);
-    p_.resize(table_.size());
-    trees::Arcs arcs;
-    arcs.marginal = p_.data();
-    const double log_z = trees_.api->marginals(trees_.kind, s, arcs, scratch_.data());
-    for (int64_t a = 0; a < parts_.arcs(); ++a) {
-        out[a] = p_[at(parts_.head[at(a)] * (s.n + 1) + parts_.modifier[at(a)])];
-    }
-    return log_z;
-}
-
-double Worker::best(const double* potentials, double* out) {
-    const trees::Sentence s = dense(potentials);
-    heads_.resize(at(s.n));
-    const double score = trees_.api->best(trees_.kind, s, heads_.data(), scratch_.data());
-    heads32_.assign(heads_.begin(), heads_.end());
-    parts_.structure(heads32_.data(), out);
-    return score;
-}
-
-double Worker::loss(const Corpus& corpus, int64_t i, const Rule& rule, const double* weights) {
-    read(corpus, i);
-    const int64_t size = parts_.size(), arcs = parts_.arcs();
-    scores_.resize(at(size));
-    gold_.resize(at(size));
-    residual_.assign(at(size), 0.0);
-    scorer_.score(weights, parts_, scores_.data());
-    parts_.structure(corpus.gold(i), gold_.data());
-    double right = 0.0;
-    for (int64_t p = 0; p < size; ++p) right += scores_[at(p)] * gold_[at(p)];
-    // The cost of a tree is that of its arcs: p = 1 - 2 z, q = n.
-    for (int64_t a = 0; a < arcs; ++a) {
-        scores_[at(a)] += rule.gamma * (1.0 - 2.0 * gold_[at(a)]);
-    }
-    double top = 0.0;
-    if (std::isinf(rule.beta)) {
-        top = best(scores_.data(), residual_.data());
-    } else {
-        if (rule.beta != 1.0) {
-            for (double& x : scores_) x *= rule.beta;
-        }
-        top = marginals(scores_.data(), residual_.data()) / rule.beta;
-    }
-    if (top == -INFINITY) {  // no tree at all: nothing to learn
-        std::fill(residual_.begin(), residual_.end(), 0.0);
-        return 0.0;
-    }
-    for (int64_t p = 0; p < size; ++p) residual_[at(p)] -= gold_[at(p)];
-    return std::max(0.0, top + rule.gamma * static_cast<double>(parts_.n) - right);
-}
-
 Learner::Learner(const Corpus& corpus, const Templates& templates, const Trees& trees)
     : corpus_(corpus), templates_(templates), trees_(trees) {}
 
@@ -92,7 +13,9 @@ void Learner::differentiate(void* context, int64_t task, int worker) {
     Worker& w = *l.workers_[at(worker)];
     Example& e = l.examples_[at(task)];
     for (auto& bucket : e.bucket) bucket.clear();
-    e.loss = w.loss(l.corpus_, l.batch_[task], *l.rule_, l.to_.weights);
+    const int64_t i = l.batch_[task];
+    w.read(l.corpus_.sentence(i), l.corpus_.size(i), l.corpus_.arcs(i));
+    e.loss = w.loss(l.corpus_.gold(i), *l.rule_, l.to_.weights);
     if (e.loss == 0.0) return;
     w.scorer().pull(w.parts(), w.residual().data(), kLeast,
                     [&](const Change& c) { e.bucket[c.line % kBuckets].push_back(c); });

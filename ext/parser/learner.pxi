@@ -2,6 +2,7 @@ cdef extern from "parser/parts.h" namespace "vs::parser" nogil:
     cdef cppclass Templates:
         Templates(int, int) except +
         int64_t n_weights()
+        int order
     cdef cppclass Pair "vs::parser::Parts::Pair":
         int32_t* nodes
     cdef cppclass Parts:
@@ -36,7 +37,9 @@ cdef extern from *:
     Push push "Push"(vector[Change]*) noexcept
 
 
-cdef extern from "parser/learner.h" namespace "vs::parser" nogil:
+cdef extern from "parser/worker.h" namespace "vs::parser" nogil:
+    cdef cppclass Listed:
+        pass
     cdef cppclass Corpus:
         int64_t sentences
         const int64_t* offset
@@ -46,6 +49,9 @@ cdef extern from "parser/learner.h" namespace "vs::parser" nogil:
         const int32_t* arc_head
         const int32_t* arc_modifier
         int64_t size(int64_t)
+        const uint32_t* sentence(int64_t)
+        const int32_t* gold(int64_t)
+        Listed arcs(int64_t)
     cdef cppclass CTrees "vs::parser::Trees":
         const TreesApi* api
         TreeKind kind
@@ -55,6 +61,16 @@ cdef extern from "parser/learner.h" namespace "vs::parser" nogil:
         int kind
         double beta, gamma, longest, rate
         double* squares
+    cdef cppclass Worker:
+        Worker(const Templates&, const CTrees&) except +
+        void read(const uint32_t*, int64_t, const Listed&) except +
+        const Parts& parts()
+        const Scorer& scorer()
+        double marginals(const double*, double*) except +
+        double best(const double*, const int32_t**) except +
+
+
+cdef extern from "parser/learner.h" namespace "vs::parser" nogil:
     cdef cppclass Learnt:
         double* weights
         double* late
@@ -64,21 +80,42 @@ cdef extern from "parser/learner.h" namespace "vs::parser" nogil:
         int status
         double loss
         int64_t updates
-    cdef cppclass Worker:
-        Worker(const Templates&, const CTrees&) except +
-        void read(const Corpus&, int64_t) except +
-        const Parts& parts()
-        const Scorer& scorer()
-        double marginals(const double*, double*) except +
-        double best(const double*, double*) except +
     cdef cppclass CLearner "vs::parser::Learner":
         CLearner(const Corpus&, const Templates&, const CTrees&) except +
         Pass sweep(const CRule&, const Learnt&, const int64_t*, int64_t, int64_t, int,
                    const PoolApi&, Control*) except +
 
 
+cdef extern from "parser/prune.h" namespace "vs::parser" nogil:
+    cdef cppclass Kept:
+        vector[int32_t] head, modifier
+    int c_prune "vs::parser::prune"(const Corpus&, const Templates&, const CTrees&, const float*,
+                                    int, const PoolApi&, Control*, vector[Kept]*) except +
+
+
+cdef CTrees trees_of(bint projective, bint single_root):
+    cdef CTrees trees
+    trees.api = trees_api
+    trees.kind = kProjective if projective else kTree
+    trees.single_root = single_root
+    return trees
+
+
+cdef Corpus corpus_of(words, offset, heads, arcs):
+    cdef Corpus corpus
+    corpus.sentences = offset.shape[0] - 1
+    corpus.offset = <const int64_t*>data(offset)
+    corpus.words = <const uint32_t*>data(words)
+    corpus.heads = <const int32_t*>data(heads)
+    if arcs is not None:
+        corpus.arc_at = <const int64_t*>data(arcs[0])
+        corpus.arc_head = <const int32_t*>data(arcs[1])
+        corpus.arc_modifier = <const int32_t*>data(arcs[2])
+    return corpus
+
+
 cdef class Learner:
-    """The parts of a treebank and their weights; one call at a time.
+    """The parts of a treebank and their weights; one call at a time. Order 0: those of a pruner.
 
     words (N, FIELDS) uint32, offset (B + 1,) int64, heads (N,) int32; arcs: None, or where those of
     each sentence begin (B + 1,) int64, and their heads and modifiers, int32.
@@ -88,35 +125,27 @@ cdef class Learner:
     cdef unique_ptr[Worker] worker
     cdef unique_ptr[CLearner] learner
     cdef Corpus corpus
+    cdef CTrees trees
     cdef object arrays
     cdef int64_t at
     cdef readonly int64_t n_weights
 
     def __cinit__(self, words, offset, heads, arcs, int order, int bits, bint projective,
                   bint single_root):
-        cdef CTrees trees
+        self.trees = trees_of(projective, single_root)
         self.arrays = (words, offset, heads, arcs)
-        self.corpus.sentences = offset.shape[0] - 1
-        self.corpus.offset = <const int64_t*>data(offset)
-        self.corpus.words = <const uint32_t*>data(words)
-        self.corpus.heads = <const int32_t*>data(heads)
-        if arcs is not None:
-            self.corpus.arc_at = <const int64_t*>data(arcs[0])
-            self.corpus.arc_head = <const int32_t*>data(arcs[1])
-            self.corpus.arc_modifier = <const int32_t*>data(arcs[2])
-        trees.api = trees_api
-        trees.kind = kProjective if projective else kTree
-        trees.single_root = single_root
+        self.corpus = corpus_of(words, offset, heads, arcs)
         self.templates.reset(new Templates(order, bits))
-        self.worker.reset(new Worker(self.templates.get()[0], trees))
-        self.learner.reset(new CLearner(self.corpus, self.templates.get()[0], trees))
+        self.worker.reset(new Worker(self.templates.get()[0], self.trees))
+        self.learner.reset(new CLearner(self.corpus, self.templates.get()[0], self.trees))
         self.n_weights = self.templates.get().n_weights()
         self.at = -1
 
     cdef int64_t read(self, int64_t i) except -1:
         if self.at != i:
             self.at = -1
-            self.worker.get().read(self.corpus, i)
+            self.worker.get().read(self.corpus.sentence(i), self.corpus.size(i),
+                                   self.corpus.arcs(i))
             self.at = i
         return self.worker.get().parts().size()
 
@@ -160,8 +189,10 @@ cdef class Learner:
 
     def best(self, int64_t i, potentials):
         """Return the score of the best tree and which parts it has (P,)."""
+        cdef const int32_t* heads
         out = np.zeros(self.read(i))
-        score = self.worker.get().best(<const double*>data(potentials), <double*>data(out))
+        score = self.worker.get().best(<const double*>data(potentials), &heads)
+        self.worker.get().parts().structure(heads, <double*>data(out))
         return score, out
 
     def gradient(self, int64_t i, residual):
@@ -205,3 +236,28 @@ cdef class Learner:
                                             &call.control)
         call.end(done.status)
         return done.loss, done.updates
+
+    def prune(self, weights, int threads):
+        """Return the arcs that the weights (n_weights,) float32 of a pruner leave, as `arcs`."""
+        cdef Call call = Call(self.corpus.sentences, None, None, None)
+        cdef vector[Kept] kept
+        cdef const float* w = <const float*>data(weights)
+        cdef int status
+        cdef int64_t i, k, at = 0
+        with nogil:
+            status = c_prune(self.corpus, self.templates.get()[0], self.trees, w, threads,
+                             pool_api[0], &call.control, &kept)
+        call.end(status)
+        begin = np.zeros(self.corpus.sentences + 1, np.int64)
+        cdef int64_t* b = <int64_t*>data(begin)
+        for i in range(self.corpus.sentences):
+            b[i + 1] = b[i] + <int64_t>kept[i].head.size()
+        heads, modifiers = np.empty((2, b[self.corpus.sentences]), np.int32)
+        cdef int32_t* h = <int32_t*>data(heads)
+        cdef int32_t* m = <int32_t*>data(modifiers)
+        for i in range(self.corpus.sentences):
+            for k in range(<int64_t>kept[i].head.size()):
+                h[at] = kept[i].head[k]
+                m[at] = kept[i].modifier[k]
+                at += 1
+        return begin, heads, modifiers

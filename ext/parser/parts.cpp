@@ -5,13 +5,9 @@
 
 namespace vs::parser {
 
-Templates::Templates(Kind kind, int bits) {
-    sets.push_back(make_set(kind, bits));
+Templates::Templates(int o, int bits) : order(o) {
+    sets.push_back(make_set(order == 0 ? Kind::kPruner : Kind::kArc, bits));
     line_at = {0, sets[0].lines};
-}
-
-Templates::Templates(int o, int bits) : Templates(Kind::kArc, bits) {
-    order = o;
     for (const Kind kind : {Kind::kSibling, Kind::kGrandparent}) {
         if (order < 2) break;
         sets.push_back(make_set(kind, bits));

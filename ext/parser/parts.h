@@ -9,13 +9,12 @@
 
 namespace vs::parser {
 
-// The sets of templates of a model: arcs alone, or pairs of arcs as well. Weights of arcs stand
-// first, then those of siblings and of grandparents.
+// The sets of templates of a model: of order 0 those of a pruner, of order 1 arcs alone, of order 2
+// pairs of arcs as well. Weights of arcs stand first, then those of siblings and of grandparents.
 struct Templates {
     Templates(int order, int bits);
-    explicit Templates(Kind kind, int bits);
 
-    int order = 1;
+    int order;
     std::vector<Set> sets;         // by kind of part: one, or three
     std::vector<int64_t> line_at;  // the first line of each set, and how many there are
     int64_t n_weights() const { return line_at.back() * kSlots; }
