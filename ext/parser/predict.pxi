@@ -29,6 +29,13 @@ cdef extern from "parser/predict.h" namespace "vs::parser" nogil:
                                         const PoolApi&, Control*, const Answers&) except +
 
 
+cdef extern from "parser/templates.h" namespace "vs::parser" nogil:
+    int kLeastBits, kMostBits
+
+#: Bounds of the size of tables.
+LEAST_BITS, MOST_BITS = kLeastBits, kMostBits
+
+
 def weights_of_labels(int64_t n_labels, int bits):
     """Return how many weights a labeller has."""
     cdef unique_ptr[Labels] labels
