@@ -37,7 +37,7 @@ _LARGEST = 1e6
 class ParserModel(NamedTuple):
     """All that a parser is made of."""
 
-    order: int  #: 1: arcs
+    order: int  #: 1: arcs; 2: pairs of arcs, too
     bits: int  #: of the templates of parts
     pruner_bits: int
     label_bits: int
