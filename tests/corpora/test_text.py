@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valuesparse.corpora._jobs import Job, span_of, text_spans
-from valuesparse.corpora._text import boundary, lines
+from valuesparse.corpora._text import Line, boundary, first_line, lines
 
 
 @given(
@@ -42,3 +42,11 @@ def test_spans_are_the_file_once(parts: list[str], shard: int) -> None:
             job = Job(str(path), "", span.first, span.last, "", span.size, None)
             found += [line.text for line in lines(path, *span_of(job)) if line.text]
         assert found == [part[:-1] for part in parts if part != "\n"]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes("\ufeffword\ttag\r\n\ufeffa\tN\n".encode())
+    assert first_line(path) == ("word\ttag", 13)
+    assert list(lines(path)) == [Line(0, "word\ttag"), Line(13, "\ufeffa\tN")]
+    assert [line.text for line in lines(path, 13)] == ["\ufeffa\tN"]

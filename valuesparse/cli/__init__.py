@@ -1,4 +1,4 @@
-"""The command line: ``valuesparse solve``, ``info``, ``train``, ``tag``, ``tune``, ``demo``.
+"""The command line: ``valuesparse solve``, ``train``, ``tag``, ``parse`` and others.
 
 Where things are:
 
@@ -7,6 +7,7 @@ Where things are:
   ``_graphs``: every call into inference on graphs.
 - ``tune``: which ζ suits a model and data; ``_sequences`` reads them, ``_choice`` recommends.
 - ``train``, ``tag``: whole files, by ``valuesparse.crf.corpora``; ``_reading``: what they share.
+- ``parse``: dependency parsers, by ``valuesparse.parsing``.
 - ``demo``: ``valuesparse demo``, which calls the modules below in order.
 - ``_corpus``: the Hong Kong Cantonese Corpus and its split; ``_features``: attributes of words.
 - ``_training``: a CRF trained on every core; ``_measure``: speed, agreement and errors.

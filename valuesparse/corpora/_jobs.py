@@ -17,8 +17,8 @@ from valuesparse.corpora._text import boundary, is_gzip, located, text_size
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
-    "Done", "Halt", "Halted", "Job", "Span", "Work", "done", "jobs_of", "span_of", "text_spans",
-    "writing",
+    "Counts", "Done", "Halt", "Halted", "Job", "Span", "Work", "done", "jobs_of", "span_of",
+    "text_spans", "writing",
 ]  # fmt: skip
 
 
@@ -44,12 +44,23 @@ class Span(NamedTuple):
     size: int
 
 
+class Counts(NamedTuple):
+    """How many sentences and tokens were done.
+
+    Sentences may also be left as they were; `notes` says why, of the first.
+    """
+
+    sentences: int
+    tokens: int
+    left: int = 0
+    notes: tuple[str, ...] = ()
+
+
 class Done(NamedTuple):
     """The size, the counts and the record of a shard that is done."""
 
     size: int
-    sentences: int
-    tokens: int
+    counts: Counts
     shard: Shard
 
 
@@ -101,8 +112,8 @@ class Work(Protocol):
         """Do a shard."""
 
 
-def done(job: Job, halt: Halt | None, work: Callable[[Job, Halt], tuple[int, int]]) -> Done:
-    """Do a shard by a function that returns how many sentences and tokens it wrote.
+def done(job: Job, halt: Halt | None, work: Callable[[Job, Halt], Counts]) -> Done:
+    """Do a shard by a function that returns what it wrote.
 
     Raises
     ------
@@ -112,13 +123,13 @@ def done(job: Job, halt: Halt | None, work: Callable[[Job, Halt], tuple[int, int
     halt = halt or Halt()
     try:
         with halt.shard():
-            sentences, tokens = work(job, halt)
+            counts = work(job, halt)
     except TextFormatError as error:
         raise located(error, Path(job.source)) from None
     target = Path(job.target)
     # Read again, the file is still in the system's memory.
     shard = Shard(target.name, target.stat().st_size, fingerprint(target))
-    return Done(job.size, sentences, tokens, shard)
+    return Done(job.size, counts, shard)
 
 
 @contextmanager

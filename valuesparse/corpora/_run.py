@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from valuesparse._validation import as_count
 from valuesparse.corpora._backends import BACKENDS, run_jobs
-from valuesparse.corpora._jobs import Job, Work
+from valuesparse.corpora._jobs import Counts, Job, Work
 from valuesparse.corpora._lock import locked
 from valuesparse.corpora._run_file import RunFile, tidy
 
@@ -73,6 +73,7 @@ def run_shards(
     identity: Mapping[str, Any],
     how: How,
     progress: Progress | None = None,
+    tell: Callable[[Counts], object] | None = None,
 ) -> CorpusReport:
     """Do the shards of a plan that are not in the folder yet.
 
@@ -90,6 +91,8 @@ def run_shards(
         Who does the work.
     progress : callable, optional
         Called with the bytes done and all bytes, after each shard.
+    tell : callable, optional
+        Called with the counts of each shard.
 
     Raises
     ------
@@ -115,8 +118,10 @@ def run_shards(
             with closing(jobs) as shards:
                 for found in shards:
                     state.note(found.shard)
-                    done, sentences = done + found.size, sentences + found.sentences
-                    tokens += found.tokens
+                    done, sentences = done + found.size, sentences + found.counts.sentences
+                    tokens += found.counts.tokens
+                    if tell is not None:
+                        tell(found.counts)
                     if progress is not None:
                         progress(done, total)
         finally:

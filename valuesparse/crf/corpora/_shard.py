@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from valuesparse.corpora._blocks import batches
 from valuesparse.corpora._files import digest_of
-from valuesparse.corpora._jobs import Done, Halt, Job, done, span_of, writing
+from valuesparse.corpora._jobs import Counts, Done, Halt, Job, done, span_of, writing
 from valuesparse.corpora._text import first_line, is_gzip, largest, lines
 from valuesparse.crf.corpora._formats import Marginals, items_of, line_format, size_of
 from valuesparse.crf.corpora._parquet import ParquetTable
@@ -102,7 +102,7 @@ def _with_items(
             yield part, items
 
 
-def _tag_lines(job: Job, halt: Halt) -> tuple[int, int]:
+def _tag_lines(job: Job, halt: Halt) -> Counts:
     settings, source = job.settings, Path(job.source)
     how = settings.extraction
     form = line_format(source, job.kind, how.word, None, how.places)
@@ -129,7 +129,7 @@ def _tag_lines(job: Job, halt: Halt) -> tuple[int, int]:
                 texts.append(form.written(block, tags, table, labels, settings.marginals == "all"))
                 sentences, tokens = sentences + bool(tags), tokens + len(tags)
             file.write("".join(texts).encode())
-    return sentences, tokens
+    return Counts(sentences, tokens)
 
 
 def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
@@ -141,7 +141,7 @@ def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
     return lines(source, first, last)
 
 
-def _tag_table(job: Job, halt: Halt) -> tuple[int, int]:
+def _tag_table(job: Job, halt: Halt) -> Counts:
     settings, how = job.settings, job.settings.extraction
     table = ParquetTable(Path(job.source), how.word, None, how.places)
     extract = extractor_of(how)
@@ -172,4 +172,4 @@ def _tag_table(job: Job, halt: Halt) -> tuple[int, int]:
                 columns.append([[] if t is None else t.tolist() for t in found])
             writer.write_batch(table.extended(batch, writer.schema, columns))
             sentences, tokens = sentences + len(tags), tokens + sum(map(len, tags))
-    return sentences, tokens
+    return Counts(sentences, tokens)

@@ -1,0 +1,311 @@
+"""Whole files of sentences, parsed as a stream, or in shards by `valuesparse.corpora`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from valuesparse.corpora._blocks import batches
+from valuesparse.corpora._files import as_paths, fingerprint, publishing
+from valuesparse.corpora._jobs import (
+    Counts,
+    Done,
+    Halt,
+    Job,
+    done,
+    jobs_of,
+    span_of,
+    text_spans,
+    writing,
+)
+from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
+from valuesparse.corpora._text import located
+from valuesparse.io.errors import TextFormatError
+from valuesparse.parsing._conll import Lines, format_of, sentence_of, text_of
+from valuesparse.parsing._files import lines_of
+from valuesparse.parsing._sentences import Sentence
+
+__all__ = ["ON_ERROR", "SentenceParser", "parse_corpus", "parse_file", "parse_shard"]
+
+#: What becomes of a sentence that cannot be read or parsed: an error, or a copy of its lines.
+ON_ERROR = ("stop", "skip")
+
+# Of how many sentences of a shard it is told why they were left as they were.
+_TOLD = 5
+
+
+class SentenceParser(Protocol):
+    """All that is asked of a parser."""
+
+    def parse(self, sentences: Iterable[Sentence], /, **options: Any) -> Iterable[Sentence]:
+        """Return the sentences with trees, in their order; ``threads`` is among the options.
+
+        Raises
+        ------
+        ValueError
+            An option is wrong, also without a sentence; or a sentence cannot be parsed.
+        """
+
+
+class Settings(NamedTuple):
+    """All that decides the output, beside the inputs, and the threads in each shard."""
+
+    load: Callable[[str], SentenceParser]  # a function of a module, so that it pickles
+    model: str  # its path
+    digest: str
+    options: dict[str, Any]
+    on_error: str
+    threads: int | None  # None: as many as the run gives a shard
+
+
+def parse_file(
+    parser: SentenceParser,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    options: Mapping[str, Any],
+    on_error: str = "stop",
+    progress: Callable[[Counts], object] | None = None,
+) -> Counts:
+    """Parse one file into another, which appears when it is complete.
+
+    Parameters
+    ----------
+    parser : SentenceParser
+        The parser.
+    source, target : path
+        CoNLL-U or CoNLL-X; what the name of `target` does not tell is as in `source`.
+    options : mapping
+        Arguments of the parser's method `parse`.
+    on_error : {"stop", "skip"}
+        What becomes of a sentence that cannot be read or parsed.
+    progress : callable, optional
+        Called with the counts so far, after each batch.
+
+    Returns
+    -------
+    Counts
+
+    Raises
+    ------
+    ValueError
+        An argument or a file is wrong, with the file and the line; there is no output then.
+    OSError
+        A file cannot be read or written.
+    """
+    _require_known(on_error)
+    _try(parser, options)
+    [path] = as_paths([source])
+    os.stat(path)
+    out = Path(target)
+    how = _How(parser, dict(options), on_error, _form(path), format_of(out))
+    try:
+        with publishing(out) as file:
+            total = Counts(0, 0)
+            for text, counts in _parsed(lines_of(path), how, path):
+                file.write(text.encode())
+                total = _sum(total, counts)
+                if progress is not None:
+                    progress(total)
+    except TextFormatError as error:
+        raise located(error, path) from None
+    return total
+
+
+def parse_corpus(
+    load: Callable[[str], SentenceParser],
+    model: str | os.PathLike[str],
+    inputs: Iterable[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    options: Mapping[str, Any],
+    on_error: str = "stop",
+    threads: int | None = None,
+    backend: str = "threads",
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    shard_bytes: int = SHARD,
+    progress: Callable[[int, int], object] | None = None,
+    tell: Callable[[Counts], object] | None = None,
+) -> CorpusReport:
+    """Parse files in shards, and go on from where such a run was interrupted.
+
+    Parameters
+    ----------
+    load : callable
+        A function of a module that loads `model`; workers call it.
+    model : path
+        The model.
+    inputs : iterable of paths, or one path
+        Files of CoNLL-U or CoNLL-X. Their names must differ.
+    output : path
+        A folder; it is made when it is not there.
+    options, on_error
+        As of `parse_file`; `options` are kept in the folder as JSON.
+    threads : int, optional
+        In each shard; by default the cores that shards leave idle.
+    backend, jobs, scheduler, shard_bytes, progress
+        As of `valuesparse.crf.tag_corpus`.
+    tell : callable, optional
+        Called with the counts of each shard that this run did.
+
+    Returns
+    -------
+    CorpusReport
+
+    Raises
+    ------
+    ValueError
+        The folder holds the output of other settings or inputs, or another run writes there; an
+        argument or a file is wrong: the message names the file and the line.
+    OSError
+        A file cannot be read or written.
+    """
+    how = how_of(backend, jobs, scheduler, shard_bytes)
+    _require_known(on_error)
+    path, folder = Path(model).resolve(), Path(output).resolve()
+    settings = Settings(load, str(path), fingerprint(path), dict(options), on_error, threads)
+    _try(_parser_of(load, settings.model, settings.digest), options)
+    sources = [source.resolve() for source in as_paths(inputs)]
+    if not sources:
+        raise ValueError("inputs: there is no file")
+    plan = [
+        job
+        for source in sources
+        for job in jobs_of(
+            source, _form(source), folder, text_spans(source, how.shard_bytes), settings
+        )
+    ]
+    identity = {
+        "model_sha256": settings.digest,
+        **options,
+        "on_error": on_error,
+        "shard_bytes": how.shard_bytes,
+        "inputs": {source.name: fingerprint(source) for source in sources},
+    }
+    return run_shards(parse_shard, plan, folder, identity, how, progress, tell)
+
+
+def parse_shard(job: Job, halt: Halt | None = None) -> Done:
+    """Parse one shard, wherever this runs."""
+    return done(job, halt, _parse_lines)
+
+
+def _parse_lines(job: Job, halt: Halt) -> Counts:
+    load, model, digest, options, on_error, threads = job.settings
+    options = {**options, "threads": threads or job.threads}
+    how = _How(_parser_of(load, model, digest), options, on_error, job.kind, None)
+    source = Path(job.source)
+    total = Counts(0, 0)
+    with writing(job) as file:
+        found = halt.heeded(lines_of(source, *span_of(job)))
+        for text, counts in _parsed(found, how, source):
+            file.write(text.encode())
+            total = _sum(total, counts)
+    return total
+
+
+@lru_cache(maxsize=2)
+def _parser_of(load: Callable[[str], SentenceParser], path: str, digest: str) -> SentenceParser:
+    if fingerprint(Path(path)) != digest:
+        raise ValueError(f"{path} is not the model that the run began with")
+    return load(path)
+
+
+class _How(NamedTuple):
+    """How a text is parsed."""
+
+    parser: SentenceParser
+    options: dict[str, Any]
+    on_error: str
+    form: str  # of the input
+    target_form: str | None  # of the output, None for the same
+
+
+def _require_known(on_error: str) -> None:
+    if on_error not in ON_ERROR:
+        raise ValueError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
+
+
+def _try(parser: SentenceParser, options: Mapping[str, Any]) -> None:
+    """Refuse options that are wrong before a sentence is blamed for them."""
+    for _ in parser.parse([], **options):
+        pass
+
+
+def _form(source: Path) -> str:
+    return format_of(source) or "conllu"
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    return Counts(
+        one.sentences + other.sentences,
+        one.tokens + other.tokens,
+        one.left + other.left,
+        (*one.notes, *other.notes)[:_TOLD],
+    )
+
+
+def _parsed(found: Iterable[Lines], how: _How, source: Path) -> Iterator[tuple[str, Counts]]:
+    """Yield the text of sentences that are parsed together, and their counts.
+
+    Raises
+    ------
+    TextFormatError
+        A sentence cannot be read or parsed, and none may be left; without the file.
+    """
+    told = 0
+    for batch in batches(found, _measure):
+        bad: dict[int, TextFormatError] = {}
+        sentences: list[Sentence] = []
+        for i, lines in enumerate(batch):
+            try:
+                sentences.append(sentence_of(lines, how.form))
+            except TextFormatError as error:
+                bad[i] = error
+                sentences.append(Sentence([]))
+            if bad and how.on_error == "stop":
+                break  # those before it may be worse
+        todo = [i for i, sentence in enumerate(sentences) if len(sentence)]
+        answers = dict(zip(todo, _answers([sentences[i] for i in todo], how), strict=True))
+        texts = []
+        for i, lines in enumerate(batch[: len(sentences)]):
+            answer = answers.get(i, sentences[i])
+            if isinstance(answer, ValueError):
+                offset, token = lines.offsets[0], lines.lines[0][:40]
+                bad[i] = TextFormatError("sentence", offset, str(answer), 0, token)
+            if i not in bad:
+                assert isinstance(answer, Sentence)
+                texts.append(text_of(answer, how.target_form))
+            elif how.on_error == "stop":
+                raise bad[i]
+            else:
+                texts.append("\n".join(lines.lines) + "\n\n")
+        notes = [str(located(error, source)) for error in [*bad.values()][: _TOLD - told]]
+        told += len(notes)
+        right = [i for i in todo if i not in bad]
+        tokens = sum(len(sentences[i]) for i in right)
+        yield "".join(texts), Counts(len(right), tokens, len(bad), tuple(notes))
+
+
+def _measure(found: Lines) -> tuple[int, int]:
+    size = found.offsets[-1] - found.offsets[0] + len(found.lines[-1])
+    return len(found.lines), size
+
+
+def _answers(sentences: Sequence[Sentence], how: _How) -> list[Sentence | ValueError]:
+    """Return the sentences with trees, or why they have none."""
+    if not sentences:
+        return []
+    try:
+        found = list(how.parser.parse(sentences, **how.options))
+    except ValueError as error:
+        if len(sentences) == 1:
+            return [error]
+        # One of them is to blame: each alone.
+        return [answer for sentence in sentences for answer in _answers([sentence], how)]
+    assert len(found) == len(sentences)
+    return list(found)
