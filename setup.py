@@ -322,6 +322,7 @@ extensions = [
         "valuesparse._parser",
         [
             "ext/parser.pyx",
+            "ext/parser/bounds.cpp",
             "ext/parser/features.cpp",
             "ext/parser/labels.cpp",
             "ext/parser/learner.cpp",
