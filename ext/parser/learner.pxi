@@ -191,7 +191,7 @@ cdef class Learner:
         self.worker.get().limit(iterations, tolerance)
 
     def relax(self, int64_t i, weights, double epsilon, int64_t rounds):
-        """Return log Z, kinds, nodes and beliefs of relaxed inference, its rounds and the pairs scored.
+        """Return log Z, kinds, nodes and beliefs of relaxed inference, rounds and pairs scored.
 
         weights: (n_weights,) float32; rounds: at most, -1: until nothing is added.
         """
