@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from stub_parser import StubParser, load
 from valuesparse.corpora._jobs import Counts
 from valuesparse.corpora._lock import locked
 from valuesparse.corpora._run_file import RUN
-from valuesparse.parsing import evaluate, read_conll
+from valuesparse.parsing import Sentence, evaluate, read_conll
 from valuesparse.parsing._corpora import parse_corpus, parse_file
 
 WORDS = ["the", "dog", "barks", ".", "字"]
@@ -72,6 +74,9 @@ def test_one_file(packed: bool, tmp_path: Path) -> None:
     assert counts == told[-1] == Counts(700, words)
     assert parser.sizes == [0, 256, 256, 188]
     assert evaluate(target, target).uas == 1
+    # On several threads files are read ahead: nothing shows of it.
+    parse_file(StubParser("x"), source, target, options={"threads": 3})
+    assert target.read_bytes() == found
     # In place, too.
     parse_file(parser, source, source, options={})
     assert source.read_bytes() == found
@@ -93,8 +98,12 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("bad", BAD)
-def test_what_is_wrong_ends_the_run_or_is_copied(bad: str, tmp_path: Path, model: Path) -> None:
+def test_what_is_wrong_ends_the_run_or_is_copied(
+    bad: str, threads: int, tmp_path: Path, model: Path
+) -> None:
+    options = {"threads": threads}
     before, after = treebank(300), treebank(5, seed=1)
     source, target = tmp_path / "a.conllu", tmp_path / "b.conllu"
     text = f"{before}# bad\n{bad}\n\n{after}"
@@ -103,9 +112,9 @@ def test_what_is_wrong_ends_the_run_or_is_copied(bad: str, tmp_path: Path, model
     line = before.count("\n") + 1 + (BAD[bad] != "has no tree")
     message = rf"a\.conllu: line {line}, sentence: .*{BAD[bad]}"
     with pytest.raises(ValueError, match=message):
-        parse_file(StubParser("x"), source, target, options={})
+        parse_file(StubParser("x"), source, target, options=options)
     assert target.read_text() == "as it was"
-    counts = parse_file(StubParser("x"), source, target, options={}, on_error="skip")
+    counts = parse_file(StubParser("x"), source, target, options=options, on_error="skip")
     middle = f"# bad\n{bad}\n\n"
     assert target.read_text() == expected(before) + middle + expected(after)
     assert (counts.sentences, counts.left) == (305, 1)
@@ -162,6 +171,24 @@ def test_options_are_wrong_before_a_sentence_is(tmp_path: Path, model: Path) -> 
     model.write_text("x")
     with pytest.raises(ValueError, match="there is no file"):
         parse_corpus(load, model, [], tmp_path / "out", options={})
+
+
+def test_an_interruption_leaves_the_old_output(tmp_path: Path) -> None:
+    class Interrupted(StubParser):
+        def parse(self, sentences: list[Sentence], **options: object) -> Iterator[Sentence]:
+            if len(self.sizes) == 2:
+                raise KeyboardInterrupt
+            return super().parse(sentences, **options)
+
+    source, target = tmp_path / "a.conllu", tmp_path / "b.conllu"
+    source.write_text(treebank(700))
+    target.write_text("as it was")
+    for threads in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            parse_file(Interrupted("x"), source, target, options={"threads": threads})
+        assert target.read_text() == "as it was"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.conllu", "b.conllu"]
+    assert not [t for t in threading.enumerate() if "ThreadPool" in t.name]
 
 
 @pytest.mark.parametrize("backend", ["threads", "loky", "dask"])
