@@ -1,5 +1,7 @@
 #include "dual/active_set.h"
 
+#include "messages/scopes.h"
+
 namespace vs::dual {
 namespace {
 
@@ -132,11 +134,10 @@ void ActiveSet::solve() {
     for (int64_t i = 0; i < m; ++i) sum += wanted_[at(i)], unit += unit_[at(i)];
     const double t = (sum - 1.0) / unit;
     for (int64_t i = 0; i < m; ++i) wanted_[at(i)] -= t * unit_[at(i)];
-    ++solves;
 }
 
-// Weights move towards `wanted`; the first one that reaches 0 leaves.
-void ActiveSet::step() {
+// Weights move towards `wanted`; the first one that reaches 0 leaves. False: none does.
+bool ActiveSet::step() {
     double length = 1.0;
     int64_t leaves = -1;
     for (int64_t i = 0; i < corners(); ++i) {
@@ -147,15 +148,16 @@ void ActiveSet::step() {
     for (int64_t i = 0; i < corners(); ++i) {
         weight_[at(i)] = std::max(0.0, weight_[at(i)] + length * (wanted_[at(i)] - weight_[at(i)]));
     }
-    if (leaves >= 0) {
-        drop(leaves);
-        double sum = 0.0;
-        for (double w : weight_) sum += w;
-        for (double& w : weight_) w /= sum;
-    }
+    if (leaves < 0) return false;
+    drop(leaves);
+    double sum = 0.0;
+    for (double w : weight_) sum += w;
+    for (double& w : weight_) w /= sum;
+    return true;
 }
 
-bool ActiveSet::nearest(Part* part, const double* a, double share, int limit, double* q) {
+bool ActiveSet::nearest(Part* part, const double* a, double share, int limit,
+                        const Control* control, double* q) {
     const int64_t k = part->k;
     gain_.resize(at(k));
     y_.resize(at(k));
@@ -183,14 +185,14 @@ bool ActiveSet::nearest(Part* part, const double* a, double share, int limit, do
     for (int joined = 0;;) {
         for (;;) {
             solve();
-            if (*std::min_element(wanted_.begin(), wanted_.end()) >= -kNear) break;
-            step();
+            if (!step()) break;
         }
         double sum = 0.0;
         for (double& w : wanted_) sum += w = std::max(w, 0.0);
         for (int64_t i = 0; i < corners(); ++i) weight_[at(i)] = wanted_[at(i)] / sum;
         point(k, q);
         if (joined++ == limit) return true;
+        if (control && part->large() && messages::cancelled(control)) return false;
         for (int64_t j = 0; j < k; ++j) gain_[at(j)] = a[j] - q[j];
         double level = 0.0;  // of all active corners, weighted against rounding
         for (int64_t i = 0; i < corners(); ++i) {
@@ -205,7 +207,6 @@ bool ActiveSet::nearest(Part* part, const double* a, double share, int limit, do
             return true;
         }
         right_.push_back(right);
-        ++joins;
         append(fresh_, own);
         const double pivot = lower_.back().back();
         if (pivot > kPivot) continue;

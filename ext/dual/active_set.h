@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/problem.h"
 #include "dual/part.h"
 
 namespace vs::dual {
@@ -19,13 +20,13 @@ namespace vs::dual {
 class ActiveSet {
   public:
     // Moves q (k,) to the best point; scores count `share` times. At most `limit` corners join:
-    // q is a point of the hull after any number. False: nothing is possible, or a kind raised.
-    bool nearest(Part* part, const double* a, double share, int limit, double* q);
+    // q is a point of the hull after any number. control, or null: of the thread that polls. False:
+    // nothing is possible, a kind raised, or the call is to end.
+    bool nearest(Part* part, const double* a, double share, int limit, const Control* control,
+                 double* q);
     // sum_i w_i c_i.
     double score() const;
     int64_t corners() const { return static_cast<int64_t>(score_.size()); }
-
-    int64_t solves = 0, joins = 0;
 
   private:
     void solve();
@@ -33,7 +34,7 @@ class ActiveSet {
     void drop(int64_t i);
     void factor(int64_t i);
     void through(std::vector<double>& x) const;
-    void step();
+    bool step();
     void point(int64_t k, double* q) const;
     double dot(int64_t i, const double* a) const;
 

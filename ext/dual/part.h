@@ -31,6 +31,8 @@ class Part {
     // Whether scores are all 0.
     virtual bool plain() const { return true; }
     virtual bool serial() const { return false; }
+    // Whether a corner takes so long that each call polls.
+    bool large() const { return k >= 1000; }
 
     const int64_t k;
     int64_t first = 0;  // edge

@@ -95,9 +95,10 @@ void Problem::add_table(int64_t f, std::vector<Sum>* sums, Sum* base) {
         most = std::max(most, std::fabs(scores.back()));
     });
     rounding_ += 16.0 * kEps * most;
-    const auto edge = [&](int64_t i) {
+    const auto edge = [&](int64_t i, double more) {
         var.push_back(static_cast<int32_t>(scope[places[at(i)]]));
-        place.push_back(places[at(i)]);
+        origin.push_back(g_.ptr[f] + places[at(i)]);
+        offset.push_back(more);
     };
     if (places.empty()) {
         base->add(scores[0]);
@@ -112,13 +113,11 @@ void Problem::add_table(int64_t f, std::vector<Sum>* sums, Sum* base) {
         const double c = (scores[3] - scores[2]) - a;
         if (c == 0.0) return;
         couple.push_back(c);
-        factor.push_back(f);
-        edge(0), edge(1);
+        edge(0, a), edge(1, b);
     } else {
         const auto open_places = static_cast<int64_t>(places.size());
         part.push_back(std::make_unique<TablePart>(open_places, masks, scores));
-        factor.push_back(f);
-        for (int64_t i = 0; i < open_places; ++i) edge(i);
+        for (int64_t i = 0; i < open_places; ++i) edge(i, 0.0);
     }
 }
 
@@ -166,11 +165,12 @@ Status Problem::lay_out(const Graph& graph, const Control* control) {
                 own.push_back(known[at(g_.scope[e])]);
                 if (own.back() >= 0) continue;
                 var.push_back(static_cast<int32_t>(g_.scope[e]));
-                place.push_back(e - g_.ptr[f]);
+                origin.push_back(e);
+                offset.push_back(0.0);
             }
+            if (messages::cancelled(control, 0)) return kCancelled;
             part.push_back(std::make_unique<StructuredPart>(g_.own[f], own));
-            factor.push_back(f);
-            serial = serial || part.back()->serial();
+                serial = serial || part.back()->serial();
             Part& p = *part.back();
             const std::vector<double> none(at(p.k), 0.0);
             std::vector<uint8_t> y(at(p.k));
@@ -235,7 +235,7 @@ double Problem::score(const int64_t* states) const {
     return possible ? total.total() : -INFINITY;
 }
 
-double Problem::bound(const double* share, uint8_t* corner) const {
+Status Problem::bound(const double* share, const Control* control, double* value) const {
     Sum total;
     double error = rounding_, size = std::fabs(base_);
     total.add(base_);
@@ -262,25 +262,28 @@ double Problem::bound(const double* share, uint8_t* corner) const {
         error += 2.0 * kEps * (std::fabs(a) + std::fabs(b) + std::fabs(c));
     }
     std::vector<uint8_t> y;
-    for (const auto& p : part) {
-        const double* s = share + p->first;
-        y.resize(at(p->k));
-        uint8_t* found = corner ? corner + p->first : y.data();
-        const double own = p->best(s, 1.0, nullptr, found);
-        if (own != own) return own;
-        double most = p->size();
+    for (size_t i = 0; i < part.size(); ++i) {
+        Part& p = *part[i];
+        if (messages::cancelled(control, static_cast<int64_t>(i), p.large() ? 1 : 64)) {
+            return kCancelled;
+        }
+        const double* s = share + p.first;
+        y.resize(at(p.k));
+        const double own = p.best(s, 1.0, nullptr, y.data());
+        if (own != own) return kCancelled;
+        double most = p.size();
         add(own);
-        for (int64_t j = 0; j < p->k; ++j) {
+        for (int64_t j = 0; j < p.k; ++j) {
             most += std::fabs(s[j]);
-            if (found[j]) add(s[j]);
+            if (y[at(j)]) add(s[j]);
         }
         // The corner is the best one up to rounding of sums of its entries.
-        error += 2.0 * kEps * static_cast<double>(p->k + 16) * most;
+        error += 2.0 * kEps * static_cast<double>(p.k + 16) * most;
     }
-    const double value = total.total();
     const auto terms = static_cast<double>(n_edges() + n_open() + 16) * kEps;
-    error += 2.0 * kEps * std::fabs(value) + 2.0 * terms * terms * size;
-    return std::nextafter(value + error * (1.0 + 1e-6), INFINITY);
+    error += 2.0 * kEps * std::fabs(total.total()) + 2.0 * terms * terms * size;
+    *value = std::nextafter(total.total() + error * (1.0 + 1e-6), INFINITY);
+    return kOk;
 }
 
 }  // namespace vs::dual

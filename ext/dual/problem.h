@@ -38,9 +38,9 @@ class Problem {
 
     // The score of states (graph.n,), with the graph's own tables.
     double score(const int64_t* states) const;
-    // The dual value of shares (edges,), rounded up; NaN where a kind written in Python raised.
-    // corner (edges,), or null: what each part decides.
-    double bound(const double* share, uint8_t* corner = nullptr) const;
+    // The dual value of shares (edges,), rounded up. kOk, or kCancelled, also where a kind written
+    // in Python raised.
+    Status bound(const double* share, const Control* control, double* value) const;
     // No configuration scores less.
     double lowest() const { return lowest_; }
     double base() const { return base_; }
@@ -53,11 +53,11 @@ class Problem {
     std::vector<int64_t> open;     // number in the graph of each open variable
     std::vector<double> odds;      // (open,)
     std::vector<double> couple;    // (pairs,) c
-    std::vector<int64_t> factor;   // number in the graph of each pair, then of each part
     std::vector<std::unique_ptr<Part>> part;
     std::vector<int32_t> var;      // (edges,) open variable
     std::vector<int64_t> var_ptr, var_edge;  // edges of each open variable
-    std::vector<int64_t> place;    // (edges,) of the edge in its factor of the graph
+    std::vector<int64_t> origin;   // (edges,) place of the edge in graph.scope
+    std::vector<double> offset;    // (edges,) what a share has beside that of the graph's own factor
     bool serial = false;
 
   private:

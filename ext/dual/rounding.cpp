@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "messages/scopes.h"
+
 namespace vs::dual {
 namespace {
 
@@ -61,17 +63,23 @@ double Rounding::alone(int64_t v) {
     return worth;
 }
 
-bool Rounding::decide(const double* gain) {
+// kInfeasible where a part cannot follow those before it.
+Status Rounding::decide(const double* gain, const Control* control) {
     std::fill(held_.begin(), held_.end(), int8_t{-1});
-    for (const auto& part : p_.part) {
+    for (size_t i = 0; i < p_.part.size(); ++i) {
+        Part* part = p_.part[i].get();
         if (!part->plain()) continue;
+        if (messages::cancelled(control, static_cast<int64_t>(i), part->large() ? 1 : 64)) {
+            return kCancelled;
+        }
         for (int64_t j = 0; j < part->k; ++j) {
             const int32_t v = p_.var[at(part->first + j)];
             own_gain_[at(j)] = gain[v];
             own_held_[at(j)] = held_[at(v)];
         }
         const double found = part->best(own_gain_.data(), 1.0, own_held_.data(), own_y_.data());
-        if (!(found > -INFINITY)) return false;
+        if (found != found) return kCancelled;
+        if (found == -INFINITY) return kInfeasible;
         for (int64_t j = 0; j < part->k; ++j) {
             held_[at(p_.var[at(part->first + j)])] = static_cast<int8_t>(own_y_[at(j)]);
         }
@@ -80,7 +88,7 @@ bool Rounding::decide(const double* gain) {
         y_[at(v)] = held_[at(v)] < 0 ? gain[v] > 0.0 : held_[at(v)] == 1;
     }
     settle();
-    return true;
+    return kOk;
 }
 
 // Variables in no structured part take the better state, one after the other.
@@ -117,20 +125,18 @@ double Rounding::score() {
     return total;
 }
 
-double Rounding::round(const double* gain) {
-    if (!decide(gain)) return -INFINITY;
-    double found = -INFINITY, last = score();
-    for (int sweep = 0;; ++sweep) {
-        if (possible_ && last > found) found = last;
+Status Rounding::round(const double* gain, const Control* control) {
+    const auto done = [](Status s) { return s == kInfeasible ? kOk : s; };
+    if (const Status s = decide(gain, control); s != kOk) return done(s);
+    for (double last = score();;) {
         if (possible_ && last > best_) {
             best_ = last;
             kept_ = y_;
         }
-        if (sweep == kSweeps) return found;
         for (int64_t v = 0; v < p_.n_open(); ++v) gain_[at(v)] = alone(v);
-        if (!decide(gain_.data())) return found;
+        if (const Status s = decide(gain_.data(), control); s != kOk) return done(s);
         const double next = score();
-        if (!(next > last)) return found;
+        if (!(next > last)) return kOk;
         last = next;
     }
 }

@@ -15,15 +15,15 @@ namespace vs::dual {
 class Rounding {
   public:
     explicit Rounding(const Problem& problem);
-    // By the gains (open,) of the variables' states 1; the score, -inf: none was found. Keeps the
-    // best states of all calls.
-    double round(const double* gain);
+    // By the gains (open,) of the variables' states 1; keeps the best states of all calls. kOk,
+    // whether or not states were found, or kCancelled.
+    Status round(const double* gain, const Control* control);
     double best() const { return best_; }
     // (graph.n,), meaningful where best() > -inf.
     void states(int64_t* out) const;
 
   private:
-    bool decide(const double* gain);
+    Status decide(const double* gain, const Control* control);
     double alone(int64_t v);
     void settle();
     double score();
