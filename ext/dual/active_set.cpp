@@ -5,10 +5,10 @@
 namespace vs::dual {
 namespace {
 
-constexpr double kNear = 1e-11;   // rounding of weights and gains
-constexpr double kPivot = 1e-8;   // a corner that lies in the affine hull of the others
+constexpr double kNear = 1e-11;  // rounding of weights and gains
+constexpr double kPivot = 1e-8;  // a corner that lies in the affine hull of the others
 
-constexpr int64_t kRenew = 200;   // drops after which factors are made anew
+constexpr int64_t kRenew = 200;  // drops after which factors are made anew
 
 // The inner product in four sums, which do not wait for one another.
 inline double product(const double* a, const double* b, int64_t n) {
@@ -48,7 +48,8 @@ void ActiveSet::factor(int64_t i) {
     row.assign(gram_[at(i)].begin(), gram_[at(i)].end());
     for (double& x : row) x += 1.0;
     for (int64_t j = 0; j < i; ++j) {
-        row[at(j)] = (row[at(j)] - product(lower_[at(j)].data(), row.data(), j)) / lower_[at(j)][at(j)];
+        row[at(j)] =
+            (row[at(j)] - product(lower_[at(j)].data(), row.data(), j)) / lower_[at(j)][at(j)];
     }
     const double left = row[at(i)] - product(row.data(), row.data(), i);
     row[at(i)] = std::sqrt(std::max(left, kPivot * kPivot));

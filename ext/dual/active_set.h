@@ -10,8 +10,8 @@
 
 namespace vs::dual {
 
-// minimise |q - a|^2 / 2 - sum_i w_i c_i over q = sum_i w_i y_i, weights w of corners y_i with score
-// c_i. With the corners that are active the weights solve
+// minimise |q - a|^2 / 2 - sum_i w_i c_i over q = sum_i w_i y_i, weights w of corners y_i with
+// score c_i. With the corners that are active the weights solve
 //
 //   sum_j (y_i . y_j + 1) w_j + t = a . y_i + c_i,   sum_j w_j = 1,
 //

@@ -56,7 +56,8 @@ class TablePart final : public Part {
         int64_t chosen = 0;
         for (size_t i = 0; i < mask_.size(); ++i) {
             const double total = share * score_[i] + sum_[at(mask_[i])];
-            if (total > top && agrees(mask_[i], held)) top = total, own = score_[i], chosen = mask_[i];
+            if (total > top && agrees(mask_[i], held))
+                top = total, own = score_[i], chosen = mask_[i];
         }
         for (int64_t j = 0; j < k; ++j) y[j] = (chosen >> j) & 1;
         return own;

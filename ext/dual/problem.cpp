@@ -170,7 +170,7 @@ Status Problem::lay_out(const Graph& graph, const Control* control) {
             }
             if (messages::cancelled(control, 0)) return kCancelled;
             part.push_back(std::make_unique<StructuredPart>(g_.own[f], own));
-                serial = serial || part.back()->serial();
+            serial = serial || part.back()->serial();
             Part& p = *part.back();
             const std::vector<double> none(at(p.k), 0.0);
             std::vector<uint8_t> y(at(p.k));

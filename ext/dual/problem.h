@@ -24,10 +24,10 @@ namespace vs::dual {
 // What is asked; all of it is the caller's and stays. Variables have two states.
 struct Graph {
     int64_t n = 0, n_factors = 0;
-    const double* local = nullptr;                       // (n, 2)
-    const int64_t *ptr = nullptr, *scope = nullptr;      // (factors + 1,), variables
-    const double* const* table = nullptr;                // (factors,), null: structured
-    const factors::Structured* const* own = nullptr;     // likewise, or null without any
+    const double* local = nullptr;                    // (n, 2)
+    const int64_t *ptr = nullptr, *scope = nullptr;   // (factors + 1,), variables
+    const double* const* table = nullptr;             // (factors,), null: structured
+    const factors::Structured* const* own = nullptr;  // likewise, or null without any
     double constant = 0.0;
 };
 
@@ -49,15 +49,15 @@ class Problem {
     int64_t n_pairs() const { return static_cast<int64_t>(couple.size()); }
     int64_t n_open() const { return static_cast<int64_t>(open.size()); }
 
-    std::vector<int8_t> known;     // (graph.n,) the state, -1: open
-    std::vector<int64_t> open;     // number in the graph of each open variable
-    std::vector<double> odds;      // (open,)
-    std::vector<double> couple;    // (pairs,) c
+    std::vector<int8_t> known;   // (graph.n,) the state, -1: open
+    std::vector<int64_t> open;   // number in the graph of each open variable
+    std::vector<double> odds;    // (open,)
+    std::vector<double> couple;  // (pairs,) c
     std::vector<std::unique_ptr<Part>> part;
-    std::vector<int32_t> var;      // (edges,) open variable
+    std::vector<int32_t> var;                // (edges,) open variable
     std::vector<int64_t> var_ptr, var_edge;  // edges of each open variable
-    std::vector<int64_t> origin;   // (edges,) place of the edge in graph.scope
-    std::vector<double> offset;    // (edges,) what a share has beside that of the graph's own factor
+    std::vector<int64_t> origin;             // (edges,) place of the edge in graph.scope
+    std::vector<double> offset;  // (edges,) what a share has beside that of the graph's own factor
     bool serial = false;
 
   private:

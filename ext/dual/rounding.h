@@ -30,12 +30,12 @@ class Rounding {
     double entry(const Part& part, int64_t axis, uint8_t state);
 
     const Problem& p_;
-    std::vector<int64_t> part_of_;       // of each edge behind those of pairs
-    std::vector<uint8_t> apart_;         // variables in no structured part
-    std::vector<uint8_t> y_, kept_;      // (open,)
-    std::vector<int8_t> held_;           // likewise
-    std::vector<double> gain_;           // likewise
-    std::vector<double> own_gain_;       // of one part
+    std::vector<int64_t> part_of_;   // of each edge behind those of pairs
+    std::vector<uint8_t> apart_;     // variables in no structured part
+    std::vector<uint8_t> y_, kept_;  // (open,)
+    std::vector<int8_t> held_;       // likewise
+    std::vector<double> gain_;       // likewise
+    std::vector<double> own_gain_;   // of one part
     std::vector<int8_t> own_held_;
     std::vector<uint8_t> own_y_;
     int64_t most_ = 0;

@@ -8,14 +8,15 @@ namespace vs::dual {
 namespace {
 
 constexpr int64_t kPairsInTask = 4096, kEdgesInTask = 8192, kEntriesInTask = 256;
-constexpr int64_t kEvery = 10;    // iterations from one bound to the next
-constexpr int kJoining = 5;       // corners that join an active set in one iteration
-constexpr double kOver = 1.5;     // relaxation
-constexpr double kStep = 0.5;     // the first rho, by the mean magnitude of scores
-constexpr double kWeight = 0.3;   // weight of a part's edges, by the mean number of pairs beside one
-constexpr double kApart = 10.0;   // ratio of residuals from which rho changes, by kChange; it grows
+constexpr int64_t kEvery = 10;   // iterations from one bound to the next
+constexpr int kJoining = 5;      // corners that join an active set in one iteration
+constexpr double kOver = 1.5;    // relaxation
+constexpr double kStep = 0.5;    // the first rho, by the median magnitude of scores
+constexpr double kWeight = 0.3;  // weight of a part's edges, by the mean number of pairs beside one
+constexpr double kApart = 10.0;  // ratio of residuals from which rho changes, by kChange; it grows
 constexpr double kChange = 2.0, kPatience = 500.0, kReach = 1e7;
-constexpr double kExact = 1e-8;   // a gap, relative to the score, that is rounding
+constexpr double kLoose = 0.1;   // share of the tolerance where the point has no score of its own
+constexpr double kExact = 1e-8;  // a gap, relative to the score, that is rounding
 
 // The best point of a pair: the nearest to (a, b) with c y_a y_b, for c < 0 with b turned round.
 //   z_a = clamp(a + clamp((c - a + b) / 2, 0, c), 0, 1), z_b likewise.
@@ -80,10 +81,9 @@ void Solver::cut() {
 
 // Odds go to the parts of a variable, if it has any.
 void Solver::start() {
-    double size = 0.0, count = 0.0;
+    std::vector<double> sizes;
     const auto add = [&](double x) {
-        size += std::fabs(x);
-        count += x != 0.0;
+        if (x != 0.0) sizes.push_back(std::fabs(x));
     };
     for (int64_t v = 0; v < p_.n_open(); ++v) {
         const int64_t first = p_.var_ptr[at(v)], last = p_.var_ptr[at(v + 1)];
@@ -99,7 +99,11 @@ void Solver::start() {
     }
     for (double c : p_.couple) add(c);
     for (const auto& part : p_.part) add(part->size());
-    spread_ = count > 0.0 ? size / count : 1.0;
+    if (!sizes.empty()) {
+        const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+        std::nth_element(sizes.begin(), middle, sizes.end());
+        spread_ = *middle;
+    }
     rho_ = kStep * spread_;
     const auto pairs = static_cast<double>(2 * p_.n_pairs());
     const double rest = std::max(1.0, static_cast<double>(p_.n_edges()) - pairs);
@@ -138,7 +142,8 @@ void Solver::factors_task(void* self, int64_t task, int worker) {
     try {
         for (int64_t i = cut.first; i < cut.last; ++i) {
             // The calling thread is worker 0: it alone polls.
-            if (!s.move_part(i - pairs, worker == 0 ? s.control_ : nullptr)) s.failed_[at(task)] = 1;
+            if (!s.move_part(i - pairs, worker == 0 ? s.control_ : nullptr))
+                s.failed_[at(task)] = 1;
         }
     } catch (const std::bad_alloc&) {
         s.failed_[at(task)] = 2;
@@ -246,6 +251,7 @@ Status Solver::assess(const Control* control) {
 bool Solver::decided(double tolerance) {
     const double best = rounding.best();
     if (upper - best <= kExact * scale_) return integral = converged = true;
+    if (!covered_) tolerance *= kLoose;
     const bool rest = apart_ <= tolerance && moved_ <= tolerance;
     const double gap = covered_ ? std::min(gap_, (upper - best) / scale_) : gap_;
     if (gap > tolerance || !(covered_ || rest)) return false;
@@ -272,9 +278,8 @@ Status Solver::run(double tolerance, int64_t max_iterations, int threads, Contro
     while (status == kOk && !decided(tolerance) && iterations < max_iterations) {
         status = iterate(threads, control);
         control->done.store(++iterations);
-        const bool rest = apart_ <= tolerance && moved_ <= tolerance;
         if (status != kOk) break;
-        if (iterations % kEvery && !rest && iterations < max_iterations) continue;
+        if (iterations % kEvery && iterations < max_iterations) continue;
         status = assess(control);
         adapt(tolerance);
     }

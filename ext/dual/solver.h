@@ -51,16 +51,16 @@ class Solver {
     bool is_pair(int64_t e) const { return e < 2 * p_.n_pairs(); }
 
     const Problem& p_;
-    std::vector<double> share_;               // (edges,) s
-    std::vector<double> q_, target_;          // likewise
-    std::vector<ActiveSet> active_;           // (parts,)
-    std::vector<uint8_t> projects_;           // likewise: it has an algorithm of its own
-    std::vector<int64_t> hard_;               // (open,) edge of a part that holds it, or -1
-    bool covered_ = true;                     // no variable is in two parts
-    std::vector<double> x_, gain_;            // (open,)
+    std::vector<double> share_;       // (edges,) s
+    std::vector<double> q_, target_;  // likewise
+    std::vector<ActiveSet> active_;   // (parts,)
+    std::vector<uint8_t> projects_;   // likewise: it has an algorithm of its own
+    std::vector<int64_t> hard_;       // (open,) edge of a part that holds it, or -1
+    bool covered_ = true;             // no variable is in two parts
+    std::vector<double> x_, gain_;    // (open,)
     std::vector<Cut> factor_cut_, variable_cut_;
     std::vector<double> cut_apart_, cut_moved_;
-    std::vector<uint8_t> failed_;             // of each cut
+    std::vector<uint8_t> failed_;  // of each cut
     const Control* control_ = nullptr;
     double rho_ = 1.0, spread_ = 1.0, weight_ = 1.0;
     double apart_ = INFINITY, moved_ = INFINITY;  // root mean squares of the last iteration

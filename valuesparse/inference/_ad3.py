@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _messages
+from valuesparse.inference._lp import nearest
 from valuesparse.inference._methods import AD3
 from valuesparse.inference._network import Held, Task
 from valuesparse.inference._relaxation import Relaxed, dual_of, require_binary, sides
@@ -41,7 +42,8 @@ def decode(
             raise task.impossible()
         states, score = found.states, found.score
         if score == -np.inf:
-            states = _search(task, native, method, found, workers)
+            near = nearest(task, found.on)
+            states = _search(task, native, found, workers) if near is None else near
             score = dual.score(states)
     watch.finish(method.max_iterations)
     on = states.astype(np.float64) if found.integral else found.on
@@ -65,9 +67,7 @@ def _solved(
     return None if found is None else _Solution(*found)
 
 
-def _search(
-    task: Task, native: _messages.Network, method: AD3, root: _Solution, workers: int
-) -> Array:
+def _search(task: Task, native: _messages.Network, root: _Solution, workers: int) -> Array:
     """Return states that are possible, by fixing one variable after the other, depth first.
 
     The next is the one that the relaxation is least sure about, first in the state that it prefers.
@@ -80,12 +80,12 @@ def _search(
             for v, state in held.items():
                 local[2 * v + 1 - state] = -np.inf
             dual = _messages.Dual(native, local, task.watch.left(), task.watch.late)
-            found = _solved(task, dual, method, workers) if dual.possible else None
+            found = _solved(task, dual, AD3(), workers) if dual.possible else None
             if found is None:
                 continue
             if found.score > -np.inf:
                 return found.states
-        open_ = np.isfinite(task.local).reshape(-1, 2).all(axis=1)
+        open_: Array = np.isfinite(task.local).reshape(-1, 2).all(axis=1)
         open_[list(held)] = False
         if not open_.any():
             continue

@@ -330,7 +330,7 @@ def decode(
             point = _ad3.decode(model, record, given, workers, watch)
         states, score, upper, relaxed, integral, converged = point
         return states[None], np.array([score]), converged, upper, (), relaxed, integral
-    loopy = None if isinstance(method, AD3) else record_of(method)
+    loopy = record_of(method)
     if isinstance(loopy, (BP, TRW)):
         _require_max_product(model, evidence)
         given = model.evidence if evidence is None else model.resolve_evidence(evidence)

@@ -16,13 +16,17 @@ from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors
 
-__all__ = ["NAME", "decode"]
+__all__ = ["NAME", "decode", "nearest"]
 
 Array = npt.NDArray[Any]
 
 NAME = "lp"
 #: Distance from 0 and 1 up to which a variable counts as decided: HiGHS' tolerance is 1e-7.
 _INTEGRAL = 1e-6
+
+
+class NoPolytopeError(ValueError):
+    """A structured factor has no polytope."""
 
 
 class Program:
@@ -34,7 +38,7 @@ class Program:
     """
 
     def __init__(self, task: Task) -> None:
-        network = task.network
+        network, self.task = task.network, task
         ends = task.local.reshape(-1, 2)
         known = np.isneginf(ends)
         if known.all(axis=1).any():
@@ -58,9 +62,9 @@ class Program:
             try:
                 upper, below, equal, right, more = factor.polytope()
             except NotImplementedError:
-                raise ValueError(
+                raise NoPolytopeError(
                     f"method='lp' needs the polytope of every structured factor: factor {index}, "
-                    f"{factor.described}, has none; method='bp' works"
+                    f"{factor.described}, has none; method='ad3' works"
                 ) from None
             k = len(factor.scope)
             columns = np.append(factor.scope, self._more(np.zeros(more))).astype(np.int64)
@@ -134,8 +138,8 @@ class Program:
             np.subtract.at(share, rows.entry[m.col], m.data * multiplier[m.row])
         return found.x, share[:-1]
 
-    def nearest(self, point: Array, watch: Watch) -> Array | None:
-        """Return the possible states nearest to a point, by branch and bound; None without any."""
+    def nearest(self, point: Array, watch: Watch) -> Array:
+        """Return the possible states nearest to a point, by branch and bound."""
         cost = np.zeros(self.columns)
         cost[: self.n] = 0.5 - point
         low, high = self._ends()
@@ -157,7 +161,7 @@ class Program:
         if found.status == 1 and watch.late is not None:
             raise watch.late
         if found.status == 2:
-            return None
+            raise self.task.impossible()
         if found.x is None:
             raise RuntimeError(f"HiGHS gave up on the integer program: {found.message}")
         return np.rint(found.x[: self.n]).astype(np.int64)
@@ -208,9 +212,16 @@ def decode(model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> Relaxe
         if score == -np.inf:
             states, score = dual.round(on, watch.left(), watch.late)
         if score == -np.inf:
-            near = program.nearest(on, watch)
-            if near is None:
-                raise task.impossible()
-            states, score = near, dual.score(near)
+            states = program.nearest(on, watch)
+            score = dual.score(states)
     watch.finish(1)
     return Relaxed(states, score, max(upper, score), sides(on), integral, True)
+
+
+def nearest(task: Task, on: Array) -> Array | None:
+    """Return the possible states nearest to a point; None where a factor has no polytope."""
+    try:
+        program = Program(task)
+    except NoPolytopeError:
+        return None
+    return program.nearest(on, task.watch)

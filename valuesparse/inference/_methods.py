@@ -298,9 +298,9 @@ class AD3(Options):
     ----------
     tolerance : float, default 1e-5
         It has converged when the bound on the best score and the score of its point differ by at
-        most this share of that score. Where no score of a point is at hand (a variable is in two
-        factors that are no pair), what factors say of a variable, and what it says from iteration
-        to iteration, has to differ by no more than this, too (root mean square).
+        most this share of that score. Where its point has no score of its own (a variable is in two
+        factors that are no pair), a tenth of this is asked for, also of what factors disagree
+        about and of what a variable moves in an iteration (root mean squares).
     max_iterations : int, default 5000
         Iterations after which it stops; ``d.converged`` says whether it had to. ``d.upper`` is a
         bound after any number.
@@ -341,10 +341,10 @@ def name_of(method: Any) -> Any:
     return method.name if isinstance(method, Options) else method
 
 
-def record_of(method: str | Loopy) -> Loopy | None:
+def record_of(method: str | Options) -> Loopy | None:
     """Return the record of a method, of its defaults for a string; None where it is not loopy."""
-    if isinstance(method, Loopy):
-        return method
+    if isinstance(method, Options):
+        return method if isinstance(method, Loopy) else None
     kind = LOOPY.get(method)
     return None if kind is None else kind()
 
