@@ -1,10 +1,10 @@
 """The linear program of a parser (MSFXM10) by HiGHS and by AD3: time and optimum.
 
-Sentences are drawn: the arcs of n words with a `Tree` factor, each word with its best heads, and all
-pairs of siblings and grandparents. Scores are normal, and arcs and pairs of a hidden tree score more,
-as those of a trained model do; --hidden 0 leaves that out, and the programs are then more fractional
-than any parser's. Both methods run in turn, the network of the graph made before; times are wall
-seconds of the whole call of `decode`, and those of HiGHS alone stand beside.
+Sentences are drawn: the arcs of n words with a `Tree` factor, each word with its best heads, and
+all pairs of siblings and grandparents. Scores are normal, and arcs and pairs of a hidden tree score
+more, as those of a trained model do; --hidden 0 leaves that out, and the programs are then more
+fractional than any parser's. Both methods run in turn, the network of the graph made before; times
+are wall seconds of the whole call of `decode`, and those of HiGHS alone stand beside.
 """
 
 from __future__ import annotations

@@ -85,12 +85,11 @@ def _search(task: Task, native: _messages.Network, root: _Solution, workers: int
                 continue
             if found.score > -np.inf:
                 return found.states
-        open_: Array = np.isfinite(task.local).reshape(-1, 2).all(axis=1)
-        open_[list(held)] = False
-        if not open_.any():
+        open_ = np.flatnonzero(np.isfinite(task.local.reshape(-1, 2)).all(axis=1))
+        open_ = np.setdiff1d(open_, list(held))
+        if not open_.size:
             continue
-        unsure = np.where(open_, np.abs(found.on - 0.5), np.inf)
-        v = int(unsure.argmin())
+        v = int(open_[np.abs(found.on[open_] - 0.5).argmin()])
         liked = int(found.on[v] > 0.5)
         waiting += [({**held, v: 1 - liked}, None), ({**held, v: liked}, None)]
     raise task.impossible()
