@@ -158,7 +158,7 @@ cdef class Predictor:
             out[k] = score[k]
         return *listed(&worker.get().parts()), scores
 
-    def relax(self, words, tuple how, bint prune, trees):
+    def beliefs(self, words, tuple how, bint prune, trees):
         """Return log Z, kinds, nodes and beliefs of the parts that took part, rounds, pairs scored."""
         cdef CTrees of = trees_of(trees[0], trees[1])
         cdef unique_ptr[Worker] worker
@@ -166,9 +166,13 @@ cdef class Predictor:
         cdef vector[double] found
         cdef int64_t k
         worker.reset(new Worker(self.templates.get()[0], of))
-        self.read(worker.get(), of, words, prune, False)
+        self.read(worker.get(), of, words, prune, not method.relaxed)
         worker.get().loopy().effort = method.effort
-        log_z = worker.get().relax(self.model.weights, method.options, &found)
+        if method.relaxed:
+            log_z = worker.get().relax(self.model.weights, method.options, &found)
+        else:
+            found.resize(worker.get().parts().size())
+            log_z = worker.get().marginals(worker.get().score(self.model.weights), found.data())
         beliefs = np.empty(found.size())
         cdef double* out = <double*>data(beliefs)
         for k in range(beliefs.shape[0]):

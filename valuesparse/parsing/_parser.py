@@ -12,7 +12,7 @@ import numpy as np
 from valuesparse import _parser as _native
 from valuesparse._validation import as_count, as_threshold
 from valuesparse.inference import decode
-from valuesparse.inference._methods import BP, DECODERS
+from valuesparse.inference._methods import BP
 from valuesparse.models import FactorGraph
 from valuesparse.parsing._encoding import encode
 from valuesparse.parsing._examples import as_constraint
@@ -25,7 +25,7 @@ from valuesparse.threads import resolve
 __all__ = ["METHODS", "Parser", "load"]
 
 #: Methods that solve a linear program of each sentence's graph.
-_PROGRAMS = tuple(name for name in ("lp", "ad3") if name in DECODERS)
+_PROGRAMS = ("lp", "ad3")
 #: How trees are found.
 METHODS = ("auto", "exact", "bp", "relaxed", *_PROGRAMS)
 
