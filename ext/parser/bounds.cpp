@@ -36,7 +36,9 @@ double inverse_excess(double y, double sign) {
 
 }  // namespace
 
-double largest_excess(const Range& range) { return std::max(excess(range.least), excess(range.most)); }
+double largest_excess(const Range& range) {
+    return std::max(excess(range.least), excess(range.most));
+}
 
 double gain(double p, double q, double theta) {
     if (p > q) return gain(q, p, -theta);

@@ -38,7 +38,7 @@ class PairBounds {
         return rest_[at(k * slots_ + (a - 1) * n_b_ + b - first_b(a))];
     }
     const Range& any() const { return any_; }  // potentials of all pairs of the kind
-    std::vector<int32_t> order;  // (lines,) places among the keys of a pair
+    std::vector<int32_t> order;                // (lines,) places among the keys of a pair
 
   private:
     int first_b(int a) const { return 1 + n_a_ + (a - 1) / group_ * n_b_; }

@@ -97,8 +97,8 @@ def learn_labels(int64_t n_labels, int bits, words, offset, heads, gold, order, 
 cdef class Predictor:
     """A parser's weights, float32; shared by any number of calls.
 
-    Trees: (projective, single_root). How: relaxed, the least gain, how many rounds (-1: until no pair
-    is added); iterations of belief propagation, the tolerance and the damping of its messages.
+    trees: projective, single_root. how: relaxed, the least gain, how many rounds (-1: until no
+    pair is added); iterations of belief propagation, tolerance and damping of its messages.
     """
 
     cdef unique_ptr[Templates] templates
@@ -159,7 +159,7 @@ cdef class Predictor:
         return *listed(&worker.get().parts()), scores
 
     def beliefs(self, words, tuple how, bint prune, trees):
-        """Return log Z, kinds, nodes and beliefs of the parts that took part, rounds, pairs scored."""
+        """Return log Z; kinds, nodes, beliefs of the parts used; rounds; how many pairs were scored."""
         cdef CTrees of = trees_of(trees[0], trees[1])
         cdef unique_ptr[Worker] worker
         cdef Method method = self.method(how)

@@ -104,10 +104,18 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
                      const Options& options) {
     siblings_.clear();
     grandparents_.clear();
-    Screen one{scorer, weights, options.bounds->siblings, Kind::kSibling, &siblings_,
-               &counts.scored, {}, {}, {}};
-    Screen two{scorer, weights, options.bounds->grandparents, Kind::kGrandparent, &grandparents_,
-               &counts.scored, {}, {}, {}};
+    Screen one{
+        scorer, weights, options.bounds->siblings, Kind::kSibling, &siblings_, &counts.scored, {},
+        {},     {}};
+    Screen two{scorer,
+               weights,
+               options.bounds->grandparents,
+               Kind::kGrandparent,
+               &grandparents_,
+               &counts.scored,
+               {},
+               {},
+               {}};
     const auto both = [&](int32_t a, int32_t b) {
         const Range &ra = rare_[at(a)], &rb = rare_[at(b)], &sa = sure_[at(a)], &sb = sure_[at(b)];
         return Range{std::min({ra.least, rb.least, std::max(sa.least, sb.least)}),
@@ -155,10 +163,9 @@ void Relaxed::ask_tree(const Parts& parts, const Trees& trees, Loopy* loopy) {
     }
 }
 
-// The same of projective trees, P(a) P(b | a) by a run for each a, where bounds on it do not decide:
-// P(a) + P(b) - 1 <= P(a and b) <= min(P(a), P(b)), and the gain is concave in it.
-void Relaxed::ask_projective(const Parts& parts, const Trees& trees, double epsilon,
-                             Loopy* loopy) {
+// The same of projective trees, P(a) P(b | a) by a run for each a, where bounds on it do not
+// decide: P(a) + P(b) - 1 <= P(a and b) <= min(P(a), P(b)), and the gain is concave in it.
+void Relaxed::ask_projective(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy) {
     const int64_t n = parts.n, ld = n + 1;
     std::vector<Candidate*> open;
     std::vector<int32_t> popular(at(parts.arcs()), 0);
@@ -176,11 +183,10 @@ void Relaxed::ask_projective(const Parts& parts, const Trees& trees, double epsi
     }
     const auto given = [&](const Candidate* c) {
         return popular[at(c->pair.first)] >= popular[at(c->pair.second)] ? c->pair.first
-                                                                          : c->pair.second;
+                                                                         : c->pair.second;
     };
-    std::stable_sort(open.begin(), open.end(), [&](const Candidate* x, const Candidate* y) {
-        return given(x) < given(y);
-    });
+    std::stable_sort(open.begin(), open.end(),
+                     [&](const Candidate* x, const Candidate* y) { return given(x) < given(y); });
     std::vector<double>& table = loopy->table();
     joint_.resize(table.size());
     std::vector<double> column(at(ld));
@@ -205,8 +211,8 @@ void Relaxed::ask_projective(const Parts& parts, const Trees& trees, double epsi
 }
 
 // Pairs that are there and those that are new, in order; with their potentials and messages.
-void Relaxed::merge(const std::vector<Candidate>& from, const double* theta,
-                    const double* messages, std::vector<Parts::Pair>* pairs) {
+void Relaxed::merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
+                    std::vector<Parts::Pair>* pairs) {
     pairs_.clear();
     const auto keep = [&](const Parts::Pair& pair, double t, double x, double y) {
         pairs_.push_back(pair);

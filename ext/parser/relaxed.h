@@ -1,6 +1,6 @@
-// Relaxed marginal inference (RS10, Algorithm 1) of one sentence: pairs of arcs are added where they
-// would change something. No list of all pairs is made: bounds on their potentials rule most out
-// before they are scored, and none is missed.
+// Relaxed marginal inference (RS10, Algorithm 1) of one sentence: pairs of arcs are added where
+// they would change something. No list of all pairs is made: bounds on their potentials rule most
+// out before they are scored, and none is missed.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace vs::parser {
 class Relaxed {
   public:
     struct Options {
-        double epsilon = 1e-4;   // the least gain
-        int64_t rounds = 1;      // at most; negative: until nothing is added
+        double epsilon = 1e-4;           // the least gain
+        int64_t rounds = 1;              // at most; negative: until nothing is added
         const Bounds* bounds = nullptr;  // of the weights
     };
     struct Counts {
@@ -50,7 +50,8 @@ class Relaxed {
                std::vector<Parts::Pair>* pairs);
 
     std::vector<double> p_, q_;  // (arcs,) P(arc) and P(no arc)
-    std::vector<Range> rare_, sure_;  // (arcs,) harmless potentials since P(pair) or its complement is small
+    std::vector<Range> rare_,
+        sure_;  // (arcs,) harmless potentials since P(pair) or its complement is small
     std::vector<int32_t> start_, child_;  // the arcs of each head that may be in a pair
     std::vector<Candidate> siblings_, grandparents_;
     std::vector<trees::Pair> asked_;

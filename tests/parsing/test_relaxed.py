@@ -190,9 +190,7 @@ def numpy_bp(graph: vs.FactorGraph, iterations: int, damping: float) -> Array:
 def test_iterations_and_damping(iterations: int, damping: float) -> None:
     parser, sentence = by_chance(3, 0.2), of_words(5)
     expected = numpy_bp(parser.graph(sentence, prune=False), iterations, damping)
-    parses = parser.parse(
-        [sentence], "bp", prune=False, max_iterations=iterations, damping=damping
-    )
+    parses = parser.parse([sentence], "bp", prune=False, max_iterations=iterations, damping=damping)
     (found,) = parses
     arcs = parser.graph(sentence, prune=False).names
     p = dict(zip(arcs, expected.tolist(), strict=True))

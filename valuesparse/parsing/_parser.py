@@ -158,8 +158,9 @@ class Parser:
         tally, count, rest = Tally(), resolve(threads), iter(sentences)
         if method in _PROGRAMS:
             return Parses(self._solve(rest, method, trees, prune, tally), tally)
+        rounds = -1 if max_rounds is None else max_rounds
         how = (
-            method in ("auto", "relaxed"), float(threshold), -1 if max_rounds is None else max_rounds,
+            method in ("auto", "relaxed"), float(threshold), rounds,
             effort.max_iterations, effort.tolerance, effort.damping,
         )  # fmt: skip
         return Parses(self._parse(rest, how, trees, prune, count, tally), tally)
