@@ -159,7 +159,7 @@ cdef class Predictor:
         return *listed(&worker.get().parts()), scores
 
     def beliefs(self, words, tuple how, bint prune, trees):
-        """Return log Z; kinds, nodes, beliefs of the parts used; rounds; how many pairs were scored."""
+        """Return log Z; kinds, nodes, beliefs of the parts used; rounds; pairs scored."""
         cdef CTrees of = trees_of(trees[0], trees[1])
         cdef unique_ptr[Worker] worker
         cdef Method method = self.method(how)
@@ -196,7 +196,7 @@ cdef class Predictor:
         return labels
 
     def predict(self, words, offset, tuple how, bint prune, trees, int threads):
-        """Return heads, labels (N,) int32, confidence (N,) and `Told` (B, 6) int64 of sentences."""
+        """Return heads, labels (N,) int32, confidence (N,) and `Told` (B, 6) int64."""
         cdef Call call = Call(offset.shape[0] - 1, None, None, None)
         cdef Corpus corpus = corpus_of(words, offset, None, None)
         cdef CTrees of = trees_of(trees[0], trees[1])
