@@ -38,7 +38,7 @@ class Loopy {
     // (arcs,) log-odds.
     const std::vector<double>& odds() const { return total_; }
     // The scores of arcs that the tree factor was told, (n + 1, n + 1); and memory for its sums.
-    std::vector<double>& table() { return table_; }
+    const std::vector<double>& table() const { return table_; }
     double* scratch() { return scratch_.data(); }
     std::vector<double> messages;  // (pairs, 2) to the first and to the second arc
 

@@ -7,6 +7,8 @@
 namespace vs::parser {
 namespace {
 
+constexpr double kNothing = 1e-18;  // a probability that is felt in no other one
+
 bool before(const Parts::Pair& a, const Parts::Pair& b) {
     return std::lexicographical_compare(a.nodes, a.nodes + 3, b.nodes, b.nodes + 3);
 }
@@ -142,68 +144,79 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
     two.flush();
 }
 
-// P(both arcs) of all candidates, by 2x2 minors.
-void Relaxed::ask_tree(const Parts& parts, const Trees& trees, Loopy* loopy) {
-    asked_.clear();
-    for (const auto* list : {&siblings_, &grandparents_}) {
-        for (const Candidate& c : *list) {
-            const int64_t a = c.pair.first, b = c.pair.second;
-            asked_.push_back({parts.head[at(a)], parts.modifier[at(a)], parts.head[at(b)],
-                              parts.modifier[at(b)]});
-        }
-    }
-    joint_.resize(asked_.size());
-    if (asked_.empty()) return;
-    trees.api->joints({loopy->table().data(), parts.n, trees.single_root},
-                      static_cast<int64_t>(asked_.size()), asked_.data(), joint_.data(),
-                      loopy->scratch());
-    const double* p = joint_.data();
-    for (auto* list : {&siblings_, &grandparents_}) {
-        for (Candidate& c : *list) c.p = *p++;
-    }
-}
-
-// The same of projective trees, P(a) P(b | a) by a run for each a, where bounds on it do not
-// decide: P(a) + P(b) - 1 <= P(a and b) <= min(P(a), P(b)), and the gain is concave in it.
-void Relaxed::ask_projective(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy) {
-    const int64_t n = parts.n, ld = n + 1;
-    std::vector<Candidate*> open;
-    std::vector<int32_t> popular(at(parts.arcs()), 0);
+// Decides candidates by bounds on P(a and b), where they do, and lists the others in open_:
+// P(a) + P(b) - 1 <= P(a and b) <= min(P(a), P(b)), and the gain is concave in it.
+void Relaxed::decide(double epsilon) {
+    open_.clear();
     for (auto* list : {&siblings_, &grandparents_}) {
         for (Candidate& c : *list) {
             const auto a = at(c.pair.first), b = at(c.pair.second);
             const double high = std::min(p_[a], p_[b]), low = std::max(0.0, p_[a] - q_[b]);
-            c.worth = gain(high, 1.0 - high, c.theta) > epsilon &&
+            c.worth = gain(high, std::max(q_[a], q_[b]), c.theta) > epsilon &&
                       gain(low, std::min(1.0, q_[a] + q_[b]), c.theta) > epsilon;
-            if (c.worth) continue;
-            open.push_back(&c);
-            ++popular[a];
-            ++popular[b];
+            if (!c.worth) open_.push_back(&c);
         }
     }
+}
+
+// What the tree factor was told, without arcs so improbable that no joint has a digit of them: plain
+// doubles are enough then.
+void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
+    double least = kNothing;
+    for (const Candidate* c : open_) {
+        least = std::min({least, 0.5 * p_[at(c->pair.first)], 0.5 * p_[at(c->pair.second)]});
+    }
+    table_ = loopy.table();
+    for (int64_t a = 0; a < parts.arcs(); ++a) {
+        if (p_[at(a)] > least) continue;
+        table_[at(parts.head[at(a)] * (parts.n + 1) + parts.modifier[at(a)])] = -INFINITY;
+    }
+}
+
+// P(both arcs) of the open candidates, by 2x2 minors.
+void Relaxed::ask_tree(const Parts& parts, const Trees& trees, double* scratch) {
+    asked_.clear();
+    for (const Candidate* c : open_) {
+        const auto a = at(c->pair.first), b = at(c->pair.second);
+        asked_.push_back({parts.head[a], parts.modifier[a], parts.head[b], parts.modifier[b]});
+    }
+    joint_.resize(asked_.size());
+    trees.api->joints({table_.data(), parts.n, trees.single_root},
+                      static_cast<int64_t>(asked_.size()), asked_.data(), joint_.data(), scratch);
+    const double* p = joint_.data();
+    for (Candidate* c : open_) c->p = *p++;
+}
+
+// The same of projective trees: P(a) P(b | a), by a run for each a.
+void Relaxed::ask_projective(const Parts& parts, const Trees& trees, double* scratch) {
+    const int64_t n = parts.n, ld = n + 1;
+    popular_.assign(at(parts.arcs()), 0);
+    for (const Candidate* c : open_) {
+        ++popular_[at(c->pair.first)];
+        ++popular_[at(c->pair.second)];
+    }
     const auto given = [&](const Candidate* c) {
-        return popular[at(c->pair.first)] >= popular[at(c->pair.second)] ? c->pair.first
-                                                                         : c->pair.second;
+        const int32_t a = c->pair.first, b = c->pair.second;
+        return popular_[at(a)] >= popular_[at(b)] ? a : b;
     };
-    std::stable_sort(open.begin(), open.end(),
-                     [&](const Candidate* x, const Candidate* y) { return given(x) < given(y); });
-    std::vector<double>& table = loopy->table();
-    joint_.resize(table.size());
-    std::vector<double> column(at(ld));
-    for (size_t i = 0; i < open.size();) {
-        const int32_t a = given(open[i]), m = parts.modifier[at(a)];
+    std::stable_sort(open_.begin(), open_.end(), [&](const Candidate* x, const Candidate* y) {
+        return given(x) < given(y);
+    });
+    joint_.resize(table_.size());
+    column_.resize(at(ld));
+    for (size_t i = 0; i < open_.size();) {
+        const int32_t a = given(open_[i]), m = parts.modifier[at(a)];
         for (int64_t h = 0; h <= n; ++h) {
-            double& x = table[at(h * ld + m)];
-            column[at(h)] = x;
+            double& x = table_[at(h * ld + m)];
+            column_[at(h)] = x;
             if (h != parts.head[at(a)]) x = -INFINITY;
         }
         trees::Arcs out;
         out.marginal = joint_.data();
-        trees.api->marginals(trees.kind, {table.data(), n, trees.single_root}, out,
-                             loopy->scratch());
-        for (int64_t h = 0; h <= n; ++h) table[at(h * ld + m)] = column[at(h)];
-        for (; i < open.size() && given(open[i]) == a; ++i) {
-            Candidate& c = *open[i];
+        trees.api->marginals(trees.kind, {table_.data(), n, trees.single_root}, out, scratch);
+        for (int64_t h = 0; h <= n; ++h) table_[at(h * ld + m)] = column_[at(h)];
+        for (; i < open_.size() && given(open_[i]) == a; ++i) {
+            Candidate& c = *open_[i];
             const int32_t b = a == c.pair.first ? c.pair.second : c.pair.first;
             c.p = p_[at(a)] * joint_[at(parts.head[at(b)] * ld + parts.modifier[at(b)])];
         }
@@ -267,19 +280,18 @@ double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& tre
         }
         list(*parts, *loopy, epsilon, any);
         screen(scorer, weights, *parts, options);
-        if (trees.kind == trees::Kind::kTree) {
-            ask_tree(*parts, trees, loopy);
-        } else {
-            ask_projective(*parts, trees, epsilon, loopy);
+        decide(epsilon);
+        if (!open_.empty()) tell(*parts, *loopy);
+        if (trees.kind == trees::Kind::kProjective) {
+            ask_projective(*parts, trees, loopy->scratch());
+        } else if (!open_.empty()) {
+            ask_tree(*parts, trees, loopy->scratch());
         }
-        for (auto* found : {&siblings_, &grandparents_}) {
-            for (Candidate& c : *found) {
-                if (c.p < 0.0) continue;
-                const double qa = q_[at(c.pair.first)], qb = q_[at(c.pair.second)];
-                // 1 - P has no digits beside a P near 1; these bounds have.
-                const double q = std::clamp(1.0 - c.p, std::max(qa, qb), std::min(1.0, qa + qb));
-                c.worth = gain(c.p, q, c.theta) > epsilon;
-            }
+        for (Candidate* c : open_) {
+            const double qa = q_[at(c->pair.first)], qb = q_[at(c->pair.second)];
+            // 1 - P has no digits beside a P near 1; these bounds have.
+            const double q = std::clamp(1.0 - c->p, std::max(qa, qb), std::min(1.0, qa + qb));
+            c->worth = gain(c->p, q, c->theta) > epsilon;
         }
         if (!add(parts, potentials, loopy)) {
             counts.converged = loopy->converged();

@@ -43,8 +43,10 @@ class Relaxed {
     void list(const Parts& parts, const Loopy& loopy, double epsilon, const Range& potentials);
     void screen(const Scorer& scorer, const float* weights, const Parts& parts,
                 const Options& options);
-    void ask_tree(const Parts& parts, const Trees& trees, Loopy* loopy);
-    void ask_projective(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy);
+    void decide(double epsilon);
+    void tell(const Parts& parts, const Loopy& loopy);
+    void ask_tree(const Parts& parts, const Trees& trees, double* scratch);
+    void ask_projective(const Parts& parts, const Trees& trees, double* scratch);
     bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
     void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
                std::vector<Parts::Pair>* pairs);
@@ -54,9 +56,11 @@ class Relaxed {
         sure_;  // (arcs,) harmless potentials since P(pair) or its complement is small
     std::vector<int32_t> start_, child_;  // the arcs of each head that may be in a pair
     std::vector<Candidate> siblings_, grandparents_;
+    std::vector<Candidate*> open_;
+    std::vector<double> table_, column_;  // (n + 1, n + 1) scores of arcs; (n + 1,)
     std::vector<trees::Pair> asked_;
     std::vector<double> joint_, potentials_, messages_;
-    std::vector<int32_t> wanted_;
+    std::vector<int32_t> wanted_, popular_;
     std::vector<Parts::Pair> pairs_;
 };
 
