@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <stdexcept>
 
 namespace vs::parser {
@@ -63,53 +62,47 @@ Range harmless(double p, double epsilon) {
 
 PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weights) {
     const Set& set = templates.sets[static_cast<size_t>(kind)];
-    weights += templates.line_at[static_cast<size_t>(kind)] * kSlots;
+    first_ = templates.line_at[static_cast<size_t>(kind)];
+    weights += first_ * kSlots;
+    for (const Template& t : set.all) {
+        if (t.with == With::kBetween) throw std::logic_error("pairs have one line a template");
+    }
     // The slots of features.cpp: directions, and distances of each of them or of each two.
     const bool siblings = kind == Kind::kSibling;
-    n_a_ = siblings ? 3 : 6;
-    n_b_ = siblings ? 4 : 3;
-    group_ = siblings ? 1 : 2;
-    slots_ = n_a_ * n_b_;
-    const int64_t size = set.size();
-    std::vector<Range> own(at(size * slots_));
-    std::vector<double> width(at(size), 0.0);
-    double rounding = 0.0;
-    for (int64_t t = 0; t < size; ++t) {
-        if (set.all[at(t)].with == With::kBetween) {
-            throw std::logic_error("templates of pairs have one line each");
-        }
-        Range* r = own.data() + t * slots_;
-        std::fill(r, r + slots_, Range{INFINITY, -INFINITY});
+    const int n_a = siblings ? 3 : 6, n_b = siblings ? 4 : 3, group = siblings ? 1 : 2;
+    std::vector<Range> own(at(set.lines));
+    double largest = 0.0;
+    for (int64_t l = 0; l < set.lines; ++l) {
+        const float* line = weights + l * kSlots;
+        Range r{INFINITY, -INFINITY};
         double most = 0.0;
+        for (int a = 0; a < n_a; ++a) {
+            const double base = double{line[0]} + double{line[1 + a]};
+            const float* b = line + 1 + n_a + a / group * n_b;
+            const auto ends = std::minmax_element(b, b + n_b);
+            r = {std::min(r.least, base + double{*ends.first}),
+                 std::max(r.most, base + double{*ends.second})};
+        }
+        for (int i = 0; i < kSlots; ++i) most = std::max(most, std::fabs(double{line[i]}));
+        own[at(l)] = r;
+        largest = std::max(largest, most);
+    }
+    step_ = largest > 0.0 ? 3.0 * largest / 127.0 : 1.0;
+    rounding_ = kRounding * 3.0 * largest * static_cast<double>(set.size());
+    line_.resize(at(set.lines));
+    any_ = {-rounding_, rounding_};
+    for (int64_t t = 0; t < set.size(); ++t) {
+        int least = 127, most = -127;
         for (int64_t l = set.base[at(t)]; l <= int64_t{set.base[at(t)]} + set.mask[at(t)]; ++l) {
-            const float* line = weights + l * kSlots;
-            for (int i = 0; i < kSlots; ++i) most = std::max(most, std::fabs(double{line[i]}));
-            for (int a = 1, slot = 0; a <= n_a_; ++a) {
-                const double base = double{line[0]} + double{line[a]};
-                for (int b = 0; b < n_b_; ++b, ++slot) {
-                    const double x = base + double{line[first_b(a) + b]};
-                    r[slot] = {std::min(r[slot].least, x), std::max(r[slot].most, x)};
-                }
-            }
+            const Range& r = own[at(l)];
+            line_[at(l)] = {static_cast<int8_t>(std::floor(r.least / step_)),
+                            static_cast<int8_t>(std::ceil(r.most / step_))};
+            least = std::min(least, int{line_[at(l)].least});
+            most = std::max(most, int{line_[at(l)].most});
         }
-        rounding += kRounding * 3.0 * most;
-        for (int64_t i = 0; i < slots_; ++i) width[at(t)] += r[i].most - r[i].least;
+        any_ = {any_.least + least * step_, any_.most + most * step_};
     }
-    order.resize(at(size));
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int32_t a, int32_t b) { return width[at(a)] > width[at(b)]; });
-    rest_.assign(at((size + 1) * slots_), Range{-rounding, rounding});
-    for (int64_t k = size; k-- > 0;) {
-        for (int64_t i = 0; i < slots_; ++i) {
-            const Range& r = own[at(order[at(k)] * slots_ + i)];
-            const Range& after = rest_[at((k + 1) * slots_ + i)];
-            rest_[at(k * slots_ + i)] = {after.least + r.least, after.most + r.most};
-        }
-    }
-    for (int64_t i = 0; i < slots_; ++i) {
-        any_ = {std::min(any_.least, rest_[at(i)].least), std::max(any_.most, rest_[at(i)].most)};
-    }
+    any_ = {std::min(any_.least, 0.0), std::max(any_.most, 0.0)};
 }
 
 Bounds::Bounds(const Templates& templates, const float* weights)

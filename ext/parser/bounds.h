@@ -25,32 +25,35 @@ Range harmless(double p, double epsilon);
 double largest_excess(const Range& range);
 
 // Bounds of one kind of pairs. A pair has one line in each template and in each line a slot for its
-// direction and one for its distance. Lines are told in an order of their own, those first that can
-// say most, so that a pair whose first lines rule it out is left early.
+// direction and one for its distance. What a line can add with any of them is kept in two bytes, so
+// that the bounds of all lines stay in the cache, which their weights do not.
 class PairBounds {
   public:
-    PairBounds() = default;
     PairBounds(const Templates& templates, Kind kind, const float* weights);
 
-    int64_t lines() const { return static_cast<int64_t>(order.size()); }
-    // What all lines from the k-th on add to a pair with these slots; rounding of sums is within.
-    const Range& rest(int64_t k, int a, int b) const {
-        return rest_[at(k * slots_ + (a - 1) * n_b_ + b - first_b(a))];
+    // Holds the potential of a pair with these keys, and what rounding makes of it.
+    Range range(const Keys& keys) const {
+        int32_t least = 0, most = 0;
+        for (int64_t k = 0; k < keys.count; ++k) {
+            const Bytes& own = line_[at(keys.line[k] - first_)];
+            least += own.least;
+            most += own.most;
+        }
+        return {least * step_ - rounding_, most * step_ + rounding_};
     }
     const Range& any() const { return any_; }  // potentials of all pairs of the kind
-    std::vector<int32_t> order;                // (lines,) places among the keys of a pair
 
   private:
-    int first_b(int a) const { return 1 + n_a_ + (a - 1) / group_ * n_b_; }
-
-    int n_a_ = 0, n_b_ = 0, group_ = 1;
-    int64_t slots_ = 0;
-    std::vector<Range> rest_;  // (lines + 1, slots)
+    struct Bytes {
+        int8_t least, most;  // times step_
+    };
+    std::vector<Bytes> line_;  // (lines,) of the kind, from line first_ of the model
+    int64_t first_ = 0;
+    double step_ = 0.0, rounding_ = 0.0;
     Range any_;
 };
 
 struct Bounds {
-    Bounds() = default;
     Bounds(const Templates& templates, const float* weights);
     PairBounds siblings, grandparents;
 };

@@ -39,10 +39,9 @@ struct Relaxed::Screen {
 
     void push(const Parts::Pair& next, const Range& safe) {
         const int i = count & 1;
-        Keys& own = keys[i];
-        scorer.keys(kind, next.nodes, &own);
-        if (safe.holds(bounds.rest(0, own.a, own.b))) return;
-        prefetch(weights, own);
+        scorer.keys(kind, next.nodes, &keys[i]);
+        if (safe.holds(bounds.range(keys[i]))) return;
+        prefetch(weights, keys[i]);
         pair[i] = next;
         harmless[i] = safe;
         if (count++ > 0) decide(i ^ 1);
@@ -51,19 +50,9 @@ struct Relaxed::Screen {
         if (count > 0) decide((count & 1) ^ 1);
     }
     void decide(int i) {
-        const Keys& own = keys[i];
-        const Range& safe = harmless[i];
-        double sum = 0.0;
-        for (int64_t k = 0; k < bounds.lines(); ++k) {
-            const Range& rest = bounds.rest(k, own.a, own.b);
-            if (sum + rest.most <= safe.most && sum + rest.least >= safe.least) return;
-            const int64_t l = own.line[bounds.order[at(k)]];
-            const float* line = weights + l * kSlots;
-            sum += double{line[0]} + double{line[own.a]} + double{line[own.b]};
-        }
         ++*scored;
-        const double theta = double{score(weights, own)};
-        if (theta <= safe.most && theta >= safe.least) return;
+        const double theta = double{score(weights, keys[i])};
+        if (theta <= harmless[i].most && theta >= harmless[i].least) return;
         out->push_back({pair[i], theta, -1.0, false});
     }
 };
