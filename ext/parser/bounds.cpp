@@ -71,7 +71,7 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
     const bool siblings = kind == Kind::kSibling;
     const int n_a = siblings ? 3 : 6, n_b = siblings ? 4 : 3, group = siblings ? 1 : 2;
     std::vector<Range> own(at(set.lines));
-    double largest = 0.0;
+    double largest = 0.0, widest = 0.0;
     for (int64_t l = 0; l < set.lines; ++l) {
         const float* line = weights + l * kSlots;
         Range r{INFINITY, -INFINITY};
@@ -86,8 +86,9 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
         for (int i = 0; i < kSlots; ++i) most = std::max(most, std::fabs(double{line[i]}));
         own[at(l)] = r;
         largest = std::max(largest, most);
+        widest = std::max({widest, -r.least, r.most});
     }
-    step_ = largest > 0.0 ? 3.0 * largest / 127.0 : 1.0;
+    step_ = widest > 0.0 ? widest / 127.0 : 1.0;
     rounding_ = kRounding * 3.0 * largest * static_cast<double>(set.size());
     line_.resize(at(set.lines));
     any_ = {-rounding_, rounding_};
@@ -95,8 +96,8 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
         int least = 127, most = -127;
         for (int64_t l = set.base[at(t)]; l <= int64_t{set.base[at(t)]} + set.mask[at(t)]; ++l) {
             const Range& r = own[at(l)];
-            line_[at(l)] = {static_cast<int8_t>(std::floor(r.least / step_)),
-                            static_cast<int8_t>(std::ceil(r.most / step_))};
+            line_[at(l)] = {static_cast<int8_t>(std::max(-127.0, std::floor(r.least / step_))),
+                            static_cast<int8_t>(std::min(127.0, std::ceil(r.most / step_)))};
             least = std::min(least, int{line_[at(l)].least});
             most = std::max(most, int{line_[at(l)].most});
         }
