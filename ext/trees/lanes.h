@@ -127,7 +127,7 @@ struct Plain {
                 .store_part(y + i, m);
         }
     }
-    static constexpr int64_t kLanes = V::N;
+    static constexpr int64_t kLanes = V::N, kPad = 8;
     static VS_INLINE void copy(const T* x, T* y, int64_t n) {
         int64_t i = 0;
         for (; i + V::N <= n; i += V::N) V::load(x + i).store(y + i);
