@@ -111,7 +111,9 @@ def others(words: int) -> dict[str, Callable]:
         "marginals with grandparents": lambda: marginals(
             [scores], True, threads=1, grandparents=[parts]
         ),
-        "best tree with grandparents": lambda: best([scores], True, threads=1, grandparents=[parts]),
+        "best tree with grandparents": lambda: best(
+            [scores], True, threads=1, grandparents=[parts]
+        ),
         f"graph with {len(grand) + len(pairs):,} pairs": lambda: vs.parsing.graph(
             scores, siblings, parts
         ),

@@ -9,7 +9,6 @@
 namespace vs::parsing {
 namespace {
 
-constexpr int64_t kMostLanes = 8;
 constexpr double kWork = 1 << 16;  // n^3 of a task, about: 30 microseconds
 
 struct Job {
@@ -92,8 +91,8 @@ struct Job {
     // Sentences of one length, side by side, up to the first one whose scores are none.
     void several(const int64_t* which, int64_t count, double* work, Fault* fault) const {
         const int64_t n = batch.words[which[0]];
-        trees::Sentence s[kMostLanes] = {};
-        double *out[kMostLanes] = {}, found[kMostLanes];
+        trees::Sentence s[trees::kMostLanes] = {};
+        double *out[trees::kMostLanes] = {}, found[trees::kMostLanes];
         int64_t some = 0;
         for (; some < count; ++some, work += (n + 1) * (n + 1)) {
             const double* x = scores(which[some], work, fault);
@@ -178,7 +177,8 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
     const int64_t own = b.part_at ? trees::grandparents_scratch_size(longest)
                                   : trees::scratch_size(b.kind, longest);
     const int64_t few = std::min(longest, trees::kMostAbreast);
-    const int64_t several = kMostLanes * (few + 1) * (few + 1) + trees::several_scratch_size(few);
+    const int64_t several =
+        trees::kMostLanes * (few + 1) * (few + 1) + trees::several_scratch_size(few);
     const int64_t size = (std::max(most + own, together ? several : 0) + 7) / 8 * 8;
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(b.threads, tasks.size()));
     std::unique_ptr<double[]> scratch(new double[at(size * workers)]);

@@ -39,15 +39,8 @@ double projective_max(const Sentence& s, double* ratio, double* scratch) {
 }
 
 const vs::trees::Level kLevel = {
-    marginals,
-    Sentences::kLanes,
-    Sentences::run,
-    Sentences::scratch,
-    pairs,
-    best,
-    projective_max,
-    sum_grandparents<Plain>,
-    best_grandparents,
+    marginals, Sentences::kLanes, Sentences::run,          Sentences::scratch, pairs,
+    best,      projective_max,    sum_grandparents<Plain>, best_grandparents,
 };
 
 }  // namespace

@@ -52,8 +52,8 @@ struct Walks {
     const typename A::T *weight, *hit, *total;  // (n + 1, ld) at [head, modifier], (n + 1,)
 };
 
-// How every sum begins: the weights of arcs, and what is left of the scratch. Where there is nothing
-// to sum up, or A is too narrow (`doubt`), there are no weights but an answer.
+// How every sum begins: the weights of arcs, and what is left of the scratch. Where there is
+// nothing to sum up, or A is too narrow (`doubt`), there are no weights but an answer.
 template <class A>
 struct Opening {
     using T = typename A::T;

@@ -23,7 +23,8 @@ class Sentences {
         return kLanes * ((n + 3) * ld + 2 * n * n + 4 * n + Solver::scratch(n)) + 16;
     }
 
-    // out[l] (n + 1, n + 1): marginals of s[l]; doubt[l]: those do not count, and nor does log_z[l].
+    // out[l] (n + 1, n + 1): marginals of s[l]; doubt[l]: those do not count, and nor does
+    // log_z[l].
     static void run(const vs::trees::Sentence* s, double* const* out, double* log_z, bool* doubt,
                     double* scratch) {
         const int64_t n = s[0].n, ld = row_of(n), size = (n + 1) * ld;

@@ -78,10 +78,9 @@ int64_t several_scratch_size(int64_t n) noexcept {
 
 void several(const Sentence* sentences, int64_t count, double* const* marginal, double* log_z,
              double* scratch) noexcept {
-    constexpr int kMost = 8;
-    Sentence all[kMost];
-    double *out[kMost], found[kMost];
-    bool doubt[kMost];
+    Sentence all[kMostLanes];
+    double *out[kMostLanes], found[kMostLanes];
+    bool doubt[kMostLanes];
     const int64_t lanes = level().lanes;
     for (int64_t l = 0; l < lanes; ++l) {  // the first one again where there are fewer
         all[l] = sentences[l < count ? l : 0];

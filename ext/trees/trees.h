@@ -50,7 +50,7 @@ double marginals(Kind kind, const Sentence& sentence, const Arcs& arcs, double* 
 // marginals (n + 1, n + 1). Longer ones than kMostAbreast do not stay in the cache: one by one is
 // better.
 int64_t lanes() noexcept;
-constexpr int64_t kMostAbreast = 64;
+constexpr int64_t kMostAbreast = 64, kMostLanes = 8;
 int64_t several_scratch_size(int64_t n) noexcept;
 void several(const Sentence* sentences, int64_t count, double* const* marginal, double* log_z,
              double* scratch) noexcept;

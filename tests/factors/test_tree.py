@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import pickle
 
-import mpmath
 import numpy as np
 import pytest
 from checks import assert_same_bits

@@ -1,4 +1,4 @@
-"""All ten kinds of structured factors with negations, evidence and extreme scores, in the engines."""
+"""All ten kinds of structured factors in the engines: negations, evidence, extreme scores."""
 
 from __future__ import annotations
 

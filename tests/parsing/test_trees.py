@@ -103,7 +103,9 @@ def test_sentences_of_one_length_are_as_each_alone(single_root: bool, words: int
         np.testing.assert_allclose(p, marginal, rtol=1e-11, atol=1e-300)
     narrow = vs.parsing.marginals([s.astype(np.float32) for s in scores], False, single_root)
     for x, p in zip(scores, narrow.marginals, strict=True):
-        exact, marginal, *_ = _parsing.arcs(x.astype(np.float32) * 1.0, False, single_root)
+        exact, marginal, *_ = _parsing.arcs(
+            x.astype(np.float32).astype(np.float64), False, single_root
+        )
         np.testing.assert_allclose(p, marginal, rtol=1e-6, atol=1e-37)
     for threads in (1, 2, 3, 8):
         other = vs.parsing.marginals(scores, False, single_root, threads)
