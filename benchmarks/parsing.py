@@ -83,13 +83,14 @@ def rivals(batch: list[np.ndarray]) -> dict[tuple[str, str], tuple[Callable, Cal
         # The root's scores stand on the diagonal.
         stacked = np.stack([s[1:, 1:] for s in batch])
         stacked[:, range(stacked.shape[1]), range(stacked.shape[1])] = [s[0, 1:] for s in batch]
-        tensor = torch.from_numpy(stacked)
+        leaf = torch.from_numpy(stacked).requires_grad_()
         for what, kind, projective in (
             ("matrix tree", NonProjectiveDependencyCRF, False),
             ("inside-outside", DependencyCRF, True),
         ):
+            # Scores as a network gives them: it writes to what is no leaf.
             found[what, "torch-struct"] = (
-                lambda kind=kind: kind(tensor, multiroot=True).marginals,
+                lambda kind=kind: kind(leaf * 1.0, multiroot=True).marginals,
                 lambda projective=projective: marginals(batch, projective, threads=1),
             )
     return found
@@ -137,6 +138,11 @@ def main(arguments: list[str] | None = None) -> int:
             batch = sentences(words, options.sentences)
             check(batch[:4])
             for (what, whose), (theirs, ours) in rivals(batch).items():
+                if whose == "torch-struct":
+                    p = theirs()[0].detach().numpy().copy()
+                    np.fill_diagonal(p, 0.0)
+                    mine = ours().marginals[0][1:, 1:]
+                    np.testing.assert_allclose(p, mine, rtol=0, atol=1e-4)
                 t = alternate(Prepared(theirs), Prepared(ours), samples=options.samples)
                 aim = {12: str(AIMS[what][0]), 40: str(AIMS[what][1])}.get(words, "")
                 aim = aim if whose != "torch-struct" else ""

@@ -37,10 +37,23 @@ struct Plain {
                                   : 0.0;
     }
     static double as_double(T a) { return a; }
-    static double log_product(const T* x, int64_t n, int64_t) {
-        double s = 0.0;
-        for (int64_t i = 0; i < n; ++i) s += std::log(x[i]);
-        return s;
+    static double log_product(const T* x, int64_t n, int64_t) { return log_of(x, n, 1); }
+    // Of x[0], x[step], ...: one logarithm for as many as their product can hold.
+    static double log_of(const T* x, int64_t n, int64_t step) {
+        double s = 0.0, product = 1.0;
+        for (int64_t i = 0; i < n; ++i) {
+            const double y = x[i * step];
+            if (y < 1e-100 || y > 1e100) {
+                s += std::log(y);
+                continue;
+            }
+            product *= y;
+            if (product < 1e-200 || product > 1e200) {
+                s += std::log(product);
+                product = 1.0;
+            }
+        }
+        return s + std::log(product);
     }
     // 0 where there is no arc.
     static void weights(const vs::trees::Sentence& s, const double* shift, T* weight, int64_t ld) {

@@ -29,21 +29,22 @@ class Sentences {
                     double* scratch) {
         const int64_t n = s[0].n, ld = row_of(n), size = (n + 1) * ld;
         double *shift = scratch, *below = shift + ld, *weight = below + ld, sum[kLanes];
-        int first = -1, own[kLanes];  // what stands in each lane
+        int first = -1;
         for (int l = 0; l < kLanes; ++l) {
             const Shifts found = shifts(s[l], shift, below);
             doubt[l] = !found.possible || found.range > Plain::kRange;
             sum[l] = found.sum;
-            own[l] = l;
             if (doubt[l]) continue;
             if (first < 0) first = l;
             Plain::weights(s[l], shift, weight + l * size, ld);
         }
         if (first < 0) return;
         int32_t place[kLanes];
+        double* to[kLanes];
         for (int l = 0; l < kLanes; ++l) {
-            if (doubt[l]) own[l] = first;
-            place[l] = static_cast<int32_t>(own[l] * size);
+            // A lane in doubt does the first one's sums, and writes where its weights would be.
+            to[l] = doubt[l] ? weight + l * size : out[l];
+            place[l] = static_cast<int32_t>((doubt[l] ? first : l) * size);
         }
         const auto bytes = reinterpret_cast<uintptr_t>(weight + kLanes * size);
         V* steps = reinterpret_cast<V*>((bytes + 63) / 64 * 64);
@@ -58,30 +59,24 @@ class Sentences {
         const bool single = s[0].single_root;
         bool lost = !Solver::solve(steps, n, root, n, single, hit, n, pivot, pivot + n);
         if (!lost) {
-            tell(steps, root, hit, n, out, doubt);
+            tell(steps, root, hit, n, to);
             lost = Plain::doubtful();
         }
-        double lane[kLanes];
+        double* numbers = weight;  // of all lanes, one word after the other
+        for (int64_t i = 0; !lost && i < n; ++i) pivot[i].store(numbers + i * kLanes);
         for (int l = 0; l < kLanes; ++l) {
             doubt[l] = doubt[l] || lost;
-            log_z[l] = sum[l];
-        }
-        for (int64_t i = 0; !lost && i < n; ++i) {
-            pivot[i].store(lane);
-            for (int l = 0; l < kLanes; ++l) log_z[l] += std::log(lane[l]);
+            if (!doubt[l]) log_z[l] = sum[l] + Plain::log_of(numbers + l, n, kLanes);
         }
     }
 
   private:
     // P(h, m) = w(h, m) hit(h, m) / rate(m).
-    static void tell(const V* steps, const V* root, const V* hit, int64_t n, double* const* out,
-                     const bool* doubt) {
+    static void tell(const V* steps, const V* root, const V* hit, int64_t n, double* const* out) {
         double lane[kLanes];
         const auto put = [&](int64_t h, int64_t m, V p) VS_INLINE_LAMBDA {
             p.store(lane);
-            for (int l = 0; l < kLanes; ++l) {
-                if (!doubt[l]) out[l][h * (n + 1) + m] = lane[l];
-            }
+            for (int l = 0; l < kLanes; ++l) out[l][h * (n + 1) + m] = lane[l];
         };
         for (int64_t m = 0; m < n; ++m) {
             V total = root[m];
