@@ -315,6 +315,7 @@ extensions = [
             "ext/messages/structured_factor.cpp",
             "ext/messages/table_factor.cpp",
             "ext/dual/active_set.cpp",
+            "ext/dual/newton.cpp",
             "ext/dual/problem.cpp",
             "ext/dual/rounding.cpp",
             "ext/dual/solver.cpp",

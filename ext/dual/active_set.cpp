@@ -6,7 +6,7 @@ namespace vs::dual {
 namespace {
 
 constexpr double kNear = 1e-11;  // rounding of weights and gains
-constexpr double kPivot = 1e-8;  // a corner that lies in the affine hull of the others
+constexpr double kPivot = 1e-5;  // a corner that lies in the affine hull of the others
 
 constexpr int64_t kRenew = 200;  // drops after which factors are made anew
 
@@ -55,16 +55,12 @@ void ActiveSet::factor(int64_t i) {
     row[at(i)] = std::sqrt(std::max(left, kPivot * kPivot));
 }
 
+// The corner stands in y_, too.
 void ActiveSet::append(const std::vector<int32_t>& on, double score) {
     std::vector<double> row;
     for (const std::vector<int32_t>& other : on_) {
         int64_t common = 0;
-        for (size_t a = 0, b = 0; a < on.size() && b < other.size();) {
-            common += on[a] == other[b];
-            const bool first = on[a] <= other[b], second = other[b] <= on[a];
-            a += first;
-            b += second;
-        }
+        for (int32_t j : other) common += y_[at(j)];
         row.push_back(static_cast<double>(common));
     }
     row.push_back(static_cast<double>(on.size()));
@@ -122,19 +118,29 @@ void ActiveSet::through(std::vector<double>& x) const {
     }
 }
 
-// wanted: the weights of the best point of the affine hull.
-void ActiveSet::solve() {
-    const int64_t m = corners();
-    wanted_ = right_;
-    through(wanted_);
+// x: the weights, of this sum, that solve the system for the right side x.
+void ActiveSet::solve(std::vector<double>& x, double sum) {
+    through(x);
     if (unit_.empty()) {
-        unit_.assign(at(m), 1.0);
+        unit_.assign(x.size(), 1.0);
         through(unit_);
     }
-    double sum = 0.0, unit = 0.0;
-    for (int64_t i = 0; i < m; ++i) sum += wanted_[at(i)], unit += unit_[at(i)];
-    const double t = (sum - 1.0) / unit;
-    for (int64_t i = 0; i < m; ++i) wanted_[at(i)] -= t * unit_[at(i)];
+    double found = 0.0, unit = 0.0;
+    for (size_t i = 0; i < x.size(); ++i) found += x[i], unit += unit_[i];
+    const double t = (found - sum) / unit;
+    for (size_t i = 0; i < x.size(); ++i) x[i] -= t * unit_[i];
+}
+
+void ActiveSet::follow(const double* d, int64_t k, double* out) {
+    const int64_t m = corners();
+    std::vector<double>& w = wanted_;
+    w.resize(at(m));
+    for (int64_t i = 0; i < m; ++i) w[at(i)] = dot(i, d);
+    solve(w, 0.0);
+    std::fill(out, out + k, 0.0);
+    for (int64_t i = 0; i < m; ++i) {
+        for (int32_t j : on_[at(i)]) out[j] += w[at(i)];
+    }
 }
 
 // Weights move towards `wanted`; the first one that reaches 0 leaves. False: none does.
@@ -185,7 +191,8 @@ bool ActiveSet::nearest(Part* part, const double* a, double share, int limit,
     }
     for (int joined = 0;;) {
         for (;;) {
-            solve();
+            wanted_ = right_;
+            solve(wanted_, 1.0);
             if (!step()) break;
         }
         double sum = 0.0;
@@ -211,6 +218,10 @@ bool ActiveSet::nearest(Part* part, const double* a, double share, int limit,
         append(fresh_, own);
         const double pivot = lower_.back().back();
         if (pivot > kPivot) continue;
+        if (part->plain()) {  // it scores as they do, up to rounding
+            drop(corners() - 1);
+            return true;
+        }
         // It lies in the affine hull of the others, y = sum_i d_i y_i, and scores more: weights go
         // over to it until another one has none.
         std::vector<double> d(lower_.back().begin(), lower_.back().end() - 1);

@@ -24,12 +24,15 @@ class ActiveSet {
     // nothing is possible, a kind raised, or the call is to end.
     bool nearest(Part* part, const double* a, double share, int limit, const Control* control,
                  double* q);
+    // out (k,): how the point moves with a, in direction d: the nearest direction of the active
+    // hull.
+    void follow(const double* d, int64_t k, double* out);
     // sum_i w_i c_i.
     double score() const;
     int64_t corners() const { return static_cast<int64_t>(score_.size()); }
 
   private:
-    void solve();
+    void solve(std::vector<double>& x, double sum);
     void append(const std::vector<int32_t>& on, double score);
     void drop(int64_t i);
     void factor(int64_t i);

@@ -8,9 +8,10 @@ namespace vs::dual {
 namespace {
 
 constexpr int64_t kPairsInTask = 4096, kEdgesInTask = 8192, kEntriesInTask = 256;
-constexpr int64_t kEvery = 10;   // iterations from one bound to the next
-constexpr int kJoining = 5;      // corners that join an active set in one iteration
-constexpr double kOver = 1.5;    // relaxation
+constexpr int64_t kEvery = 10;                    // iterations from one bound to the next
+constexpr int64_t kAlone = 50;                    // iterations before Newton's method
+constexpr int kJoining = 5, kJoiningNewton = 30;  // corners that join an active set at once
+constexpr double kOver = 1.5;                     // relaxation
 constexpr double kStep = 0.5;    // the first rho, by the median magnitude of scores
 constexpr double kWeight = 0.3;  // weight of a part's edges, by the mean number of pairs beside one
 constexpr double kApart = 10.0;  // ratio of residuals from which rho changes, by kChange; it grows
@@ -131,7 +132,7 @@ bool Solver::move_part(int64_t i, const Control* control) {
         if (part.project(q)) return true;
         projects_[at(i)] = 0;
     }
-    return active_[at(i)].nearest(&part, target, inverse, kJoining, control, q);
+    return active_[at(i)].nearest(&part, target, inverse, joining_, control, q);
 }
 
 void Solver::factors_task(void* self, int64_t task, int worker) {
@@ -158,15 +159,15 @@ void Solver::mean(int64_t first, int64_t last, double* apart, double* moved) {
         double sum = 0.0, weights = 0.0;
         for (int64_t i = from; i < to; ++i) {
             const int64_t e = p_.var_edge[at(i)];
-            const double w = is_pair(e) ? 1.0 : weight_;
+            const double w = weight(e);
             sum += w * q_[at(e)];
             weights += w;
         }
-        const double own = sum / weights, next = kOver * own + (1.0 - kOver) * old;
+        const double own = sum / weights, next = over_ * own + (1.0 - over_) * old;
         for (int64_t i = from; i < to; ++i) {
             const int64_t e = p_.var_edge[at(i)];
-            const double w = is_pair(e) ? 1.0 : weight_, far = q_[at(e)] - own;
-            share_[at(e)] -= w * rho_ * kOver * far;
+            const double w = weight(e), far = q_[at(e)] - own;
+            share_[at(e)] -= w * rho_ * over_ * far;
             *apart += far * far;
         }
         *moved += static_cast<double>(to - from) * (next - old) * (next - old);
@@ -183,14 +184,19 @@ void Solver::variables_task(void* self, int64_t task, int) {
     s.cut_moved_[at(task)] = moved;
 }
 
-Status Solver::iterate(int threads, Control* control) {
-    const Plan factors("factors", static_cast<int64_t>(factor_cut_.size()));
-    const Plan variables("variables", static_cast<int64_t>(variable_cut_.size()));
+// Every factor takes its best point near to the variables'.
+Status Solver::move(const Plan& factors, int threads, Control* control) {
     messages::g_pool->run_plan(factors, factors_task, this, threads, control);
     if (control->stop.load() || messages::cancelled(control)) return kCancelled;
     for (uint8_t f : failed_) {
         if (f) return f == 2 ? kNoMemory : kInfeasible;
     }
+    return kOk;
+}
+
+// Every variable takes the mean, `over` times as far, and shares follow.
+Status Solver::agree(const Plan& variables, double over, int threads, Control* control) {
+    over_ = over;
     messages::g_pool->run_plan(variables, variables_task, this, threads, control);
     if (control->stop.load()) return kCancelled;
     const auto edges = static_cast<double>(p_.n_edges());
@@ -274,14 +280,26 @@ void Solver::adapt(double tolerance) {
 Status Solver::run(double tolerance, int64_t max_iterations, int threads, Control* control) {
     control_ = control;
     if (p_.serial || p_.n_edges() < 2 * kEdgesInTask) threads = 1;
+    const Plan factors("factors", static_cast<int64_t>(factor_cut_.size()));
+    const Plan variables("variables", static_cast<int64_t>(variable_cut_.size()));
+    joining_ = kJoining;
     Status status = assess(control);
     while (status == kOk && !decided(tolerance) && iterations < max_iterations) {
-        status = iterate(threads, control);
+        status = move(factors, threads, control);
+        if (status == kOk) status = agree(variables, kOver, threads, control);
         control->done.store(++iterations);
         if (status != kOk) break;
-        if (iterations % kEvery && iterations < max_iterations) continue;
-        status = assess(control);
-        adapt(tolerance);
+        const bool all = std::count(projects_.begin(), projects_.end(), 1) == 0;
+        if (iterations == kAlone && all && iterations < max_iterations) {
+            // Newton's method wants to know the face of every factor.
+            joining_ = kJoiningNewton;
+            status = polish(tolerance, max_iterations, threads, control);
+            joining_ = kJoining;
+            rho_ = kStep * spread_;
+        } else if (iterations % kEvery == 0 || iterations == max_iterations) {
+            status = assess(control);
+            adapt(tolerance);
+        }
     }
     point = x_;
     return status;

@@ -14,6 +14,7 @@
 #include "dual/active_set.h"
 #include "dual/problem.h"
 #include "dual/rounding.h"
+#include "pool/plan.h"
 
 namespace vs::dual {
 
@@ -43,12 +44,27 @@ class Solver {
     void move_pairs(int64_t first, int64_t last);
     bool move_part(int64_t i, const Control* control);
     void mean(int64_t first, int64_t last, double* apart, double* moved);
-    Status iterate(int threads, Control* control);
+    Status move(const Plan& factors, int threads, Control* control);
+    Status agree(const Plan& variables, double over, int threads, Control* control);
     double value();
     Status assess(const Control* control);
     bool decided(double tolerance);
     void adapt(double tolerance);
     bool is_pair(int64_t e) const { return e < 2 * p_.n_pairs(); }
+    double weight(int64_t e) const { return is_pair(e) ? 1.0 : weight_; }
+
+    // Newton's method: newton.cpp.
+    struct Tied {
+        int32_t a, b;
+        double half;
+    };
+    Status polish(double tolerance, int64_t max_iterations, int threads, Control* control);
+    Status climb(double enough, int64_t max_iterations, int threads, Control* control);
+    Status evaluate(int threads, Control* control, double* value);
+    double gradient();
+    void face();
+    void curve(const double* d, double* out);
+    Status direct(const Control* control);
 
     const Problem& p_;
     std::vector<double> share_;       // (edges,) s
@@ -60,8 +76,13 @@ class Solver {
     std::vector<double> x_, gain_;    // (open,)
     std::vector<Cut> factor_cut_, variable_cut_;
     std::vector<double> cut_apart_, cut_moved_;
-    std::vector<uint8_t> failed_;  // of each cut
+    std::vector<uint8_t> failed_;                                     // of each cut
+    std::vector<double> weights_, diagonal_, slope_, step_, before_;  // (open,)
+    std::vector<double> moved_q_;                                     // (edges,)
+    std::vector<Tied> tied_;
     const Control* control_ = nullptr;
+    int joining_ = 0;  // corners that may join an active set at once
+    double over_ = 1.0;
     double rho_ = 1.0, spread_ = 1.0, weight_ = 1.0;
     double apart_ = INFINITY, moved_ = INFINITY;  // root mean squares of the last iteration
     double reached_ = -INFINITY, gap_ = INFINITY, scale_ = 1.0;

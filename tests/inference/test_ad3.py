@@ -39,6 +39,27 @@ def test_flows_and_trees_have_one_optimum() -> None:
     assert flow == pytest.approx(tree, rel=1e-6)
 
 
+@pytest.mark.parametrize("trees", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_last_digits(seed: int, trees: bool) -> None:
+    rng = np.random.default_rng(seed)
+    if trees:
+        graph = sentence(8, rng, pair=1.0)
+    else:  # frustrated pairs, and tables of three
+        graph = vs.FactorGraph([2] * 20)
+        for v in range(20):
+            graph.add([v], [0.0, rng.normal()])
+        for _ in range(60):
+            graph.add(rng.choice(20, 2, replace=False), 3.0 * rng.normal(size=(2, 2)))
+        for _ in range(0 if seed == 0 else 5):
+            graph.add(rng.choice(20, 3, replace=False), rng.normal(size=(2, 2, 2)))
+    lp = vs.decode(graph, method="lp")
+    ad3 = vs.decode(graph, method=vs.AD3(tolerance=1e-7))
+    assert ad3.converged
+    assert ad3.integral == lp.integral
+    assert ad3.upper == pytest.approx(lp.upper, rel=2e-7)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_projective_trees(seed: int) -> None:
     graph = sentence(4, np.random.default_rng(seed), pair=1.0, constraint="projective")
@@ -238,10 +259,18 @@ def test_parities_where_rounding_fails(seed: int) -> None:
         assert d.upper >= best - 1e-12
 
 
-@pytest.mark.parametrize("constraint", ["tree", "flow"])
-def test_bits_for_any_number_of_threads(constraint: str) -> None:
-    graph = sentence(13 if constraint == "tree" else 6, np.random.default_rng(0), pair=1.0,
-                     constraint=constraint)  # fmt: skip
+@pytest.mark.parametrize("trees", [False, True])
+def test_bits_for_any_number_of_threads(trees: bool) -> None:
+    rng = np.random.default_rng(0)
+    if trees:
+        graph = sentence(20, rng, pair=1.0)
+    else:  # large enough for several threads
+        graph = vs.FactorGraph([2] * 6000)
+        for pair in rng.choice(6000, (6000, 2)).tolist():
+            if pair[0] != pair[1]:
+                graph.add(pair, rng.normal(size=(2, 2)))
+        for v in range(0, 6000, 3):
+            graph.add(vs.factors.Xor(v, v + 1, v + 2))
     found = [
         vs.decode(graph, method=vs.AD3(max_iterations=60), threads=threads)
         for threads in (1, 2, 3, 8)

@@ -302,8 +302,8 @@ class AD3(Options):
         factors that are no pair), a tenth of this is asked for, also of what factors disagree
         about and of what a variable moves in an iteration (root mean squares).
     max_iterations : int, default 5000
-        Iterations after which it stops; ``d.converged`` says whether it had to. ``d.upper`` is a
-        bound after any number.
+        Iterations after which it stops, those of Newton's method included; ``d.converged`` says
+        whether it had to. ``d.upper`` is a bound after any number.
 
     Raises
     ------
