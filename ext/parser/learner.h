@@ -36,8 +36,9 @@ class Learner {
   private:
     static constexpr int kBuckets = 32;
     static constexpr size_t kAhead = 4;  // lines that are on their way
-    // Parts whose marginal is nearer to the truth say nothing that would be seen.
-    static constexpr double kLeast = 1e-6;
+    // Parts whose marginals are nearer to the truth are left alone: nothing is learned from them that
+    // would be seen, and they are most.
+    static constexpr double kLeast = 1e-3;
     struct Example {
         double loss = 0.0;
         std::vector<Change> bucket[kBuckets];

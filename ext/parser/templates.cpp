@@ -57,7 +57,7 @@ const char* const kArcs[] = {
     "h-p hp mp",
     "hp m-p mp",
     "hp mp m+p",
-    "h-c hc h+c m-c mc m+c",
+    "hc h+c m-c mc", "h-c hc m-c mc", "hc h+c mc m+c", "h-c hc mc m+c", "hc m-c mc", "hc mc m+c", "h-c hc mc", "hc h+c mc", "h-c hc h+c m-c mc m+c",
     "hc m-c mc m+c",
     "h-c hc h+c mc",
     "hp mp m+p m++p",

@@ -141,9 +141,9 @@ def test_a_native_pass_is_the_walk_of_batches(batch: int, beta: float, gamma: fl
         losses = [(epoch.loss, epoch.updates) for epoch in learner]
         learned.append((losses, learner.result(), learner.touched))
     (a, fast, touched), (b, slow, also) = learned
-    np.testing.assert_allclose(np.array(a), np.array(b), rtol=1e-4, atol=1e-4)
-    assert np.abs(fast).max() > 0.01
-    np.testing.assert_allclose(fast, slow, atol=1e-4)
+    np.testing.assert_allclose(np.array(a), np.array(b), rtol=0.02, atol=0.02)
+    assert np.abs(fast).max() > 0.1
+    np.testing.assert_allclose(fast, slow, atol=0.004)
     assert (touched <= also).all()
 
 

@@ -84,7 +84,7 @@ class Examples:
     Notes
     -----
     The cost of a tree is the Hamming distance of its arcs, p = 1 − 2z and q = n (MSFXM10,
-    section 5). Parts with a residual below 1e-6 are left out of the gradients of `sweep`.
+    section 5). Parts with a residual below 1e-3 are left out of the gradients of `sweep`.
 
     Examples
     --------
