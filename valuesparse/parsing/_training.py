@@ -18,7 +18,7 @@ from valuesparse.learning._checkpoint import Checkpoint
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
 from valuesparse.parsing._examples import BITS, CONSTRAINTS, Arcs, Examples, as_constraint
 from valuesparse.parsing._files import read_conll
-from valuesparse.parsing._model import ParserModel
+from valuesparse.parsing._model import ParserModel, rounded
 from valuesparse.parsing._parser import Parser
 from valuesparse.parsing._sentences import Sentence
 
@@ -182,7 +182,7 @@ def train(
         ParserModel(
             order=order, bits=bits, pruner_bits=_PRUNER_BITS, label_bits=_LABEL_BITS,
             constraint=constraint, single_root=bool(single_root), ignore=left_out, labels=labels,
-            weights=learner.result().astype(np.float32), pruner=pruner, labeller=labeller,
+            weights=rounded(learner.result()), pruner=pruner, labeller=labeller,
         )
     )  # fmt: skip
 
@@ -216,7 +216,7 @@ def _train_pruner(
     words = sum(map(len, sentences))
     for epoch in learner:
         tell(Progress("pruner", epoch.number, _PRUNER_EPOCHS, epoch.loss / words))
-    weights = learner.result().astype(np.float32)
+    weights = rounded(learner.result())
     return weights, examples.prune(weights)
 
 
@@ -243,4 +243,4 @@ def _train_labels(
         )
         time += len(gold)
         tell(Progress("labels", epoch, _LABEL_EPOCHS, wrong / len(gold)))
-    return names, (weights - late / time).astype(np.float32)
+    return names, rounded(weights - late / time)
