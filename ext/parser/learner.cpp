@@ -83,7 +83,8 @@ void Learner::apply(void* context, int64_t task, int) {
 }
 
 Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, int64_t count,
-                    int64_t batch, double least, int threads, const PoolApi& pool, Control* control) {
+                    int64_t batch, double least, int threads, const PoolApi& pool,
+                    Control* control) {
     Pass pass;
     examples_.resize(at(std::max<int64_t>(1, std::min(batch, count))));
     while (static_cast<int>(workers_.size()) < threads) {

@@ -29,8 +29,9 @@ class Learner {
     Learner(const Corpus& corpus, const Templates& templates, const Trees& trees);
 
     // A pass over the sentences `order` in batches: gradients of a batch are taken at the same
-    // weights and added in its order, so that the threads do not show. Parts whose residual does not
-    // exceed `least` are left alone: nothing is learned from them that is seen, and they are most.
+    // weights and added in its order, so that the threads do not show. Parts whose residual does
+    // not exceed `least` are left alone: nothing is learned from them that is seen, and they are
+    // most.
     Pass sweep(const Rule& rule, const Learnt& to, const int64_t* order, int64_t count,
                int64_t batch, double least, int threads, const PoolApi& pool, Control* control);
 

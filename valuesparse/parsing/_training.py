@@ -210,9 +210,7 @@ def _train_pruner(
 ) -> tuple[Weights, Arcs]:
     """Return the weights of a pruner and the arcs of the sentences that it leaves."""
     examples = Examples(sentences, 0, bits=_PRUNER_BITS, **given)
-    learner = Online(
-        examples, _PRUNER_RULE, epochs=_PRUNER_EPOCHS, seed=seed, batch=_BATCH
-    )
+    learner = Online(examples, _PRUNER_RULE, epochs=_PRUNER_EPOCHS, seed=seed, batch=_BATCH)
     words = sum(map(len, sentences))
     for epoch in learner:
         tell(Progress("pruner", epoch.number, _PRUNER_EPOCHS, epoch.loss / words))
