@@ -55,10 +55,13 @@ cdef extern from "parsing/batch.h" namespace "vs::parsing" nogil:
         Kind kind
         bint single_root
         int threads
+        const int64_t* part_at
+        const int64_t* part_words
+        const double* part_score
     cdef cppclass Fault:
         int64_t sentence, head, modifier
     Fault batch_marginals "vs::parsing::marginals"(const Batch&, const PoolApi&, Control*,
-                                                   double*, double*) except +
+                                                   double*, double*, double*) except +
     Fault batch_best "vs::parsing::best"(const Batch&, const PoolApi&, Control*, double*,
                                          int64_t*) except +
 
@@ -72,12 +75,13 @@ LARGEST = kLargestScore
 
 
 def run(list scores, words, bint projective, bint single_root, int threads, values,
-        marginals=None, heads=None):
+        marginals=None, heads=None, parts=None, of_parts=None):
     """Fill `values` (B,), and `marginals` of all arcs or `heads` of all words.
 
-    scores: B contiguous arrays (n + 1, n + 1) of one float dtype. Return None, or what is wrong
-    with the first sentence that has no tree: (sentence, head, modifier), head -1 where its scores
-    are fine.
+    scores: B contiguous arrays (n + 1, n + 1) of one float dtype. parts: grandparents (m, 3) int64
+    of all sentences, their scores (m,), and where each sentence's begin (B + 1,); `of_parts` (m,)
+    are their marginals. Return None, or what is wrong with the first sentence that has no tree:
+    (sentence, head, modifier), head -1 where its scores are fine.
     """
     cdef Call call = Call(0, None, None, None)
     cdef Batch b
@@ -85,7 +89,12 @@ def run(list scores, words, bint projective, bint single_root, int threads, valu
     cdef vector[const void*] pointers
     cdef double* v = <double*>data(values)
     cdef double* p = <double*>data(marginals)
+    cdef double* q = <double*>data(of_parts)
     cdef int64_t* h = <int64_t*>data(heads)
+    if parts is not None:
+        b.part_words = <const int64_t*>data(parts[0])
+        b.part_score = <const double*>data(parts[1])
+        b.part_at = <const int64_t*>data(parts[2])
     for array in scores:
         pointers.push_back(data(array))
     b.sentences = <int64_t>pointers.size()
@@ -99,7 +108,7 @@ def run(list scores, words, bint projective, bint single_root, int threads, valu
         if h != NULL:
             fault = batch_best(b, pool_api[0], &call.control, v, h)
         else:
-            fault = batch_marginals(b, pool_api[0], &call.control, v, p)
+            fault = batch_marginals(b, pool_api[0], &call.control, v, p, q)
     call.end(kCancelled if call.error is not None else kOk)
     return (fault.sentence, fault.head, fault.modifier) if fault.sentence >= 0 else None
 

@@ -48,6 +48,31 @@ def score(scores: Array, heads: tuple[int, ...]) -> float:
     return float(sum(scores[h, m] for m, h in enumerate(heads, 1)))
 
 
+def pair_triples(scores: Array) -> tuple[Array, Array]:
+    """Return all siblings (h, m, s), m < s, and all grandparents (g, h, m), of arcs that exist."""
+    n = len(scores) - 1
+    there = {(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m}
+    there = {arc for arc in there if scores[arc] > -np.inf}
+    siblings = [(h, m, s) for h, m in there for k, s in there if h == k and m < s]
+    grandparents = [(g, h, m) for g, h in there for k, m in there if h == k and g != m]
+    return tuple(
+        np.array(sorted(x), dtype=np.int64).reshape(-1, 3) for x in (siblings, grandparents)
+    )
+
+
+def with_pairs(heads: tuple[int, ...], siblings: Any, grandparents: Any) -> float:
+    """Return the scores of the pairs of arcs that a tree holds; each (triples, weights) or None."""
+    arcs = {(h, m) for m, h in enumerate(heads, 1)}
+    total = 0.0
+    for given, arcs_of in (
+        (siblings, lambda h, m, s: {(h, m), (h, s)}),
+        (grandparents, lambda g, h, m: {(g, h), (h, m)}),
+    ):
+        for triple, weight in zip(*(given or ((), ())), strict=True):
+            total += float(weight) if arcs_of(*map(int, triple)) <= arcs else 0.0
+    return total
+
+
 class Enumerated:
     """All that can be asked, in 60 digits: `log_z`, and of each arc `p`, `rest` and `ratio`."""
 

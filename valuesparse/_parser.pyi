@@ -4,6 +4,10 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Arcs = tuple[Array, Array, Array]
+# projective, single_root
+Trees = tuple[bool, bool]
+# relaxed, epsilon, rounds, iterations, tolerance, damping
+How = tuple[bool, float, int, int, float, float]
 
 FIELDS: int
 MOST_BITS: int
@@ -46,10 +50,6 @@ class Learner:
         single_root: bool,
     ) -> None: ...
     def parts(self, i: int) -> tuple[Array, Array]: ...
-    def limit(self, iterations: int, tolerance: float) -> None: ...
-    def relax(
-        self, i: int, weights: Array, epsilon: float, rounds: int
-    ) -> tuple[float, Array, Array, Array, int, int]: ...
     def scores(self, i: int, weights: Array) -> Array: ...
     def gold(self, i: int) -> Array: ...
     def marginals(self, i: int, potentials: Array) -> tuple[float, Array]: ...
@@ -83,15 +83,11 @@ class Predictor:
         label_bits: int,
         label_weights: Array,
     ) -> None: ...
+    def parts(self, words: Array, prune: bool, trees: Trees) -> tuple[Array, Array, Array]: ...
+    def beliefs(
+        self, words: Array, how: How, prune: bool, trees: Trees
+    ) -> tuple[float, Array, Array, Array, int, int]: ...
+    def label(self, words: Array, heads: Array) -> Array: ...
     def predict(
-        self,
-        words: Array,
-        offset: Array,
-        relaxed: bool,
-        epsilon: float,
-        rounds: int,
-        prune: bool,
-        projective: bool,
-        single_root: bool,
-        threads: int,
+        self, words: Array, offset: Array, how: How, prune: bool, trees: Trees, threads: int
     ) -> tuple[Array, Array, Array, Array]: ...

@@ -16,6 +16,8 @@ def run(
     values: Array,
     marginals: Array | None = None,
     heads: Array | None = None,
+    parts: tuple[Array, Array, Array] | None = None,
+    of_parts: Array | None = None,
 ) -> tuple[int, int, int] | None: ...
 def arcs(
     scores: Array, projective: bool, single_root: bool

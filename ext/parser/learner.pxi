@@ -38,16 +38,21 @@ cdef extern from *:
 
 
 cdef extern from "parser/relaxed.h" namespace "vs::parser" nogil:
-    cdef cppclass Range:
-        double least, most
-    cdef cppclass Options "vs::parser::Relaxed::Options":
-        Options()
+    cdef cppclass Effort:
+        Effort()
+        int64_t iterations
+        double tolerance, damping
+    cdef cppclass CLoopy "vs::parser::Loopy":
+        Effort effort
+    cdef cppclass CBounds "vs::parser::Bounds":
+        CBounds(const Templates&, const float*) except +
+    cdef cppclass RelaxedOptions "vs::parser::Relaxed::Options":
         double epsilon
         int64_t rounds
-        Range siblings, grandparents
-    cdef cppclass Counts_ "vs::parser::Relaxed::Counts":
-        int64_t rounds, scored
-    void find_ranges(const Templates&, const float*, Range*, Range*) except +
+        const CBounds* bounds
+    cdef cppclass RelaxedCounts "vs::parser::Relaxed::Counts":
+        int64_t rounds, scored, iterations
+        bint converged
 
 
 cdef extern from "parser/worker.h" namespace "vs::parser" nogil:
@@ -75,9 +80,10 @@ cdef extern from "parser/worker.h" namespace "vs::parser" nogil:
     cdef cppclass Worker:
         Worker(const Templates&, const CTrees&) except +
         void read(const uint32_t*, int64_t, const Listed&, bint) except +
-        double relax(const float*, const Options&, vector[double]*) except +
-        const Counts_& counts()
-        void limit(int64_t, double)
+        double relax(const float*, const RelaxedOptions&, vector[double]*) except +
+        const RelaxedCounts& counts()
+        CLoopy& loopy()
+        const double* score "score<float>"(const float*) except +
         const Parts& parts()
         const Scorer& scorer()
         double marginals(const double*, double*) except +
@@ -103,8 +109,27 @@ cdef extern from "parser/learner.h" namespace "vs::parser" nogil:
 cdef extern from "parser/prune.h" namespace "vs::parser" nogil:
     cdef cppclass Kept:
         vector[int32_t] head, modifier
+        Listed listed()
     int c_prune "vs::parser::prune"(const Corpus&, const Templates&, const CTrees&, const float*,
                                     int, const PoolApi&, Control*, vector[Kept]*) except +
+
+
+cdef listed(const Parts* parts):
+    """Return kinds (P,) int8 and nodes (P, 3) int32 of parts."""
+    cdef int64_t size = parts.size(), k, j
+    kinds, nodes = np.zeros(size, np.int8), np.full((size, 3), -1, np.int32)
+    cdef int8_t* kind = <int8_t*>data(kinds)
+    cdef int32_t* node = <int32_t*>data(nodes)
+    cdef int64_t arcs = parts.arcs(), siblings = <int64_t>parts.siblings.size()
+    for k in range(arcs):
+        node[3 * k] = parts.head[k]
+        node[3 * k + 1] = parts.modifier[k]
+    for k in range(arcs, size):
+        kind[k] = 1 if k < arcs + siblings else 2
+        for j in range(3):
+            node[3 * k + j] = (parts.siblings[k - arcs].nodes[j] if k < arcs + siblings else
+                               parts.grandparents[k - arcs - siblings].nodes[j])
+    return kinds, nodes
 
 
 cdef CTrees trees_of(bint projective, bint single_root):
@@ -163,56 +188,10 @@ cdef class Learner:
             self.at = i
         return self.worker.get().parts().size()
 
-    cdef listed(self):
-        """Return kinds (P,) int8 and nodes (P, 3) int32 of the parts that there are."""
-        cdef const Parts* parts = &self.worker.get().parts()
-        cdef int64_t size = parts.size(), k, j
-        kinds, nodes = np.zeros(size, np.int8), np.full((size, 3), -1, np.int32)
-        cdef int8_t* kind = <int8_t*>data(kinds)
-        cdef int32_t* node = <int32_t*>data(nodes)
-        cdef int64_t arcs = parts.arcs(), siblings = <int64_t>parts.siblings.size()
-        for k in range(arcs):
-            node[3 * k] = parts.head[k]
-            node[3 * k + 1] = parts.modifier[k]
-        for k in range(arcs, size):
-            kind[k] = 1 if k < arcs + siblings else 2
-            for j in range(3):
-                node[3 * k + j] = (parts.siblings[k - arcs].nodes[j] if k < arcs + siblings else
-                                   parts.grandparents[k - arcs - siblings].nodes[j])
-        return kinds, nodes
-
     def parts(self, int64_t i):
         """Return kinds (P,) int8 and nodes (P, 3) int32 of the parts of sentence i."""
         self.read(i)
-        return self.listed()
-
-    def limit(self, int64_t iterations, double tolerance):
-        """Set when belief propagation ends, of single sentences; by default 10 and 1e-4."""
-        self.worker.get().limit(iterations, tolerance)
-
-    def relax(self, int64_t i, weights, double epsilon, int64_t rounds):
-        """Return log Z, kinds, nodes and beliefs of relaxed inference, rounds and pairs scored.
-
-        weights: (n_weights,) float32; rounds: at most, -1: until nothing is added.
-        """
-        cdef Options options
-        cdef vector[double] found
-        cdef Counts_ counts
-        cdef int64_t k
-        self.at = -1
-        self.worker.get().read(self.corpus.sentence(i), self.corpus.size(i), self.corpus.arcs(i),
-                               False)
-        find_ranges(self.templates.get()[0], <const float*>data(weights), &options.siblings,
-                    &options.grandparents)
-        options.epsilon, options.rounds = epsilon, rounds
-        log_z = self.worker.get().relax(<const float*>data(weights), options, &found)
-        beliefs = np.empty(found.size())
-        cdef double* belief = <double*>data(beliefs)
-        for k in range(<int64_t>found.size()):
-            belief[k] = found[k]
-        kinds, nodes = self.listed()
-        counts = self.worker.get().counts()
-        return log_z, kinds, nodes, beliefs, counts.rounds, counts.scored
+        return listed(&self.worker.get().parts())
 
     def scores(self, int64_t i, weights):
         """Return the potentials of the parts (P,)."""

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kModest = 30.0;  // potentials whose exponentials are no large numbers
 
-double odds(double x) {
+double logistic(double x) {
     const double e = std::exp(-std::fabs(x));
     return x > 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
 }
@@ -16,17 +16,16 @@ double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::
 
 // log (1 + e^(b + theta)) / (1 + e^b): what a pair tells one arc where the other has log-odds b.
 double message(double theta, double b) {
-    if (std::fabs(theta) < kModest) return std::log1p(odds(b) * std::expm1(theta));
+    if (std::fabs(theta) < kModest) return std::log1p(logistic(b) * std::expm1(theta));
     return softplus(b + theta) - softplus(b);
 }
 
 }  // namespace
 
-double Loopy::sum(const Parts& parts, const double* potentials, const trees::TreesApi& api,
-                  trees::Kind kind, bool single_root) {
+double Loopy::sum(const Parts& parts, const double* potentials, const Trees& trees) {
     const int64_t n = parts.n, arcs = parts.arcs();
     total_.assign(potentials, potentials + arcs);
-    const double* to = to_.data();
+    const double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
             total_[at(p.first)] += *to++;
@@ -41,7 +40,8 @@ double Loopy::sum(const Parts& parts, const double* potentials, const trees::Tre
     for (int64_t a = 0; a < arcs; ++a) table_[place(a)] = total_[at(a)];
     trees::Arcs out;
     out.ratio = ratio_.data();
-    const double log_z = api.marginals(kind, {table_.data(), n, single_root}, out, scratch_.data());
+    const trees::Sentence s{table_.data(), n, trees.single_root};
+    const double log_z = trees.api->marginals(trees.kind, s, out, scratch_.data());
     for (int64_t a = 0; a < arcs; ++a) {
         total_[at(a)] = std::clamp(total_[at(a)] + ratio_[place(a)], -kMostOdds, kMostOdds);
     }
@@ -49,12 +49,15 @@ double Loopy::sum(const Parts& parts, const double* potentials, const trees::Tre
 }
 
 double Loopy::send(const Parts& parts, const double* theta) {
+    const double keep = effort.damping;
     double change = 0.0;
-    double* to = to_.data();
+    double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
-            const double x = message(*theta, total_[at(p.second)] - to[1]);
-            const double y = message(*theta, total_[at(p.first)] - to[0]);
+            double x = message(*theta, total_[at(p.second)] - to[1]);
+            double y = message(*theta, total_[at(p.first)] - to[0]);
+            x += keep * (to[0] - x);
+            y += keep * (to[1] - y);
             change = std::max({change, std::fabs(x - to[0]), std::fabs(y - to[1])});
             to[0] = x;
             to[1] = y;
@@ -65,23 +68,25 @@ double Loopy::send(const Parts& parts, const double* theta) {
     return change;
 }
 
-double Loopy::run(const Parts& parts, const double* potentials, const trees::TreesApi& api,
-                  trees::Kind kind, bool single_root, double* beliefs) {
-    const int64_t arcs = parts.arcs();
-    const int64_t wanted = api.scratch_size(kind, parts.n);
+double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees,
+                  double* beliefs) {
+    const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
+    const int64_t wanted = trees.api->scratch_size(trees.kind, parts.n);
     if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
-    to_.assign(at(2 * (parts.size() - arcs)), 0.0);
+    if (static_cast<int64_t>(messages.size()) != 2 * pairs) messages.assign(at(2 * pairs), 0.0);
     const double* theta = potentials + arcs;
-    double log_z = sum(parts, potentials, api, kind, single_root);
+    double log_z = sum(parts, potentials, trees);
+    iterations_ = 0;
+    converged_ = pairs == 0;
     if (log_z == -INFINITY) return log_z;
-    for (int64_t i = 0; i < iterations && parts.size() > arcs; ++i) {
-        const double change = send(parts, theta);
-        log_z = sum(parts, potentials, api, kind, single_root);
-        if (change < tolerance) break;
+    while (!converged_ && iterations_ < effort.iterations) {
+        converged_ = send(parts, theta) < effort.tolerance;
+        log_z = sum(parts, potentials, trees);
+        ++iterations_;
     }
-    for (int64_t a = 0; a < arcs; ++a) beliefs[a] = odds(total_[at(a)]);
+    for (int64_t a = 0; a < arcs; ++a) beliefs[a] = logistic(total_[at(a)]);
     double* out = beliefs + arcs;
-    const double* to = to_.data();
+    const double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
             // The four states of a pair: neither, one, the other, both.

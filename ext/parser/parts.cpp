@@ -49,11 +49,39 @@ void Parts::count_children() {
 }
 
 void Parts::list_pairs() {
+    count_children();
     siblings.clear();
     grandparents.clear();
-    visit_pairs(
-        nullptr, nullptr, [&](const Pair& p) { siblings.push_back(p); },
-        [&](const Pair& p) { grandparents.push_back(p); });
+    for (int32_t h = 0; h <= n; ++h) {
+        for (int32_t i = start_[at(h)]; i < start_[at(h) + 1]; ++i) {
+            const int32_t a = child_[at(i)];
+            for (int32_t j = i + 1; j < start_[at(h) + 1]; ++j) {
+                const int32_t b = child_[at(j)];
+                siblings.push_back({{h, modifier[at(a)], modifier[at(b)]}, a, b});
+            }
+            const int32_t m = modifier[at(a)];
+            for (int32_t j = start_[at(m)]; j < start_[at(m) + 1]; ++j) {
+                const int32_t b = child_[at(j)];
+                if (modifier[at(b)] == h) continue;
+                grandparents.push_back({{h, m, modifier[at(b)]}, a, b});
+            }
+        }
+    }
+}
+
+int64_t Parts::count_pairs() const {
+    std::vector<int64_t> children(at(n + 1), 0);
+    for (const int32_t h : head) ++children[at(h)];
+    int64_t count = 0;
+    for (const int64_t k : children) count += k * (k - 1) / 2;
+    std::vector<uint8_t> there(at((n + 1) * (n + 1)), 0);
+    for (int64_t a = 0; a < arcs(); ++a) {
+        const int64_t h = head[at(a)], m = modifier[at(a)];
+        // Arcs (h, m) and (m, h) are no pair.
+        count += children[at(m)] - 2 * there[at(m * (n + 1) + h)];
+        there[at(h * (n + 1) + m)] = 1;
+    }
+    return count;
 }
 
 void Parts::structure(const int32_t* heads, double* out) const {

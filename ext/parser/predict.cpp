@@ -39,14 +39,25 @@ struct Predicting {
             arcs = hand.kept.listed();
         }
         Worker& w = hand.worker;
-        w.read(words, n, arcs, !method.relaxed);
-        if (method.relaxed) {
+        const bool relaxed = method.relaxed && model.parts->order > 1;
+        w.read(words, n, arcs, !relaxed);
+        w.loopy().effort = method.effort;
+        Told& told = answers.told[i];
+        if (relaxed) {
+            told.pairs = w.parts().count_pairs();
             w.relax(model.weights, method.options, &hand.p);
+            told.rounds = w.counts().rounds;
+            told.scored = w.counts().scored;
+            told.iterations = w.counts().iterations;
+            told.converged = w.counts().converged;
         } else {
+            told.pairs = told.scored = w.parts().size() - w.parts().arcs();
             hand.p.assign(at(w.parts().size()), 0.0);
             w.marginals(w.score(model.weights), hand.p.data());
+            told.iterations = w.loopy().iterations();
+            told.converged = w.loopy().converged();
         }
-        answers.pairs[i] = w.parts().size() - w.parts().arcs();
+        told.used = w.parts().size() - w.parts().arcs();
         const int32_t* heads = nullptr;
         w.best(hand.p.data(), &heads);
         std::copy(heads, heads + n, answers.heads + first);

@@ -23,13 +23,21 @@ struct Model {
 struct Method {
     bool relaxed = false;  // else with all pairs that the model has
     Relaxed::Options options;
+    Effort effort;
+};
+
+// How a sentence was parsed.
+struct Told {
+    int64_t pairs, used;  // pairs of the arcs that were looked at, and those that took part
+    int64_t scored;       // pairs whose potentials were wanted
+    int64_t rounds, iterations, converged;
 };
 
 struct Answers {
     int32_t* heads = nullptr;      // (words,)
     int32_t* labels = nullptr;     // (words,)
     double* confidence = nullptr;  // (words,) the marginal of each word's arc
-    int64_t* pairs = nullptr;      // (sentences,) how many took part
+    Told* told = nullptr;          // (sentences,)
 };
 
 // The tree with the greatest sum of marginals (Smith and Eisner 2008): exact ones of arcs alone,

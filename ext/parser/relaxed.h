@@ -6,57 +6,62 @@
 #include <cstdint>
 #include <vector>
 
+#include "parser/bounds.h"
 #include "parser/loopy.h"
 #include "parser/parts.h"
 
 namespace vs::parser {
 
-// Between which numbers the potentials of a kind of pairs lie, whatever the words.
-struct Range {
-    double least = 0.0, most = 0.0;
-    // The largest gain of such a pair is at most this times its probability:
-    // log(1 - p + p e^t) - p t <= p (e^t - 1 - t).
-    double gain() const;
-};
-
-// The ranges of siblings and of grandparents by the weights of each line of their templates.
-void find_ranges(const Templates& templates, const float* weights, Range* siblings,
-                 Range* grandparents);
-
-// KL divergence by adding a pair of this potential that has probability p (RS10, Proposition 1).
-double gain(double p, double theta);
-
 class Relaxed {
   public:
     struct Options {
-        double epsilon = 1e-4;
-        int64_t rounds = 1;  // at most; negative: until nothing is added
-        Range siblings, grandparents;
+        double epsilon = 1e-4;           // the least gain
+        int64_t rounds = 1;              // at most; negative: until nothing is added
+        const Bounds* bounds = nullptr;  // of the weights
     };
     struct Counts {
-        int64_t rounds = 0, scored = 0;
+        int64_t rounds = 0;
+        int64_t scored = 0;      // pairs whose potential was wanted, of all rounds
+        int64_t iterations = 0;  // of belief propagation
+        bool converged = true;   // whether the messages of the last round have
     };
 
     // `parts` has arcs, at `potentials`; pairs are added to both. Beliefs (parts,) and Bethe log Z
     // of what there is then; -inf: no tree.
-    double run(const Scorer& scorer, const float* weights, const trees::TreesApi& api,
-               trees::Kind kind, bool single_root, const Options& options, Parts* parts,
-               std::vector<double>* potentials, std::vector<double>* beliefs, Loopy* loopy);
+    double run(const Scorer& scorer, const float* weights, const Trees& trees,
+               const Options& options, Parts* parts, std::vector<double>* potentials,
+               std::vector<double>* beliefs, Loopy* loopy);
     Counts counts;
 
   private:
-    // Adds the pairs that are worth it; false: none.
-    bool add(const Scorer& scorer, const float* weights, const trees::TreesApi& api,
-             trees::Kind kind, bool single_root, const Options& options, Parts* parts,
-             std::vector<double>* potentials, const std::vector<double>& beliefs, Loopy* loopy);
-    int64_t choose(const Scorer& scorer, const float* weights, Kind kind, double largest,
-                   double epsilon, const std::vector<Parts::Pair>& candidates, const double* p,
-                   const double* old, std::vector<Parts::Pair>* pairs);
+    struct Candidate {
+        Parts::Pair pair;
+        double theta, p;  // its potential and P(both arcs); < 0: not known
+        bool worth;
+    };
+    struct Screen;
+    void list(const Parts& parts, const Loopy& loopy, double epsilon, const Range& potentials);
+    void screen(const Scorer& scorer, const float* weights, const Parts& parts,
+                const Options& options);
+    void decide(double epsilon);
+    void tell(const Parts& parts, const Loopy& loopy);
+    void ask_tree(const Parts& parts, const Trees& trees, double* scratch);
+    void ask_projective(const Parts& parts, const Trees& trees, double* scratch);
+    bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
+    void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
+               std::vector<Parts::Pair>* pairs);
 
-    std::vector<uint8_t> siblings_, grandparents_;  // (arcs,) whether an arc can be in a pair
-    std::vector<Parts::Pair> candidates_[2], merged_;
+    std::vector<double> p_, q_;  // (arcs,) P(arc) and P(no arc)
+    std::vector<Range> rare_,
+        sure_;  // (arcs,) harmless potentials since P(pair) or its complement is small
+    std::vector<int32_t> start_, child_;  // the arcs of each head that may be in a pair
+    std::vector<Candidate> siblings_, grandparents_;
+    std::vector<Candidate*> open_;
+    std::vector<double> table_, column_;  // (n + 1, n + 1) scores of arcs; (n + 1,)
     std::vector<trees::Pair> asked_;
-    std::vector<double> joint_, scores_;
+    std::vector<double> joint_, potentials_, messages_;
+    std::vector<int32_t> wanted_, popular_;
+    std::vector<Parts::Pair> pairs_;
 };
 
 }  // namespace vs::parser

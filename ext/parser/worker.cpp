@@ -31,7 +31,8 @@ trees::Sentence Worker::dense(const double* potentials) {
 
 double Worker::marginals(const double* potentials, double* out) {
     if (templates_.order > 1) {
-        return loopy_.run(parts_, potentials, *trees_.api, trees_.kind, trees_.single_root, out);
+        loopy_.messages.clear();
+        return loopy_.run(parts_, potentials, trees_, out);
     }
     const trees::Sentence s = dense(potentials);
     p_.resize(table_.size());
@@ -42,6 +43,13 @@ double Worker::marginals(const double* potentials, double* out) {
         out[a] = p_[at(parts_.head[at(a)] * (s.n + 1) + parts_.modifier[at(a)])];
     }
     return log_z;
+}
+
+double Worker::relax(const float* weights, const Relaxed::Options& options,
+                     std::vector<double>* beliefs) {
+    score(weights);
+    loopy_.messages.clear();
+    return relaxed_.run(scorer_, weights, trees_, options, &parts_, &scores_, beliefs, &loopy_);
 }
 
 double Worker::best(const double* potentials, const int32_t** heads) {

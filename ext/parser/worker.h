@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "parser/loopy.h"
-#include "parser/relaxed.h"
 #include "parser/parts.h"
+#include "parser/relaxed.h"
 #include "trees/trees.h"
 
 namespace vs::parser {
@@ -36,12 +36,6 @@ struct Corpus {
     const int32_t* gold(int64_t i) const { return heads + offset[i]; }
 };
 
-struct Trees {
-    const trees::TreesApi* api = nullptr;
-    trees::Kind kind = trees::Kind::kTree;
-    bool single_root = false;
-};
-
 // Algorithm 1 of MSFXM10 with the loss L_{beta,gamma}.
 struct Rule {
     double beta = 1.0, gamma = 0.0;
@@ -53,6 +47,7 @@ class Worker {
   public:
     Worker(const Templates& templates, const Trees& trees);
 
+    // Without `pairs` arcs alone, whatever the order.
     void read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs = true);
     const Parts& parts() const { return parts_; }
     const Scorer& scorer() const { return scorer_; }
@@ -65,18 +60,11 @@ class Worker {
     }
     // log Z and the marginals of parts under these potentials; -inf: no tree.
     double marginals(const double* potentials, double* out);
-    // Relaxed inference, of a sentence that was read without pairs: log Z and beliefs (parts,).
+    // Relaxed inference in a sentence that was read without pairs: log Z and beliefs (parts,).
     double relax(const float* weights, const Relaxed::Options& options,
-                 std::vector<double>* beliefs) {
-        score(weights);
-        return relaxed_.run(scorer_, weights, *trees_.api, trees_.kind, trees_.single_root, options,
-                            &parts_, &scores_, beliefs, &loopy_);
-    }
-    void limit(int64_t iterations, double tolerance) {
-        loopy_.iterations = iterations;
-        loopy_.tolerance = tolerance;
-    }
+                 std::vector<double>* beliefs);
     const Relaxed::Counts& counts() const { return relaxed_.counts; }
+    Loopy& loopy() { return loopy_; }
     // The score and the heads (n,) of the tree whose arcs have most.
     double best(const double* potentials, const int32_t** heads);
     // L_{beta,gamma} of the tree `gold` at these weights, and the residual of its gradient.

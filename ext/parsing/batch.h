@@ -17,6 +17,10 @@ struct Batch {
     trees::Kind kind = trees::Kind::kTree;
     bool single_root = false;
     int threads = 1;
+    // Projective trees with grandparents: those of all sentences, one after the other.
+    const int64_t* part_at = nullptr;     // (sentences + 1,), null: there are none
+    const int64_t* part_words = nullptr;  // (parts, 3)
+    const double* part_score = nullptr;   // (parts,)
 };
 
 // A sentence whose scores are none, or that has no tree.
@@ -27,10 +31,10 @@ struct Fault {
 // The largest magnitude of a finite score: exponents of wide numbers have room for all sums.
 constexpr double kLargestScore = 1e14;
 
-// log Z of each (sentences,), and P(arc) of all one after the other, as the scores. The first
-// fault, if any; what was written does not count then.
+// log Z of each (sentences,), and P(arc) of all one after the other, as the scores; P(part) of
+// grandparents (parts,). The first fault, if any; what was written does not count then.
 Fault marginals(const Batch& batch, const PoolApi& pool, Control* control, double* log_z,
-                double* out);
+                double* out, double* of_parts);
 // The best score of each, and the heads of all words one after the other.
 Fault best(const Batch& batch, const PoolApi& pool, Control* control, double* score,
            int64_t* heads);

@@ -65,8 +65,10 @@ class Eisner {
         }
     }
 
-    const T* complete() const { return complete_; }
-    const T* arc() const { return arc_; }
+    // As spans whose score depends on the head of h, too.
+    T weight(int64_t, int64_t h, int64_t m) const { return at(w_, h, m); }
+    T arc(int64_t, int64_t h, int64_t m) const { return at(arc_, h, m); }
+    T complete(int64_t, int64_t h, int64_t e) const { return at(complete_, h, e); }
 
   private:
     T& at(T* table, int64_t i, int64_t j) const { return table[i * ld_ + j]; }

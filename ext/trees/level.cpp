@@ -2,6 +2,7 @@
 #include "trees/level.h"
 
 #include "trees/edmonds.h"
+#include "trees/grandparents_run.h"
 #include "trees/lanes.h"
 #include "trees/maxima.h"
 #include "trees/minors.h"
@@ -36,7 +37,9 @@ double projective_max(const Sentence& s, double* ratio, double* scratch) {
     return BestSpans(s, scratch).ratios(ratio);
 }
 
-const vs::trees::Level kLevel = {marginals, pairs, best, projective_max};
+const vs::trees::Level kLevel = {
+    marginals, pairs, best, projective_max, sum_grandparents<Plain>, best_grandparents,
+};
 
 }  // namespace
 

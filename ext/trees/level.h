@@ -15,6 +15,10 @@ struct Level {
                      double* scratch, bool* doubt);
     double (*best)(Kind kind, const Sentence& s, int64_t* heads, double* scratch);
     double (*projective_max)(const Sentence& s, double* ratio, double* scratch);
+    double (*grandparents)(const Sentence& s, const Grandparents& parts, double* marginal,
+                           double* of_parts, double* scratch, bool* doubt);
+    double (*best_grandparents)(const Sentence& s, const Grandparents& parts, int64_t* heads,
+                                double* scratch);
 };
 
 }  // namespace vs::trees

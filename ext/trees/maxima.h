@@ -11,6 +11,30 @@
 
 namespace VS_NS {
 
+// The words from h to e below h, whose own head is g: the first way in order that has the span's
+// score. Along the outer side in a loop, so that calls nest no deeper than arcs do.
+template <class Spans>
+void hang(const Spans& spans, int64_t g, int64_t h, int64_t e, int64_t* heads) {
+    while (h != e) {
+        int64_t m = h < e ? h + 1 : e;
+        while (spans.arc(g, h, m) + spans.complete(h, m, e) != spans.complete(g, h, e)) ++m;
+        heads[m - 1] = h;
+        // Between h and m: as of the lower one up to k, the rest below the higher one.
+        const bool right = h < m;
+        const int64_t i = right ? h : m, j = right ? m : h;
+        const double whole = spans.arc(g, h, m), w = spans.weight(g, h, m);
+        int64_t k = i;
+        while (spans.complete(right ? g : h, i, k) + spans.complete(right ? h : g, j, k + 1) + w !=
+               whole) {
+            ++k;
+        }
+        hang(spans, right ? g : h, i, k, heads);
+        hang(spans, right ? h : g, j, k + 1, heads);
+        g = h;
+        h = m;
+    }
+}
+
 // The spans of a sentence, inside.
 class BestSpans {
   public:
@@ -28,11 +52,7 @@ class BestSpans {
         Eisner<Best> spans = eisner();
         const double score = n_ > 0 ? spans.inside() : 0.0;
         for (int64_t m = 0; m < n_; ++m) heads[m] = -1;
-        if (score > -INFINITY && n_ > 0) {
-            complete_ = spans.complete();
-            arc_ = spans.arc();
-            hang(0, n_, heads);
-        }
+        if (score > -INFINITY && n_ > 0) hang(spans, 0, 0, n_, heads);
         return score;
     }
 
@@ -55,31 +75,10 @@ class BestSpans {
     Eisner<Best> eisner() {
         return {weight_, n_, single_, pieces_.take<double>(Eisner<Best>::scratch(n_))};
     }
-    double complete(int64_t h, int64_t e) const { return complete_[h * ld_ + e]; }
-    double arc(int64_t h, int64_t m) const { return arc_[h * ld_ + m]; }
-
-    // The words from h to e below h: the first way in order that has the span's score. Along the
-    // outer side in a loop, so that calls nest no deeper than arcs do.
-    void hang(int64_t h, int64_t e, int64_t* heads) {
-        while (h != e) {
-            int64_t m = h < e ? h + 1 : e;
-            while (arc(h, m) + complete(m, e) != complete(h, e)) ++m;
-            heads[m - 1] = h;
-            // Between h and m: as of the lower one up to k, the rest below the higher one.
-            const int64_t i = h < m ? h : m, j = h < m ? m : h;
-            int64_t k = i;
-            while (complete(i, k) + complete(j, k + 1) + weight_[h * ld_ + m] != arc(h, m)) ++k;
-            hang(i, k, heads);
-            hang(j, k + 1, heads);
-            h = m;
-        }
-    }
-
     const int64_t n_, ld_;
     const bool single_;
     Pieces pieces_;
     double* weight_;
-    const double *complete_ = nullptr, *arc_ = nullptr;
 };
 
 inline int64_t maxima_scratch(int64_t n) {

@@ -24,13 +24,9 @@ class Odds {
         total_ = scratch + (n + 1) * ld;
         below_ = total_ + ld;
         inverse_ = below_ + ld;
-        for (int64_t m = 0; m <= n; ++m) total_[m] = below_[m] = A::zero();
+        for (int64_t m = 0; m <= n; ++m) total_[m] = A::zero();
         for (int64_t h = 0; h <= n; ++h) {
-            const T *w = weight + h * ld, *r = rest + h * ld;
-            for (int64_t m = 0; m <= n; ++m) {
-                others_[h * ld + m] = total_[m];
-                total_[m] = A::plus(total_[m], A::times(w[m], r[m]));
-            }
+            A::add_products(row(weight_, h) + 1, row(rest_, h) + 1, total_ + 1, n);
         }
     }
     const T* total() const { return total_; }  // (n + 1,) of each word
@@ -38,31 +34,37 @@ class Odds {
     // Once. log weight = score - shift(m).
     void tell(const double* shift, const vs::trees::Arcs& arcs) {
         for (int64_t m = 1; m <= n_; ++m) inverse_[m] = A::over(A::one(), total_[m]);
+        const bool leaves = arcs.complement || arcs.ratio;
+        for (int64_t m = 0; m <= n_; ++m) below_[m] = A::zero();
+        for (int64_t h = 0; leaves && h <= n_; ++h) {
+            A::copy(below_, others_ + h * ld_, n_ + 1);
+            A::add_products(row(weight_, h) + 1, row(rest_, h) + 1, below_ + 1, n_);
+        }
+        for (int64_t m = 0; m <= n_; ++m) below_[m] = A::zero();
         for (int64_t h = n_ + 1; h-- > 0;) {
-            const T *w = weight_ + h * ld_, *r = rest_ + h * ld_;
+            const T *w = row(weight_, h), *r = row(rest_, h);
             T* others = others_ + h * ld_;
-            const int64_t row = h * (n_ + 1);
-            for (int64_t m = 1; (arcs.complement || arcs.ratio) && m <= n_; ++m) {
-                others[m] = A::plus(others[m], below_[m]);
-                below_[m] = A::plus(below_[m], A::times(w[m], r[m]));
+            const int64_t at = h * (n_ + 1);
+            if (leaves) {
+                for (int64_t m = 1; m <= n_; ++m) others[m] = A::plus(others[m], below_[m]);
+                A::add_products(w + 1, r + 1, below_ + 1, n_);
             }
-            for (int64_t m = 1; arcs.marginal && m <= n_; ++m) {
-                const T p = A::times(w[m], A::times(r[m], inverse_[m]));
-                arcs.marginal[row + m] = A::as_double(p);
-            }
+            if (arcs.marginal) A::shares(w + 1, r + 1, inverse_ + 1, arcs.marginal + at + 1, n_);
             for (int64_t m = 1; arcs.complement && m <= n_; ++m) {
-                arcs.complement[row + m] = A::as_double(A::times(others[m], inverse_[m]));
+                arcs.complement[at + m] = A::as_double(A::times(others[m], inverse_[m]));
             }
             for (int64_t m = 1; arcs.ratio && m <= n_; ++m) {
-                arcs.ratio[row + m] = A::log_over(r[m], others[m]) - shift[m];
+                arcs.ratio[at + m] = A::log_over(r[m], others[m]) - shift[m];
             }
             for (double* out : {arcs.marginal, arcs.complement, arcs.ratio}) {
-                if (out) out[row] = out[row + h] = 0.0;
+                if (out) out[at] = out[at + h] = 0.0;
             }
         }
     }
 
   private:
+    const T* row(const T* table, int64_t h) const { return table + h * ld_; }
+
     const int64_t n_, ld_;
     const T *weight_, *rest_;
     T *others_, *total_, *below_, *inverse_;

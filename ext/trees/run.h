@@ -6,8 +6,8 @@
 #include <initializer_list>
 
 #include "trees/eisner.h"
-#include "trees/laplacian.h"
 #include "trees/odds.h"
+#include "trees/walk.h"
 #include "trees/weights.h"
 
 namespace VS_NS {
@@ -29,13 +29,14 @@ inline int64_t row_of(int64_t n) { return (n + 1 + 7) / 8 * 8; }
 template <class A>
 int64_t tree_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return ld + (3 * (n + 1) * ld + n + Laplacian<A>::scratch(n) + Odds<A>::scratch(n, ld)) *
-                    A::kDoubles;
+    return 2 * ld +
+           (3 * (n + 1) * ld + 2 * n + Walk<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
 }
 template <class A>
 int64_t projective_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return ld + (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
+    return 2 * ld +
+           (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
 }
 
 inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
@@ -61,21 +62,23 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     *doubt = false;
     Pieces pieces{scratch};
     double* shift = pieces.take<double>(ld);
-    const Shifts found = shifts(s, shift);
+    const Shifts found = shifts(s, shift, pieces.take<double>(ld));
     if (!found.possible || n == 0) return nothing(arcs, n, n == 0 ? 0.0 : -INFINITY);
     if (found.range > A::kRange) return *doubt = true, 0.0;
     T* weight = pieces.take<T>((n + 1) * ld);
     T* steps = pieces.take<T>((n + 1) * ld);
     T* hit = pieces.take<T>((n + 1) * ld);
+    T* root = pieces.take<T>(n);
     T* pivot = pieces.take<T>(n);
-    T* solving = pieces.take<T>(Laplacian<A>::scratch(n));
+    T* solving = pieces.take<T>(Walk<A>::scratch(n));
     A::begin();
     A::weights(s, shift, weight, ld);
     for (int64_t m = 1; m <= n; ++m) {
-        for (int64_t h = 0; h <= n; ++h) steps[(m - 1) * ld + h] = weight[h * ld + m];
+        T* row = steps + (m - 1) * ld;
+        for (int64_t h = 1; h <= n; ++h) row[h - 1] = weight[h * ld + m];
+        root[m - 1] = s.single_root ? A::epsilon(weight[m]) : weight[m];
         hit[m] = A::one();
         if (s.single_root) {
-            steps[(m - 1) * ld] = A::epsilon(steps[(m - 1) * ld]);
             hit[m] = A::epsilon(hit[m]);
         }
     }
@@ -83,7 +86,7 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     for (int64_t h = 1; h <= n; ++h) hit[h * ld] = A::zero();
     const bool first_order = s.single_root && !A::kOrders;
     const bool solved =
-        Laplacian<A>::solve(steps, n, first_order, hit + ld + 1, ld, pivot, solving);
+        Walk<A>::solve(steps, ld, root, n, first_order, hit + ld + 1, ld, pivot, solving);
     if (A::doubtful() || (!solved && first_order)) return *doubt = true, 0.0;
     const double log_det = solved ? A::log_product(pivot, n, s.single_root ? 1 : 0) : -INFINITY;
     if (log_det == -INFINITY) return nothing(arcs, n, log_det);
@@ -92,6 +95,17 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     if (walks) *walks = {weight, hit, odds.total()};
     odds.tell(shift, arcs);
     return log_det + found.sum;
+}
+
+// Whether the mass of some arc is so small that terms which vanished are felt in it.
+template <class A>
+bool vanished(const typename A::T* weight, const typename A::T* rest, int64_t n, int64_t ld) {
+    for (int64_t h = 0; h <= n; ++h) {
+        for (int64_t i = h * ld + 1; i <= h * ld + n; ++i) {
+            if (A::vanished(weight[i], A::times(weight[i], rest[i]))) return true;
+        }
+    }
+    return false;
 }
 
 // The same of projective trees.
@@ -103,7 +117,7 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
     *doubt = false;
     Pieces pieces{scratch};
     double* shift = pieces.take<double>(ld);
-    const Shifts found = shifts(s, shift);
+    const Shifts found = shifts(s, shift, pieces.take<double>(ld));
     if (!found.possible || n == 0) return nothing(arcs, n, n == 0 ? 0.0 : -INFINITY);
     if (found.range > A::kRange) return *doubt = true, 0.0;
     T* weight = pieces.take<T>((n + 1) * ld);
@@ -121,9 +135,11 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
     if (arcs.marginal || arcs.complement || arcs.ratio) {
         eisner.outside(rest);
         Odds<A> odds(weight, rest, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
-        if (A::doubtful() && A::too_small(z, weight, rest, n, ld)) return *doubt = true, 0.0;
+        if (A::doubtful() && (A::too_small(z, n) || vanished<A>(weight, rest, n, ld))) {
+            return *doubt = true, 0.0;
+        }
         odds.tell(shift, arcs);
-    } else if (A::doubtful() && A::too_small(z, weight, rest, 0, ld)) {
+    } else if (A::doubtful() && A::too_small(z, 0)) {
         return *doubt = true, 0.0;
     }
     return A::log(z) + found.sum;

@@ -22,8 +22,8 @@ struct Sentence {
     bool single_root;      // exactly one word hangs on the root; not asked where n is 0
 };
 
-// What is wanted of each arc: (n + 1, n + 1) as the scores, 0 in column 0 and on the diagonal, or
-// null. Where no tree is possible everything is 0.
+// The answers of each arc that are asked for: (n + 1, n + 1) as the scores, 0 in column 0 and on
+// the diagonal, or null. Where no tree is possible everything is 0.
 struct Arcs {
     double* marginal = nullptr;    // P(arc)
     double* complement = nullptr;  // 1 - P(arc)
@@ -51,13 +51,29 @@ double marginals(Kind kind, const Sentence& sentence, const Arcs& arcs, double* 
 double joints(const Sentence& sentence, int64_t count, const Pair* pairs, double* out,
               double* scratch) noexcept;
 
-// The best score; -inf where no tree is possible. `heads` (n,): of words 1..n, or -1. Ties go to
-// the lowest head. Tree: O(n^2), Chu-Liu-Edmonds. Projective: O(n^3), Eisner.
+// The best score; -inf where no tree is possible. `heads` (n,): of words 1..n, or -1. Of several
+// best trees always the same one. Tree: O(n^2), Chu-Liu-Edmonds. Projective: O(n^3), Eisner.
 double best(Kind kind, const Sentence& sentence, int64_t* heads, double* scratch) noexcept;
 
 // The best score of a projective tree. ratio: the best score with an arc less its own, minus the
 // best score without it; -inf, inf as above.
 double projective_max(const Sentence& sentence, double* ratio, double* scratch) noexcept;
+
+// Scores of an arc with the head of its head.
+struct Grandparents {
+    int64_t count = 0;
+    const int64_t* words = nullptr;  // (count, 3): grandparent, head, modifier, each part once
+    const double* score = nullptr;   // (count,)
+};
+int64_t grandparents_scratch_size(int64_t n) noexcept;
+
+// log Z of projective trees with grandparents, O(n^4); marginals of arcs (n + 1, n + 1) and of the
+// parts (count,).
+double grandparents(const Sentence& sentence, const Grandparents& parts, double* marginal,
+                    double* of_parts, double* scratch) noexcept;
+// The best of them, as `best`.
+double best_grandparents(const Sentence& sentence, const Grandparents& parts, int64_t* heads,
+                         double* scratch) noexcept;
 
 // The capsule `valuesparse._parsing.trees`, by which other extension modules call these.
 struct TreesApi {

@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
+#include "simd/vec.h"
 #include "trees/trees.h"
 
 namespace VS_NS {
@@ -15,14 +17,28 @@ struct Shifts {
     double range = 0.0, sum = 0.0;
 };
 
-// shift (n + 1,): the largest score of each word; 0 of the root.
-inline Shifts shifts(const vs::trees::Sentence& s, double* shift) {
+// shift (n + 1,): the largest score of each word; 0 of the root. below (n + 1,): scratch.
+inline Shifts shifts(const vs::trees::Sentence& s, double* shift, double* below) {
+    using V = Vec<double>;
     const int64_t n = s.n, ld = n + 1;
+    // to = act(row, to, rest), vector by vector.
+    const auto along = [n](const double* row, const double* rest, double* to,
+                           auto act) VS_INLINE_LAMBDA {
+        int64_t m = 1;
+        for (; m + V::N <= n + 1; m += V::N) {
+            act(V::load(row + m), V::load(to + m), V::load(rest + m)).store(to + m);
+        }
+        if (m > n) return;
+        const int k = static_cast<int>(n + 1 - m);
+        act(V::load_part(row + m, k, 0.0), V::load_part(to + m, k, 0.0),
+            V::load_part(rest + m, k, 0.0))
+            .store_part(to + m, k);
+    };
     for (int64_t m = 0; m <= n; ++m) shift[m] = -INFINITY;
     for (int64_t h = 0; h <= n; ++h) {
         const double *row = s.scores + h * ld, own = shift[h];
-        for (int64_t m = 1; m <= n; ++m) shift[m] = row[m] > shift[m] ? row[m] : shift[m];
-        if (h > 0) shift[h] = own;
+        along(row, shift, shift, [](V x, V most, V) VS_INLINE_LAMBDA { return V::max(x, most); });
+        shift[h] = own;
     }
     shift[0] = 0.0;
     Shifts found;
@@ -31,14 +47,18 @@ inline Shifts shifts(const vs::trees::Sentence& s, double* shift) {
         found.sum += shift[m];
     }
     if (!found.possible) return found;
-    double lowest = 0.0;
+    // By how much finite scores lie below: word by word, without column 0 and the diagonal.
+    const V least = V::set1(-std::numeric_limits<double>::max());
+    for (int64_t m = 0; m <= n; ++m) below[m] = 0.0;
     for (int64_t h = 0; h <= n; ++h) {
-        const double* row = s.scores + h * ld;
-        for (int64_t m = 1; m <= n; ++m) {
-            const double below = m == h || row[m] == -INFINITY ? 0.0 : row[m] - shift[m];
-            lowest = below < lowest ? below : lowest;
-        }
+        const double *row = s.scores + h * ld, own = below[h];
+        along(row, shift, below, [least](V x, V lowest, V most) VS_INLINE_LAMBDA {
+            return V::min(V::where_ge(x, least, x - most), lowest);
+        });
+        below[h] = own;
     }
+    double lowest = 0.0;
+    for (int64_t m = 1; m <= n; ++m) lowest = below[m] < lowest ? below[m] : lowest;
     found.range = -lowest;
     return found;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "trees/serial.h"
 #include "trees/trees.h"
 
 namespace VS_NS {
@@ -24,7 +25,7 @@ VS_INLINE double power_of_two(int64_t e) {  // a normal one
     return x;
 }
 
-struct Wide {
+struct Wide : Serial<Wide, WideNumber> {
     using T = WideNumber;
     static constexpr int64_t kDoubles = sizeof(T) / sizeof(double);
     static constexpr double kRange = INFINITY;
@@ -32,7 +33,11 @@ struct Wide {
     static void begin() {}
     static bool doubtful() { return false; }
     static bool out_of_range(T) { return false; }
-    static bool too_small(T, const T*, const T*, int64_t, int64_t) { return false; }
+    static bool too_small(T, int64_t) { return false; }
+    static bool vanished(T, T) { return false; }
+    static void exp_row(const double* x, double shift, T* w, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) w[i] = exp(x[i] - shift);
+    }
     static T zero() { return {}; }
     static T epsilon(T a) { return {a.m, a.e, a.m == 0.0 ? 0 : 1}; }
     static T one() { return {0.5, 1, 0}; }
@@ -53,29 +58,8 @@ struct Wide {
         if (a.e - b.e > 60) return a;
         return normal(a.m + b.m * power_of_two(b.e - a.e), a.e, a.order);
     }
-    static T sum(const T* x, int64_t n) {
-        T s = zero();
-        for (int64_t i = 0; i < n; ++i) s = plus(s, x[i]);
-        return s;
-    }
-    static T dot(const T* x, const T* y, int64_t n) {
-        T s = zero();
-        for (int64_t i = 0; i < n; ++i) s = plus(s, times(x[i], y[i]));
-        return s;
-    }
-    // x *= c
-    static void scale(T c, T* x, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) x[i] = times(c, x[i]);
-    }
-    // y += c x
-    static void add(T c, const T* x, T* y, int64_t n) {
-        if (is_zero(c)) return;
-        for (int64_t i = 0; i < n; ++i) y[i] = plus(y[i], times(c, x[i]));
-    }
-    // y += sum_j c[j] x[j], row j of x being `stride` after the one before it.
-    static void add_rows(const T* c, const T* x, int64_t stride, int64_t rows, T* y, int64_t n) {
-        for (int64_t j = 0; j < rows; ++j) add(c[j], x + j * stride, y, n);
-    }
+    // c + a b
+    static T more(T a, T b, T c) { return is_zero(a) ? c : plus(c, times(a, b)); }
     static double log(T a) {
         return a.m == 0.0 ? -INFINITY
                           : std::log(a.m) + static_cast<double>(a.e) * 0.693147180559945309417;

@@ -45,6 +45,11 @@ class Variables:
         self.names, self._number = other.names, other._number
         self.states, self._state_number = other.states, other._state_number
 
+    def _rename(self, names: Sequence[Name]) -> None:
+        """Have these names."""
+        self.names = _names(names, len(self.cardinalities))
+        self._number = {v: i for i, v in enumerate(self.names)}
+
     @property
     def n_variables(self) -> int:
         """Number of variables."""

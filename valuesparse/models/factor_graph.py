@@ -326,6 +326,15 @@ class FactorGraph(Factors):
         other.set_evidence(evidence)
         return other
 
+    def with_names(self, names: Sequence[Name]) -> FactorGraph:
+        """Return the same graph with a name for each variable, instead of its own.
+
+        Large graphs are built by number and named at the end: `add_many` looks names up one by one.
+        """
+        other = self.copy()
+        other._rename(names)
+        return other
+
     def copy(self) -> FactorGraph:
         """Return a graph that can grow on its own; factors in blocks stay there."""
         other = FactorGraph.__new__(FactorGraph)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,14 @@ import numpy.typing as npt
 from valuesparse import _parsing
 from valuesparse._validation import as_reals
 from valuesparse.errors import InfeasibleError
+from valuesparse.parsing._parts import (
+    GRANDPARENTS,
+    Parts,
+    as_arcs,
+    as_triples,
+    numbered,
+    refused,
+)
 from valuesparse.threads import resolve
 
 __all__ = ["ArcMarginals", "BestTrees", "best_trees", "marginals"]
@@ -30,10 +37,13 @@ class ArcMarginals:
         P(arc) at [head, modifier]; 0 in column 0 and on the diagonal. In the dtype of the scores.
     log_z : (B,) float64
         The log-sum over all trees of each sentence.
+    grandparents : list of (m_i,) arrays, or None
+        P(both arcs) of each part, where `grandparents` were given.
     """
 
     marginals: list[Array]
     log_z: Array
+    grandparents: list[Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class BestTrees:
     heads : list of (n_i,) int64 arrays
         The head of each word, 0 for the root.
     score : (B,) float64
-        The sum of the scores of each tree's arcs.
+        The sum of the scores of each tree's arcs, and of its grandparents.
     """
 
     heads: list[Array]
@@ -57,11 +67,13 @@ def marginals(
     projective: bool = False,
     single_root: bool = False,
     threads: int | None = None,
+    grandparents: Sequence[Parts | None] | None = None,
 ) -> ArcMarginals:
     """Return the marginals of all arcs over the dependency trees of each sentence.
 
     By the matrix-tree theorem, or Eisner's inside-outside where trees have to be projective; both
-    take O(n³). Sums have positive terms only, so that small probabilities keep their digits.
+    take O(n³). With grandparents inside-outside takes O(n⁴). Sums have positive terms only, so that
+    small probabilities keep their digits.
 
     Parameters
     ----------
@@ -74,6 +86,9 @@ def marginals(
         Only trees in which one word hangs on the root.
     threads : int, optional
         Sentences are spread over so many; None: every core this process may use.
+    grandparents : list of (triples, weights), optional
+        For each sentence triples (g, h, m), shape (m_i, 3), and their log-potentials (m_i,), or
+        None: arcs (g, h) and (h, m) are both on, as of `graph`. Only with `projective`.
 
     Returns
     -------
@@ -82,7 +97,8 @@ def marginals(
     Raises
     ------
     ValueError
-        An array that is not square, NaN, +inf, or a finite score beyond 1e14.
+        An array that is not square, NaN, +inf, or a finite score beyond 1e14; grandparents without
+        `projective`, or triples as `graph` refuses them.
     TypeError
         Scores that are no real numbers.
     InfeasibleError
@@ -90,7 +106,8 @@ def marginals(
 
     Notes
     -----
-    Turbo parser #1 of MSFXM10 has this sum as its TREE factor.
+    Turbo parser #1 of MSFXM10 has this sum as its TREE factor. Errors in Table 1 of RSM10 are
+    against the sum with grandparents, which needs memory of O(n³) for each thread.
 
     Examples
     --------
@@ -102,15 +119,19 @@ def marginals(
     [0.667, 0.667]
     """
     arrays, words, dtype = _checked(scores)
+    parts = _parts(grandparents, arrays, projective)
     sizes = (words + 1) ** 2
     flat, log_z = np.empty(int(sizes.sum())), np.empty(len(arrays))
-    _run(arrays, words, projective, single_root, threads, log_z, flat, None)
-    if dtype == np.float32:
-        flat = flat.astype(np.float32)
-    tables = [
-        part.reshape(n + 1, n + 1) for part, n in zip(_split(flat, sizes), words, strict=True)
-    ]
-    return ArcMarginals(tables, log_z)
+    of_parts = None if parts is None else np.empty(len(parts[1]))
+    asked = (words, projective, single_root, threads)
+    _run(arrays, *asked, log_z, marginals=flat, parts=parts, of_parts=of_parts)
+    tables = _split(flat.astype(dtype, copy=False), sizes)
+    for table, n in zip(tables, words.tolist(), strict=True):
+        table.shape = (n + 1, n + 1)
+    if parts is None or of_parts is None:
+        return ArcMarginals(tables, log_z)
+    both = _split(of_parts.astype(dtype, copy=False), np.diff(parts[2]))
+    return ArcMarginals(tables, log_z, both)
 
 
 def best_trees(
@@ -118,20 +139,22 @@ def best_trees(
     projective: bool = False,
     single_root: bool = False,
     threads: int | None = None,
+    grandparents: Sequence[Parts | None] | None = None,
 ) -> BestTrees:
     """Return the best dependency tree of each sentence.
 
-    By Chu-Liu-Edmonds in O(n²), or Eisner in O(n³) where trees have to be projective.
+    By Chu-Liu-Edmonds in O(n²), or Eisner in O(n³) where trees have to be projective; O(n⁴) with
+    grandparents.
 
     Parameters
     ----------
-    scores, projective, single_root, threads
+    scores, projective, single_root, threads, grandparents
         As of `marginals`.
 
     Returns
     -------
     BestTrees
-        The same among trees of equal scores whenever it is called.
+        Where several trees have the best score, always the same of them; which is not promised.
 
     Raises
     ------
@@ -147,9 +170,40 @@ def best_trees(
     ([0, 1], [6.0])
     """
     arrays, words, _ = _checked(scores)
+    parts = _parts(grandparents, arrays, projective)
     flat, score = np.empty(int(words.sum()), dtype=np.int64), np.empty(len(arrays))
-    _run(arrays, words, projective, single_root, threads, score, None, flat)
+    _run(arrays, words, projective, single_root, threads, score, heads=flat, parts=parts)
     return BestTrees(_split(flat, words), score)
+
+
+def _parts(
+    grandparents: Sequence[Parts | None] | None, arrays: list[Array], projective: bool
+) -> tuple[Array, Array, Array] | None:
+    """Return the triples and log-potentials of all sentences, and where each one's begin."""
+    if grandparents is None:
+        return None
+    if not projective:
+        raise ValueError(
+            "grandparents need projective=True: sums over all trees with them are not tractable; "
+            "vs.parsing.graph has them for approximate inference"
+        )
+    if len(grandparents) != len(arrays):
+        raise ValueError(
+            f"grandparents must have an entry for each of {len(arrays)} sentences, got "
+            f"{len(grandparents)}"
+        )
+    triples, weights, counts = [], [], [0]
+    for i, (given, array) in enumerate(zip(grandparents, arrays, strict=True)):
+        rows, values = as_triples(f"grandparents[{i}]", given)
+        as_arcs(f"grandparents[{i}]", rows, numbered(array), GRANDPARENTS)
+        triples.append(rows)
+        weights.append(values)
+        counts.append(len(rows))
+    return (
+        np.concatenate([np.empty((0, 3), dtype=np.int64), *triples]),
+        np.concatenate([np.empty(0), *weights]),
+        np.cumsum(counts),
+    )
 
 
 def _split(flat: Array, sizes: Array) -> list[Array]:
@@ -161,16 +215,26 @@ def _checked(scores: Sequence[npt.ArrayLike]) -> tuple[list[Array], Array, np.dt
     """Return contiguous arrays of one dtype, and the number of words of each."""
     if getattr(scores, "ndim", 1) == 2:
         raise ValueError("scores must be a list of arrays: wrap one sentence as [scores]")
-    arrays = [as_reals(f"scores[{i}]", one) for i, one in enumerate(scores)]
-    for i, array in enumerate(arrays):
-        if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
-            raise ValueError(
-                f"scores[{i}] must be square, (words + 1, words + 1), got {array.shape}"
-            )
-    narrow = bool(arrays) and all(array.dtype == np.float32 for array in arrays)
+    arrays: list[Array] = []
+    scores = list(scores)
+    words = np.empty(len(scores), dtype=np.int64)
+    narrow = bool(words.size)
+    for i, one in enumerate(scores):
+        # What is fine as it stands is not looked at twice: there may be thousands.
+        if isinstance(one, np.ndarray) and one.dtype == np.float64 and one.flags.carray:
+            array: Array = one
+        else:
+            array = as_reals(f"scores[{i}]", one)
+        shape = array.shape
+        if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
+            raise ValueError(f"scores[{i}] must be square, (words + 1, words + 1), got {shape}")
+        narrow = narrow and array.dtype == np.float32
+        words[i] = shape[0] - 1
+        arrays.append(array)
     dtype = np.dtype(np.float32 if narrow else np.float64)
-    arrays = [np.ascontiguousarray(array, dtype=dtype) for array in arrays]
-    return arrays, np.array([len(array) - 1 for array in arrays], dtype=np.int64), dtype
+    if narrow or not all(a.dtype == dtype and a.flags.c_contiguous for a in arrays):
+        arrays = [np.ascontiguousarray(array, dtype=dtype) for array in arrays]
+    return arrays, words, dtype
 
 
 def _run(
@@ -180,12 +244,11 @@ def _run(
     single_root: bool,
     threads: int | None,
     values: Array,
-    marginals: Array | None,
-    heads: Array | None,
+    **more: Any,
 ) -> None:
     workers = resolve(threads)
     fault = _parsing.run(
-        arrays, words, bool(projective), bool(single_root), workers, values, marginals, heads
+        arrays, words, bool(projective), bool(single_root), workers, values, **more
     )
     if fault is None:
         return
@@ -197,8 +260,4 @@ def _run(
             sentence, -1, message=f"scores[{sentence}] allows no {kind}{roots}: look for -inf there"
         )
     value = float(arrays[sentence][head, modifier])
-    shown = "NaN" if math.isnan(value) else f"{value:+g}"
-    raise ValueError(
-        f"scores[{sentence}][{head}, {modifier}] is {shown}; scores must be finite, at most "
-        f"{_parsing.LARGEST:g} in magnitude, or -inf (which forbids)"
-    )
+    raise refused(f"scores[{sentence}][{head}, {modifier}]", value)

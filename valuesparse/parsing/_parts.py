@@ -1,0 +1,138 @@
+"""Scores of arcs and of pairs of arcs, checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _parsing
+from valuesparse._validation import as_array, as_reals
+
+__all__ = [
+    "GRANDPARENTS",
+    "SIBLINGS",
+    "Kind",
+    "Parts",
+    "as_arcs",
+    "as_scores",
+    "as_triples",
+    "numbered",
+    "refused",
+]
+
+Array = npt.NDArray[Any]
+#: Triples (m, 3) and log-potentials (m,).
+Parts = tuple[npt.ArrayLike, npt.ArrayLike]
+
+
+class Kind(NamedTuple):
+    """What a triple of words names: two arcs, as columns (head, modifier) of each."""
+
+    words: str
+    first: tuple[int, int]
+    second: tuple[int, int]
+
+
+SIBLINGS = Kind("(h, m, s)", (0, 1), (0, 2))
+GRANDPARENTS = Kind("(g, h, m)", (0, 1), (1, 2))
+
+
+def refused(place: str, value: float) -> ValueError:
+    """Return the error for a score that is none."""
+    shown = "NaN" if math.isnan(value) else f"{value:+g}"
+    return ValueError(
+        f"{place} is {shown}; scores must be finite, at most {_parsing.LARGEST:g} in magnitude, or "
+        "-inf (which forbids)"
+    )
+
+
+def _bad(scores: Array) -> Array:
+    return ~((scores <= _parsing.LARGEST) & ((scores >= -_parsing.LARGEST) | np.isneginf(scores)))
+
+
+def as_scores(name: str, value: npt.ArrayLike) -> Array:
+    """Return the scores of one sentence, (n + 1, n + 1) float64."""
+    scores = np.asarray(as_reals(name, value), dtype=np.float64)
+    if scores.ndim != 2 or scores.shape[0] != scores.shape[1] or not scores.size:
+        raise ValueError(f"{name} must be square, (words + 1, words + 1), got {scores.shape}")
+    bad = _bad(scores)
+    bad[:, 0] = False
+    np.fill_diagonal(bad, False)
+    if bad.any():
+        h, m = (int(i) for i in np.unravel_index(bad.argmax(), bad.shape))
+        raise refused(f"{name}[{h}, {m}]", float(scores[h, m]))
+    return scores
+
+
+def as_triples(name: str, given: Any) -> tuple[Array, Array]:
+    """Return triples (m, 3) int64 and their log-potentials (m,) float64; None: there are none."""
+    if given is None:
+        return np.empty((0, 3), dtype=np.int64), np.empty(0)
+    try:
+        triples, weights = given
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a pair of arrays, (triples, weights)") from None
+    rows = as_array(f"{name}[0]", triples)
+    values = np.asarray(as_reals(f"{name}[1]", weights), dtype=np.float64)
+    if rows.size == 0:
+        rows = np.empty((0, 3), dtype=np.int64)
+    if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name}[0] must be whole numbers of shape (m, 3), got {rows.dtype} of shape "
+            f"{rows.shape}"
+        )
+    if values.shape != rows.shape[:1]:
+        raise ValueError(
+            f"{name}[1] must have a number for each of {len(rows)} triples, got shape "
+            f"{values.shape}"
+        )
+    bad = _bad(values)
+    if bad.any():
+        at = int(bad.argmax())
+        raise refused(f"{name}[1][{at}]", float(values[at]))
+    return np.ascontiguousarray(rows, dtype=np.int64), values
+
+
+def numbered(scores: Array) -> Array:
+    """Return the number of each arc, (n + 1, n + 1), -1 where there is none: scores of -inf.
+
+    Modifiers ascend, and heads within.
+    """
+    usable = np.asarray(scores > -np.inf)
+    usable[:, 0] = False
+    np.fill_diagonal(usable, False)
+    number = np.cumsum(usable.T).reshape(usable.shape).T - 1
+    return np.where(usable, number, -1)
+
+
+def as_arcs(name: str, rows: Array, number: Array, kind: Kind) -> Array:
+    """Return the arcs of each pair, (m, 2), by the numbers of `numbered`."""
+
+    def refuse(bad: Any, why: str) -> None:
+        if bad.any():
+            at = int(bad.argmax())
+            raise ValueError(f"{name}[0][{at}] is {tuple(rows[at].tolist())}: {why}")
+
+    n = len(number) - 1
+    refuse(((rows < 0) | (rows > n)).any(axis=1), f"words of {kind.words} count from 0 to {n}")
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        refuse(rows[:, a] == rows[:, b], f"{kind.words} are three different words")
+    arcs = np.stack([number[rows[:, h], rows[:, m]] for h, m in (kind.first, kind.second)], axis=1)
+    for column, (h, m) in enumerate((kind.first, kind.second)):
+        missing = arcs[:, column] < 0
+        if missing.any():
+            head, modifier = rows[int(missing.argmax()), [h, m]].tolist()
+            what = "the root has no head" if modifier == 0 else "its score is -inf"
+            refuse(missing, f"there is no arc ({head}, {modifier}), {what}")
+    # The same two arcs in another order are the same pair.
+    keys = np.sort(arcs, axis=1) @ np.array([max(number.size, 1), 1])
+    first, where = np.unique(keys, return_index=True)
+    again = np.ones(len(rows), dtype=np.bool_)
+    again[where] = False
+    if again.any():
+        at = int(again.argmax())
+        refuse(again, f"the same pair as {name}[0][{where[np.searchsorted(first, keys[at])]}]")
+    return arcs
