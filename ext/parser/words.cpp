@@ -87,9 +87,11 @@ bool punctuates(Text form) noexcept {
 
 uint32_t class_of(Text tag, Text form) noexcept {
     uint32_t found = 0;
-    if (begins(tag, "V")) found |= kVerb;
+    if (begins(tag, "V") || is(tag, "verb")) found |= kVerb;
     if (is(tag, "PUNCT") || punctuates(form)) found |= kPunctuation;
-    if (is(tag, "CC") || is(tag, "CCONJ") || is(tag, "CONJ")) found |= kCoordination;
+    for (const char* name : {"CC", "CCONJ", "CONJ", "conj", "cc", "vg"}) {
+        if (is(tag, name)) found |= kCoordination;
+    }
     return found;
 }
 
