@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 namespace vs::parser {
@@ -89,21 +90,32 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
         widest = std::max({widest, -r.least, r.most});
     }
     step_ = widest > 0.0 ? widest / 127.0 : 1.0;
-    rounding_ = kRounding * 3.0 * largest * static_cast<double>(set.size());
+    const double rounding = kRounding * 3.0 * largest * static_cast<double>(set.size());
     line_.resize(at(set.lines));
-    any_ = {-rounding_, rounding_};
+    std::vector<Range> of(at(set.size()));  // what each template can add
     for (int64_t t = 0; t < set.size(); ++t) {
-        int least = 127, most = -127;
+        Range& whole = of[at(t)];
         for (int64_t l = set.base[at(t)]; l <= int64_t{set.base[at(t)]} + set.mask[at(t)]; ++l) {
             const Range& r = own[at(l)];
-            line_[at(l)] = {static_cast<int8_t>(std::max(-127.0, std::floor(r.least / step_))),
-                            static_cast<int8_t>(std::min(127.0, std::ceil(r.most / step_)))};
-            least = std::min(least, int{line_[at(l)].least});
-            most = std::max(most, int{line_[at(l)].most});
+            const double least = std::max(-127.0, std::floor(r.least / step_));
+            const double most = std::min(127.0, std::ceil(r.most / step_));
+            line_[at(l)] = {static_cast<int8_t>(least), static_cast<int8_t>(most)};
+            whole = {std::min(whole.least, least * step_), std::max(whole.most, most * step_)};
         }
-        any_ = {any_.least + least * step_, any_.most + most * step_};
     }
-    any_ = {std::min(any_.least, 0.0), std::max(any_.most, 0.0)};
+    order_.resize(at(set.size()));
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) {
+        return of[at(a)].most - of[at(a)].least > of[at(b)].most - of[at(b)].least;
+    });
+    rest_.assign((order_.size() + kAtOnce - 1) / kAtOnce + 1, Range{-rounding, rounding});
+    for (size_t k = order_.size(); k-- > 0;) {
+        const Range& own_range = of[at(order_[k])];
+        for (size_t q = 0; q <= k / kAtOnce; ++q) {
+            rest_[q] = {rest_[q].least + own_range.least, rest_[q].most + own_range.most};
+        }
+    }
+    any_ = rest_[0];
 }
 
 Bounds::Bounds(const Templates& templates, const float* weights)

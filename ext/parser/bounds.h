@@ -2,6 +2,7 @@
 // that matters. RS10, Proposition 1: g(p, t) = log(1 - p + p e^t) - p t.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -31,15 +32,20 @@ class PairBounds {
   public:
     PairBounds(const Templates& templates, Kind kind, const float* weights);
 
-    // Holds the potential of a pair with these keys, and what rounding makes of it.
-    Range range(const Keys& keys) const {
+    // Whether the potential of a pair with these keys lies in `safe`, as far as bounds tell. Lines
+    // that can say most are asked first, until the others make no difference.
+    bool within(const Keys& keys, const Range& safe) const {
         int32_t least = 0, most = 0;
-        for (int64_t k = 0; k < keys.count; ++k) {
-            const Bytes& own = line_[at(keys.line[k] - first_)];
-            least += own.least;
-            most += own.most;
+        for (size_t k = 0;; k += kAtOnce) {
+            const Range& rest = rest_[k / kAtOnce];
+            if (safe.holds({least * step_ + rest.least, most * step_ + rest.most})) return true;
+            if (k >= order_.size()) return false;
+            for (size_t i = k; i < std::min(k + kAtOnce, order_.size()); ++i) {
+                const Bytes& own = line_[at(keys.line[order_[i]] - first_)];
+                least += own.least;
+                most += own.most;
+            }
         }
-        return {least * step_ - rounding_, most * step_ + rounding_};
     }
     const Range& any() const { return any_; }  // potentials of all pairs of the kind
 
@@ -47,9 +53,12 @@ class PairBounds {
     struct Bytes {
         int8_t least, most;  // times step_
     };
+    static constexpr size_t kAtOnce = 4;
+    std::vector<int32_t> order_;  // templates
+    std::vector<Range> rest_;     // of those from each kAtOnce-th on, and rounding
     std::vector<Bytes> line_;  // (lines,) of the kind, from line first_ of the model
     int64_t first_ = 0;
-    double step_ = 0.0, rounding_ = 0.0;
+    double step_ = 0.0;
     Range any_;
 };
 

@@ -40,7 +40,7 @@ struct Relaxed::Screen {
     void push(const Parts::Pair& next, const Range& safe) {
         const int i = count & 1;
         scorer.keys(kind, next.nodes, &keys[i]);
-        if (safe.holds(bounds.range(keys[i]))) return;
+        if (bounds.within(keys[i], safe)) return;
         prefetch(weights, keys[i]);
         pair[i] = next;
         harmless[i] = safe;

@@ -1,6 +1,7 @@
 #include "parser/words.h"
 
 #include <cstring>
+#include <initializer_list>
 
 namespace vs::parser {
 namespace {
