@@ -56,7 +56,7 @@ class PairBounds {
     static constexpr size_t kAtOnce = 4;
     std::vector<int32_t> order_;  // templates
     std::vector<Range> rest_;     // of those from each kAtOnce-th on, and rounding
-    std::vector<Bytes> line_;  // (lines,) of the kind, from line first_ of the model
+    std::vector<Bytes> line_;     // (lines,) of the kind, from line first_ of the model
     int64_t first_ = 0;
     double step_ = 0.0;
     Range any_;

@@ -148,8 +148,8 @@ void Relaxed::decide(double epsilon) {
     }
 }
 
-// What the tree factor was told, without arcs so improbable that no joint has a digit of them: plain
-// doubles are enough then.
+// What the tree factor was told, without arcs so improbable that no joint has a digit of them:
+// plain doubles are enough then.
 void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
     double least = kNothing;
     for (const Candidate* c : open_) {
@@ -188,9 +188,8 @@ void Relaxed::ask_projective(const Parts& parts, const Trees& trees, double* scr
         const int32_t a = c->pair.first, b = c->pair.second;
         return popular_[at(a)] >= popular_[at(b)] ? a : b;
     };
-    std::stable_sort(open_.begin(), open_.end(), [&](const Candidate* x, const Candidate* y) {
-        return given(x) < given(y);
-    });
+    std::stable_sort(open_.begin(), open_.end(),
+                     [&](const Candidate* x, const Candidate* y) { return given(x) < given(y); });
     joint_.resize(table_.size());
     column_.resize(at(ld));
     for (size_t i = 0; i < open_.size();) {
