@@ -88,8 +88,8 @@ double Worker::loss(const int32_t* gold, const Rule& rule, const double* weights
         std::fill(residual_.begin(), residual_.end(), 0.0);
         return 0.0;
     }
-    // log Z is a mean score plus an entropy, which is never negative: Bethe's can be, and would hide
-    // that a tree is wrong.
+    // log Z is a mean score plus an entropy, which is never negative: Bethe's can be, and would
+    // hide that a tree is wrong.
     double mean = 0.0;
     for (int64_t p = 0; p < size; ++p) mean += residual_[at(p)] * scores_[at(p)];
     if (!std::isinf(rule.beta)) top = std::max(top, mean / rule.beta);

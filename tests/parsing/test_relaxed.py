@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import valuesparse as vs
 from tests.parsing.treebank import treebank
 from valuesparse import _parser as native
-from valuesparse.parsing import Parser, Sentence
+from valuesparse.parsing import Parser, Sentence, write_conll
 from valuesparse.parsing._encoding import encode
 from valuesparse.parsing._model import ParserModel
 
@@ -294,19 +295,21 @@ def test_options_are_checked() -> None:
 
 
 @pytest.mark.slow
-def test_a_long_sentence_takes_little_memory() -> None:
+@pytest.mark.parametrize("constraint", ["tree", "projective"])
+def test_a_long_sentence_takes_little_memory(tmp_path: Path, constraint: str) -> None:
+    by_chance(0, 0.05, 4.0, constraint).save(tmp_path / "m.parser")
+    write_conll([of_words(300)], tmp_path / "in.conllu")
     code = """
 import resource, sys
-from tests.parsing.test_relaxed import by_chance, of_words
-parser = by_chance(0, 0.02, 1.5)
-sentence = of_words(300)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-(found,) = parser.parse([sentence], "relaxed", prune=False, threads=1)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, before)
+from valuesparse.parsing import load, read_conll
+parser = load(sys.argv[1] + "/m.parser")
+(found,) = parser.parse(read_conll(sys.argv[1] + "/in.conllu"), "relaxed", prune=False, threads=1)
+print(len(found), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
     done = subprocess.run(
-        [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, '.')\n{code}"],
+        [sys.executable, "-P", "-c", code, str(tmp_path)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    more, before = map(int, done.stdout.split())
-    assert more + before < 1 << 20  # KiB
+    words, kibibytes = map(int, done.stdout.split())
+    assert words == 300
+    assert kibibytes < 1 << 20
