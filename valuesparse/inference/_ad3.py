@@ -19,6 +19,9 @@ __all__ = ["decode"]
 
 Array = npt.NDArray[Any]
 
+#: Relaxations of the search that comes before HiGHS.
+_FEW = 30
+
 
 class _Solution(NamedTuple):
     states: Array
@@ -42,8 +45,7 @@ def decode(
             raise task.impossible()
         states, score = found.states, found.score
         if score == -np.inf:
-            near = nearest(task, found.on)
-            states = _search(task, native, found, workers) if near is None else near
+            states = _possible(task, native, found, workers)
             score = dual.score(states)
     watch.finish(method.max_iterations)
     on = states.astype(np.float64) if found.integral else found.on
@@ -67,15 +69,37 @@ def _solved(
     return None if found is None else _Solution(*found)
 
 
-def _search(task: Task, native: _messages.Network, root: _Solution, workers: int) -> Array:
+def _possible(task: Task, native: _messages.Network, root: _Solution, workers: int) -> Array:
+    """Return states that are possible: by a short search, by HiGHS, or by a search to its end."""
+    states = _search(task, native, root, workers, _FEW)
+    if states is None:
+        states = nearest(task, root.on)
+    if states is None:
+        states = _search(task, native, root, workers)
+    assert states is not None
+    return states
+
+
+def _search(
+    task: Task,
+    native: _messages.Network,
+    root: _Solution,
+    workers: int,
+    most: float = np.inf,
+) -> Array | None:
     """Return states that are possible, by fixing one variable after the other, depth first.
 
     The next is the one that the relaxation is least sure about, first in the state that it prefers.
+    None after `most` relaxations.
     """
-    waiting: list[tuple[dict[int, int], _Solution | None]] = [({}, root)]
+    waiting: list[tuple[dict[int, int], _Solution | None]]
+    waiting = [({}, root if root.converged else None)]
     while waiting:
         held, found = waiting.pop()
         if found is None:
+            most -= 1
+            if most < 0:
+                return None
             local = task.local.copy()
             for v, state in held.items():
                 local[2 * v + 1 - state] = -np.inf
