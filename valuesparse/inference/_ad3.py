@@ -19,9 +19,6 @@ __all__ = ["decode"]
 
 Array = npt.NDArray[Any]
 
-#: Relaxations of the search that comes before HiGHS.
-_FEW = 30
-
 
 class _Solution(NamedTuple):
     states: Array
@@ -45,7 +42,7 @@ def decode(
             raise task.impossible()
         states, score = found.states, found.score
         if score == -np.inf:
-            states = _possible(task, native, found, workers)
+            states = _possible(task, native, dual, found, workers)
             score = dual.score(states)
     watch.finish(method.max_iterations)
     on = states.astype(np.float64) if found.integral else found.on
@@ -69,37 +66,30 @@ def _solved(
     return None if found is None else _Solution(*found)
 
 
-def _possible(task: Task, native: _messages.Network, root: _Solution, workers: int) -> Array:
-    """Return states that are possible: by a short search, by HiGHS, or by a search to its end."""
-    states = _search(task, native, root, workers, _FEW)
-    if states is None:
-        states = nearest(task, root.on)
-    if states is None:
-        states = _search(task, native, root, workers)
-    assert states is not None
-    return states
+def _possible(
+    task: Task, native: _messages.Network, dual: _messages.Dual, root: _Solution, workers: int
+) -> Array:
+    """Return states that are possible: near to the optimum, by HiGHS, or else by a search."""
+    if not root.converged:  # branch and bound takes long about a point that means little
+        found = _solved(task, dual, AD3(), workers)
+        if found is None:
+            raise task.impossible()
+        if found.score > -np.inf:
+            return found.states
+        root = found
+    near = nearest(task, root.on)
+    return _search(task, native, root, workers) if near is None else near
 
 
-def _search(
-    task: Task,
-    native: _messages.Network,
-    root: _Solution,
-    workers: int,
-    most: float = np.inf,
-) -> Array | None:
+def _search(task: Task, native: _messages.Network, root: _Solution, workers: int) -> Array:
     """Return states that are possible, by fixing one variable after the other, depth first.
 
     The next is the one that the relaxation is least sure about, first in the state that it prefers.
-    None after `most` relaxations.
     """
-    waiting: list[tuple[dict[int, int], _Solution | None]]
-    waiting = [({}, root if root.converged else None)]
+    waiting: list[tuple[dict[int, int], _Solution | None]] = [({}, root)]
     while waiting:
         held, found = waiting.pop()
         if found is None:
-            most -= 1
-            if most < 0:
-                return None
             local = task.local.copy()
             for v, state in held.items():
                 local[2 * v + 1 - state] = -np.inf
