@@ -8,10 +8,6 @@ namespace {
 
 constexpr double kModest = 30.0;  // potentials whose exponentials are no large numbers
 
-double logistic(double x) {
-    const double e = std::exp(-std::fabs(x));
-    return x > 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
-}
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
 // log (1 + e^(b + theta)) / (1 + e^b): what a pair tells one arc where the other has log-odds b.

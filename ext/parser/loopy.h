@@ -2,6 +2,7 @@
 // time. A message is log-odds: what it says of an arc that is on, less of one that is off.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,12 @@
 #include "trees/trees.h"
 
 namespace vs::parser {
+
+// The probability of log-odds x.
+inline double logistic(double x) {
+    const double e = std::exp(-std::fabs(x));
+    return x > 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+}
 
 struct Trees {
     const trees::TreesApi* api = nullptr;

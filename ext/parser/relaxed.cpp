@@ -17,11 +17,6 @@ bool same(const Parts::Pair& a, const Parts::Pair& b) {
     return a.first == b.first && a.second == b.second;
 }
 
-double logistic(double x) {
-    const double e = std::exp(-std::fabs(x));
-    return x > 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
-}
-
 }  // namespace
 
 // Pairs one behind the other: the weights of one are on their way while those of another are added.
