@@ -50,16 +50,16 @@ class Sentences {
         V* steps = reinterpret_cast<V*>((bytes + 63) / 64 * 64);
         V *hit = steps + n * n, *root = hit + n * n, *pivot = root + n;
         Plain::begin();
-        for (int64_t m = 0; m < n; ++m) {
-            root[m] = V::gather(weight + m + 1, place);
-            for (int64_t h = 0; h < n; ++h) {
+        for (int64_t m = 0; m < n; ++m) root[m] = V::gather(weight + m + 1, place);
+        for (int64_t h = 0; h < n; ++h) {
+            for (int64_t m = 0; m < n; ++m) {
                 steps[m * n + h] = V::gather(weight + (h + 1) * ld + m + 1, place);
             }
         }
         const bool single = s[0].single_root;
         bool lost = !Solver::solve(steps, n, root, n, single, hit, n, pivot, pivot + n);
         if (!lost) {
-            tell(steps, root, hit, n, to);
+            tell(steps, root, hit, n, pivot + n, to);
             lost = Plain::doubtful();
         }
         double* numbers = weight;  // of all lanes, one word after the other
@@ -71,26 +71,31 @@ class Sentences {
     }
 
   private:
-    // P(h, m) = w(h, m) hit(h, m) / rate(m).
-    static void tell(const V* steps, const V* root, const V* hit, int64_t n, double* const* out) {
+    // P(h, m) = w(h, m) hit(h, m) / rate(m). rate (n,): scratch.
+    static void tell(const V* steps, const V* root, const V* hit, int64_t n, V* rate,
+                     double* const* out) {
         double lane[kLanes];
         const auto put = [&](int64_t h, int64_t m, V p) VS_INLINE_LAMBDA {
             p.store(lane);
             for (int l = 0; l < kLanes; ++l) out[l][h * (n + 1) + m] = lane[l];
         };
-        for (int64_t m = 0; m < n; ++m) {
-            V total = root[m];
-            for (int64_t h = 0; h < n; ++h) {
-                if (h != m) total = V::fma(steps[m * n + h], hit[h * n + m], total);
-            }
-            const V inverse = V::set1(1.0) / total;
-            put(0, m + 1, root[m] * inverse);
-            for (int64_t h = 0; h < n; ++h) {
-                const V p = steps[m * n + h] * (hit[h * n + m] * inverse);
-                put(h + 1, m + 1, h == m ? V::set1(0.0) : p);
+        for (int64_t m = 0; m < n; ++m) rate[m] = root[m];
+        for (int64_t h = 0; h < n; ++h) {  // hit(m, m) is 0
+            for (int64_t m = 0; m < n; ++m) {
+                rate[m] = V::fma(steps[m * n + h], hit[h * n + m], rate[m]);
             }
         }
-        for (int64_t h = 0; h <= n; ++h) put(h, 0, V::set1(0.0));
+        put(0, 0, V::set1(0.0));
+        for (int64_t m = 0; m < n; ++m) {
+            rate[m] = V::set1(1.0) / rate[m];
+            put(0, m + 1, root[m] * rate[m]);
+        }
+        for (int64_t h = 0; h < n; ++h) {
+            put(h + 1, 0, V::set1(0.0));
+            for (int64_t m = 0; m < n; ++m) {
+                put(h + 1, m + 1, steps[m * n + h] * (hit[h * n + m] * rate[m]));
+            }
+        }
     }
 };
 

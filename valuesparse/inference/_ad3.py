@@ -42,8 +42,7 @@ def decode(
             raise task.impossible()
         states, score = found.states, found.score
         if score == -np.inf:
-            near = nearest(task, found.on)
-            states = _search(task, native, found, workers) if near is None else near
+            states = _possible(task, native, dual, found, workers)
             score = dual.score(states)
     watch.finish(method.max_iterations)
     on = states.astype(np.float64) if found.integral else found.on
@@ -65,6 +64,21 @@ def _solved(
         method.tolerance, method.max_iterations, workers, watch.left(), progress, watch.late
     )
     return None if found is None else _Solution(*found)
+
+
+def _possible(
+    task: Task, native: _messages.Network, dual: _messages.Dual, root: _Solution, workers: int
+) -> Array:
+    """Return states that are possible: near to the optimum, by HiGHS, or else by a search."""
+    if not root.converged:  # branch and bound takes long about a point that means little
+        found = _solved(task, dual, AD3(), workers)
+        if found is None:
+            raise task.impossible()
+        if found.score > -np.inf:
+            return found.states
+        root = found
+    near = nearest(task, root.on)
+    return _search(task, native, root, workers) if near is None else near
 
 
 def _search(task: Task, native: _messages.Network, root: _Solution, workers: int) -> Array:

@@ -84,8 +84,8 @@ def decode(
     state given their tables. Then all decide again, by what each variable is worth given the states
     of the others, as long as the score grows. "ad3" takes the best of the roundings of its iterates
     and of what the structured factors prefer in its dual. Where no rounding is possible, "lp" takes
-    the possible configuration nearest to the point (branch and bound), and "ad3" fixes variables
-    one after the other, depth first.
+    the possible configuration nearest to the point (branch and bound by HiGHS); so does "ad3",
+    but with a factor that has no polytope it fixes variables one after the other, depth first.
 
     Examples
     --------
