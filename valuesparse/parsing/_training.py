@@ -234,7 +234,7 @@ def _train_arcs(
 ) -> npt.NDArray[np.float64]:
     """Return the weights of an arc-factored model, from which those of pairs start.
 
-    From nothing pairs learn what arcs should, and Bethe's losses hide it: Dutch was worse by a point.
+    From nothing pairs learn what arcs should, and Bethe's losses hide it: it cost Dutch a point.
     """
     examples = Examples(sentences, 1, **given)
     learner = Online(examples, rule, epochs=_ARC_EPOCHS, seed=seed, batch=batch)
