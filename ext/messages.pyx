@@ -471,3 +471,6 @@ cdef class Network:
         if status == kInfeasible:
             return None
         return (best, q, joints, np.flatnonzero(held), bound, scale, *self.last())
+
+
+include "dual/dual.pxi"

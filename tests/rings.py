@@ -27,7 +27,7 @@ BELOW = {
     "io": {"factors", "models"},
     "corpora": {"io"},
     "learning": {"io"},
-    "parsing": {"corpora", "factors", "io", "models"},
+    "parsing": {"corpora", "factors", "inference", "io", "learning", "models", "results"},
     "crf": {"corpora", "inference", "io", "learning", "models"},
     "torch": {"inference", "models", "results"},
 }

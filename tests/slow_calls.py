@@ -40,6 +40,7 @@ NAMES = [
     ("loopy structured_mean_field", 1),
     ("loopy bp decode", 2),
     ("loopy trw decode", 1),
+    ("loopy ad3 decode", 2),
 ]
 
 #: Beginnings of the names of calls that take a deadline.
@@ -98,7 +99,7 @@ elif "loopy" in what:
                                           fires=np.eye(2, dtype=bool)))
     grid.add_features(vs.factors.Features(v.reshape(-1, 1), rng.normal(size=v.size)))
     name = what.split()[1]
-    kinds = {m.name: m for m in (vs.BP, vs.TRW, vs.MeanField, vs.StructuredMeanField)}
+    kinds = {m.name: m for m in (vs.AD3, vs.BP, vs.TRW, vs.MeanField, vs.StructuredMeanField)}
     order = {"schedule": name} if name in ("residual", "rounds", "tree") else {}
     method = kinds.get(name, vs.BP)(tolerance=0.0, max_iterations=10**7, **order)
     ask = vs.decode if "decode" in what else vs.infer

@@ -7,12 +7,17 @@ from typing import Any
 
 import mpmath
 import numpy as np
+import pytest
+from hypothesis import strategies as st
 
 import valuesparse as vs
 from valuesparse import factors
 from valuesparse.factors import Structured
 
 mpmath.mp.dps = 60
+
+#: Log-messages with all that is hard about them.
+SCORES = st.sampled_from([0.0, 1.0, -2.5, 10_000.0, -10_000.0, 9_999.5, -np.inf, 700.0, 1e-9])
 
 #: What each kind allows: the inputs that are on, as zeros and ones, and the factor.
 ALLOWED = {
@@ -33,6 +38,55 @@ def make(kind: str, scope: Any, negated: Any = (), budget: int = 2) -> Structure
     negated = [i for i in negated if i < len(scope)]
     more = {"budget": budget} if kind == "Budget" else {}
     return getattr(factors, kind)(*scope, negated=negated, **more)
+
+
+@st.composite
+def messages_of(draw: Any, factor: Structured) -> np.ndarray:
+    """Draw messages (k, 2) to a factor."""
+    k = len(factor.scope)
+    return np.array(draw(st.lists(SCORES, min_size=2 * k, max_size=2 * k))).reshape(k, 2)
+
+
+def near(found: np.ndarray, wanted: list) -> None:
+    """Compare probabilities to a relative 1e-9; those that no double holds are zero."""
+    for x, y in zip(found.tolist(), wanted, strict=True):
+        assert abs(mpmath.mpf(x) - y) <= 1e-9 * y + mpmath.mpf("1e-300"), (x, y)
+
+
+def check_sums(factor: Structured, messages: np.ndarray) -> None:
+    """Hold log mass, probabilities, complements and entropy against enumeration."""
+    mass, p, c = factor.sum_product(messages)
+    log_mass, on, off = sum_product_of(factor, messages)
+    assert not np.isnan([mass, *p, *c]).any()
+    if log_mass is None:
+        assert mass == -np.inf
+        assert not p.any()
+        assert not c.any()
+        assert factor.entropy(messages) == 0.0
+        return
+    assert abs(mass - log_mass) <= 1e-9 * max(1, abs(log_mass))
+    near(p, on)
+    near(c, off)
+    largest = np.abs(messages[np.isfinite(messages)]).max()
+    entropy = entropy_of(factor, messages)
+    assert abs(factor.entropy(messages) - entropy) <= 1e-8 + 1e-12 * largest
+
+
+def check_joints(factor: Structured, messages: np.ndarray) -> None:
+    """Hold P(both on) of every two variables, and of each with itself, against enumeration."""
+    k = len(factor.scope)
+    pairs = list(itertools.product(range(k), repeat=2))
+    found = factor.joint(messages, pairs)
+    assert found.shape == (len(pairs),)
+    rows = configurations(factor)
+    scores = messages[np.arange(k), rows].sum(axis=1)
+    if scores.max(initial=-np.inf) == -np.inf:
+        assert not found.any()
+        return
+    weights = np.exp(scores - scores.max())
+    for (a, b), x in zip(pairs, found, strict=True):
+        both = weights[(rows[:, a] == 1) & (rows[:, b] == 1)].sum() / weights.sum()
+        assert x == pytest.approx(both, abs=1e-9)
 
 
 def configurations(factor: Structured) -> np.ndarray:

@@ -11,6 +11,7 @@ from valuesparse import bounds, factors, parsing, relaxed, schedule
 from valuesparse._startup import start as _start
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference import (
+    AD3,
     BP,
     TRW,
     Decoding,
@@ -45,6 +46,7 @@ except _PackageNotFoundError:  # running from a source tree that was never insta
     __version__ = "0+unknown"
 
 __all__ = [
+    "AD3",
     "BP",
     "TRW",
     "Chain",

@@ -125,3 +125,27 @@ class Network:
         progress: Callable[[int, int], object] | None,
         late: BaseException | None,
     ) -> tuple[int, Array, Array, Array, float, float, bool, Array, int] | None: ...
+
+class Dual:
+    possible: bool
+    def __init__(
+        self,
+        network: Network,
+        local: Array,
+        deadline: float | None,
+        late: BaseException | None,
+    ) -> None: ...
+    def score(self, states: Array) -> float: ...
+    def bound(self, share: Array, deadline: float | None, late: BaseException | None) -> float: ...
+    def round(
+        self, point: Array, deadline: float | None, late: BaseException | None
+    ) -> tuple[Array, float]: ...
+    def solve(
+        self,
+        tolerance: float,
+        max_iterations: int,
+        threads: int,
+        deadline: float | None,
+        progress: Callable[[int, int], object] | None,
+        late: BaseException | None,
+    ) -> tuple[Array, float, float, Array, bool, bool] | None: ...

@@ -17,7 +17,7 @@ struct Job {
     Control* control;
     int64_t scratch_size, most;  // of a worker; arcs of the longest sentence
     double* scratch;
-    const int64_t *arc_at, *word_at;
+    const int64_t *arc_at, *word_at, *order, *groups;
     double *value, *marginals, *of_parts;
     int64_t* heads;
     Fault* fault;  // of each task
@@ -52,7 +52,8 @@ struct Job {
         return true;
     }
 
-    bool sentence(int64_t i, double* work, Fault* fault) {
+    // The scores of a sentence as doubles, null where they are none.
+    const double* scores(int64_t i, double* work, Fault* fault) const {
         const int64_t n = batch.words[i], size = (n + 1) * (n + 1);
         const double* x = static_cast<const double*>(batch.scores[i]);
         if (batch.dtype == kFloat32) {
@@ -60,76 +61,149 @@ struct Job {
             std::copy(narrow, narrow + size, work);
             x = work;
         }
-        work += most;
-        const trees::Sentence s{x, n, batch.single_root};
-        if (good(x, n, fault)) {
-            if (batch.part_at) {
-                const int64_t first = batch.part_at[i];
-                const trees::Grandparents parts{batch.part_at[i + 1] - first,
-                                                batch.part_words + 3 * first,
-                                                batch.part_score + first};
-                value[i] = heads ? trees::best_grandparents(s, parts, heads + word_at[i], work)
-                                 : trees::grandparents(s, parts, marginals + arc_at[i],
-                                                       of_parts + first, work);
-            } else if (heads) {
-                value[i] = trees::best(batch.kind, s, heads + word_at[i], work);
-            } else {
-                trees::Arcs arcs;
-                arcs.marginal = marginals + arc_at[i];
-                value[i] = trees::marginals(batch.kind, s, arcs, work);
-            }
-            if (value[i] > -INFINITY) return true;
-        }
+        if (good(x, n, fault)) return x;
         fault->sentence = i;
-        return false;
+        return nullptr;
+    }
+
+    void sentence(int64_t i, double* work, Fault* fault) const {
+        const double* x = scores(i, work, fault);
+        if (!x) return;
+        work += most;
+        const trees::Sentence s{x, batch.words[i], batch.single_root};
+        if (batch.part_at) {
+            const int64_t first = batch.part_at[i];
+            const trees::Grandparents parts{batch.part_at[i + 1] - first,
+                                            batch.part_words + 3 * first, batch.part_score + first};
+            value[i] = heads ? trees::best_grandparents(s, parts, heads + word_at[i], work)
+                             : trees::grandparents(s, parts, marginals + arc_at[i],
+                                                   of_parts + first, work);
+        } else if (heads) {
+            value[i] = trees::best(batch.kind, s, heads + word_at[i], work);
+        } else {
+            trees::Arcs arcs;
+            arcs.marginal = marginals + arc_at[i];
+            value[i] = trees::marginals(batch.kind, s, arcs, work);
+        }
+        if (!(value[i] > -INFINITY)) *fault = {i, -1, -1};
+    }
+
+    // Sentences of one length, side by side, up to the first one whose scores are none.
+    void several(const int64_t* which, int64_t count, double* work, Fault* fault) const {
+        const int64_t n = batch.words[which[0]];
+        trees::Sentence s[trees::kMostLanes] = {};
+        double *out[trees::kMostLanes] = {}, found[trees::kMostLanes];
+        int64_t some = 0;
+        for (; some < count; ++some, work += (n + 1) * (n + 1)) {
+            const double* x = scores(which[some], work, fault);
+            if (!x) break;
+            s[some] = {x, n, batch.single_root};
+            out[some] = marginals + arc_at[which[some]];
+        }
+        if (some > 0) trees::several(s, some, out, found, work);
+        for (int64_t l = some; l-- > 0;) {
+            value[which[l]] = found[l];
+            if (!(found[l] > -INFINITY)) *fault = {which[l], -1, -1};
+        }
     }
 
     static void run(void* context, int64_t task, int worker) {
         Job& job = *static_cast<Job*>(context);
         double* work = job.scratch + worker * job.scratch_size;
         const Item item = job.tasks.item(task);
-        for (int64_t i = item.first; i < item.last; ++i) {
+        for (int64_t g = item.first; g < item.last; ++g) {
             if (job.control->stop.load(std::memory_order_relaxed)) return;
-            if (!job.sentence(i, work, job.fault + task)) return;
+            const int64_t first = job.groups[g], count = job.groups[g + 1] - first;
+            Fault fault;
+            if (count == 1) {
+                job.sentence(job.order[first], work, &fault);
+            } else {
+                job.several(job.order + first, count, work, &fault);
+            }
+            Fault& own = job.fault[task];
+            const bool earlier = own.sentence < 0 || fault.sentence < own.sentence;
+            if (fault.sentence >= 0 && earlier) own = fault;
         }
     }
 };
 
+// Sentences in groups that are done together: those of one length side by side, in their order,
+// where they fill more than half of the lanes. An answer's bits follow from the batch alone.
+void group(const Batch& b, bool side_by_side, std::vector<int64_t>* order,
+           std::vector<int64_t>* groups) {
+    for (int64_t i = 0; i < b.sentences; ++i) order->push_back(i);
+    const int64_t lanes = side_by_side ? trees::lanes() : 1;
+    const auto words = [&](int64_t place) { return b.words[(*order)[at(place)]]; };
+    if (lanes > 1) {
+        std::stable_sort(order->begin(), order->end(),
+                         [&](int64_t i, int64_t j) { return b.words[i] < b.words[j]; });
+    }
+    groups->push_back(0);
+    while (groups->back() < b.sentences) {
+        const int64_t first = groups->back(), n = words(first);
+        const int64_t most = n > 1 && n <= trees::kMostAbreast ? lanes : 1;
+        int64_t last = first + 1;
+        while (last < b.sentences && last < first + most && words(last) == n) ++last;
+        groups->push_back(2 * (last - first) > most ? last : first + 1);
+    }
+}
+
 Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, double* marginals,
           double* of_parts, int64_t* heads) {
     Tasks tasks;
-    std::vector<int64_t> arc_at{0}, word_at{0};
-    int64_t longest = 0, first = 0;
-    double work = 0.0;
+    std::vector<int64_t> arc_at{0}, word_at{0}, order, groups;
+    int64_t longest = 0;
     for (int64_t i = 0; i < b.sentences; ++i) {
         const int64_t n = b.words[i];
-        const double m = static_cast<double>(n + 1);
         arc_at.push_back(arc_at.back() + (n + 1) * (n + 1));
         word_at.push_back(word_at.back() + n);
         longest = std::max(longest, n);
-        work += b.part_at ? m * m * m * m : m * m * m;
-        if (work < kWork && i + 1 < b.sentences) continue;
-        tasks.add(TaskKind::kPiece, first, i + 1, work);
-        first = i + 1;
+    }
+    const bool together = b.kind == trees::Kind::kTree && !heads;
+    group(b, together, &order, &groups);
+    const auto count = static_cast<int64_t>(groups.size()) - 1;
+    double work = 0.0;
+    for (int64_t g = 0, first = 0; g < count; ++g) {
+        const double m = static_cast<double>(b.words[order[at(groups[at(g)])]] + 1);
+        const auto size = static_cast<double>(groups[at(g + 1)] - groups[at(g)]);
+        work += size * (b.part_at ? m * m * m * m : m * m * m);
+        if (work < kWork && g + 1 < count) continue;
+        tasks.add(TaskKind::kPiece, first, g + 1, work);
+        first = g + 1;
         work = 0.0;
     }
     tasks.finish();
     const int64_t most = (longest + 1) * (longest + 1);
     const int64_t own = b.part_at ? trees::grandparents_scratch_size(longest)
                                   : trees::scratch_size(b.kind, longest);
-    const int64_t size = (most + own + 7) / 8 * 8;
+    const int64_t few = std::min(longest, trees::kMostAbreast);
+    const int64_t several =
+        trees::kMostLanes * (few + 1) * (few + 1) + trees::several_scratch_size(few);
+    const int64_t size = (std::max(most + own, together ? several : 0) + 7) / 8 * 8;
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(b.threads, tasks.size()));
     std::unique_ptr<double[]> scratch(new double[at(size * workers)]);
     std::vector<Fault> fault(at(tasks.size()));
-    Job job{b,           tasks,         control,       size,
-            most,        scratch.get(), arc_at.data(), word_at.data(),
-            value,       marginals,     of_parts,      heads,
+    Job job{b,
+            tasks,
+            control,
+            size,
+            most,
+            scratch.get(),
+            arc_at.data(),
+            word_at.data(),
+            order.data(),
+            groups.data(),
+            value,
+            marginals,
+            of_parts,
+            heads,
             fault.data()};
     pool.run_plan(tasks.view("sentences"), Job::run, &job, static_cast<int>(workers), control);
+    Fault found;
     for (const Fault& f : fault) {
-        if (f.sentence >= 0) return f;
+        if (f.sentence >= 0 && (found.sentence < 0 || f.sentence < found.sentence)) found = f;
     }
-    return {};
+    return found;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class Elimination {
 
   public:
     static constexpr int kBlock = 4;
-    static int64_t stride(int64_t n) { return (n + 7) / 8 * 8; }
+    static int64_t stride(int64_t n) { return (n + A::kPad - 1) / A::kPad * A::kPad; }
     static int64_t scratch(int64_t n) { return n * stride(n) + 2 * n; }
 
     Elimination() = default;

@@ -1,4 +1,4 @@
-// Sums of plain doubles, and their likeness for maxima, in vectors of the level.
+// Sums of plain doubles in vectors of the level.
 #pragma once
 
 #include <cmath>
@@ -37,10 +37,23 @@ struct Plain {
                                   : 0.0;
     }
     static double as_double(T a) { return a; }
-    static double log_product(const T* x, int64_t n, int64_t) {
-        double s = 0.0;
-        for (int64_t i = 0; i < n; ++i) s += std::log(x[i]);
-        return s;
+    static double log_product(const T* x, int64_t n, int64_t) { return log_of(x, n, 1); }
+    // Of x[0], x[step], ...: one logarithm for as many as their product can hold.
+    static double log_of(const T* x, int64_t n, int64_t step) {
+        double s = 0.0, product = 1.0;
+        for (int64_t i = 0; i < n; ++i) {
+            const double y = x[i * step];
+            if (y < 1e-100 || y > 1e100) {
+                s += std::log(y);
+                continue;
+            }
+            product *= y;
+            if (product < 1e-200 || product > 1e200) {
+                s += std::log(product);
+                product = 1.0;
+            }
+        }
+        return s + std::log(product);
     }
     // 0 where there is no arc.
     static void weights(const vs::trees::Sentence& s, const double* shift, T* weight, int64_t ld) {
@@ -127,7 +140,7 @@ struct Plain {
                 .store_part(y + i, m);
         }
     }
-    static constexpr int64_t kLanes = V::N;
+    static constexpr int64_t kLanes = V::N, kPad = 8;
     static VS_INLINE void copy(const T* x, T* y, int64_t n) {
         int64_t i = 0;
         for (; i + V::N <= n; i += V::N) V::load(x + i).store(y + i);
@@ -314,45 +327,6 @@ struct Plain {
         }
         for (; j < rows; ++j) s = V::fma(V::set1(c[j]), load(j), s);
         ((s + t) + (u + v)).store_part(y, m);
-    }
-};
-
-// (max, +) of scores, -inf for what is impossible.
-struct Best : Serial<Best, double> {
-    using T = double;
-    using V = Vec<double>;
-    static constexpr int64_t kDoubles = 1;
-    static T zero() { return -INFINITY; }
-    static T one() { return 0.0; }
-    static T times(T a, T b) { return a + b; }
-    static T plus(T a, T b) { return a > b ? a : b; }
-    static T over(T a, T b) { return a - b; }
-    static double as_double(T a) { return a; }
-    static double log_over(T a, T b) {
-        return a > -INFINITY ? a - b : b > -INFINITY ? -INFINITY : 0.0;
-    }
-    static VS_INLINE T dot(const T* x, const T* y, int64_t n) {
-        V s = V::set1(-INFINITY);
-        int64_t i = 0;
-        for (; i + V::N <= n; i += V::N) s = V::max(s, V::load(x + i) + V::load(y + i));
-        if (i < n) {
-            const int m = static_cast<int>(n - i);
-            s = V::max(s, V::load_part(x + i, m, -INFINITY) + V::load_part(y + i, m, -INFINITY));
-        }
-        return s.hmax();
-    }
-    static VS_INLINE void add_rows(const T* c, const T* x, int64_t stride, int64_t rows, T* y,
-                                   int64_t n) {
-        int64_t i = 0;
-        for (; i < n; i += V::N) {
-            const int64_t left = n - i;
-            const int m = left < V::N ? static_cast<int>(left) : V::N;
-            V s = V::load_part(y + i, m, -INFINITY);
-            for (int64_t j = 0; j < rows; ++j) {
-                s = V::max(s, V::set1(c[j]) + V::load_part(x + j * stride + i, m, -INFINITY));
-            }
-            s.store_part(y + i, m);
-        }
     }
 };
 

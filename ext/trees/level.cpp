@@ -7,6 +7,7 @@
 #include "trees/maxima.h"
 #include "trees/minors.h"
 #include "trees/run.h"
+#include "trees/sentences.h"
 
 namespace VS_NS {
 namespace {
@@ -38,7 +39,8 @@ double projective_max(const Sentence& s, double* ratio, double* scratch) {
 }
 
 const vs::trees::Level kLevel = {
-    marginals, pairs, best, projective_max, sum_grandparents<Plain>, best_grandparents,
+    marginals, Sentences::kLanes, Sentences::run,          Sentences::scratch, pairs,
+    best,      projective_max,    sum_grandparents<Plain>, best_grandparents,
 };
 
 }  // namespace

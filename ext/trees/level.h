@@ -10,6 +10,11 @@ namespace vs::trees {
 struct Level {
     double (*marginals)(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch,
                         bool* doubt);
+    // As `trees::several` of exactly so many.
+    int lanes;
+    void (*several)(const Sentence* s, double* const* marginal, double* log_z, bool* doubt,
+                    double* scratch);
+    int64_t (*several_scratch)(int64_t n);
     // A pair whose minor has lost its digits has -1.
     double (*minors)(const Sentence& s, int64_t count, const Pair* pairs, double* out,
                      double* scratch, bool* doubt);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "trees/best.h"
 #include "trees/eisner.h"
-#include "trees/lanes.h"
 #include "trees/odds.h"
 #include "trees/run.h"
 

@@ -52,35 +52,54 @@ struct Walks {
     const typename A::T *weight, *hit, *total;  // (n + 1, ld) at [head, modifier], (n + 1,)
 };
 
+// How every sum begins: the weights of arcs, and what is left of the scratch. Where there is
+// nothing to sum up, or A is too narrow (`doubt`), there are no weights but an answer.
+template <class A>
+struct Opening {
+    using T = typename A::T;
+
+    Opening(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch, bool* doubt)
+        : ld(row_of(s.n)), pieces{scratch}, shift(pieces.take<double>(ld)) {
+        const Shifts found = shifts(s, shift, pieces.take<double>(ld));
+        sum = found.sum;
+        *doubt = found.possible && s.n > 0 && found.range > A::kRange;
+        if (*doubt) return;
+        if (!found.possible || s.n == 0) {
+            answer = nothing(arcs, s.n, s.n == 0 ? 0.0 : -INFINITY);
+            return;
+        }
+        weight = pieces.take<T>((s.n + 1) * ld);
+        A::begin();
+        A::weights(s, shift, weight, ld);
+    }
+
+    int64_t ld;
+    Pieces pieces;
+    double *shift, sum = 0.0, answer = 0.0;
+    T* weight = nullptr;  // (n + 1, ld)
+};
+
 // log Z of all trees, -inf where there is none. `doubt`: where A is too narrow, it becomes true and
 // nothing that was written counts.
 template <class A>
 double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
                  bool* doubt, Walks<A>* walks = nullptr) {
     using T = typename A::T;
-    const int64_t n = s.n, ld = row_of(n);
-    *doubt = false;
-    Pieces pieces{scratch};
-    double* shift = pieces.take<double>(ld);
-    const Shifts found = shifts(s, shift, pieces.take<double>(ld));
-    if (!found.possible || n == 0) return nothing(arcs, n, n == 0 ? 0.0 : -INFINITY);
-    if (found.range > A::kRange) return *doubt = true, 0.0;
-    T* weight = pieces.take<T>((n + 1) * ld);
+    Opening<A> o(s, arcs, scratch, doubt);
+    if (!o.weight) return o.answer;
+    const int64_t n = s.n, ld = o.ld;
+    T* weight = o.weight;
+    Pieces& pieces = o.pieces;
     T* steps = pieces.take<T>((n + 1) * ld);
     T* hit = pieces.take<T>((n + 1) * ld);
     T* root = pieces.take<T>(n);
     T* pivot = pieces.take<T>(n);
     T* solving = pieces.take<T>(Walk<A>::scratch(n));
-    A::begin();
-    A::weights(s, shift, weight, ld);
     for (int64_t m = 1; m <= n; ++m) {
         T* row = steps + (m - 1) * ld;
         for (int64_t h = 1; h <= n; ++h) row[h - 1] = weight[h * ld + m];
         root[m - 1] = s.single_root ? A::epsilon(weight[m]) : weight[m];
-        hit[m] = A::one();
-        if (s.single_root) {
-            hit[m] = A::epsilon(hit[m]);
-        }
+        hit[m] = s.single_root ? A::epsilon(A::one()) : A::one();
     }
     hit[0] = A::zero();
     for (int64_t h = 1; h <= n; ++h) hit[h * ld] = A::zero();
@@ -93,8 +112,8 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     Odds<A> odds(weight, hit, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
     if (A::doubtful()) return *doubt = true, 0.0;
     if (walks) *walks = {weight, hit, odds.total()};
-    odds.tell(shift, arcs);
-    return log_det + found.sum;
+    odds.tell(o.shift, arcs);
+    return log_det + o.sum;
 }
 
 // Whether the mass of some arc is so small that terms which vanished are felt in it.
@@ -113,18 +132,13 @@ template <class A>
 double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
                       bool* doubt) {
     using T = typename A::T;
-    const int64_t n = s.n, ld = row_of(n);
-    *doubt = false;
-    Pieces pieces{scratch};
-    double* shift = pieces.take<double>(ld);
-    const Shifts found = shifts(s, shift, pieces.take<double>(ld));
-    if (!found.possible || n == 0) return nothing(arcs, n, n == 0 ? 0.0 : -INFINITY);
-    if (found.range > A::kRange) return *doubt = true, 0.0;
-    T* weight = pieces.take<T>((n + 1) * ld);
+    Opening<A> o(s, arcs, scratch, doubt);
+    if (!o.weight) return o.answer;
+    const int64_t n = s.n, ld = o.ld;
+    T* weight = o.weight;
+    Pieces& pieces = o.pieces;
     T* rest = pieces.take<T>((n + 1) * ld);
     T* spans = pieces.take<T>(Eisner<A>::scratch(n));
-    A::begin();
-    A::weights(s, shift, weight, ld);
     Eisner<A> eisner(weight, n, s.single_root, spans);
     const T z = eisner.inside();
     if (A::out_of_range(z)) return *doubt = true, 0.0;
@@ -138,11 +152,11 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
         if (A::doubtful() && (A::too_small(z, n) || vanished<A>(weight, rest, n, ld))) {
             return *doubt = true, 0.0;
         }
-        odds.tell(shift, arcs);
+        odds.tell(o.shift, arcs);
     } else if (A::doubtful() && A::too_small(z, 0)) {
         return *doubt = true, 0.0;
     }
-    return A::log(z) + found.sum;
+    return A::log(z) + o.sum;
 }
 
 }  // namespace VS_NS

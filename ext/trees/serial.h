@@ -10,7 +10,7 @@ namespace VS_NS {
 
 template <class A, class T>
 struct Serial {
-    static constexpr int64_t kLanes = 1;
+    static constexpr int64_t kLanes = 1, kPad = 1;
     static VS_INLINE void copy(const T* x, T* y, int64_t n) {
         for (int64_t i = 0; i < n; ++i) y[i] = x[i];
     }
@@ -88,7 +88,34 @@ struct Serial {
     // y (rows, n) += c (rows, inner) x (inner, n); rows lie so far apart.
     static VS_INLINE void add_product(const T* c, int64_t c_ld, int64_t rows, const T* x,
                                       int64_t x_ld, int64_t inner, T* y, int64_t y_ld, int64_t n) {
-        for (int64_t r = 0; r < rows; ++r) add_rows(c + r * c_ld, x, x_ld, inner, y + r * y_ld, n);
+        int64_t r = 0;
+        for (; r + 4 <= rows; r += 4) {
+            const T* a = c + r * c_ld;
+            T* to = y + r * y_ld;
+            int64_t i = 0;
+            for (; i + 2 <= n; i += 2) product<4, 2>(a, c_ld, x + i, x_ld, inner, to + i, y_ld);
+            if (i < n) product<4, 1>(a, c_ld, x + i, x_ld, inner, to + i, y_ld);
+        }
+        for (; r < rows; ++r) add_rows(c + r * c_ld, x, x_ld, inner, y + r * y_ld, n);
+    }
+
+  private:
+    template <int R, int K>
+    static VS_INLINE void product(const T* c, int64_t c_ld, const T* x, int64_t x_ld, int64_t inner,
+                                  T* y, int64_t y_ld) {
+        T s[R][K];
+        each<R>([&](auto r) VS_INLINE_LAMBDA {
+            each<K>([&](auto k) VS_INLINE_LAMBDA { s[r][k] = y[r * y_ld + k]; });
+        });
+        for (int64_t j = 0; j < inner; ++j, x += x_ld) {
+            each<R>([&](auto r) VS_INLINE_LAMBDA {
+                const T a = c[r * c_ld + j];
+                each<K>([&](auto k) VS_INLINE_LAMBDA { s[r][k] = A::more(a, x[k], s[r][k]); });
+            });
+        }
+        each<R>([&](auto r) VS_INLINE_LAMBDA {
+            each<K>([&](auto k) VS_INLINE_LAMBDA { y[r * y_ld + k] = s[r][k]; });
+        });
     }
 };
 

@@ -70,6 +70,32 @@ double marginals(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch
     return doubt ? wide(kind, s, arcs, scratch) : log_z;
 }
 
+int64_t lanes() noexcept { return level().lanes; }
+
+int64_t several_scratch_size(int64_t n) noexcept {
+    return std::max(level().several_scratch(n), scratch_size(Kind::kTree, n));
+}
+
+void several(const Sentence* sentences, int64_t count, double* const* marginal, double* log_z,
+             double* scratch) noexcept {
+    Sentence all[kMostLanes];
+    double *out[kMostLanes], found[kMostLanes];
+    bool doubt[kMostLanes];
+    const int64_t lanes = level().lanes;
+    for (int64_t l = 0; l < lanes; ++l) {  // the first one again where there are fewer
+        all[l] = sentences[l < count ? l : 0];
+        out[l] = marginal[l < count ? l : 0];
+    }
+    level().several(all, out, found, doubt, scratch);
+    for (int64_t l = 0; l < count; ++l) {
+        log_z[l] = found[l];
+        if (!doubt[l]) continue;
+        Arcs arcs;
+        arcs.marginal = marginal[l];
+        log_z[l] = marginals(Kind::kTree, sentences[l], arcs, scratch);
+    }
+}
+
 double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
               double* scratch) noexcept {
     bool doubt = false;

@@ -46,6 +46,15 @@ int64_t scratch_size(Kind kind, int64_t n) noexcept;
 // 1e-9 of marginals and complements. Projective: O(n^3), Eisner's inside-outside.
 double marginals(Kind kind, const Sentence& sentence, const Arcs& arcs, double* scratch) noexcept;
 
+// Several sentences of one length, at most `lanes()` of them, over all trees: log Z of each, and
+// marginals (n + 1, n + 1). Longer ones than kMostAbreast do not stay in the cache: one by one is
+// better.
+int64_t lanes() noexcept;
+constexpr int64_t kMostAbreast = 64, kMostLanes = 8;
+int64_t several_scratch_size(int64_t n) noexcept;
+void several(const Sentence* sentences, int64_t count, double* const* marginal, double* log_z,
+             double* scratch) noexcept;
+
 // P(both arcs) of `count` pairs, in O(n^3 + count) and another run for each `a` whose 2x2 minors
 // have lost their digits; returns log Z. Of one word's two different arcs it is 0.
 double joints(const Sentence& sentence, int64_t count, const Pair* pairs, double* out,

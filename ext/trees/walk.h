@@ -89,7 +89,8 @@ class Walk<Plain> {
     }
 
     // Parts from `first` on, one in each lane; a word that a part has not steps to its first word
-    // and from nowhere; a lane without a part is the first one.
+    // and from nowhere, or with a single root from there, so that the first word has somewhere to
+    // step when it is the last that is left; a lane without a part is the first one.
     bool leaves(int first) {
         const int count = 1 << levels_;
         const Part* own[V::N];
@@ -117,8 +118,9 @@ class Walk<Plain> {
             for (int64_t j = whole; j < q; ++j) {
                 for (int l = 0; l < V::N; ++l) {
                     const int64_t n = own[l]->n;
+                    const bool detour = j == 0 ? i >= n : single_ && i == 0 && j >= n;
                     lane[l] = i < n && j < n ? own[l]->steps[i * own[l]->from + j]
-                                             : (i >= n && j == 0 ? 1.0 : 0.0);
+                                             : (detour ? 1.0 : 0.0);
                 }
                 steps[i * q + j] = V::load(lane);
             }

@@ -16,16 +16,17 @@ from structured_oracle import (
     ALLOWED,
     AnyOf,
     best_of,
+    check_joints,
+    check_sums,
     configurations,
-    entropy_of,
     make,
-    sum_product_of,
+    messages_of,
+    near,
 )
 
 import valuesparse as vs
 from valuesparse.factors import Budget, Imply, Nand, Or, Structured, Xor
 
-SCORES = st.sampled_from([0.0, 1.0, -2.5, 10_000.0, -10_000.0, 9_999.5, -np.inf, 700.0, 1e-9])
 KINDS = sorted(ALLOWED)
 
 
@@ -35,36 +36,14 @@ def cases(draw):
     kind = draw(st.sampled_from(KINDS))
     k = 2 if kind == "Imply" else draw(st.integers(1, 6))
     negated = draw(st.lists(st.integers(0, k - 1), unique=True))
-    entries = draw(st.lists(SCORES, min_size=2 * k, max_size=2 * k))
     factor = make(kind, range(k), negated, draw(st.integers(0, k + 1)))
-    return factor, np.array(entries).reshape(k, 2)
-
-
-def near(found: np.ndarray, wanted: list) -> None:
-    """Compare probabilities to a relative 1e-9; those that no double holds are zero."""
-    for x, y in zip(found.tolist(), wanted, strict=True):
-        assert abs(mpmath.mpf(x) - y) <= 1e-9 * y + mpmath.mpf("1e-300"), (x, y)
+    return factor, draw(messages_of(factor))
 
 
 @given(cases())
 @examples(1000)
 def test_marginals_have_all_digits_of_both_sides(case) -> None:
-    factor, messages = case
-    mass, p, c = factor.sum_product(messages)
-    log_mass, on, off = sum_product_of(factor, messages)
-    assert not np.isnan([mass, *p, *c]).any()
-    if log_mass is None:
-        assert mass == -np.inf
-        assert not p.any()
-        assert not c.any()
-        assert factor.entropy(messages) == 0.0
-        return
-    assert abs(mass - log_mass) <= 1e-9 * max(1, abs(log_mass))
-    near(p, on)
-    near(c, off)
-    wanted = entropy_of(factor, messages)
-    largest = np.abs(messages[np.isfinite(messages)]).max()
-    assert abs(factor.entropy(messages) - wanted) <= 1e-8 + 1e-12 * largest
+    check_sums(*case)
 
 
 @given(cases())
@@ -83,20 +62,7 @@ def test_best_and_max_marginals(case) -> None:
 @given(cases())
 @examples(300)
 def test_joints_of_two(case) -> None:
-    factor, messages = case
-    k = len(factor.scope)
-    pairs = list(itertools.permutations(range(k), 2))
-    found = factor.joint(messages, pairs)
-    assert found.shape == (len(pairs),)
-    rows = configurations(factor)
-    scores = messages[np.arange(k), rows].sum(axis=1)
-    if scores.max() == -np.inf:
-        assert not found.any()
-        return
-    weights = np.exp(scores - scores.max())
-    for (a, b), x in zip(pairs, found, strict=True):
-        both = weights[(rows[:, a] == 1) & (rows[:, b] == 1)].sum() / weights.sum()
-        assert x == pytest.approx(both, abs=1e-9)
+    check_joints(*case)
 
 
 @given(cases(), st.integers(0, 2**32 - 1), st.sampled_from([0.3, 1.0, 30.0]))

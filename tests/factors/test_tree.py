@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import pickle
 
-import mpmath
 import numpy as np
 import pytest
 from checks import assert_same_bits
@@ -16,16 +15,16 @@ from strategies import examples
 from structured_oracle import (
     as_tables,
     best_of,
+    check_joints,
+    check_sums,
     configurations,
-    entropy_of,
     enumerated,
-    sum_product_of,
+    messages_of,
 )
 
 import valuesparse as vs
 from valuesparse.factors import ProjectiveTree, Structured, Tree
 
-SCORES = st.sampled_from([0.0, 0.0, 1.0, -2.5, 10_000.0, -10_000.0, 9_999.5, 700.0, -np.inf])
 SCHEDULES = ["flooding", "residual", "rounds", "tree"]
 
 
@@ -42,30 +41,13 @@ def cases(draw):
     arcs += [(0, m) for m in range(1, n + 1) if m not in {x for _, x in arcs}]
     kind = draw(st.sampled_from([Tree, ProjectiveTree]))
     factor = kind(arcs, range(len(arcs)), single_root=draw(st.booleans()))
-    k = len(arcs)
-    entries = draw(st.lists(SCORES, min_size=2 * k, max_size=2 * k))
-    return factor, np.array(entries).reshape(k, 2)
+    return factor, draw(messages_of(factor))
 
 
 @given(cases())
 @examples(500)
 def test_marginals_have_all_digits_of_both_sides(case) -> None:
-    factor, messages = case
-    mass, p, c = factor.sum_product(messages)
-    log_mass, on, off = sum_product_of(factor, messages)
-    assert not np.isnan([mass, *p, *c]).any()
-    if log_mass is None:
-        assert mass == -np.inf
-        assert not p.any()
-        assert not c.any()
-        return
-    assert abs(mass - log_mass) <= 1e-9 * max(1, abs(log_mass))
-    for found, wanted in ((p, on), (c, off)):
-        for x, y in zip(found.tolist(), wanted, strict=True):
-            assert abs(mpmath.mpf(x) - y) <= 1e-9 * y + mpmath.mpf("1e-300"), (x, y)
-    largest = np.abs(messages[np.isfinite(messages)]).max()
-    entropy = entropy_of(factor, messages)
-    assert abs(factor.entropy(messages) - entropy) <= 1e-8 + 1e-12 * largest
+    check_sums(*case)
 
 
 @given(cases())
@@ -88,19 +70,7 @@ def test_best_and_max_marginals(case) -> None:
 @given(cases())
 @examples(200)
 def test_joints_of_two(case) -> None:
-    factor, messages = case
-    k = len(factor.scope)
-    pairs = list(itertools.product(range(k), repeat=2))
-    found = factor.joint(messages, pairs)
-    rows = configurations(factor)
-    scores = messages[np.arange(k), rows].sum(axis=1)
-    if scores.max(initial=-np.inf) == -np.inf:
-        assert not found.any()
-        return
-    weights = np.exp(scores - scores.max())
-    for (a, b), x in zip(pairs, found, strict=True):
-        both = weights[(rows[:, a] == 1) & (rows[:, b] == 1)].sum() / weights.sum()
-        assert x == pytest.approx(both, abs=1e-9)
+    check_joints(*case)
 
 
 @given(cases())

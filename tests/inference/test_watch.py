@@ -161,7 +161,8 @@ def _entries() -> dict[str, Any]:
         found[f"sample, {name}"] = lambda m=m, **k: vs.sample(m, 2, 0, **k)
     for method in ("bp", "trw", "mean_field", "structured_mean_field"):
         found[method] = lambda q=method, **k: vs.infer(graph, method=q, **k)
-    found["decode, trw"] = lambda **k: vs.decode(graph, method="trw", **k)
+    for method in ("trw", "lp", "ad3"):
+        found[f"decode, {method}"] = lambda q=method, **k: vs.decode(graph, method=q, **k)
     return found
 
 

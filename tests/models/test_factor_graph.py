@@ -389,3 +389,20 @@ def test_a_factor_that_sets_no_scope_is_refused() -> None:
     with pytest.raises(TypeError, match="factor 0 must have a tuple of variable numbers"):
         graph.add(Mine())
     assert graph.n_factors == 0
+
+
+def test_a_graph_gets_names_at_the_end() -> None:
+    graph = vs.FactorGraph([2, 3], evidence={1: 2})
+    graph.add((0, 1), np.zeros((2, 3)))
+    named = graph.with_names([(0, 1), "b"])
+    assert named.names == ((0, 1), "b")
+    assert named.variable((0, 1)) == 0
+    assert named.evidence == graph.evidence
+    assert graph.names == (0, 1)
+    named.add(["b"], np.zeros(3))
+    assert (named.n_factors, graph.n_factors) == (2, 1)
+    assert vs.infer(named)[0, 1].tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match=r"names\[1\] is 'a', which another variable has"):
+        graph.with_names(["a", "a"])
+    with pytest.raises(ValueError, match="names must have one entry for each of 2 variables"):
+        graph.with_names(["a"])

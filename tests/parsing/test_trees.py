@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import valuesparse as vs
 from tests.tree_arcs import Enumerated, score, trees
+from valuesparse import _parsing
 
 Array = npt.NDArray[Any]
 KINDS = pytest.mark.parametrize("projective", [False, True])
@@ -80,6 +81,47 @@ def test_threads_do_not_show(projective: bool, single_root: bool) -> None:
             assert a.tobytes() == b.tobytes()
         again = vs.parsing.best_trees(scores, projective, single_root, threads=threads)
         assert [h.tolist() for h in trees_.heads] == [h.tolist() for h in again.heads]
+
+
+@pytest.mark.simd
+@ROOTS
+@pytest.mark.parametrize("words", [1, 2, 3, 5, 8, 13, 40])
+def test_sentences_of_one_length_are_as_each_alone(single_root: bool, words: int) -> None:
+    """Some of them of scores that only wide numbers hold, or of a root that few words know."""
+    rng = np.random.default_rng(words)
+    scores = [rng.normal(size=(words + 1, words + 1)) * 2 for _ in range(19)]
+    for i, scale in ((3, 5000.0), (6, 1e13), (9, 300.0)):
+        scores[i] *= scale
+    scores[11][0, 2:] = -np.inf
+    scores[12][rng.random(scores[12].shape) < 0.3] = -np.inf
+    scores[12][0, 1:] = 0.0
+    scores[14][1:, 1] = -np.inf
+    r = vs.parsing.marginals(scores, False, single_root)
+    for x, p, log_z in zip(scores, r.marginals, r.log_z, strict=True):
+        exact, marginal, *_ = _parsing.arcs(x, False, single_root)
+        assert log_z == pytest.approx(exact, rel=1e-14, abs=1e-12)
+        np.testing.assert_allclose(p, marginal, rtol=1e-11, atol=1e-300)
+    narrow = vs.parsing.marginals([s.astype(np.float32) for s in scores], False, single_root)
+    for x, p in zip(scores, narrow.marginals, strict=True):
+        exact, marginal, *_ = _parsing.arcs(
+            x.astype(np.float32).astype(np.float64), False, single_root
+        )
+        np.testing.assert_allclose(p, marginal, rtol=1e-6, atol=1e-37)
+    for threads in (1, 2, 3, 8):
+        other = vs.parsing.marginals(scores, False, single_root, threads)
+        assert other.log_z.tobytes() == r.log_z.tobytes()
+        assert [p.tobytes() for p in other.marginals] == [p.tobytes() for p in r.marginals]
+
+
+def test_the_first_sentence_that_is_wrong_is_named_in_groups() -> None:
+    for wrong, first in (({5: "none", 6: "nan"}, 5), ({5: "nan", 4: "none"}, 4), ({17: "nan"}, 17)):
+        scores = [np.zeros((3 + i % 2, 3 + i % 2)) for i in range(20)]
+        for i, how in wrong.items():
+            scores[i][:, 1] = np.nan if how == "nan" else -np.inf
+        error = ValueError if wrong[first] == "nan" else vs.InfeasibleError
+        for threads in (1, 3):
+            with pytest.raises(error, match=rf"scores\[{first}\]"):
+                vs.parsing.marginals(scores, threads=threads)
 
 
 def test_float32_stays() -> None:

@@ -10,18 +10,20 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_indices, as_states
 from valuesparse.errors import MemoryLimitError
-from valuesparse.inference import _auto, _loopy, _lp
+from valuesparse.inference import _ad3, _auto, _loopy, _lp
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE, Slices
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._hanging import Hanging, TakenApart, parts_of
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._methods import (
+    AD3,
     BP,
     DECODERS,
     LOOPY,
     TRW,
     Loopy,
     MeanField,
+    Options,
     name_of,
     record_of,
 )
@@ -37,7 +39,7 @@ from valuesparse.results import Decoding, GraphResult
 from valuesparse.results._graph import CONDITIONED
 
 #: Methods of `decode`.
-_DECODERS = ("auto", "exact", _lp.NAME, *DECODERS)
+_DECODERS = ("auto", "exact", _lp.NAME, AD3.name, *DECODERS)
 METHODS = ("auto", "exact", "islands", "junction_tree", *LOOPY)
 
 #: Bytes that loopy inference takes for each state: messages, beliefs and marginals.
@@ -312,17 +314,22 @@ def decode(
     watch: Watch,
     evidence: Evidence | None = None,
     memory_limit: int | None = None,
-    method: str | Loopy = "auto",
+    method: str | Options = "auto",
 ) -> tuple[Any, ...]:
     """Return states (1, n) and the score (1,); after messages, the other fields of `Decoding`."""
     if k != 1:
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
     if name_of(method) not in _DECODERS:
         raise ValueError(f"method must be one of {', '.join(_DECODERS)}, got {method!r}")
-    if method == _lp.NAME:
-        point = _lp.decode(model, known_of(model, evidence).given, watch)
-        states, score, upper, relaxed, integral = point
-        return states[None], np.array([score]), True, upper, (), relaxed, integral
+    if name_of(method) in (_lp.NAME, AD3.name):
+        given = known_of(model, evidence).given
+        if method == _lp.NAME:
+            point = _lp.decode(model, given, watch)
+        else:
+            record = method if isinstance(method, AD3) else AD3()
+            point = _ad3.decode(model, record, given, workers, watch)
+        states, score, upper, relaxed, integral, converged = point
+        return states[None], np.array([score]), converged, upper, (), relaxed, integral
     loopy = record_of(method)
     if isinstance(loopy, (BP, TRW)):
         _require_max_product(model, evidence)

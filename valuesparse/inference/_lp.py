@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from valuesparse.inference._network import Network, Task
+from valuesparse import _messages
+from valuesparse.inference._network import Held, Task
+from valuesparse.inference._relaxation import Relaxed, dual_of, require_binary, sides
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors
 
-__all__ = ["NAME", "Relaxed", "decode"]
+__all__ = ["NAME", "decode", "nearest"]
 
 Array = npt.NDArray[Any]
 
@@ -23,14 +25,8 @@ NAME = "lp"
 _INTEGRAL = 1e-6
 
 
-class Relaxed(NamedTuple):
-    """The answer of a relaxation: states that are possible, and the point that it ends at."""
-
-    states: Array
-    score: float
-    upper: float
-    relaxed: list[Array]
-    integral: bool
+class NoPolytopeError(ValueError):
+    """A structured factor has no polytope."""
 
 
 class Program:
@@ -42,7 +38,7 @@ class Program:
     """
 
     def __init__(self, task: Task) -> None:
-        network = task.network
+        network, self.task = task.network, task
         ends = task.local.reshape(-1, 2)
         known = np.isneginf(ends)
         if known.all(axis=1).any():
@@ -53,22 +49,29 @@ class Program:
         self.constant = float(off.sum()) + network.constant
         self.score = [on - off]
         self.columns = self.n = len(ends)
-        self.rows: list[tuple[Any, Array, Array, Array]] = []  # matrix, its columns, bounds
-        structured = set(network.structured())
-        for g in range(network.n_groups):
-            if g not in structured:
-                self._add_table(network, g)
+        self.n_entries = int(network.native.ptr[-1])
+        self.rows: list[_Rows] = []
+        laid = network.native
+        structured, arity = set(network.structured()), np.diff(laid.ptr)
+        tables = np.array([g not in structured for g in range(network.n_groups)], dtype=bool)
+        flat = laid.flat_tables()
+        for k in np.unique(arity[tables]).tolist():
+            self._add_tables(laid, flat, np.flatnonzero(tables & (arity == k)), k)
+        group_of = dict(zip(laid.wide.tolist(), laid.group.tolist(), strict=True))
         for index, factor in structured_factors(task.model).items():
             try:
                 upper, below, equal, right, more = factor.polytope()
             except NotImplementedError:
-                raise ValueError(
+                raise NoPolytopeError(
                     f"method='lp' needs the polytope of every structured factor: factor {index}, "
-                    f"{factor.described}, has none; method='bp' works"
+                    f"{factor.described}, has none; method='ad3' works"
                 ) from None
+            k = len(factor.scope)
             columns = np.append(factor.scope, self._more(np.zeros(more))).astype(np.int64)
-            self.rows.append((upper, columns, np.full(below.size, -np.inf), below))
-            self.rows.append((equal, columns, right, right))
+            first = int(laid.ptr[group_of[index]])
+            entry = np.where(np.arange(columns.size) < k, first + np.arange(columns.size), -1)
+            self.rows.append(_Rows(sparse.coo_array(upper), columns, entry, below, False))
+            self.rows.append(_Rows(sparse.coo_array(equal), columns, entry, right, True))
 
     def _more(self, score: Array) -> Array:
         """Return new columns with these scores."""
@@ -76,109 +79,149 @@ class Program:
         self.columns += score.size
         return np.arange(self.columns - score.size, self.columns)
 
-    def _add_table(self, network: Network, group: int) -> None:
-        table, scope = network.native.table(group), network.scope(group)
-        states = np.stack(np.unravel_index(np.arange(table.size), table.shape), axis=0)
-        possible = table.ravel() > -np.inf
-        entries = self._more(table.ravel()[possible])
-        sums = np.concatenate([np.ones((1, entries.size)), states[:, possible]])
-        own = np.concatenate([np.zeros((1, len(scope))), -np.eye(len(scope))])
-        right = np.append(1.0, np.zeros(len(scope)))
-        matrix = sparse.hstack([sparse.csr_array(own), sparse.csr_array(sums)])
-        self.rows.append((matrix, np.append(scope, entries).astype(np.int64), right, right))
+    def _add_tables(self, laid: _messages.Network, flat: Array, groups: Array, k: int) -> None:
+        """Add the tables of k variables: for each a row of its sum, and one for each variable."""
+        entry = laid.ptr[groups][:, None] + np.arange(k)  # (tables, k)
+        table = flat[laid.table_at[groups][:, None] + np.arange(2**k)]
+        states = np.stack(np.unravel_index(np.arange(2**k), (2,) * k), axis=0)  # (k, 2**k)
+        possible = table > -np.inf
+        which, state = np.nonzero(possible)
+        columns = self._more(table[possible])
+        on_axis, on_entry = np.nonzero(states[:, state])
+        row = np.arange(groups.size)[:, None] * (k + 1) + 1 + np.arange(k)
+        scope = laid.scope[entry]
+        matrix = sparse.coo_array(
+            (
+                np.concatenate([np.ones(which.size + on_axis.size), np.full(scope.size, -1.0)]),
+                (
+                    np.concatenate([which * (k + 1), row[which[on_entry], on_axis], row.ravel()]),
+                    np.concatenate(
+                        [np.arange(which.size), on_entry, which.size + np.arange(scope.size)]
+                    ),
+                ),
+            ),
+            shape=(groups.size * (k + 1), which.size + scope.size),
+        )
+        right = np.tile(np.append(1.0, np.zeros(k)), groups.size)
+        places = np.append(np.full(which.size, -1), entry.ravel())
+        self.rows.append(_Rows(matrix, np.append(columns, scope.ravel()), places, right, True))
 
-    def solve(
-        self, score: Array, watch: Watch, *, whole: bool = False
-    ) -> tuple[Array, float] | None:
-        """Return the best point and its score, None where nothing is possible; `whole`: of 0 and 1.
+    def solve(self, watch: Watch) -> tuple[Array, Array] | None:
+        """Return the best point, and each factor's share of its variables' scores.
 
-        `score` of the first columns; the others have none.
+        That is one for each entry of the scopes, from the multipliers of the factor's rows. None:
+        nothing is possible.
         """
-        cost = np.zeros(self.columns)
-        cost[: score.size] = -score
-        rest = self.columns - self.n
-        bounds = Bounds(
-            np.append(self.low, np.zeros(rest)), np.append(self.high, np.full(rest, np.inf))
-        )
-        found = milp(
-            cost,
-            integrality=np.append(np.full(self.n, int(whole)), np.zeros(rest)),
-            bounds=bounds,
-            constraints=self._constraints(),
+        low, high = self._ends()
+        below, right_below = self._matrix(equal=False)
+        equal, right = self._matrix(equal=True)
+        found = linprog(
+            -np.concatenate(self.score),
+            below, right_below, equal, right,
+            np.stack([low, high], axis=1),
             options={} if watch.left() is None else {"time_limit": watch.left()},
-        )
+        )  # fmt: skip
         if found.status == 1 and watch.late is not None:
             raise watch.late
         if found.status == 2:
             return None
         if found.x is None:
             raise RuntimeError(f"HiGHS gave up on the linear program: {found.message}")
-        return found.x, -float(found.fun)
+        share = np.zeros(self.n_entries + 1)  # the last: of columns that are no variables
+        at = {False: 0, True: 0}
+        for rows in self.rows:
+            part = found.eqlin if rows.equal else found.ineqlin
+            first = at[rows.equal]
+            at[rows.equal] += rows.right.size
+            multiplier = part.marginals[first : at[rows.equal]]
+            m = rows.matrix
+            np.subtract.at(share, rows.entry[m.col], m.data * multiplier[m.row])
+        return found.x, share[:-1]
 
-    def _constraints(self) -> list[LinearConstraint]:
-        used = [(m.tocoo(), c, a, b) for m, c, a, b in self.rows if m.shape[0]]
-        if not used:
-            return []
-        first = np.cumsum([0] + [m.shape[0] for m, *_ in used])
-        row = np.concatenate([m.row + at for (m, *_), at in zip(used, first, strict=False)])
-        column = np.concatenate([c[m.col] for m, c, *_ in used])
-        value = np.concatenate([m.data for m, *_ in used])
-        matrix = sparse.csr_array((value, (row, column)), shape=(first[-1], self.columns))
-        low, high = (np.concatenate([u[i] for u in used]) for i in (2, 3))
-        return [LinearConstraint(matrix, low, high)]
+    def nearest(self, point: Array, watch: Watch) -> Array:
+        """Return the possible states nearest to a point, by branch and bound."""
+        cost = np.zeros(self.columns)
+        cost[: self.n] = 0.5 - point
+        low, high = self._ends()
+        rest = self.columns - self.n
+        below, right_below = self._matrix(equal=False)
+        equal, right = self._matrix(equal=True)
+        rows = []
+        if right_below.size:
+            rows.append(LinearConstraint(below, -np.inf, right_below))
+        if right.size:
+            rows.append(LinearConstraint(equal, right, right))
+        found = milp(
+            cost,
+            integrality=np.append(np.ones(self.n), np.zeros(rest)),
+            bounds=Bounds(low, high),
+            constraints=rows,
+            options={} if watch.left() is None else {"time_limit": watch.left()},
+        )
+        if found.status == 1 and watch.late is not None:
+            raise watch.late
+        if found.status == 2:
+            raise self.task.impossible()
+        if found.x is None:
+            raise RuntimeError(f"HiGHS gave up on the integer program: {found.message}")
+        return np.rint(found.x[: self.n]).astype(np.int64)
+
+    def _ends(self) -> tuple[Array, Array]:
+        rest = self.columns - self.n
+        return np.append(self.low, np.zeros(rest)), np.append(self.high, np.full(rest, np.inf))
+
+    def _matrix(self, *, equal: bool) -> tuple[Any, Array]:
+        """Return the rows of one kind, sparse, and their right sides."""
+        used = [rows for rows in self.rows if rows.equal == equal]
+        first = np.cumsum([0] + [rows.right.size for rows in used])
+        none: list[Array] = [np.empty(0)]
+        row = [r.matrix.row + i for r, i in zip(used, first, strict=False)]
+        column = [r.columns[r.matrix.col] for r in used]
+        value = np.concatenate(none + [r.matrix.data for r in used])
+        index = [np.concatenate([*none, *x]).astype(np.int32) for x in (row, column)]
+        shape = (int(first[-1]), self.columns)
+        right = np.concatenate(none + [r.right for r in used])
+        return sparse.csr_array((value, tuple(index)), shape=shape), right
+
+
+class _Rows(NamedTuple):
+    """Constraints of some factors; `entry`: which entry of the scopes each column is, or -1."""
+
+    matrix: Any
+    columns: Array
+    entry: Array
+    right: Array
+    equal: bool
 
 
 def decode(model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> Relaxed:
     """Return the best point of the local polytope, and states near to it that are possible."""
-    for v in np.flatnonzero(model.cards != 2).tolist():
-        raise ValueError(
-            f"method='lp' takes binary variables only: variable {model.names[v]!r} has "
-            f"{model.cards[v]} states; method='trw' bounds the best score of any graph"
-        )
+    require_binary(model, NAME)
     task = Task.of(model, evidence, watch)
     program = Program(task)
-    found = program.solve(np.concatenate(program.score), watch)
+    found = program.solve(watch)
     if found is None:
         raise task.impossible()
     on = np.clip(found[0][: program.n], 0.0, 1.0)
-    upper = found[1] + program.constant
     integral = bool((np.minimum(on, 1.0 - on) <= _INTEGRAL).all())
-    states = np.rint(on).astype(np.int64) if integral else _rounded(model, on, program)
-    score = -np.inf if states is None else _score(task, states)
-    if states is None or score == -np.inf:
-        # The nearest configuration of all, by branch and bound.
-        near = program.solve(on - 0.5, watch, whole=True)
-        if near is None:
-            raise task.impossible()
-        states = np.rint(near[0][: program.n]).astype(np.int64)
-        score = _score(task, states)
-    relaxed = list(np.stack([1.0 - on, on], axis=1))
-    return Relaxed(states, score, max(upper, score), relaxed, integral)
-
-
-def _rounded(model: FactorGraph, on: Array, program: Program) -> Array | None:
-    """Return states: structured factors decide one after the other; None where that fails."""
-    states = np.where(program.low == program.high, program.low, -1).astype(np.int64)
-    for factor in structured_factors(model).values():
-        scope = np.array(factor.scope)
-        gain = np.stack([np.zeros(scope.size), on[scope] - 0.5], axis=1)
-        for state in range(2):
-            gain[states[scope] == 1 - state, state] = -np.inf
-        score, found = factor.best(gain)
+    with Held(task.network, watch) as native:
+        dual = dual_of(task, native)
+        upper = dual.bound(found[1], watch.left(), watch.late)
+        states = np.rint(on).astype(np.int64)
+        score = dual.score(states) if integral else -np.inf
         if score == -np.inf:
-            return None
-        states[scope] = found
-    return np.where(states < 0, np.rint(on), states).astype(np.int64)
+            states, score = dual.round(on, watch.left(), watch.late)
+        if score == -np.inf:
+            states = program.nearest(on, watch)
+            score = dual.score(states)
+    watch.finish(1)
+    return Relaxed(states, score, max(upper, score), sides(on), integral, True)
 
 
-def _score(task: Task, states: Array) -> float:
-    """Return the sum of log-potentials with the evidence of the call."""
-    total = float(task.local.reshape(-1, 2)[np.arange(states.size), states].sum())
-    network = task.network
-    structured = set(network.structured())
-    for g in range(network.n_groups):
-        if g not in structured:
-            total += float(network.native.table(g)[tuple(states[list(network.scope(g))])])
-    for factor in structured_factors(task.model).values():
-        total += float(factor.log_potential(states[None, list(factor.scope)])[0])
-    return total + network.constant
+def nearest(task: Task, on: Array) -> Array | None:
+    """Return the possible states nearest to a point; None where a factor has no polytope."""
+    try:
+        program = Program(task)
+    except NoPolytopeError:
+        return None
+    return program.nearest(on, task.watch)

@@ -13,6 +13,7 @@ from valuesparse._validation import as_count, as_reals
 from valuesparse.results import GraphResult
 
 __all__ = [
+    "AD3",
     "BP",
     "DECODERS",
     "LOOPY",
@@ -20,6 +21,7 @@ __all__ = [
     "TRW",
     "Loopy",
     "MeanField",
+    "Options",
     "StructuredMeanField",
     "name_of",
     "record_of",
@@ -31,33 +33,42 @@ SCHEDULES = {"flooding": 0, "residual": 1, "rounds": 2, "tree": 3}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loopy:
-    """Options that every method of loopy inference has."""
+class Options:
+    """Options that every method that iterates has."""
 
     #: The method's own string.
     name: ClassVar[str]
 
     tolerance: float = 1e-6
     max_iterations: int = 1000
-    start: GraphResult | None = None
 
     def __post_init__(self) -> None:
         if not _is_number(self.tolerance) or not 0.0 <= float(self.tolerance) < np.inf:
             raise ValueError(f"tolerance must be a number >= 0, got {self.tolerance!r}")
         self._set("tolerance", float(self.tolerance))
         self._count("max_iterations", at_least=1)
-        if self.start is not None:
-            self._check_start(self.start)
-
-    def _check_start(self, start: Any) -> None:
-        if not isinstance(start, GraphResult):
-            raise ValueError(f"start must be a result of a graph, got {type(start).__name__}")
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
     def _count(self, name: str, at_least: int) -> None:
         self._set(name, as_count(name, getattr(self, name), at_least=at_least))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loopy(Options):
+    """Options that every method of loopy inference has."""
+
+    start: GraphResult | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.start is not None:
+            self._check_start(self.start)
+
+    def _check_start(self, start: Any) -> None:
+        if not isinstance(start, GraphResult):
+            raise ValueError(f"start must be a result of a graph, got {type(start).__name__}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,6 +287,47 @@ class StructuredMeanField(_Ascent):
     name: ClassVar[str] = "structured_mean_field"
 
 
+@dataclass(frozen=True, kw_only=True)
+class AD3(Options):
+    """Dual decomposition with quadratic steps: a `method` of :func:`valuesparse.decode`.
+
+    It solves the linear program of MSFXM10 over the local polytope of a graph of binary variables,
+    as "lp" does, and is faster.
+
+    Parameters
+    ----------
+    tolerance : float, default 1e-5
+        It has converged when the bound on the best score and the score of its point differ by at
+        most this share of that score. Where its point has no score of its own (a variable is in two
+        factors that are no pair), a tenth of this is asked for, also of what factors disagree
+        about and of what a variable moves in an iteration (root mean squares).
+    max_iterations : int, default 5000
+        Iterations after which it stops, those of Newton's method included; ``d.converged`` says
+        whether it had to. ``d.upper`` is a bound after any number.
+
+    Raises
+    ------
+    ValueError
+        For an option that is out of its range, by name.
+
+    Examples
+    --------
+    >>> import valuesparse as vs
+    >>> graph = vs.FactorGraph([2, 2, 2])
+    >>> _ = graph.add(vs.factors.Xor(0, 1, 2))
+    >>> _ = graph.add([0], [0.0, 1.0])
+    >>> _ = graph.add([0, 1], [[0.0, 2.0], [0.0, 0.0]])
+    >>> d = vs.decode(graph, method=vs.AD3(max_iterations=100))
+    >>> d.states.tolist(), float(d.score), d.integral
+    ([0, 1, 0], 2.0, True)
+    """
+
+    name: ClassVar[str] = "ad3"
+
+    tolerance: float = 1e-5
+    max_iterations: int = 5000
+
+
 #: Methods of loopy inference, by their string.
 LOOPY: dict[str, type[Loopy]] = {
     kind.name: kind for kind in (BP, TRW, MeanField, StructuredMeanField)
@@ -286,13 +338,13 @@ DECODERS = (BP.name, TRW.name)
 
 def name_of(method: Any) -> Any:
     """Return the string of a method that is given as a record; anything else as it is."""
-    return method.name if isinstance(method, Loopy) else method
+    return method.name if isinstance(method, Options) else method
 
 
-def record_of(method: str | Loopy) -> Loopy | None:
+def record_of(method: str | Options) -> Loopy | None:
     """Return the record of a method, of its defaults for a string; None where it is not loopy."""
-    if isinstance(method, Loopy):
-        return method
+    if isinstance(method, Options):
+        return method if isinstance(method, Loopy) else None
     kind = LOOPY.get(method)
     return None if kind is None else kind()
 

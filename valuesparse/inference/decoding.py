@@ -7,7 +7,7 @@ from typing import Any
 
 from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of, for_graphs
-from valuesparse.inference._methods import BP, TRW
+from valuesparse.inference._methods import AD3, BP, TRW
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.results import Decoding
@@ -25,7 +25,7 @@ def decode(
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
-    method: str | BP | TRW | None = None,
+    method: str | AD3 | BP | TRW | None = None,
 ) -> Decoding:
     """Return the MAP configuration (Viterbi), or the `n_best` best of every sequence.
 
@@ -46,15 +46,17 @@ def decode(
         Graphs only: evidence instead of the graph's own.
     memory_limit : int, optional
         Graphs only: bytes that exact tables may take.
-    method : {"auto", "exact", "bp", "trw", "lp"}, BP or TRW, optional
-        Graphs only; a record has options of the messages. "bp" passes max-product messages and
+    method : {"auto", "exact", "bp", "trw", "lp", "ad3"}, BP, TRW or AD3, optional
+        Graphs only; a record has options. "bp" passes max-product messages and
         "trw" tree-reweighted ones, whose sum over eight forests also bounds the best score:
         ``upper``. Then variables are decided one after the other, each given those before it;
         without cycles that is exact. Where what was decided leaves a variable no value, the score
         is −inf. "lp" solves the linear program over the local polytope of a graph of binary
         variables, with the polytopes of structured factors (MSFXM10, by HiGHS): ``upper``,
-        ``relaxed`` and ``integral``. A fractional point is rounded to states that are possible.
-        By default exact.
+        ``relaxed`` and ``integral``. "ad3" solves the same program by dual decomposition with
+        quadratic steps, faster, and needs only `best` of a structured factor; ``upper`` is a bound
+        after any number of iterations. A fractional point is rounded to states that are possible
+        (see Notes). By default exact.
 
     Returns
     -------
@@ -76,6 +78,14 @@ def decode(
     -----
     Ties go to the lowest label; the first row of `n_best` is the answer without it. The recursion
     is max-sum, in the log-potentials themselves: no exponentials, and −inf stays exact.
+
+    Rounding ("lp", "ad3"): structured factors decide one after the other, each by `best` with the
+    gain P(y = 1) − ½ of its variables and what was decided before; other variables take the better
+    state given their tables. Then all decide again, by what each variable is worth given the states
+    of the others, as long as the score grows. "ad3" takes the best of the roundings of its iterates
+    and of what the structured factors prefer in its dual. Where no rounding is possible, "lp" takes
+    the possible configuration nearest to the point (branch and bound by HiGHS); so does "ad3",
+    but with a factor that has no polytope it fixes variables one after the other, depth first.
 
     Examples
     --------

@@ -327,9 +327,28 @@ class FactorGraph(Factors):
         return other
 
     def with_names(self, names: Sequence[Name]) -> FactorGraph:
-        """Return the same graph with a name for each variable, instead of its own.
+        """Return the same graph with these names of variables instead of its own.
 
         Large graphs are built by number and named at the end: `add_many` looks names up one by one.
+
+        Parameters
+        ----------
+        names : sequence of hashable
+            A name for each variable.
+
+        Raises
+        ------
+        ValueError
+            For names that are not unique, or of another number than there are variables.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph([2, 2])
+        >>> graph.add_many([[0], [1]], [0.0, 1.0])
+        range(0, 2)
+        >>> graph.with_names(["rain", "wet"]).variable("wet")
+        1
         """
         other = self.copy()
         other._rename(names)

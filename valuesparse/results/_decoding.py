@@ -22,17 +22,19 @@ class Decoding:
     score : ndarray of float64, shape (B,) or (k, B)
         Sum of the log-potentials of each sequence or tree; a scalar for a graph.
     converged : bool
-        Whether messages that were asked for ("bp", "trw") came to rest; True for what is exact.
+        Whether messages that were asked for ("bp", "trw") came to rest, or "ad3" reached its
+        tolerance; True for what is exact, and for "lp".
     upper : float or None
-        With "trw": at least the best score there is, rounding included. With "lp": the optimum of
-        the linear program to the solver's tolerance, some 1e-7 of it; no proof.
+        With "trw", "lp" and "ad3": at least the best score there is, rounding included. With "lp"
+        the dual value of the solver's multipliers, some 1e-7 above the optimum of the linear
+        program at most; with "ad3" the least one of all iterates, also where it stopped early.
     conditioned : tuple
         Graphs: variables (names) that were conditioned on, since the junction tree did not fit in
         `memory_limit`; see `JunctionTree`.
     relaxed : list of ndarray of float64 or None
-        With "lp": the point of the relaxation, P(y = 0) and P(y = 1) of each variable.
+        With "lp" and "ad3": the point of the relaxation, P(y = 0) and P(y = 1) of each variable.
     integral : bool or None
-        With "lp": whether that point is a configuration, which then is the best one.
+        With "lp" and "ad3": whether that point is a configuration, which then is the best one.
     """
 
     states: npt.NDArray[np.int64]

@@ -1,0 +1,92 @@
+// Alternating directions dual decomposition: every factor moves to its best point near to what the
+// others think (quadratic steps), every variable takes the mean. Edges have weights w.
+//
+//   q_f = argmax over f's hull of score_f(q) + sum_e s_e q_e - rho/2 sum_e w_e (q_e - p_v)^2
+//   p_v = weighted mean of its q_e,   s_e <- s_e - rho w_e (q_e - p_v)
+//
+// both over-relaxed. The shares s of a variable sum up to its odds, so that each iterate has a dual
+// value, a bound; the best one is kept.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dual/active_set.h"
+#include "dual/problem.h"
+#include "dual/rounding.h"
+#include "pool/plan.h"
+
+namespace vs::dual {
+
+class Solver {
+  public:
+    explicit Solver(const Problem& problem);
+
+    // kOk, kInfeasible where no point is possible, kCancelled, kNoMemory. tolerance: of the gap
+    // between bound and point, relative to the best score, and of what factors disagree about.
+    Status run(double tolerance, int64_t max_iterations, int threads, Control* control);
+
+    bool converged = false;
+    bool integral = false;  // the states of `rounding` are the best ones
+    double upper = INFINITY;
+    int64_t iterations = 0;
+    std::vector<double> point;  // (open,)
+    Rounding rounding;
+
+  private:
+    struct Cut {
+        int64_t first, last;
+    };
+    void cut();
+    void start();
+    static void factors_task(void* self, int64_t task, int worker);
+    static void variables_task(void* self, int64_t task, int worker);
+    void move_pairs(int64_t first, int64_t last);
+    bool move_part(int64_t i, const Control* control);
+    void mean(int64_t first, int64_t last, double* apart, double* moved);
+    Status move(const Plan& factors, int threads, Control* control);
+    Status agree(const Plan& variables, double over, int threads, Control* control);
+    double value();
+    Status assess(const Control* control);
+    bool decided(double tolerance);
+    void adapt(double tolerance);
+    bool is_pair(int64_t e) const { return e < 2 * p_.n_pairs(); }
+    double weight(int64_t e) const { return is_pair(e) ? 1.0 : weight_; }
+
+    // Newton's method: newton.cpp.
+    struct Tied {
+        int32_t a, b;
+        double half;
+    };
+    Status polish(double tolerance, int64_t max_iterations, int threads, Control* control);
+    Status climb(double enough, int64_t max_iterations, int threads, Control* control);
+    Status evaluate(int threads, Control* control, double* value);
+    double gradient();
+    void face();
+    void curve(const double* d, double* out);
+    Status direct(const Control* control);
+
+    const Problem& p_;
+    std::vector<double> share_;       // (edges,) s
+    std::vector<double> q_, target_;  // likewise
+    std::vector<ActiveSet> active_;   // (parts,)
+    std::vector<uint8_t> projects_;   // likewise: it has an algorithm of its own
+    std::vector<int64_t> hard_;       // (open,) edge of a part that holds it, or -1
+    bool covered_ = true;             // no variable is in two parts
+    std::vector<double> x_, gain_;    // (open,)
+    std::vector<Cut> factor_cut_, variable_cut_;
+    std::vector<double> cut_apart_, cut_moved_;
+    std::vector<uint8_t> failed_;                                     // of each cut
+    std::vector<double> weights_, diagonal_, slope_, step_, before_;  // (open,)
+    std::vector<double> moved_q_;                                     // (edges,)
+    std::vector<Tied> tied_;
+    const Control* control_ = nullptr;
+    int joining_ = 0;  // corners that may join an active set at once
+    double over_ = 1.0;
+    double rho_ = 1.0, spread_ = 1.0, weight_ = 1.0;
+    double apart_ = INFINITY, moved_ = INFINITY;  // root mean squares of the last iteration
+    double reached_ = -INFINITY, gap_ = INFINITY, scale_ = 1.0;
+    int64_t close_ = 0;  // iteration at which the gap closed
+};
+
+}  // namespace vs::dual

@@ -1,0 +1,125 @@
+#include "parser/bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+namespace vs::parser {
+namespace {
+
+// Sums of some 70 floats are off by less than this share of the sum of their magnitudes.
+constexpr double kRounding = 1e-5;
+
+// e^t - 1 - t; no digits are lost near 0.
+double excess(double t) {
+    if (std::fabs(t) < 1e-3) return t * t * (0.5 + t * (1.0 / 6.0 + t * (1.0 / 24.0 + t / 120.0)));
+    return std::expm1(t) - t;
+}
+
+// The largest t > 0 with e^(sign t) - 1 - sign t <= y, or a little less. It is convex and
+// increasing: Newton's steps from the right stay there.
+double inverse_excess(double y, double sign) {
+    if (!(y < 1e300)) return INFINITY;
+    double t = std::sqrt(2.0 * y);
+    t = sign > 0.0 ? std::min(t, std::log1p(y + t)) : y + std::min(1.0, t);
+    for (int i = 0; i < 6; ++i) {
+        const double slope = std::fabs(std::expm1(sign * t));
+        const double step = (excess(sign * t) - y) / slope;
+        if (!(step > 1e-9 * t)) break;
+        t -= step;
+    }
+    t *= 1.0 - 1e-6;
+    while (excess(sign * t) > y) t *= 0.999;
+    return t;
+}
+
+}  // namespace
+
+double largest_excess(const Range& range) {
+    return std::max(excess(range.least), excess(range.most));
+}
+
+double gain(double p, double q, double theta) {
+    if (p > q) return gain(q, p, -theta);
+    if (p <= 0.0) return 0.0;
+    if (theta > 30.0) {
+        const double x = std::log(p) + theta, y = std::log1p(-p);
+        const double top = std::max(x, y);
+        return top + std::log1p(std::exp(std::min(x, y) - top)) - p * theta;
+    }
+    if (std::fabs(theta) < 1e-4) {
+        const double third = (1.0 - 2.0 * p) * theta / 3.0;
+        const double fourth = (1.0 - 6.0 * p * (1.0 - p)) * theta * theta / 12.0;
+        return 0.5 * p * (1.0 - p) * theta * theta * (1.0 + third + fourth);
+    }
+    return std::max(0.0, std::log1p(p * std::expm1(theta)) - p * theta);
+}
+
+Range harmless(double p, double epsilon) {
+    const double y = p > 0.0 ? epsilon / p : INFINITY;
+    return {-inverse_excess(y, -1.0), inverse_excess(y, 1.0)};
+}
+
+PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weights) {
+    const Set& set = templates.sets[static_cast<size_t>(kind)];
+    first_ = templates.line_at[static_cast<size_t>(kind)];
+    weights += first_ * kSlots;
+    for (const Template& t : set.all) {
+        if (t.with == With::kBetween) throw std::logic_error("pairs have one line a template");
+    }
+    // The slots of features.cpp: directions, and distances of each of them or of each two.
+    const bool siblings = kind == Kind::kSibling;
+    const int n_a = siblings ? 3 : 6, n_b = siblings ? 4 : 3, group = siblings ? 1 : 2;
+    std::vector<Range> own(at(set.lines));
+    double largest = 0.0, widest = 0.0;
+    for (int64_t l = 0; l < set.lines; ++l) {
+        const float* line = weights + l * kSlots;
+        Range r{INFINITY, -INFINITY};
+        double most = 0.0;
+        for (int a = 0; a < n_a; ++a) {
+            const double base = double{line[0]} + double{line[1 + a]};
+            const float* b = line + 1 + n_a + a / group * n_b;
+            const auto ends = std::minmax_element(b, b + n_b);
+            r = {std::min(r.least, base + double{*ends.first}),
+                 std::max(r.most, base + double{*ends.second})};
+        }
+        for (int i = 0; i < kSlots; ++i) most = std::max(most, std::fabs(double{line[i]}));
+        own[at(l)] = r;
+        largest = std::max(largest, most);
+        widest = std::max({widest, -r.least, r.most});
+    }
+    step_ = widest > 0.0 ? widest / 127.0 : 1.0;
+    const double rounding = kRounding * 3.0 * largest * static_cast<double>(set.size());
+    line_.resize(at(set.lines));
+    std::vector<Range> of(at(set.size()));  // what each template can add
+    for (int64_t t = 0; t < set.size(); ++t) {
+        Range& whole = of[at(t)];
+        for (int64_t l = set.base[at(t)]; l <= int64_t{set.base[at(t)]} + set.mask[at(t)]; ++l) {
+            const Range& r = own[at(l)];
+            const double least = std::max(-127.0, std::floor(r.least / step_));
+            const double most = std::min(127.0, std::ceil(r.most / step_));
+            line_[at(l)] = {static_cast<int8_t>(least), static_cast<int8_t>(most)};
+            whole = {std::min(whole.least, least * step_), std::max(whole.most, most * step_)};
+        }
+    }
+    order_.resize(at(set.size()));
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) {
+        return of[at(a)].most - of[at(a)].least > of[at(b)].most - of[at(b)].least;
+    });
+    rest_.assign((order_.size() + kAtOnce - 1) / kAtOnce + 1, Range{-rounding, rounding});
+    for (size_t k = order_.size(); k-- > 0;) {
+        const Range& own_range = of[at(order_[k])];
+        for (size_t q = 0; q <= k / kAtOnce; ++q) {
+            rest_[q] = {rest_[q].least + own_range.least, rest_[q].most + own_range.most};
+        }
+    }
+    any_ = rest_[0];
+}
+
+Bounds::Bounds(const Templates& templates, const float* weights)
+    : siblings(templates, Kind::kSibling, weights),
+      grandparents(templates, Kind::kGrandparent, weights) {}
+
+}  // namespace vs::parser

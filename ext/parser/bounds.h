@@ -1,0 +1,70 @@
+// What the potentials of pairs of arcs can be, by the weights alone, and which of them have no gain
+// that matters. RS10, Proposition 1: g(p, t) = log(1 - p + p e^t) - p t.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "parser/parts.h"
+
+namespace vs::parser {
+
+// Numbers from `least` to `most`, 0 among them.
+struct Range {
+    double least = 0.0, most = 0.0;
+    bool holds(const Range& other) const { return least <= other.least && other.most <= most; }
+};
+
+// KL divergence by adding a pair of this potential; p and q = 1 - p, each with its digits.
+double gain(double p, double q, double theta);
+
+// Potentials whose gain is at most epsilon where P(pair) <= p: g(p, t) <= p (e^t - 1 - t).
+Range harmless(double p, double epsilon);
+
+// The largest number by which e^t - 1 - t exceeds 0 in a range.
+double largest_excess(const Range& range);
+
+// Bounds of one kind of pairs. A pair has one line in each template and in each line a slot for its
+// direction and one for its distance. What a line can add with any of them is kept in two bytes, so
+// that the bounds of all lines stay in the cache, which their weights do not.
+class PairBounds {
+  public:
+    PairBounds(const Templates& templates, Kind kind, const float* weights);
+
+    // Whether the potential of a pair with these keys lies in `safe`, as far as bounds tell. Lines
+    // that can say most are asked first, until the others make no difference.
+    bool within(const Keys& keys, const Range& safe) const {
+        int32_t least = 0, most = 0;
+        for (size_t k = 0;; k += kAtOnce) {
+            const Range& rest = rest_[k / kAtOnce];
+            if (safe.holds({least * step_ + rest.least, most * step_ + rest.most})) return true;
+            if (k >= order_.size()) return false;
+            for (size_t i = k; i < std::min(k + kAtOnce, order_.size()); ++i) {
+                const Bytes& own = line_[at(keys.line[order_[i]] - first_)];
+                least += own.least;
+                most += own.most;
+            }
+        }
+    }
+    const Range& any() const { return any_; }  // potentials of all pairs of the kind
+
+  private:
+    struct Bytes {
+        int8_t least, most;  // times step_
+    };
+    static constexpr size_t kAtOnce = 4;
+    std::vector<int32_t> order_;  // templates
+    std::vector<Range> rest_;     // of those from each kAtOnce-th on, and rounding
+    std::vector<Bytes> line_;     // (lines,) of the kind, from line first_ of the model
+    int64_t first_ = 0;
+    double step_ = 0.0;
+    Range any_;
+};
+
+struct Bounds {
+    Bounds(const Templates& templates, const float* weights);
+    PairBounds siblings, grandparents;
+};
+
+}  // namespace vs::parser

@@ -1,0 +1,99 @@
+// The features of the parts of one sentence.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/at.h"
+#include "parser/templates.h"
+
+namespace vs::parser {
+
+// The lines of a part, and the two slots of each that count beside the first.
+struct Keys {
+    static constexpr int kMost = 256;
+    uint32_t line[kMost];
+    int64_t count = 0;
+    int a = 0, b = 0;
+};
+
+// Words of a sentence, with the root before the first and nothing beyond both ends.
+class Sentence {
+  public:
+    static constexpr int kAround = 2;  // words beyond either end that templates may name
+
+    void read(const uint32_t* words, int64_t n);
+    int64_t size() const { return n_; }
+    // Position 0 is the root; -kAround..n + kAround.
+    const uint32_t* word(int64_t position) const {
+        return words_.data() + (position + kAround) * kFields;
+    }
+    // The tags strictly between two positions, a bit each, by their numbers in this sentence.
+    uint64_t tags(int64_t left, int64_t right) const;
+    uint32_t tag(int number) const { return tags_[at(number)]; }
+    // What is counted there: verbs, punctuation, coordinating conjunctions, each up to a few.
+    uint32_t counts(int64_t left, int64_t right) const;
+
+  private:
+    struct Sums {
+        int32_t verbs, punctuation, coordination;
+    };
+    int64_t n_ = 0;
+    std::vector<uint32_t> words_;  // (n + 1 + 2 kAround, kFields)
+    std::vector<uint32_t> tags_;   // UPOS that the sentence has, at most 64
+    std::vector<uint8_t> number_;  // (n + 1,) of each word's
+    std::vector<Sums> sums_;       // (n + 2,) of the words before each position
+};
+
+// A part's key in a template is the exclusive or of one hash for each role, made once for a word.
+class Features {
+  public:
+    explicit Features(const Set& set) : set_(set) {}
+
+    void read(const Sentence& sentence);
+    // The keys of a part: positions in the order of the roles.
+    void arc(int64_t head, int64_t modifier, Keys* keys) const;
+    void sibling(int64_t head, int64_t first, int64_t second, Keys* keys) const;
+    void grandparent(int64_t grand, int64_t head, int64_t modifier, Keys* keys) const;
+
+  private:
+    const uint32_t* row(int role, int64_t position) const {
+        return rows_[role].data() + position * set_.size();
+    }
+    template <class Mixed>
+    void fill(const Mixed& mixed, int64_t left, int64_t right, int64_t distance, Keys* keys) const;
+
+    const Set& set_;
+    const Sentence* sentence_ = nullptr;
+    std::vector<uint32_t> rows_[kRoles];  // each (n + 1, templates)
+};
+
+// The score of a part: weights have kSlots in each line.
+template <class T>
+T score(const T* weights, const Keys& keys) noexcept {
+    T sum = 0;
+    for (int64_t i = 0; i < keys.count; ++i) {
+        const T* line = weights + static_cast<int64_t>(keys.line[i]) * kSlots;
+        sum += line[0] + line[keys.a] + line[keys.b];
+    }
+    return sum;
+}
+
+// Asks for memory before it is needed.
+inline void prefetch_line(const void* p) noexcept {
+#if defined(__GNUC__)
+    __builtin_prefetch(p);
+#else
+    (void)p;
+#endif
+}
+
+// Asks for the lines of a part.
+template <class T>
+void prefetch(const T* weights, const Keys& keys) noexcept {
+    for (int64_t i = 0; i < keys.count; ++i) {
+        prefetch_line(weights + static_cast<int64_t>(keys.line[i]) * kSlots);
+    }
+}
+
+}  // namespace vs::parser

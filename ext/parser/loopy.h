@@ -1,0 +1,64 @@
+// Belief propagation with a tree factor and pairs of arcs (parser #1 of MSFXM10), one sentence at a
+// time. A message is log-odds: what it says of an arc that is on, less of one that is off.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "parser/parts.h"
+#include "trees/trees.h"
+
+namespace vs::parser {
+
+// The probability of log-odds x.
+inline double logistic(double x) {
+    const double e = std::exp(-std::fabs(x));
+    return x > 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+}
+
+struct Trees {
+    const trees::TreesApi* api = nullptr;
+    trees::Kind kind = trees::Kind::kTree;
+    bool single_root = false;
+};
+
+// How long messages are passed.
+struct Effort {
+    int64_t iterations = 10;  // at most, as in RS10
+    double tolerance = 1e-4;  // of messages that have converged
+    double damping = 0.0;     // the share of the old message that a new one keeps
+};
+
+class Loopy {
+  public:
+    static constexpr double kMostOdds = 500.0;  // log-odds of an arc are held within these
+    Effort effort;
+
+    // Bethe log Z, and beliefs (parts,) at these potentials; -inf: no tree, and no beliefs. Begins
+    // from `messages` where there are as many as pairs want.
+    double run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs);
+
+    // Of the last run:
+    bool converged() const { return converged_; }
+    int64_t iterations() const { return iterations_; }
+    // (arcs,) log-odds.
+    const std::vector<double>& odds() const { return total_; }
+    // The scores of arcs that the tree factor was told, (n + 1, n + 1); and memory for its sums.
+    const std::vector<double>& table() const { return table_; }
+    double* scratch() { return scratch_.data(); }
+    std::vector<double> messages;  // (pairs, 2) to the first and to the second arc
+
+  private:
+    // Log-odds of each arc: its potential, what pairs say of it and what the tree factor says.
+    double sum(const Parts& parts, const double* potentials, const Trees& trees);
+    // New messages of pairs; the largest change.
+    double send(const Parts& parts, const double* theta);
+
+    std::vector<double> table_, ratio_, scratch_;
+    std::vector<double> total_;  // (arcs,)
+    bool converged_ = true;
+    int64_t iterations_ = 0;
+};
+
+}  // namespace vs::parser

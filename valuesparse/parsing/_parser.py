@@ -1,0 +1,315 @@
+"""A trained parser."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from valuesparse import _parser as _native
+from valuesparse._validation import as_count, as_threshold
+from valuesparse.inference import decode
+from valuesparse.inference._methods import BP
+from valuesparse.models import FactorGraph
+from valuesparse.parsing._encoding import encode
+from valuesparse.parsing._examples import as_constraint
+from valuesparse.parsing._graph import graph
+from valuesparse.parsing._model import ParserModel, read_model, write_model
+from valuesparse.parsing._parses import Parses, Tally
+from valuesparse.parsing._sentences import Sentence
+from valuesparse.threads import resolve
+
+__all__ = ["METHODS", "Parser", "load"]
+
+#: Methods that solve a linear program of each sentence's graph.
+_PROGRAMS = ("lp", "ad3")
+#: How trees are found.
+METHODS = ("auto", "exact", "bp", "relaxed", *_PROGRAMS)
+
+# Sentences that are parsed in one call, and the words after which no more are added.
+_SENTENCES, _WORDS = 4096, 20_000
+# When messages have converged.
+_TOLERANCE = 1e-4
+
+
+class _Trees(NamedTuple):
+    """What trees have to be, as the engine takes it."""
+
+    projective: bool
+    single_root: bool
+
+
+class Parser:
+    """A parser as :func:`train` makes it and :func:`load` reads it; immutable.
+
+    Parameters
+    ----------
+    model : ParserModel
+        Its weights.
+
+    Attributes
+    ----------
+    order : int
+        1: the score of a tree is that of its arcs; 2: of pairs of arcs, too.
+    constraint : {"tree", "projective"}
+        What trees have to be unless `parse` is told otherwise.
+    single_root : bool
+        Whether one word alone hangs on the root, unless `parse` is told otherwise.
+    labels : tuple of str
+        The labels of arcs that it knows.
+    ignore : tuple of str
+        Columns that it does not look at.
+    """
+
+    def __init__(self, model: ParserModel) -> None:
+        self.model = model
+        self.order, self.constraint = model.order, model.constraint
+        self.single_root, self.labels, self.ignore = model.single_root, model.labels, model.ignore
+        self._predictor = _native.Predictor(
+            model.order, model.bits, model.weights, model.pruner_bits, model.pruner,
+            len(model.labels), model.label_bits, model.labeller,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Parser(order={self.order}, {len(self.labels)} labels, {self.constraint!r})"
+
+    def __reduce__(self) -> tuple[type[Parser], tuple[ParserModel]]:
+        return Parser, (self.model,)
+
+    def parse(
+        self,
+        sentences: Iterable[Sentence],
+        method: str = "auto",
+        threshold: float = 1e-4,
+        max_rounds: int | None = 1,
+        constraint: str | None = None,
+        single_root: bool | None = None,
+        prune: bool = True,
+        threads: int | None = None,
+        max_iterations: int = 10,
+        damping: float = 0.0,
+    ) -> Parses:
+        """Parse sentences, some thousands of words at a time.
+
+        The tree of a sentence has the greatest sum of marginals, which is the least expected number
+        of wrong heads.
+
+        Parameters
+        ----------
+        sentences : iterable of Sentence
+            Their heads and labels are not looked at.
+        method : {"auto", "exact", "bp", "relaxed", "lp", "ad3"}
+            "exact" has the marginals of an arc-factored model, of order 1. "bp" has beliefs of
+            belief propagation with a tree factor (parser #1 of MSFXM10). "relaxed" begins with the
+            marginals of arcs alone and adds the pairs of arcs that change something (RS10,
+            Algorithm 1). Of order 1 these three are exact, and the same. "auto" is "relaxed".
+            "lp" and "ad3" solve the linear program of :meth:`graph` (parser #2), "lp" by HiGHS and
+            slowly; marginals are those of its optimum.
+        threshold : float
+            The least gain for which "relaxed" adds a pair of arcs.
+        max_rounds : int or None
+            How often it does so at most; None: until there is nothing to add.
+        constraint : {"tree", "projective"}, optional
+            What trees have to be; by default what they are in the training data.
+        single_root : bool, optional
+            Whether one word alone hangs on the root; likewise.
+        prune : bool
+            Whether only heads are looked at that the pruner thinks possible: at most 10 of a word,
+            none with less than 1e-4 of the best one's probability.
+        threads : int, optional
+            Sentences are spread over so many; None: every core this process may use.
+        max_iterations : int
+            Of belief propagation: it ends earlier where no message changes by 1e-4.
+        damping : float
+            In [0, 1): the share of the old message that a new one keeps.
+
+        Returns
+        -------
+        Parses
+            An iterator over the sentences, each with heads, labels and `confidence`, the marginals
+            of its arcs; `summary` tells how many pairs of arcs took part, and what converged.
+
+        Raises
+        ------
+        ValueError
+            An argument is wrong.
+        TypeError
+            Something that is no Sentence.
+
+        Notes
+        -----
+        No pair of arcs with a gain above `threshold` is missed, although few are looked at.
+        A pair is left out unscored where its gain cannot exceed the threshold by bounds on its
+        potential, which follow from the weights, and on its probability, that of its rarer arc.
+        """
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+        if method == "exact" and self.order > 1:
+            raise ValueError("method 'exact' wants a parser of order 1; this one has order 2")
+        as_threshold("threshold", threshold)
+        if max_rounds is not None:
+            as_count("max_rounds", max_rounds, at_least=0)
+        effort = BP(max_iterations=max_iterations, damping=damping, tolerance=_TOLERANCE)
+        trees = self._trees(constraint, single_root)
+        prune = bool(prune) and self.model.pruner is not None
+        tally, count, rest = Tally(), resolve(threads), iter(sentences)
+        if method in _PROGRAMS:
+            return Parses(self._solve(rest, method, trees, prune, tally), tally)
+        rounds = -1 if max_rounds is None else max_rounds
+        how = (
+            method in ("auto", "relaxed"), float(threshold), rounds,
+            effort.max_iterations, effort.tolerance, effort.damping,
+        )  # fmt: skip
+        return Parses(self._parse(rest, how, trees, prune, count, tally), tally)
+
+    def _trees(self, constraint: str | None, single_root: bool | None) -> _Trees:
+        projective = as_constraint(constraint or self.constraint) == "projective"
+        return _Trees(projective, self.single_root if single_root is None else bool(single_root))
+
+    def _parse(
+        self,
+        rest: Iterator[Sentence],
+        how: tuple[bool, float, int, int, float, float],
+        trees: _Trees,
+        prune: bool,
+        threads: int,
+        tally: Tally,
+    ) -> Iterator[Sentence]:
+        while batch := _batch(rest):
+            words, offset = encode(batch, self.ignore)
+            heads, labels, confidence, told = self._predictor.predict(
+                words, offset, how, prune, trees, threads
+            )
+            tally.add(told)
+            names = [self.labels[k] for k in labels.tolist()]
+            for i, sentence in enumerate(batch):
+                own = slice(int(offset[i]), int(offset[i + 1]))
+                yield sentence.parsed(heads[own], names[own], confidence[own])
+
+    def _solve(
+        self, rest: Iterator[Sentence], method: str, trees: _Trees, prune: bool, tally: Tally
+    ) -> Iterator[Sentence]:
+        """Solve the linear program of one sentence after the other."""
+        constraint = "projective" if trees.projective else "tree"
+        for sentence in rest:
+            _require_sentence(sentence)
+            heads, confidence = np.zeros(len(sentence), np.int32), np.zeros(len(sentence))
+            made = self._graph(sentence, constraint, trees.single_root, prune)
+            found = decode(made, method=method)
+            assert found.relaxed is not None
+            for (head, modifier), on, p in zip(
+                made.names, found.states.tolist(), found.relaxed, strict=True
+            ):
+                if on:
+                    heads[modifier - 1], confidence[modifier - 1] = head, p[1]
+            pairs = made.n_factors - made.n_variables - (len(sentence) > 0)
+            tally.add_program(pairs, converged=found.converged, integral=bool(found.integral))
+            words = encode([sentence], self.ignore).words
+            labels = self._predictor.label(words, heads).tolist()
+            yield sentence.parsed(heads, [self.labels[k] for k in labels], confidence)
+
+    def graph(
+        self,
+        sentence: Sentence,
+        constraint: Literal["tree", "projective", "flow"] | None = None,
+        single_root: bool | None = None,
+        prune: bool = True,
+    ) -> FactorGraph:
+        """Return the factor graph of a sentence: its arcs, trees, and of order 2 pairs of arcs.
+
+        Parameters
+        ----------
+        sentence : Sentence
+            Its heads and labels are not looked at.
+        constraint : {"tree", "projective", "flow"}, optional
+            As for :func:`graph <valuesparse.parsing.graph>`; by default what trees are in the
+            training data.
+        single_root, prune : optional
+            As for :meth:`parse`.
+
+        Returns
+        -------
+        FactorGraph
+            That of :func:`graph <valuesparse.parsing.graph>`: variables and factors are named and
+            ordered as there.
+
+        Raises
+        ------
+        ValueError
+            Another constraint.
+        TypeError
+            Something that is no Sentence.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> s = vs.parsing.Sentence(
+        ...     ["Dogs", "bark"], upos=["NOUN", "VERB"], heads=[2, 0], labels=["nsubj", "root"])
+        >>> parser = vs.parsing.train([s], order=2, epochs=2, bits=6, prune=False)
+        >>> graph = parser.graph(s)
+        >>> graph.names
+        [(0, 1), (2, 1), (0, 2), (1, 2)]
+        >>> vs.decode(graph, method="lp").states.tolist()
+        [0, 1, 1, 0]
+        """
+        _require_sentence(sentence)
+        single = self.single_root if single_root is None else bool(single_root)
+        prune = bool(prune) and self.model.pruner is not None
+        return self._graph(sentence, constraint or self.constraint, single, prune)
+
+    def _graph(self, sentence: Sentence, constraint: Any, single: bool, prune: bool) -> FactorGraph:
+        n = len(sentence)
+        words = encode([sentence], self.ignore).words
+        trees = _Trees(constraint == "projective", single)
+        kinds, nodes, potentials = self._predictor.parts(words, prune, trees)
+        scores = np.full((n + 1, n + 1), -np.inf)
+        arcs = kinds == 0
+        scores[nodes[arcs, 0], nodes[arcs, 1]] = potentials[arcs]
+        siblings, grandparents = ((nodes[kinds == k], potentials[kinds == k]) for k in (1, 2))
+        return graph(scores, siblings, grandparents, constraint, single)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the parser to a file, in one piece.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        write_model(path, self.model)
+
+
+def _require_sentence(sentence: object) -> None:
+    if not isinstance(sentence, Sentence):
+        raise TypeError(f"sentences must be Sentence records, not {type(sentence).__name__}")
+
+
+def _batch(rest: Iterator[Sentence]) -> list[Sentence]:
+    """Return the next sentences, of some thousands of words."""
+    batch: list[Sentence] = []
+    words = 0
+    for sentence in islice(rest, _SENTENCES):
+        _require_sentence(sentence)
+        batch.append(sentence)
+        words += len(sentence)
+        if words >= _WORDS:
+            break
+    return batch
+
+
+def load(path: str | os.PathLike[str]) -> Parser:
+    """Read a parser that :meth:`Parser.save` wrote.
+
+    Nothing in the file is run: models of unknown origin are safe to open.
+
+    Raises
+    ------
+    vs.io.ModelFormatError
+        A `ValueError`: the file is no model of a parser, damaged, or of another version.
+    OSError
+        The file cannot be read.
+    """
+    return Parser(read_model(path))
