@@ -319,6 +319,23 @@ extensions = [
         **depending_on("messages", "factors", "trees"),
     ),
     Extension(
+        "valuesparse._parser",
+        [
+            "ext/parser.pyx",
+            "ext/parser/features.cpp",
+            "ext/parser/labels.cpp",
+            "ext/parser/learner.cpp",
+            "ext/parser/parts.cpp",
+            "ext/parser/predict.cpp",
+            "ext/parser/prune.cpp",
+            "ext/parser/templates.cpp",
+            "ext/parser/words.cpp",
+            "ext/parser/worker.cpp",
+        ],
+        define_macros=numpy_api,
+        **depending_on("parser", "trees"),
+    ),
+    Extension(
         "valuesparse._parsing",
         ["ext/parsing.pyx", "ext/parsing/batch.cpp", "ext/trees/trees.cpp"],
         define_macros=[*numpy_api, *built],

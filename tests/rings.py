@@ -27,7 +27,7 @@ BELOW = {
     "io": {"factors", "models"},
     "corpora": {"io"},
     "learning": {"io"},
-    "parsing": {"corpora", "io"},
+    "parsing": {"corpora", "io", "learning"},
     "crf": {"corpora", "inference", "io", "learning", "models"},
     "torch": {"inference", "models", "results"},
 }

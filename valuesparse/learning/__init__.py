@@ -13,7 +13,13 @@
 
 from valuesparse.learning.lbfgs import Iteration, Lbfgs
 from valuesparse.learning.online import Epoch, Online
-from valuesparse.learning.parts import PartModel, SweepingModel, loss_and_gradient, supported
+from valuesparse.learning.parts import (
+    PartModel,
+    SweepingModel,
+    Together,
+    loss_and_gradient,
+    supported,
+)
 from valuesparse.learning.rules import (
     Aggressive,
     Arow,
@@ -35,6 +41,7 @@ __all__ = [
     "Perceptron",
     "Rule",
     "SweepingModel",
+    "Together",
     "Update",
     "loss_and_gradient",
     "supported",

@@ -1,4 +1,4 @@
-"""Online learning of structured models, one example at a time.
+"""Online learning of structured models, an example or a batch of them at a time.
 
 Written once for every model that can give marginals or a best structure: see
 :class:`valuesparse.learning.PartModel`.
@@ -27,7 +27,7 @@ from valuesparse.learning._state import (
     restored_random,
     vector,
 )
-from valuesparse.learning.parts import Array, Indices, PartModel
+from valuesparse.learning.parts import Array, Indices, PartModel, Together
 from valuesparse.learning.rules import Rule
 
 __all__ = ["Epoch", "Online"]
@@ -44,7 +44,7 @@ class Epoch:
     loss : float
         Sum over the examples, each at the time it was met.
     updates : int
-        Examples that changed weights.
+        Batches that changed weights.
     active : int
         Weights that have been updated so far: the active set of MSFXM10, section 5.
     """
@@ -79,6 +79,9 @@ class Online:
         Whether to stop only where the loss per example is below `epsilon`.
     closing : bool
         Whether the mean counts the last weights, too.
+    batch : int
+        Examples whose gradients are taken at the same weights and added, in their order: the rule
+        sees them as one example. 1 is Algorithm 1 of MSFXM10.
 
     Attributes
     ----------
@@ -93,7 +96,7 @@ class Online:
 
     Notes
     -----
-    Examples are taken one after another: each needs the weights that the one before has left.
+    Batches are taken one after another: each needs the weights that the one before has left.
     A :class:`SweepingModel` may take a pass with a rule that it knows by itself.
     The mean is kept as Σ t δ_t beside Σ δ_t, so that an update costs what it changes.
     """
@@ -109,10 +112,13 @@ class Online:
         average: bool = True,
         strict: bool = False,
         closing: bool = False,
+        batch: int = 1,
     ) -> None:
+        if batch < 1:
+            raise ValueError(f"batch must be 1 or more, not {batch}")
         self.model, self.rule = model, rule
         self.epochs, self.epsilon, self.average = epochs, epsilon, average
-        self.strict, self.closing = strict, closing
+        self.strict, self.closing, self.batch = strict, closing, batch
         self.weights = np.zeros(model.n_weights)
         self.touched = np.zeros(model.n_weights, bool)
         self.reason: str | None = None
@@ -173,8 +179,9 @@ class Online:
         """
         found = checked(state, self.fields())
         done, time = int(found["done"]), int(found["time"])
-        if time != done * len(self.model):
-            raise StateError(f"'time' must be {done} × {len(self.model)} examples, not {time}")
+        each = self._batches(len(self.model))
+        if time != done * each:
+            raise StateError(f"'time' must be {done} × {each} batches, not {time}")
         self._random = restored_random(found["random"])
         self.weights, self._late, self.touched = found["weights"], found["late"], found["touched"]
         self.done, self._time = done, time
@@ -192,17 +199,26 @@ class Online:
         sweep = getattr(self.model, "sweep", None)
         if sweep is None:
             return None
-        found = sweep(self.rule, order, self.weights, self._late, self.touched, self._time)
+        found = sweep(
+            self.rule, order, self.weights, self._late, self.touched, self._time, self.batch
+        )
         if found is not None:
-            self._time += len(order)
+            self._time += self._batches(len(order))
         return found
 
+    def _batches(self, examples: int) -> int:
+        return -(-examples // self.batch)
+
     def _walk(self, order: Indices) -> tuple[float, int]:
-        """Take the pass example by example, with any rule and any model."""
+        """Take the pass batch by batch, with any rule and any model."""
         loss, updates = 0.0, 0
-        for i in order.tolist():
+        for first in range(0, len(order), self.batch):
+            which = order[first : first + self.batch].tolist()
             self._time += 1
-            update = self.rule.update(self.model, i, self.weights)
+            if self.batch == 1:
+                update = self.rule.update(self.model, which[0], self.weights)
+            else:
+                update = self.rule.update(Together(self.model, which), 0, self.weights)
             loss += update.loss
             if update.indices is None or update.change is None:
                 continue

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Indices", "PartModel", "SweepingModel", "loss_and_gradient", "supported"]
+__all__ = [
+    "Array",
+    "Indices",
+    "PartModel",
+    "SweepingModel",
+    "Together",
+    "loss_and_gradient",
+    "supported",
+]
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -67,12 +76,65 @@ class SweepingModel(PartModel, Protocol):
         late: Array,
         touched: npt.NDArray[np.bool_],
         time: int,
+        batch: int,
     ) -> tuple[float, int] | None:
         """Do to the arrays what :class:`Online` does with the examples `order`; None: it cannot.
 
         Return the summed loss and the number of updates. `late` gets time × change, where the
-        first example is at `time` + 1.
+        first batch is at `time` + 1.
         """
+
+
+class Together:
+    """Some examples as one, whose parts are those of all, one example after the other.
+
+    Parameters
+    ----------
+    model : PartModel
+        The examples.
+    which : sequence of int
+        Those that are taken together.
+    """
+
+    def __init__(self, model: PartModel, which: Sequence[int]) -> None:
+        self.model, self.which = model, which
+        self.n_weights = model.n_weights
+        self._ends = np.cumsum([len(model.gold(i)) for i in which])[:-1]
+
+    def __len__(self) -> int:
+        return 1
+
+    def scores(self, i: int, weights: Array) -> Array:
+        """Return the potentials of all parts."""
+        return np.concatenate([self.model.scores(k, weights) for k in self.which])
+
+    def gold(self, i: int) -> Array:
+        """Return the right structures."""
+        return np.concatenate([self.model.gold(k) for k in self.which])
+
+    def cost(self, i: int) -> tuple[Array, float]:
+        """Return p and q of the summed costs."""
+        costs = [self.model.cost(k) for k in self.which]
+        return np.concatenate([p for p, _ in costs]), sum(q for _, q in costs)
+
+    def marginals(self, i: int, potentials: Array) -> tuple[float, Array]:
+        """Return the summed log Z and the expected structures."""
+        found = [self.model.marginals(k, own) for k, own in self._each(potentials)]
+        return sum(log_z for log_z, _ in found), np.concatenate([mu for _, mu in found])
+
+    def best(self, i: int, potentials: Array) -> Array:
+        """Return the structures that score best."""
+        return np.concatenate([self.model.best(k, own) for k, own in self._each(potentials)])
+
+    def gradient(self, i: int, residual: Array) -> tuple[Indices, Array]:
+        """Return the summed gradient."""
+        found = [self.model.gradient(k, own) for k, own in self._each(residual)]
+        indices, place = np.unique(np.concatenate([at for at, _ in found]), return_inverse=True)
+        values = np.concatenate([value for _, value in found])
+        return indices, np.bincount(place, values, len(indices))
+
+    def _each(self, parts: Array) -> list[tuple[int, Array]]:
+        return list(zip(self.which, np.split(parts, self._ends), strict=True))
 
 
 def loss_and_gradient(

@@ -5,22 +5,33 @@
 ``_sentences``  a sentence of a treebank
 ``_conll``      the lines of a sentence; ``_files``: files of them
 ``_evaluation`` how well sentences are parsed
+``_encoding``   sentences as arrays of numbers
+``_examples``   the parts of a treebank, for learning; ``_training``: a parser from it
+``_parser``     a trained parser; ``_model``: its file
 ============== ============================================================
 """
 
 from valuesparse.parsing._evaluation import Evaluation, evaluate
+from valuesparse.parsing._examples import Examples
 from valuesparse.parsing._files import read_conll, write_conll
+from valuesparse.parsing._parser import Parser, load
 from valuesparse.parsing._sentences import Sentence
+from valuesparse.parsing._training import Progress, train
 from valuesparse.parsing._trees import ArcMarginals, BestTrees, best_trees, marginals
 
 __all__ = [
     "ArcMarginals",
     "BestTrees",
     "Evaluation",
+    "Examples",
+    "Parser",
+    "Progress",
     "Sentence",
     "best_trees",
     "evaluate",
+    "load",
     "marginals",
     "read_conll",
+    "train",
     "write_conll",
 ]

@@ -12,7 +12,13 @@ import numpy as np
 
 from valuesparse.corpora._blocks import LONGEST
 from valuesparse.io.errors import TextFormatError
-from valuesparse.parsing._sentences import FORMATS, PROBABILITY, Sentence, without_probability
+from valuesparse.parsing._sentences import (
+    FORMATS,
+    PROBABILITY,
+    Sentence,
+    tree_problem,
+    without_probability,
+)
 
 __all__ = ["CHECKS", "Lines", "as_check", "as_format", "format_of", "sentence_of", "text_of"]
 
@@ -112,8 +118,8 @@ def sentence_of(
         raise _error(found, at, f"HEAD {_shown(cell)} is neither the number of a word nor _")
     if "" in cells[1]:
         raise _error(found, cells[1].index(""), "FORM is empty")
-    if check is not None:
-        _check_tree(found, heads)
+    if check is not None and (problem := tree_problem(heads)) is not None:
+        raise _error(found, *problem)
     if kept is None:
         columns = [list(column) for column in (*cells[1:_HEAD], *cells[_HEAD + 1 :])]
     else:
@@ -184,34 +190,6 @@ def _places(found: Lines, words: bool = False) -> Iterator[int]:
         seen += word
         if word is words:
             yield place
-
-
-def _check_tree(found: Lines, heads: Sequence[int]) -> None:
-    """Refuse heads that make no tree below the root."""
-    n = len(heads)
-    for i, head in enumerate(heads):
-        if head == -1:
-            raise _error(found, i, "no HEAD, which training needs")
-        if head > n:
-            raise _error(found, i, f"HEAD {head} is beyond the last word, {n}")
-    seen = [0] * (n + 1)  # in the walk from which word a word was met first
-    for i in range(1, n + 1):
-        word = i
-        while word and not seen[word]:
-            seen[word] = i
-            word = heads[word - 1]
-        if word and seen[word] == i:
-            cycle = [word]
-            while heads[cycle[-1] - 1] != word:
-                cycle.append(heads[cycle[-1] - 1])
-            least = min(cycle)
-            way = [least]
-            while len(way) < min(len(cycle), 8):
-                way.append(heads[way[-1] - 1])
-            more = ", ..." if len(cycle) > len(way) else ""
-            raise _error(
-                found, least - 1, f"HEADs go round in a circle: {', '.join(map(str, way))}{more}"
-            )
 
 
 def _error(found: Lines, word: int, problem: str) -> TextFormatError:

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["COLUMNS", "FORMATS", "PROBABILITY", "Sentence", "without_probability"]
+__all__ = [
+    "COLUMNS",
+    "FORMATS",
+    "PROBABILITY",
+    "Sentence",
+    "tree_problem",
+    "without_probability",
+]
 
 #: The names of formats.
 FORMATS = ("conllu", "conllx")
@@ -153,6 +160,39 @@ class Sentence:
 def _require_length(name: str, array: npt.NDArray[Any], n: int) -> None:
     if array.shape != (n,):
         raise ValueError(f"{name} must have the shape ({n},), not {array.shape}")
+
+
+def tree_problem(heads: Sequence[int]) -> tuple[int, str] | None:
+    """Return the first word, from 0, whose head keeps `heads` from being a tree, and the problem.
+
+    Examples
+    --------
+    >>> tree_problem([2, 0]), tree_problem([2, 1])
+    (None, (0, 'HEADs go round in a circle: 1, 2'))
+    """
+    n = len(heads)
+    for i, head in enumerate(heads):
+        if head == -1:
+            return i, "no HEAD, which training needs"
+        if head > n:
+            return i, f"HEAD {head} is beyond the last word, {n}"
+    seen = [0] * (n + 1)  # in the walk from which word a word was met first
+    for i in range(1, n + 1):
+        word = i
+        while word and not seen[word]:
+            seen[word] = i
+            word = heads[word - 1]
+        if word and seen[word] == i:
+            cycle = [word]
+            while heads[cycle[-1] - 1] != word:
+                cycle.append(heads[cycle[-1] - 1])
+            least = min(cycle)
+            way = [least]
+            while len(way) < min(len(cycle), 8):
+                way.append(heads[way[-1] - 1])
+            more = ", ..." if len(cycle) > len(way) else ""
+            return least - 1, f"HEADs go round in a circle: {', '.join(map(str, way))}{more}"
+    return None
 
 
 def without_probability(misc: str) -> str:

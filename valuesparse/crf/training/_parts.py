@@ -105,10 +105,11 @@ class ChainParts:
         late: Array,
         touched: npt.NDArray[np.bool_],
         time: int,
+        batch: int,
     ) -> tuple[float, int] | None:
         """Take a pass in the engine, where the rule is one that it knows: not a subclass."""
         kind = _RULES.get(type(rule))
-        if kind is None:
+        if kind is None or batch != 1:
             return None
         return self.objective.learn(kind, vars(rule), order, weights, late, touched, time)
 

@@ -1,0 +1,36 @@
+# cython: freethreading_compatible=True
+"""Native part of the parser: hands arrays to C++ and lets the GIL go; checks nothing they hold."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libcpp.memory cimport unique_ptr
+from libcpp.vector cimport vector
+
+cimport numpy as cnp
+
+import numpy as np
+
+from valuesparse import _parsing, _pool
+
+cnp.import_array()
+
+
+include "call.pxi"
+
+
+cdef extern from "trees/trees.h" namespace "vs::trees" nogil:
+    cdef enum TreeKind "vs::trees::Kind":
+        kTree "vs::trees::Kind::kTree"
+        kProjective "vs::trees::Kind::kProjective"
+    cdef cppclass TreesApi:
+        pass
+
+
+cdef const TreesApi* trees_api = <const TreesApi*>PyCapsule_GetPointer(
+    _parsing.trees, "valuesparse._parsing.trees")
+
+
+include "parser/words.pxi"
+include "parser/learner.pxi"
+include "parser/predict.pxi"

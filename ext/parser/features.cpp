@@ -1,0 +1,137 @@
+#include "parser/features.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace vs::parser {
+namespace {
+
+constexpr uint32_t kRoot = 0x52303070, kOutside = 0x4f757473;
+constexpr int64_t kFarthest = 40;  // exact distances end here
+
+// A distance d > 0 among six.
+int bin(int64_t d) { return d < 4 ? static_cast<int>(d) - 1 : d < 6 ? 3 : d < 11 ? 4 : 5; }
+int coarse_bin(int64_t d) { return d < 3 ? static_cast<int>(d) - 1 : d < 6 ? 2 : 3; }
+
+uint32_t value_hash(With with, uint64_t value) {
+    return narrow(mix(value * 8 + static_cast<uint64_t>(with) + 0x7654321ULL));
+}
+
+}  // namespace
+
+void Sentence::read(const uint32_t* words, int64_t n) {
+    n_ = n;
+    words_.assign(at((n + 1 + 2 * kAround) * kFields), kOutside);
+    std::fill_n(words_.begin() + kAround * kFields, int{kFields}, kRoot);
+    std::copy(words, words + n * kFields, words_.begin() + (kAround + 1) * kFields);
+    sums_.assign(at(n + 2), Sums{0, 0, 0});
+    for (int64_t i = 1; i <= n; ++i) {
+        Sums s = sums_[at(i)];
+        const uint32_t tag = word(i)[kTag];
+        s.verbs += tag == kVerb;
+        s.punctuation += tag == kPunctuation;
+        s.coordination += tag == kCoordination;
+        sums_[at(i) + 1] = s;
+    }
+}
+
+uint64_t Sentence::tags(int64_t left, int64_t right) const {
+    uint64_t set = 0;
+    for (int64_t i = left + 1; i < right; ++i) set |= uint64_t{1} << word(i)[kTag] % kTags;
+    return set;
+}
+
+uint32_t Sentence::counts(int64_t left, int64_t right) const {
+    const Sums a = sums_[at(left + 1)], b = sums_[at(std::max(right, left + 1))];
+    const int32_t verbs = std::min(b.verbs - a.verbs, 2);
+    const int32_t punctuation = std::min(b.punctuation - a.punctuation, 3);
+    const int32_t coordination = std::min(b.coordination - a.coordination, 1);
+    return static_cast<uint32_t>((verbs * 4 + punctuation) * 2 + coordination);
+}
+
+void Features::read(const Sentence& sentence) {
+    sentence_ = &sentence;
+    const int64_t n = sentence.size(), size = set_.size();
+    for (int role = 0; role < set_.roles; ++role) {
+        rows_[role].resize(at((n + 1) * size));
+        uint32_t* out = rows_[role].data();
+        for (int64_t position = 0; position <= n; ++position) {
+            for (int64_t t = 0; t < size; ++t) {
+                const std::vector<Place>& places = set_.all[at(t)].of[role];
+                uint64_t h = 0;
+                if (!places.empty()) {
+                    h = static_cast<uint64_t>(t * kRoles + role + 1) << 32;
+                    for (const Place& p : places) {
+                        h = mix(h ^ sentence.word(std::clamp<int64_t>(
+                                        position + p.offset, -Sentence::kAround,
+                                        n + Sentence::kAround))[p.field]);
+                    }
+                }
+                *out++ = narrow(h);
+            }
+        }
+    }
+}
+
+// mixed(t): the exclusive or of the hashes of template t.
+template <class Mixed>
+void Features::fill(const Mixed& mixed, int64_t left, int64_t right, int64_t distance,
+                    Keys* keys) const {
+    const Template* all = set_.all.data();
+    const int64_t size = set_.size();
+    int64_t count = set_.plain;
+    for (int64_t t = 0; t < count; ++t) {
+        keys->line[t] = all[t].base + (mixed(t) & all[t].mask);
+    }
+    for (int64_t t = count; t < size; ++t) {
+        const With with = all[t].with;
+        if (with != With::kBetween) {
+            const uint32_t value =
+                with == With::kDistance
+                    ? value_hash(with, static_cast<uint64_t>(std::clamp(distance, -kFarthest,
+                                                                        kFarthest) +
+                                                             kFarthest))
+                    : value_hash(with, sentence_->counts(left, right));
+            keys->line[count++] = all[t].base + ((mixed(t) ^ value) & all[t].mask);
+            continue;
+        }
+        uint64_t tags = sentence_->tags(left, right);
+        for (int tag = 0; tags && count < Keys::kMost; ++tag, tags >>= 1) {
+            if (!(tags & 1)) continue;
+            const uint32_t value = value_hash(with, static_cast<uint64_t>(tag));
+            keys->line[count++] = all[t].base + ((mixed(t) ^ value) & all[t].mask);
+        }
+    }
+    keys->count = count;
+}
+
+void Features::arc(int64_t head, int64_t modifier, Keys* keys) const {
+    const uint32_t *h = row(0, head), *m = row(1, modifier);
+    const int64_t left = std::min(head, modifier), right = std::max(head, modifier);
+    const int direction = head < modifier;
+    keys->a = 1 + direction;
+    keys->b = 3 + 6 * direction + bin(right - left);
+    fill([&](int64_t t) { return h[t] ^ m[t]; }, left, right, modifier - head, keys);
+}
+
+void Features::sibling(int64_t head, int64_t first, int64_t second, Keys* keys) const {
+    const uint32_t *h = row(0, head), *m = row(1, first), *s = row(2, second);
+    const int side = second < head ? 0 : first < head ? 1 : 2;
+    keys->a = 1 + side;
+    keys->b = 4 + 4 * side + coarse_bin(second - first);
+    fill([&](int64_t t) { return h[t] ^ m[t] ^ s[t]; }, first, second, second - first, keys);
+}
+
+void Features::grandparent(int64_t grand, int64_t head, int64_t modifier, Keys* keys) const {
+    const uint32_t *g = row(0, grand), *h = row(1, head), *m = row(2, modifier);
+    // Which of the three is between the others, and in which direction.
+    const bool a = grand < head, b = head < modifier, c = grand < modifier;
+    const int middle = a == b ? 0 : a == c ? 1 : 2;
+    const int64_t left = std::min(grand, modifier), right = std::max(grand, modifier);
+    keys->a = 1 + 2 * middle + a;
+    const int64_t d = right - left;
+    keys->b = 7 + 3 * middle + (d < 3 ? 0 : d < 7 ? 1 : 2);
+    fill([&](int64_t t) { return g[t] ^ h[t] ^ m[t]; }, left, right, modifier - grand, keys);
+}
+
+}  // namespace vs::parser

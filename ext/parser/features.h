@@ -1,0 +1,92 @@
+// The features of the parts of one sentence.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/at.h"
+#include "parser/templates.h"
+
+namespace vs::parser {
+
+// The lines of a part, and the two slots of each that count beside the first.
+struct Keys {
+    static constexpr int kMost = 256;
+    uint32_t line[kMost];
+    int64_t count = 0;
+    int a = 0, b = 0;
+};
+
+// Words of a sentence, with the root before the first and nothing beyond both ends.
+class Sentence {
+  public:
+    static constexpr int kAround = 2;  // words beyond either end that templates may name
+
+    void read(const uint32_t* words, int64_t n);
+    int64_t size() const { return n_; }
+    // Position 0 is the root; -kAround..n + kAround.
+    const uint32_t* word(int64_t position) const {
+        return words_.data() + (position + kAround) * kFields;
+    }
+    // The tags strictly between two positions, one bit each.
+    uint64_t tags(int64_t left, int64_t right) const;
+    // What is counted there: verbs, punctuation, coordinating conjunctions, each up to a few.
+    uint32_t counts(int64_t left, int64_t right) const;
+
+  private:
+    struct Sums {
+        int32_t verbs, punctuation, coordination;
+    };
+    int64_t n_ = 0;
+    std::vector<uint32_t> words_;  // (n + 1 + 2 kAround, kFields)
+    std::vector<Sums> sums_;       // (n + 2,) of the words before each position
+};
+
+// A part's key in a template is the exclusive or of one hash for each role, made once for a word.
+class Features {
+  public:
+    explicit Features(const Set& set) : set_(set) {}
+
+    void read(const Sentence& sentence);
+    // The keys of a part: positions in the order of the roles.
+    void arc(int64_t head, int64_t modifier, Keys* keys) const;
+    void sibling(int64_t head, int64_t first, int64_t second, Keys* keys) const;
+    void grandparent(int64_t grand, int64_t head, int64_t modifier, Keys* keys) const;
+
+  private:
+    const uint32_t* row(int role, int64_t position) const {
+        return rows_[role].data() + position * set_.size();
+    }
+    template <class Mixed>
+    void fill(const Mixed& mixed, int64_t left, int64_t right, int64_t distance, Keys* keys) const;
+
+    const Set& set_;
+    const Sentence* sentence_ = nullptr;
+    std::vector<uint32_t> rows_[kRoles];  // each (n + 1, templates)
+};
+
+// The score of a part: weights have kSlots in each line.
+template <class T>
+T score(const T* weights, const Keys& keys) noexcept {
+    T sum = 0;
+    for (int64_t i = 0; i < keys.count; ++i) {
+        const T* line = weights + static_cast<int64_t>(keys.line[i]) * kSlots;
+        sum += line[0] + line[keys.a] + line[keys.b];
+    }
+    return sum;
+}
+
+// Asks for the lines of a part before they are needed.
+template <class T>
+void prefetch(const T* weights, const Keys& keys) noexcept {
+#if defined(__GNUC__)
+    for (int64_t i = 0; i < keys.count; ++i) {
+        __builtin_prefetch(weights + static_cast<int64_t>(keys.line[i]) * kSlots);
+    }
+#else
+    (void)weights;
+    (void)keys;
+#endif
+}
+
+}  // namespace vs::parser

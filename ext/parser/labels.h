@@ -1,0 +1,76 @@
+// The labels of arcs, once the heads are known: a linear classifier.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parser/features.h"
+
+namespace vs::parser {
+
+// The weights of a key: one for each label, and some that nobody reads.
+class Labels {
+  public:
+    Labels(int64_t n_labels, int bits)
+        : set_(make_set(Kind::kLabel, bits)), n_(n_labels), row_((n_labels + 7) / 8 * 8) {}
+
+    int64_t size() const { return n_; }
+    int64_t n_weights() const { return static_cast<int64_t>(set_.lines) * row_; }
+    int64_t row() const { return row_; }
+    const Set& set() const { return set_; }
+
+  private:
+    Set set_;
+    int64_t n_, row_;
+};
+
+class Labeller {
+  public:
+    explicit Labeller(const Labels& labels) : labels_(labels), features_(labels.set()) {}
+
+    void read(const Sentence& sentence) { features_.read(sentence); }
+    // The label that scores most, of equals the first; scores (row,) stay here.
+    template <class T>
+    int32_t label(const T* weights, int64_t head, int64_t modifier) {
+        features_.arc(head, modifier, &keys_);
+        const int64_t row = labels_.row();
+        score_.assign(at(row), 0.0);
+        for (int64_t k = 0; k < keys_.count; ++k) {
+            const T* w = weights + line(k) * row;
+            for (int64_t l = 0; l < row; ++l) score_[at(l)] += static_cast<double>(w[l]);
+        }
+        int32_t best = 0;
+        for (int32_t l = 1; l < labels_.size(); ++l) {
+            if (score_[at(l)] > score_[at(best)]) best = l;
+        }
+        return best;
+    }
+
+    // Averaged perceptron with a margin: a step for every word whose label does not lead by 1.
+    struct Learnt {
+        double *weights, *late;  // (n_weights,) each: weights, and the sum of time times change
+        int64_t time;            // words so far
+    };
+    // Returns whether the label was wrong.
+    bool learn(Learnt* to, int64_t head, int64_t modifier, int32_t gold);
+
+  private:
+    // Keys of both directions are different ones. Every template has one key: none is of tags between.
+    int64_t line(int64_t k) const {
+        const Template* all = labels_.set().all.data();
+        const uint32_t turned = keys_.a == 1 ? 0x5bd1e995u : 0u;
+        return all[k].base + (((keys_.line[k] - all[k].base) ^ turned) & all[k].mask);
+    }
+
+    const Labels& labels_;
+    Features features_;
+    Keys keys_;
+    std::vector<double> score_;
+};
+
+// One pass over words with their heads and labels; returns how many labels were wrong.
+int64_t learn_labels(const Labels& labels, const uint32_t* words, const int64_t* offset,
+                     const int32_t* heads, const int32_t* gold, const int64_t* order,
+                     int64_t count, Labeller::Learnt* to);
+
+}  // namespace vs::parser

@@ -1,0 +1,68 @@
+// Learning from the sentences of a treebank, in batches on the pool.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/problem.h"
+#include "parser/worker.h"
+#include "pool/pool.h"
+
+namespace vs::parser {
+
+struct Learnt {
+    double* weights = nullptr;   // (n_weights,)
+    double* late = nullptr;      // (n_weights,) sum of time times change
+    uint8_t* touched = nullptr;  // (n_weights,)
+    int64_t time = 0;            // updates so far
+};
+
+struct Pass {
+    Status status = kOk;
+    double loss = 0.0;
+    int64_t updates = 0;
+};
+
+class Learner {
+  public:
+    Learner(const Corpus& corpus, const Templates& templates, const Trees& trees);
+
+    // A pass over the sentences `order` in batches: gradients of a batch are taken at the same
+    // weights and added in its order, so that the threads do not show.
+    Pass sweep(const Rule& rule, const Learnt& to, const int64_t* order, int64_t count,
+               int64_t batch, int threads, const PoolApi& pool, Control* control);
+
+  private:
+    static constexpr int kBuckets = 32;
+    // Parts whose marginal is nearer to the truth say nothing that would be seen.
+    static constexpr double kLeast = 1e-6;
+    struct Example {
+        double loss = 0.0;
+        std::vector<Change> bucket[kBuckets];
+    };
+    struct Bucket {
+        double square = 0.0;
+        std::vector<uint32_t> lines;
+    };
+    static void differentiate(void* context, int64_t task, int worker);
+    static void add(void* context, int64_t task, int worker);
+    static void apply(void* context, int64_t task, int worker);
+
+    const Corpus corpus_;
+    const Templates& templates_;
+    const Trees trees_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    std::vector<Example> examples_;  // of a batch
+    Bucket buckets_[kBuckets];
+    std::vector<double> gradient_;  // (n_weights,) of a batch
+    std::vector<uint8_t> seen_;     // (lines,)
+    // Of the batch under way:
+    const Rule* rule_ = nullptr;
+    Learnt to_;
+    const int64_t* batch_ = nullptr;
+    int64_t size_ = 0;
+    double step_ = 0.0;
+};
+
+}  // namespace vs::parser

@@ -1,0 +1,113 @@
+// The parts of one sentence, their scores, and what a gradient says of their weights.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parser/features.h"
+#include "parser/templates.h"
+
+namespace vs::parser {
+
+// The sets of templates of a model: of order 0 those of a pruner, of order 1 arcs alone, of order 2
+// pairs of arcs as well. Weights of arcs stand first, then those of siblings and of grandparents.
+struct Templates {
+    Templates(int order, int bits);
+
+    int order;
+    std::vector<Set> sets;         // by kind of part: one, or three
+    std::vector<int64_t> line_at;  // the first line of each set, and how many there are
+    int64_t n_weights() const { return line_at.back() * kSlots; }
+};
+
+// Which parts a sentence has. Arcs are ordered by modifier, then head; siblings by (h, m, s),
+// grandparents by (g, h, m), each a pair of arcs.
+struct Parts {
+    struct Pair {
+        int32_t nodes[3];      // (h, m, s) or (g, h, m)
+        int32_t first, second;  // the arcs (h, m), (h, s), or (g, h), (h, m)
+    };
+    int64_t n = 0;
+    std::vector<int32_t> head, modifier;
+    std::vector<Pair> siblings, grandparents;
+
+    int64_t arcs() const { return static_cast<int64_t>(head.size()); }
+    int64_t size() const {
+        return arcs() + static_cast<int64_t>(siblings.size() + grandparents.size());
+    }
+    // All arcs, or those given.
+    void list_arcs(int64_t words);
+    void list_arcs(int64_t words, int64_t count, const int32_t* heads, const int32_t* modifiers);
+    void list_pairs();
+    // (size,) 1 where the tree `heads` (n,) has a part.
+    void structure(const int32_t* heads, double* out) const;
+
+  private:
+    void count_children();
+    std::vector<int32_t> start_, child_;  // the arcs of each head, by modifier
+};
+
+// A key of a part and its share of the gradient.
+struct Change {
+    uint32_t line;
+    int8_t a, b;
+    double value;
+};
+
+// The features of one sentence at a time.
+class Scorer {
+  public:
+    explicit Scorer(const Templates& templates);
+
+    void read(const uint32_t* words, int64_t n);
+    const Sentence& sentence() const { return sentence_; }
+    void keys(Kind kind, const int32_t* nodes, Keys* keys) const;
+    // (parts,) scores.
+    template <class T>
+    void score(const T* weights, const Parts& parts, double* out) const;
+    // Calls add(Change) for every key of every part whose residual exceeds `least` in magnitude.
+    template <class Add>
+    void pull(const Parts& parts, const double* residual, double least, const Add& add) const {
+        Keys keys;
+        each(parts, [&](int64_t i, Kind kind, const int32_t* nodes) {
+            const double r = residual[i];
+            if (!(r > least || r < -least)) return;
+            this->keys(kind, nodes, &keys);
+            for (int64_t k = 0; k < keys.count; ++k) {
+                add(Change{keys.line[k], static_cast<int8_t>(keys.a), static_cast<int8_t>(keys.b),
+                           r});
+            }
+        });
+    }
+
+  private:
+    template <class Do>
+    void each(const Parts& parts, const Do& act) const {
+        int64_t i = 0;
+        for (; i < parts.arcs(); ++i) {
+            const int32_t nodes[3] = {parts.head[at(i)], parts.modifier[at(i)], -1};
+            act(i, Kind::kArc, nodes);
+        }
+        for (const Parts::Pair& p : parts.siblings) act(i++, Kind::kSibling, p.nodes);
+        for (const Parts::Pair& p : parts.grandparents) act(i++, Kind::kGrandparent, p.nodes);
+    }
+
+    const Templates& templates_;
+    Sentence sentence_;
+    std::vector<Features> features_;
+};
+
+template <class T>
+void Scorer::score(const T* weights, const Parts& parts, double* out) const {
+    // One part behind: its lines are on their way.
+    Keys keys[2];
+    each(parts, [&](int64_t i, Kind kind, const int32_t* nodes) {
+        this->keys(kind, nodes, &keys[i & 1]);
+        prefetch(weights, keys[i & 1]);
+        if (i > 0) out[i - 1] = parser::score(weights, keys[~i & 1]);
+    });
+    const int64_t last = parts.size() - 1;
+    if (last >= 0) out[last] = parser::score(weights, keys[last & 1]);
+}
+
+}  // namespace vs::parser

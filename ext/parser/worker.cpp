@@ -1,0 +1,84 @@
+#include "parser/worker.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vs::parser {
+
+Worker::Worker(const Templates& templates, const Trees& trees)
+    : templates_(templates), trees_(trees), scorer_(templates) {}
+
+void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs) {
+    if (arcs.head) {
+        parts_.list_arcs(n, arcs.count, arcs.head, arcs.modifier);
+    } else {
+        parts_.list_arcs(n);
+    }
+    if (templates_.order > 1) parts_.list_pairs();
+    scorer_.read(words, n);
+}
+
+trees::Sentence Worker::dense(const double* potentials) {
+    const int64_t n = parts_.n, size = (n + 1) * (n + 1);
+    table_.assign(at(size), -INFINITY);
+    for (int64_t a = 0; a < parts_.arcs(); ++a) {
+        table_[at(parts_.head[at(a)] * (n + 1) + parts_.modifier[at(a)])] = potentials[a];
+    }
+    const int64_t wanted = trees_.api->scratch_size(trees_.kind, n);
+    if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
+    return {table_.data(), n, trees_.single_root};
+}
+
+double Worker::marginals(const double* potentials, double* out) {
+    const trees::Sentence s = dense(potentials);
+    p_.resize(table_.size());
+    trees::Arcs arcs;
+    arcs.marginal = p_.data();
+    const double log_z = trees_.api->marginals(trees_.kind, s, arcs, scratch_.data());
+    for (int64_t a = 0; a < parts_.arcs(); ++a) {
+        out[a] = p_[at(parts_.head[at(a)] * (s.n + 1) + parts_.modifier[at(a)])];
+    }
+    return log_z;
+}
+
+double Worker::best(const double* potentials, const int32_t** heads) {
+    const trees::Sentence s = dense(potentials);
+    best_.resize(at(s.n));
+    const double score = trees_.api->best(trees_.kind, s, best_.data(), scratch_.data());
+    heads_.assign(best_.begin(), best_.end());
+    *heads = heads_.data();
+    return score;
+}
+
+double Worker::loss(const int32_t* gold, const Rule& rule, const double* weights) {
+    const int64_t size = parts_.size(), arcs = parts_.arcs();
+    gold_.resize(at(size));
+    residual_.assign(at(size), 0.0);
+    score(weights);
+    parts_.structure(gold, gold_.data());
+    double right = 0.0;
+    for (int64_t p = 0; p < size; ++p) right += scores_[at(p)] * gold_[at(p)];
+    // The cost of a tree is that of its arcs: p = 1 - 2 z, q = n.
+    for (int64_t a = 0; a < arcs; ++a) {
+        scores_[at(a)] += rule.gamma * (1.0 - 2.0 * gold_[at(a)]);
+    }
+    double top = 0.0;
+    if (std::isinf(rule.beta)) {
+        const int32_t* heads = nullptr;
+        top = best(scores_.data(), &heads);
+        parts_.structure(heads, residual_.data());
+    } else {
+        if (rule.beta != 1.0) {
+            for (double& x : scores_) x *= rule.beta;
+        }
+        top = marginals(scores_.data(), residual_.data()) / rule.beta;
+    }
+    if (top == -INFINITY) {  // no tree at all: nothing to learn
+        std::fill(residual_.begin(), residual_.end(), 0.0);
+        return 0.0;
+    }
+    for (int64_t p = 0; p < size; ++p) residual_[at(p)] -= gold_[at(p)];
+    return std::max(0.0, top + rule.gamma * static_cast<double>(parts_.n) - right);
+}
+
+}  // namespace vs::parser

@@ -1,0 +1,88 @@
+// One sentence after the other: its parts, their scores, sums over trees and the loss.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parser/parts.h"
+#include "trees/trees.h"
+
+namespace vs::parser {
+
+// The arcs of a sentence that are looked at, by modifier and head; none listed: all.
+struct Listed {
+    int64_t count = 0;
+    const int32_t *head = nullptr, *modifier = nullptr;
+};
+
+// Sentences laid end to end, encoded, with their trees.
+struct Corpus {
+    int64_t sentences = 0;
+    const int64_t* offset = nullptr;  // (sentences + 1,) first word of each
+    const uint32_t* words = nullptr;  // (words, kFields)
+    const int32_t* heads = nullptr;   // (words,) 0 is the root
+    // The arcs that are looked at, by modifier and head; null: all.
+    const int64_t* arc_at = nullptr;  // (sentences + 1,)
+    const int32_t *arc_head = nullptr, *arc_modifier = nullptr;
+
+    int64_t size(int64_t i) const { return offset[i + 1] - offset[i]; }
+    const uint32_t* sentence(int64_t i) const { return words + offset[i] * kFields; }
+    Listed arcs(int64_t i) const {
+        if (!arc_at) return {};
+        return {arc_at[i + 1] - arc_at[i], arc_head + arc_at[i], arc_modifier + arc_at[i]};
+    }
+    const int32_t* gold(int64_t i) const { return heads + offset[i]; }
+};
+
+struct Trees {
+    const trees::TreesApi* api = nullptr;
+    trees::Kind kind = trees::Kind::kTree;
+    bool single_root = false;
+};
+
+// The loss L_{beta,gamma} of MSFXM10, and how weights follow from it.
+struct Rule {
+    enum Kind : int { kAggressive, kAdaGrad };
+    int kind = kAggressive;
+    double beta = 1.0, gamma = 0.0;
+    double longest = 0.0;       // step of kAggressive
+    double rate = 0.0;          // of kAdaGrad
+    double* squares = nullptr;  // (n_weights,) of kAdaGrad: sums of squares of gradients
+};
+
+// What one worker needs for one sentence after the other.
+class Worker {
+  public:
+    Worker(const Templates& templates, const Trees& trees);
+
+    void read(const uint32_t* words, int64_t n, const Listed& arcs);
+    const Parts& parts() const { return parts_; }
+    const Scorer& scorer() const { return scorer_; }
+    // The potentials of the parts, kept here.
+    template <class T>
+    const double* score(const T* weights) {
+        scores_.resize(at(parts_.size()));
+        scorer_.score(weights, parts_, scores_.data());
+        return scores_.data();
+    }
+    // log Z and the marginals of parts under these potentials; -inf: no tree.
+    double marginals(const double* potentials, double* out);
+    // The score and the heads (n,) of the tree whose arcs have most.
+    double best(const double* potentials, const int32_t** heads);
+    // L_{beta,gamma} of the tree `gold` at these weights, and the residual of its gradient.
+    double loss(const int32_t* gold, const Rule& rule, const double* weights);
+    const std::vector<double>& residual() const { return residual_; }
+
+  private:
+    trees::Sentence dense(const double* potentials);
+
+    const Templates& templates_;
+    const Trees trees_;
+    Parts parts_;
+    Scorer scorer_;
+    std::vector<double> table_, p_, scratch_, scores_, residual_, gold_;
+    std::vector<int64_t> best_;
+    std::vector<int32_t> heads_;
+};
+
+}  // namespace vs::parser

@@ -1,0 +1,88 @@
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Arcs = tuple[Array, Array, Array]
+
+FIELDS: int
+MOST_BITS: int
+LEAST_BITS: int
+
+def encode(
+    forms: list[str],
+    lemmas: list[str] | None,
+    coarse: list[str] | None,
+    fine: list[str] | None,
+    morph: list[str] | None,
+    words: Array,
+) -> None: ...
+def weights_of_labels(n_labels: int, bits: int) -> int: ...
+def weights_of_parts(order: int, bits: int) -> int: ...
+def learn_labels(
+    n_labels: int,
+    bits: int,
+    words: Array,
+    offset: Array,
+    heads: Array,
+    gold: Array,
+    order: Array,
+    weights: Array,
+    late: Array,
+    time: int,
+) -> int: ...
+
+class Learner:
+    n_weights: int
+    def __init__(
+        self,
+        words: Array,
+        offset: Array,
+        heads: Array,
+        arcs: Arcs | None,
+        order: int,
+        bits: int,
+        projective: bool,
+        single_root: bool,
+    ) -> None: ...
+    def parts(self, i: int) -> tuple[Array, Array]: ...
+    def scores(self, i: int, weights: Array) -> Array: ...
+    def gold(self, i: int) -> Array: ...
+    def marginals(self, i: int, potentials: Array) -> tuple[float, Array]: ...
+    def best(self, i: int, potentials: Array) -> tuple[float, Array]: ...
+    def gradient(self, i: int, residual: Array) -> tuple[Array, Array]: ...
+    def sweep(
+        self,
+        kind: int,
+        rule: dict[str, Any],
+        order: Array,
+        batch: int,
+        weights: Array,
+        late: Array,
+        touched: Array,
+        time: int,
+        threads: int,
+    ) -> tuple[float, int]: ...
+    def prune(self, weights: Array, threads: int) -> Arcs: ...
+
+class Predictor:
+    def __init__(
+        self,
+        order: int,
+        bits: int,
+        weights: Array,
+        pruner_bits: int,
+        pruner_weights: Array | None,
+        n_labels: int,
+        label_bits: int,
+        label_weights: Array,
+    ) -> None: ...
+    def predict(
+        self,
+        words: Array,
+        offset: Array,
+        prune: bool,
+        projective: bool,
+        single_root: bool,
+        threads: int,
+    ) -> tuple[Array, Array, Array]: ...

@@ -1,0 +1,231 @@
+"""A treebank as structures made of parts, which is all that learning asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _parser
+from valuesparse._validation import as_count
+from valuesparse.errors import InfeasibleError
+from valuesparse.learning import Aggressive
+from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
+from valuesparse.parsing._sentences import Sentence
+from valuesparse.threads import resolve
+
+__all__ = ["BITS", "CONSTRAINTS", "Arcs", "Examples", "as_constraint"]
+
+Array = npt.NDArray[np.float64]
+#: Where the arcs of each sentence begin, (B + 1,), and their heads and modifiers.
+Arcs = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
+
+#: What trees have to be.
+CONSTRAINTS = ("tree", "projective")
+#: By default the largest templates have 2**BITS lines of 16 weights.
+BITS = 14
+
+#: Orders of models; 0 is that of a pruner, whose parts are arcs with fewer features.
+ORDERS = (0, 1)
+
+# The rules that the engine knows, by the numbers it has for them.
+_RULES = {Aggressive: 0}
+
+
+def as_constraint(constraint: str) -> str:
+    """Return what trees have to be, once it is checked."""
+    if constraint not in CONSTRAINTS:
+        raise ValueError(f"constraint must be 'tree' or 'projective', not {constraint!r}")
+    return constraint
+
+
+class Examples:
+    """The parts of the sentences of a treebank, as :class:`valuesparse.learning.Online` wants them.
+
+    Sentence i has a part for each arc; a structure says of each part whether the tree has it.
+    Features are those of McDonald et al. (2005) and of MSFXM10, section 6, hashed: two features
+    that share a weight are one. Every method computes with the arrays it is given and keeps
+    nothing but the sentence it has read last: one call at a time.
+
+    Parameters
+    ----------
+    sentences : sequence of Sentence
+        Each with its tree.
+    order : {1}
+        1: parts are arcs, and losses are exact.
+    constraint : {"tree", "projective"}, optional
+        Which trees there are; by default projective ones where below 0.5 % of the arcs are not.
+    single_root : bool, optional
+        Whether one word alone hangs on the root; by default where that is so in every sentence.
+    ignore : iterable of str
+        Columns without features, of LEMMA, UPOS, XPOS, FEATS.
+    bits : int
+        The largest templates have 2**bits lines of 16 weights each; 4 to 20.
+    threads : int, optional
+        For `sweep`; None: every core this process may use.
+
+    Attributes
+    ----------
+    n_weights : int
+        The number of weights.
+    constraint : str
+        As given or found.
+    single_root : bool
+        As given or found.
+    arrays : tuple
+        The words, encoded, where sentences begin, and heads.
+
+    Raises
+    ------
+    ValueError
+        A sentence without a tree, or an argument that is wrong.
+
+    Notes
+    -----
+    The cost of a tree is the Hamming distance of its arcs, p = 1 − 2z and q = n (MSFXM10,
+    section 5). Parts with a residual below 1e-6 are left out of the gradients of `sweep`.
+
+    Examples
+    --------
+    >>> import numpy as np, valuesparse as vs
+    >>> s = vs.parsing.Sentence(["Dogs", "bark"], upos=["NOUN", "VERB"], heads=[2, 0])
+    >>> examples = vs.parsing.Examples([s], bits=4)
+    >>> examples.parts(0)[1][:, :2].tolist(), examples.gold(0).tolist()
+    ([[0, 1], [2, 1], [0, 2], [1, 2]], [0.0, 1.0, 1.0, 0.0])
+    >>> log_z, p = examples.marginals(0, examples.scores(0, np.zeros(examples.n_weights)))
+    >>> round(float(np.exp(log_z)), 9), p.round(3).tolist()
+    (2.0, [0.5, 0.5, 0.5, 0.5])
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[Sentence],
+        order: int = 1,
+        constraint: str | None = None,
+        single_root: bool | None = None,
+        *,
+        ignore: Iterable[str] = (),
+        bits: int = BITS,
+        threads: int | None = None,
+        arcs: Arcs | None = None,
+    ) -> None:
+        if order not in ORDERS:
+            raise ValueError(f"order must be 1, not {order!r}")
+        if not _parser.LEAST_BITS <= as_count("bits", bits, at_least=1) <= _parser.MOST_BITS:
+            raise ValueError(
+                f"bits must be {_parser.LEAST_BITS} to {_parser.MOST_BITS}, not {bits}"
+            )
+        heads = heads_of(sentences)
+        words, offset = encode(sentences, as_ignored(ignore))
+        if constraint is None or single_root is None:
+            projective, single = projective_and_single(heads, offset)
+            constraint = constraint or CONSTRAINTS[projective]
+            single_root = single if single_root is None else single_root
+        self.constraint, self.single_root = as_constraint(constraint), bool(single_root)
+        self.order, self._threads = order, resolve(threads)
+        self.arrays = (words, offset, heads)
+        self._learner = _parser.Learner(
+            words, offset, heads, arcs, order, bits, constraint == "projective", self.single_root
+        )
+        self.n_weights: int = self._learner.n_weights
+
+    def __len__(self) -> int:
+        return len(self.arrays[1]) - 1
+
+    def parts(self, i: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
+        """Return the parts of sentence i.
+
+        Returns
+        -------
+        kinds : (P,) int8
+            0: an arc.
+        nodes : (P, 3) int32
+            An arc is (head, modifier, -1); 0 is the root.
+        """
+        kinds, nodes = self._learner.parts(self._at(i))
+        return kinds, nodes
+
+    def scores(self, i: int, weights: Array) -> Array:
+        """Return the potentials of the parts (P,), sums of the weights of their features."""
+        found: Array = self._learner.scores(self._at(i), self._checked(weights, self.n_weights))
+        return found
+
+    def gold(self, i: int) -> Array:
+        """Return which parts the tree has, (P,) of 0 and 1."""
+        found: Array = self._learner.gold(self._at(i))
+        return found
+
+    def cost(self, i: int) -> tuple[Array, float]:
+        """Return p (P,) and q: the arcs that are wrong and those that are missing."""
+        kinds, _ = self.parts(i)
+        return np.where(kinds == 0, 1.0 - 2.0 * self.gold(i), 0.0), float(self._words(i))
+
+    def marginals(self, i: int, potentials: Array) -> tuple[float, Array]:
+        """Return log Z and the marginals (P,).
+
+        Raises
+        ------
+        InfeasibleError
+            Potentials of −inf leave no tree.
+        """
+        checked = self._checked(potentials, len(self.gold(i)))
+        log_z, found = self._learner.marginals(self._at(i), checked)
+        if log_z == -np.inf:
+            raise InfeasibleError(i, -1, message=f"sentence {i}: the potentials allow no tree")
+        return float(log_z), found
+
+    def best(self, i: int, potentials: Array) -> Array:
+        """Return the parts of the tree that scores best (P,)."""
+        checked = self._checked(potentials, len(self.gold(i)))
+        score, found = self._learner.best(self._at(i), checked)
+        if score == -np.inf:
+            raise InfeasibleError(i, -1, message=f"sentence {i}: the potentials allow no tree")
+        structure: Array = found
+        return structure
+
+    def gradient(self, i: int, residual: Array) -> tuple[npt.NDArray[np.int64], Array]:
+        """Return the weights that parts with a residual have, once each, and its sums."""
+        checked = self._checked(residual, len(self.gold(i)))
+        indices, values = self._learner.gradient(self._at(i), checked)
+        unique, place = np.unique(indices, return_inverse=True)
+        return unique, np.bincount(place, values, len(unique))
+
+    def sweep(
+        self,
+        rule: Any,
+        order: npt.NDArray[np.int64],
+        weights: Array,
+        late: Array,
+        touched: npt.NDArray[np.bool_],
+        time: int,
+        batch: int,
+    ) -> tuple[float, int] | None:
+        """Take a pass in the engine, on all threads, where the rule is one that it knows."""
+        kind = _RULES.get(type(rule))
+        if kind is None:
+            return None
+        return self._learner.sweep(
+            kind, vars(rule), order, batch, weights, late, touched, time, self._threads
+        )
+
+    def prune(self, weights: npt.NDArray[np.float32]) -> Arcs:
+        """Return the arcs that are left by the weights of an arc-factored model, and all gold."""
+        return self._learner.prune(weights, self._threads)
+
+    def _at(self, i: int) -> int:
+        if not 0 <= i < len(self):
+            raise IndexError(f"there are {len(self)} sentences, and none has the index {i}")
+        return i
+
+    def _words(self, i: int) -> int:
+        offset = self.arrays[1]
+        return int(offset[i + 1] - offset[i])
+
+    @staticmethod
+    def _checked(array: Array, size: int) -> Array:
+        found = np.ascontiguousarray(array, np.float64)
+        if found.shape != (size,):
+            raise ValueError(f"an array of {size} numbers is wanted, not of shape {found.shape}")
+        return found

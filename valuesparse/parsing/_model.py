@@ -1,0 +1,146 @@
+"""Model files of parsers.
+
+A file is a magic word, the version, the length of a header in JSON, that header, the weights as
+float32, little-endian, and the SHA-256 of all before it. The sizes of the weights follow from the
+header and have to add up to the size of the file, before anything is made of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _parser
+from valuesparse.io._files import naming, read_file, write_bytes
+from valuesparse.io.errors import ModelFormatError
+from valuesparse.parsing._encoding import IGNORABLE
+from valuesparse.parsing._examples import CONSTRAINTS
+
+__all__ = ["ParserModel", "bytes_of", "model_of", "read_model", "write_model"]
+
+_MAGIC = b"vsparser"
+_VERSION = 1
+_START = struct.Struct("<8sII")
+_DIGEST = hashlib.sha256().digest_size
+# The largest header, and its largest numbers.
+_LARGEST_HEADER, _MOST_LABELS = 1 << 20, 10_000
+# The largest weight: sums of thousands of products stay scores that every engine takes.
+_LARGEST = 1e6
+
+
+class ParserModel(NamedTuple):
+    """All that a parser is made of."""
+
+    order: int  #: 1: arcs
+    bits: int  #: of the templates of parts
+    pruner_bits: int
+    label_bits: int
+    constraint: str  #: what trees have to be unless said: "tree" or "projective"
+    single_root: bool
+    ignore: tuple[str, ...]
+    labels: tuple[str, ...]
+    weights: npt.NDArray[np.float32]  #: of parts
+    pruner: npt.NDArray[np.float32] | None
+    labeller: npt.NDArray[np.float32]
+
+
+def bytes_of(model: ParserModel) -> bytes:
+    """Return the contents of a model file."""
+    header = model._asdict()
+    weights = [header.pop("weights"), header.pop("pruner"), header.pop("labeller")]
+    header["pruner"] = weights[1] is not None
+    text = json.dumps(header, ensure_ascii=True, sort_keys=True).encode()
+    parts = [np.ascontiguousarray(w, "<f4").tobytes() for w in weights if w is not None]
+    body = b"".join([_START.pack(_MAGIC, _VERSION, len(text)), text, *parts])
+    return body + hashlib.sha256(body).digest()
+
+
+def write_model(path: str | os.PathLike[str], model: ParserModel) -> None:
+    """Write a model file in one piece."""
+    write_bytes(path, bytes_of(model))
+
+
+def read_model(path: str | os.PathLike[str]) -> ParserModel:
+    """Read a model file; see :func:`model_of` for errors."""
+    with naming(path):
+        return model_of(read_file(path))
+
+
+def model_of(data: bytes) -> ParserModel:
+    """Return the model that a file holds.
+
+    Raises
+    ------
+    ModelFormatError
+        It is none, of another version, cut off, or damaged.
+    """
+    if len(data) < _START.size + _DIGEST or not data.startswith(_MAGIC):
+        raise ModelFormatError("header", 0, "this is no model of a parser")
+    _, version, size = _START.unpack_from(data)
+    if version != _VERSION:
+        raise ModelFormatError("header", 8, f"version {version}, but only {_VERSION} can be read")
+    end = len(data) - _DIGEST
+    if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
+        raise ModelFormatError("checksum", end, "it is wrong: the file is damaged or cut off")
+    if size > min(_LARGEST_HEADER, end - _START.size):
+        raise ModelFormatError("header", 12, f"{size} bytes, but the file ends before")
+    header = _header(data[_START.size : _START.size + size])
+    wanted = [
+        _parser.weights_of_parts(header["order"], header["bits"]),
+        _parser.weights_of_parts(0, header["pruner_bits"]) if header["pruner"] else 0,
+        _parser.weights_of_labels(len(header["labels"]), header["label_bits"]),
+    ]
+    at = _START.size + size
+    if at + 4 * sum(wanted) != end:
+        raise ModelFormatError("weights", at, f"{sum(wanted)} are wanted, the file has others")
+    arrays = []
+    for count in wanted:
+        array = np.frombuffer(data, "<f4", count, at).astype(np.float32)
+        if not (np.abs(array) <= _LARGEST).all():
+            bad = int(np.flatnonzero(~(np.abs(array) <= _LARGEST))[0])
+            raise ModelFormatError("weights", at + 4 * bad, f"{array[bad]} is no weight")
+        arrays.append(array)
+        at += 4 * count
+    has_pruner = header.pop("pruner")
+    return ParserModel(
+        **header, weights=arrays[0], pruner=arrays[1] if has_pruner else None, labeller=arrays[2]
+    )
+
+
+def _header(text: bytes) -> dict[str, Any]:
+    """Return the header with every field checked."""
+    try:
+        header = json.loads(text.decode("ascii"))
+    except (ValueError, RecursionError):
+        raise ModelFormatError("header", _START.size, "it is not JSON") from None
+    bits = range(_parser.LEAST_BITS, _parser.MOST_BITS + 1)
+    checks = {
+        "order": lambda x: type(x) is int and x in (1, 2),
+        "bits": lambda x: type(x) is int and x in bits,
+        "pruner_bits": lambda x: type(x) is int and x in bits,
+        "label_bits": lambda x: type(x) is int and x in bits,
+        "constraint": lambda x: x in CONSTRAINTS,
+        "single_root": lambda x: type(x) is bool,
+        "pruner": lambda x: type(x) is bool,
+        "ignore": lambda x: _names(x, len(IGNORABLE)) and set(x) <= IGNORABLE.keys(),
+        "labels": lambda x: _names(x, _MOST_LABELS) and len(x) > 0,
+    }
+    if not isinstance(header, dict) or header.keys() != checks.keys():
+        raise ModelFormatError("header", _START.size, "it has other fields than those of a parser")
+    for name, fits in checks.items():
+        if not fits(header[name]):
+            raise ModelFormatError("header", _START.size, f"{name!r} is {header[name]!r:.60}")
+    return {**header, "ignore": tuple(header["ignore"]), "labels": tuple(header["labels"])}
+
+
+def _names(value: object, most: int) -> bool:
+    """Return whether a value is a list of at most so many names, all different."""
+    if not isinstance(value, list) or len(value) > most:
+        return False
+    return all(isinstance(x, str) and x for x in value) and len(set(value)) == len(value)

@@ -1,0 +1,239 @@
+"""Training: a pruner, the scores of parts, and labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _parser as _native
+from valuesparse._validation import as_count
+from valuesparse.io._files import is_path
+from valuesparse.learning import Aggressive, Online
+from valuesparse.learning._checkpoint import Checkpoint
+from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
+from valuesparse.parsing._examples import BITS, CONSTRAINTS, Arcs, Examples, as_constraint
+from valuesparse.parsing._files import read_conll
+from valuesparse.parsing._model import ParserModel
+from valuesparse.parsing._parser import Parser
+from valuesparse.parsing._sentences import Sentence
+
+__all__ = ["Progress", "train"]
+
+Weights = npt.NDArray[np.float32]
+
+_EPOCHS = 6
+_PRUNER_EPOCHS, _PRUNER_BITS = 2, 12
+_LABEL_EPOCHS, _LABEL_BITS = 4, 12
+
+
+class Progress(NamedTuple):
+    """How far training has come, after each pass.
+
+    Attributes
+    ----------
+    stage : {"pruner", "labels", "parts"}
+        What is learned.
+    epoch, epochs : int
+        The pass that is over, from 1, and how many there will be.
+    loss : float
+        Of a word: the share of wrong labels, or the loss L_{β,γ}.
+    """
+
+    stage: str
+    epoch: int
+    epochs: int
+    loss: float
+
+    def __str__(self) -> str:
+        """Return what a status line shows."""
+        return f"{self.stage}, pass {self.epoch} of {self.epochs}, loss {self.loss:.4f} a word"
+
+
+def train(
+    treebank: Any,
+    order: int = 1,
+    constraint: str | None = None,
+    single_root: bool | None = None,
+    beta: float = 1.0,
+    gamma: float = 0.0,
+    epochs: int = _EPOCHS,
+    seed: int = 0,
+    ignore: Iterable[str] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    prune: bool = True,
+    batch: int = 1,
+    bits: int = BITS,
+) -> Parser:
+    """Train a parser on a treebank.
+
+    An arc-factored CRF of few features is trained first, the pruner; then the scores of parts, over
+    the arcs that it leaves, by Algorithm 1 of MSFXM10 with averaged weights; and a linear
+    classifier of labels. The same sentences and arguments give the same bits for any number of
+    threads.
+
+    Parameters
+    ----------
+    treebank : path, or iterable of paths or of Sentence
+        CoNLL-U or CoNLL-X files, or sentences, each with its tree.
+    order : {1}
+        1: the score of a tree is that of its arcs.
+    constraint : {"tree", "projective"}, optional
+        What trees have to be; by default projective where below 0.5 % of the arcs are not.
+    single_root : bool, optional
+        Whether one word alone hangs on the root; by default where that is so in every sentence.
+    beta, gamma : float
+        The loss: see :func:`valuesparse.learning.loss_and_gradient`. (1, 0) is that of CRFs,
+        (inf, 1) that of structured SVMs.
+    epochs : int
+        Passes over the sentences.
+    seed : int
+        Of the order of the sentences.
+    ignore : iterable of str
+        Columns to make no features of: LEMMA, UPOS, XPOS, FEATS.
+    checkpoint : path, optional
+        The state after each pass goes there, and training goes on from it where it is there.
+    threads : int, optional
+        None: every core this process may use. Several help where `batch` is above 1.
+    progress : callable, optional
+        Called with a :class:`Progress` after each pass.
+    prune : bool
+        Whether there is a pruner: at most 10 heads of a word are looked at, none with less than
+        1e-4 of the best one's probability. Without one the parser is trained on all arcs.
+    batch : int
+        Sentences whose gradients are taken at the same weights.
+    bits : int
+        The largest templates of features have 2**bits lines of 16 weights; 4 to 20.
+
+    Returns
+    -------
+    Parser
+
+    Raises
+    ------
+    ValueError
+        An argument is wrong, there is no sentence, or one has no tree.
+    vs.io.TextFormatError
+        A `ValueError` with file and line: the file is damaged.
+    OSError
+        A file cannot be read or written.
+
+    Examples
+    --------
+    >>> import valuesparse as vs
+    >>> s = vs.parsing.Sentence(
+    ...     ["Dogs", "bark"], upos=["NOUN", "VERB"], heads=[2, 0], labels=["nsubj", "root"])
+    >>> parser = vs.parsing.train([s], epochs=2, bits=6)
+    >>> (parsed,) = parser.parse([vs.parsing.Sentence(["Cats", "bark"], upos=["NOUN", "VERB"])])
+    >>> parsed.heads.tolist(), parsed.labels
+    ([2, 0], ['nsubj', 'root'])
+    """
+    if order not in (1,):
+        raise ValueError(f"order must be 1, not {order!r}")
+    as_count("epochs", epochs, at_least=1)
+    as_count("batch", batch, at_least=1)
+    rule = Aggressive(beta, gamma)
+    left_out = as_ignored(ignore)
+    if constraint is not None:
+        as_constraint(constraint)
+    sentences = _read(treebank)
+    if not any(map(len, sentences)):
+        raise ValueError("treebank has no sentence to learn from")
+    if constraint is None or single_root is None:
+        offset = encode(sentences).offset
+        projective, single = projective_and_single(heads_of(sentences), offset)
+        constraint = constraint or CONSTRAINTS[projective]
+        single_root = single if single_root is None else bool(single_root)
+    tell = progress or (lambda _: None)
+    given: dict[str, Any] = {
+        "constraint": constraint, "single_root": single_root, "ignore": left_out,
+        "threads": threads,
+    }  # fmt: skip
+    pruner, arcs = None, None
+    if prune:
+        pruner, arcs = _train_pruner(sentences, given, seed, tell)
+    labels, labeller = _train_labels(sentences, left_out, seed, tell)
+    examples = Examples(sentences, order, bits=bits, arcs=arcs, **given)
+    learner = Online(examples, rule, epochs=epochs, seed=seed, batch=batch)
+    kept = None
+    if checkpoint is not None:
+        parts = (
+            order, constraint, single_root, left_out, bits, batch, beta, gamma, seed, prune,
+            *(() if arcs is None else arcs), *examples.arrays,
+        )  # fmt: skip
+        kept = Checkpoint(checkpoint, 1, parts)
+        kept.resume(learner)
+    words = sum(map(len, sentences))
+    for epoch in learner:
+        if kept is not None:
+            kept.offer(epoch.number, learner)
+        tell(Progress("parts", epoch.number, epochs, epoch.loss / words))
+    return Parser(
+        ParserModel(
+            order=order, bits=bits, pruner_bits=_PRUNER_BITS, label_bits=_LABEL_BITS,
+            constraint=constraint, single_root=bool(single_root), ignore=left_out, labels=labels,
+            weights=learner.result().astype(np.float32), pruner=pruner, labeller=labeller,
+        )
+    )  # fmt: skip
+
+
+def _read(treebank: Any) -> list[Sentence]:
+    """Return the sentences of files, or those given, that have words."""
+    found: list[Sentence] = []
+    for source in [treebank] if is_path(treebank) else treebank:
+        if isinstance(source, Sentence):
+            found.append(source)
+        elif is_path(source):
+            found.extend(read_conll(source, check="training"))
+        else:
+            raise TypeError(
+                f"treebank must be paths or Sentence records, not {type(source).__name__}"
+            )
+    return [sentence for sentence in found if len(sentence)]
+
+
+def _train_pruner(
+    sentences: Sequence[Sentence],
+    given: dict[str, Any],
+    seed: int,
+    tell: Callable[[Progress], object],
+) -> tuple[Weights, Arcs]:
+    """Return the weights of a pruner and the arcs of the sentences that it leaves."""
+    examples = Examples(sentences, 0, bits=_PRUNER_BITS, **given)
+    learner = Online(examples, Aggressive(), epochs=_PRUNER_EPOCHS, seed=seed)
+    words = sum(map(len, sentences))
+    for epoch in learner:
+        tell(Progress("pruner", epoch.number, _PRUNER_EPOCHS, epoch.loss / words))
+    weights = learner.result().astype(np.float32)
+    return weights, examples.prune(weights)
+
+
+def _train_labels(
+    sentences: Sequence[Sentence],
+    ignore: tuple[str, ...],
+    seed: int,
+    tell: Callable[[Progress], object],
+) -> tuple[tuple[str, ...], Weights]:
+    """Return the labels and the weights of their classifier, an averaged perceptron."""
+    names = tuple(sorted({label for sentence in sentences for label in sentence.labels}))
+    numbers = {name: k for k, name in enumerate(names)}
+    gold = np.array([numbers[label] for s in sentences for label in s.labels], np.int32)
+    words, offset = encode(sentences, ignore)
+    heads = heads_of(sentences)
+    size = _native.weights_of_labels(len(names), _LABEL_BITS)
+    weights, late = np.zeros(size), np.zeros(size)
+    random = np.random.default_rng(seed)
+    time = 0
+    for epoch in range(1, _LABEL_EPOCHS + 1):
+        order = random.permutation(len(sentences))
+        wrong = _native.learn_labels(
+            len(names), _LABEL_BITS, words, offset, heads, gold, order, weights, late, time
+        )
+        time += len(gold)
+        tell(Progress("labels", epoch, _LABEL_EPOCHS, wrong / len(gold)))
+    return names, (weights - late / time).astype(np.float32)
