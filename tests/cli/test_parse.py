@@ -62,7 +62,7 @@ def test_sentences_that_differ_end_in_status_1(tmp_path: Path) -> None:
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the model of a stub, which `valuesparse parse predict` loads."""
     (tmp_path / "model").write_text("x")
-    monkeypatch.setattr(parsing, "load", stub_parser.load, raising=False)
+    monkeypatch.setattr(parsing, "load", stub_parser.load)
     return tmp_path / "model"
 
 
@@ -158,7 +158,7 @@ def test_train_hands_its_options_over(tmp_path: Path, monkeypatch: pytest.Monkey
         seen.update(options, sources=sources)
         return stub_parser.StubParser("x")
 
-    monkeypatch.setattr(parsing, "train", train, raising=False)
+    monkeypatch.setattr(parsing, "train", train)
     write_conll(GOLD, source)
     result = run("train", source, source, "-o", model)
     assert result.exit_code == 0, result.output
@@ -169,14 +169,14 @@ def test_train_hands_its_options_over(tmp_path: Path, monkeypatch: pytest.Monkey
         "checkpoint": None, "constraint": None, "single_root": None, "prune": True,
         "threads": None,
     }  # fmt: skip
-    options = ["--order", 1, "--beta", "inf", "--gamma", 1, "--ignore", "XPOS", "--ignore", "feats"]
+    options = ["--order", 1, "--beta", "inf", "--gamma", 1, "--ignore", "xpos", "--ignore", "FEATS"]
     options += ["--epochs", 3, "--seed", 7, "--checkpoint", tmp_path / "state", "-t", 2]
     options += ["--constraint", "tree", "--single-root", "--no-prune"]
     result = run("train", source, "-o", model, *options)
     assert result.exit_code == 0, result.output
     assert seen == {
         "sources": [source], "order": 1, "beta": float("inf"), "gamma": 1,
-        "ignore": ("xpos", "feats"), "epochs": 3, "seed": 7, "checkpoint": tmp_path / "state",
+        "ignore": ("XPOS", "FEATS"), "epochs": 3, "seed": 7, "checkpoint": tmp_path / "state",
         "constraint": "tree", "single_root": True, "prune": False, "threads": 2,
     }  # fmt: skip
     for arguments in (["-o", source], ["-o", model, "--checkpoint", source]):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from valuesparse.corpora._jobs import Counts
 
 METHODS = ("auto", "exact", "bp", "relaxed", "lp", "ad3")
-COLUMNS = ("form", "lemma", "upos", "xpos", "feats")
+COLUMNS = ("LEMMA", "UPOS", "XPOS", "FEATS")
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
