@@ -15,7 +15,7 @@ seen: dict[str, Any] = {}
 
 
 class StubParser:
-    """Labels arcs with a word of its model file, and refuses sentences that hold ``refused``."""
+    """Labels arcs with a word of its model file, and refuses sentences that hold ``refuse-me``."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -34,7 +34,7 @@ class StubParser:
         found = list(sentences)
         self.sizes.append(len(found))
         for i, sentence in enumerate(found):
-            if "refused" in sentence.forms:
+            if "refuse-me" in sentence.forms:
                 raise ValueError(f"sentences[{i}] has no tree")
             n = len(sentence)
             assert n, "sentences without words need no parser"

@@ -89,7 +89,7 @@ def test_an_empty_input_is_an_empty_output(tmp_path: Path, model: Path) -> None:
 BAD = {
     "1\tno": "2 columns apart by tabs, CoNLL-U has 10",
     "2\ta\t_\t_\t_\t_\t_\t_\t_\t_": "ID '2' is out of order, 1 is next",
-    "1\trefused\t_\t_\t_\t_\t_\t_\t_\t_": "has no tree",
+    "1\trefuse-me\t_\t_\t_\t_\t_\t_\t_\t_": "has no tree",
 }
 
 
@@ -126,7 +126,7 @@ def test_what_is_wrong_ends_the_run_or_is_copied(bad: str, tmp_path: Path, model
 def test_the_first_sentence_that_is_wrong_is_told(tmp_path: Path) -> None:
     """Also where a later one of the same batch cannot even be read."""
     source = tmp_path / "a.conllu"
-    refused = "1\trefused" + "\t_" * 8 + "\n\n"
+    refused = "1\trefuse-me" + "\t_" * 8 + "\n\n"
     source.write_text(treebank(1) + refused + refused + "1\tno\n\n" + refused)
     line = treebank(1).count("\n") + 1
     with pytest.raises(ValueError, match=f"line {line}, sentence: .*has no tree"):
