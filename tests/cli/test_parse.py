@@ -19,7 +19,7 @@ from valuesparse.cli._group import valuesparse
 from valuesparse.parsing import Sentence, read_conll, write_conll
 
 GOLD = [Sentence(["Dogs", "bark", "."], heads=[2, 0, 2], labels=["nsubj", "root", "punct"])]
-BAD = "1\trefused" + "\t_" * 8 + "\n\n"
+BAD = "1\trefuse-me" + "\t_" * 8 + "\n\n"
 
 
 def run(*arguments: object) -> Result:
