@@ -44,7 +44,7 @@ def main() -> None:
             "read_conll, check='training'": lambda: list(read_conll(given.file, check="training")),
             "write_conll": lambda: write_conll(sentences, target),
             "parse_file, parser apart": lambda: parse_file(
-                StubParser("x"), given.file, target, options={}
+                StubParser("x"), given.file, target, options={"threads": 1}
             ),
             "evaluate, of sentences": lambda: evaluate(sentences, sentences),
         }

@@ -72,6 +72,9 @@ def test_one_file(packed: bool, tmp_path: Path) -> None:
     assert counts == told[-1] == Counts(700, words)
     assert parser.sizes == [0, 256, 256, 188]
     assert evaluate(target, target).uas == 1
+    # On several threads files are read ahead: nothing shows of it.
+    parse_file(StubParser("x"), source, target, options={"threads": 3})
+    assert target.read_bytes() == found
     # In place, too.
     parse_file(parser, source, source, options={})
     assert source.read_bytes() == found
@@ -93,8 +96,12 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("bad", BAD)
-def test_what_is_wrong_ends_the_run_or_is_copied(bad: str, tmp_path: Path, model: Path) -> None:
+def test_what_is_wrong_ends_the_run_or_is_copied(
+    bad: str, threads: int, tmp_path: Path, model: Path
+) -> None:
+    options = {"threads": threads}
     before, after = treebank(300), treebank(5, seed=1)
     source, target = tmp_path / "a.conllu", tmp_path / "b.conllu"
     text = f"{before}# bad\n{bad}\n\n{after}"
@@ -103,9 +110,9 @@ def test_what_is_wrong_ends_the_run_or_is_copied(bad: str, tmp_path: Path, model
     line = before.count("\n") + 1 + (BAD[bad] != "has no tree")
     message = rf"a\.conllu: line {line}, sentence: .*{BAD[bad]}"
     with pytest.raises(ValueError, match=message):
-        parse_file(StubParser("x"), source, target, options={})
+        parse_file(StubParser("x"), source, target, options=options)
     assert target.read_text() == "as it was"
-    counts = parse_file(StubParser("x"), source, target, options={}, on_error="skip")
+    counts = parse_file(StubParser("x"), source, target, options=options, on_error="skip")
     middle = f"# bad\n{bad}\n\n"
     assert target.read_text() == expected(before) + middle + expected(after)
     assert (counts.sentences, counts.left) == (305, 1)

@@ -3,6 +3,7 @@
 ============== ======================================================================
 ``_text``      line files: cut into shards, read as a stream
 ``_blocks``    sentences between blank lines, and how many are read together
+``_ahead``     the next piece is read while this one is worked on
 ``_files``     files that appear when they are complete
 ``_lock``      one run at a time in a folder
 ``_run_file``  whose run a folder holds, and which shards are done

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import batches
 from valuesparse.corpora._files import as_paths, fingerprint, publishing
 from valuesparse.corpora._jobs import (
@@ -27,6 +28,7 @@ from valuesparse.io.errors import TextFormatError
 from valuesparse.parsing._conll import Lines, format_of, sentence_of, text_of
 from valuesparse.parsing._files import lines_of
 from valuesparse.parsing._sentences import Sentence
+from valuesparse.threads import resolve
 
 __all__ = ["ON_ERROR", "SentenceParser", "parse_corpus", "parse_file", "parse_shard"]
 
@@ -249,6 +251,29 @@ def _sum(one: Counts, other: Counts) -> Counts:
     )
 
 
+class _Batch(NamedTuple):
+    """Sentences that are parsed together; of one that cannot be read, why, and an empty one."""
+
+    lines: list[Lines]
+    sentences: list[Sentence]
+    bad: dict[int, TextFormatError]
+
+
+def _read(found: Iterable[Lines], how: _How) -> Iterator[_Batch]:
+    for lines in batches(found, _measure):
+        sentences: list[Sentence] = []
+        bad: dict[int, TextFormatError] = {}
+        for i, one in enumerate(lines):
+            try:
+                sentences.append(sentence_of(one, how.form))
+            except TextFormatError as error:
+                bad[i] = error
+                sentences.append(Sentence([]))
+                if how.on_error == "stop":
+                    break  # those before it may be worse
+        yield _Batch(lines[: len(sentences)], sentences, bad)
+
+
 def _parsed(found: Iterable[Lines], how: _How, source: Path) -> Iterator[tuple[str, Counts]]:
     """Yield the text of sentences that are parsed together, and their counts.
 
@@ -258,21 +283,14 @@ def _parsed(found: Iterable[Lines], how: _How, source: Path) -> Iterator[tuple[s
         A sentence cannot be read or parsed, and none may be left; without the file.
     """
     told = 0
-    for batch in batches(found, _measure):
-        bad: dict[int, TextFormatError] = {}
-        sentences: list[Sentence] = []
-        for i, lines in enumerate(batch):
-            try:
-                sentences.append(sentence_of(lines, how.form))
-            except TextFormatError as error:
-                bad[i] = error
-                sentences.append(Sentence([]))
-            if bad and how.on_error == "stop":
-                break  # those before it may be worse
+    read = _read(found, how)
+    # On one thread nothing is done beside it.
+    for batch in ahead(read) if resolve(how.options.get("threads")) > 1 else read:
+        sentences, bad = batch.sentences, dict(batch.bad)
         todo = [i for i, sentence in enumerate(sentences) if len(sentence)]
         answers = dict(zip(todo, _answers([sentences[i] for i in todo], how), strict=True))
         texts = []
-        for i, lines in enumerate(batch[: len(sentences)]):
+        for i, lines in enumerate(batch.lines):
             answer = answers.get(i, sentences[i])
             if isinstance(answer, ValueError):
                 offset, token = lines.offsets[0], lines.lines[0][:40]
