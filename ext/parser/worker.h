@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "parser/loopy.h"
 #include "parser/parts.h"
 #include "trees/trees.h"
 
@@ -80,6 +81,7 @@ class Worker {
     const Trees trees_;
     Parts parts_;
     Scorer scorer_;
+    Loopy loopy_;
     std::vector<double> table_, p_, scratch_, scores_, residual_, gold_;
     std::vector<int64_t> best_;
     std::vector<int32_t> heads_;

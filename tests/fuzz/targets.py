@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fuzz import checkpoints, corpora, crfsuite_models, graph_models, logs, states, treebanks
+from fuzz import checkpoints, corpora, crfsuite_models, graph_models, logs, parsers, states, treebanks
 from fuzz.core import TARGETS
 
 __all__ = [
-    "TARGETS", "checkpoints", "corpora", "crfsuite_models", "graph_models", "logs", "states",
-    "treebanks",
+    "TARGETS", "checkpoints", "corpora", "crfsuite_models", "graph_models", "logs", "parsers",
+    "states", "treebanks",
 ]  # fmt: skip

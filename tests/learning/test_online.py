@@ -239,7 +239,7 @@ def test_a_state_of_another_learner_is_refused_and_changes_nothing() -> None:
         ({"late": np.zeros(n, np.float32)}, "'late' must be float64"),
         ({"touched": odd.view(bool)}, "'touched' has bytes above 1"),
         ({"rule_variance": np.full(n, -1.0)}, "'rule_variance' has numbers outside of 0 to 1"),
-        ({"done": 2}, "'time' must be 2 × 9 examples, not 9"),
+        ({"done": 2}, "'time' must be 2 × 9 batches, not 9"),
         ({"random": np.zeros(6, np.uint64)}, "'random' is not the state of a generator"),
     ):
         with pytest.raises(ValueError, match=match):
@@ -373,7 +373,7 @@ def test_a_pass_can_be_interrupted(which: str) -> None:
     order = np.zeros(100_000_000, np.int64)  # minutes
     state = np.zeros(n), np.zeros(n), np.zeros(n, bool)
     passes = {
-        "learn": lambda: model.sweep(Perceptron(), order, *state, 0),
+        "learn": lambda: model.sweep(Perceptron(), order, *state, 0, 1),
         "descend": lambda: objective.descend(order, np.zeros(n), eta=1e-6),
     }
     before = signal.signal(signal.SIGALRM, stop)

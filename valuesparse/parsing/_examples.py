@@ -28,7 +28,7 @@ CONSTRAINTS = ("tree", "projective")
 BITS = 14
 
 #: Orders of models; 0 is that of a pruner, whose parts are arcs with fewer features.
-ORDERS = (0, 1)
+ORDERS = (0, 1, 2)
 
 # The rules that the engine knows, by the numbers it has for them.
 _RULES = {Aggressive: 0}
@@ -44,7 +44,8 @@ def as_constraint(constraint: str) -> str:
 class Examples:
     """The parts of the sentences of a treebank, as :class:`valuesparse.learning.Online` wants them.
 
-    Sentence i has a part for each arc; a structure says of each part whether the tree has it.
+    Sentence i has a part for each arc, and of order 2 for each pair of modifiers of a head and for
+    each arc below another (RS10); a structure says of each part whether the tree has it.
     Features are those of McDonald et al. (2005) and of MSFXM10, section 6, hashed: two features
     that share a weight are one. Every method computes with the arrays it is given and keeps
     nothing but the sentence it has read last: one call at a time.
@@ -53,8 +54,9 @@ class Examples:
     ----------
     sentences : sequence of Sentence
         Each with its tree.
-    order : {1}
-        1: parts are arcs, and losses are exact.
+    order : {1, 2}
+        1: parts are arcs, and losses are exact. 2: pairs of arcs as well; log Z and marginals are
+        those of belief propagation with a tree factor (parser #1 of MSFXM10).
     constraint : {"tree", "projective"}, optional
         Which trees there are; by default projective ones where below 0.5 % of the arcs are not.
     single_root : bool, optional
@@ -112,7 +114,7 @@ class Examples:
         arcs: Arcs | None = None,
     ) -> None:
         if order not in ORDERS:
-            raise ValueError(f"order must be 1, not {order!r}")
+            raise ValueError(f"order must be 1 or 2, not {order!r}")
         if not _parser.LEAST_BITS <= as_count("bits", bits, at_least=1) <= _parser.MOST_BITS:
             raise ValueError(
                 f"bits must be {_parser.LEAST_BITS} to {_parser.MOST_BITS}, not {bits}"
@@ -140,9 +142,10 @@ class Examples:
         Returns
         -------
         kinds : (P,) int8
-            0: an arc.
+            0: an arc, 1: two siblings, 2: a grandparent.
         nodes : (P, 3) int32
-            An arc is (head, modifier, -1); 0 is the root.
+            (head, modifier, -1), (head, left modifier, right modifier), (grandparent, head,
+            modifier); 0 is the root.
         """
         kinds, nodes = self._learner.parts(self._at(i))
         return kinds, nodes
@@ -163,7 +166,7 @@ class Examples:
         return np.where(kinds == 0, 1.0 - 2.0 * self.gold(i), 0.0), float(self._words(i))
 
     def marginals(self, i: int, potentials: Array) -> tuple[float, Array]:
-        """Return log Z and the marginals (P,).
+        """Return log Z and the marginals (P,); of order 2 Bethe's and beliefs.
 
         Raises
         ------
@@ -177,7 +180,16 @@ class Examples:
         return float(log_z), found
 
     def best(self, i: int, potentials: Array) -> Array:
-        """Return the parts of the tree that scores best (P,)."""
+        """Return the parts of the tree that scores best (P,).
+
+        Raises
+        ------
+        ValueError
+            The order is 2: which tree is best is not known.
+        InfeasibleError
+            Potentials of −inf leave no tree.
+        """
+        self.require_best()
         checked = self._checked(potentials, len(self.gold(i)))
         score, found = self._learner.best(self._at(i), checked)
         if score == -np.inf:
@@ -206,9 +218,16 @@ class Examples:
         kind = _RULES.get(type(rule))
         if kind is None:
             return None
+        if np.isinf(rule.beta):
+            self.require_best()
         return self._learner.sweep(
             kind, vars(rule), order, batch, weights, late, touched, time, self._threads
         )
+
+    def require_best(self) -> None:
+        """Raise ValueError where the best tree is not known."""
+        if self.order > 1:
+            raise ValueError("beta: the best tree of order 2 is not known; take a finite beta")
 
     def prune(self, weights: npt.NDArray[np.float32]) -> Arcs:
         """Return the arcs that are left by the weights of an arc-factored model, and all gold."""

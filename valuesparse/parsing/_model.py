@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import struct
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ _START = struct.Struct("<8sII")
 _DIGEST = hashlib.sha256().digest_size
 # The largest header, and its largest numbers.
 _LARGEST_HEADER, _MOST_LABELS = 1 << 20, 10_000
+# No cell of a treebank holds these: ends of columns and lines, and halves of characters.
+_UNFIT = re.compile("[\t\n\r\ud800-\udfff]")
 # The largest weight: sums of thousands of products stay scores that every engine takes.
 _LARGEST = 1e6
 
@@ -37,7 +40,7 @@ _LARGEST = 1e6
 class ParserModel(NamedTuple):
     """All that a parser is made of."""
 
-    order: int  #: 1: arcs
+    order: int  #: 1: arcs; 2: pairs of arcs, too
     bits: int  #: of the templates of parts
     pruner_bits: int
     label_bits: int
@@ -140,7 +143,9 @@ def _header(text: bytes) -> dict[str, Any]:
 
 
 def _names(value: object, most: int) -> bool:
-    """Return whether a value is a list of at most so many names, all different."""
+    """Return whether a value is a list of at most so many names, all different cells of files."""
     if not isinstance(value, list) or len(value) > most:
         return False
-    return all(isinstance(x, str) and x for x in value) and len(set(value)) == len(value)
+    if not all(isinstance(x, str) and x and not _UNFIT.search(x) for x in value):
+        return False
+    return len(set(value)) == len(value)

@@ -17,7 +17,7 @@ from valuesparse.threads import resolve
 __all__ = ["METHODS", "Parser", "load"]
 
 #: How trees are found; "auto" is the fastest that serves the parser's order.
-METHODS = ("auto", "exact")
+METHODS = ("auto", "exact", "bp")
 
 # Sentences that are parsed in one call, and the words after which no more are added.
 _SENTENCES, _WORDS = 4096, 20_000
@@ -34,7 +34,7 @@ class Parser:
     Attributes
     ----------
     order : int
-        1: the score of a tree is that of its arcs.
+        1: the score of a tree is that of its arcs; 2: of pairs of arcs, too.
     constraint : {"tree", "projective"}
         What trees have to be unless `parse` is told otherwise.
     single_root : bool
@@ -80,8 +80,9 @@ class Parser:
         ----------
         sentences : iterable of Sentence
             Their heads and labels are not looked at.
-        method : {"auto", "exact"}
-            "exact" has the marginals of an arc-factored model.
+        method : {"auto", "exact", "bp"}
+            "exact" has the marginals of an arc-factored model, of order 1. "bp" has beliefs of at
+            most 10 iterations of belief propagation with a tree factor; of order 1 they are exact.
         threshold : float
             The least gain for which relaxed parsing adds a pair of arcs.
         max_rounds : int or None
@@ -110,6 +111,8 @@ class Parser:
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+        if method == "exact" and self.order > 1:
+            raise ValueError("method 'exact' wants a parser of order 1; this one has order 2")
         as_threshold("threshold", threshold)
         if max_rounds is not None:
             as_count("max_rounds", max_rounds, at_least=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -55,7 +56,7 @@ class Progress(NamedTuple):
 
 def train(
     treebank: Any,
-    order: int = 1,
+    order: int = 2,
     constraint: str | None = None,
     single_root: bool | None = None,
     beta: float = 1.0,
@@ -81,15 +82,15 @@ def train(
     ----------
     treebank : path, or iterable of paths or of Sentence
         CoNLL-U or CoNLL-X files, or sentences, each with its tree.
-    order : {1}
-        1: the score of a tree is that of its arcs.
+    order : {1, 2}
+        1: the score of a tree is that of its arcs; 2: of pairs of arcs, too.
     constraint : {"tree", "projective"}, optional
         What trees have to be; by default projective where below 0.5 % of the arcs are not.
     single_root : bool, optional
         Whether one word alone hangs on the root; by default where that is so in every sentence.
     beta, gamma : float
         The loss: see :func:`valuesparse.learning.loss_and_gradient`. (1, 0) is that of CRFs,
-        (inf, 1) that of structured SVMs.
+        (inf, 1) that of structured SVMs; of order 2 beta is finite.
     epochs : int
         Passes over the sentences.
     seed : int
@@ -128,16 +129,18 @@ def train(
     >>> import valuesparse as vs
     >>> s = vs.parsing.Sentence(
     ...     ["Dogs", "bark"], upos=["NOUN", "VERB"], heads=[2, 0], labels=["nsubj", "root"])
-    >>> parser = vs.parsing.train([s], epochs=2, bits=6)
+    >>> parser = vs.parsing.train([s], order=1, epochs=2, bits=6)
     >>> (parsed,) = parser.parse([vs.parsing.Sentence(["Cats", "bark"], upos=["NOUN", "VERB"])])
     >>> parsed.heads.tolist(), parsed.labels
     ([2, 0], ['nsubj', 'root'])
     """
-    if order not in (1,):
-        raise ValueError(f"order must be 1, not {order!r}")
+    if order not in (1, 2):
+        raise ValueError(f"order must be 1 or 2, not {order!r}")
     as_count("epochs", epochs, at_least=1)
     as_count("batch", batch, at_least=1)
     rule = Aggressive(beta, gamma)
+    if order > 1 and math.isinf(beta):
+        raise ValueError("beta: the best tree of order 2 is not known; take a finite beta")
     left_out = as_ignored(ignore)
     if constraint is not None:
         as_constraint(constraint)

@@ -1,0 +1,254 @@
+"""Training, parsing and model files, on a treebank made by chance."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import valuesparse as vs
+from tests.parsing.treebank import treebank
+from valuesparse.learning import Aggressive, Online
+from valuesparse.parsing import Examples, Parser, Progress, Sentence, load, train
+from valuesparse.parsing._model import bytes_of, model_of
+
+BITS = 6
+
+
+@pytest.fixture(scope="module")
+def parser() -> Parser:
+    return train(treebank(), order=1, bits=BITS, epochs=4)
+
+
+def bare(sentences: list[Sentence]) -> list[Sentence]:
+    return [Sentence(s.forms, s.lemmas, s.upos, s.xpos, s.feats) for s in sentences]
+
+
+def outputs(sentences: Any) -> list[Any]:
+    return [(s.heads.tolist(), s.labels, s.confidence.tolist()) for s in sentences]
+
+
+def test_a_grammar_is_learned(parser: Parser) -> None:
+    gold = treebank(20, seed=5)
+    found = list(parser.parse(bare(gold)))
+    score = vs.parsing.evaluate(gold, found)
+    assert score.uas > 0.95
+    assert score.las > 0.95
+    assert parser.order == 1
+    assert (parser.constraint, parser.single_root) == ("projective", True)
+    assert parser.labels == ("advmod", "det", "nsubj", "obj", "punct", "root")
+    for one, other in zip(found, gold, strict=True):
+        assert one.forms == other.forms
+        assert ((one.confidence > 0.0) & (one.confidence <= 1.0)).all()
+
+
+@pytest.mark.parametrize("constraint", ["tree", "projective"])
+@pytest.mark.parametrize("single_root", [False, True])
+def test_trees_have_the_greatest_sum_of_marginals(
+    parser: Parser, constraint: str, single_root: bool
+) -> None:
+    """Against the parts of the sentences, one by one."""
+    sentences = treebank(6, seed=9, crossing=True)
+    model = parser.model
+    examples = Examples(sentences, 1, constraint, single_root, bits=BITS)
+    found = list(
+        parser.parse(sentences, constraint=constraint, single_root=single_root, prune=False)
+    )
+    for i, sentence in enumerate(found):
+        _, p = examples.marginals(i, examples.scores(i, model.weights.astype(float)))
+        structure = examples.best(i, p)
+        _, nodes = examples.parts(i)
+        arcs = {(int(h), int(m)): k for k, (h, m, _) in enumerate(nodes)}
+        on = [arcs[int(h), m] for m, h in enumerate(sentence.heads.tolist(), 1)]
+        assert structure[on].all()
+        np.testing.assert_allclose(sentence.confidence, p[on], atol=1e-5)
+
+
+def test_the_pruner_keeps_heads_by_their_marginals_and_a_tree() -> None:
+    sentences = treebank(5, seed=2)
+    words = 14
+    sentences.append(
+        Sentence(["w"] * words, upos=["NOUN", "VERB"] * (words // 2), heads=[0, *range(1, words)])
+    )
+    examples = Examples(sentences, 0, "tree", True, bits=BITS)
+    learner = Online(examples, Aggressive(), epochs=3)
+    list(learner)
+    weights = (4.0 * learner.result()).astype(np.float32)
+    begin, heads, modifiers = examples.prune(weights)
+    few = 0
+    for i, sentence in enumerate(sentences):
+        scores = examples.scores(i, weights.astype(float))
+        _, p = examples.marginals(i, scores)
+        best = examples.best(i, scores)
+        _, nodes = examples.parts(i)
+        own = slice(int(begin[i]), int(begin[i + 1]))
+        kept = set(zip(heads[own].tolist(), modifiers[own].tolist(), strict=True))
+        assert list(zip(modifiers[own], heads[own], strict=True)) == sorted(
+            (m, h) for h, m in kept
+        )
+        expected = {(int(h), m) for m, h in enumerate(sentence.heads.tolist(), 1)}
+        expected |= {(int(h), int(m)) for (h, m, _), on in zip(nodes, best, strict=True) if on}
+        for m in range(1, len(sentence) + 1):
+            own_p = {int(h): q for (h, n, _), q in zip(nodes, p, strict=True) if n == m}
+            ranked = sorted(own_p, key=lambda h: (-own_p[h], h))[:10]
+            expected |= {(h, m) for h in ranked if own_p[h] >= 1e-4 * own_p[ranked[0]]}
+        near = {
+            (int(h), int(m))
+            for (h, m, _), q in zip(nodes, p, strict=True)
+            if abs(q / max(p[nodes[:, 1] == m]) - 1e-4) < 1e-6
+        }
+        assert kept - near == expected - near
+        few += len(kept) < len(sentence) ** 2
+    assert few
+
+
+def test_files_hold_all_of_a_parser(parser: Parser, tmp_path: Path) -> None:
+    path = tmp_path / "m.parser"
+    parser.save(path)
+    again = load(path)
+    assert repr(again) == repr(parser) == "Parser(order=1, 6 labels, 'projective')"
+    assert bytes_of(again.model) == bytes_of(parser.model) == path.read_bytes()
+    sentences = bare(treebank(9, seed=3))
+    assert outputs(again.parse(sentences)) == outputs(parser.parse(sentences))
+    copy = pickle.loads(pickle.dumps(parser))
+    assert outputs(copy.parse(sentences)) == outputs(parser.parse(sentences))
+
+
+def test_damaged_files_are_refused(parser: Parser, tmp_path: Path) -> None:
+    data = bytes_of(parser.model)
+    path = tmp_path / "m.parser"
+    for damaged, problem in (
+        (b"", "no model of a parser"),
+        (b"PK" + data[2:], "no model of a parser"),
+        (data[:-1], "checksum"),
+        (data[:100] + b"!" + data[101:], "checksum"),
+        (data[:8] + b"\x07" + data[9:], "version 7"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(vs.io.ModelFormatError, match=problem) as caught:
+            load(path)
+        assert caught.value.path == str(path)
+    assert model_of(data).labels == parser.labels
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_threads_do_not_show(threads: int) -> None:
+    sentences = treebank(25, seed=4)
+    one = train(sentences, bits=BITS, epochs=2, batch=5, threads=1)
+    other = train(sentences, bits=BITS, epochs=2, batch=5, threads=threads)
+    assert bytes_of(one.model) == bytes_of(other.model)
+    many = bare(sentences) * 8
+    assert outputs(one.parse(many, threads=1)) == outputs(one.parse(many, threads=threads))
+
+
+def test_training_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
+    class Cut(Exception):
+        pass
+
+    def cut(progress: Progress) -> None:
+        if (progress.stage, progress.epoch) == ("parts", 2):
+            raise Cut
+
+    given: dict[str, Any] = {"bits": 4, "epochs": 4, "seed": 3, "batch": 4}
+    whole = train(treebank(), **given)
+    kept = tmp_path / "state"
+    with pytest.raises(Cut):
+        train(treebank(), **given, checkpoint=kept, progress=cut)
+    seen: list[Progress] = []
+    resumed = train(treebank(), **given, checkpoint=kept, progress=seen.append)
+    assert [p.epoch for p in seen if p.stage == "parts"] == [3, 4]
+    assert bytes_of(resumed.model) == bytes_of(whole.model)
+    assert str(seen[-1]).startswith("parts, pass 4 of 4, loss ")
+    with pytest.raises(ValueError, match="is a checkpoint of other data"):
+        train(treebank(), **{**given, "beta": 2.0}, checkpoint=kept)
+
+
+def test_what_is_not_learned_stays_out(tmp_path: Path) -> None:
+    sentences = treebank(10)
+    plain = train(sentences, bits=4, epochs=1, prune=False)
+    assert plain.model.pruner is None
+    assert outputs(plain.parse(sentences)) == outputs(plain.parse(sentences, prune=False))
+    path = tmp_path / "m"
+    plain.save(path)
+    assert load(path).model.pruner is None
+    blind = train(sentences, bits=4, epochs=1, ignore=["xpos"])
+    assert blind.ignore == ("XPOS",)
+    other = [Sentence(s.forms, s.lemmas, s.upos, ["Z"] * len(s), s.feats) for s in sentences]
+    assert outputs(blind.parse(other)) == outputs(blind.parse(sentences))
+
+
+def test_files_are_trained_on(tmp_path: Path) -> None:
+    sentences = treebank(8)
+    path = tmp_path / "t.conllu"
+    vs.parsing.write_conll(sentences, path)
+    given: dict[str, Any] = {"bits": 4, "epochs": 1}
+    expected = bytes_of(train(sentences, **given).model)
+    assert bytes_of(train(path, **given).model) == expected
+    assert bytes_of(train([path], **given).model) == expected
+    path.write_text("1\ta\t_\t_\t_\t_\t2\tx\t_\t_\n2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n\n")
+    with pytest.raises(vs.io.TextFormatError, match="HEADs go round in a circle"):
+        train(path, **given)
+
+
+def test_sentences_come_one_after_the_other(parser: Parser) -> None:
+    def endless() -> Any:
+        while True:
+            yield from treebank(50)
+
+    stream = parser.parse(endless())
+    assert len(next(stream).heads) > 0
+    assert list(parser.parse([])) == []
+    (empty,) = parser.parse([Sentence([])])
+    assert empty.heads.tolist() == []
+    (unknown,) = parser.parse([Sentence(["?"])])
+    assert unknown.heads.tolist() == [0]
+
+
+def test_pairs_of_arcs_are_learned_and_parsed() -> None:
+    parser = train(treebank(), bits=BITS, epochs=3)
+    assert parser.order == 2
+    gold = treebank(20, seed=5)
+    assert vs.parsing.evaluate(gold, parser.parse(bare(gold))).uas > 0.95
+    examples = Examples(gold[:3], 2, bits=BITS)
+    for i, sentence in enumerate(parser.parse(gold[:3], method="bp", prune=False)):
+        scores = examples.scores(i, parser.model.weights.astype(float))
+        _, beliefs = examples.marginals(i, scores)
+        _, nodes = examples.parts(i)
+        arcs = {(int(h), int(m)): k for k, (h, m, s) in enumerate(nodes) if s < 0}
+        on = [arcs[int(h), m] for m, h in enumerate(sentence.heads.tolist(), 1)]
+        np.testing.assert_allclose(sentence.confidence, beliefs[on], atol=1e-5)
+    with pytest.raises(ValueError, match="'exact' wants a parser of order 1"):
+        parser.parse([], method="exact")
+    with pytest.raises(ValueError, match="take a finite beta"):
+        train(treebank(2), beta=float("inf"))
+
+
+def test_errors_say_what_is_wrong(parser: Parser) -> None:
+    with pytest.raises(ValueError, match="method must be one of auto"):
+        parser.parse([], method="viterbi")
+    with pytest.raises(ValueError, match="constraint must be"):
+        parser.parse([], constraint="flow")
+    with pytest.raises(ValueError, match="threshold must be"):
+        parser.parse([], threshold=-1.0)
+    with pytest.raises(ValueError, match="max_rounds must be"):
+        parser.parse([], max_rounds=-1)
+    with pytest.raises(TypeError, match="sentences must be Sentence records, not str"):
+        list(parser.parse(["a b"]))  # type: ignore[list-item]
+    for given, problem in (
+        ({"order": 5}, "order must be"),
+        ({"beta": 0.0}, "beta must be above 0"),
+        ({"epochs": 0}, "epochs must be an integer >= 1"),
+        ({"batch": 0}, "batch must be an integer >= 1"),
+        ({"constraint": "flow"}, "constraint must be"),
+        ({"ignore": ["MISC"]}, "ignore: 'MISC'"),
+        ({"bits": 2}, "bits must be 4 to 20"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            train(treebank(2), **given)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="treebank has no sentence"):
+        train([])
+    with pytest.raises(TypeError, match="treebank must be paths or Sentence records"):
+        train([3])
