@@ -325,6 +325,7 @@ extensions = [
             "ext/parser/features.cpp",
             "ext/parser/labels.cpp",
             "ext/parser/learner.cpp",
+            "ext/parser/loopy.cpp",
             "ext/parser/parts.cpp",
             "ext/parser/predict.cpp",
             "ext/parser/prune.cpp",
