@@ -1,8 +1,9 @@
-"""`valuesparse parse`, as a user would call it; a stub stands for the parser."""
+"""`valuesparse parse`, as a user would call it; a stub stands for the parser where that will do."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ pytest.importorskip("rich", reason="the command line needs the cli extra")
 
 from click.testing import CliRunner, Result
 
+from tests.parsing.treebank import treebank
 from valuesparse import parsing
+from valuesparse.cli import parse
 from valuesparse.cli._group import valuesparse
 from valuesparse.parsing import Sentence, read_conll, write_conll
 
@@ -185,3 +188,59 @@ def test_train_hands_its_options_over(tmp_path: Path, monkeypatch: pytest.Monkey
         assert result.exit_code == 2
         assert "is one of TRAIN, and would be lost" in " ".join(result.output.split())
         assert source.read_bytes() == before
+
+
+@pytest.mark.smoke
+def test_from_a_treebank_to_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As large a table of weights as usual would take seconds.
+    monkeypatch.setattr(parsing, "train", partial(parsing.train, bits=6))
+    train, gold, model = tmp_path / "train.conllu", tmp_path / "gold.conllu", tmp_path / "model"
+    write_conll(treebank(30), train)
+    write_conll(treebank(40, seed=1), gold)
+    result = run("train", train, "-o", model, "--order", 1, "--epochs", 3)
+    assert result.exit_code == 0, result.output
+    outputs = []
+    for name, options in {
+        "one": ["-t", 1], "three": ["-t", 3], "all": ["--no-prune", "--method", "exact"],
+    }.items():  # fmt: skip
+        outputs.append(tmp_path / f"{name}.conllu")
+        result = run("predict", model, gold, "-o", outputs[-1], *options)
+        assert result.exit_code == 0, result.output
+        found = json.loads(run("evaluate", gold, outputs[-1], "--json").stdout)
+        assert found["uas"] > 0.95
+        assert found["las"] > 0.95
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    result = run("predict", model, gold, "--output-dir", tmp_path / "out", "--backend", "loky")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "gold.conllu").read_bytes() == outputs[0].read_bytes()
+
+
+def test_what_is_no_model_is_one_line(tmp_path: Path) -> None:
+    source = tmp_path / "a.conllu"
+    write_conll(GOLD, source)
+    for where in (("-o", tmp_path / "b"), ("--output-dir", tmp_path / "out")):
+        result = run("predict", source, source, *where)
+        assert result.exit_code == 1
+        assert result.output.startswith(f"Error: {source}: ")
+        assert result.output.count("\n") == 1
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.conllu"]
+
+
+def test_trees_of_a_treebank_are_checked(tmp_path: Path) -> None:
+    source = tmp_path / "a.conllu"
+    lines = [f"{i}\tw\t_\t_\t_\t_\t{head}\tx\t_\t_" for i, head in ((1, 2), (2, 1))]
+    source.write_text("\n".join(lines) + "\n")
+    result = run("train", source, "-o", tmp_path / "model", "--order", 1)
+    assert result.exit_code == 1
+    assert result.output == (
+        f"Error: {source}: line 1, sentence: HEADs go round in a circle: 1, 2\n"
+    )
+    assert not (tmp_path / "model").exists()
+
+
+def test_names_are_those_of_the_package() -> None:
+    from valuesparse.parsing._corpora import ON_ERROR
+    from valuesparse.parsing._encoding import IGNORABLE
+
+    assert tuple(IGNORABLE) == parse.COLUMNS
+    assert ON_ERROR == ("stop", "skip")
