@@ -6,11 +6,16 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+from stub_parser import StubParser
 
 from fuzz.core import Reading, target
 from fuzz.graph_models import unpacked_size
 from fuzz.mutators import Mutate, packed, texts
+from valuesparse.io.errors import TextFormatError
 from valuesparse.parsing import Sentence, evaluate, read_conll, write_conll
+from valuesparse.parsing._conll import sentence_of
+from valuesparse.parsing._corpora import parse_file
+from valuesparse.parsing._files import lines_of
 
 SEEDS = [
     b"# sent_id = 1\n1-2\tx\t_\t_\t_\t_\t_\t_\t_\t_\n1\tthe\tthe\tDET\tXD\t_\t2\tdet\t2:det\tA=b\n"
@@ -50,9 +55,8 @@ def add(name: str, suffix: str, seeds: list[bytes], mutate: Mutate) -> None:
                 return
             write_conll(found, copy)
             # A CR at the end of a line is part of its end, and only one.
-            if not any(s.misc and any(m.endswith("\r") for m in s.misc) for s in found) and not any(
-                line.endswith("\r") for s in found for _, line in s.others
-            ):
+            ends = [end for s in found for end in (*s.misc, *(line for _, line in s.others))]
+            if not any(end.endswith("\r") for end in ends):
                 assert same(found, list(read_conll(copy)))
             if check == "training":
                 for sentence in found:
@@ -74,3 +78,43 @@ def assert_tree(heads: np.ndarray) -> None:
 add("treebank-conllu", ".conllu", SEEDS, texts(*WORDS))
 add("treebank-conllu.gz", ".conllu.gz", SEEDS, packed(texts(*WORDS)))
 add("treebank-conllx", ".conllx", SEEDS[1:], texts(*WORDS))
+
+
+@target("parse-file")
+def parsed(folder: Path) -> Reading:
+    """A file that is parsed: sentences that are wrong end it, or are copied as they are."""
+    source, copy = folder / "a.conllu", folder / "b.conllu"
+
+    def read(data: bytes, r: Random) -> None:
+        source.write_bytes(data)
+        on_error = r.choice(("stop", "skip"))
+        copy.unlink(missing_ok=True)
+        try:
+            counts = parse_file(
+                StubParser("x"), source, copy, options={"threads": 1}, on_error=on_error
+            )
+        except ValueError:
+            assert not copy.exists()
+            raise
+        before, after = list(lines_of(source)), list(lines_of(copy))
+        assert len(before) == len(after)
+        left = 0
+        for one, other in zip(before, after, strict=True):
+            try:
+                sentence, found = sentence_of(one, "conllu"), sentence_of(other, "conllu")
+            except TextFormatError:
+                # Of several marks or CRs one each is none of the text.
+                both = [[x.strip("\r\ufeff") for x in lines.lines] for lines in (one, other)]
+                assert both[0] == both[1]
+                left += 1
+                continue
+            n = len(sentence)
+            assert found.forms == sentence.forms
+            assert found.heads.tolist() == [*range(2, n + 1), 0][:n]
+        assert counts.left == left
+        # So that both outcomes are counted.
+        if left:
+            raise ValueError(f"{source}: {left} sentences were left")
+
+    made = texts(*WORDS, b"refuse-me")
+    return Reading(SEEDS, made, read, named=(source.name,))

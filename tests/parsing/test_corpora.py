@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from stub_parser import StubParser, load
 from valuesparse.corpora._jobs import Counts
 from valuesparse.corpora._lock import locked
 from valuesparse.corpora._run_file import RUN
-from valuesparse.parsing import evaluate, read_conll
+from valuesparse.parsing import Sentence, evaluate, read_conll
 from valuesparse.parsing._corpora import parse_corpus, parse_file
 
 WORDS = ["the", "dog", "barks", ".", "字"]
@@ -169,6 +171,24 @@ def test_options_are_wrong_before_a_sentence_is(tmp_path: Path, model: Path) -> 
     model.write_text("x")
     with pytest.raises(ValueError, match="there is no file"):
         parse_corpus(load, model, [], tmp_path / "out", options={})
+
+
+def test_an_interruption_leaves_the_old_output(tmp_path: Path) -> None:
+    class Interrupted(StubParser):
+        def parse(self, sentences: list[Sentence], **options: object) -> Iterator[Sentence]:
+            if len(self.sizes) == 2:
+                raise KeyboardInterrupt
+            return super().parse(sentences, **options)
+
+    source, target = tmp_path / "a.conllu", tmp_path / "b.conllu"
+    source.write_text(treebank(700))
+    target.write_text("as it was")
+    for threads in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            parse_file(Interrupted("x"), source, target, options={"threads": threads})
+        assert target.read_text() == "as it was"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.conllu", "b.conllu"]
+    assert not [t for t in threading.enumerate() if "ThreadPool" in t.name]
 
 
 @pytest.mark.parametrize("backend", ["threads", "loky", "dask"])
