@@ -53,8 +53,9 @@ class Learner:
     def gradient(self, i: int, residual: Array) -> tuple[Array, Array]: ...
     def sweep(
         self,
-        kind: int,
-        rule: dict[str, Any],
+        beta: float,
+        gamma: float,
+        longest: float,
         order: Array,
         batch: int,
         weights: Array,

@@ -62,9 +62,9 @@ void Features::read(const Sentence& sentence) {
                 if (!places.empty()) {
                     h = static_cast<uint64_t>(t * kRoles + role + 1) << 32;
                     for (const Place& p : places) {
-                        h = mix(h ^ sentence.word(std::clamp<int64_t>(
-                                        position + p.offset, -Sentence::kAround,
-                                        n + Sentence::kAround))[p.field]);
+                        h = mix(h ^ sentence.word(
+                                        std::clamp<int64_t>(position + p.offset, -Sentence::kAround,
+                                                            n + Sentence::kAround))[p.field]);
                     }
                 }
                 *out++ = narrow(h);
@@ -77,29 +77,28 @@ void Features::read(const Sentence& sentence) {
 template <class Mixed>
 void Features::fill(const Mixed& mixed, int64_t left, int64_t right, int64_t distance,
                     Keys* keys) const {
-    const Template* all = set_.all.data();
+    const uint32_t *base = set_.base.data(), *mask = set_.mask.data();
     const int64_t size = set_.size();
     int64_t count = set_.plain;
     for (int64_t t = 0; t < count; ++t) {
-        keys->line[t] = all[t].base + (mixed(t) & all[t].mask);
+        keys->line[t] = base[t] + (mixed(t) & mask[t]);
     }
     for (int64_t t = count; t < size; ++t) {
-        const With with = all[t].with;
+        const With with = set_.all[at(t)].with;
         if (with != With::kBetween) {
             const uint32_t value =
                 with == With::kDistance
-                    ? value_hash(with, static_cast<uint64_t>(std::clamp(distance, -kFarthest,
-                                                                        kFarthest) +
-                                                             kFarthest))
+                    ? value_hash(with, static_cast<uint64_t>(
+                                           std::clamp(distance, -kFarthest, kFarthest) + kFarthest))
                     : value_hash(with, sentence_->counts(left, right));
-            keys->line[count++] = all[t].base + ((mixed(t) ^ value) & all[t].mask);
+            keys->line[count++] = base[t] + ((mixed(t) ^ value) & mask[t]);
             continue;
         }
         uint64_t tags = sentence_->tags(left, right);
         for (int tag = 0; tags && count < Keys::kMost; ++tag, tags >>= 1) {
             if (!(tags & 1)) continue;
             const uint32_t value = value_hash(with, static_cast<uint64_t>(tag));
-            keys->line[count++] = all[t].base + ((mixed(t) ^ value) & all[t].mask);
+            keys->line[count++] = base[t] + ((mixed(t) ^ value) & mask[t]);
         }
     }
     keys->count = count;

@@ -76,17 +76,21 @@ T score(const T* weights, const Keys& keys) noexcept {
     return sum;
 }
 
-// Asks for the lines of a part before they are needed.
+// Asks for memory before it is needed.
+inline void prefetch_line(const void* p) noexcept {
+#if defined(__GNUC__)
+    __builtin_prefetch(p);
+#else
+    (void)p;
+#endif
+}
+
+// Asks for the lines of a part.
 template <class T>
 void prefetch(const T* weights, const Keys& keys) noexcept {
-#if defined(__GNUC__)
     for (int64_t i = 0; i < keys.count; ++i) {
-        __builtin_prefetch(weights + static_cast<int64_t>(keys.line[i]) * kSlots);
+        prefetch_line(weights + static_cast<int64_t>(keys.line[i]) * kSlots);
     }
-#else
-    (void)weights;
-    (void)keys;
-#endif
 }
 
 }  // namespace vs::parser

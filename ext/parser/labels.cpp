@@ -27,8 +27,8 @@ bool Labeller::learn(Learnt* to, int64_t head, int64_t modifier, int32_t gold) {
 }
 
 int64_t learn_labels(const Labels& labels, const uint32_t* words, const int64_t* offset,
-                     const int32_t* heads, const int32_t* gold, const int64_t* order,
-                     int64_t count, Labeller::Learnt* to) {
+                     const int32_t* heads, const int32_t* gold, const int64_t* order, int64_t count,
+                     Labeller::Learnt* to) {
     Labeller labeller(labels);
     Sentence sentence;
     int64_t wrong = 0;

@@ -55,11 +55,12 @@ class Labeller {
     bool learn(Learnt* to, int64_t head, int64_t modifier, int32_t gold);
 
   private:
-    // Keys of both directions are different ones. Every template has one key: none is of tags between.
+    // Keys of both directions are different ones. Every template has one key: none is of tags
+    // between.
     int64_t line(int64_t k) const {
-        const Template* all = labels_.set().all.data();
+        const uint32_t base = labels_.set().base[at(k)], mask = labels_.set().mask[at(k)];
         const uint32_t turned = keys_.a == 1 ? 0x5bd1e995u : 0u;
-        return all[k].base + (((keys_.line[k] - all[k].base) ^ turned) & all[k].mask);
+        return base + (((keys_.line[k] - base) ^ turned) & mask);
     }
 
     const Labels& labels_;
@@ -70,7 +71,7 @@ class Labeller {
 
 // One pass over words with their heads and labels; returns how many labels were wrong.
 int64_t learn_labels(const Labels& labels, const uint32_t* words, const int64_t* offset,
-                     const int32_t* heads, const int32_t* gold, const int64_t* order,
-                     int64_t count, Labeller::Learnt* to);
+                     const int32_t* heads, const int32_t* gold, const int64_t* order, int64_t count,
+                     Labeller::Learnt* to);
 
 }  // namespace vs::parser

@@ -21,51 +21,63 @@ void Learner::differentiate(void* context, int64_t task, int worker) {
                     [&](const Change& c) { e.bucket[c.line % kBuckets].push_back(c); });
 }
 
-// The gradient of the lines of one bucket, in the order of the batch.
+// The gradient of the lines of one bucket: sums over changes of a line in the order of the batch.
 void Learner::add(void* context, int64_t task, int) {
     Learner& l = *static_cast<Learner*>(context);
     Bucket& b = l.buckets_[task];
+    b.order.clear();
     b.lines.clear();
+    b.sums.clear();
+    // Numbers of changes behind their lines: sorted, those of a line keep their order.
+    uint64_t number = 0;
     for (int64_t i = 0; i < l.size_; ++i) {
         for (const Change& c : l.examples_[at(i)].bucket[task]) {
-            double* g = l.gradient_.data() + static_cast<int64_t>(c.line) * kSlots;
-            if (!l.seen_[c.line]) {
-                l.seen_[c.line] = 1;
-                b.lines.push_back(c.line);
-            }
-            g[0] += c.value;
-            g[c.a] += c.value;
-            g[c.b] += c.value;
+            b.order.push_back(uint64_t{c.line} << 32 | number++);
         }
     }
-    b.square = 0.0;
-    for (const uint32_t line : b.lines) {
-        const double* g = l.gradient_.data() + static_cast<int64_t>(line) * kSlots;
-        for (int k = 0; k < kSlots; ++k) b.square += g[k] * g[k];
+    l.changes_[task].clear();
+    for (int64_t i = 0; i < l.size_; ++i) {
+        const std::vector<Change>& own = l.examples_[at(i)].bucket[task];
+        l.changes_[task].insert(l.changes_[task].end(), own.begin(), own.end());
     }
+    std::sort(b.order.begin(), b.order.end());
+    for (const uint64_t key : b.order) {
+        const Change& c = l.changes_[task][static_cast<uint32_t>(key)];
+        if (b.lines.empty() || b.lines.back() != c.line) {
+            b.lines.push_back(c.line);
+            b.sums.resize(b.sums.size() + kSlots, 0.0);
+        }
+        double* g = b.sums.data() + b.sums.size() - kSlots;
+        g[0] += c.value;
+        g[c.a] += c.value;
+        g[c.b] += c.value;
+    }
+    b.square = 0.0;
+    for (const double g : b.sums) b.square += g * g;
 }
 
-// Steps against the gradient, and forgets it.
+// Steps against the gradient.
 void Learner::apply(void* context, int64_t task, int) {
     Learner& l = *static_cast<Learner*>(context);
+    const Bucket& b = l.buckets_[task];
     const double time = static_cast<double>(l.to_.time);
-    double* squares = l.rule_->kind == Rule::kAdaGrad ? l.rule_->squares : nullptr;
-    for (const uint32_t line : l.buckets_[task].lines) {
-        l.seen_[line] = 0;
-        const int64_t first = static_cast<int64_t>(line) * kSlots;
-        for (int64_t k = first; k < first + kSlots; ++k) {
-            const double g = l.gradient_[at(k)];
-            if (g == 0.0) continue;
-            l.gradient_[at(k)] = 0.0;
-            double change = -l.step_ * g;
-            if (squares) {
-                squares[k] += g * g;
-                change = -l.rule_->rate * g / std::sqrt(squares[k]);
+    for (size_t i = 0; i < b.lines.size(); ++i) {
+        if (i + kAhead < b.lines.size()) {
+            const int64_t soon = static_cast<int64_t>(b.lines[i + kAhead]) * kSlots;
+            for (int64_t k = soon; k < soon + kSlots; k += 8) {
+                prefetch_line(l.to_.weights + k);
+                prefetch_line(l.to_.late + k);
             }
+            prefetch_line(l.to_.touched + soon);
+        }
+        const int64_t first = static_cast<int64_t>(b.lines[i]) * kSlots;
+        const double* g = b.sums.data() + i * kSlots;
+        for (int64_t k = 0; k < kSlots; ++k) {
+            const double change = -l.step_ * g[k];
             if (change == 0.0) continue;
-            l.to_.weights[k] += change;
-            l.to_.late[k] += time * change;
-            l.to_.touched[k] = 1;
+            l.to_.weights[first + k] += change;
+            l.to_.late[first + k] += time * change;
+            l.to_.touched[first + k] = 1;
         }
     }
 }
@@ -73,9 +85,6 @@ void Learner::apply(void* context, int64_t task, int) {
 Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, int64_t count,
                     int64_t batch, int threads, const PoolApi& pool, Control* control) {
     Pass pass;
-    const int64_t lines = templates_.line_at.back();
-    gradient_.resize(at(lines * kSlots), 0.0);
-    seen_.resize(at(lines), 0);
     examples_.resize(at(std::max<int64_t>(1, std::min(batch, count))));
     while (static_cast<int>(workers_.size()) < threads) {
         workers_.push_back(std::make_unique<Worker>(templates_, trees_));

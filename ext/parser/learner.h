@@ -35,15 +35,19 @@ class Learner {
 
   private:
     static constexpr int kBuckets = 32;
+    static constexpr size_t kAhead = 4;  // lines that are on their way
     // Parts whose marginal is nearer to the truth say nothing that would be seen.
     static constexpr double kLeast = 1e-6;
     struct Example {
         double loss = 0.0;
         std::vector<Change> bucket[kBuckets];
     };
+    // The gradient of some lines: of each its number and kSlots sums.
     struct Bucket {
         double square = 0.0;
+        std::vector<uint64_t> order;
         std::vector<uint32_t> lines;
+        std::vector<double> sums;
     };
     static void differentiate(void* context, int64_t task, int worker);
     static void add(void* context, int64_t task, int worker);
@@ -55,8 +59,7 @@ class Learner {
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<Example> examples_;  // of a batch
     Bucket buckets_[kBuckets];
-    std::vector<double> gradient_;  // (n_weights,) of a batch
-    std::vector<uint8_t> seen_;     // (lines,)
+    std::vector<Change> changes_[kBuckets];
     // Of the batch under way:
     const Rule* rule_ = nullptr;
     Learnt to_;

@@ -58,9 +58,7 @@ cdef extern from "parser/worker.h" namespace "vs::parser" nogil:
         bint single_root
     cdef cppclass CRule "vs::parser::Rule":
         CRule()
-        int kind
-        double beta, gamma, longest, rate
-        double* squares
+        double beta, gamma, longest
     cdef cppclass Worker:
         Worker(const Templates&, const CTrees&) except +
         void read(const uint32_t*, int64_t, const Listed&) except +
@@ -213,8 +211,8 @@ cdef class Learner:
             value[3 * k] = value[3 * k + 1] = value[3 * k + 2] = changes[k].value
         return indices.ravel(), values.ravel()
 
-    def sweep(self, int kind, dict rule, order, int64_t batch, weights, late, touched,
-              int64_t time, int threads):
+    def sweep(self, double beta, double gamma, double longest, order, int64_t batch, weights,
+              late, touched, int64_t time, int threads):
         """Take a pass over the sentences `order`; return the loss and the number of updates."""
         cdef Call call = Call(order.shape[0], None, None, None)
         cdef CRule r
@@ -222,11 +220,7 @@ cdef class Learner:
         cdef Pass done
         cdef const int64_t* which = <const int64_t*>data(order)
         cdef int64_t count = order.shape[0]
-        r.kind = kind
-        r.beta, r.gamma = rule["beta"], rule["gamma"]
-        r.longest = rule.get("longest", 0.0)
-        r.rate = rule.get("rate", 0.0)
-        r.squares = <double*>data(rule.get("squares"))
+        r.beta, r.gamma, r.longest = beta, gamma, longest
         to.weights = <double*>data(weights)
         to.late = <double*>data(late)
         to.touched = <uint8_t*>data(touched)

@@ -5,7 +5,9 @@
 
 namespace vs::parser {
 namespace {
-double odds(double x) { return x > 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
+double odds(double x) {
+    return x > 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x));
+}
 double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 }  // namespace
 
@@ -55,7 +57,8 @@ double Loopy::run(const Parts& parts, const double* potentials, const trees::Tre
             const double b = total_[at(p.second)] - to_[at(2 * k + 1)];
             const double x = std::log1p(odds(b) * strength_[at(k)]);
             const double y = std::log1p(odds(a) * strength_[at(k)]);
-            worst = std::max({worst, std::fabs(x - to_[at(2 * k)]), std::fabs(y - to_[at(2 * k + 1)])});
+            worst =
+                std::max({worst, std::fabs(x - to_[at(2 * k)]), std::fabs(y - to_[at(2 * k + 1)])});
             to_[at(2 * k)] = x;
             to_[at(2 * k + 1)] = y;
         }
@@ -68,7 +71,8 @@ double Loopy::run(const Parts& parts, const double* potentials, const trees::Tre
         const double a = ta - to_[at(2 * k)], b = tb - to_[at(2 * k + 1)];
         const double both = a + b + theta[k];
         const double top = std::max({0.0, a, b, both});
-        const double z = std::exp(-top) + std::exp(a - top) + std::exp(b - top) + std::exp(both - top);
+        const double z =
+            std::exp(-top) + std::exp(a - top) + std::exp(b - top) + std::exp(both - top);
         beliefs[arcs + k] = std::exp(both - top) / z;
         log_z += top + std::log(z) - softplus(ta) - softplus(tb);
     }

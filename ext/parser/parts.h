@@ -24,7 +24,7 @@ struct Templates {
 // grandparents by (g, h, m), each a pair of arcs.
 struct Parts {
     struct Pair {
-        int32_t nodes[3];      // (h, m, s) or (g, h, m)
+        int32_t nodes[3];       // (h, m, s) or (g, h, m)
         int32_t first, second;  // the arcs (h, m), (h, s), or (g, h), (h, m)
     };
     int64_t n = 0;

@@ -84,7 +84,8 @@ Status predict(const Model& model, const Corpus& corpus, const Trees& trees, int
     for (int64_t i = 0; i < workers; ++i) {
         job.hands.push_back(std::make_unique<Hands>(model, trees));
     }
-    pool.run_plan(tasks.view("sentences"), Predicting::run, &job, static_cast<int>(workers), control);
+    pool.run_plan(tasks.view("sentences"), Predicting::run, &job, static_cast<int>(workers),
+                  control);
     return control->stop.load() ? kCancelled : kOk;
 }
 

@@ -10,8 +10,8 @@
 
 namespace vs::parser {
 
-constexpr int64_t kMostHeads = 10;      // of a word
-constexpr double kLeastShare = 1e-4;    // of the marginal of its best head
+constexpr int64_t kMostHeads = 10;    // of a word
+constexpr double kLeastShare = 1e-4;  // of the marginal of its best head
 
 struct Kept {
     std::vector<int32_t> head, modifier;

@@ -35,15 +35,15 @@ struct Place {
 struct Template {
     With with = With::kNothing;
     std::vector<Place> of[kRoles];
-    uint32_t base = 0, mask = 0;  // lines [base, base + mask]
 };
 
 // The templates of a kind of part, those with nothing else first.
 struct Set {
     int roles = 2;
     std::vector<Template> all;
-    int64_t plain = 0;   // templates with nothing else
-    uint32_t lines = 0;  // of all, from line 0
+    std::vector<uint32_t> base, mask;  // of each, the lines [base, base + mask]
+    int64_t plain = 0;                 // templates with nothing else
+    uint32_t lines = 0;                // of all, from line 0
     int64_t size() const { return static_cast<int64_t>(all.size()); }
     int64_t n_weights() const { return static_cast<int64_t>(lines) * kSlots; }
 };

@@ -9,9 +9,9 @@ constexpr int64_t kLetters = 3;
 constexpr int64_t kLongest = 4 * kLetters;  // bytes of as many characters
 
 // The tags of Universal Dependencies; others share the numbers behind them.
-const char* const kNames[] = {"PUNCT", "CCONJ", "VERB",  "AUX",  "NOUN", "PROPN",
-                              "PRON",  "ADJ",   "ADV",   "ADP",  "DET",  "NUM",
-                              "PART",  "SCONJ", "INTJ",  "SYM",  "X",    "CONJ"};
+const char* const kNames[] = {"PUNCT", "CCONJ", "VERB", "AUX", "NOUN", "PROPN",
+                              "PRON",  "ADJ",   "ADV",  "ADP", "DET",  "NUM",
+                              "PART",  "SCONJ", "INTJ", "SYM", "X",    "CONJ"};
 constexpr int kNamed = sizeof(kNames) / sizeof(kNames[0]);
 
 uint64_t hash(Text text, uint64_t seed) noexcept {

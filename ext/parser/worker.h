@@ -41,14 +41,10 @@ struct Trees {
     bool single_root = false;
 };
 
-// The loss L_{beta,gamma} of MSFXM10, and how weights follow from it.
+// Algorithm 1 of MSFXM10 with the loss L_{beta,gamma}.
 struct Rule {
-    enum Kind : int { kAggressive, kAdaGrad };
-    int kind = kAggressive;
     double beta = 1.0, gamma = 0.0;
-    double longest = 0.0;       // step of kAggressive
-    double rate = 0.0;          // of kAdaGrad
-    double* squares = nullptr;  // (n_weights,) of kAdaGrad: sums of squares of gradients
+    double longest = 0.0;  // step
 };
 
 // What one worker needs for one sentence after the other.

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from fuzz import checkpoints, corpora, crfsuite_models, graph_models, logs, parsers, states, treebanks
+from fuzz import (
+    checkpoints,
+    corpora,
+    crfsuite_models,
+    graph_models,
+    logs,
+    parsers,
+    states,
+    treebanks,
+)
 from fuzz.core import TARGETS
 
 __all__ = [

@@ -186,7 +186,12 @@ def test_for_the_best_tree_only_parts_of_trees_get_weights() -> None:
 @pytest.mark.parametrize("column", ["LEMMA", "UPOS", "XPOS", "FEATS"])
 def test_a_column_that_is_ignored_does_not_count(column: str) -> None:
     name = {"LEMMA": "lemmas", "UPOS": "upos", "XPOS": "xpos", "FEATS": "feats"}[column]
-    cells = {"lemmas": ["l"] * 2, "upos": ["NOUN", "VERB"], "xpos": ["NN", "VB"], "feats": ["A"] * 2}
+    cells = {
+        "lemmas": ["l"] * 2,
+        "upos": ["NOUN", "VERB"],
+        "xpos": ["NN", "VB"],
+        "feats": ["A"] * 2,
+    }
     sentences = [
         Sentence(["Dogs", "bark"], heads=[2, 0], **cells),
         Sentence(["Dogs", "bark"], heads=[2, 0], **{**cells, name: ["other", "cells"]}),
@@ -300,8 +305,10 @@ def test_beliefs_of_pairs_are_those_of_the_factor_graph(constraint: str, single_
         potentials = examples.scores(i, weights)
         log_z, beliefs = examples.marginals(i, potentials)
         graph = pairs_graph(examples, i, potentials)
-        found = vs.infer(graph, method=vs.BP(schedule="flooding", max_iterations=10, tolerance=1e-4))
-        kinds, nodes = examples.parts(i)
+        found = vs.infer(
+            graph, method=vs.BP(schedule="flooding", max_iterations=10, tolerance=1e-4)
+        )
+        kinds, _ = examples.parts(i)
         arcs = int((kinds == 0).sum())
         np.testing.assert_allclose(beliefs[:arcs], [p[1] for p in found.marginals], atol=1e-4)
         assert abs(log_z - found.log_z) < 1e-4

@@ -86,9 +86,7 @@ def test_the_pruner_keeps_heads_by_their_marginals_and_a_tree() -> None:
         _, nodes = examples.parts(i)
         own = slice(int(begin[i]), int(begin[i + 1]))
         kept = set(zip(heads[own].tolist(), modifiers[own].tolist(), strict=True))
-        assert list(zip(modifiers[own], heads[own], strict=True)) == sorted(
-            (m, h) for h, m in kept
-        )
+        assert list(zip(modifiers[own], heads[own], strict=True)) == sorted((m, h) for h, m in kept)
         expected = {(int(h), m) for m, h in enumerate(sentence.heads.tolist(), 1)}
         expected |= {(int(h), int(m)) for (h, m, _), on in zip(nodes, best, strict=True) if on}
         for m in range(1, len(sentence) + 1):

@@ -130,8 +130,9 @@ class Together:
         """Return the summed gradient."""
         found = [self.model.gradient(k, own) for k, own in self._each(residual)]
         indices, place = np.unique(np.concatenate([at for at, _ in found]), return_inverse=True)
-        values = np.concatenate([value for _, value in found])
-        return indices, np.bincount(place, values, len(indices))
+        values = np.zeros(len(indices))
+        np.add.at(values, place, np.concatenate([value for _, value in found]))
+        return indices, values
 
     def _each(self, parts: Array) -> list[tuple[int, Array]]:
         return list(zip(self.which, np.split(parts, self._ends), strict=True))

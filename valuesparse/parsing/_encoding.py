@@ -48,10 +48,15 @@ def encode(sentences: Sequence[Sentence], ignore: Iterable[str] = ()) -> Encoded
     np.cumsum([len(sentence) for sentence in sentences], out=offset[1:])
     words = np.zeros((int(offset[-1]), _parser.FIELDS), np.uint32)
     left_out = {IGNORABLE[name] for name in ignore}
-    columns = [None if name in left_out else name for name in IGNORABLE.values()]
-    for sentence, first, last in zip(sentences, offset[:-1], offset[1:], strict=True):
-        given = [None if name is None else getattr(sentence, name) for name in columns]
-        _parser.encode(sentence.forms, *given, words[first:last])
+    for s, first, last in zip(sentences, offset[:-1], offset[1:], strict=True):
+        _parser.encode(
+            s.forms,
+            None if "lemmas" in left_out else s.lemmas,
+            None if "upos" in left_out else s.upos,
+            None if "xpos" in left_out else s.xpos,
+            None if "feats" in left_out else s.feats,
+            words[first:last],
+        )
     return Encoded(words, offset)
 
 
@@ -93,9 +98,7 @@ def projective_and_single(heads: Array, offset: Array) -> tuple[bool, bool]:
     return crossing < _CROSSING * max(len(heads), 1), bool(single)
 
 
-def _not_projective(
-    heads: list[int], left: list[int], right: list[int], crosses: Array
-) -> int:
+def _not_projective(heads: list[int], left: list[int], right: list[int], crosses: Array) -> int:
     """Return how many arcs have a word inside that does not descend from the head."""
     count = 0
     for i in np.flatnonzero(crosses.any(axis=1)).tolist():

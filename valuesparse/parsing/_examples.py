@@ -30,9 +30,6 @@ BITS = 14
 #: Orders of models; 0 is that of a pruner, whose parts are arcs with fewer features.
 ORDERS = (0, 1, 2)
 
-# The rules that the engine knows, by the numbers it has for them.
-_RULES = {Aggressive: 0}
-
 
 def as_constraint(constraint: str) -> str:
     """Return what trees have to be, once it is checked."""
@@ -202,7 +199,9 @@ class Examples:
         checked = self._checked(residual, len(self.gold(i)))
         indices, values = self._learner.gradient(self._at(i), checked)
         unique, place = np.unique(indices, return_inverse=True)
-        return unique, np.bincount(place, values, len(unique))
+        sums = np.zeros(len(unique))
+        np.add.at(sums, place, values)
+        return unique, sums
 
     def sweep(
         self,
@@ -215,14 +214,14 @@ class Examples:
         batch: int,
     ) -> tuple[float, int] | None:
         """Take a pass in the engine, on all threads, where the rule is one that it knows."""
-        kind = _RULES.get(type(rule))
-        if kind is None:
+        if type(rule) is not Aggressive:
             return None
         if np.isinf(rule.beta):
             self.require_best()
         return self._learner.sweep(
-            kind, vars(rule), order, batch, weights, late, touched, time, self._threads
-        )
+            rule.beta, rule.gamma, rule.longest, order, batch, weights, late, touched, time,
+            self._threads,
+        )  # fmt: skip
 
     def require_best(self) -> None:
         """Raise ValueError where the best tree is not known."""

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import struct
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,7 +124,7 @@ def _header(text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise ModelFormatError("header", _START.size, "it is not JSON") from None
     bits = range(_parser.LEAST_BITS, _parser.MOST_BITS + 1)
-    checks = {
+    checks: dict[str, Callable[[Any], bool]] = {
         "order": lambda x: type(x) is int and x in (1, 2),
         "bits": lambda x: type(x) is int and x in bits,
         "pruner_bits": lambda x: type(x) is int and x in bits,
