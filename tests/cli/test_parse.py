@@ -168,7 +168,7 @@ def test_train_hands_its_options_over(tmp_path: Path, monkeypatch: pytest.Monkey
     assert result.output == f"Parser written to {model}\n"
     assert model.read_text() == "x"
     assert seen == {
-        "sources": [source, source], "order": 2, "beta": 1, "gamma": 0, "ignore": (), "seed": 0,
+        "sources": [source, source], "order": 2, "ignore": (), "seed": 0,
         "checkpoint": None, "constraint": None, "single_root": None, "prune": True,
         "threads": None,
     }  # fmt: skip

@@ -73,11 +73,11 @@ def parse() -> None:
     help="1: arcs alone. 2: pairs of arcs, too.",
 )  # fmt: skip
 @click.option(
-    "--beta", type=click.FloatRange(min=0), default=1.0, show_default=True, metavar="β",
+    "--beta", type=click.FloatRange(min=0), metavar="β",
     help="1 learns as a CRF does, inf as an SVM.",
 )  # fmt: skip
 @click.option(
-    "--gamma", type=click.FloatRange(min=0), default=0.0, show_default=True, metavar="γ",
+    "--gamma", type=click.FloatRange(min=0), metavar="γ",
     help="What a wrong arc costs while learning.",
 )  # fmt: skip
 @click.option(
@@ -97,6 +97,8 @@ def train(
     output: Path,
     order: str,
     ignore: tuple[str, ...],
+    beta: float | None,
+    gamma: float | None,
     epochs: int | None,
     quiet: bool,
     **options: Any,
@@ -113,8 +115,9 @@ def train(
         for what in (output, options["checkpoint"]):
             if what is not None and what.exists() and what.samefile(path):
                 raise click.UsageError(f"{what} is one of TRAIN, and would be lost")
-    if epochs is not None:
-        options["epochs"] = epochs
+    # The package has the defaults of these.
+    chosen = {"beta": beta, "gamma": gamma, "epochs": epochs}
+    options |= {name: value for name, value in chosen.items() if value is not None}
     console = Console(stderr=True, highlight=False, quiet=quiet)
     with one_line_errors(None), console.status("Reading") as status:
 
