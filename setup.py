@@ -329,6 +329,7 @@ extensions = [
             "ext/parser/parts.cpp",
             "ext/parser/predict.cpp",
             "ext/parser/prune.cpp",
+            "ext/parser/relaxed.cpp",
             "ext/parser/templates.cpp",
             "ext/parser/words.cpp",
             "ext/parser/worker.cpp",

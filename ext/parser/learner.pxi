@@ -37,6 +37,19 @@ cdef extern from *:
     Push push "Push"(vector[Change]*) noexcept
 
 
+cdef extern from "parser/relaxed.h" namespace "vs::parser" nogil:
+    cdef cppclass Range:
+        double least, most
+    cdef cppclass Options "vs::parser::Relaxed::Options":
+        Options()
+        double epsilon
+        int64_t rounds
+        Range siblings, grandparents
+    cdef cppclass Counts_ "vs::parser::Relaxed::Counts":
+        int64_t rounds, scored
+    void find_ranges(const Templates&, const float*, Range*, Range*) except +
+
+
 cdef extern from "parser/worker.h" namespace "vs::parser" nogil:
     cdef cppclass Listed:
         pass
@@ -61,7 +74,10 @@ cdef extern from "parser/worker.h" namespace "vs::parser" nogil:
         double beta, gamma, longest
     cdef cppclass Worker:
         Worker(const Templates&, const CTrees&) except +
-        void read(const uint32_t*, int64_t, const Listed&) except +
+        void read(const uint32_t*, int64_t, const Listed&, bint) except +
+        double relax(const float*, const Options&, vector[double]*) except +
+        const Counts_& counts()
+        void limit(int64_t, double)
         const Parts& parts()
         const Scorer& scorer()
         double marginals(const double*, double*) except +
@@ -143,14 +159,14 @@ cdef class Learner:
         if self.at != i:
             self.at = -1
             self.worker.get().read(self.corpus.sentence(i), self.corpus.size(i),
-                                   self.corpus.arcs(i))
+                                   self.corpus.arcs(i), True)
             self.at = i
         return self.worker.get().parts().size()
 
-    def parts(self, int64_t i):
-        """Return kinds (P,) int8 and nodes (P, 3) int32 of the parts of sentence i."""
-        cdef int64_t size = self.read(i), k
+    cdef listed(self):
+        """Return kinds (P,) int8 and nodes (P, 3) int32 of the parts that there are."""
         cdef const Parts* parts = &self.worker.get().parts()
+        cdef int64_t size = parts.size(), k, j
         kinds, nodes = np.zeros(size, np.int8), np.full((size, 3), -1, np.int32)
         cdef int8_t* kind = <int8_t*>data(kinds)
         cdef int32_t* node = <int32_t*>data(nodes)
@@ -164,6 +180,37 @@ cdef class Learner:
                 node[3 * k + j] = (parts.siblings[k - arcs].nodes[j] if k < arcs + siblings else
                                    parts.grandparents[k - arcs - siblings].nodes[j])
         return kinds, nodes
+
+    def parts(self, int64_t i):
+        """Return kinds (P,) int8 and nodes (P, 3) int32 of the parts of sentence i."""
+        self.read(i)
+        return self.listed()
+
+    def limit(self, int64_t iterations, double tolerance):
+        """Set when belief propagation ends, of single sentences; by default 10 and 1e-4."""
+        self.worker.get().limit(iterations, tolerance)
+
+    def relax(self, int64_t i, weights, double epsilon, int64_t rounds):
+        """Return log Z, kinds, nodes and beliefs of relaxed inference with weights float32, its rounds
+        and how many pairs were scored."""
+        cdef Options options
+        cdef vector[double] found
+        cdef Counts_ counts
+        cdef int64_t k
+        self.at = -1
+        self.worker.get().read(self.corpus.sentence(i), self.corpus.size(i), self.corpus.arcs(i),
+                               False)
+        find_ranges(self.templates.get()[0], <const float*>data(weights), &options.siblings,
+                    &options.grandparents)
+        options.epsilon, options.rounds = epsilon, rounds
+        log_z = self.worker.get().relax(<const float*>data(weights), options, &found)
+        beliefs = np.empty(found.size())
+        cdef double* belief = <double*>data(beliefs)
+        for k in range(<int64_t>found.size()):
+            belief[k] = found[k]
+        kinds, nodes = self.listed()
+        counts = self.worker.get().counts()
+        return log_z, kinds, nodes, beliefs, counts.rounds, counts.scored
 
     def scores(self, int64_t i, weights):
         """Return the potentials of the parts (P,)."""

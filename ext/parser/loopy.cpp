@@ -5,76 +5,96 @@
 
 namespace vs::parser {
 namespace {
+
+constexpr double kModest = 30.0;  // potentials whose exponentials are no large numbers
+
 double odds(double x) {
-    return x > 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x));
+    const double e = std::exp(-std::fabs(x));
+    return x > 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
 }
-double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+// log (1 + e^(b + theta)) / (1 + e^b): what a pair tells one arc where the other has log-odds b.
+double message(double theta, double b) {
+    if (std::fabs(theta) < kModest) return std::log1p(odds(b) * std::expm1(theta));
+    return softplus(b + theta) - softplus(b);
+}
+
 }  // namespace
 
-double Loopy::run(const Parts& parts, const double* potentials, const trees::TreesApi& api,
-                  trees::Kind kind, bool single_root, int iterations, double* beliefs) {
-    const int64_t n = parts.n, arcs = parts.arcs(), size = (n + 1) * (n + 1);
-    const int64_t pairs = parts.size() - arcs;
-    const int64_t sib = static_cast<int64_t>(parts.siblings.size());
-    const int64_t wanted = api.scratch_size(kind, n);
-    if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
-    table_.assign(at(size), -INFINITY);
-    ratio_.resize(at(size));
-    total_.assign(at(arcs), 0.0);
-    tree_.assign(at(arcs), 0.0);
-    to_.assign(at(2 * pairs), 0.0);
-    strength_.resize(at(pairs));
-    const double* theta = potentials + arcs;
-    for (int64_t k = 0; k < pairs; ++k) strength_[at(k)] = std::expm1(theta[k]);
-    const auto pair = [&](int64_t k) -> const Parts::Pair& {
-        return k < sib ? parts.siblings[at(k)] : parts.grandparents[at(k - sib)];
-    };
+double Loopy::sum(const Parts& parts, const double* potentials, const trees::TreesApi& api,
+                  trees::Kind kind, bool single_root) {
+    const int64_t n = parts.n, arcs = parts.arcs();
+    total_.assign(potentials, potentials + arcs);
+    const double* to = to_.data();
+    for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& p : *pairs) {
+            total_[at(p.first)] += *to++;
+            total_[at(p.second)] += *to++;
+        }
+    }
+    table_.assign(at((n + 1) * (n + 1)), -INFINITY);
+    ratio_.resize(table_.size());
     const auto place = [&](int64_t a) {
         return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
     };
-    double log_z = 0.0;
-    const trees::Sentence s{table_.data(), n, single_root};
+    for (int64_t a = 0; a < arcs; ++a) table_[place(a)] = total_[at(a)];
     trees::Arcs out;
     out.ratio = ratio_.data();
-    for (int it = 0; it <= iterations; ++it) {
-        // Into the tree factor: scores and messages of pairs.
-        for (int64_t a = 0; a < arcs; ++a) total_[at(a)] = potentials[a];
-        for (int64_t k = 0; k < pairs; ++k) {
-            total_[at(pair(k).first)] += to_[at(2 * k)];
-            total_[at(pair(k).second)] += to_[at(2 * k + 1)];
+    const double log_z = api.marginals(kind, {table_.data(), n, single_root}, out, scratch_.data());
+    for (int64_t a = 0; a < arcs; ++a) {
+        total_[at(a)] = std::clamp(total_[at(a)] + ratio_[place(a)], -kMostOdds, kMostOdds);
+    }
+    return log_z;
+}
+
+double Loopy::send(const Parts& parts, const double* theta) {
+    double change = 0.0;
+    double* to = to_.data();
+    for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& p : *pairs) {
+            const double x = message(*theta, total_[at(p.second)] - to[1]);
+            const double y = message(*theta, total_[at(p.first)] - to[0]);
+            change = std::max({change, std::fabs(x - to[0]), std::fabs(y - to[1])});
+            to[0] = x;
+            to[1] = y;
+            to += 2;
+            ++theta;
         }
-        for (int64_t a = 0; a < arcs; ++a) table_[place(a)] = total_[at(a)];
-        log_z = api.marginals(kind, s, out, scratch_.data());
-        if (log_z == -INFINITY) return log_z;
-        for (int64_t a = 0; a < arcs; ++a) {
-            total_[at(a)] = std::clamp(total_[at(a)] + ratio_[place(a)], -500.0, 500.0);
-        }
-        if (it == iterations) break;
-        double worst = 0.0;
-        for (int64_t k = 0; k < pairs; ++k) {
-            const Parts::Pair& p = pair(k);
-            const double a = total_[at(p.first)] - to_[at(2 * k)];
-            const double b = total_[at(p.second)] - to_[at(2 * k + 1)];
-            const double x = std::log1p(odds(b) * strength_[at(k)]);
-            const double y = std::log1p(odds(a) * strength_[at(k)]);
-            worst =
-                std::max({worst, std::fabs(x - to_[at(2 * k)]), std::fabs(y - to_[at(2 * k + 1)])});
-            to_[at(2 * k)] = x;
-            to_[at(2 * k + 1)] = y;
-        }
-        if (worst < 1e-4) it = iterations - 1;
+    }
+    return change;
+}
+
+double Loopy::run(const Parts& parts, const double* potentials, const trees::TreesApi& api,
+                  trees::Kind kind, bool single_root, double* beliefs) {
+    const int64_t arcs = parts.arcs();
+    const int64_t wanted = api.scratch_size(kind, parts.n);
+    if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
+    to_.assign(at(2 * (parts.size() - arcs)), 0.0);
+    const double* theta = potentials + arcs;
+    double log_z = sum(parts, potentials, api, kind, single_root);
+    if (log_z == -INFINITY) return log_z;
+    for (int64_t i = 0; i < iterations && parts.size() > arcs; ++i) {
+        const double change = send(parts, theta);
+        log_z = sum(parts, potentials, api, kind, single_root);
+        if (change < tolerance) break;
     }
     for (int64_t a = 0; a < arcs; ++a) beliefs[a] = odds(total_[at(a)]);
-    for (int64_t k = 0; k < pairs; ++k) {
-        const Parts::Pair& p = pair(k);
-        const double ta = total_[at(p.first)], tb = total_[at(p.second)];
-        const double a = ta - to_[at(2 * k)], b = tb - to_[at(2 * k + 1)];
-        const double both = a + b + theta[k];
-        const double top = std::max({0.0, a, b, both});
-        const double z =
-            std::exp(-top) + std::exp(a - top) + std::exp(b - top) + std::exp(both - top);
-        beliefs[arcs + k] = std::exp(both - top) / z;
-        log_z += top + std::log(z) - softplus(ta) - softplus(tb);
+    double* out = beliefs + arcs;
+    const double* to = to_.data();
+    for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& p : *pairs) {
+            // The four states of a pair: neither, one, the other, both.
+            const double first = total_[at(p.first)], second = total_[at(p.second)];
+            const double a = first - to[0], b = second - to[1], both = a + b + *theta;
+            const double top = std::max({0.0, a, b, both});
+            const double on = std::exp(both - top);
+            const double z = std::exp(-top) + std::exp(a - top) + std::exp(b - top) + on;
+            *out++ = on / z;
+            log_z += top + std::log(z) - softplus(first) - softplus(second);
+            to += 2;
+            ++theta;
+        }
     }
     return log_z;
 }

@@ -49,24 +49,11 @@ void Parts::count_children() {
 }
 
 void Parts::list_pairs() {
-    count_children();
     siblings.clear();
     grandparents.clear();
-    for (int32_t h = 0; h <= n; ++h) {
-        for (int32_t i = start_[at(h)]; i < start_[at(h) + 1]; ++i) {
-            const int32_t a = child_[at(i)];
-            for (int32_t j = i + 1; j < start_[at(h) + 1]; ++j) {
-                const int32_t b = child_[at(j)];
-                siblings.push_back({{h, modifier[at(a)], modifier[at(b)]}, a, b});
-            }
-            const int32_t m = modifier[at(a)];
-            for (int32_t j = start_[at(m)]; j < start_[at(m) + 1]; ++j) {
-                const int32_t b = child_[at(j)];
-                if (modifier[at(b)] == h) continue;
-                grandparents.push_back({{h, m, modifier[at(b)]}, a, b});
-            }
-        }
-    }
+    visit_pairs(
+        nullptr, nullptr, [&](const Pair& p) { siblings.push_back(p); },
+        [&](const Pair& p) { grandparents.push_back(p); });
 }
 
 void Parts::structure(const int32_t* heads, double* out) const {

@@ -39,6 +39,11 @@ struct Parts {
     void list_arcs(int64_t words);
     void list_arcs(int64_t words, int64_t count, const int32_t* heads, const int32_t* modifiers);
     void list_pairs();
+    // Calls sibling(Pair) and grandparent(Pair) for pairs of two arcs that are both among those of
+    // the kind; null: all are.
+    template <class Sibling, class Grandparent>
+    void visit_pairs(const uint8_t* siblings_of, const uint8_t* grandparents_of,
+                     const Sibling& sibling, const Grandparent& grandparent);
     // (size,) 1 where the tree `heads` (n,) has a part.
     void structure(const int32_t* heads, double* out) const;
 
@@ -46,6 +51,28 @@ struct Parts {
     void count_children();
     std::vector<int32_t> start_, child_;  // the arcs of each head, by modifier
 };
+
+template <class Sibling, class Grandparent>
+void Parts::visit_pairs(const uint8_t* siblings_of, const uint8_t* grandparents_of,
+                        const Sibling& sibling, const Grandparent& grandparent) {
+    count_children();
+    const auto among = [](const uint8_t* of, int32_t a) { return !of || of[a]; };
+    for (int32_t h = 0; h <= n; ++h) {
+        for (int32_t i = start_[at(h)]; i < start_[at(h) + 1]; ++i) {
+            const int32_t a = child_[at(i)], m = modifier[at(a)];
+            for (int32_t j = i + 1; among(siblings_of, a) && j < start_[at(h) + 1]; ++j) {
+                const int32_t b = child_[at(j)];
+                if (among(siblings_of, b)) sibling(Pair{{h, m, modifier[at(b)]}, a, b});
+            }
+            for (int32_t j = start_[at(m)]; among(grandparents_of, a) && j < start_[at(m) + 1];
+                 ++j) {
+                const int32_t b = child_[at(j)];
+                if (modifier[at(b)] == h || !among(grandparents_of, b)) continue;
+                grandparent(Pair{{h, m, modifier[at(b)]}, a, b});
+            }
+        }
+    }
+}
 
 // A key of a part and its share of the gradient.
 struct Change {

@@ -23,6 +23,7 @@ struct Hands {
 
 struct Predicting {
     const Model& model;
+    const Method& method;
     const Corpus& corpus;
     const Answers& answers;
     const Tasks& tasks;
@@ -38,9 +39,14 @@ struct Predicting {
             arcs = hand.kept.listed();
         }
         Worker& w = hand.worker;
-        w.read(words, n, arcs);
-        hand.p.assign(at(w.parts().size()), 0.0);
-        w.marginals(w.score(model.weights), hand.p.data());
+        w.read(words, n, arcs, !method.relaxed);
+        if (method.relaxed) {
+            w.relax(model.weights, method.options, &hand.p);
+        } else {
+            hand.p.assign(at(w.parts().size()), 0.0);
+            w.marginals(w.score(model.weights), hand.p.data());
+        }
+        answers.pairs[i] = w.parts().size() - w.parts().arcs();
         const int32_t* heads = nullptr;
         w.best(hand.p.data(), &heads);
         std::copy(heads, heads + n, answers.heads + first);
@@ -69,8 +75,8 @@ struct Predicting {
 
 }  // namespace
 
-Status predict(const Model& model, const Corpus& corpus, const Trees& trees, int threads,
-               const PoolApi& pool, Control* control, const Answers& answers) {
+Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
+               int threads, const PoolApi& pool, Control* control, const Answers& answers) {
     Tasks tasks;
     for (int64_t i = 0, first = 0; i < corpus.sentences; ++i) {
         const int64_t words = corpus.offset[i + 1] - corpus.offset[first];
@@ -79,7 +85,7 @@ Status predict(const Model& model, const Corpus& corpus, const Trees& trees, int
         first = i + 1;
     }
     tasks.finish();
-    Predicting job{model, corpus, answers, tasks, control, {}};
+    Predicting job{model, method, corpus, answers, tasks, control, {}};
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(threads, tasks.size()));
     for (int64_t i = 0; i < workers; ++i) {
         job.hands.push_back(std::make_unique<Hands>(model, trees));

@@ -20,14 +20,21 @@ struct Model {
     const float* label_weights = nullptr;
 };
 
+struct Method {
+    bool relaxed = false;  // else with all pairs that the model has
+    Relaxed::Options options;
+};
+
 struct Answers {
     int32_t* heads = nullptr;      // (words,)
     int32_t* labels = nullptr;     // (words,)
     double* confidence = nullptr;  // (words,) the marginal of each word's arc
+    int64_t* pairs = nullptr;      // (sentences,) how many took part
 };
 
-// The tree with the greatest sum of marginals (Smith and Eisner 2008), exactly from scores of arcs.
-Status predict(const Model& model, const Corpus& corpus, const Trees& trees, int threads,
-               const PoolApi& pool, Control* control, const Answers& answers);
+// The tree with the greatest sum of marginals (Smith and Eisner 2008): exact ones of arcs alone, else
+// beliefs.
+Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
+               int threads, const PoolApi& pool, Control* control, const Answers& answers);
 
 }  // namespace vs::parser

@@ -20,13 +20,18 @@ cdef extern from "parser/predict.h" namespace "vs::parser" nogil:
         const float* pruner_weights
         const Labels* labels
         const float* label_weights
+    cdef cppclass Method:
+        Method()
+        bint relaxed
+        Options options
     cdef cppclass Answers:
         Answers()
+        int64_t* pairs
         int32_t* heads
         int32_t* labels
         double* confidence
-    int c_predict "vs::parser::predict"(const Model&, const Corpus&, const CTrees&, int,
-                                        const PoolApi&, Control*, const Answers&) except +
+    int c_predict "vs::parser::predict"(const Model&, const Method&, const Corpus&, const CTrees&,
+                                        int, const PoolApi&, Control*, const Answers&) except +
 
 
 cdef extern from "parser/templates.h" namespace "vs::parser" nogil:
@@ -77,6 +82,7 @@ cdef class Predictor:
     cdef unique_ptr[Templates] pruner
     cdef unique_ptr[Labels] labels
     cdef Model model
+    cdef Options options
     cdef object arrays
 
     def __cinit__(self, int order, int bits, weights, int pruner_bits, pruner_weights,
@@ -88,26 +94,41 @@ cdef class Predictor:
         self.model.weights = <const float*>data(weights)
         self.model.labels = self.labels.get()
         self.model.label_weights = <const float*>data(label_weights)
+        if order > 1:
+            find_ranges(self.parts.get()[0], self.model.weights, &self.options.siblings,
+                        &self.options.grandparents)
         if pruner_weights is not None:
             self.pruner.reset(new Templates(0, pruner_bits))
             self.model.pruner_weights = <const float*>data(pruner_weights)
 
-    def predict(self, words, offset, bint prune, bint projective, bint single_root, int threads):
-        """Return heads, labels (N,) int32 and confidence (N,) of sentences laid end to end."""
+    def predict(self, words, offset, bint relaxed, double epsilon, int64_t rounds, bint prune,
+                bint projective, bint single_root, int threads):
+        """Return heads, labels (N,) int32 and confidence (N,) of sentences laid end to end, pairs (B,).
+
+        Relaxed: pairs are added where their gain exceeds epsilon, in so many rounds (-1: until none
+        is); else all that the model has take part.
+        """
         cdef Call call = Call(offset.shape[0] - 1, None, None, None)
         cdef Corpus corpus = corpus_of(words, offset, None, None)
         cdef CTrees trees = trees_of(projective, single_root)
         cdef Model model = self.model
+        cdef Method method
         cdef Answers answers
         cdef int status
         heads, labels = np.zeros((2, words.shape[0]), np.int32)
-        confidence = np.zeros(words.shape[0])
+        confidence, pairs = np.zeros(words.shape[0]), np.zeros(offset.shape[0] - 1, np.int64)
         answers.heads = <int32_t*>data(heads)
         answers.labels = <int32_t*>data(labels)
         answers.confidence = <double*>data(confidence)
+        answers.pairs = <int64_t*>data(pairs)
+        method.relaxed = relaxed
+        method.options = self.options
+        method.options.epsilon = epsilon
+        method.options.rounds = rounds
         if prune:
             model.pruner = self.pruner.get()
         with nogil:
-            status = c_predict(model, corpus, trees, threads, pool_api[0], &call.control, answers)
+            status = c_predict(model, method, corpus, trees, threads, pool_api[0], &call.control,
+                               answers)
         call.end(status)
-        return heads, labels, confidence
+        return heads, labels, confidence, pairs

@@ -8,13 +8,13 @@ namespace vs::parser {
 Worker::Worker(const Templates& templates, const Trees& trees)
     : templates_(templates), trees_(trees), scorer_(templates) {}
 
-void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs) {
+void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs) {
     if (arcs.head) {
         parts_.list_arcs(n, arcs.count, arcs.head, arcs.modifier);
     } else {
         parts_.list_arcs(n);
     }
-    if (templates_.order > 1) parts_.list_pairs();
+    if (pairs && templates_.order > 1) parts_.list_pairs();
     scorer_.read(words, n);
 }
 
@@ -31,7 +31,7 @@ trees::Sentence Worker::dense(const double* potentials) {
 
 double Worker::marginals(const double* potentials, double* out) {
     if (templates_.order > 1) {
-        return loopy_.run(parts_, potentials, *trees_.api, trees_.kind, trees_.single_root, 10,
+        return loopy_.run(parts_, potentials, *trees_.api, trees_.kind, trees_.single_root,
                           out);
     }
     const trees::Sentence s = dense(potentials);

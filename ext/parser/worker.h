@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "parser/loopy.h"
+#include "parser/relaxed.h"
 #include "parser/parts.h"
 #include "trees/trees.h"
 
@@ -52,7 +53,7 @@ class Worker {
   public:
     Worker(const Templates& templates, const Trees& trees);
 
-    void read(const uint32_t* words, int64_t n, const Listed& arcs);
+    void read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs = true);
     const Parts& parts() const { return parts_; }
     const Scorer& scorer() const { return scorer_; }
     // The potentials of the parts, kept here.
@@ -64,6 +65,18 @@ class Worker {
     }
     // log Z and the marginals of parts under these potentials; -inf: no tree.
     double marginals(const double* potentials, double* out);
+    // Relaxed inference, of a sentence that was read without pairs: log Z and beliefs (parts,).
+    double relax(const float* weights, const Relaxed::Options& options,
+                 std::vector<double>* beliefs) {
+        score(weights);
+        return relaxed_.run(scorer_, weights, *trees_.api, trees_.kind, trees_.single_root,
+                            options, &parts_, &scores_, beliefs, &loopy_);
+    }
+    void limit(int64_t iterations, double tolerance) {
+        loopy_.iterations = iterations;
+        loopy_.tolerance = tolerance;
+    }
+    const Relaxed::Counts& counts() const { return relaxed_.counts; }
     // The score and the heads (n,) of the tree whose arcs have most.
     double best(const double* potentials, const int32_t** heads);
     // L_{beta,gamma} of the tree `gold` at these weights, and the residual of its gradient.
@@ -78,6 +91,7 @@ class Worker {
     Parts parts_;
     Scorer scorer_;
     Loopy loopy_;
+    Relaxed relaxed_;
     std::vector<double> table_, p_, scratch_, scores_, residual_, gold_;
     std::vector<int64_t> best_;
     std::vector<int32_t> heads_;

@@ -360,3 +360,22 @@ def test_scores_of_pairs_are_linear_and_their_gradient_is_that_of_the_parts() ->
         assert abs(weights[indices] @ values - scores[part]) < 1e-11
     with pytest.raises(ValueError, match="best tree of order 2 is not known"):
         examples.best(0, scores)
+
+
+@pytest.mark.parametrize("scale", [50.0, 1e4, 1e8])
+def test_beliefs_are_numbers_at_any_scores(scale: float) -> None:
+    for constraint in ("tree", "projective"):
+        examples = Examples(four_words(), 2, constraint, True, bits=BITS)
+        for i in range(len(examples)):
+            size = len(examples.gold(i))
+            rng = np.random.default_rng(i)
+            potentials = rng.normal(size=size) * scale
+            log_z, beliefs = examples.marginals(i, potentials)
+            assert np.isfinite(log_z)
+            assert ((beliefs >= 0.0) & (beliefs <= 1.0)).all()
+            kinds, _ = examples.parts(i)
+            potentials[(kinds > 0) & (rng.random(size) < 0.5)] = -np.inf
+            log_z, beliefs = examples.marginals(i, potentials)
+            assert np.isfinite(log_z)
+            assert ((beliefs >= 0.0) & (beliefs <= 1.0)).all()
+            assert not beliefs[potentials == -np.inf].any()

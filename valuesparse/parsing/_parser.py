@@ -16,8 +16,8 @@ from valuesparse.threads import resolve
 
 __all__ = ["METHODS", "Parser", "load"]
 
-#: How trees are found; "auto" is the fastest that serves the parser's order.
-METHODS = ("auto", "exact", "bp")
+#: How trees are found.
+METHODS = ("auto", "exact", "bp", "relaxed")
 
 # Sentences that are parsed in one call, and the words after which no more are added.
 _SENTENCES, _WORDS = 4096, 20_000
@@ -80,9 +80,11 @@ class Parser:
         ----------
         sentences : iterable of Sentence
             Their heads and labels are not looked at.
-        method : {"auto", "exact", "bp"}
+        method : {"auto", "exact", "bp", "relaxed"}
             "exact" has the marginals of an arc-factored model, of order 1. "bp" has beliefs of at
-            most 10 iterations of belief propagation with a tree factor; of order 1 they are exact.
+            most 10 iterations of belief propagation with a tree factor. "relaxed" begins with the
+            marginals of arcs alone and adds the pairs of arcs that change something (RS10,
+            Algorithm 1). Of order 1 all are exact, and the same; "auto" is "relaxed".
         threshold : float
             The least gain for which relaxed parsing adds a pair of arcs.
         max_rounds : int or None
@@ -120,16 +122,21 @@ class Parser:
         single = self.single_root if single_root is None else bool(single_root)
         if prune and self.model.pruner is None:
             prune = False
-        return self._parse(iter(sentences), bool(prune), projective, single, resolve(threads))
+        relaxed = self.order > 1 and method in ("auto", "relaxed")
+        options = (
+            relaxed, float(threshold), -1 if max_rounds is None else max_rounds, bool(prune),
+            projective, single, resolve(threads),
+        )  # fmt: skip
+        return self._parse(iter(sentences), options)
 
     def _parse(
-        self, rest: Iterator[Sentence], prune: bool, projective: bool, single: bool, threads: int
+        self,
+        rest: Iterator[Sentence],
+        options: tuple[bool, float, int, bool, bool, bool, int],
     ) -> Iterator[Sentence]:
         while batch := _batch(rest):
             words, offset = encode(batch, self.ignore)
-            heads, labels, confidence = self._predictor.predict(
-                words, offset, prune, projective, single, threads
-            )
+            heads, labels, confidence, _ = self._predictor.predict(words, offset, *options)
             names = [self.labels[k] for k in labels.tolist()]
             for i, sentence in enumerate(batch):
                 own = slice(int(offset[i]), int(offset[i + 1]))
