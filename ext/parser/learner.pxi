@@ -191,8 +191,10 @@ cdef class Learner:
         self.worker.get().limit(iterations, tolerance)
 
     def relax(self, int64_t i, weights, double epsilon, int64_t rounds):
-        """Return log Z, kinds, nodes and beliefs of relaxed inference with weights float32, its rounds
-        and how many pairs were scored."""
+        """Return log Z, kinds, nodes and beliefs of relaxed inference, rounds and pairs scored.
+
+        weights: (n_weights,) float32; rounds: at most, -1: until nothing is added.
+        """
         cdef Options options
         cdef vector[double] found
         cdef Counts_ counts

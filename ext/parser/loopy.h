@@ -13,8 +13,8 @@ namespace vs::parser {
 class Loopy {
   public:
     static constexpr double kMostOdds = 500.0;  // log-odds of an arc are held within these
-    int64_t iterations = 10;  // at most, as in RS10
-    double tolerance = 1e-4;  // of messages that have converged
+    int64_t iterations = 10;                    // at most, as in RS10
+    double tolerance = 1e-4;                    // of messages that have converged
 
     // Bethe log Z, and beliefs (parts,) at these potentials; -inf: no tree, and no beliefs.
     double run(const Parts& parts, const double* potentials, const trees::TreesApi& api,

@@ -32,8 +32,8 @@ struct Answers {
     int64_t* pairs = nullptr;      // (sentences,) how many took part
 };
 
-// The tree with the greatest sum of marginals (Smith and Eisner 2008): exact ones of arcs alone, else
-// beliefs.
+// The tree with the greatest sum of marginals (Smith and Eisner 2008): exact ones of arcs alone,
+// else beliefs.
 Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
                int threads, const PoolApi& pool, Control* control, const Answers& answers);
 

@@ -103,7 +103,7 @@ cdef class Predictor:
 
     def predict(self, words, offset, bint relaxed, double epsilon, int64_t rounds, bint prune,
                 bint projective, bint single_root, int threads):
-        """Return heads, labels (N,) int32 and confidence (N,) of sentences laid end to end, pairs (B,).
+        """Return heads, labels (N,) int32 and confidence (N,) of all words, and pairs (B,).
 
         Relaxed: pairs are added where their gain exceeds epsilon, in so many rounds (-1: until none
         is); else all that the model has take part.

@@ -55,8 +55,8 @@ double gain(double p, double theta) {
 
 // `old`: the potentials of the pairs that are there; scores_ has those of all afterwards.
 int64_t Relaxed::choose(const Scorer& scorer, const float* weights, Kind kind, double largest,
-                        double epsilon, const std::vector<Parts::Pair>& candidates,
-                        const double* p, const double* old, std::vector<Parts::Pair>* pairs) {
+                        double epsilon, const std::vector<Parts::Pair>& candidates, const double* p,
+                        const double* old, std::vector<Parts::Pair>* pairs) {
     const auto before = [](const Parts::Pair& a, const Parts::Pair& b) {
         return std::lexicographical_compare(a.nodes, a.nodes + 3, b.nodes, b.nodes + 3);
     };
@@ -125,9 +125,9 @@ bool Relaxed::add(const Scorer& scorer, const float* weights, const trees::Trees
     const auto n_old = static_cast<int64_t>(parts->siblings.size());
     int64_t added = choose(scorer, weights, Kind::kSibling, largest[0], options.epsilon,
                            candidates_[0], joint_.data(), old, &parts->siblings);
-    added += choose(scorer, weights, Kind::kGrandparent, largest[1], options.epsilon,
-                    candidates_[1], joint_.data() + candidates_[0].size(), old + n_old,
-                    &parts->grandparents);
+    added +=
+        choose(scorer, weights, Kind::kGrandparent, largest[1], options.epsilon, candidates_[1],
+               joint_.data() + candidates_[0].size(), old + n_old, &parts->grandparents);
     potentials->swap(scores_);
     return added > 0;
 }

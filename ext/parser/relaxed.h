@@ -1,6 +1,6 @@
-// Relaxed marginal inference (RS10, Algorithm 1) of one sentence: pairs of arcs are added where they
-// would change something. No list of all pairs is made: bounds on their potentials rule most out
-// before they are scored, and none is missed.
+// Relaxed marginal inference (RS10, Algorithm 1) of one sentence: pairs of arcs are added where
+// they would change something. No list of all pairs is made: bounds on their potentials rule most
+// out before they are scored, and none is missed.
 #pragma once
 
 #include <cstdint>

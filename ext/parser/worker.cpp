@@ -31,8 +31,7 @@ trees::Sentence Worker::dense(const double* potentials) {
 
 double Worker::marginals(const double* potentials, double* out) {
     if (templates_.order > 1) {
-        return loopy_.run(parts_, potentials, *trees_.api, trees_.kind, trees_.single_root,
-                          out);
+        return loopy_.run(parts_, potentials, *trees_.api, trees_.kind, trees_.single_root, out);
     }
     const trees::Sentence s = dense(potentials);
     p_.resize(table_.size());

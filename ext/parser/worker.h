@@ -69,8 +69,8 @@ class Worker {
     double relax(const float* weights, const Relaxed::Options& options,
                  std::vector<double>* beliefs) {
         score(weights);
-        return relaxed_.run(scorer_, weights, *trees_.api, trees_.kind, trees_.single_root,
-                            options, &parts_, &scores_, beliefs, &loopy_);
+        return relaxed_.run(scorer_, weights, *trees_.api, trees_.kind, trees_.single_root, options,
+                            &parts_, &scores_, beliefs, &loopy_);
     }
     void limit(int64_t iterations, double tolerance) {
         loopy_.iterations = iterations;

@@ -95,9 +95,7 @@ def test_it_adds_what_relax_adds(constraint: str, threshold: float, rounds: int 
         listed = [(int(kinds[k]), *nodes[k].tolist()) for k in used]
         assert [(int(k), *n) for k, n in zip(own_kinds, own_nodes.tolist(), strict=True)] == listed
         arcs = int((kinds == 0).sum())
-        np.testing.assert_allclose(
-            beliefs[:arcs], [p[1] for p in expected.marginals], atol=1e-5
-        )
+        np.testing.assert_allclose(beliefs[:arcs], [p[1] for p in expected.marginals], atol=1e-5)
         assert abs(log_z - expected.log_z) < 1e-5
         assert len(listed) - arcs <= scored
 
