@@ -62,6 +62,7 @@ class Learner:
         longest: float,
         order: Array,
         batch: int,
+        least: float,
         weights: Array,
         late: Array,
         touched: Array,

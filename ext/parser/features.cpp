@@ -7,6 +7,7 @@ namespace vs::parser {
 namespace {
 
 constexpr uint32_t kRoot = 0x52303070, kOutside = 0x4f757473;
+constexpr int64_t kTags = 64;
 constexpr int64_t kFarthest = 40;  // exact distances end here
 
 // A distance d > 0 among six.
@@ -25,19 +26,24 @@ void Sentence::read(const uint32_t* words, int64_t n) {
     std::fill_n(words_.begin() + kAround * kFields, int{kFields}, kRoot);
     std::copy(words, words + n * kFields, words_.begin() + (kAround + 1) * kFields);
     sums_.assign(at(n + 2), Sums{0, 0, 0});
+    tags_.clear();
+    number_.assign(at(n + 1), 0);
     for (int64_t i = 1; i <= n; ++i) {
         Sums s = sums_[at(i)];
-        const uint32_t tag = word(i)[kTag];
-        s.verbs += tag == kVerb;
-        s.punctuation += tag == kPunctuation;
-        s.coordination += tag == kCoordination;
+        const uint32_t found = word(i)[kClass];
+        s.verbs += (found & kVerb) != 0;
+        s.punctuation += (found & kPunctuation) != 0;
+        s.coordination += (found & kCoordination) != 0;
         sums_[at(i) + 1] = s;
+        const auto own = std::find(tags_.begin(), tags_.end(), word(i)[kCoarse]);
+        number_[at(i)] = static_cast<uint8_t>(std::min<int64_t>(own - tags_.begin(), kTags - 1));
+        if (own == tags_.end() && tags_.size() < kTags) tags_.push_back(word(i)[kCoarse]);
     }
 }
 
 uint64_t Sentence::tags(int64_t left, int64_t right) const {
     uint64_t set = 0;
-    for (int64_t i = left + 1; i < right; ++i) set |= uint64_t{1} << word(i)[kTag] % kTags;
+    for (int64_t i = left + 1; i < right; ++i) set |= uint64_t{1} << number_[at(i)];
     return set;
 }
 
@@ -97,7 +103,7 @@ void Features::fill(const Mixed& mixed, int64_t left, int64_t right, int64_t dis
         uint64_t tags = sentence_->tags(left, right);
         for (int tag = 0; tags && count < Keys::kMost; ++tag, tags >>= 1) {
             if (!(tags & 1)) continue;
-            const uint32_t value = value_hash(with, static_cast<uint64_t>(tag));
+            const uint32_t value = value_hash(with, sentence_->tag(tag));
             keys->line[count++] = base[t] + ((mixed(t) ^ value) & mask[t]);
         }
     }

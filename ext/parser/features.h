@@ -28,8 +28,9 @@ class Sentence {
     const uint32_t* word(int64_t position) const {
         return words_.data() + (position + kAround) * kFields;
     }
-    // The tags strictly between two positions, one bit each.
+    // The tags strictly between two positions, a bit each, by their numbers in this sentence.
     uint64_t tags(int64_t left, int64_t right) const;
+    uint32_t tag(int number) const { return tags_[at(number)]; }
     // What is counted there: verbs, punctuation, coordinating conjunctions, each up to a few.
     uint32_t counts(int64_t left, int64_t right) const;
 
@@ -39,6 +40,8 @@ class Sentence {
     };
     int64_t n_ = 0;
     std::vector<uint32_t> words_;  // (n + 1 + 2 kAround, kFields)
+    std::vector<uint32_t> tags_;   // UPOS that the sentence has, at most 64
+    std::vector<uint8_t> number_;  // (n + 1,) of each word's
     std::vector<Sums> sums_;       // (n + 2,) of the words before each position
 };
 

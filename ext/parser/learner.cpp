@@ -17,7 +17,7 @@ void Learner::differentiate(void* context, int64_t task, int worker) {
     w.read(l.corpus_.sentence(i), l.corpus_.size(i), l.corpus_.arcs(i));
     e.loss = w.loss(l.corpus_.gold(i), *l.rule_, l.to_.weights);
     if (e.loss == 0.0) return;
-    w.scorer().pull(w.parts(), w.residual().data(), kLeast,
+    w.scorer().pull(w.parts(), w.residual().data(), l.least_,
                     [&](const Change& c) { e.bucket[c.line % kBuckets].push_back(c); });
 }
 
@@ -83,13 +83,15 @@ void Learner::apply(void* context, int64_t task, int) {
 }
 
 Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, int64_t count,
-                    int64_t batch, int threads, const PoolApi& pool, Control* control) {
+                    int64_t batch, double least, int threads, const PoolApi& pool,
+                    Control* control) {
     Pass pass;
     examples_.resize(at(std::max<int64_t>(1, std::min(batch, count))));
     while (static_cast<int>(workers_.size()) < threads) {
         workers_.push_back(std::make_unique<Worker>(templates_, trees_));
     }
     rule_ = &rule;
+    least_ = least;
     to_ = to;
     for (int64_t first = 0; first < count; first += batch) {
         batch_ = order + first;

@@ -29,15 +29,15 @@ class Learner {
     Learner(const Corpus& corpus, const Templates& templates, const Trees& trees);
 
     // A pass over the sentences `order` in batches: gradients of a batch are taken at the same
-    // weights and added in its order, so that the threads do not show.
+    // weights and added in its order, so that the threads do not show. Parts whose residual does
+    // not exceed `least` are left alone: nothing is learned from them that is seen, and they are
+    // most.
     Pass sweep(const Rule& rule, const Learnt& to, const int64_t* order, int64_t count,
-               int64_t batch, int threads, const PoolApi& pool, Control* control);
+               int64_t batch, double least, int threads, const PoolApi& pool, Control* control);
 
   private:
     static constexpr int kBuckets = 32;
     static constexpr size_t kAhead = 4;  // lines that are on their way
-    // Parts whose marginal is nearer to the truth say nothing that would be seen.
-    static constexpr double kLeast = 1e-6;
     struct Example {
         double loss = 0.0;
         std::vector<Change> bucket[kBuckets];
@@ -65,7 +65,7 @@ class Learner {
     Learnt to_;
     const int64_t* batch_ = nullptr;
     int64_t size_ = 0;
-    double step_ = 0.0;
+    double step_ = 0.0, least_ = 0.0;
 };
 
 }  // namespace vs::parser

@@ -96,8 +96,8 @@ cdef extern from "parser/learner.h" namespace "vs::parser" nogil:
         int64_t updates
     cdef cppclass CLearner "vs::parser::Learner":
         CLearner(const Corpus&, const Templates&, const CTrees&) except +
-        Pass sweep(const CRule&, const Learnt&, const int64_t*, int64_t, int64_t, int,
-                   const PoolApi&, Control*) except +
+        Pass sweep(const CRule&, const Learnt&, const int64_t*, int64_t, int64_t, double,
+                   int, const PoolApi&, Control*) except +
 
 
 cdef extern from "parser/prune.h" namespace "vs::parser" nogil:
@@ -260,8 +260,8 @@ cdef class Learner:
             value[3 * k] = value[3 * k + 1] = value[3 * k + 2] = changes[k].value
         return indices.ravel(), values.ravel()
 
-    def sweep(self, double beta, double gamma, double longest, order, int64_t batch, weights,
-              late, touched, int64_t time, int threads):
+    def sweep(self, double beta, double gamma, double longest, order, int64_t batch,
+              double least, weights, late, touched, int64_t time, int threads):
         """Take a pass over the sentences `order`; return the loss and the number of updates."""
         cdef Call call = Call(order.shape[0], None, None, None)
         cdef CRule r
@@ -275,7 +275,7 @@ cdef class Learner:
         to.touched = <uint8_t*>data(touched)
         to.time = time
         with nogil:
-            done = self.learner.get().sweep(r, to, which, count, batch, threads, pool_api[0],
+            done = self.learner.get().sweep(r, to, which, count, batch, least, threads, pool_api[0],
                                             &call.control)
         call.end(done.status)
         return done.loss, done.updates

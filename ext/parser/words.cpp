@@ -8,12 +8,6 @@ namespace {
 constexpr int64_t kLetters = 3;
 constexpr int64_t kLongest = 4 * kLetters;  // bytes of as many characters
 
-// The tags of Universal Dependencies; others share the numbers behind them.
-const char* const kNames[] = {"PUNCT", "CCONJ", "VERB", "AUX", "NOUN", "PROPN",
-                              "PRON",  "ADJ",   "ADV",  "ADP", "DET",  "NUM",
-                              "PART",  "SCONJ", "INTJ", "SYM", "X",    "CONJ"};
-constexpr int kNamed = sizeof(kNames) / sizeof(kNames[0]);
-
 uint64_t hash(Text text, uint64_t seed) noexcept {
     uint64_t h = mix(seed + static_cast<uint64_t>(text.size));
     int64_t i = 0;
@@ -66,11 +60,39 @@ bool is(Text text, const char* name) noexcept {
            std::memcmp(text.start, name, static_cast<size_t>(text.size)) == 0;
 }
 
-uint32_t tag(Text text) noexcept {
-    for (int i = 0; i < kNamed; ++i) {
-        if (is(text, kNames[i])) return i == kNamed - 1 ? kCoordination : static_cast<uint32_t>(i);
+bool begins(Text text, const char* name) noexcept {
+    const auto size = static_cast<int64_t>(std::strlen(name));
+    return size <= text.size && std::memcmp(text.start, name, static_cast<size_t>(size)) == 0;
+}
+
+// ASCII punctuation; beyond it the General Punctuation and CJK blocks, and guillemets.
+bool punctuates(Text form) noexcept {
+    for (int64_t i = 0; i < form.size; ++i) {
+        const auto c = static_cast<unsigned char>(form.start[i]);
+        if (c < 0x80) {
+            if (!std::strchr("!\"#%&'()*,-./:;?@[\\]_{}", c) || c == 0) return false;
+        } else if (i + 1 < form.size && c == 0xc2) {
+            const auto d = static_cast<unsigned char>(form.start[++i]);
+            if (d != 0xab && d != 0xbb && d != 0xa1 && d != 0xbf) return false;
+        } else if (i + 2 < form.size && (c == 0xe2 || c == 0xe3)) {
+            const auto d = static_cast<unsigned char>(form.start[i + 1]);
+            if (d != 0x80 && !(c == 0xe2 && d == 0x81)) return false;
+            i += 2;
+        } else {
+            return false;
+        }
     }
-    return kNamed + number(text, kTag) % (kTags - kNamed);
+    return form.size > 0;
+}
+
+uint32_t class_of(Text tag, Text form) noexcept {
+    uint32_t found = 0;
+    if (begins(tag, "V") || is(tag, "verb")) found |= kVerb;
+    if (is(tag, "PUNCT") || punctuates(form)) found |= kPunctuation;
+    for (const char* name : {"CC", "CCONJ", "CONJ", "conj", "cc", "vg"}) {
+        if (is(tag, name)) found |= kCoordination;
+    }
+    return found;
 }
 
 Text given(Text text) noexcept { return is(text, "_") ? Text{} : text; }
@@ -89,7 +111,7 @@ void encode(const Token& token, uint32_t* word) noexcept {
     word[kMorph] = number(given(token.morph), kMorph);
     word[kSuffix] = small_number(last_letters(token.form), kSuffix);
     word[kPrefix] = small_number(first_letters(token.form), kPrefix);
-    word[kTag] = tag(coarse);
+    word[kClass] = class_of(coarse, token.form);
 }
 
 }  // namespace vs::parser

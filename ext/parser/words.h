@@ -14,13 +14,12 @@ enum Field : int {
     kMorph,   // FEATS
     kSuffix,  // the last three characters of the form, in small letters
     kPrefix,  // the first three
-    kTag,     // UPOS as a number below kTags: for sets of tags
+    kClass,   // the bits below, by which words between are counted
     kFields
 };
 
-constexpr int kTags = 64;
-// The numbers of tags that templates count.
-constexpr int kPunctuation = 0, kCoordination = 1, kVerb = 2;
+// By the names that UD, PAROLE and the Penn Treebank give to tags; punctuation by the form as well.
+constexpr uint32_t kVerb = 1, kPunctuation = 2, kCoordination = 4;
 
 inline uint64_t mix(uint64_t x) noexcept {
     x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15ULL;

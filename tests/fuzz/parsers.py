@@ -22,7 +22,7 @@ SENTENCES = [
 ]
 VALUES = (0, 1, -1, 2, 3, 4, 5, 20, 21, 2**31, 1.5, True, None, "", "tree", [], ["x"], ["XPOS"],
           ["x", "x"], ["\ud800"], {}, 10**30)  # fmt: skip
-NUMBERS = (np.nan, np.inf, -np.inf, 1e38, 1e6, -0.0, 1e-45)
+NUMBERS = (np.nan, np.inf, -np.inf, 65504.0, -65504.0, -0.0, 6e-8)
 
 
 def seal(body: bytes) -> bytes:
@@ -49,8 +49,8 @@ def mutate(r: Random, seeds: Seeds) -> bytes:
     elif kind == 2:
         data = bytearray(body)
         for _ in range(r.choice((1, 3, 20))):
-            at = len(data) - 4 * r.randrange(1, 500)
-            data[at : at + 4] = np.float32(r.choice(NUMBERS)).tobytes()
+            at = len(data) - 2 * r.randrange(1, 500)
+            data[at : at + 2] = np.float16(r.choice(NUMBERS)).tobytes()
         body = bytes(data)
     else:
         at = r.choice((8, 12, 15))

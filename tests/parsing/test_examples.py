@@ -134,7 +134,7 @@ def test_parts_are_the_arcs_in_order() -> None:
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize(("beta", "gamma"), [(1.0, 0.0), (np.inf, 1.0)])
 def test_a_native_pass_is_the_walk_of_batches(batch: int, beta: float, gamma: float) -> None:
-    examples = Examples(treebank(9), bits=BITS)
+    examples = Examples(treebank(9), bits=BITS, least=1e-9)
     learned = []
     for rule in (Aggressive(beta, gamma), Walked(beta, gamma)):
         learner = Online(examples, rule, epochs=2, seed=4, batch=batch)
@@ -300,7 +300,7 @@ def pairs_graph(examples: Examples, i: int, potentials: Array) -> vs.FactorGraph
 @ROOTS
 def test_beliefs_of_pairs_are_those_of_the_factor_graph(constraint: str, single_root: bool) -> None:
     examples = Examples(four_words(), 2, constraint, single_root, bits=BITS)
-    weights = some_weights(examples, 4, 0.05)
+    weights = some_weights(examples, 4, 0.02)
     for i in range(len(examples)):
         potentials = examples.scores(i, weights)
         log_z, beliefs = examples.marginals(i, potentials)

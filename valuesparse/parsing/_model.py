@@ -1,7 +1,7 @@
 """Model files of parsers.
 
 A file is a magic word, the version, the length of a header in JSON, that header, the weights as
-float32, little-endian, and the SHA-256 of all before it. The sizes of the weights follow from the
+float16, little-endian, and the SHA-256 of all before it. The sizes of the weights follow from the
 header and have to add up to the size of the file, before anything is made of them.
 """
 
@@ -24,7 +24,7 @@ from valuesparse.io.errors import ModelFormatError
 from valuesparse.parsing._encoding import IGNORABLE
 from valuesparse.parsing._examples import CONSTRAINTS
 
-__all__ = ["ParserModel", "bytes_of", "model_of", "read_model", "write_model"]
+__all__ = ["ParserModel", "bytes_of", "model_of", "read_model", "rounded", "write_model"]
 
 _MAGIC = b"vsparser"
 _VERSION = 1
@@ -34,8 +34,6 @@ _DIGEST = hashlib.sha256().digest_size
 _LARGEST_HEADER, _MOST_LABELS = 1 << 20, 10_000
 # No cell of a treebank holds these: ends of columns and lines, and halves of characters.
 _UNFIT = re.compile("[\t\n\r\ud800-\udfff]")
-# The largest weight: sums of thousands of products stay scores that every engine takes.
-_LARGEST = 1e6
 
 
 class ParserModel(NamedTuple):
@@ -49,9 +47,15 @@ class ParserModel(NamedTuple):
     single_root: bool
     ignore: tuple[str, ...]
     labels: tuple[str, ...]
-    weights: npt.NDArray[np.float32]  #: of parts
+    weights: npt.NDArray[np.float32]  #: of parts; all three as :func:`rounded`
     pruner: npt.NDArray[np.float32] | None
     labeller: npt.NDArray[np.float32]
+
+
+def rounded(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Return weights as a file holds them: half the bytes, and three digits are enough."""
+    largest = float(np.finfo(np.float16).max)
+    return weights.clip(-largest, largest).astype(np.float16).astype(np.float32)
 
 
 def bytes_of(model: ParserModel) -> bytes:
@@ -60,7 +64,7 @@ def bytes_of(model: ParserModel) -> bytes:
     weights = [header.pop("weights"), header.pop("pruner"), header.pop("labeller")]
     header["pruner"] = weights[1] is not None
     text = json.dumps(header, ensure_ascii=True, sort_keys=True).encode()
-    parts = [np.ascontiguousarray(w, "<f4").tobytes() for w in weights if w is not None]
+    parts = [np.ascontiguousarray(w, "<f2").tobytes() for w in weights if w is not None]
     body = b"".join([_START.pack(_MAGIC, _VERSION, len(text)), text, *parts])
     return body + hashlib.sha256(body).digest()
 
@@ -101,16 +105,16 @@ def model_of(data: bytes) -> ParserModel:
         _parser.weights_of_labels(len(header["labels"]), header["label_bits"]),
     ]
     at = _START.size + size
-    if at + 4 * sum(wanted) != end:
+    if at + 2 * sum(wanted) != end:
         raise ModelFormatError("weights", at, f"{sum(wanted)} are wanted, the file has others")
     arrays = []
     for count in wanted:
-        array = np.frombuffer(data, "<f4", count, at).astype(np.float32)
-        if not (np.abs(array) <= _LARGEST).all():
-            bad = int(np.flatnonzero(~(np.abs(array) <= _LARGEST))[0])
-            raise ModelFormatError("weights", at + 4 * bad, f"{array[bad]} is no weight")
+        array = np.frombuffer(data, "<f2", count, at).astype(np.float32)
+        if not np.isfinite(array).all():
+            bad = int(np.flatnonzero(~np.isfinite(array))[0])
+            raise ModelFormatError("weights", at + 2 * bad, f"{array[bad]} is no weight")
         arrays.append(array)
-        at += 4 * count
+        at += 2 * count
     has_pruner = header.pop("pruner")
     return ParserModel(
         **header, weights=arrays[0], pruner=arrays[1] if has_pruner else None, labeller=arrays[2]

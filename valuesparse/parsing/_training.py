@@ -18,7 +18,7 @@ from valuesparse.learning._checkpoint import Checkpoint
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
 from valuesparse.parsing._examples import BITS, CONSTRAINTS, Arcs, Examples, as_constraint
 from valuesparse.parsing._files import read_conll
-from valuesparse.parsing._model import ParserModel
+from valuesparse.parsing._model import ParserModel, rounded
 from valuesparse.parsing._parser import Parser
 from valuesparse.parsing._sentences import Sentence
 
@@ -26,7 +26,7 @@ __all__ = ["Progress", "train"]
 
 Weights = npt.NDArray[np.float32]
 
-_EPOCHS = 7
+_EPOCHS, _BATCH = 6, 8
 # A cost makes the pruner's distribution sharper: fewer arcs are left of as many right ones.
 _PRUNER_EPOCHS, _PRUNER_BITS, _PRUNER_RULE = 2, 12, Aggressive(1.0, 1.0)
 _LABEL_EPOCHS, _LABEL_BITS = 4, 12
@@ -69,7 +69,7 @@ def train(
     threads: int | None = None,
     progress: Callable[[Progress], object] | None = None,
     prune: bool = True,
-    batch: int = 1,
+    batch: int = _BATCH,
     bits: int = BITS,
 ) -> Parser:
     """Train a parser on a treebank.
@@ -102,14 +102,14 @@ def train(
     checkpoint : path, optional
         The state after each pass goes there, and training goes on from it where it is there.
     threads : int, optional
-        None: every core this process may use. Several help where `batch` is above 1.
+        None: every core this process may use; at most `batch` are of use.
     progress : callable, optional
         Called with a :class:`Progress` after each pass.
     prune : bool
         Whether there is a pruner: at most 10 heads of a word are looked at, none with less than
         1e-4 of the best one's probability. Without one the parser is trained on all arcs.
     batch : int
-        Sentences whose gradients are taken at the same weights.
+        Sentences whose gradients are taken at the same weights; 1 is Algorithm 1 of MSFXM10.
     bits : int
         The largest templates of features have 2**bits lines of 16 weights; 4 to 20.
 
@@ -182,7 +182,7 @@ def train(
         ParserModel(
             order=order, bits=bits, pruner_bits=_PRUNER_BITS, label_bits=_LABEL_BITS,
             constraint=constraint, single_root=bool(single_root), ignore=left_out, labels=labels,
-            weights=learner.result().astype(np.float32), pruner=pruner, labeller=labeller,
+            weights=rounded(learner.result()), pruner=pruner, labeller=labeller,
         )
     )  # fmt: skip
 
@@ -210,11 +210,11 @@ def _train_pruner(
 ) -> tuple[Weights, Arcs]:
     """Return the weights of a pruner and the arcs of the sentences that it leaves."""
     examples = Examples(sentences, 0, bits=_PRUNER_BITS, **given)
-    learner = Online(examples, _PRUNER_RULE, epochs=_PRUNER_EPOCHS, seed=seed)
+    learner = Online(examples, _PRUNER_RULE, epochs=_PRUNER_EPOCHS, seed=seed, batch=_BATCH)
     words = sum(map(len, sentences))
     for epoch in learner:
         tell(Progress("pruner", epoch.number, _PRUNER_EPOCHS, epoch.loss / words))
-    weights = learner.result().astype(np.float32)
+    weights = rounded(learner.result())
     return weights, examples.prune(weights)
 
 
@@ -241,4 +241,4 @@ def _train_labels(
         )
         time += len(gold)
         tell(Progress("labels", epoch, _LABEL_EPOCHS, wrong / len(gold)))
-    return names, (weights - late / time).astype(np.float32)
+    return names, rounded(weights - late / time)
