@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from valuesparse.parsing import Sentence
+
+#: The options that a parser was given last.
+seen: dict[str, Any] = {}
 
 
 class StubParser:
@@ -17,9 +21,14 @@ class StubParser:
         self.label = label
         self.sizes: list[int] = []
 
+    def save(self, path: Path) -> None:
+        path.write_text(self.label)
+
     def parse(
-        self, sentences: Iterable[Sentence], *, method: str = "auto", threads: int | None = None
+        self, sentences: Iterable[Sentence], *, method: str = "auto", **options: Any
     ) -> Iterator[Sentence]:
+        seen.clear()
+        seen.update(options, method=method)
         if method not in ("auto", "exact"):
             raise ValueError(f"method must be auto or exact, not {method!r}")
         found = list(sentences)

@@ -1,20 +1,244 @@
-"""``valuesparse parse``: dependency parsers."""
+"""``valuesparse parse``: train dependency parsers, parse with them, and compare trees."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._options import writable
+from valuesparse.cli._progress import progress_bar
+from valuesparse.corpora._backends import BACKENDS, REGISTERED
 
+if TYPE_CHECKING:
+    from valuesparse.corpora._jobs import Counts
+
+METHODS = ("auto", "exact", "bp", "relaxed", "lp", "ad3")
+COLUMNS = ("LEMMA", "UPOS", "XPOS", "FEATS")
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+# Of how many sentences it is told why they were left as they were.
+_TOLD = 5
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _trees(default: str) -> Callable[[Command], Command]:
+    """Add the options that say which trees there are; `default` is who decides otherwise."""
+    options = [
+        click.option(
+            "--constraint", type=click.Choice(["tree", "projective"]),
+            help=f"Which trees there are. [default: {default}]",
+        ),
+        click.option(
+            "--single-root/--multi-root", default=None,
+            help=f"Whether one word alone hangs on the root. [default: {default}]",
+        ),
+        click.option(
+            "--no-prune", "prune", flag_value=False, default=True,
+            help="Look at all arcs, not only at those that an arc-factored model thinks possible.",
+        ),
+        click.option(
+            "--threads", "-t", type=click.IntRange(min=1), metavar="N",
+            help="Threads. The output is the same for any number. [default: every core]",
+        ),
+    ]  # fmt: skip
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 @click.group()
 def parse() -> None:
     """Dependency trees of sentences, in CoNLL-U and CoNLL-X."""
+
+
+@parse.command()
+@click.argument("treebanks", type=_EXISTING, nargs=-1, required=True, metavar="TRAIN...")
+@click.option(
+    "--output", "-o", type=_FILE, required=True, callback=writable, metavar="MODEL",
+    help="Where the model goes.",
+)  # fmt: skip
+@click.option(
+    "--order", type=click.Choice(["1", "2"]), default="2", show_default=True,
+    help="1: arcs alone. 2: pairs of arcs, too.",
+)  # fmt: skip
+@click.option(
+    "--beta", type=click.FloatRange(min=0), metavar="β",
+    help="1 learns as a CRF does, inf as an SVM.",
+)  # fmt: skip
+@click.option(
+    "--gamma", type=click.FloatRange(min=0), metavar="γ",
+    help="What a wrong arc costs while learning.",
+)  # fmt: skip
+@click.option(
+    "--ignore", type=click.Choice(COLUMNS, case_sensitive=False), multiple=True, metavar="COLUMN",
+    help=f"Make no features of this column: {', '.join(COLUMNS)}. Several are fine.",
+)  # fmt: skip
+@click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Passes over TRAIN.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of sentences.")
+@click.option(
+    "--checkpoint", type=_FILE, callback=writable, metavar="FILE",
+    help="Keep the state here, and go on from it when it is there.",
+)  # fmt: skip
+@_trees("what TRAIN has")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+def train(
+    treebanks: tuple[Path, ...],
+    output: Path,
+    order: str,
+    ignore: tuple[str, ...],
+    beta: float | None,
+    gamma: float | None,
+    epochs: int | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Train a parser on the sentences of TRAIN, and write it to MODEL.
+
+    The same sentences and options give the same model, bit for bit, for any number of threads.
+    """
+    from rich.console import Console
+
+    from valuesparse import parsing
+
+    for path in treebanks:
+        for what in (output, options["checkpoint"]):
+            if what is not None and what.exists() and what.samefile(path):
+                raise click.UsageError(f"{what} is one of TRAIN, and would be lost")
+    # The package has the defaults of these.
+    chosen = {"beta": beta, "gamma": gamma, "epochs": epochs}
+    options |= {name: value for name, value in chosen.items() if value is not None}
+    console = Console(stderr=True, highlight=False, quiet=quiet)
+    with one_line_errors(None), console.status("Reading") as status:
+
+        def watch(progress: Any) -> None:
+            status.update(f"Training: {progress}")
+
+        parser = parsing.train(
+            list(treebanks), order=int(order), ignore=ignore, progress=watch, **options
+        )
+        parser.save(output)
+    click.echo(f"Parser written to {output}")
+
+
+@parse.command()
+@click.argument("model", type=_EXISTING)
+@click.argument("inputs", type=_EXISTING, nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "--output", "-o", type=_FILE, callback=writable, metavar="OUTPUT",
+    help="Where the one INPUT goes with its trees.",
+)  # fmt: skip
+@click.option(
+    "--output-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    help="The folder of the output of any number of INPUT; it is made if need be.",
+)  # fmt: skip
+@click.option(
+    "--method", type=click.Choice(METHODS), default="auto", show_default=True,
+    help="How trees are found; exact wants a parser of order 1.",
+)  # fmt: skip
+@click.option(
+    "--threshold", type=click.FloatRange(min=0), default=1e-4, show_default=True, metavar="ε",
+    help="The least gain for which relaxed parsing adds a pair of arcs.",
+)  # fmt: skip
+@click.option(
+    "--max-rounds", type=click.IntRange(min=0), default=1, show_default=True, metavar="R",
+    help="How often relaxed parsing adds pairs.",
+)  # fmt: skip
+@click.option(
+    "--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
+    help="Stop at a sentence that cannot be parsed, or copy it as it is.",
+)  # fmt: skip
+@_trees("what MODEL was trained with")
+@click.option(
+    "--backend", type=click.Choice([b for b in BACKENDS if b not in REGISTERED]),
+    help="Who does the work of --output-dir: threads or processes (loky) of this machine, or a "
+    "cluster. [default: threads]",
+)  # fmt: skip
+@click.option(
+    "--jobs", "-j", type=click.IntRange(min=1), metavar="N",
+    help="Shards of --output-dir at a time. [default: every core, or worker]",
+)  # fmt: skip
+@click.option("--scheduler", metavar="ADDRESS", help="Of Dask, such as tcp://10.0.0.1:8786.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+def predict(
+    model: Path,
+    inputs: tuple[Path, ...],
+    output: Path | None,
+    output_dir: Path | None,
+    on_error: str,
+    threads: int | None,
+    backend: str | None,
+    jobs: int | None,
+    scheduler: str | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Parse INPUT with MODEL: the same file with heads, labels and probabilities of heads.
+
+    With --output-dir large files are cut into shards; run the same command again after an
+    interruption, and it goes on with the shards that are missing.
+    """
+    from valuesparse import parsing
+    from valuesparse.parsing._corpora import parse_corpus, parse_file
+
+    if (output is None) == (output_dir is None):
+        raise click.UsageError("say where the output goes: either --output or --output-dir")
+    if output is not None and len(inputs) > 1:
+        raise click.UsageError("--output is for one INPUT; give --output-dir for several")
+    if output is not None and (backend or jobs or scheduler):
+        raise click.UsageError("--backend, --jobs and --scheduler are for --output-dir")
+    left = _Left()
+    with one_line_errors(None), progress_bar("Parsing", quiet) as update:
+        if output is not None:
+            counts = parse_file(
+                parsing.load(model), inputs[0], output,
+                options={**options, "threads": threads}, on_error=on_error,
+            )  # fmt: skip
+            left(counts)
+            sentences, words, where = counts.sentences, counts.tokens, str(output)
+        else:
+            assert output_dir is not None
+            report = parse_corpus(
+                parsing.load, model, inputs, output_dir, options=options, on_error=on_error,
+                threads=threads, backend=backend or "threads", jobs=jobs, scheduler=scheduler,
+                progress=update, tell=left,
+            )  # fmt: skip
+            sentences, words = report.sentences, report.tokens
+            files = len(report.outputs)
+            where = f"{files:,} {'file' if files == 1 else 'files'}"
+            if report.skipped:
+                where += f"; {report.skipped:,} shards were there already"
+    left.tell()
+    click.echo(f"{sentences:,} sentences, {words:,} words parsed into {where}")
+
+
+class _Left:
+    """Sentences that were left as they were, of all shards."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.notes: tuple[str, ...] = ()
+
+    def __call__(self, counts: Counts) -> None:
+        self.count += counts.left
+        self.notes = (*self.notes, *counts.notes)[:_TOLD]
+
+    def tell(self) -> None:
+        """Say it on the standard error: how many, and why, of the first."""
+        for note in self.notes:
+            click.echo(f"Left as it was: {note}", err=True)
+        if self.count > len(self.notes):
+            click.echo(f"Left as they were: {self.count:,} sentences in all", err=True)
 
 
 @parse.command()

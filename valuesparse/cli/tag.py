@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._reading import reading
 from valuesparse.corpora._backends import BACKENDS, REGISTERED
 from valuesparse.crf.corpora.tagging import MARGINALS
@@ -63,28 +64,13 @@ def tag(
     files are cut into shards; run the same command again after an interruption, and it goes on
     with the shards that are missing.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     from valuesparse.crf.corpora import tag_corpus
 
-    console = Console(stderr=True, highlight=False)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    with (
-        one_line_errors(None),
-        # Without a terminal it would only print an empty line.
-        Progress(
-            *columns, console=console, disable=quiet or not console.is_terminal, transient=True
-        ) as bar,
-    ):
-        task = bar.add_task("Tagging", total=None)
+    with one_line_errors(None), progress_bar("Tagging", quiet) as update:
         report = tag_corpus(
             model, inputs, output, features=features, input_format=input_format, word=word,
             marginals=marginals, zeta=zeta, backend=backend, jobs=jobs, scheduler=scheduler,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=update,
         )  # fmt: skip
     files = "file" if len(report.outputs) == 1 else "files"
     before = f"; {report.skipped:,} shards were there already" if report.skipped else ""

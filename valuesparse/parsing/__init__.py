@@ -9,6 +9,7 @@
 ``_encoding``   sentences as arrays of numbers
 ``_examples``   the parts of a treebank, for learning; ``_training``: a parser from it
 ``_parser``     a trained parser; ``_model``: its file; ``_parses``: what it yields
+``_corpora``    whole files that are parsed
 ============== =====================================================================
 """
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import batches
@@ -27,10 +27,11 @@ from valuesparse.corpora._text import located
 from valuesparse.io.errors import TextFormatError
 from valuesparse.parsing._conll import Lines, format_of, sentence_of, text_of
 from valuesparse.parsing._files import lines_of
+from valuesparse.parsing._parser import Parser
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
 
-__all__ = ["ON_ERROR", "SentenceParser", "parse_corpus", "parse_file", "parse_shard"]
+__all__ = ["ON_ERROR", "parse_corpus", "parse_file", "parse_shard"]
 
 #: What becomes of a sentence that cannot be read or parsed: an error, or a copy of its lines.
 ON_ERROR = ("stop", "skip")
@@ -39,23 +40,10 @@ ON_ERROR = ("stop", "skip")
 _TOLD = 5
 
 
-class SentenceParser(Protocol):
-    """All that is asked of a parser."""
-
-    def parse(self, sentences: Iterable[Sentence], /, **options: Any) -> Iterable[Sentence]:
-        """Return the sentences with trees, in their order; ``threads`` is among the options.
-
-        Raises
-        ------
-        ValueError
-            An option is wrong, also without a sentence; or a sentence cannot be parsed.
-        """
-
-
 class Settings(NamedTuple):
     """All that decides the output, beside the inputs, and the threads in each shard."""
 
-    load: Callable[[str], SentenceParser]  # a function of a module, so that it pickles
+    load: Callable[[str], Parser]  # a function of a module, so that it pickles
     model: str  # its path
     digest: str
     options: dict[str, Any]
@@ -64,7 +52,7 @@ class Settings(NamedTuple):
 
 
 def parse_file(
-    parser: SentenceParser,
+    parser: Parser,
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
@@ -76,7 +64,7 @@ def parse_file(
 
     Parameters
     ----------
-    parser : SentenceParser
+    parser : Parser
         The parser.
     source, target : path
         CoNLL-U or CoNLL-X; what the name of `target` does not tell is as in `source`.
@@ -118,7 +106,7 @@ def parse_file(
 
 
 def parse_corpus(
-    load: Callable[[str], SentenceParser],
+    load: Callable[[str], Parser],
     model: str | os.PathLike[str],
     inputs: Iterable[str | os.PathLike[str]],
     output: str | os.PathLike[str],
@@ -211,7 +199,7 @@ def _parse_lines(job: Job, halt: Halt) -> Counts:
 
 
 @lru_cache(maxsize=2)
-def _parser_of(load: Callable[[str], SentenceParser], path: str, digest: str) -> SentenceParser:
+def _parser_of(load: Callable[[str], Parser], path: str, digest: str) -> Parser:
     if fingerprint(Path(path)) != digest:
         raise ValueError(f"{path} is not the model that the run began with")
     return load(path)
@@ -220,7 +208,7 @@ def _parser_of(load: Callable[[str], SentenceParser], path: str, digest: str) ->
 class _How(NamedTuple):
     """How a text is parsed."""
 
-    parser: SentenceParser
+    parser: Parser
     options: dict[str, Any]
     on_error: str
     form: str  # of the input
@@ -232,7 +220,7 @@ def _require_known(on_error: str) -> None:
         raise ValueError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
 
 
-def _try(parser: SentenceParser, options: Mapping[str, Any]) -> None:
+def _try(parser: Parser, options: Mapping[str, Any]) -> None:
     """Refuse options that are wrong before a sentence is blamed for them."""
     for _ in parser.parse([], **options):
         pass
