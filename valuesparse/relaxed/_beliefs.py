@@ -13,10 +13,12 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
+from valuesparse.factors._table import Tables
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors, wide_scopes
 from valuesparse.relaxed._asked import Joints
 from valuesparse.relaxed._sides import LOGS, PLAIN, Sides, others, others_of_logs
+from valuesparse.relaxed._within import ROUGH, Within
 from valuesparse.results import GraphResult
 
 Floats = npt.NDArray[np.float64]
@@ -69,6 +71,21 @@ class TablePart(NamedTuple):
     tiny: Tiny
 
 
+class Held(NamedTuple):
+    """Rows whose variables are no product of beliefs, and their joints.
+
+    `which` and `joints`: of rows that are looked up one by one. `many` (m, 2, 2): of `many_rows`,
+    pairs within structured factors. `exact` (all rows,).
+    """
+
+    rows: Array
+    which: Array
+    joints: list[Floats]
+    exact: npt.NDArray[np.bool_]
+    many_rows: Array
+    many: Floats
+
+
 class Beliefs:
     """The marginals of a result, ready to be asked about factors.
 
@@ -119,6 +136,7 @@ class Beliefs:
         structured = {f.scope for f in own.values()}
         self._tables = [s for s in self._scopes if s not in structured] if own else self._scopes
         self._structured = [np.isin(np.arange(n), scope) for scope in structured]
+        self._within = Within(result) if own and self._loopy else None
         if links:
             edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
             self.label = csgraph.connected_components(edges, directed=False)[1]
@@ -137,7 +155,7 @@ class Beliefs:
         for start, block in graph.blocks:
             assert left is not None
             inside = (indices >= start) & (indices < start + len(block))
-            if not isinstance(block, Features) or not inside.any():
+            if not inside.any():
                 continue
             left &= ~inside
             where: Array | None = None if inside.all() else np.flatnonzero(inside)
@@ -148,7 +166,11 @@ class Beliefs:
                 span = rows[-1] - rows[0] + 1
                 run = span == rows.size and bool((np.diff(rows) == 1).all())
                 some = block.take(slice(int(rows[0]), int(rows[-1]) + 1) if run else rows)
-                yield self.part(at if where is None else where[at], some, sides)
+                own = at if where is None else where[at]
+                if isinstance(some, Features):
+                    yield self.part(own, some, sides)
+                else:
+                    yield from self._of_block(np.arange(indices.size)[own], some)
         at_single = np.arange(indices.size) if left is None else np.flatnonzero(left)
         single = [(i, graph.factor(int(indices[i]))) for i in at_single.tolist()]
         yield from self.of_factors(single, sides=sides)
@@ -196,25 +218,64 @@ class Beliefs:
             scopes = np.array([f.scope for _, f in group], dtype=np.int64).reshape(len(group), size)
             asked.append((group, scopes, self._known(scopes)))
         # All at once: the fewer trees, the better.
-        self.joints.of(
-            sorted({tuple(s) for _, scopes, known in asked for s in scopes[known].tolist()})
-        )
+        self._ask([(scopes, known) for _, scopes, known in asked])
         for group, scopes, known in asked:
             for shape, rows in self._shapes(scopes):
                 step = max(1, _CHUNK // math.prod(shape))
                 for first in range(0, rows.size, step):
                     some = rows[first : first + step]
-                    joint, exact = self._rows(scopes[some], shape, known[some])
                     chosen = [group[i] for i in some.tolist()]
                     table = np.array([self.graph.table_of(f, at) for at, f in chosen])
                     at = np.array([at for at, _ in chosen])
-                    low = np.flatnonzero((joint < self.joints.floor).any(axis=1))
-                    tiny = _NO_TINY
-                    if low.size:
-                        tiny = Tiny(low, self._log_rows(scopes[some[low]], shape, known[some[low]]))
-                        if not self.exact:
-                            self._note(self._zeros_of(tiny.log_p, scopes[some[low]], shape))
-                    yield TablePart(at, table.reshape(joint.shape), joint, exact, tiny)
+                    yield self._table_part(at, scopes[some], table, known[some])
+
+    def _of_block(self, at: Array, block: Tables) -> Iterator[TablePart]:
+        """Yield what is known about tables that stay in columns."""
+        known = self._known(block.scopes)
+        self._ask([(block.scopes, known)])
+        step = max(1, _CHUNK // math.prod(block.log_tables.shape[1:]))
+        for first in range(0, len(block), step):
+            some = slice(first, first + step)
+            yield self._table_part(at[some], block.scopes[some], block.log_tables[some],
+                                   known[some])  # fmt: skip
+
+    def _ask(self, groups: Sequence[tuple[Array, npt.NDArray[np.bool_]]]) -> None:
+        """Have the joints of these scopes, those that are known, computed together."""
+        wanted: set[tuple[int, ...]] = set()
+        for scopes, known in groups:
+            known = known & (self._holders(scopes) < 0)
+            wanted.update(map(tuple, scopes[known].tolist()))
+        self.joints.of(sorted(wanted))
+
+    def _table_part(
+        self, at: Array, scopes: Array, table: Floats, known: npt.NDArray[np.bool_]
+    ) -> TablePart:
+        """Return what is known about tables of one shape, (m, ...)."""
+        shape, table = table.shape[1:], table.reshape(len(table), -1)
+        with np.errstate(invalid="ignore"):
+            rough = self._rough(table.max(axis=1) - table.min(axis=1))
+        joint, exact = self._rows(scopes, shape, known, rough)
+        rough = rough & known & (self._holders(scopes) >= 0)
+        low = np.flatnonzero((joint < self.joints.floor).any(axis=1) & ~rough)
+        tiny = _NO_TINY
+        if low.size:
+            tiny = Tiny(low, self._log_rows(scopes[low], shape, known[low]))
+            if not self.exact:
+                self._note(self._zeros_of(tiny.log_p, scopes[low], shape))
+        return TablePart(at, table, joint, exact, tiny)
+
+    def _rough(self, size: Floats) -> npt.NDArray[np.bool_]:
+        """Whether an error of 1e-11 of its joint does not matter to the gain of each factor."""
+        return np.full(size.shape, not self.thorough) & (size <= ROUGH)
+
+    def _holders(self, scopes: Array) -> Array:
+        """Return which structured factor has the joint of each row: -1 where none, or a table."""
+        if self._within is None or scopes.shape[1] != 2:
+            return np.full(len(scopes), -1, dtype=np.int64)
+        holder = self._within.holder(scopes)
+        rows = np.flatnonzero(holder >= 0)
+        holder[rows[self._in_table(scopes[rows])]] = -1
+        return holder
 
     def _note(self, zero: npt.NDArray[np.bool_]) -> None:
         """Count the factors whose joint has a zero that may be none."""
@@ -250,7 +311,11 @@ class Beliefs:
         return known
 
     def _rows(
-        self, scopes: Array, shape: tuple[int, ...], known: npt.NDArray[np.bool_]
+        self,
+        scopes: Array,
+        shape: tuple[int, ...],
+        known: npt.NDArray[np.bool_],
+        rough: npt.NDArray[np.bool_],
     ) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return joints of sets of variables of one shape, a row each, and whether exactly."""
         joint = np.ones((len(scopes), 1))
@@ -261,6 +326,13 @@ class Beliefs:
         if self.exact:
             exact = ~self._linked(scopes)
         rows = np.flatnonzero(known)
+        many, holder = self._many(rows, scopes)
+        if many.size:
+            assert self._within is not None
+            own = self._within.of(scopes[many], holder, rough[many])
+            joint[many] = own.reshape(-1, 4)
+            exact[many] = self.exact
+            rows = np.setdiff1d(rows, many, assume_unique=True)
         for row, own in zip(
             rows.tolist(), self.joints.of([tuple(s) for s in scopes[rows].tolist()]), strict=True
         ):
@@ -279,11 +351,22 @@ class Beliefs:
             own = belief[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
             joint = (joint[:, :, None] + own[:, None, :]).reshape(len(scopes), -1)
         rows = np.flatnonzero(known)
+        many, holder = self._many(rows, scopes)
+        if many.size:
+            assert self._within is not None
+            own = self._within.of(scopes[many], holder, np.zeros(many.size, dtype=np.bool_))
+            joint[many] = self.joints.log_of(own).reshape(-1, 4)
+            rows = np.setdiff1d(rows, many, assume_unique=True)
         sets = [tuple(s) for s in scopes[rows].tolist()]
         for row, found in zip(rows.tolist(), self.joints.logs_of(sets), strict=True):
             if found is not None:
                 joint[row] = found.ravel()
         return joint
+
+    def _many(self, rows: Array, scopes: Array) -> tuple[Array, Array]:
+        """Return which of some rows structured factors tell together, and which factor does."""
+        holder = self._holders(scopes[rows])
+        return rows[holder >= 0], holder[holder >= 0]
 
     def _plain_sides(self) -> Sides:
         if self._plain is None:
@@ -338,26 +421,33 @@ class Beliefs:
         scopes = block.scopes
         base = [self._starts(scopes[:, a]) for a in range(scopes.shape[1])]
         mu = self._product(block, base)
-        held, which, joints, exact = self._of_scopes(scopes)
-        for row, q in zip(held.tolist(), which.tolist(), strict=True):
-            mu[row] = min(1.0, float(joints[q][_where(block, row)].sum()))
+        rough = self._rough(np.abs(block.weights)) & sides
+        held = self._of_scopes(scopes, rough)
+        for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
+            mu[row] = min(1.0, float(held.joints[q][_where(block, row)].sum()))
+        fires = _masks(block, held.many_rows)
+        mu[held.many_rows] = np.minimum(held.many.sum(axis=(1, 2), where=fires), 1.0)
         if not sides:
-            return FeaturePart(at, block.weights, mu, exact, np.empty(0), _NO_TINY)
+            return FeaturePart(at, block.weights, mu, held.exact, np.empty(0), _NO_TINY)
         # The small side is the one whose digits count: 1 − p has those of a small p.
         off = 1.0 - mu
         large = np.flatnonzero(mu > 0.5)
         if large.size:
             near = [start[large] for start in base]
             off[large] = self._plain_sides().off(block, large, near)
-        for row, q in zip(held.tolist(), which.tolist(), strict=True):
+        for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
             if mu[row] > 0.5:
-                off[row] = joints[q].sum(where=~_mask(block, row, joints[q].shape))
+                off[row] = held.joints[q].sum(where=~_mask(block, row, held.joints[q].shape))
+        off[held.many_rows] = held.many.sum(axis=(1, 2), where=~fires)
         np.minimum(off, 1.0, out=off)
-        low = np.flatnonzero((np.minimum(mu, off) < self.joints.floor) & (block.weights != 0.0))
+        digits = np.ones(len(block), dtype=np.bool_)
+        digits[held.many_rows[rough[held.many_rows]]] = False
+        lost = (np.minimum(mu, off) < self.joints.floor) & (block.weights != 0.0)
+        low = np.flatnonzero(lost & digits)
         tiny = _NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
-        return FeaturePart(at, block.weights, mu, exact, off, tiny)
+        return FeaturePart(at, block.weights, mu, held.exact, off, tiny)
 
     def _product(self, block: Features, base: list[Array]) -> Floats:
         """Return P(φ = 1) of each feature of a block where its variables are independent."""
@@ -379,35 +469,50 @@ class Beliefs:
         """Return log P(φ = 0) and log P(φ = 1) of some features of a block; note their zeros."""
         logs = self._log_sides()
         found = np.stack([logs.off(block, rows, base), logs.on(block, rows, base)], axis=1)
-        held, which, joints, _ = self._of_scopes(block.scopes[rows], logs=True)
-        for row, q in zip(held.tolist(), which.tolist(), strict=True):
-            fires = _mask(block, int(rows[row]), joints[q].shape)
+        none = np.zeros(rows.size, dtype=np.bool_)
+        held = self._of_scopes(block.scopes[rows], none, logs=True)
+        for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
+            fires = _mask(block, int(rows[row]), held.joints[q].shape)
             for side, mask in enumerate((~fires, fires)):
-                found[row, side] = np.logaddexp.reduce(joints[q][mask], initial=-np.inf)
+                found[row, side] = np.logaddexp.reduce(held.joints[q][mask], initial=-np.inf)
+        many = _masks(block, rows[held.many_rows])
+        for side, mask in enumerate((~many, many)):
+            cells = np.where(mask, held.many, -np.inf).reshape(-1, 4)
+            found[held.many_rows, side] = np.logaddexp.reduce(cells, axis=1)
         if not self.exact:
             # A sum may have lost a term that is no zero: beliefs tell, and the sum does not.
             scopes = block.scopes[rows]
             zero = self._has_zero()[scopes].any(axis=1)
-            for row, q in zip(held.tolist(), which.tolist(), strict=True):
-                joint = joints[q]
+            for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
+                joint = held.joints[q]
                 zero[row] = self._zeros_of(joint.reshape(1, -1), scopes[[row]], joint.shape)[0]
+            own = held.many.reshape(-1, 4)
+            zero[held.many_rows] = self._zeros_of(own, scopes[held.many_rows], (2, 2))
             self._note(zero)
         return found
 
     def _of_scopes(
-        self, scopes: Array, *, logs: bool = False
-    ) -> tuple[Array, Array, list[Floats], npt.NDArray[np.bool_]]:
-        """Return what is no product of beliefs: rows, which joint each has, joints; exact rows."""
+        self, scopes: Array, rough: npt.NDArray[np.bool_], *, logs: bool = False
+    ) -> Held:
+        """Return what is no product of beliefs; `rough`: where joints may err by 1e-11."""
         none: Array = np.empty(0, dtype=np.int64)
+        pairs = np.empty((0, 2, 2))
         if not (self.exact or self._loopy):
-            return none, none, [], np.zeros(len(scopes), dtype=np.bool_)
+            return Held(none, none, [], np.zeros(len(scopes), dtype=np.bool_), none, pairs)
         linked = self._linked(scopes)
         exact = ~linked & self.exact
         if not linked.any():
-            return none, none, [], exact
+            return Held(none, none, [], exact, none, pairs)
         rows = np.flatnonzero(linked)
         if self._loopy or not self.thorough:
             rows = rows[self._held(scopes[rows])]
+        many, holder = self._many(rows, scopes)
+        if many.size:
+            assert self._within is not None
+            pairs = self._within.of(scopes[many], holder, rough[many])
+            pairs = self.joints.log_of(pairs) if logs else pairs
+            exact[many] = self.exact
+            rows = np.setdiff1d(rows, many, assume_unique=True)
         wanted, which = np.unique(scopes[rows], axis=0, return_inverse=True)
         sets = [tuple(s) for s in wanted.tolist()]
         joints = self.joints.logs_of(sets) if logs else self.joints.of(sets)
@@ -415,7 +520,7 @@ class Beliefs:
         which = which.reshape(-1)
         rows, which = rows[there[which]], which[there[which]]
         exact[rows] = self.exact
-        return rows, which, cast("list[Floats]", joints), exact
+        return Held(rows, which, cast("list[Floats]", joints), exact, many, pairs)
 
     def _starts(self, variables: Array) -> Array:
         """Return where the beliefs of variables start in `flat`."""
@@ -433,6 +538,13 @@ class Beliefs:
 
     def _held(self, scopes: Array) -> npt.NDArray[np.bool_]:
         """Whether a factor that was used holds all variables of each row."""
+        held = self._in_table(scopes)
+        for inside in self._structured if scopes.shape[1] == 2 else []:
+            held |= inside[scopes[:, 0]] & inside[scopes[:, 1]]
+        return held
+
+    def _in_table(self, scopes: Array) -> npt.NDArray[np.bool_]:
+        """Whether a table that was used holds all variables of each row."""
         if scopes.shape[1] != 2:
             if self._sets is None:
                 self._sets = {frozenset(s) for s in self._tables}
@@ -464,8 +576,6 @@ class Beliefs:
         if self._pairs.size:
             near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
             held[some] = self._pairs[near] == exact
-        for inside in self._structured:
-            held |= inside[scopes[:, 0]] & inside[scopes[:, 1]]
         return held
 
 
@@ -483,3 +593,15 @@ def _mask(block: Features, row: int, shape: tuple[int, ...]) -> npt.NDArray[np.b
     mask = np.zeros(shape, dtype=np.bool_)
     mask[_where(block, row)] = True
     return mask
+
+
+def _masks(block: Features, rows: Array) -> npt.NDArray[np.bool_]:
+    """Return the entries of joints of two binary variables for which some features fire."""
+    if not rows.size:
+        return np.zeros((0, 2, 2), dtype=np.bool_)
+    if block.fires is not None:
+        return np.broadcast_to(block.fires, (rows.size, 2, 2))
+    assert block.assignments is not None
+    masks = np.zeros((rows.size, 2, 2), dtype=np.bool_)
+    masks[np.arange(rows.size), block.assignments[rows, 0], block.assignments[rows, 1]] = True
+    return masks
