@@ -330,7 +330,7 @@ class Beliefs:
         if many.size:
             assert self._within is not None
             own = self._within.of(scopes[many], holder, rough[many])
-            joint[many] = own.reshape(-1, 4)
+            joint[many] = own.reshape(many.size, 4)
             exact[many] = self.exact
             rows = np.setdiff1d(rows, many, assume_unique=True)
         for row, own in zip(
@@ -477,7 +477,7 @@ class Beliefs:
                 found[row, side] = np.logaddexp.reduce(held.joints[q][mask], initial=-np.inf)
         many = _masks(block, rows[held.many_rows])
         for side, mask in enumerate((~many, many)):
-            cells = np.where(mask, held.many, -np.inf).reshape(-1, 4)
+            cells = np.where(mask, held.many, -np.inf).reshape(len(held.many), 4)
             found[held.many_rows, side] = np.logaddexp.reduce(cells, axis=1)
         if not self.exact:
             # A sum may have lost a term that is no zero: beliefs tell, and the sum does not.
@@ -486,7 +486,7 @@ class Beliefs:
             for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
                 joint = held.joints[q]
                 zero[row] = self._zeros_of(joint.reshape(1, -1), scopes[[row]], joint.shape)[0]
-            own = held.many.reshape(-1, 4)
+            own = held.many.reshape(len(held.many), 4)
             zero[held.many_rows] = self._zeros_of(own, scopes[held.many_rows], (2, 2))
             self._note(zero)
         return found
