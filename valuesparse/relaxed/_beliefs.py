@@ -17,8 +17,19 @@ from valuesparse.factors._table import Tables
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors, wide_scopes
 from valuesparse.relaxed._asked import Joints
+from valuesparse.relaxed._links import Links
+from valuesparse.relaxed._parts import (
+    NO_TINY,
+    FeaturePart,
+    Held,
+    TablePart,
+    Tiny,
+    mask_of,
+    masks_of,
+    where_of,
+)
 from valuesparse.relaxed._sides import LOGS, PLAIN, Sides, others, others_of_logs
-from valuesparse.relaxed._within import ROUGH, Within
+from valuesparse.relaxed._within import ROUGH
 from valuesparse.results import GraphResult
 
 Floats = npt.NDArray[np.float64]
@@ -26,64 +37,6 @@ Array = npt.NDArray[Any]
 
 #: Rows of a block at a time: what is made of them stays in the cache.
 _CHUNK = 1 << 15
-#: Bits of a key by which pairs are told apart at first: more the more pairs, within these.
-_FILTER_BITS = (16, 22)
-
-
-class Tiny(NamedTuple):
-    """Rows of a part with probabilities that plain numbers do not hold, and their logarithms.
-
-    `log_p` is (rows, 2) for features, P(φ = 0) and P(φ = 1); for tables (rows, entries).
-    """
-
-    rows: Array
-    log_p: Floats
-
-
-#: Nobody asked, or there are none.
-_NO_TINY = Tiny(np.empty(0, dtype=np.int64), np.empty((0, 0)))
-
-
-class FeaturePart(NamedTuple):
-    """Features among some factors: where they stand there, θ, P(φ = 1), and whether exactly.
-
-    `off` is P(φ = 0), a sum of its own; it and `tiny` are empty where nobody asked for them.
-    """
-
-    at: slice | Array
-    theta: Floats
-    mu: Floats
-    exact: npt.NDArray[np.bool_]
-    off: Floats
-    tiny: Tiny
-
-
-class TablePart(NamedTuple):
-    """General factors of one shape among some: where they stand there, tables, joints, if exact.
-
-    Tables and joints are rows: (factors, entries of one).
-    """
-
-    at: Array
-    table: Floats
-    joint: Floats
-    exact: npt.NDArray[np.bool_]
-    tiny: Tiny
-
-
-class Held(NamedTuple):
-    """Rows whose variables are no product of beliefs, and their joints.
-
-    `which` and `joints`: of rows that are looked up one by one. `many` (m, 2, 2): of `many_rows`,
-    pairs within structured factors. `exact` (all rows,).
-    """
-
-    rows: Array
-    which: Array
-    joints: list[Floats]
-    exact: npt.NDArray[np.bool_]
-    many_rows: Array
-    many: Floats
 
 
 class Beliefs:
@@ -112,36 +65,8 @@ class Beliefs:
         self._logs: Sides | None = None
         self._zero: npt.NDArray[np.bool_] | None = None
         self._left: npt.NDArray[np.bool_] | None = None
-        self._pairs: Array | None = None
-        self._sets: set[frozenset[int]] | None = None
-        n = graph.n_variables
-        #: Scopes of the factors of two variables and more that were used.
-        part = result.part()
-        own = structured_factors(part)
-        self._scopes = wide_scopes(part)
-        self.joints = Joints(result, thorough, bool(self._scopes))
-        known = {v for v, x in result.evidence.items() if isinstance(x, int)}
-        links = [
-            (scope[0], v)
-            for scope in (
-                tuple(v for v in s if v not in known) if known else s for s in self._scopes
-            )
-            for v in scope[1:]
-        ]
-        a, b = np.array(links, dtype=np.int64).reshape(-1, 2).T
-        #: Variables with different labels are independent: no factor that was used links them.
-        self.label = np.arange(n)
-        #: Scopes of tables, which have the joint of any of their variables; structured factors have
-        #: those of two.
-        structured = {f.scope for f in own.values()}
-        self._tables = [s for s in self._scopes if s not in structured] if own else self._scopes
-        self._structured = [np.isin(np.arange(n), scope) for scope in structured]
-        self._within = Within(result) if own and self._loopy else None
-        if links:
-            edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
-            self.label = csgraph.connected_components(edges, directed=False)[1]
-        self._loose = not links
-        self._tied = self.label.size > 0 and not self.label.any()
+        self.links = Links(result)
+        self.joints = Joints(result, thorough, self.links.any)
 
     def walk(
         self, graph: FactorGraph, indices: Array, *, sides: bool = True
@@ -243,7 +168,7 @@ class Beliefs:
         """Have the joints of these scopes, those that are known, computed together."""
         wanted: set[tuple[int, ...]] = set()
         for scopes, known in groups:
-            known = known & (self._holders(scopes) < 0)
+            known = known & (self.links.holders(scopes) < 0)
             wanted.update(map(tuple, scopes[known].tolist()))
         self.joints.of(sorted(wanted))
 
@@ -255,9 +180,9 @@ class Beliefs:
         with np.errstate(invalid="ignore"):
             rough = self._rough(table.max(axis=1) - table.min(axis=1))
         joint, exact = self._rows(scopes, shape, known, rough)
-        rough = rough & known & (self._holders(scopes) >= 0)
+        rough = rough & known & (self.links.holders(scopes) >= 0)
         low = np.flatnonzero((joint < self.joints.floor).any(axis=1) & ~rough)
-        tiny = _NO_TINY
+        tiny = NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_rows(scopes[low], shape, known[low]))
             if not self.exact:
@@ -267,15 +192,6 @@ class Beliefs:
     def _rough(self, size: Floats) -> npt.NDArray[np.bool_]:
         """Whether an error of 1e-11 of its joint does not matter to the gain of each factor."""
         return np.full(size.shape, not self.thorough) & (size <= ROUGH)
-
-    def _holders(self, scopes: Array) -> Array:
-        """Return which structured factor has the joint of each row: -1 where none, or a table."""
-        if self._within is None or scopes.shape[1] != 2:
-            return np.full(len(scopes), -1, dtype=np.int64)
-        holder = self._within.holder(scopes)
-        rows = np.flatnonzero(holder >= 0)
-        holder[rows[self._in_table(scopes[rows])]] = -1
-        return holder
 
     def _note(self, zero: npt.NDArray[np.bool_]) -> None:
         """Count the factors whose joint has a zero that may be none."""
@@ -304,10 +220,10 @@ class Beliefs:
         """Whether the joint of each row's variables, no product, is to be looked up."""
         if not (self.exact or self._loopy):
             return np.zeros(len(scopes), dtype=np.bool_)
-        known = self._linked(scopes)
+        known = self.links.linked(scopes)
         if self._loopy or not (self.thorough and self.exact):
             rows = np.flatnonzero(known)
-            known[rows] = self._held(scopes[rows])
+            known[rows] = self.links.held(scopes[rows])
         return known
 
     def _rows(
@@ -324,12 +240,12 @@ class Beliefs:
             joint = (joint[:, :, None] * belief[:, None, :]).reshape(len(scopes), -1)
         exact = np.zeros(len(scopes), dtype=np.bool_)
         if self.exact:
-            exact = ~self._linked(scopes)
+            exact = ~self.links.linked(scopes)
         rows = np.flatnonzero(known)
-        many, holder = self._many(rows, scopes)
+        many, holder = self.links.many(rows, scopes)
         if many.size:
-            assert self._within is not None
-            own = self._within.of(scopes[many], holder, rough[many])
+            assert self.links.within is not None
+            own = self.links.within.of(scopes[many], holder, rough[many])
             joint[many] = own.reshape(many.size, 4)
             exact[many] = self.exact
             rows = np.setdiff1d(rows, many, assume_unique=True)
@@ -351,10 +267,10 @@ class Beliefs:
             own = belief[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
             joint = (joint[:, :, None] + own[:, None, :]).reshape(len(scopes), -1)
         rows = np.flatnonzero(known)
-        many, holder = self._many(rows, scopes)
+        many, holder = self.links.many(rows, scopes)
         if many.size:
-            assert self._within is not None
-            own = self._within.of(scopes[many], holder, np.zeros(many.size, dtype=np.bool_))
+            assert self.links.within is not None
+            own = self.links.within.of(scopes[many], holder, np.zeros(many.size, dtype=np.bool_))
             joint[many] = self.joints.log_of(own).reshape(-1, 4)
             rows = np.setdiff1d(rows, many, assume_unique=True)
         sets = [tuple(s) for s in scopes[rows].tolist()]
@@ -362,11 +278,6 @@ class Beliefs:
             if found is not None:
                 joint[row] = found.ravel()
         return joint
-
-    def _many(self, rows: Array, scopes: Array) -> tuple[Array, Array]:
-        """Return which of some rows structured factors tell together, and which factor does."""
-        holder = self._holders(scopes[rows])
-        return rows[holder >= 0], holder[holder >= 0]
 
     def _plain_sides(self) -> Sides:
         if self._plain is None:
@@ -424,11 +335,11 @@ class Beliefs:
         rough = self._rough(np.abs(block.weights)) & sides
         held = self._of_scopes(scopes, rough)
         for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
-            mu[row] = min(1.0, float(held.joints[q][_where(block, row)].sum()))
-        fires = _masks(block, held.many_rows)
+            mu[row] = min(1.0, float(held.joints[q][where_of(block, row)].sum()))
+        fires = masks_of(block, held.many_rows)
         mu[held.many_rows] = np.minimum(held.many.sum(axis=(1, 2), where=fires), 1.0)
         if not sides:
-            return FeaturePart(at, block.weights, mu, held.exact, np.empty(0), _NO_TINY)
+            return FeaturePart(at, block.weights, mu, held.exact, np.empty(0), NO_TINY)
         # The small side is the one whose digits count: 1 − p has those of a small p.
         off = 1.0 - mu
         large = np.flatnonzero(mu > 0.5)
@@ -437,14 +348,14 @@ class Beliefs:
             off[large] = self._plain_sides().off(block, large, near)
         for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
             if mu[row] > 0.5:
-                off[row] = held.joints[q].sum(where=~_mask(block, row, held.joints[q].shape))
+                off[row] = held.joints[q].sum(where=~mask_of(block, row, held.joints[q].shape))
         off[held.many_rows] = held.many.sum(axis=(1, 2), where=~fires)
         np.minimum(off, 1.0, out=off)
         digits = np.ones(len(block), dtype=np.bool_)
         digits[held.many_rows[rough[held.many_rows]]] = False
         lost = (np.minimum(mu, off) < self.joints.floor) & (block.weights != 0.0)
         low = np.flatnonzero(lost & digits)
-        tiny = _NO_TINY
+        tiny = NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
         return FeaturePart(at, block.weights, mu, held.exact, off, tiny)
@@ -472,12 +383,12 @@ class Beliefs:
         none = np.zeros(rows.size, dtype=np.bool_)
         held = self._of_scopes(block.scopes[rows], none, logs=True)
         for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
-            fires = _mask(block, int(rows[row]), held.joints[q].shape)
+            fires = mask_of(block, int(rows[row]), held.joints[q].shape)
             for side, mask in enumerate((~fires, fires)):
                 found[row, side] = np.logaddexp.reduce(held.joints[q][mask], initial=-np.inf)
-        many = _masks(block, rows[held.many_rows])
+        many = masks_of(block, rows[held.many_rows])
         for side, mask in enumerate((~many, many)):
-            cells = np.where(mask, held.many, -np.inf).reshape(len(held.many), 4)
+            cells = np.where(mask, held.many, -np.inf).reshape(many.shape[0], 4)
             found[held.many_rows, side] = np.logaddexp.reduce(cells, axis=1)
         if not self.exact:
             # A sum may have lost a term that is no zero: beliefs tell, and the sum does not.
@@ -486,8 +397,9 @@ class Beliefs:
             for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
                 joint = held.joints[q]
                 zero[row] = self._zeros_of(joint.reshape(1, -1), scopes[[row]], joint.shape)[0]
-            own = held.many.reshape(len(held.many), 4)
-            zero[held.many_rows] = self._zeros_of(own, scopes[held.many_rows], (2, 2))
+            if held.many_rows.size:
+                own = held.many.reshape(-1, 4)
+                zero[held.many_rows] = self._zeros_of(own, scopes[held.many_rows], (2, 2))
             self._note(zero)
         return found
 
@@ -499,17 +411,17 @@ class Beliefs:
         pairs = np.empty((0, 2, 2))
         if not (self.exact or self._loopy):
             return Held(none, none, [], np.zeros(len(scopes), dtype=np.bool_), none, pairs)
-        linked = self._linked(scopes)
+        linked = self.links.linked(scopes)
         exact = ~linked & self.exact
         if not linked.any():
             return Held(none, none, [], exact, none, pairs)
         rows = np.flatnonzero(linked)
         if self._loopy or not self.thorough:
-            rows = rows[self._held(scopes[rows])]
-        many, holder = self._many(rows, scopes)
+            rows = rows[self.links.held(scopes[rows])]
+        many, holder = self.links.many(rows, scopes)
         if many.size:
-            assert self._within is not None
-            pairs = self._within.of(scopes[many], holder, rough[many])
+            assert self.links.within is not None
+            pairs = self.links.within.of(scopes[many], holder, rough[many])
             pairs = self.joints.log_of(pairs) if logs else pairs
             exact[many] = self.exact
             rows = np.setdiff1d(rows, many, assume_unique=True)
@@ -525,83 +437,3 @@ class Beliefs:
     def _starts(self, variables: Array) -> Array:
         """Return where the beliefs of variables start in `flat`."""
         return self.offset[variables] if self._card is None else variables * self._card
-
-    def _linked(self, scopes: Array) -> npt.NDArray[np.bool_]:
-        """Whether two variables of each row may depend on each other."""
-        if self._loose or self._tied:
-            return np.full(len(scopes), self._tied and scopes.shape[1] > 1)
-        linked = np.zeros(len(scopes), dtype=np.bool_)
-        labels = [self.label[scopes[:, a]] for a in range(scopes.shape[1])]
-        for a, b in itertools.combinations(labels, 2):
-            linked |= a == b
-        return linked
-
-    def _held(self, scopes: Array) -> npt.NDArray[np.bool_]:
-        """Whether a factor that was used holds all variables of each row."""
-        held = self._in_table(scopes)
-        for inside in self._structured if scopes.shape[1] == 2 else []:
-            held |= inside[scopes[:, 0]] & inside[scopes[:, 1]]
-        return held
-
-    def _in_table(self, scopes: Array) -> npt.NDArray[np.bool_]:
-        """Whether a table that was used holds all variables of each row."""
-        if scopes.shape[1] != 2:
-            if self._sets is None:
-                self._sets = {frozenset(s) for s in self._tables}
-            sets = self._sets
-            rows = (frozenset(s) for s in scopes.tolist())
-            return np.array([r in sets or any(r < s for s in sets) for r in rows], dtype=np.bool_)
-        n = self.graph.n_variables
-        if self._pairs is None:
-            pairs = {
-                min(a, b) * n + max(a, b)
-                for s in self._tables
-                for a, b in itertools.combinations(s, 2)
-            }
-            self._pairs = np.array(sorted(pairs), dtype=np.int64)
-            size = 1 << int(np.clip((64 * len(pairs)).bit_length(), *_FILTER_BITS))
-            self._maybe = np.zeros(size, dtype=np.bool_)
-            low, high = self._pairs // n, self._pairs % n
-            self._maybe[self._pairs & (size - 1)] = True
-            self._maybe[(high * n + low) & (size - 1)] = True
-        # Most are not, and few pass the filter: the last bits of their key, in either order.
-        keys = scopes[:, 0].astype(np.int64)
-        keys *= n
-        keys += scopes[:, 1]
-        keys &= self._maybe.size - 1
-        held = self._maybe[keys]
-        some = np.flatnonzero(held)
-        a, b = scopes[some].astype(np.int64, copy=False).T
-        exact = np.minimum(a, b) * n + np.maximum(a, b)
-        if self._pairs.size:
-            near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
-            held[some] = self._pairs[near] == exact
-        return held
-
-
-def _where(block: Features, row: int) -> Any:
-    """Return an index of the entries of a joint for which a feature of a block fires."""
-    if block.assignments is not None:
-        return tuple(block.assignments[row].tolist())
-    return block.fires
-
-
-def _mask(block: Features, row: int, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """Return the entries of a joint for which a feature of a block fires."""
-    if block.fires is not None:
-        return block.fires
-    mask = np.zeros(shape, dtype=np.bool_)
-    mask[_where(block, row)] = True
-    return mask
-
-
-def _masks(block: Features, rows: Array) -> npt.NDArray[np.bool_]:
-    """Return the entries of joints of two binary variables for which some features fire."""
-    if not rows.size:
-        return np.zeros((0, 2, 2), dtype=np.bool_)
-    if block.fires is not None:
-        return np.broadcast_to(block.fires, (rows.size, 2, 2))
-    assert block.assignments is not None
-    masks = np.zeros((rows.size, 2, 2), dtype=np.bool_)
-    masks[np.arange(rows.size), block.assignments[rows, 0], block.assignments[rows, 1]] = True
-    return masks

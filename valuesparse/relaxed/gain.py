@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from valuesparse.factors import Factor, Features
 from valuesparse.models import FactorGraph
-from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
+from valuesparse.relaxed._beliefs import Beliefs
+from valuesparse.relaxed._parts import FeaturePart, TablePart
 from valuesparse.relaxed._candidates import as_parts
 from valuesparse.results import GraphResult
 

@@ -16,7 +16,8 @@ from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models._checks import check_features
 from valuesparse.models._evidence import Evidence
-from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
+from valuesparse.relaxed._beliefs import Beliefs
+from valuesparse.relaxed._parts import FeaturePart, TablePart
 from valuesparse.relaxed._candidates import check_factors
 from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
 from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
