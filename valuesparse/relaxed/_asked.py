@@ -107,8 +107,9 @@ class Joints:
         """Return the belief of the first factor that holds these variables."""
         if self._tables is None:
             every = scopes_of(self.result.part())
-            beliefs = zip(every, self.result.factor_marginals(), strict=True)
-            self._tables = [(s, table) for s, table in beliefs if 1 < len(s) == table.ndim]
+            beliefs = self.result.state.joints(self.result.part())
+            tables = [(every[f], beliefs[f]) for f in sorted(beliefs)]
+            self._tables = [(s, table) for s, table in tables if 1 < len(s) == table.ndim]
             self._holders: dict[int, list[int]] = {}
             for f, (other, _) in enumerate(self._tables):
                 for v in other:

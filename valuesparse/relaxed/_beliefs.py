@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.factors._table import Tables
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import structured_factors, wide_scopes
 from valuesparse.relaxed._asked import Joints
 from valuesparse.relaxed._links import Links
 from valuesparse.relaxed._parts import (
@@ -45,9 +41,14 @@ class Beliefs:
     A set of variables has the product of their beliefs where they are independent. Where a factor
     that was used holds them all the engine has their joint (loopy engines: their belief of it).
     Everything else is a product, and an approximation, unless `thorough` asks for trees of its own.
+    Where it only matters which gains are larger than `above`, pairs that cannot be have a bound on
+    P(φ = 1) instead, with which they are not.
     """
 
-    def __init__(self, result: GraphResult, *, thorough: bool = False) -> None:
+    def __init__(
+        self, result: GraphResult, *, thorough: bool = False, above: float | None = None
+    ) -> None:
+        self.above = above
         graph = result.graph
         self.result, self.graph, self.thorough = result, graph, thorough
         #: Factors asked about that loopy inference believes a zero of: forbidden, or too small for
@@ -179,9 +180,19 @@ class Beliefs:
         shape, table = table.shape[1:], table.reshape(len(table), -1)
         with np.errstate(invalid="ignore"):
             rough = self._rough(table.max(axis=1) - table.min(axis=1))
+        idle = np.zeros(len(scopes), dtype=np.bool_)
+        if shape == (2, 2):
+            both = np.flatnonzero((table[:, :3] == 0.0).all(axis=1))
+            ones = np.ones((both.size, 2), dtype=np.int64)
+            idle[both], most = self._idle(scopes[both], ones, table[both, 3])
+            known = known & ~idle
         joint, exact = self._rows(scopes, shape, known, rough)
+        if idle.any():
+            joint[idle] = 0.0
+            joint[idle, 3] = most = most[idle[both]]
+            joint[idle, 0] = 1.0 - most
         rough = rough & known & (self.links.holders(scopes) >= 0)
-        low = np.flatnonzero((joint < self.joints.floor).any(axis=1) & ~rough)
+        low = np.flatnonzero((joint < self.joints.floor).any(axis=1) & ~(rough | idle))
         tiny = NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_rows(scopes[low], shape, known[low]))
@@ -245,8 +256,8 @@ class Beliefs:
         many, holder = self.links.many(rows, scopes)
         if many.size:
             assert self.links.within is not None
-            own = self.links.within.of(scopes[many], holder, rough[many])
-            joint[many] = own.reshape(many.size, 4)
+            pairs = self.links.within.of(scopes[many], holder, rough[many])
+            joint[many] = pairs.reshape(many.size, 4)
             exact[many] = self.exact
             rows = np.setdiff1d(rows, many, assume_unique=True)
         for row, own in zip(
@@ -333,7 +344,9 @@ class Beliefs:
         base = [self._starts(scopes[:, a]) for a in range(scopes.shape[1])]
         mu = self._product(block, base)
         rough = self._rough(np.abs(block.weights)) & sides
-        held = self._of_scopes(scopes, rough)
+        idle, most = self._idle(scopes, block.assignments if sides else None, block.weights)
+        held = self._of_scopes(scopes, rough, idle)
+        mu[idle] = most[idle]
         for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
             mu[row] = min(1.0, float(held.joints[q][where_of(block, row)].sum()))
         fires = masks_of(block, held.many_rows)
@@ -343,6 +356,7 @@ class Beliefs:
         # The small side is the one whose digits count: 1 − p has those of a small p.
         off = 1.0 - mu
         large = np.flatnonzero(mu > 0.5)
+        large = large[~idle[large]]
         if large.size:
             near = [start[large] for start in base]
             off[large] = self._plain_sides().off(block, large, near)
@@ -351,7 +365,7 @@ class Beliefs:
                 off[row] = held.joints[q].sum(where=~mask_of(block, row, held.joints[q].shape))
         off[held.many_rows] = held.many.sum(axis=(1, 2), where=~fires)
         np.minimum(off, 1.0, out=off)
-        digits = np.ones(len(block), dtype=np.bool_)
+        digits = ~idle
         digits[held.many_rows[rough[held.many_rows]]] = False
         lost = (np.minimum(mu, off) < self.joints.floor) & (block.weights != 0.0)
         low = np.flatnonzero(lost & digits)
@@ -359,6 +373,25 @@ class Beliefs:
         if low.size:
             tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
         return FeaturePart(at, block.weights, mu, held.exact, off, tiny)
+
+    def _idle(
+        self, scopes: Array, states: Array | None, theta: Floats
+    ) -> tuple[npt.NDArray[np.bool_], Floats]:
+        """Return which pairs cannot have a gain larger than `above`, and a bound on P(φ = 1).
+
+        g = log(1 + μ (e^θ − 1)) − μ θ <= μ (e^θ − 1 − θ), and μ = P(a = x, b = y) is at most the
+        chance of either. None in a table, whose belief has both.
+        """
+        nobody = np.zeros(len(scopes), dtype=np.bool_)
+        within = self.links.within
+        if self.above is None or within is None or states is None or scopes.shape[1] != 2:
+            return nobody, np.zeros(len(scopes))
+        most = within.rarer(scopes, states)
+        with np.errstate(over="ignore", invalid="ignore"):
+            idle = most * (np.expm1(theta) - theta) <= (1.0 - 1e-9) * self.above
+        rows = np.flatnonzero(idle)
+        idle[rows[self.links.in_table(scopes[rows])]] = False
+        return idle, most
 
     def _product(self, block: Features, base: list[Array]) -> Floats:
         """Return P(φ = 1) of each feature of a block where its variables are independent."""
@@ -381,7 +414,7 @@ class Beliefs:
         logs = self._log_sides()
         found = np.stack([logs.off(block, rows, base), logs.on(block, rows, base)], axis=1)
         none = np.zeros(rows.size, dtype=np.bool_)
-        held = self._of_scopes(block.scopes[rows], none, logs=True)
+        held = self._of_scopes(block.scopes[rows], none, none, logs=True)
         for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
             fires = mask_of(block, int(rows[row]), held.joints[q].shape)
             for side, mask in enumerate((~fires, fires)):
@@ -404,9 +437,17 @@ class Beliefs:
         return found
 
     def _of_scopes(
-        self, scopes: Array, rough: npt.NDArray[np.bool_], *, logs: bool = False
+        self,
+        scopes: Array,
+        rough: npt.NDArray[np.bool_],
+        idle: npt.NDArray[np.bool_],
+        *,
+        logs: bool = False,
     ) -> Held:
-        """Return what is no product of beliefs; `rough`: where joints may err by 1e-11."""
+        """Return what is no product of beliefs, but for `idle` rows.
+
+        `rough`: where joints may err by 1e-11.
+        """
         none: Array = np.empty(0, dtype=np.int64)
         pairs = np.empty((0, 2, 2))
         if not (self.exact or self._loopy):
@@ -415,7 +456,7 @@ class Beliefs:
         exact = ~linked & self.exact
         if not linked.any():
             return Held(none, none, [], exact, none, pairs)
-        rows = np.flatnonzero(linked)
+        rows = np.flatnonzero(linked & ~idle)
         if self._loopy or not self.thorough:
             rows = rows[self.links.held(scopes[rows])]
         many, holder = self.links.many(rows, scopes)

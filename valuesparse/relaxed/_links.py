@@ -47,9 +47,7 @@ class Links:
         known = {v for v, x in result.evidence.items() if isinstance(x, int)}
         links = [
             (scope[0], v)
-            for scope in (
-                tuple(v for v in s if v not in known) if known else s for s in every
-            )
+            for scope in (tuple(v for v in s if v not in known) if known else s for s in every)
             for v in scope[1:]
         ]
         a, b = np.array(links, dtype=np.int64).reshape(-1, 2).T

@@ -56,6 +56,30 @@ class Within:
             found[(place[scopes] >= 0).all(axis=1)] = i
         return found
 
+    @cached_property
+    def _chances(self) -> list[Floats]:
+        """P(v = x) by each factor, (variables, 2); NaN where it does not hold v."""
+        found = []
+        for factor, messages, _ in self._asked:
+            _, p, c = factor.checked_sum_product(messages)
+            own = np.full((self._part.n_variables, 2), np.nan)
+            own[list(factor.scope)] = np.stack([c, p], axis=1)
+            found.append(own)
+        return found
+
+    def rarer(self, scopes: Array, states: Array) -> Floats:
+        """Return min(P(a = x), P(b = y)), no less than P(a = x, b = y); NaN where none holds both.
+
+        scopes, states : (m, 2)
+        """
+        found = np.full(len(scopes), np.nan)
+        for own in reversed(self._chances):
+            flat = own.ravel()
+            least = flat[2 * scopes[:, 0] + states[:, 0]]
+            np.minimum(least, flat[2 * scopes[:, 1] + states[:, 1]], out=least)
+            found = np.where(np.isnan(least), found, least)
+        return found
+
     def of(self, scopes: Array, holder: Array, rough: npt.NDArray[np.bool_]) -> Floats:
         """Return the joint of each row's variables, (m, 2) -> (m, 2, 2).
 

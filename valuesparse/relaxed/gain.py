@@ -12,8 +12,8 @@ import numpy.typing as npt
 from valuesparse.factors import Factor, Features
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._parts import FeaturePart, TablePart
 from valuesparse.relaxed._candidates import as_parts
+from valuesparse.relaxed._parts import FeaturePart, TablePart
 from valuesparse.results import GraphResult
 
 __all__ = ["feature_gain", "gain"]

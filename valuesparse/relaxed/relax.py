@@ -17,8 +17,8 @@ from valuesparse.models import FactorGraph
 from valuesparse.models._checks import check_features
 from valuesparse.models._evidence import Evidence
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._parts import FeaturePart, TablePart
 from valuesparse.relaxed._candidates import check_factors
+from valuesparse.relaxed._parts import FeaturePart, TablePart
 from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
 from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
 from valuesparse.relaxed.gain import gains_of
@@ -135,7 +135,7 @@ def relax(
                 why = f"divergence {what} {bounds.divergence:.3g} <= max_divergence"
                 break
         rest = without(n_own, kept[kept < n_own])
-        beliefs = Beliefs(result)
+        beliefs = Beliefs(result, above=epsilon)
         gains = gains_of(rest.size, beliefs.walk(run.graph, rest))
         chosen = rest[gains > epsilon]
         found = lazy.worth(beliefs, result, epsilon)
@@ -229,9 +229,10 @@ class _Lazy:
             return bounds_of(result)
         if not exhaustive:
             # Anything may be missing: only what holds whatever else there is.
-            zeros = [np.zeros_like(m) for m in result.marginals]
-            ones = [np.ones_like(m) for m in result.marginals]
-            freeze([*zeros, *ones])
+            cards = result.graph.cards
+            flat = np.zeros(int(cards.sum())), np.ones(int(cards.sum()))
+            freeze(flat)
+            zeros, ones = (np.split(x, np.cumsum(cards)[:-1]) if cards.size else [] for x in flat)
             return Bounds(np.inf, np.inf, zeros, ones, True)
         beliefs = Beliefs(result, thorough=True)
         remaining = Remaining()
