@@ -63,9 +63,7 @@ def test_gains_are_those_of_all_trees(kind: type, size: float) -> None:
     for block in blocks:
         want = [gain_by_hand(block[i], states, p) for i in range(len(block))]
         np.testing.assert_allclose(vs.gain(graph, block, r), want, atol=2e-9 + 1e-12 * size)
-    tables = [
-        Table(pair, rng.uniform(-size / 2, size / 2, size=(2, 2))) for pair in PAIRS.tolist()
-    ]
+    tables = [Table(pair, rng.uniform(-size / 2, size / 2, size=(2, 2))) for pair in PAIRS.tolist()]
     want = [gain_by_hand(table, states, p) for table in tables]
     np.testing.assert_allclose(vs.gain(graph, tables, r), want, atol=2e-9 + 1e-12 * size)
     whole = graph.copy()

@@ -160,6 +160,13 @@ def relax(
     )
 
 
+def _alike(cards: npt.NDArray[np.int64], value: float) -> list[npt.NDArray[np.float64]]:
+    """Return a read-only array for each variable, with the same number everywhere."""
+    most = np.full(int(cards.max(initial=0)), value)
+    freeze([most])
+    return [most[:k] for k in cards.tolist()]
+
+
 class _Lazy:
     """Factors that a callback yields: which were added, and where they stand in the graph."""
 
@@ -229,10 +236,7 @@ class _Lazy:
             return bounds_of(result)
         if not exhaustive:
             # Anything may be missing: only what holds whatever else there is.
-            cards = result.graph.cards
-            flat = np.zeros(int(cards.sum())), np.ones(int(cards.sum()))
-            freeze(flat)
-            zeros, ones = (np.split(x, np.cumsum(cards)[:-1]) if cards.size else [] for x in flat)
+            zeros, ones = (_alike(result.graph.cards, x) for x in (0.0, 1.0))
             return Bounds(np.inf, np.inf, zeros, ones, True)
         beliefs = Beliefs(result, thorough=True)
         remaining = Remaining()
