@@ -93,14 +93,17 @@ double Pairs::evaluate_all(int64_t e, double* out, WorkerScratch* s) const {
     const int64_t k = g->factor->size();
     double *in = s->x.data(), most = 0.0;
     for (int64_t i = 0; i < k; ++i) {
-        const double b = incoming(at(g->slot + i));
+        const size_t slot = at(g->slot + i);
+        const double b = ratios_ ? std::log(total_[at(var_[slot])]) - sent_[slot - at(2 * padded_)]
+                                 : incoming(slot);
         if (b != b) return -1.0;
         in[2 * i] = entry(b, 0);
         in[2 * i + 1] = entry(b, 1);
     }
     if (!(g->factor->send(in, options_.best, out, in + 2 * k) > -INFINITY)) return -1.0;
     for (int64_t i = 0; i < k; ++i) {
-        const double old = message_[at(g->slot + i)];
+        const size_t slot = at(g->slot + i);
+        const double old = ratios_ ? sent_[slot - at(2 * padded_)] : message_[slot];
         if (out[i] == old) continue;
         const bool finite = std::fabs(out[i]) < INFINITY && std::fabs(old) < INFINITY;
         // A new zero counts as the rest of a double's range.
@@ -108,6 +111,18 @@ double Pairs::evaluate_all(int64_t e, double* out, WorkerScratch* s) const {
         if (finite) out[i] += options_.damping * (old - out[i]);
     }
     return most;
+}
+
+void Pairs::send(const StructuredGroup& g, const double* out) {
+    for (int64_t i = 0; i < g.factor->size(); ++i) {
+        const size_t slot = at(g.slot + i);
+        if (!ratios_) {
+            put(slot, out[i]);
+            continue;
+        }
+        sent_[slot - at(2 * padded_)] = out[i];
+        if (std::fabs(out[i]) <= room_) message_[slot] = std::exp(out[i]);
+    }
 }
 
 void Pairs::step(void* job, int64_t task, int worker) {
@@ -119,8 +134,7 @@ void Pairs::step(void* job, int64_t task, int worker) {
         double* out = s->x.data() + scratch_of(*g.factor);
         const double moved = p->evaluate_all(g.edge, out, s);
         p->group_moved_[at(task)] = moved < 0.0 ? moved : (1.0 - p->options_.damping) * moved;
-        for (int64_t i = 0; i < g.factor->size() && moved >= 0.0; ++i)
-            p->put(at(g.slot + i), out[i]);
+        if (moved >= 0.0) p->send(g, out);
     } else if (what == kStructuredMasses) {
         p->group_mass_[at(task)] = p->mass(p->groups_[at(task)], &p->scratch_[at(worker)]);
     } else if (what == kUpdate) {
@@ -197,9 +211,10 @@ bool Pairs::start(const double* local, const double* messages) {
 
 // Messages as plain numbers where none of their products can leave the range of a double.
 void Pairs::start_ratios(const Options& options) {
-    constexpr double kField = 300.0, kPair = 75.0;  // of logarithms
+    // Of logarithms: a variable's field and pairs; a pair; its structured factors together.
+    constexpr double kField = 300.0, kPair = 75.0, kStructures = 200.0;
     ratios_ = false;
-    if (options.best || options.damping > 0.0 || weighted_ || !groups_.empty()) return;
+    if (options.best || options.damping > 0.0 || weighted_) return;
     std::vector<double> range(at(n_));
     for (int64_t v = 0; v < n_; ++v) range[at(v)] = std::fabs(start_[at(v)]);
     for (int64_t i = 0; i < n_pairs_; ++i) {
@@ -215,6 +230,17 @@ void Pairs::start_ratios(const Options& options) {
     for (double r : range) {
         if (!(r <= kField)) return;
     }
+    const size_t first = at(2 * padded_);
+    std::vector<int32_t> held(groups_.empty() ? 0 : at(n_), 0);
+    int32_t most_held = 1;
+    for (size_t s = first; s < message_.size(); ++s) {
+        most_held = std::max(most_held, ++held[at(var_[s])]);
+    }
+    room_ = kStructures / most_held;
+    for (size_t s = first; s < message_.size(); ++s) {
+        if (!(std::fabs(message_[s]) <= room_)) return;
+    }
+    sent_.assign(message_.begin() + 2 * padded_, message_.end());
     ratios_ = true;
     for (double& x : start_) x = std::exp(x);
     for (double& x : message_) {
@@ -223,6 +249,18 @@ void Pairs::start_ratios(const Options& options) {
         else
             x = 1.0;
     }
+}
+
+// Everything as logarithms again.
+void Pairs::leave_ratios() {
+    for (int64_t s = 0; s < 2 * padded_; ++s) message_[at(s)] = std::log(message_[at(s)]);
+    std::copy(sent_.begin(), sent_.end(), message_.begin() + 2 * padded_);
+    for (int64_t v = 0; v < n_; ++v) {
+        start_[at(v)] = field_[at(v)] + sum_tilt_[at(v)];
+        total_[at(v)] = std::log(total_[at(v)]);
+    }
+    std::copy(coupling_.begin(), coupling_.end(), scaled_.begin());
+    ratios_ = false;
 }
 
 Status Pairs::flood(const Options& options, int threads, Control* control, Progress* out,
@@ -238,6 +276,9 @@ Status Pairs::flood(const Options& options, int threads, Control* control, Progr
             *dead = var_[at(groups_[g].slot)];
             return kInfeasible;
         }
+        for (size_t i = 0; ratios_ && i < sent_.size(); ++i) {
+            if (!(std::fabs(sent_[i]) <= room_)) leave_ratios();
+        }
         phase(kUpdate, threads, control);
         if (control->stop.load()) return kCancelled;
         if (!outer_.empty()) phase(kTotals, threads, control);
@@ -245,8 +286,8 @@ Status Pairs::flood(const Options& options, int threads, Control* control, Progr
         out->updates += static_cast<int64_t>(slot_.size());
         double most = ratios_ ? 1.0 : 0.0;
         for (double r : chunk_) most = std::max(most, r);
-        for (double r : group_moved_) most = std::max(most, r);
         if (ratios_) most = std::log(most);
+        for (double r : group_moved_) most = std::max(most, r);
         out->residuals.push_back(most);
         out->converged = most <= options.tolerance;
         control->done.store(i + 1);
@@ -264,15 +305,7 @@ Status Pairs::run(const double* local, const Options& options, int threads, Cont
     if (begun != kOk) return begun;
     const Status status = flood(options, threads, control, out, dead);
     if (status != kOk) return status;
-    if (ratios_) {
-        for (double& x : message_) x = std::log(x);
-        for (int64_t v = 0; v < n_; ++v) {
-            start_[at(v)] = field_[at(v)] + sum_tilt_[at(v)];
-            total_[at(v)] = std::log(total_[at(v)]);
-        }
-        for (int64_t i = 0; i < n_pairs_; ++i) scaled_[at(i)] = coupling_[at(i)];
-        ratios_ = false;
-    }
+    if (ratios_) leave_ratios();
     read_messages(messages);
     return kOk;
 }

@@ -7,7 +7,8 @@
 // all in one chunk gets its new total there, while they are in cache; the others after all chunks.
 //
 // Structured factors send log-ratios, too, which may be infinite. Their slots follow the pairs',
-// and they are updated first, so that all messages of an iteration answer the same totals.
+// and they are updated first, so that all messages of an iteration answer the same totals. Where
+// ratios are plain numbers, and one of theirs does not fit, the run goes on with logarithms.
 #pragma once
 
 #include <cstddef>
@@ -94,6 +95,7 @@ class Pairs {
         return s < at(padded_) ? s + at(padded_) : s - at(padded_);
     }
     void start_ratios(const Options& options);
+    void leave_ratios();
     Status scale(int threads, Control* control);
     Status impossible(int64_t* dead) const;
     PairBlock block(int64_t chunk);
@@ -108,6 +110,8 @@ class Pairs {
         double rho;
     };
     double mass(const StructuredGroup& g, WorkerScratch* s) const;
+    // Sends structured factors' messages, logarithms; as plain numbers where all fit.
+    void send(const StructuredGroup& g, const double* out);
     void put(size_t s, double value) {
         message_[s] = value;
         if (weighted_) weighed_[s] = value * rho_of(s);
@@ -132,6 +136,8 @@ class Pairs {
     // Messages and weighed ones by slot; totals, which are plain numbers if `ratios_`.
     std::vector<double> message_, weighed_, field_, start_, total_;
     bool ratios_ = false;
+    std::vector<double> sent_;  // logarithms of structured factors' messages, while ratios_
+    double room_ = 0.0;         // the largest magnitude that each of them may have then
     Options options_;
     std::vector<double> chunk_, group_moved_, group_mass_, mass_, log_mass_;
     std::vector<WorkerScratch> scratch_;

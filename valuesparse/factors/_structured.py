@@ -251,7 +251,7 @@ class NativeStructured(Structured):
     #: Its name in `ext/factors/kinds.h`.
     _kind: ClassVar[str]
     #: Numbers that the kind takes beside its variables.
-    _given: tuple[int, ...] = ()
+    _given: tuple[int, ...] | Indices = ()
 
     @property
     def _native(self) -> _messages.Structured:

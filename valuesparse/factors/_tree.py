@@ -44,7 +44,9 @@ class _Arcs(NativeStructured):
                 )
             if first.setdefault((h, m), i) != i:
                 raise ValueError(f"arcs[{i}] is {(h, m)}, as arcs[{first[h, m]}]: list it once")
-        words = self.n_words
+        words = int(given.max())
+        # In one array: it is handed over with every call.
+        self._given = np.array([self.single_root, words, *given.ravel()], dtype=np.int64)
         headed = {m for _, m in self.arcs}
         if len(headed) < words:
             missing = next(m for m in range(1, words + 1) if m not in headed)
@@ -55,11 +57,7 @@ class _Arcs(NativeStructured):
     @property
     def n_words(self) -> int:
         """Number of words, the root apart."""
-        return max(max(arc) for arc in self.arcs)
-
-    @property
-    def _given(self) -> tuple[int, ...]:  # type: ignore[override]
-        return int(self.single_root), self.n_words, *(x for arc in self.arcs for x in arc)
+        return int(self._given[1])
 
     def __repr__(self) -> str:
         single = ", single_root=True" if self.single_root else ""

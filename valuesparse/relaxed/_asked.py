@@ -66,8 +66,6 @@ class Joints:
         self._shallow = False  # logarithms did not fit in memory
         self._found: dict[tuple[int, ...], Floats | None] = {}
         self._found_logs: dict[tuple[int, ...], Floats | None] = {}
-        self._messages: dict[int, Floats] | None = None
-        self._given: dict[tuple[int, int], Floats] = {}
         self._tables: list[tuple[tuple[int, ...], Floats]] | None = None
 
     @property
@@ -79,9 +77,9 @@ class Joints:
         """Return the logarithms of joints; of what plain numbers hold where nothing tells more."""
         if self.deeper:
             return self.of(scopes, logs=True)
-        return [None if p is None else self._log_of(p) for p in self.of(scopes)]
+        return [None if p is None else self.log_of(p) for p in self.of(scopes)]
 
-    def _log_of(self, p: Floats) -> Floats:
+    def log_of(self, p: Floats) -> Floats:
         """Return logarithms where nothing tells more: −inf of 0, and of beliefs with few digits."""
         return log_of(p if self.exact else np.where(p < _NORMAL, 0.0, p))
 
@@ -99,7 +97,7 @@ class Joints:
                 return log_marginals(self.result.posterior(), None, self.result.memory_allowed())
             except MemoryLimitError:
                 self._give_up()
-        return self._log_of(self.result.flat_marginals())
+        return self.log_of(self.result.flat_marginals())
 
     def _give_up(self) -> None:
         """Note that logarithms do not fit in memory."""
@@ -109,8 +107,9 @@ class Joints:
         """Return the belief of the first factor that holds these variables."""
         if self._tables is None:
             every = scopes_of(self.result.part())
-            beliefs = zip(every, self.result.factor_marginals(), strict=True)
-            self._tables = [(s, table) for s, table in beliefs if 1 < len(s) == table.ndim]
+            beliefs = self.result.state.joints(self.result.part())
+            tables = [(every[f], beliefs[f]) for f in sorted(beliefs)]
+            self._tables = [(s, table) for s, table in tables if 1 < len(s) == table.ndim]
             self._holders: dict[int, list[int]] = {}
             for f, (other, _) in enumerate(self._tables):
                 for v in other:
@@ -120,32 +119,9 @@ class Joints:
             other, table = self._tables[f]
             if wanted <= set(other):
                 return marginal_of(table, other, scope)
-        return self._pair_belief(scope) if len(scope) == 2 else None
-
-    def _pair_belief(self, scope: tuple[int, ...]) -> Floats | None:
-        """Return the joint of two variables that a structured factor holds."""
-        part = self.result.part()
-        own = structured_factors(part)
-        if own and self._messages is None:
-            self._messages = self.result.state.incoming(part)
-        for i, factor in own.items():
-            if not set(scope) <= set(factor.scope):
-                continue
-            assert self._messages is not None
-            if i not in self._messages:  # on a cycle, in a junction tree
+        for factor in structured_factors(self.result.part()).values():
+            if len(scope) == 2 and wanted <= set(factor.scope):  # on a cycle, in a junction tree
                 return self.result.joint([self.result.graph.names[v] for v in scope])
-            a, b = map(factor.scope.index, scope)
-            if (i, a) not in self._given:
-                held = np.repeat(self._messages[i][None], 2, axis=0)
-                held[0, a, 1] = held[1, a, 0] = -np.inf
-                rows = [factor.checked_sum_product(m) for m in held]
-                mass = np.array([row[0] for row in rows])
-                share = np.exp(mass - np.logaddexp(mass[0], mass[1]))
-                # P(a) P(b | a) for all b.
-                self._given[i, a] = share[:, None, None] * np.array(
-                    [np.stack([c, p], axis=1) for _, p, c in rows]
-                )
-            return np.asarray(self._given[i, a][:, b])
         return None
 
     def of(self, scopes: Sequence[tuple[int, ...]], *, logs: bool = False) -> list[Floats | None]:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
+from valuesparse.factors._table import Tables
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import structured_factors, wide_scopes
 from valuesparse.relaxed._asked import Joints
+from valuesparse.relaxed._links import Links
+from valuesparse.relaxed._parts import (
+    NO_TINY,
+    FeaturePart,
+    Held,
+    TablePart,
+    Tiny,
+    mask_of,
+    masks_of,
+    where_of,
+)
 from valuesparse.relaxed._sides import LOGS, PLAIN, Sides, others, others_of_logs
+from valuesparse.relaxed._within import ROUGH
 from valuesparse.results import GraphResult
 
 Floats = npt.NDArray[np.float64]
@@ -24,49 +33,6 @@ Array = npt.NDArray[Any]
 
 #: Rows of a block at a time: what is made of them stays in the cache.
 _CHUNK = 1 << 15
-#: Bits of a key by which pairs are told apart at first: more the more pairs, within these.
-_FILTER_BITS = (16, 22)
-
-
-class Tiny(NamedTuple):
-    """Rows of a part with probabilities that plain numbers do not hold, and their logarithms.
-
-    `log_p` is (rows, 2) for features, P(φ = 0) and P(φ = 1); for tables (rows, entries).
-    """
-
-    rows: Array
-    log_p: Floats
-
-
-#: Nobody asked, or there are none.
-_NO_TINY = Tiny(np.empty(0, dtype=np.int64), np.empty((0, 0)))
-
-
-class FeaturePart(NamedTuple):
-    """Features among some factors: where they stand there, θ, P(φ = 1), and whether exactly.
-
-    `off` is P(φ = 0), a sum of its own; it and `tiny` are empty where nobody asked for them.
-    """
-
-    at: slice | Array
-    theta: Floats
-    mu: Floats
-    exact: npt.NDArray[np.bool_]
-    off: Floats
-    tiny: Tiny
-
-
-class TablePart(NamedTuple):
-    """General factors of one shape among some: where they stand there, tables, joints, if exact.
-
-    Tables and joints are rows: (factors, entries of one).
-    """
-
-    at: Array
-    table: Floats
-    joint: Floats
-    exact: npt.NDArray[np.bool_]
-    tiny: Tiny
 
 
 class Beliefs:
@@ -75,9 +41,14 @@ class Beliefs:
     A set of variables has the product of their beliefs where they are independent. Where a factor
     that was used holds them all the engine has their joint (loopy engines: their belief of it).
     Everything else is a product, and an approximation, unless `thorough` asks for trees of its own.
+    Where it only matters which gains are larger than `above`, pairs that cannot be have a bound on
+    P(φ = 1) instead, with which they are not.
     """
 
-    def __init__(self, result: GraphResult, *, thorough: bool = False) -> None:
+    def __init__(
+        self, result: GraphResult, *, thorough: bool = False, above: float | None = None
+    ) -> None:
+        self.above = above
         graph = result.graph
         self.result, self.graph, self.thorough = result, graph, thorough
         #: Factors asked about that loopy inference believes a zero of: forbidden, or too small for
@@ -95,35 +66,8 @@ class Beliefs:
         self._logs: Sides | None = None
         self._zero: npt.NDArray[np.bool_] | None = None
         self._left: npt.NDArray[np.bool_] | None = None
-        self._pairs: Array | None = None
-        self._sets: set[frozenset[int]] | None = None
-        n = graph.n_variables
-        #: Scopes of the factors of two variables and more that were used.
-        part = result.part()
-        own = structured_factors(part)
-        self._scopes = wide_scopes(part)
-        self.joints = Joints(result, thorough, bool(self._scopes))
-        known = {v for v, x in result.evidence.items() if isinstance(x, int)}
-        links = [
-            (scope[0], v)
-            for scope in (
-                tuple(v for v in s if v not in known) if known else s for s in self._scopes
-            )
-            for v in scope[1:]
-        ]
-        a, b = np.array(links, dtype=np.int64).reshape(-1, 2).T
-        #: Variables with different labels are independent: no factor that was used links them.
-        self.label = np.arange(n)
-        #: Scopes of tables, which have the joint of any of their variables; structured factors have
-        #: those of two.
-        structured = {f.scope for f in own.values()}
-        self._tables = [s for s in self._scopes if s not in structured] if own else self._scopes
-        self._structured = [np.isin(np.arange(n), scope) for scope in structured]
-        if links:
-            edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
-            self.label = csgraph.connected_components(edges, directed=False)[1]
-        self._loose = not links
-        self._tied = self.label.size > 0 and not self.label.any()
+        self.links = Links(result)
+        self.joints = Joints(result, thorough, self.links.any)
 
     def walk(
         self, graph: FactorGraph, indices: Array, *, sides: bool = True
@@ -137,7 +81,7 @@ class Beliefs:
         for start, block in graph.blocks:
             assert left is not None
             inside = (indices >= start) & (indices < start + len(block))
-            if not isinstance(block, Features) or not inside.any():
+            if not inside.any():
                 continue
             left &= ~inside
             where: Array | None = None if inside.all() else np.flatnonzero(inside)
@@ -148,7 +92,11 @@ class Beliefs:
                 span = rows[-1] - rows[0] + 1
                 run = span == rows.size and bool((np.diff(rows) == 1).all())
                 some = block.take(slice(int(rows[0]), int(rows[-1]) + 1) if run else rows)
-                yield self.part(at if where is None else where[at], some, sides)
+                own = at if where is None else where[at]
+                if isinstance(some, Features):
+                    yield self.part(own, some, sides)
+                else:
+                    yield from self._of_block(np.arange(indices.size)[own], some)
         at_single = np.arange(indices.size) if left is None else np.flatnonzero(left)
         single = [(i, graph.factor(int(indices[i]))) for i in at_single.tolist()]
         yield from self.of_factors(single, sides=sides)
@@ -196,25 +144,65 @@ class Beliefs:
             scopes = np.array([f.scope for _, f in group], dtype=np.int64).reshape(len(group), size)
             asked.append((group, scopes, self._known(scopes)))
         # All at once: the fewer trees, the better.
-        self.joints.of(
-            sorted({tuple(s) for _, scopes, known in asked for s in scopes[known].tolist()})
-        )
+        self._ask([(scopes, known) for _, scopes, known in asked])
         for group, scopes, known in asked:
             for shape, rows in self._shapes(scopes):
                 step = max(1, _CHUNK // math.prod(shape))
                 for first in range(0, rows.size, step):
                     some = rows[first : first + step]
-                    joint, exact = self._rows(scopes[some], shape, known[some])
                     chosen = [group[i] for i in some.tolist()]
                     table = np.array([self.graph.table_of(f, at) for at, f in chosen])
                     at = np.array([at for at, _ in chosen])
-                    low = np.flatnonzero((joint < self.joints.floor).any(axis=1))
-                    tiny = _NO_TINY
-                    if low.size:
-                        tiny = Tiny(low, self._log_rows(scopes[some[low]], shape, known[some[low]]))
-                        if not self.exact:
-                            self._note(self._zeros_of(tiny.log_p, scopes[some[low]], shape))
-                    yield TablePart(at, table.reshape(joint.shape), joint, exact, tiny)
+                    yield self._table_part(at, scopes[some], table, known[some])
+
+    def _of_block(self, at: Array, block: Tables) -> Iterator[TablePart]:
+        """Yield what is known about tables that stay in columns."""
+        known = self._known(block.scopes)
+        self._ask([(block.scopes, known)])
+        step = max(1, _CHUNK // math.prod(block.log_tables.shape[1:]))
+        for first in range(0, len(block), step):
+            some = slice(first, first + step)
+            yield self._table_part(at[some], block.scopes[some], block.log_tables[some],
+                                   known[some])  # fmt: skip
+
+    def _ask(self, groups: Sequence[tuple[Array, npt.NDArray[np.bool_]]]) -> None:
+        """Have the joints of these scopes, those that are known, computed together."""
+        wanted: set[tuple[int, ...]] = set()
+        for scopes, known in groups:
+            known = known & (self.links.holders(scopes) < 0)
+            wanted.update(map(tuple, scopes[known].tolist()))
+        self.joints.of(sorted(wanted))
+
+    def _table_part(
+        self, at: Array, scopes: Array, table: Floats, known: npt.NDArray[np.bool_]
+    ) -> TablePart:
+        """Return what is known about tables of one shape, (m, ...)."""
+        shape, table = table.shape[1:], table.reshape(len(table), -1)
+        with np.errstate(invalid="ignore"):
+            rough = self._rough(table.max(axis=1) - table.min(axis=1))
+        idle = np.zeros(len(scopes), dtype=np.bool_)
+        if shape == (2, 2):
+            both = np.flatnonzero((table[:, :3] == 0.0).all(axis=1))
+            ones = np.ones((both.size, 2), dtype=np.int64)
+            idle[both], most = self._idle(scopes[both], ones, table[both, 3])
+            known = known & ~idle
+        joint, exact = self._rows(scopes, shape, known, rough)
+        if idle.any():
+            joint[idle] = 0.0
+            joint[idle, 3] = most = most[idle[both]]
+            joint[idle, 0] = 1.0 - most
+        rough = rough & known & (self.links.holders(scopes) >= 0)
+        low = np.flatnonzero((joint < self.joints.floor).any(axis=1) & ~(rough | idle))
+        tiny = NO_TINY
+        if low.size:
+            tiny = Tiny(low, self._log_rows(scopes[low], shape, known[low]))
+            if not self.exact:
+                self._note(self._zeros_of(tiny.log_p, scopes[low], shape))
+        return TablePart(at, table, joint, exact, tiny)
+
+    def _rough(self, size: Floats) -> npt.NDArray[np.bool_]:
+        """Whether an error of 1e-11 of its joint does not matter to the gain of each factor."""
+        return np.full(size.shape, not self.thorough) & (size <= ROUGH)
 
     def _note(self, zero: npt.NDArray[np.bool_]) -> None:
         """Count the factors whose joint has a zero that may be none."""
@@ -243,14 +231,18 @@ class Beliefs:
         """Whether the joint of each row's variables, no product, is to be looked up."""
         if not (self.exact or self._loopy):
             return np.zeros(len(scopes), dtype=np.bool_)
-        known = self._linked(scopes)
+        known = self.links.linked(scopes)
         if self._loopy or not (self.thorough and self.exact):
             rows = np.flatnonzero(known)
-            known[rows] = self._held(scopes[rows])
+            known[rows] = self.links.held(scopes[rows])
         return known
 
     def _rows(
-        self, scopes: Array, shape: tuple[int, ...], known: npt.NDArray[np.bool_]
+        self,
+        scopes: Array,
+        shape: tuple[int, ...],
+        known: npt.NDArray[np.bool_],
+        rough: npt.NDArray[np.bool_],
     ) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return joints of sets of variables of one shape, a row each, and whether exactly."""
         joint = np.ones((len(scopes), 1))
@@ -259,8 +251,15 @@ class Beliefs:
             joint = (joint[:, :, None] * belief[:, None, :]).reshape(len(scopes), -1)
         exact = np.zeros(len(scopes), dtype=np.bool_)
         if self.exact:
-            exact = ~self._linked(scopes)
+            exact = ~self.links.linked(scopes)
         rows = np.flatnonzero(known)
+        many, holder = self.links.many(rows, scopes)
+        if many.size:
+            assert self.links.within is not None
+            pairs = self.links.within.of(scopes[many], holder, rough[many])
+            joint[many] = pairs.reshape(many.size, 4)
+            exact[many] = self.exact
+            rows = np.setdiff1d(rows, many, assume_unique=True)
         for row, own in zip(
             rows.tolist(), self.joints.of([tuple(s) for s in scopes[rows].tolist()]), strict=True
         ):
@@ -279,6 +278,12 @@ class Beliefs:
             own = belief[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
             joint = (joint[:, :, None] + own[:, None, :]).reshape(len(scopes), -1)
         rows = np.flatnonzero(known)
+        many, holder = self.links.many(rows, scopes)
+        if many.size:
+            assert self.links.within is not None
+            own = self.links.within.of(scopes[many], holder, np.zeros(many.size, dtype=np.bool_))
+            joint[many] = self.joints.log_of(own).reshape(-1, 4)
+            rows = np.setdiff1d(rows, many, assume_unique=True)
         sets = [tuple(s) for s in scopes[rows].tolist()]
         for row, found in zip(rows.tolist(), self.joints.logs_of(sets), strict=True):
             if found is not None:
@@ -338,26 +343,55 @@ class Beliefs:
         scopes = block.scopes
         base = [self._starts(scopes[:, a]) for a in range(scopes.shape[1])]
         mu = self._product(block, base)
-        held, which, joints, exact = self._of_scopes(scopes)
-        for row, q in zip(held.tolist(), which.tolist(), strict=True):
-            mu[row] = min(1.0, float(joints[q][_where(block, row)].sum()))
+        rough = self._rough(np.abs(block.weights)) & sides
+        idle, most = self._idle(scopes, block.assignments if sides else None, block.weights)
+        held = self._of_scopes(scopes, rough, idle)
+        mu[idle] = most[idle]
+        for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
+            mu[row] = min(1.0, float(held.joints[q][where_of(block, row)].sum()))
+        fires = masks_of(block, held.many_rows)
+        mu[held.many_rows] = np.minimum(held.many.sum(axis=(1, 2), where=fires), 1.0)
         if not sides:
-            return FeaturePart(at, block.weights, mu, exact, np.empty(0), _NO_TINY)
+            return FeaturePart(at, block.weights, mu, held.exact, np.empty(0), NO_TINY)
         # The small side is the one whose digits count: 1 − p has those of a small p.
         off = 1.0 - mu
         large = np.flatnonzero(mu > 0.5)
+        large = large[~idle[large]]
         if large.size:
             near = [start[large] for start in base]
             off[large] = self._plain_sides().off(block, large, near)
-        for row, q in zip(held.tolist(), which.tolist(), strict=True):
+        for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
             if mu[row] > 0.5:
-                off[row] = joints[q].sum(where=~_mask(block, row, joints[q].shape))
+                off[row] = held.joints[q].sum(where=~mask_of(block, row, held.joints[q].shape))
+        off[held.many_rows] = held.many.sum(axis=(1, 2), where=~fires)
         np.minimum(off, 1.0, out=off)
-        low = np.flatnonzero((np.minimum(mu, off) < self.joints.floor) & (block.weights != 0.0))
-        tiny = _NO_TINY
+        digits = ~idle
+        digits[held.many_rows[rough[held.many_rows]]] = False
+        lost = (np.minimum(mu, off) < self.joints.floor) & (block.weights != 0.0)
+        low = np.flatnonzero(lost & digits)
+        tiny = NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
-        return FeaturePart(at, block.weights, mu, exact, off, tiny)
+        return FeaturePart(at, block.weights, mu, held.exact, off, tiny)
+
+    def _idle(
+        self, scopes: Array, states: Array | None, theta: Floats
+    ) -> tuple[npt.NDArray[np.bool_], Floats]:
+        """Return which pairs cannot have a gain larger than `above`, and a bound on P(φ = 1).
+
+        g = log(1 + μ (e^θ − 1)) − μ θ <= μ (e^θ − 1 − θ), and μ = P(a = x, b = y) is at most the
+        chance of either. None in a table, whose belief has both.
+        """
+        nobody = np.zeros(len(scopes), dtype=np.bool_)
+        within = self.links.within
+        if self.above is None or within is None or states is None or scopes.shape[1] != 2:
+            return nobody, np.zeros(len(scopes))
+        most = within.rarer(scopes, states)
+        with np.errstate(over="ignore", invalid="ignore"):
+            idle = most * (np.expm1(theta) - theta) <= (1.0 - 1e-9) * self.above
+        rows = np.flatnonzero(idle)
+        idle[rows[self.links.in_table(scopes[rows])]] = False
+        return idle, most
 
     def _product(self, block: Features, base: list[Array]) -> Floats:
         """Return P(φ = 1) of each feature of a block where its variables are independent."""
@@ -379,35 +413,59 @@ class Beliefs:
         """Return log P(φ = 0) and log P(φ = 1) of some features of a block; note their zeros."""
         logs = self._log_sides()
         found = np.stack([logs.off(block, rows, base), logs.on(block, rows, base)], axis=1)
-        held, which, joints, _ = self._of_scopes(block.scopes[rows], logs=True)
-        for row, q in zip(held.tolist(), which.tolist(), strict=True):
-            fires = _mask(block, int(rows[row]), joints[q].shape)
+        none = np.zeros(rows.size, dtype=np.bool_)
+        held = self._of_scopes(block.scopes[rows], none, none, logs=True)
+        for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
+            fires = mask_of(block, int(rows[row]), held.joints[q].shape)
             for side, mask in enumerate((~fires, fires)):
-                found[row, side] = np.logaddexp.reduce(joints[q][mask], initial=-np.inf)
+                found[row, side] = np.logaddexp.reduce(held.joints[q][mask], initial=-np.inf)
+        many = masks_of(block, rows[held.many_rows])
+        for side, mask in enumerate((~many, many)):
+            cells = np.where(mask, held.many, -np.inf).reshape(many.shape[0], 4)
+            found[held.many_rows, side] = np.logaddexp.reduce(cells, axis=1)
         if not self.exact:
             # A sum may have lost a term that is no zero: beliefs tell, and the sum does not.
             scopes = block.scopes[rows]
             zero = self._has_zero()[scopes].any(axis=1)
-            for row, q in zip(held.tolist(), which.tolist(), strict=True):
-                joint = joints[q]
+            for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
+                joint = held.joints[q]
                 zero[row] = self._zeros_of(joint.reshape(1, -1), scopes[[row]], joint.shape)[0]
+            if held.many_rows.size:
+                own = held.many.reshape(-1, 4)
+                zero[held.many_rows] = self._zeros_of(own, scopes[held.many_rows], (2, 2))
             self._note(zero)
         return found
 
     def _of_scopes(
-        self, scopes: Array, *, logs: bool = False
-    ) -> tuple[Array, Array, list[Floats], npt.NDArray[np.bool_]]:
-        """Return what is no product of beliefs: rows, which joint each has, joints; exact rows."""
+        self,
+        scopes: Array,
+        rough: npt.NDArray[np.bool_],
+        idle: npt.NDArray[np.bool_],
+        *,
+        logs: bool = False,
+    ) -> Held:
+        """Return what is no product of beliefs, but for `idle` rows.
+
+        `rough`: where joints may err by 1e-11.
+        """
         none: Array = np.empty(0, dtype=np.int64)
+        pairs = np.empty((0, 2, 2))
         if not (self.exact or self._loopy):
-            return none, none, [], np.zeros(len(scopes), dtype=np.bool_)
-        linked = self._linked(scopes)
+            return Held(none, none, [], np.zeros(len(scopes), dtype=np.bool_), none, pairs)
+        linked = self.links.linked(scopes)
         exact = ~linked & self.exact
         if not linked.any():
-            return none, none, [], exact
-        rows = np.flatnonzero(linked)
+            return Held(none, none, [], exact, none, pairs)
+        rows = np.flatnonzero(linked & ~idle)
         if self._loopy or not self.thorough:
-            rows = rows[self._held(scopes[rows])]
+            rows = rows[self.links.held(scopes[rows])]
+        many, holder = self.links.many(rows, scopes)
+        if many.size:
+            assert self.links.within is not None
+            pairs = self.links.within.of(scopes[many], holder, rough[many])
+            pairs = self.joints.log_of(pairs) if logs else pairs
+            exact[many] = self.exact
+            rows = np.setdiff1d(rows, many, assume_unique=True)
         wanted, which = np.unique(scopes[rows], axis=0, return_inverse=True)
         sets = [tuple(s) for s in wanted.tolist()]
         joints = self.joints.logs_of(sets) if logs else self.joints.of(sets)
@@ -415,71 +473,8 @@ class Beliefs:
         which = which.reshape(-1)
         rows, which = rows[there[which]], which[there[which]]
         exact[rows] = self.exact
-        return rows, which, cast("list[Floats]", joints), exact
+        return Held(rows, which, cast("list[Floats]", joints), exact, many, pairs)
 
     def _starts(self, variables: Array) -> Array:
         """Return where the beliefs of variables start in `flat`."""
         return self.offset[variables] if self._card is None else variables * self._card
-
-    def _linked(self, scopes: Array) -> npt.NDArray[np.bool_]:
-        """Whether two variables of each row may depend on each other."""
-        if self._loose or self._tied:
-            return np.full(len(scopes), self._tied and scopes.shape[1] > 1)
-        linked = np.zeros(len(scopes), dtype=np.bool_)
-        labels = [self.label[scopes[:, a]] for a in range(scopes.shape[1])]
-        for a, b in itertools.combinations(labels, 2):
-            linked |= a == b
-        return linked
-
-    def _held(self, scopes: Array) -> npt.NDArray[np.bool_]:
-        """Whether a factor that was used holds all variables of each row."""
-        if scopes.shape[1] != 2:
-            if self._sets is None:
-                self._sets = {frozenset(s) for s in self._tables}
-            sets = self._sets
-            rows = (frozenset(s) for s in scopes.tolist())
-            return np.array([r in sets or any(r < s for s in sets) for r in rows], dtype=np.bool_)
-        n = self.graph.n_variables
-        if self._pairs is None:
-            pairs = {
-                min(a, b) * n + max(a, b)
-                for s in self._tables
-                for a, b in itertools.combinations(s, 2)
-            }
-            self._pairs = np.array(sorted(pairs), dtype=np.int64)
-            size = 1 << int(np.clip((64 * len(pairs)).bit_length(), *_FILTER_BITS))
-            self._maybe = np.zeros(size, dtype=np.bool_)
-            low, high = self._pairs // n, self._pairs % n
-            self._maybe[self._pairs & (size - 1)] = True
-            self._maybe[(high * n + low) & (size - 1)] = True
-        # Most are not, and few pass the filter: the last bits of their key, in either order.
-        keys = scopes[:, 0].astype(np.int64)
-        keys *= n
-        keys += scopes[:, 1]
-        keys &= self._maybe.size - 1
-        held = self._maybe[keys]
-        some = np.flatnonzero(held)
-        a, b = scopes[some].astype(np.int64, copy=False).T
-        exact = np.minimum(a, b) * n + np.maximum(a, b)
-        if self._pairs.size:
-            near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
-            held[some] = self._pairs[near] == exact
-        for inside in self._structured:
-            held |= inside[scopes[:, 0]] & inside[scopes[:, 1]]
-        return held
-
-
-def _where(block: Features, row: int) -> Any:
-    """Return an index of the entries of a joint for which a feature of a block fires."""
-    if block.assignments is not None:
-        return tuple(block.assignments[row].tolist())
-    return block.fires
-
-
-def _mask(block: Features, row: int, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """Return the entries of a joint for which a feature of a block fires."""
-    if block.fires is not None:
-        return block.fires
-    mask = np.zeros(shape, dtype=np.bool_)
-    mask[_where(block, row)] = True
-    return mask

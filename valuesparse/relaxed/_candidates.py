@@ -17,7 +17,8 @@ from valuesparse.models._checks import (
     check_table,
     weigh_feature,
 )
-from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
+from valuesparse.relaxed._beliefs import Beliefs
+from valuesparse.relaxed._parts import FeaturePart, TablePart
 
 __all__ = ["as_parts", "check_factors"]
 

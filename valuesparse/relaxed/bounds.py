@@ -14,7 +14,8 @@ from valuesparse._validation import as_indices
 from valuesparse.factors import Feature, Structured
 from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
-from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
+from valuesparse.relaxed._beliefs import Beliefs
+from valuesparse.relaxed._parts import FeaturePart, TablePart
 from valuesparse.results import GraphResult
 from valuesparse.results._bounds import Bounds
 

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from valuesparse.factors import Factor, Features
 from valuesparse.models import FactorGraph
-from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
+from valuesparse.relaxed._beliefs import Beliefs
 from valuesparse.relaxed._candidates import as_parts
+from valuesparse.relaxed._parts import FeaturePart, TablePart
 from valuesparse.results import GraphResult
 
 __all__ = ["feature_gain", "gain"]
@@ -58,7 +59,8 @@ def gain(
     :math:`g = \log(1 - \mu + \mu e^\theta) - \mu \theta`; for a general table Ψ
     :math:`g = \log E[\Psi] - E[\log \Psi]`. μ comes from the joint where the engine has it (the
     variables are independent, or a factor that was used holds them), else from the product of
-    beliefs, and the gain is an approximation.
+    beliefs, and the gain is an approximation. Structured factors tell the joints of all pairs at
+    once where tables differ by at most 4 within; such a gain errs by less than 1e-9.
 
     Examples
     --------

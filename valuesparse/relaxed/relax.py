@@ -16,8 +16,9 @@ from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models._checks import check_features
 from valuesparse.models._evidence import Evidence
-from valuesparse.relaxed._beliefs import Beliefs, FeaturePart, TablePart
+from valuesparse.relaxed._beliefs import Beliefs
 from valuesparse.relaxed._candidates import check_factors
+from valuesparse.relaxed._parts import FeaturePart, TablePart
 from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
 from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
 from valuesparse.relaxed.gain import gains_of
@@ -134,7 +135,7 @@ def relax(
                 why = f"divergence {what} {bounds.divergence:.3g} <= max_divergence"
                 break
         rest = without(n_own, kept[kept < n_own])
-        beliefs = Beliefs(result)
+        beliefs = Beliefs(result, above=epsilon)
         gains = gains_of(rest.size, beliefs.walk(run.graph, rest))
         chosen = rest[gains > epsilon]
         found = lazy.worth(beliefs, result, epsilon)
@@ -157,6 +158,13 @@ def relax(
         converged=converged and result.converged,
         reason=f"{why}; {result.reason}",
     )
+
+
+def _alike(cards: npt.NDArray[np.int64], value: float) -> list[npt.NDArray[np.float64]]:
+    """Return a read-only array for each variable, with the same number everywhere."""
+    most = np.full(int(cards.max(initial=0)), value)
+    freeze([most])
+    return [most[:k] for k in cards.tolist()]
 
 
 class _Lazy:
@@ -228,9 +236,7 @@ class _Lazy:
             return bounds_of(result)
         if not exhaustive:
             # Anything may be missing: only what holds whatever else there is.
-            zeros = [np.zeros_like(m) for m in result.marginals]
-            ones = [np.ones_like(m) for m in result.marginals]
-            freeze([*zeros, *ones])
+            zeros, ones = (_alike(result.graph.cards, x) for x in (0.0, 1.0))
             return Bounds(np.inf, np.inf, zeros, ones, True)
         beliefs = Beliefs(result, thorough=True)
         remaining = Remaining()

@@ -109,7 +109,9 @@ def select(
     kept = first_factors(graph, first)
     result = run(kept, None)
     rest = without(graph.n_factors, kept)
-    beliefs = Beliefs(result)
+    # A gain of γ counts, so that what is told apart lies just below it.
+    above = np.nextafter(amount, 0.0) if name == "min_joint" else None
+    beliefs = Beliefs(result, above=above)
     gains = gains_of(rest.size, beliefs.walk(graph, rest))
     if name == "min_size":
         chosen = largest(gains, rest.size - smallest_within(gains, amount))

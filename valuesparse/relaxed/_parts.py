@@ -1,0 +1,108 @@
+"""What is known about factors: the probabilities that gains and bounds are made of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.factors import Features
+
+__all__ = [
+    "NO_TINY",
+    "FeaturePart",
+    "Held",
+    "TablePart",
+    "Tiny",
+    "mask_of",
+    "masks_of",
+    "where_of",
+]
+
+Floats = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+
+
+class Tiny(NamedTuple):
+    """Rows of a part with probabilities that plain numbers do not hold, and their logarithms.
+
+    `log_p` is (rows, 2) for features, P(φ = 0) and P(φ = 1); for tables (rows, entries).
+    """
+
+    rows: Array
+    log_p: Floats
+
+
+#: Nobody asked, or there are none.
+NO_TINY = Tiny(np.empty(0, dtype=np.int64), np.empty((0, 0)))
+
+
+class FeaturePart(NamedTuple):
+    """Features among some factors: where they stand there, θ, P(φ = 1), and whether exactly.
+
+    `off` is P(φ = 0), a sum of its own; it and `tiny` are empty where nobody asked for them.
+    """
+
+    at: slice | Array
+    theta: Floats
+    mu: Floats
+    exact: npt.NDArray[np.bool_]
+    off: Floats
+    tiny: Tiny
+
+
+class TablePart(NamedTuple):
+    """General factors of one shape among some: where they stand there, tables, joints, if exact.
+
+    Tables and joints are rows: (factors, entries of one).
+    """
+
+    at: Array
+    table: Floats
+    joint: Floats
+    exact: npt.NDArray[np.bool_]
+    tiny: Tiny
+
+
+class Held(NamedTuple):
+    """Rows whose variables are no product of beliefs, and their joints.
+
+    `which` and `joints`: of rows that are looked up one by one. `many` (m, 2, 2): of `many_rows`,
+    pairs within structured factors. `exact` (all rows,).
+    """
+
+    rows: Array
+    which: Array
+    joints: list[Floats]
+    exact: npt.NDArray[np.bool_]
+    many_rows: Array
+    many: Floats
+
+
+def where_of(block: Features, row: int) -> Any:
+    """Return an index of the entries of a joint for which a feature of a block fires."""
+    if block.assignments is not None:
+        return tuple(block.assignments[row].tolist())
+    return block.fires
+
+
+def mask_of(block: Features, row: int, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Return the entries of a joint for which a feature of a block fires."""
+    if block.fires is not None:
+        return block.fires
+    mask = np.zeros(shape, dtype=np.bool_)
+    mask[where_of(block, row)] = True
+    return mask
+
+
+def masks_of(block: Features, rows: Array) -> npt.NDArray[np.bool_]:
+    """Return the entries of joints of two binary variables for which some features fire."""
+    if not rows.size:
+        return np.zeros((0, 2, 2), dtype=np.bool_)
+    if block.fires is not None:
+        return np.broadcast_to(block.fires, (rows.size, 2, 2))
+    assert block.assignments is not None
+    masks = np.zeros((rows.size, 2, 2), dtype=np.bool_)
+    masks[np.arange(rows.size), block.assignments[rows, 0], block.assignments[rows, 1]] = True
+    return masks
