@@ -119,8 +119,8 @@ class Walk<Plain> {
                 for (int l = 0; l < V::N; ++l) {
                     const int64_t n = own[l]->n;
                     const bool detour = j == 0 ? i >= n : single_ && i == 0 && j >= n;
-                    lane[l] = i < n && j < n ? own[l]->steps[i * own[l]->from + j]
-                                             : (detour ? 1.0 : 0.0);
+                    lane[l] =
+                        i < n && j < n ? own[l]->steps[i * own[l]->from + j] : (detour ? 1.0 : 0.0);
                 }
                 steps[i * q + j] = V::load(lane);
             }
