@@ -2,8 +2,8 @@
 
     python benchmarks/pairs_in_trees.py [--words 12 25 40] [--pairs 0 25000]
 
-Scores are random: one head of each word stands out by 7; pairs have a standard deviation of 0.1, and
-2 % of them 20 times as much. Calls take turns; medians of `--samples`, one thread.
+Scores are random: one head of each word stands out by 7; pairs have a standard deviation of 0.1,
+and 2 % of them 20 times as much. Calls take turns; medians of `--samples`, one thread.
 """
 
 from __future__ import annotations

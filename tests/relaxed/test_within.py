@@ -1,4 +1,4 @@
-"""Gains of pairs of variables within structured factors, against enumeration of dependency trees."""
+"""Gains of pairs of variables within structured factors, against enumeration of trees."""
 
 from __future__ import annotations
 
