@@ -15,7 +15,7 @@ import valuesparse as vs
 from valuesparse.io import ModelFormatError, TextFormatError
 from valuesparse.parsing import Sentence, read_conll, write_conll
 
-DATA = Path("/work/shared/data/ud")
+DATA = Path(__file__).parents[3] / "shared" / "data" / "ud"
 
 TEXT = """\
 # sent_id = 1
