@@ -918,7 +918,7 @@ def test_decoding_options() -> None:
         again = vs.decode(graph, method=vs.TRW(max_iterations=3), threads=threads)
         assert again.upper == first.upper
         assert again.states.tolist() == first.states.tolist()
-    with pytest.raises(ValueError, match="method must be one of auto, exact, lp, bp, trw"):
+    with pytest.raises(ValueError, match="method must be one of auto, exact, lp, ad3, bp, trw"):
         vs.decode(graph, method="mean_field")
     for option in ({"start": vs.infer(graph, method="bp")}, {"optimise": 1}):
         with pytest.raises(ValueError, match=f"{next(iter(option))} has no meaning in decode"):

@@ -100,7 +100,7 @@ def _search(task: Task, native: _messages.Network, root: _Solution, workers: int
             if found.score > -np.inf:
                 return found.states
         open_ = np.flatnonzero(np.isfinite(task.local.reshape(-1, 2)).all(axis=1))
-        open_ = np.setdiff1d(open_, list(held))
+        open_ = open_[~np.isin(open_, list(held), assume_unique=True)]
         if not open_.size:
             continue
         v = int(open_[np.abs(found.on[open_] - 0.5).argmin()])

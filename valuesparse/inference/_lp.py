@@ -55,7 +55,7 @@ class Program:
         structured, arity = set(network.structured()), np.diff(laid.ptr)
         tables = np.array([g not in structured for g in range(network.n_groups)], dtype=bool)
         flat = laid.flat_tables()
-        for k in np.unique(arity[tables]).tolist():
+        for k in sorted(set(arity[tables].tolist())):
             self._add_tables(laid, flat, np.flatnonzero(tables & (arity == k)), k)
         group_of = dict(zip(laid.wide.tolist(), laid.group.tolist(), strict=True))
         for index, factor in structured_factors(task.model).items():

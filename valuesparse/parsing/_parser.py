@@ -251,8 +251,8 @@ class Parser:
         >>> parser = vs.parsing.train([s], order=2, epochs=2, bits=6, prune=False)
         >>> graph = parser.graph(s)
         >>> graph.names
-        [(0, 1), (2, 1), (0, 2), (1, 2)]
-        >>> vs.decode(graph, method="lp").states.tolist()
+        ((0, 1), (2, 1), (0, 2), (1, 2))
+        >>> vs.decode(graph, method="ad3").states.tolist()
         [0, 1, 1, 0]
         """
         _require_sentence(sentence)

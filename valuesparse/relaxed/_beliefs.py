@@ -259,7 +259,7 @@ class Beliefs:
             pairs = self.links.within.of(scopes[many], holder, rough[many])
             joint[many] = pairs.reshape(many.size, 4)
             exact[many] = self.exact
-            rows = np.setdiff1d(rows, many, assume_unique=True)
+            rows = rows[~np.isin(rows, many, assume_unique=True)]
         for row, own in zip(
             rows.tolist(), self.joints.of([tuple(s) for s in scopes[rows].tolist()]), strict=True
         ):
@@ -283,7 +283,7 @@ class Beliefs:
             assert self.links.within is not None
             own = self.links.within.of(scopes[many], holder, np.zeros(many.size, dtype=np.bool_))
             joint[many] = self.joints.log_of(own).reshape(-1, 4)
-            rows = np.setdiff1d(rows, many, assume_unique=True)
+            rows = rows[~np.isin(rows, many, assume_unique=True)]
         sets = [tuple(s) for s in scopes[rows].tolist()]
         for row, found in zip(rows.tolist(), self.joints.logs_of(sets), strict=True):
             if found is not None:
@@ -465,7 +465,7 @@ class Beliefs:
             pairs = self.links.within.of(scopes[many], holder, rough[many])
             pairs = self.joints.log_of(pairs) if logs else pairs
             exact[many] = self.exact
-            rows = np.setdiff1d(rows, many, assume_unique=True)
+            rows = rows[~np.isin(rows, many, assume_unique=True)]
         wanted, which = np.unique(scopes[rows], axis=0, return_inverse=True)
         sets = [tuple(s) for s in wanted.tolist()]
         joints = self.joints.logs_of(sets) if logs else self.joints.of(sets)
