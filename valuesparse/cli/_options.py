@@ -1,4 +1,4 @@
-"""Options that several commands have: where output goes, and the ladder of ζ."""
+"""Options that several commands have: where output goes, shards, and the ladder of ζ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from valuesparse.cli._measure import ZETAS
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["plot_option", "tell_plot", "writable", "zetas_option"]
+__all__ = [
+    "plot_option",
+    "quiet_option",
+    "shards_options",
+    "tell_plot",
+    "writable",
+    "zetas_option",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -50,6 +57,26 @@ def zetas_option(command: Command) -> Command:
         help="Threshold to try, between 0 and 1; give it several times for several. "
         f"[default: {', '.join(f'{zeta:g}' for zeta in ZETAS)}]",
     )(command)  # fmt: skip
+
+
+def quiet_option(command: Command) -> Command:
+    """Add ``--quiet``."""
+    return click.option("--quiet", "-q", is_flag=True, help="Show no progress.")(command)
+
+
+def shards_options(shards: str) -> Callable[[Command], Command]:
+    """Add ``--jobs`` and ``--scheduler``; `shards` names what is done side by side."""
+
+    def add(command: Command) -> Command:
+        command = click.option(
+            "--scheduler", metavar="ADDRESS", help="Of Dask, such as tcp://10.0.0.1:8786."
+        )(command)
+        return click.option(
+            "--jobs", "-j", type=click.IntRange(min=1), metavar="N",
+            help=f"{shards} at a time. [default: every core, or worker]",
+        )(command)  # fmt: skip
+
+    return add
 
 
 def tell_plot(console: Console, path: Path) -> None:

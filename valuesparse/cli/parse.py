@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import writable
+from valuesparse.cli._options import quiet_option, shards_options, writable
 from valuesparse.cli._progress import progress_bar
 from valuesparse.corpora._backends import BACKENDS, REGISTERED
 
@@ -91,7 +91,7 @@ def parse() -> None:
     help="Keep the state here, and go on from it when it is there.",
 )  # fmt: skip
 @_trees("what TRAIN has")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@quiet_option
 def train(
     treebanks: tuple[Path, ...],
     output: Path,
@@ -164,12 +164,8 @@ def train(
     help="Who does the work of --output-dir: threads or processes (loky) of this machine, or a "
     "cluster. [default: threads]",
 )  # fmt: skip
-@click.option(
-    "--jobs", "-j", type=click.IntRange(min=1), metavar="N",
-    help="Shards of --output-dir at a time. [default: every core, or worker]",
-)  # fmt: skip
-@click.option("--scheduler", metavar="ADDRESS", help="Of Dask, such as tcp://10.0.0.1:8786.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@shards_options("Shards of --output-dir")
+@quiet_option
 def predict(
     model: Path,
     inputs: tuple[Path, ...],

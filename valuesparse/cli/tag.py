@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._options import quiet_option, shards_options
 from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._reading import reading
 from valuesparse.corpora._backends import BACKENDS, REGISTERED
@@ -37,12 +38,8 @@ _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Who does the work: threads or processes (loky) of this machine, or a cluster. Ray and "
     "Spark: from Python.",
 )  # fmt: skip
-@click.option(
-    "--jobs", "-j", type=click.IntRange(min=1), metavar="N",
-    help="Shards at a time. [default: every core, or worker]",
-)  # fmt: skip
-@click.option("--scheduler", metavar="ADDRESS", help="Of Dask, such as tcp://10.0.0.1:8786.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@shards_options("Shards")
+@quiet_option
 def tag(
     model: Path,
     inputs: tuple[Path, ...],

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._options import quiet_option
 from valuesparse.cli._reading import reading
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow", "aggressive")
@@ -48,7 +49,7 @@ def _pairs(
     "--checkpoint", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Keep the state here, and go on from it when it is there.",
 )  # fmt: skip
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@quiet_option
 def train(
     data: tuple[Path, ...],
     output: Path,
