@@ -264,7 +264,7 @@ bool BranchingCall::best() {
     p_.alpha = s.take(t_.n * width);
     p_.up = s.take(t_.n * width);
     p_.block_up = s.take(t_.n_blocks * width);
-    std::vector<const void*> up, down;
+    std::vector<Scores> up, down;
     for (size_t i = 0; i < tables_.size() && !tables_[i].per_edge; ++i) {
         down.push_back(scores(tables_[i], c_.dtype, false));
         up.push_back(scores(tables_[i], c_.dtype, true));
@@ -272,6 +272,9 @@ bool BranchingCall::best() {
     if (s.failed) return false;
     p_.scores_up = up.empty() ? nullptr : up.data();
     p_.scores_down = up.empty() ? nullptr : down.data();
+
+    std::vector<Patience> patience(at(r_.threads));
+    p_.patience = patience.data();
     run_blocks("decode", true);
     collect();
     return true;

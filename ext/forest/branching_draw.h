@@ -70,6 +70,12 @@ void tree_decode_up(vs::BranchingPass* pass, int64_t b, int worker) {
     const In lowest = w.lowest;
     Ticker& ticker = w.ticker;
     const Input<In>& in = w.in;
+    BestMessages<In> send;
+    pass->scratch[worker].reset();
+    if (pass->scores_up && !send.init(g, pass->scratch[worker], pass->patience + worker)) {
+        pass->control->stop.store(2);
+        return;
+    }
     In* alpha = static_cast<In*>(pass->alpha);
     In* up = static_cast<In*>(pass->up);
     In* const together = static_cast<In*>(pass->block_up) + b * Kp;
@@ -100,10 +106,10 @@ void tree_decode_up(vs::BranchingPass* pass, int64_t b, int worker) {
         if (t.parent[s] < 0) continue;
         In* y = up + s * Kp;
         const int64_t table = pass->which ? pass->which[s] : 0;
-        const void* const* scores = t.flipped[s] ? pass->scores_down : pass->scores_up;
+        const vs::Scores* scores = t.flipped[s] ? pass->scores_down : pass->scores_up;
         if (scores) {
             const In* x = v;
-            messages<MaxSum, In>(g, static_cast<const In*>(scores[table]), 1, &x, &y);
+            send.send(scores[table], x, y);
             continue;
         }
         const In* e = in.transition + table * static_cast<int64_t>(K) * K;

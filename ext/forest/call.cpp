@@ -29,10 +29,36 @@ struct Prepared {
     const Level* level;
     Scratch workspace;
     Packing packing;
-    void* scores = nullptr;  // PackTable::pack_scores
+    Scores scores;  // rows: the caller's
 };
 
 namespace {
+
+// `failed` of the scratch: no memory.
+Scores scores_of(const PackTable& packing, const Chains& c, int compute, Scratch& s) {
+    const int64_t K = c.n_labels, bytes = compute == kFloat32 ? 4 : 8;
+    int64_t stride, size;
+    packing.layout(compute, K, &stride, &size);
+    Scores scores;
+    if (K <= Scores::kTilesTo) {
+        void* tiles = s.take(size * bytes + 64);
+        if (tiles) packing.pack_scores(compute, &c, tiles);
+        scores.tiles = tiles;
+    }
+    if (K >= Scores::kRowsFrom) {
+        scores.rows = c.transition;
+        if (compute != c.dtype) {  // float32 scores, added in double
+            double* wide = s.array<double>(K * K);
+            if (!wide) return scores;
+            std::copy_n(static_cast<const float*>(c.transition), K * K, wide);
+            scores.rows = wide;
+        }
+    }
+    void* tops = s.take(stride * bytes);
+    if (tops) packing.column_tops(compute, c.dtype, c.transition, K, tops);
+    scores.tops = tops;
+    return scores;
+}
 
 // The prepared tables, if they are of these chains.
 const Prepared* fitting(const Prepared* p, const Chains& c) {
@@ -52,11 +78,8 @@ Prepared* prepare(const Chains& c) {
     Control control;
     bool fits = pack_table(p->level->packing, pool(), c, kLinear64, false, 1, p->workspace,
                            &temporary, &p->packing, &control);
-    int64_t stride, size;
-    p->level->packing.layout(c.dtype, c.n_labels, &stride, &size);
-    if (fits) p->scores = p->workspace.take(size * static_cast<int64_t>(sizeof(double)) + 64);
-    if (p->scores == nullptr) throw std::bad_alloc();
-    p->level->packing.pack_scores(kFloat64, &c, p->scores);
+    if (fits) p->scores = scores_of(p->level->packing, c, kFloat64, p->workspace);
+    if (!fits || p->workspace.failed) throw std::bad_alloc();
     return p.release();
 }
 
@@ -176,15 +199,16 @@ void Call::fill(Pass& p) {
     p.control = &control_;
 }
 
-const void* Call::scores(const Chains& table, int compute, bool turned) {
+Scores Call::scores(const Chains& table, int compute, bool turned) {
     Scratch& s = session_.packing;
-    int64_t unused, size;
-    level().packing.layout(compute, c_.n_labels, &unused, &size);
-    if (compute == kFloat64 && !turned && fitting(r_.prepared, c_)) return r_.prepared->scores;
-    void* packed = s.take(size * bytes(compute) + 64);
+    if (compute == kFloat64 && !turned && fitting(r_.prepared, c_)) {
+        Scores ready = r_.prepared->scores;
+        if (ready.rows) ready.rows = c_.transition;
+        return ready;
+    }
+    const int64_t K = c_.n_labels, width = bytes(table.dtype);
     Chains c = table;
     if (turned) {
-        const int64_t K = c.n_labels, width = bytes(c.dtype);
         const char* from = static_cast<const char*>(c.transition);
         char* to = s.array<char>(K * K * width);
         for (int64_t l = 0; to && l < K; ++l) {
@@ -194,9 +218,7 @@ const void* Call::scores(const Chains& table, int compute, bool turned) {
         }
         c.transition = to;
     }
-    if (s.failed) return nullptr;
-    level().packing.pack_scores(compute, &c, packed);
-    return packed;
+    return s.failed ? Scores() : scores_of(level().packing, c, compute, s);
 }
 
 void Call::add_expectations(const std::vector<double>& sums, int64_t size) {

@@ -34,8 +34,8 @@ class Call {
     virtual bool best() = 0;  // the best configurations, and status; false: no memory
 
     void fill(Pass& p);
-    // A table's scores in tiles (PackTable::pack_scores), `turned`: transposed. Null: no memory.
-    const void* scores(const Chains& table, int compute, bool turned);
+    // A table's scores, `turned`: transposed. session_.packing.failed: no memory.
+    Scores scores(const Chains& table, int compute, bool turned);
     // Adds up the sums of tasks, `size` numbers each.
     void add_expectations(const std::vector<double>& sums, int64_t size);
     template <class F>

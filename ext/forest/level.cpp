@@ -162,7 +162,7 @@ static double message_pass(int dtype, int64_t labels, int64_t rows, int64_t posi
 }
 
 static const vs::Level kLevel = {
-    {layout, max_finite, pack, pack_scores},
+    {layout, max_finite, pack, pack_scores, column_tops},
     run,
     islands<PathRows, vs::PathIslands>,
     islands<BranchingRows, vs::BranchingPass>,

@@ -87,8 +87,10 @@ struct BranchingPass : Pass {
     // (n, stride) by slot, or null: xi(l, k) = left(l) E(l, k) right(k) of the edge above.
     void *edge_left = nullptr, *edge_right = nullptr;
     TreeRows* rows = nullptr;
-    // Decoding: scores of each table in tiles, transposed and not, or null where edges have theirs.
-    const void *const *scores_up = nullptr, *const *scores_down = nullptr;
+    // Decoding: scores of each table, transposed and not, or null where edges have theirs.
+
+    const Scores *scores_up = nullptr, *scores_down = nullptr;
+    Patience* patience = nullptr;  // one per worker
 };
 
 // Tasks of a pass, and what their item holds: sequences of the order, or one that is cut; a block
@@ -118,13 +120,14 @@ struct Level {
     const IslandVerbs* (*branching_islands)(int arithmetic);  // of a BranchingPass
     // First NaN, +inf or finite number beyond kLargest, or -1 and the largest finite magnitude.
     int64_t (*weigh)(int dtype, const void* x, int64_t n, double* found);
-    // packed: transition in tiles padded with -inf (PackTable::pack_scores), or null.
-    void (*viterbi)(const Chains* c, const void* packed, int64_t sequence, int64_t* states,
-                    double* score, Scratch* scratch, Control* control, int caller);
+    // table: null where each edge has its own.
+    void (*viterbi)(const Chains* c, const Scores* table, int64_t sequence, int64_t* states,
+                    double* score, Scratch* scratch, Patience* patience, Control* control,
+                    int caller);
     // The best score of a prefix that ends in each label: rows (n, stride of float64 in
-    // PackTable::layout), double whatever the model is. packed: of doubles, or null.
-    void (*prefix_scores)(const Chains* c, const void* packed, int64_t sequence, double* rows,
-                          Scratch* scratch, Control* control, int caller);
+    // PackTable::layout), double whatever the model is. table: of doubles, or null.
+    void (*prefix_scores)(const Chains* c, const Scores* table, int64_t sequence, double* rows,
+                          Scratch* scratch, Patience* patience, Control* control, int caller);
     // MAP of trees: upward pass of a block, or its states from those above.
     void (*best)(BranchingPass* pass, bool upward, int64_t block, int worker);
     // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward

@@ -11,6 +11,7 @@
 #include "core/sum.h"
 #include "rows/input.h"
 #include "rows/rows.h"
+#include "rows/sorted_scan.h"
 #include "rows/tile.h"
 #include "core/scratch.h"
 #include "forest/level.h"
@@ -57,8 +58,9 @@ static VS_INLINE void add_scores(const T* y, const T* u, int K, int Kp, T* v) {
 // v_i of all positions, rows of `best` (n, Kp). CENTRED: each row less its largest entry, which
 // keeps scores near zero. False: stopped, or no memory.
 template <bool CENTRED, class In, class T>
-static bool best_prefixes(const Input<In>& in, const T* packed, int64_t sequence, T* best,
-                          vs::Scratch* scratch, vs::Control* control, bool caller) {
+static bool best_prefixes(const Input<In>& in, const vs::Scores* table, int64_t sequence, T* best,
+                          vs::Scratch* scratch, vs::Patience* patience, vs::Control* control,
+                          bool caller) {
     const vs::Chains& c = in.c;
     const Tiling<T> g(c.n_labels);
     const int K = g.K, Kp = g.Kp;
@@ -66,7 +68,8 @@ static bool best_prefixes(const Input<In>& in, const T* packed, int64_t sequence
     const int64_t edge = c.edge[sequence];
     const T lowest = -static_cast<T>(INFINITY);
     T* y = scratch->array<T>(3 * static_cast<int64_t>(Kp));
-    if (best == nullptr || y == nullptr) {
+    BestMessages<T> send;
+    if (best == nullptr || y == nullptr || (table && !send.init(g, *scratch, patience))) {
         control->stop.store(2);
         return false;
     }
@@ -88,11 +91,11 @@ static bool best_prefixes(const Input<In>& in, const T* packed, int64_t sequence
             for (int k = 0; k < Kp; ++k) v[k] = k < K ? scores[k] : lowest;
         } else {
             const T* x = v - Kp;
-            if (packed) {
-                messages<MaxSum, T>(g, packed, 1, &x, &y);
+            if (table) {
+                send.send(*table, x, y);
             } else {
-                const int64_t table = c.per_edge ? edge + i - 1 : 0;
-                max_sum_forward(in.transition + table * K * K, K, Kp, x, y, workspace);
+                const int64_t own = c.per_edge ? edge + i - 1 : 0;
+                max_sum_forward(in.transition + own * K * K, K, Kp, x, y, workspace);
             }
             add_scores(y, scores, K, Kp, v);
         }
@@ -106,10 +109,52 @@ static bool best_prefixes(const Input<In>& in, const T* packed, int64_t sequence
     return true;
 }
 
-// `packed`: transition in tiles, padded with -inf (null: per edge or not packed).
+// The first l with the largest x(l) + column(l); entries of the column lie a row of the table
+// apart.
+template <class T>
+static int best_of_all(const T* x, const T* column, int K) {
+    T top = -static_cast<T>(INFINITY);
+    int from = 0;
+    for (int l = 0; l < K; ++l, column += K) {
+        const T s = x[l] + *column;
+        if (s > top) {
+            top = s;
+            from = l;
+        }
+    }
+    return from;
+}
+
+// The same, where no entry exceeds `most`: those are read that can matter.
+
+template <class T>
+static int best_before(const T* x, const T* column, int K, T most) {
+    using V = Vec<T>;
+    const T lowest = -static_cast<T>(INFINITY);
+    const auto score = [&](int l) { return x[l] + column[static_cast<int64_t>(l) * K]; };
+    T top = lowest, bound = score(row_argmax(x, K));
+    int from = 0;
+    const V no_more = V::set1(most);
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        const V v = whole.value ? V::load(x + k) : V::load_part(x + k, m, lowest);
+        for (unsigned lanes = (v + no_more).ge(V::set1(bound)); lanes != 0; lanes &= lanes - 1) {
+            const int l = k + vs_first_bit(lanes);
+            const T s = l < K ? score(l) : lowest;
+            if (s > top) {
+                top = s;
+                from = l;
+                bound = s > bound ? s : bound;
+            }
+        }
+    });
+    return from;
+}
+
+// `table`: null where each edge has its own.
 template <class In>
-static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, int64_t* states,
-                       double* score, vs::Scratch* scratch, vs::Control* control, bool caller) {
+static void viterbi_of(const vs::Chains* c, const vs::Scores* table, int64_t sequence,
+                       int64_t* states, double* score, vs::Scratch* scratch, vs::Patience* patience,
+                       vs::Control* control, bool caller) {
     const Input<In> in(*c);
     const int K = static_cast<int>(c->n_labels), Kp = Tiling<In>(K).Kp;
     const int64_t begin = c->offset[sequence], n = c->offset[sequence + 1] - begin;
@@ -118,7 +163,7 @@ static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, 
     scratch->reset();
     In* best = scratch->array<In>(n * Kp);
     // Each row's maximum is moved into the total.
-    if (!best_prefixes<true>(in, packed, sequence, best, scratch, control, caller)) return;
+    if (!best_prefixes<true>(in, table, sequence, best, scratch, patience, control, caller)) return;
     int k = row_argmax(best + (n - 1) * Kp, K);
     if (!(best[(n - 1) * Kp + k] > lowest)) {
         *score = -INFINITY;
@@ -131,42 +176,39 @@ static void viterbi_of(const vs::Chains* c, const In* packed, int64_t sequence, 
         if (i == 0) break;
         const In* x = best + (i - 1) * Kp;
         const In* column = in.transition + (c->per_edge ? edge + i - 1 : 0) * K * K + k;
-        int from = 0;
-        In top = lowest;
-        for (int l = 0; l < K; ++l, column += K) {
-            const In s = x[l] + *column;
-            if (s > top) {
-                top = s;
-                from = l;
-            }
-        }
+
+        const int from = table && table->rows
+                             ? best_before(x, column, K, static_cast<const In*>(table->tops)[k])
+                             : best_of_all(x, column, K);
+
         total.add(static_cast<double>(in.edge_score(edge + i - 1, from, k)));
         k = from;
     }
     *score = total.total();
 }
 
-[[maybe_unused]] static void viterbi(const vs::Chains* c, const void* packed, int64_t sequence,
+[[maybe_unused]] static void viterbi(const vs::Chains* c, const vs::Scores* table, int64_t sequence,
                                      int64_t* states, double* score, vs::Scratch* scratch,
-                                     vs::Control* control, int caller) {
+                                     vs::Patience* patience, vs::Control* control, int caller) {
     if (c->dtype == vs::kFloat32) {
-        viterbi_of<float>(c, static_cast<const float*>(packed), sequence, states, score, scratch,
-                          control, caller != 0);
+        viterbi_of<float>(c, table, sequence, states, score, scratch, patience, control,
+                          caller != 0);
     } else {
-        viterbi_of<double>(c, static_cast<const double*>(packed), sequence, states, score, scratch,
-                           control, caller != 0);
+        viterbi_of<double>(c, table, sequence, states, score, scratch, patience, control,
+                           caller != 0);
     }
 }
 
 // As Level::prefix_scores.
-[[maybe_unused]] static void prefix_scores(const vs::Chains* c, const void* packed,
+[[maybe_unused]] static void prefix_scores(const vs::Chains* c, const vs::Scores* table,
                                            int64_t sequence, double* rows, vs::Scratch* scratch,
-                                           vs::Control* control, int caller) {
-    const double* wide = static_cast<const double*>(packed);
+                                           vs::Patience* patience, vs::Control* control,
+                                           int caller) {
     if (c->dtype == vs::kFloat32) {
-        best_prefixes<false>(Input<float>(*c), wide, sequence, rows, scratch, control, caller != 0);
+        best_prefixes<false>(Input<float>(*c), table, sequence, rows, scratch, patience, control,
+                             caller != 0);
     } else {
-        best_prefixes<false>(Input<double>(*c), wide, sequence, rows, scratch, control,
+        best_prefixes<false>(Input<double>(*c), table, sequence, rows, scratch, patience, control,
                              caller != 0);
     }
 }
@@ -191,6 +233,18 @@ static void pack_scores_of(const vs::Chains* c, T* packed) {
         packed[g.lone_offset() + l] =
             l < g.K ? static_cast<T>(t[static_cast<int64_t>(l) * g.K + g.K - 1]) : lowest;
     }
+}
+
+static void column_tops(int compute, int dtype, const void* table, int64_t labels, void* tops) {
+    const int K = static_cast<int>(labels);
+    const auto in = [&](const auto* t) {
+        if (compute == vs::kFloat32) {
+            return column_tops_of(t, K, Tiling<float>(K).Kp, static_cast<float*>(tops));
+        }
+        column_tops_of(t, K, Tiling<double>(K).Kp, static_cast<double*>(tops));
+    };
+    dtype == vs::kFloat32 ? in(static_cast<const float*>(table))
+                          : in(static_cast<const double*>(table));
 }
 
 static void pack_scores(int compute, const vs::Chains* c, void* packed) {

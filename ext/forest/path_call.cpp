@@ -115,21 +115,24 @@ bool PathCall::best() {
     const std::vector<int64_t> order = by_length(c_, order_);
     std::fill_n(log_z_ + c_.n_sequences, (k - 1) * c_.n_sequences, kNone);
     for (int64_t s : order) log_z_[s] = kNone;
-    const auto packed_in = [&](int compute) -> const void* {
-        return c_.per_edge ? nullptr : scores(c_, compute, false);
-    };
-    const void* packed = packed_in(c_.dtype);
-    const void* wide = k == 1 || c_.dtype == kFloat64 ? packed : packed_in(kFloat64);
+    Scores own, wider;
+    if (!c_.per_edge) own = scores(c_, c_.dtype, false);
+    if (!c_.per_edge && k > 1) wider = scores(c_, kFloat64, false);
+    const Scores* const table = c_.per_edge ? nullptr : &own;
+    const Scores* const wide = c_.per_edge ? nullptr : &wider;
     if (session_.packing.failed) return false;
     int64_t stride, unused;
     level().packing.layout(kFloat64, c_.n_labels, &stride, &unused);
     const double total = position_cost(c_.n_labels) * static_cast<double>(c_.n_positions);
+
+    std::vector<Patience> patience(at(r_.threads));
     const Plan plan("decode", static_cast<int64_t>(order.size()));
     run(through(plan, order), threads_for(total, r_.threads), [&](int64_t task, int worker) {
         const int64_t s = order[at(task)], begin = c_.offset[s], n = length(c_, s);
         Scratch& scratch = session_.keep()[worker];
         const auto viterbi = [&](int64_t* states, double* score) {
-            level().viterbi(&c_, packed, s, states, score, &scratch, &control_, worker == 0);
+            level().viterbi(&c_, table, s, states, score, &scratch, &patience[at(worker)],
+                            &control_, worker == 0);
         };
         if (k == 1) return viterbi(r_.states + begin, log_z_ + s);
         try {  // an exception must not leave a worker of the pool
@@ -140,7 +143,8 @@ bool PathCall::best() {
             if (control_.stop.load() != 0 || score == kNone) return;
             scratch.reset();
             double* rows = scratch.array<double>(n * stride);
-            level().prefix_scores(&c_, wide, s, rows, &scratch, &control_, worker == 0);
+            level().prefix_scores(&c_, wide, s, rows, &scratch, &patience[at(worker)], &control_,
+                                  worker == 0);
             if (control_.stop.load() != 0) return;
             n_best(c_, s, k, rows, stride, scratch, r_.states, log_z_, control_, worker == 0);
             if (control_.stop.load() != 0) return;

@@ -13,6 +13,7 @@
 #include "rows/log.h"
 #include "core/scratch.h"
 #include "core/ticker.h"
+#include "forest/together.h"
 
 namespace VS_NS {
 
@@ -86,10 +87,10 @@ class Exact {
 
     // Forward messages of positions [i0, i1) of lanes[0..m), all of length >= i1.
     bool forward(Lane<D>* lanes, int m, int64_t i0, int64_t i1, Role role) {
-        const T* x[kGroup];
-        T* y[kGroup];
-        int64_t edge[kGroup];
-        double shift[kGroup] = {};
+        const T* x[vs::kMostTogether];
+        T* y[vs::kMostTogether];
+        int64_t edge[vs::kMostTogether];
+        double shift[vs::kMostTogether] = {};
         for (int64_t i = i0; i < i1; ++i) {
             if (!t_.go_on(m)) return false;
             if (i > 0) {
@@ -102,7 +103,7 @@ class Exact {
                 }
                 d_.forward(edge, m, x, y, shift);
             }
-            typename D::Probe probe[kGroup];
+            typename D::Probe probe[vs::kMostTogether];
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 probe[r] = d_.probe(s.begin + i, i == 0, i == s.n - 1, psi_of(s, i));
@@ -139,9 +140,9 @@ class Exact {
     // aligned at their ends: positions count from the end, j = n - 1 - i in [j0, j1).
     template <class Sink>
     bool backward(Lane<D>* lanes, int m, int64_t j0, int64_t j1, Role role, Sink& sink) {
-        const T* x[kGroup];
-        T* y[kGroup];
-        int64_t edge[kGroup];
+        const T* x[vs::kMostTogether];
+        T* y[vs::kMostTogether];
+        int64_t edge[vs::kMostTogether];
         double unused = 0.0;  // log Z is read off the forward messages
         for (int64_t j = j0; j < j1; ++j) {
             if (!t_.go_on(m)) return false;
@@ -225,7 +226,6 @@ class Exact {
                (s.edge_shift + d.edge_shift_total(s.n - 1) + D::kUnit * s.scale + s.log_end);
     }
 
-    static constexpr int kGroup = 4;
     static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use
 
   private:
@@ -234,8 +234,8 @@ class Exact {
     }
     // Marginals at j from the end, and the backward messages to send from there.
     void meet_and_send(Lane<D>* lanes, int m, int64_t j) {
-        Product<T> product[kGroup];
-        vs::Status status[kGroup];
+        Product<T> product[vs::kMostTogether];
+        vs::Status status[vs::kMostTogether];
         for (int r = 0; r < m; ++r) {
             Lane<D>& s = lanes[r];
             const int64_t at = (s.n - 1 - j) * s.stride;

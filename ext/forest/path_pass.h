@@ -13,8 +13,8 @@ template <class D>
 struct EdgeSink {
     static constexpr bool kActive = true;
     Lane<D>* lanes;
-    typename D::T* outgoing[Exact<D>::kGroup];  // (n, Kp) per lane: psi * b, right end of an edge
-    double* mass[Exact<D>::kGroup];             // (n,) per lane: sum of alpha_i b_i
+    typename D::T* outgoing[vs::kMostTogether];  // (n, Kp) per lane: psi * b, right end of an edge
+    double* mass[vs::kMostTogether];             // (n,) per lane: sum of alpha_i b_i
 
     void edge(D& d, Lane<D>& s, int64_t i, const typename D::T*, const typename D::T* g) {
         const int64_t r = &s - lanes;
@@ -110,7 +110,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, int64_t first, int m,
     using T = typename D::T;
     const vs::Chains& c = pass->model.arrays;
     Exact<D> engine(d, ticker);
-    Lane<D> lanes[Exact<D>::kGroup];
+    Lane<D> lanes[vs::kMostTogether];
     lanes[0].n = 0;  // no compiler knows that m > 0
     bool ok = true;
     for (int r = 0; r < m && ok; ++r) {
@@ -224,12 +224,12 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
             for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
             return;
         }
-        for (int64_t i = first; i < last; i += Exact<D>::kGroup) {
+        const int64_t together = vs::sequences_together(c);
+        for (int64_t i = first; i < last; i += together) {
             const vs::Scratch::Mark mark = scratch.mark();
-            const int m =
-                static_cast<int>(last - i < Exact<D>::kGroup ? last - i : Exact<D>::kGroup);
+            const int m = static_cast<int>(last - i < together ? last - i : together);
             // The next group starts with its first rows in cache.
-            for (int64_t r = i + m; r < last && r < i + m + Exact<D>::kGroup; ++r) {
+            for (int64_t r = i + m; r < last && r < i + m + together; ++r) {
                 const int64_t begin = c.offset[pass->order[r]],
                               n = c.offset[pass->order[r] + 1] - begin;
                 for (int64_t q = 0; q < n && q < Exact<D>::kAhead; ++q) d.prefetch(begin + q);
@@ -344,7 +344,7 @@ void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
     T* tmp = scratch.array<T>(3 * stride);
     double* weight = scratch.array<double>(stride + 8);
     const int m = static_cast<int>(item.last - item.first);
-    Lane<D> lanes[Exact<D>::kGroup];
+    Lane<D> lanes[vs::kMostTogether];
     lanes[0].n = 0;  // no compiler knows that m > 0
     const auto end_all = [&](vs::Status status) {
         for (int64_t q = item.first; q < item.last; ++q) pass->status[pass->order[q]] = status;

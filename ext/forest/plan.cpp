@@ -1,5 +1,7 @@
 #include "forest/plan.h"
 
+#include "forest/together.h"
+
 #include <algorithm>
 
 namespace vs {
@@ -15,6 +17,7 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, int thr
     ForestPlan plan;
     const double cost = position_cost(c.n_labels) * slower;
     const double labels = static_cast<double>(c.n_labels);
+    const size_t together = static_cast<size_t>(sequences_together(c));
     for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));
     if (threads > 1 && split) {
         const double worth = std::max(20e3, plan.nanoseconds / (2.0 * threads));
@@ -50,7 +53,7 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, int thr
     for (size_t i = plan.n_split; i < order.size();) {
         double sum = 0.0, messages = 0.0;
         size_t j = i;
-        while (j < order.size() && (sum < target || (j - i) % 4 != 0)) {
+        while (j < order.size() && (sum < target || (j - i) % together != 0)) {
             const double n = static_cast<double>(length(c, order[j++]));
             sum += cost * n;
             messages += 2.0 * (n - 1.0);

@@ -36,6 +36,19 @@ inline int ladder(int dtype, int* out) {
     return 3;
 }
 
+// A table as messages of the best configuration read it: in tiles, and where there are many labels
+// (sorted_scan.h) row by row with the largest entry of each column. All are of one type.
+struct Scores {
+    const void *tiles = nullptr, *rows = nullptr, *tops = nullptr;
+    static constexpr int64_t kRowsFrom = 128, kTilesTo = 512;  // labels
+};
+
+// Where the scan of sorted_scan.h has not paid it is not tried again for `wait` messages, each time
+// for longer. One for each worker: only time depends on it.
+struct Patience {
+    int length = 0, wait = 0;
+};
+
 struct PackTable {
     void (*layout)(int dtype, int64_t labels, int64_t* stride, int64_t* packed);
     double (*max_finite)(int dtype, const void* x, int64_t n);
@@ -45,6 +58,8 @@ struct PackTable {
                  uint8_t* findings, Scratch* scratch);
     // The scores themselves, of type `compute`, padded with -inf.
     void (*pack_scores)(int compute, const Chains* c, void* packed);
+    // (stride,) the largest score of each column of a (K, K) table of type `dtype`, in `compute`.
+    void (*column_tops)(int compute, int dtype, const void* table, int64_t labels, void* tops);
 };
 
 }  // namespace vs

@@ -87,8 +87,9 @@ struct Tiling {
     }
 };
 
+// Rows [l0, l1) of a tile. Sums go on from y where l0 > 0: storing them between changes no bit.
 template <class A, class T, int M, int NV, bool TAIL>
-static void tile_kernel(const T* e, int K, const T* const* x, T* const* y) {
+static void tile_kernel(const T* e, int l0, int l1, const T* const* x, T* const* y) {
     using V = Vec<T>;
     using H = Tail<T>;
     constexpr int width = NV * V::N + (TAIL ? H::N : 0);
@@ -100,7 +101,13 @@ static void tile_kernel(const T* e, int K, const T* const* x, T* const* y) {
         last[m] = H::set1(A::template zero<T>());
         xm[m] = x[m];
     });
-    for (int l = 0; l < K; ++l, e += width) {
+    if (A::kManyRows && l0 > 0) {
+        each<M>([&](auto m) VS_INLINE_LAMBDA {
+            each<NV>([&](auto j) VS_INLINE_LAMBDA { acc[m][j] = V::load(y[m] + j * V::N); });
+            if (TAIL) last[m] = H::load(y[m] + NV * V::N);
+        });
+    }
+    for (int l = l0; l < l1; ++l, e += width) {
         each<M>([&](auto m) VS_INLINE_LAMBDA { b[m] = V::set1(xm[m][l]); });
         each<NV>([&](auto j) VS_INLINE_LAMBDA {
             const V ej = V::load(e + j * V::N);
@@ -120,12 +127,13 @@ static void tile_kernel(const T* e, int K, const T* const* x, T* const* y) {
 }
 
 template <class A, class T, int M>
-static void tile_rows(int full, bool tail, const T* e, int K, const T* const* x, T* const* y) {
+static void tile_rows(int full, bool tail, const T* e, int l0, int l1, const T* const* x,
+                      T* const* y) {
     constexpr bool can_tail = Tail<T>::N < Vec<T>::N;
-#define VS_TILE(NV)                                                              \
-    case NV:                                                                     \
-        return tail && can_tail ? tile_kernel<A, T, M, NV, can_tail>(e, K, x, y) \
-                                : tile_kernel<A, T, M, NV, false>(e, K, x, y);
+#define VS_TILE(NV)                                                                   \
+    case NV:                                                                          \
+        return tail && can_tail ? tile_kernel<A, T, M, NV, can_tail>(e, l0, l1, x, y) \
+                                : tile_kernel<A, T, M, NV, false>(e, l0, l1, x, y);
     switch (full) {
         VS_TILE(0)
         VS_TILE(1)
@@ -142,6 +150,8 @@ static void tile_rows(int full, bool tail, const T* e, int K, const T* const* x,
 #undef VS_TILE
 }
 
+constexpr int kBlockBytes = 24 << 10;  // of a tile, in the fastest cache beside rows
+
 // The lone column: y[m] = plus_l times(x[m][l], e[l]), a vector of l at a time.
 template <class A, class T, int M>
 static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* const* y, int at) {
@@ -156,7 +166,9 @@ static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* cons
     each<M>([&](auto m) VS_INLINE_LAMBDA { y[m][at] = A::reduce(acc[m]); });
 }
 
-// All tiles for `rows` rows (any number): a tile stays in cache while it serves them all.
+// All tiles for `rows` rows (any number). Where these are many, the rows of a tile are taken a
+// block at a time, which stays in the fastest cache while it serves them all: a table that lies in
+// memory is read once a call.
 template <class A, class T>
 static void messages(const Tiling<T>& g, const T* packed, int rows, const T* const* x,
                      T* const* y) {
@@ -167,16 +179,21 @@ static void messages(const Tiling<T>& g, const T* packed, int rows, const T* con
         const int column = g.first_unit(t) * Vec<T>::N;
         const int full = g.tile_full(t);
         const bool tail = g.tile_tail(t);
-        for (int r = 0; r < rows; r += step) {
-            const int m = rows - r < step ? rows - r : step;
-            for (int i = 0; i < m; ++i) out[i] = y[r + i] + column;
-            if (m == 1) tile_rows<A, T, 1>(full, tail, e, g.K, x + r, out);
-            if constexpr (step >= 2) {
-                if (m == 2) tile_rows<A, T, 2>(full, tail, e, g.K, x + r, out);
-            }
-            if constexpr (step >= 4) {
-                if (m == 3) tile_rows<A, T, 3>(full, tail, e, g.K, x + r, out);
-                if (m == 4) tile_rows<A, T, 4>(full, tail, e, g.K, x + r, out);
+        const int width = g.width(t);
+        const int block = rows > step ? kBlockBytes / static_cast<int>(sizeof(T)) / width : g.K;
+        for (int l0 = 0, l1; l0 < g.K; l0 = l1, e += static_cast<int64_t>(block) * width) {
+            l1 = g.K - l0 < block ? g.K : l0 + block;
+            for (int r = 0; r < rows; r += step) {
+                const int m = rows - r < step ? rows - r : step;
+                for (int i = 0; i < m; ++i) out[i] = y[r + i] + column;
+                if (m == 1) tile_rows<A, T, 1>(full, tail, e, l0, l1, x + r, out);
+                if constexpr (step >= 2) {
+                    if (m == 2) tile_rows<A, T, 2>(full, tail, e, l0, l1, x + r, out);
+                }
+                if constexpr (step >= 4) {
+                    if (m == 3) tile_rows<A, T, 3>(full, tail, e, l0, l1, x + r, out);
+                    if (m == 4) tile_rows<A, T, 4>(full, tail, e, l0, l1, x + r, out);
+                }
             }
         }
     }

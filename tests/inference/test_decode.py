@@ -337,3 +337,41 @@ def test_the_first_of_the_best_is_the_best(kind: str, dtype: type) -> None:
                 rows = [tuple(r) for r in rows if -1 not in r]
                 assert not size or len(set(rows)) == len(rows)
     assert seen > 100
+
+
+MANY = {
+    "peaked": lambda rng, shape: rng.normal(size=shape) + 9.0 * (rng.random(shape) < 0.02),
+    "flat": lambda rng, shape: 0.1 * rng.normal(size=shape),
+    "ties": lambda rng, shape: np.round(rng.normal(size=shape)),
+    "zeros": lambda rng, shape: np.zeros(shape),
+    "large": lambda rng, shape: 1e4 * rng.normal(size=shape),
+    "forbids": lambda rng, shape: np.where(
+        rng.random(shape) < 0.5, -np.inf, rng.normal(size=shape)
+    ),
+}
+
+
+@pytest.mark.parametrize("labels", [128, 137, 520])
+@pytest.mark.parametrize("kind", MANY)
+def test_many_labels_read_few_rows_and_change_no_bit(
+    kind: str, labels: int, rng: np.random.Generator, dtype: type
+) -> None:
+    # A table an edge is read in full: the same states, ties and bits (CERTIFICATES section 9).
+    lengths = [1, 2, 5, 3]
+    unary = MANY[kind](rng, (sum(lengths), labels)).astype(dtype)
+    table = MANY[kind](rng, (labels, labels)).astype(dtype)
+    unary[:, 0], table[0], table[:, 0] = -5.0, -5.0, -5.0
+    table[:, 7] = -np.inf  # a label that only a first position can have
+    edges = np.repeat(table[np.newaxis], sum(lengths) - len(lengths), axis=0)
+    for k in (1, 3):
+        expected = vs.decode(vs.Chain(unary, edges, lengths=lengths), n_best=k)
+        for threads in (1, 2, 3):
+            shared = vs.Chain(unary, table, lengths=lengths)
+            d = vs.decode(shared, n_best=k, threads=threads)
+            assert_same_bits(d.states, expected.states)
+            assert_same_bits(d.score, expected.score)
+    parent = [-1, 0, 0, 1, 1, 2]
+    first = vs.decode(vs.Tree(parent, unary[:6], table))
+    own = vs.decode(vs.Tree(parent, unary[:6], np.repeat(table[np.newaxis], 6, axis=0)))
+    assert_same_bits(first.states, own.states)
+    assert_same_bits(first.score, own.score)

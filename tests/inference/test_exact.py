@@ -291,3 +291,19 @@ def test_forced_method_is_the_automatic_one(rng: np.random.Generator, dtype: typ
     a, b = vs.infer(model), vs.infer(model, method="exact")
     assert a.marginals.tobytes() == b.marginals.tobytes()
     assert b.method == "exact"
+
+
+@pytest.mark.parametrize("labels", [361, 1100])
+def test_many_sequences_side_by_side_change_no_bit(
+    labels: int, rng: np.random.Generator, dtype: type
+) -> None:
+    lengths = rng.integers(1, 4, 35)
+    unary = rng.normal(size=(lengths.sum(), labels)).astype(dtype)
+    table = rng.normal(size=(labels, labels)).astype(dtype)
+    r = vs.infer(vs.Chain(unary, table, lengths=lengths), threads=2)
+    first = 0
+    for s, n in enumerate(lengths[:6]):
+        alone = vs.infer(vs.Chain(unary[first : first + n], table))
+        np.testing.assert_array_equal(alone.marginals, r.marginals[first : first + n])
+        assert alone.log_z[0] == r.log_z[s]
+        first += n

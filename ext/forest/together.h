@@ -1,0 +1,20 @@
+// How many sequences an exact pass takes side by side. No bit depends on it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/problem.h"
+
+namespace vs {
+
+constexpr int kMostTogether = 32;
+
+// Few while a table stays near the core, more where each reading of it costs more than a product.
+// Labels alone decide, so that no thread shows.
+inline int64_t sequences_together(const Chains& c) {
+    const int64_t bytes = 8 * c.n_labels * c.n_labels;
+    if (c.per_edge || bytes <= int64_t{1} << 20) return 4;
+    return bytes <= int64_t{8} << 20 ? 16 : kMostTogether;
+}
+
+}  // namespace vs
