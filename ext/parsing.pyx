@@ -2,7 +2,7 @@
 """Dependency trees of many sentences: hands arrays to C++ and lets the GIL go; checks scores."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libcpp.vector cimport vector
 
 cimport numpy as cnp
@@ -40,6 +40,12 @@ cdef extern from "trees/trees.h" namespace "vs::trees" nogil:
                                               double*) noexcept
     double c_joints "vs::trees::joints"(const Sentence&, int64_t, const Pair*, double*,
                                         double*) noexcept
+    cdef cppclass HeadJoints:
+        HeadJoints()
+        double log_z
+    void begin_head_joints(Kind, const Sentence&, double*, HeadJoints*) noexcept
+    void c_head_joints "vs::trees::head_joints"(HeadJoints*, int64_t, int64_t, const int32_t*,
+                                                double*, double*) noexcept
     double c_projective_max "vs::trees::projective_max"(const Sentence&, double*,
                                                         double*) noexcept
 
@@ -150,6 +156,32 @@ def joints(scores, bint single_root, pairs):
     with nogil:
         log_z = c_joints(s, count, which, found, scratch)
     return log_z, out
+
+
+def head_joints(scores, bint projective, bint single_root, lists):
+    """Return log Z and, for (head, modifiers int32) of each, P(both arcs) of its arcs and of those
+    with the arcs into the head: (k, k) at i < j, and (n + 1, k); -1 where `joints` has to be asked.
+    """
+    cdef Sentence s = sentence(scores, single_root)
+    cdef Kind kind = kProjective if projective else kTree
+    cdef HeadJoints state
+    cdef int64_t head, count
+    work = np.empty(scratch_size(kind, s.n))
+    cdef double* scratch = <double*>data(work)
+    cdef const int32_t* which
+    cdef double* two
+    cdef double* up
+    begin_head_joints(kind, s, scratch, &state)
+    found = []
+    for head, modifiers in lists:
+        count = modifiers.shape[0]
+        siblings, grandparents = np.zeros((count, count)), np.zeros((s.n + 1, count))
+        which = <const int32_t*>data(modifiers)
+        two, up = <double*>data(siblings), <double*>data(grandparents)
+        with nogil:
+            c_head_joints(&state, head, count, which, two, up)
+        found.append((siblings, grandparents))
+    return state.log_z, found
 
 
 def projective_max(scores, bint single_root):

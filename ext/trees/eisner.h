@@ -70,6 +70,15 @@ class Eisner {
     T arc(int64_t, int64_t h, int64_t m) const { return at(arc_, h, m); }
     T complete(int64_t, int64_t h, int64_t e) const { return at(complete_, h, e); }
 
+    // complete(i, j) and outer(i, j), the next j behind; complete(j, i), likewise.
+    const T* complete_row(int64_t i, int64_t j) const { return row(complete_, i, j); }
+    const T* complete_column(int64_t j, int64_t i) const { return row(complete_t_, i, j); }
+    const T* outer_row(int64_t i, int64_t j) const { return row(outer_, i, j); }
+    // The outside of arc(h, m), after `outside`.
+    T outside_of(int64_t h, int64_t m) const {
+        return h < m ? beyond(h, m, m, n_ - m + 1) : beyond(h, m, 1, m);
+    }
+
   private:
     T& at(T* table, int64_t i, int64_t j) const { return table[i * ld_ + j]; }
     T at(const T* table, int64_t i, int64_t j) const { return table[i * ld_ + j]; }
@@ -97,9 +106,12 @@ class Eisner {
         at(gap_, i, j) = at(gap_t_, j, i) = whole;
     }
 
+    T beyond(int64_t h, int64_t m, int64_t first, int64_t count) const {
+        return A::dot(row(outer_, h, first), row(complete_, m, first), count);
+    }
     // arc(h, m) in complete(h, e), e from `first` on. Returns its outside.
     T derivative(int64_t h, int64_t m, int64_t first, int64_t count, T* rest) const {
-        const T d = A::dot(row(outer_, h, first), row(complete_, m, first), count);
+        const T d = beyond(h, m, first, count);
         const T b = h < m ? at(between_, h, m) : at(between_, m, h);
         rest[h * ld_ + m] = A::times(d, b);
         return d;

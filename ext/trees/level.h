@@ -18,6 +18,12 @@ struct Level {
     // A pair whose minor has lost its digits has -1.
     double (*minors)(const Sentence& s, int64_t count, const Pair* pairs, double* out,
                      double* scratch, bool* doubt);
+    // Log Z. `doubt` where a head's joints have lost digits, too.
+    double (*begin_head_joints)(Kind kind, const Sentence& s, double* scratch, HeadJoints* state,
+                                bool* doubt);
+    void (*head_joints)(const HeadJoints& state, int64_t head, int64_t count,
+                        const int32_t* modifiers, double* siblings, double* grandparents,
+                        bool* doubt);
     double (*best)(Kind kind, const Sentence& s, int64_t* heads, double* scratch);
     double (*projective_max)(const Sentence& s, double* ratio, double* scratch);
     double (*grandparents)(const Sentence& s, const Grandparents& parts, double* marginal,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "trees/children.h"
 #include "trees/eisner.h"
 #include "trees/odds.h"
 #include "trees/walk.h"
@@ -36,7 +37,9 @@ template <class A>
 int64_t projective_scratch(int64_t n) {
     const int64_t ld = row_of(n);
     return 2 * ld +
-           (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
+           (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld) +
+            Children<A>::scratch(n)) *
+               A::kDoubles;
 }
 
 inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
@@ -50,6 +53,14 @@ inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
 template <class A>
 struct Walks {
     const typename A::T *weight, *hit, *total;  // (n + 1, ld) at [head, modifier], (n + 1,)
+};
+
+// The spans of projective trees in the scratch, and what is left of it.
+template <class A>
+struct Spans {
+    using T = typename A::T;
+    const T* weight;  // (n + 1, ld)
+    T *tables, *rest;
 };
 
 // How every sum begins: the weights of arcs, and what is left of the scratch. Where there is
@@ -130,7 +141,7 @@ bool vanished(const typename A::T* weight, const typename A::T* rest, int64_t n,
 // The same of projective trees.
 template <class A>
 double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
-                      bool* doubt) {
+                      bool* doubt, Spans<A>* kept = nullptr) {
     using T = typename A::T;
     Opening<A> o(s, arcs, scratch, doubt);
     if (!o.weight) return o.answer;
@@ -146,17 +157,45 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
         if (A::doubtful()) return *doubt = true, 0.0;
         return nothing(arcs, n, -INFINITY);
     }
-    if (arcs.marginal || arcs.complement || arcs.ratio) {
+    if (arcs.marginal || arcs.complement || arcs.ratio || kept) {
         eisner.outside(rest);
         Odds<A> odds(weight, rest, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
         if (A::doubtful() && (A::too_small(z, n) || vanished<A>(weight, rest, n, ld))) {
             return *doubt = true, 0.0;
         }
+        if (kept) *kept = {weight, spans, pieces.take<T>(Children<A>::scratch(n))};
         odds.tell(o.shift, arcs);
     } else if (A::doubtful() && A::too_small(z, 0)) {
         return *doubt = true, 0.0;
     }
     return A::log(z) + o.sum;
+}
+
+// Sums that `head_joints` needs.
+template <class A>
+double begin_projective(const vs::trees::Sentence& s, double* scratch,
+                        vs::trees::HeadJoints* state, bool* doubt) {
+    Spans<A> kept{};
+    const double log_z = sum_projective<A>(s, {}, scratch, doubt, &kept);
+    state->weight = kept.weight;
+    state->sums = kept.tables;
+    state->rest = kept.rest;
+    return log_z;
+}
+
+// Terms that vanish in plain doubles are at most 1e-160 of all where too_small says no.
+template <class A>
+void projective_joints(const vs::trees::HeadJoints& state, int64_t head, int64_t count,
+                       const int32_t* modifiers, double* siblings, double* grandparents,
+                       bool* doubt) {
+    using T = typename A::T;
+    const int64_t n = state.sentence.n;
+    const bool single = state.sentence.single_root;
+    A::begin();
+    Eisner<A> spans(static_cast<const T*>(state.weight), n, single, static_cast<T*>(state.sums));
+    Children<A>(spans, n, single, static_cast<T*>(state.rest))
+        .joints(head, count, modifiers, siblings, grandparents);
+    *doubt = A::doubtful() && A::too_small(spans.complete(0, 0, n), n);
 }
 
 }  // namespace VS_NS

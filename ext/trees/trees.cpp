@@ -53,6 +53,16 @@ void hold(const Sentence& s, const Pair* first, const Pair* last, double* out, d
     }
 }
 
+// Plain doubles were too narrow.
+void widen(HeadJoints* state) {
+    bool never = false;
+    state->narrow = false;
+    state->log_z =
+        state->kind == Kind::kTree
+            ? wide(Kind::kTree, state->sentence, {}, state->scratch)
+            : baseline::begin_projective<Wide>(state->sentence, state->scratch, state, &never);
+}
+
 }  // namespace
 
 void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
@@ -119,6 +129,35 @@ double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
     return log_z;
 }
 
+void begin_head_joints(Kind kind, const Sentence& s, double* scratch, HeadJoints* state) noexcept {
+    *state = {};
+    state->kind = kind;
+    state->sentence = s;
+    state->scratch = scratch;
+    bool doubt = false;
+    state->log_z = level().begin_head_joints(kind, s, scratch, state, &doubt);
+    if (doubt) widen(state);
+}
+
+void head_joints(HeadJoints* state, int64_t head, int64_t count, const int32_t* modifiers,
+                 double* siblings, double* grandparents) noexcept {
+    const bool none = state->log_z == -INFINITY;
+    if (none || (!state->narrow && state->kind == Kind::kTree)) {
+        const double answer = none ? 0.0 : -1.0;
+        std::fill(siblings, siblings + count * count, answer);
+        std::fill(grandparents, grandparents + count * (state->sentence.n + 1), answer);
+        return;
+    }
+    bool doubt = false;
+    if (state->narrow) {
+        level().head_joints(*state, head, count, modifiers, siblings, grandparents, &doubt);
+        if (!doubt) return;
+        widen(state);
+    }
+    baseline::projective_joints<Wide>(*state, head, count, modifiers, siblings, grandparents,
+                                      &doubt);
+}
+
 double best(Kind kind, const Sentence& s, int64_t* heads, double* scratch) noexcept {
     return level().best(kind, s, heads, scratch);
 }
@@ -145,7 +184,9 @@ double best_grandparents(const Sentence& s, const Grandparents& parts, int64_t* 
 }
 
 const TreesApi* trees_api() noexcept {
-    static const TreesApi api = {scratch_size, marginals, joints, best, projective_max};
+    static const TreesApi api = {scratch_size,      marginals,   joints,
+                                 begin_head_joints, head_joints, best,
+                                 projective_max};
     return &api;
 }
 

@@ -90,6 +90,84 @@ def test_joints_agree_with_enumeration(single_root: bool, scores: Array, choice:
         assert abs(got - want) < 1e-9
 
 
+def lists_of(n: int, choice: int, most: int = 10) -> list[tuple[int, Array]]:
+    """Some heads, each with some modifiers."""
+    rng = np.random.default_rng(choice)
+    heads = sorted(rng.permutation(n + 1)[:most].tolist())
+    others = [np.array([m for m in range(1, n + 1) if m != h], np.int32) for h in heads]
+    kept = [o[rng.random(o.size) < rng.choice([0.5, 1.0])] for o in others]
+    return [(h, k) for h, k in zip(heads, kept, strict=True) if k.size]
+
+
+def joints_of(answers: Any, lists: Any) -> dict[tuple[int, int, int, int], float]:
+    """By head, modifier, head, modifier."""
+    found = {}
+    for (h, modifiers), (two, up) in zip(lists, answers, strict=True):
+        k = modifiers.size
+        for i, m in enumerate(modifiers.tolist()):
+            found.update({(h, m, h, int(modifiers[j])): two[i, j] for j in range(i + 1, k)})
+            found.update({(g, h, h, m): up[g, i] for g in range(len(up)) if h and g not in (h, m)})
+    return found
+
+
+@KINDS
+@ROOTS
+@settings(max_examples=80, deadline=None)
+@given(scores=sentences(4), choice=st.integers(0, 2**32))
+def test_joints_of_heads_agree_with_enumeration(
+    projective: bool, single_root: bool, scores: Array, choice: int
+) -> None:
+    exact = Enumerated(scores, projective, single_root)
+    lists = lists_of(len(scores) - 1, choice)
+    log_z, answers = _parsing.head_joints(scores, projective, single_root, lists)
+    assert log_z == exact.log_z or abs(log_z - exact.log_z) <= 1e-12 * (1 + abs(exact.log_z))
+    for (h, m, k, s), got in joints_of(answers, lists).items():
+        want = exact.joint((h, m), (k, s)) if exact.z else 0.0
+        if projective:
+            assert close(got, want)
+        else:
+            assert got == -1.0 or abs(got - want) < 1e-9
+
+
+@ROOTS
+@pytest.mark.parametrize(
+    ("n", "scale"), [(9, 2.0), (18, 3.0), (33, 1.0), (33, 200.0), (110, 30.0)]
+)
+def test_joints_of_heads_agree_with_arcs_that_are_held(
+    single_root: bool, n: int, scale: float
+) -> None:
+    """P(a and b) is P(a) times P(b) where the word of `a` has no other head."""
+    scores = np.random.default_rng(n).normal(size=(n + 1, n + 1)) * scale
+    mass, p, _, _ = _parsing.arcs(scores, True, single_root)
+    busy = np.argsort(-p.sum(axis=1), kind="stable")[:3].tolist()
+    lists = [(h, k) for h, k in lists_of(n, n, n + 1) if h in busy]
+    log_z, answers = _parsing.head_joints(scores, True, single_root, lists)
+    assert log_z == mass
+    held: dict[tuple[int, int], Array] = {}
+    for h, m in [(h, int(m)) for h, k in lists for m in k[np.argsort(-p[h, k])[:3]]]:
+        alone = scores.copy()
+        alone[np.arange(n + 1) != h, m] = -np.inf
+        held[h, m] = _parsing.arcs(alone, True, single_root)[1]
+    asked = 0
+    for (h, m, k, s), got in joints_of(answers, lists).items():
+        for a, b in (((h, m), (k, s)), ((k, s), (h, m))):
+            if a in held:
+                want = p[a] * held[a][b]
+                assert abs(got - want) <= 1e-9 * want + 1e-150
+                asked += got > 1e-12
+    assert asked > 5
+
+
+@ROOTS
+def test_joints_of_heads_are_those_of_pairs(single_root: bool) -> None:
+    scores = np.random.default_rng(2).normal(size=(26, 26)) * 2
+    lists = lists_of(25, 5)
+    _, answers = _parsing.head_joints(scores, False, single_root, lists)
+    found = joints_of(answers, lists)
+    _, joint = _parsing.joints(scores, single_root, np.array(list(found), np.int32))
+    np.testing.assert_allclose(list(found.values()), joint, rtol=0.0, atol=1e-12)
+
+
 @ROOTS
 @settings(max_examples=100, deadline=None)
 @given(scores=sentences())
