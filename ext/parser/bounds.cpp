@@ -61,6 +61,13 @@ Range harmless(double p, double epsilon) {
     return {-inverse_excess(y, -1.0), inverse_excess(y, 1.0)};
 }
 
+Harmless::Harmless(double epsilon) : epsilon_(epsilon), widest_(std::sqrt(8.0 * epsilon)) {
+    for (int i = 0; i <= kPowers * kSteps; ++i) {
+        const double end = std::ldexp(1.0 + (i % kSteps + 1.0) / kSteps, i / kSteps - kPowers);
+        range_.push_back(harmless(end, epsilon));
+    }
+}
+
 PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weights) {
     const Set& set = templates.sets[static_cast<size_t>(kind)];
     first_ = templates.line_at[static_cast<size_t>(kind)];

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "parser/parts.h"
@@ -21,6 +22,32 @@ double gain(double p, double q, double theta);
 
 // Potentials whose gain is at most epsilon where P(pair) <= p: g(p, t) <= p (e^t - 1 - t).
 Range harmless(double p, double epsilon);
+
+// The same of any P(pair), by a table: made once for an epsilon.
+class Harmless {
+  public:
+    explicit Harmless(double epsilon);
+    double epsilon() const { return epsilon_; }
+    // P(pair) <= p, 1 - P(pair) <= q, since g(p, t) = g(1 - p, -t); and g <= t^2 / 8 (Hoeffding).
+    Range at(double p, double q) const {
+        const Range &rare = range_[place(p)], &sure = range_[place(q)];
+        return {std::min({rare.least, -sure.most, -widest_}),
+                std::max({rare.most, -sure.least, widest_})};
+    }
+
+  private:
+    // Eight to a power of 2, from 2^-kPowers to 1.
+    static constexpr int kPowers = 60, kSteps = 8;
+    static size_t place(double p) {
+        uint64_t bits = 0;
+        std::memcpy(&bits, &p, sizeof bits);
+        const auto at = static_cast<int64_t>(bits >> 49) - int64_t{1023 - kPowers} * kSteps;
+        return static_cast<size_t>(std::clamp<int64_t>(at, 0, kPowers * kSteps));
+    }
+
+    double epsilon_, widest_;
+    std::vector<Range> range_;  // up to the end of each step
+};
 
 // The largest number by which e^t - 1 - t exceeds 0 in a range.
 double largest_excess(const Range& range);

@@ -11,10 +11,11 @@
 
 namespace vs::parser {
 
-// The probability of log-odds x.
-inline double logistic(double x) {
-    const double e = std::exp(-std::fabs(x));
-    return x > 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+// The probability p of log-odds x; and 1 - p, with its digits.
+inline double logistic(double x, double* rest = nullptr) {
+    const double e = std::exp(-std::fabs(x)), large = 1.0 / (1.0 + e), small = e * large;
+    if (rest) *rest = x > 0.0 ? small : large;
+    return x > 0.0 ? large : small;
 }
 
 struct Trees {

@@ -21,24 +21,27 @@ bool same(const Parts::Pair& a, const Parts::Pair& b) {
 
 // Pairs one behind the other: the weights of one are on their way while those of another are added.
 struct Relaxed::Screen {
-    const Scorer& scorer;
-    const float* weights;
-    const PairBounds& bounds;
-    Kind kind;
-    std::vector<Candidate>* out;
-    int64_t* scored;
-    Keys keys[2];
-    Parts::Pair pair[2];
-    Range harmless[2];
-    int64_t count = 0;
+    Screen(const Scorer& s, const float* w, Kind k, const PairBounds& b, const Harmless& h,
+           int64_t* n, std::vector<Candidate>* to)
+        : scorer(s),
+          weights(w),
+          kind(k),
+          bounds(b),
+          harmless(h),
+          most(largest_excess(b.any())),
+          scored(n),
+          out(to) {}
 
-    void push(const Parts::Pair& next, const Range& safe) {
+    // high and q: P(both arcs) and 1 - P(both arcs) are not larger.
+    void push(const Candidate& next, double high, double q) {
+        if (high * most <= harmless.epsilon()) return;
+        const Range safe = harmless.at(high, q);
+        if (safe.holds(bounds.any())) return;
         const int i = count & 1;
-        scorer.keys(kind, next.nodes, &keys[i]);
+        scorer.keys(kind, next.pair.nodes, &keys[i]);
         if (bounds.within(keys[i], safe)) return;
         prefetch(weights, keys[i]);
-        pair[i] = next;
-        harmless[i] = safe;
+        own[i] = next;
         if (count++ > 0) decide(i ^ 1);
     }
     void flush() {
@@ -46,100 +49,56 @@ struct Relaxed::Screen {
     }
     void decide(int i) {
         ++*scored;
-        const double theta = double{score(weights, keys[i])};
-        if (theta <= harmless[i].most && theta >= harmless[i].least) return;
-        out->push_back({pair[i], theta, -1.0, false});
+        own[i].theta = double{score(weights, keys[i])};
+        if (own[i].p < 0.0 || own[i].worth(harmless.epsilon())) out->push_back(own[i]);
     }
+
+    const Scorer& scorer;
+    const float* weights;
+    const Kind kind;
+    const PairBounds& bounds;
+    const Harmless& harmless;
+    const double most;
+    int64_t* scored;
+    std::vector<Candidate>* out;
+    Keys keys[2];
+    Candidate own[2];
+    int64_t count = 0;
 };
 
-// Which arcs can be in a pair that has a gain, and which potentials are harmless beside them.
-void Relaxed::list(const Parts& parts, const Loopy& loopy, double epsilon,
-                   const Range& potentials) {
+bool Relaxed::Candidate::worth(double epsilon) const { return gain(p, q, theta) > epsilon; }
+
+// 1 - P(both arcs). 1 - p has no digits beside a p near 1; the other bounds have.
+double Relaxed::rest(double p, double q_a, double q_b) {
+    return std::clamp(1.0 - p, std::max(q_a, q_b), std::min(1.0, q_a + q_b));
+}
+
+// Which arcs can be in a pair that has a gain: P(both arcs) is at most P(arc).
+void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentials) {
     const int64_t arcs = parts.arcs();
     const double most = largest_excess(potentials);
-    const double widest = std::sqrt(8.0 * epsilon);  // g <= t^2 / 8, whatever p (Hoeffding)
     p_.resize(at(arcs));
     q_.resize(at(arcs));
-    rare_.resize(at(arcs));
-    sure_.resize(at(arcs));
     start_.assign(at(parts.n + 2), 0);
+    into_.assign(at(parts.n + 2), 0);
     wanted_.clear();
     for (int32_t a = 0; a < arcs; ++a) {
-        const double odds = loopy.odds()[at(a)];
-        p_[at(a)] = logistic(odds);
-        q_[at(a)] = logistic(-odds);
-        if (p_[at(a)] * most <= epsilon) continue;
-        Range& rare = rare_[at(a)] = harmless(p_[at(a)], epsilon);
-        rare = {std::min(rare.least, -widest), std::max(rare.most, widest)};
-        if (rare.holds(potentials)) continue;
-        // g(p, t) = g(1 - p, -t), and 1 - P(both) is at most twice the larger P(no arc).
-        const Range turned = harmless(std::min(1.0, 2.0 * q_[at(a)]), epsilon);
-        sure_[at(a)] = {-turned.most, -turned.least};
+        p_[at(a)] = logistic(loopy.odds()[at(a)], &q_[at(a)]);
+        if (p_[at(a)] * most <= harmless_.epsilon()) continue;
+        if (harmless_.at(p_[at(a)], 1.0).holds(potentials)) continue;
         wanted_.push_back(a);
         ++start_[at(parts.head[at(a)]) + 1];
+        ++into_[at(parts.modifier[at(a)]) + 1];
     }
     std::partial_sum(start_.begin(), start_.end(), start_.begin());
+    std::partial_sum(into_.begin(), into_.end(), into_.begin());
     child_.resize(wanted_.size());
-    for (const int32_t a : wanted_) child_[at(start_[at(parts.head[at(a)])]++)] = a;
-    std::rotate(start_.begin(), start_.end() - 1, start_.end());
-    start_[0] = 0;
-}
-
-// The pairs of those arcs whose potentials are not harmless, with these.
-void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& parts,
-                     const Options& options) {
-    siblings_.clear();
-    grandparents_.clear();
-    Screen one{
-        scorer, weights, options.bounds->siblings, Kind::kSibling, &siblings_, &counts.scored, {},
-        {},     {}};
-    Screen two{scorer,
-               weights,
-               options.bounds->grandparents,
-               Kind::kGrandparent,
-               &grandparents_,
-               &counts.scored,
-               {},
-               {},
-               {}};
-    const auto both = [&](int32_t a, int32_t b) {
-        const Range &ra = rare_[at(a)], &rb = rare_[at(b)], &sa = sure_[at(a)], &sb = sure_[at(b)];
-        return Range{std::min({ra.least, rb.least, std::max(sa.least, sb.least)}),
-                     std::max({ra.most, rb.most, std::min(sa.most, sb.most)})};
-    };
-    for (int32_t h = 0; h <= parts.n; ++h) {
-        for (int32_t i = start_[at(h)]; i < start_[at(h) + 1]; ++i) {
-            const int32_t a = child_[at(i)], m = parts.modifier[at(a)];
-            for (int32_t j = i + 1; j < start_[at(h) + 1]; ++j) {
-                const int32_t b = child_[at(j)];
-                const Range safe = both(a, b);
-                if (safe.holds(one.bounds.any())) continue;
-                one.push({{h, m, parts.modifier[at(b)]}, a, b}, safe);
-            }
-            for (int32_t j = start_[at(m)]; j < start_[at(m) + 1]; ++j) {
-                const int32_t b = child_[at(j)];
-                const Range safe = both(a, b);
-                if (parts.modifier[at(b)] == h || safe.holds(two.bounds.any())) continue;
-                two.push({{h, m, parts.modifier[at(b)]}, a, b}, safe);
-            }
-        }
-    }
-    one.flush();
-    two.flush();
-}
-
-// Decides candidates by bounds on P(a and b), where they do, and lists the others in open_:
-// P(a) + P(b) - 1 <= P(a and b) <= min(P(a), P(b)), and the gain is concave in it.
-void Relaxed::decide(double epsilon) {
-    open_.clear();
-    for (auto* list : {&siblings_, &grandparents_}) {
-        for (Candidate& c : *list) {
-            const auto a = at(c.pair.first), b = at(c.pair.second);
-            const double high = std::min(p_[a], p_[b]), low = std::max(0.0, p_[a] - q_[b]);
-            c.worth = gain(high, std::max(q_[a], q_[b]), c.theta) > epsilon &&
-                      gain(low, std::min(1.0, q_[a] + q_[b]), c.theta) > epsilon;
-            if (!c.worth) open_.push_back(&c);
-        }
+    modifier_.resize(wanted_.size());
+    next_.assign(start_.begin(), start_.end() - 1);
+    for (const int32_t a : wanted_) {
+        const auto i = at(next_[at(parts.head[at(a)])]++);
+        child_[i] = a;
+        modifier_[i] = parts.modifier[at(a)];
     }
 }
 
@@ -147,9 +106,7 @@ void Relaxed::decide(double epsilon) {
 // plain doubles are enough then.
 void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
     double least = kNothing;
-    for (const Candidate* c : open_) {
-        least = std::min({least, 0.5 * p_[at(c->pair.first)], 0.5 * p_[at(c->pair.second)]});
-    }
+    for (const int32_t a : wanted_) least = std::min(least, 0.5 * p_[at(a)]);
     table_ = loopy.table();
     for (int64_t a = 0; a < parts.arcs(); ++a) {
         if (p_[at(a)] > least) continue;
@@ -157,52 +114,77 @@ void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
     }
 }
 
-// P(both arcs) of the open candidates, by 2x2 minors.
-void Relaxed::ask_tree(const Parts& parts, const Trees& trees, double* scratch) {
-    asked_.clear();
-    for (const Candidate* c : open_) {
-        const auto a = at(c->pair.first), b = at(c->pair.second);
-        asked_.push_back({parts.head[a], parts.modifier[a], parts.head[b], parts.modifier[b]});
+// The pairs of those arcs that have a gain, head by head.
+void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& parts,
+                     const Trees& trees, const Options& options, double* scratch) {
+    siblings_.clear();
+    grandparents_.clear();
+    Screen one(scorer, weights, Kind::kSibling, options.bounds->siblings, harmless_,
+               &counts.scored, &siblings_);
+    Screen two(scorer, weights, Kind::kGrandparent, options.bounds->grandparents, harmless_,
+               &counts.scored, &grandparents_);
+    const auto push = [&](Screen* to, int32_t h, int32_t m, int32_t s, int32_t a, int32_t b,
+                          double p) {
+        const double q_a = q_[at(a)], q_b = q_[at(b)];
+        const bool known = p >= 0.0;
+        const double q = known ? rest(p, q_a, q_b) : std::min(1.0, q_a + q_b);
+        to->push({{{h, m, s}, a, b}, 0.0, p, q}, known ? p : std::min(p_[at(a)], p_[at(b)]), q);
+    };
+    const int64_t n = parts.n;
+    trees::HeadJoints joints;
+    trees.api->begin_head_joints(trees.kind, {table_.data(), n, trees.single_root}, scratch,
+                                 &joints);
+    for (int32_t h = 0; h <= n; ++h) {
+        const int32_t first = start_[at(h)], count = start_[at(h) + 1] - first;
+        if (count == 0) continue;
+        two_.resize(at(int64_t{count} * count));
+        up_.resize(at(int64_t{count} * (n + 1)));
+        trees.api->head_joints(&joints, h, count, &modifier_[at(first)], two_.data(), up_.data());
+        for (int32_t i = 0; i < count; ++i) {
+            const int32_t a = child_[at(first + i)], m = modifier_[at(first + i)];
+            for (int32_t j = i + 1; j < count; ++j) {
+                push(&one, h, m, modifier_[at(first + j)], a, child_[at(first + j)],
+                     two_[at(i * count + j)]);
+            }
+        }
+        for (int32_t k = into_[at(h)]; k < into_[at(h) + 1]; ++k) {
+            const int32_t a = wanted_[at(k)], g = parts.head[at(a)];
+            for (int32_t i = 0; i < count; ++i) {
+                const int32_t m = modifier_[at(first + i)];
+                if (m != g) push(&two, g, h, m, a, child_[at(first + i)], up_[at(g * count + i)]);
+            }
+        }
     }
+    one.flush();
+    two.flush();
+    std::sort(grandparents_.begin(), grandparents_.end(),
+              [](const Candidate& a, const Candidate& b) { return before(a.pair, b.pair); });
+}
+
+// P(both arcs) of the candidates that `screen` did not find them of; drops those without a gain.
+void Relaxed::ask(const Parts& parts, const Trees& trees, double* scratch) {
+    open_.clear();
+    asked_.clear();
+    for (auto* list : {&siblings_, &grandparents_}) {
+        for (Candidate& c : *list) {
+            if (c.p >= 0.0) continue;
+            const auto a = at(c.pair.first), b = at(c.pair.second);
+            open_.push_back(&c);
+            asked_.push_back({parts.head[a], parts.modifier[a], parts.head[b], parts.modifier[b]});
+        }
+    }
+    if (open_.empty()) return;
     joint_.resize(asked_.size());
     trees.api->joints({table_.data(), parts.n, trees.single_root},
                       static_cast<int64_t>(asked_.size()), asked_.data(), joint_.data(), scratch);
     const double* p = joint_.data();
-    for (Candidate* c : open_) c->p = *p++;
-}
-
-// The same of projective trees: P(a) P(b | a), by a run for each a.
-void Relaxed::ask_projective(const Parts& parts, const Trees& trees, double* scratch) {
-    const int64_t n = parts.n, ld = n + 1;
-    popular_.assign(at(parts.arcs()), 0);
-    for (const Candidate* c : open_) {
-        ++popular_[at(c->pair.first)];
-        ++popular_[at(c->pair.second)];
+    for (Candidate* c : open_) {
+        c->p = *p++;
+        c->q = rest(c->p, q_[at(c->pair.first)], q_[at(c->pair.second)]);
     }
-    const auto given = [&](const Candidate* c) {
-        const int32_t a = c->pair.first, b = c->pair.second;
-        return popular_[at(a)] >= popular_[at(b)] ? a : b;
-    };
-    std::stable_sort(open_.begin(), open_.end(),
-                     [&](const Candidate* x, const Candidate* y) { return given(x) < given(y); });
-    joint_.resize(table_.size());
-    column_.resize(at(ld));
-    for (size_t i = 0; i < open_.size();) {
-        const int32_t a = given(open_[i]), m = parts.modifier[at(a)];
-        for (int64_t h = 0; h <= n; ++h) {
-            double& x = table_[at(h * ld + m)];
-            column_[at(h)] = x;
-            if (h != parts.head[at(a)]) x = -INFINITY;
-        }
-        trees::Arcs out;
-        out.marginal = joint_.data();
-        trees.api->marginals(trees.kind, {table_.data(), n, trees.single_root}, out, scratch);
-        for (int64_t h = 0; h <= n; ++h) table_[at(h * ld + m)] = column_[at(h)];
-        for (; i < open_.size() && given(open_[i]) == a; ++i) {
-            Candidate& c = *open_[i];
-            const int32_t b = a == c.pair.first ? c.pair.second : c.pair.first;
-            c.p = p_[at(a)] * joint_[at(parts.head[at(b)] * ld + parts.modifier[at(b)])];
-        }
+    for (auto* list : {&siblings_, &grandparents_}) {
+        const auto none = [&](const Candidate& c) { return !c.worth(harmless_.epsilon()); };
+        list->erase(std::remove_if(list->begin(), list->end(), none), list->end());
     }
 }
 
@@ -218,16 +200,12 @@ void Relaxed::merge(const std::vector<Candidate>& from, const double* theta, con
     };
     auto c = from.begin();
     for (const Parts::Pair& old : *pairs) {
-        for (; c != from.end() && before(c->pair, old); ++c) {
-            if (c->worth) keep(c->pair, c->theta, 0.0, 0.0);
-        }
+        for (; c != from.end() && before(c->pair, old); ++c) keep(c->pair, c->theta, 0.0, 0.0);
         if (c != from.end() && same(c->pair, old)) ++c;
         keep(old, *theta++, messages[0], messages[1]);
         messages += 2;
     }
-    for (; c != from.end(); ++c) {
-        if (c->worth) keep(c->pair, c->theta, 0.0, 0.0);
-    }
+    for (; c != from.end(); ++c) keep(c->pair, c->theta, 0.0, 0.0);
     pairs->swap(pairs_);
 }
 
@@ -251,7 +229,7 @@ double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& tre
     counts = {};
     const Range &one = options.bounds->siblings.any(), &two = options.bounds->grandparents.any();
     const Range any{std::min(one.least, two.least), std::max(one.most, two.most)};
-    const double epsilon = options.epsilon;
+    if (harmless_.epsilon() != options.epsilon) harmless_ = Harmless(options.epsilon);
     for (;;) {
         beliefs->resize(at(parts->size()));
         const double log_z = loopy->run(*parts, potentials->data(), trees, beliefs->data());
@@ -261,21 +239,10 @@ double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& tre
             counts.converged = loopy->converged();
             return log_z;
         }
-        list(*parts, *loopy, epsilon, any);
-        screen(scorer, weights, *parts, options);
-        decide(epsilon);
-        if (!open_.empty()) tell(*parts, *loopy);
-        if (trees.kind == trees::Kind::kProjective) {
-            ask_projective(*parts, trees, loopy->scratch());
-        } else if (!open_.empty()) {
-            ask_tree(*parts, trees, loopy->scratch());
-        }
-        for (Candidate* c : open_) {
-            const double qa = q_[at(c->pair.first)], qb = q_[at(c->pair.second)];
-            // 1 - P has no digits beside a P near 1; these bounds have.
-            const double q = std::clamp(1.0 - c->p, std::max(qa, qb), std::min(1.0, qa + qb));
-            c->worth = gain(c->p, q, c->theta) > epsilon;
-        }
+        list(*parts, *loopy, any);
+        tell(*parts, *loopy);
+        screen(scorer, weights, *parts, trees, options, loopy->scratch());
+        ask(*parts, trees, loopy->scratch());
         if (!add(parts, potentials, loopy)) {
             counts.converged = loopy->converged();
             return log_z;

@@ -36,31 +36,31 @@ class Relaxed {
   private:
     struct Candidate {
         Parts::Pair pair;
-        double theta, p;  // its potential and P(both arcs); < 0: not known
-        bool worth;
+        double theta, p, q;  // its potential; P(both arcs), < 0: not known; 1 - P(both arcs)
+        bool worth(double epsilon) const;
     };
     struct Screen;
-    void list(const Parts& parts, const Loopy& loopy, double epsilon, const Range& potentials);
-    void screen(const Scorer& scorer, const float* weights, const Parts& parts,
-                const Options& options);
-    void decide(double epsilon);
+    static double rest(double p, double q_a, double q_b);
+    void list(const Parts& parts, const Loopy& loopy, const Range& potentials);
     void tell(const Parts& parts, const Loopy& loopy);
-    void ask_tree(const Parts& parts, const Trees& trees, double* scratch);
-    void ask_projective(const Parts& parts, const Trees& trees, double* scratch);
+    void screen(const Scorer& scorer, const float* weights, const Parts& parts, const Trees& trees,
+                const Options& options, double* scratch);
+    void ask(const Parts& parts, const Trees& trees, double* scratch);
     bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
     void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
                std::vector<Parts::Pair>* pairs);
 
-    std::vector<double> p_, q_;  // (arcs,) P(arc) and P(no arc)
-    std::vector<Range> rare_,
-        sure_;  // (arcs,) harmless potentials since P(pair) or its complement is small
-    std::vector<int32_t> start_, child_;  // the arcs of each head that may be in a pair
+    Harmless harmless_{0.0};
+    std::vector<double> p_, q_;   // (arcs,) P(arc) and P(no arc)
+    std::vector<int32_t> wanted_;  // arcs that may be in a pair, by modifier; where each begins
+    std::vector<int32_t> into_;
+    std::vector<int32_t> start_, child_, modifier_, next_;  // the same by head, with modifiers
     std::vector<Candidate> siblings_, grandparents_;
     std::vector<Candidate*> open_;
-    std::vector<double> table_, column_;  // (n + 1, n + 1) scores of arcs; (n + 1,)
+    std::vector<double> table_;     // (n + 1, n + 1) scores of arcs
+    std::vector<double> two_, up_;  // joints of the arcs of one head
     std::vector<trees::Pair> asked_;
     std::vector<double> joint_, potentials_, messages_;
-    std::vector<int32_t> wanted_, popular_;
     std::vector<Parts::Pair> pairs_;
 };
 
