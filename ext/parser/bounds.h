@@ -74,6 +74,10 @@ class PairBounds {
             }
         }
     }
+    // Asks for what `within` will read.
+    void prefetch(const Keys& keys) const {
+        for (const int32_t t : order_) prefetch_line(&line_[at(keys.line[t] - first_)]);
+    }
     const Range& any() const { return any_; }  // potentials of all pairs of the kind
 
   private:

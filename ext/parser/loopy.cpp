@@ -65,21 +65,22 @@ double Loopy::send(const Parts& parts, const double* theta) {
 }
 
 double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees,
-                  double* beliefs) {
+                  double* beliefs, bool more) {
     const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
     const int64_t wanted = trees.api->scratch_size(trees.kind, parts.n);
     if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
     if (static_cast<int64_t>(messages.size()) != 2 * pairs) messages.assign(at(2 * pairs), 0.0);
     const double* theta = potentials + arcs;
-    double log_z = sum(parts, potentials, trees);
+    if (!more) log_z_ = sum(parts, potentials, trees);
     iterations_ = 0;
     converged_ = pairs == 0;
-    if (log_z == -INFINITY) return log_z;
+    if (log_z_ == -INFINITY) return log_z_;
     while (!converged_ && iterations_ < effort.iterations) {
         converged_ = send(parts, theta) < effort.tolerance;
-        log_z = sum(parts, potentials, trees);
+        log_z_ = sum(parts, potentials, trees);
         ++iterations_;
     }
+    double log_z = log_z_;
     for (int64_t a = 0; a < arcs; ++a) beliefs[a] = logistic(total_[at(a)]);
     double* out = beliefs + arcs;
     const double* to = messages.data();

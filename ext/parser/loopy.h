@@ -37,8 +37,10 @@ class Loopy {
     Effort effort;
 
     // Bethe log Z, and beliefs (parts,) at these potentials; -inf: no tree, and no beliefs. Begins
-    // from `messages` where there are as many as pairs want.
-    double run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs);
+    // from `messages` where there are as many as pairs want. `more`: since the last run there are
+    // pairs more, with messages of 0, and nothing else is new.
+    double run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
+               bool more = false);
 
     // Of the last run:
     bool converged() const { return converged_; }
@@ -58,6 +60,7 @@ class Loopy {
 
     std::vector<double> table_, ratio_, scratch_;
     std::vector<double> total_;  // (arcs,)
+    double log_z_ = 0.0;  // of the tree factor
     bool converged_ = true;
     int64_t iterations_ = 0;
 };

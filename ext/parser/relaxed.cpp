@@ -19,8 +19,10 @@ bool same(const Parts::Pair& a, const Parts::Pair& b) {
 
 }  // namespace
 
-// Pairs one behind the other: the weights of one are on their way while those of another are added.
+// Pairs by the batch: what bounds and weights say of one is on its way while others are looked at.
 struct Relaxed::Screen {
+    static constexpr int kBatch = 16;
+
     Screen(const Scorer& s, const float* w, Kind k, const PairBounds& b, const Harmless& h,
            int64_t* n, std::vector<Candidate>* to)
         : scorer(s),
@@ -35,22 +37,27 @@ struct Relaxed::Screen {
     // high and q: P(both arcs) and 1 - P(both arcs) are not larger.
     void push(const Candidate& next, double high, double q) {
         if (high * most <= harmless.epsilon()) return;
-        const Range safe = harmless.at(high, q);
-        if (safe.holds(bounds.any())) return;
-        const int i = count & 1;
-        scorer.keys(kind, next.pair.nodes, &keys[i]);
-        if (bounds.within(keys[i], safe)) return;
-        prefetch(weights, keys[i]);
-        own[i] = next;
-        if (count++ > 0) decide(i ^ 1);
+        safe[count] = harmless.at(high, q);
+        if (safe[count].holds(bounds.any())) return;
+        own[count] = next;
+        scorer.keys(kind, next.pair.nodes, &keys[count]);
+        bounds.prefetch(keys[count]);
+        if (++count == kBatch) flush();
     }
     void flush() {
-        if (count > 0) decide((count & 1) ^ 1);
-    }
-    void decide(int i) {
-        ++*scored;
-        own[i].theta = double{score(weights, keys[i])};
-        if (own[i].p < 0.0 || own[i].worth(harmless.epsilon())) out->push_back(own[i]);
+        int left[kBatch], size = 0;
+        for (int i = 0; i < count; ++i) {
+            if (bounds.within(keys[i], safe[i])) continue;
+            prefetch(weights, keys[i]);
+            left[size++] = i;
+        }
+        count = 0;
+        *scored += size;
+        for (int k = 0; k < size; ++k) {
+            Candidate& c = own[left[k]];
+            c.theta = double{score(weights, keys[left[k]])};
+            if (c.p < 0.0 || c.worth(harmless.epsilon())) out->push_back(c);
+        }
     }
 
     const Scorer& scorer;
@@ -61,9 +68,10 @@ struct Relaxed::Screen {
     const double most;
     int64_t* scored;
     std::vector<Candidate>* out;
-    Keys keys[2];
-    Candidate own[2];
-    int64_t count = 0;
+    Keys keys[kBatch];
+    Candidate own[kBatch];
+    Range safe[kBatch];
+    int count = 0;
 };
 
 bool Relaxed::Candidate::worth(double epsilon) const { return gain(p, q, theta) > epsilon; }
@@ -232,7 +240,8 @@ double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& tre
     if (harmless_.epsilon() != options.epsilon) harmless_ = Harmless(options.epsilon);
     for (;;) {
         beliefs->resize(at(parts->size()));
-        const double log_z = loopy->run(*parts, potentials->data(), trees, beliefs->data());
+        const double log_z = loopy->run(*parts, potentials->data(), trees, beliefs->data(),
+                                         counts.rounds > 0);
         counts.iterations += loopy->iterations();
         if (log_z == -INFINITY) return log_z;
         if (counts.rounds == options.rounds) {
