@@ -64,8 +64,8 @@ double Loopy::send(const Parts& parts, const double* theta) {
     return change;
 }
 
-double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees,
-                  double* beliefs, bool more) {
+double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
+                  bool more) {
     const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
     const int64_t wanted = trees.api->scratch_size(trees.kind, parts.n);
     if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));

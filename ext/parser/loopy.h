@@ -60,7 +60,7 @@ class Loopy {
 
     std::vector<double> table_, ratio_, scratch_;
     std::vector<double> total_;  // (arcs,)
-    double log_z_ = 0.0;  // of the tree factor
+    double log_z_ = 0.0;         // of the tree factor
     bool converged_ = true;
     int64_t iterations_ = 0;
 };

@@ -127,8 +127,8 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
                      const Trees& trees, const Options& options, double* scratch) {
     siblings_.clear();
     grandparents_.clear();
-    Screen one(scorer, weights, Kind::kSibling, options.bounds->siblings, harmless_,
-               &counts.scored, &siblings_);
+    Screen one(scorer, weights, Kind::kSibling, options.bounds->siblings, harmless_, &counts.scored,
+               &siblings_);
     Screen two(scorer, weights, Kind::kGrandparent, options.bounds->grandparents, harmless_,
                &counts.scored, &grandparents_);
     const auto push = [&](Screen* to, int32_t h, int32_t m, int32_t s, int32_t a, int32_t b,
@@ -240,8 +240,8 @@ double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& tre
     if (harmless_.epsilon() != options.epsilon) harmless_ = Harmless(options.epsilon);
     for (;;) {
         beliefs->resize(at(parts->size()));
-        const double log_z = loopy->run(*parts, potentials->data(), trees, beliefs->data(),
-                                         counts.rounds > 0);
+        const double log_z =
+            loopy->run(*parts, potentials->data(), trees, beliefs->data(), counts.rounds > 0);
         counts.iterations += loopy->iterations();
         if (log_z == -INFINITY) return log_z;
         if (counts.rounds == options.rounds) {

@@ -51,7 +51,7 @@ class Relaxed {
                std::vector<Parts::Pair>* pairs);
 
     Harmless harmless_{0.0};
-    std::vector<double> p_, q_;   // (arcs,) P(arc) and P(no arc)
+    std::vector<double> p_, q_;    // (arcs,) P(arc) and P(no arc)
     std::vector<int32_t> wanted_;  // arcs that may be in a pair, by modifier; where each begins
     std::vector<int32_t> into_;
     std::vector<int32_t> start_, child_, modifier_, next_;  // the same by head, with modifiers

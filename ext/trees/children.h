@@ -63,7 +63,8 @@ class Children {
             double* out = grandparents + g * count;
             std::fill(out, out + count, 0.0);
             if (h_ == 0 || g == h_ || A::is_zero(spans_.weight(0, g, h_))) continue;
-            const T inner = A::times(A::times(spans_.weight(0, g, h_), spans_.outside_of(g, h_)), unit);
+            const T inner =
+                A::times(A::times(spans_.weight(0, g, h_), spans_.outside_of(g, h_)), unit);
             const T outer = A::times(spans_.arc(0, g, h_), unit);
             for (const Side& s : sides) {
                 const T factor = (g < h_) == (s.step < 0) ? inner : outer;
@@ -92,7 +93,8 @@ class Children {
         const int32_t* first;
         int step;
         int64_t count, ld;
-        T *complete, *arc, *path;  // (n + 1, ld) by the other end, or by g; zero where there is none
+        T *complete, *arc,
+            *path;  // (n + 1, ld) by the other end, or by g; zero where there is none
     };
 
     // Lanes of whole vectors that hold the first `count` ones.
@@ -150,8 +152,8 @@ class Children {
             A::add_rows(spans_.complete_row(g, g), s.complete + (g + 1) * s.ld, s.ld, c - g,
                         s.path + g * s.ld, width);
         }
-        A::add_product(spans_.outer_row(h_ + 1, 1), spans_.stride(n_), n_ - h_,
-                       s.complete + s.ld, s.ld, c, s.path + (h_ + 1) * s.ld, s.ld, width);
+        A::add_product(spans_.outer_row(h_ + 1, 1), spans_.stride(n_), n_ - h_, s.complete + s.ld,
+                       s.ld, c, s.path + (h_ + 1) * s.ld, s.ld, width);
     }
 
     // Of children on both sides.

@@ -64,9 +64,9 @@ double projective_max(const Sentence& s, double* ratio, double* scratch) {
 }
 
 const vs::trees::Level kLevel = {
-    marginals,         Sentences::kLanes, Sentences::run, Sentences::scratch,
-    pairs,             begin_head_joints, head_joints,    best,
-    projective_max,    sum_grandparents<Plain>,           best_grandparents,
+    marginals,      Sentences::kLanes,       Sentences::run,    Sentences::scratch,
+    pairs,          begin_head_joints,       head_joints,       best,
+    projective_max, sum_grandparents<Plain>, best_grandparents,
 };
 
 }  // namespace

@@ -36,10 +36,9 @@ int64_t tree_scratch(int64_t n) {
 template <class A>
 int64_t projective_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return 2 * ld +
-           (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld) +
-            Children<A>::scratch(n)) *
-               A::kDoubles;
+    return 2 * ld + (2 * (n + 1) * ld + Eisner<A>::scratch(n) + Odds<A>::scratch(n, ld) +
+                     Children<A>::scratch(n)) *
+                        A::kDoubles;
 }
 
 inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
@@ -173,8 +172,8 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
 
 // Sums that `head_joints` needs.
 template <class A>
-double begin_projective(const vs::trees::Sentence& s, double* scratch,
-                        vs::trees::HeadJoints* state, bool* doubt) {
+double begin_projective(const vs::trees::Sentence& s, double* scratch, vs::trees::HeadJoints* state,
+                        bool* doubt) {
     Spans<A> kept{};
     const double log_z = sum_projective<A>(s, {}, scratch, doubt, &kept);
     state->weight = kept.weight;

@@ -184,9 +184,8 @@ double best_grandparents(const Sentence& s, const Grandparents& parts, int64_t* 
 }
 
 const TreesApi* trees_api() noexcept {
-    static const TreesApi api = {scratch_size,      marginals,   joints,
-                                 begin_head_joints, head_joints, best,
-                                 projective_max};
+    static const TreesApi api = {scratch_size, marginals, joints,        begin_head_joints,
+                                 head_joints,  best,      projective_max};
     return &api;
 }
 

@@ -130,9 +130,7 @@ def test_joints_of_heads_agree_with_enumeration(
 
 
 @ROOTS
-@pytest.mark.parametrize(
-    ("n", "scale"), [(9, 2.0), (18, 3.0), (33, 1.0), (33, 200.0), (110, 30.0)]
-)
+@pytest.mark.parametrize(("n", "scale"), [(9, 2.0), (18, 3.0), (33, 1.0), (33, 200.0), (110, 30.0)])
 def test_joints_of_heads_agree_with_arcs_that_are_held(
     single_root: bool, n: int, scale: float
 ) -> None:
@@ -144,7 +142,7 @@ def test_joints_of_heads_agree_with_arcs_that_are_held(
     log_z, answers = _parsing.head_joints(scores, True, single_root, lists)
     assert log_z == mass
     held: dict[tuple[int, int], Array] = {}
-    for h, m in [(h, int(m)) for h, k in lists for m in k[np.argsort(-p[h, k])[:3]]]:
+    for h, m in [(g, int(c)) for g, k in lists for c in k[np.argsort(-p[g, k])[:3]]]:
         alone = scores.copy()
         alone[np.arange(n + 1) != h, m] = -np.inf
         held[h, m] = _parsing.arcs(alone, True, single_root)[1]
