@@ -263,18 +263,18 @@ class State:
 
     def joints(self, model: FactorGraph) -> dict[int, Array]:
         """Return the belief of every factor that sends messages, by its index."""
-        return self._asked(model)[0]
+        return of_factors(model, *self._asked(model)[:2])
 
     def incoming(self, model: FactorGraph) -> dict[int, Array]:
         """Return the messages (k, 2) to every structured factor, by its index."""
-        return self._asked(model)[1]
+        return self._asked(model)[2]
 
     def entropy(self, model: FactorGraph, marginals: list[Array]) -> float:
         """Return the entropy of the (reweighted) Bethe free energy in nats."""
         single = np.array([entr(p).sum() for p in marginals])
         total = float(single.sum())
-        tables, messages = self._asked(model)
-        native = (self.network or network_of(model)).native
+        network, flat, messages = self._asked(model)
+        native, tables = network.native, of_factors(model, network, flat)
         # Tables of the same variables are one factor here.
         for g, at in zip(*np.unique(native.group, return_index=True), strict=True):
             index = int(native.wide[at])
@@ -287,7 +287,8 @@ class State:
             total -= shared if self.rho is None else float(self.rho[g]) * shared
         return total
 
-    def _asked(self, model: FactorGraph) -> tuple[dict[int, Array], dict[int, Array]]:
+    def _asked(self, model: FactorGraph) -> tuple[Network, Array, dict[int, Array]]:
+        """Return the network, beliefs of all factors, flat, and messages to structured ones."""
         network = self.network or network_of(model)
         flat = np.empty(network.native.table_entries)
         with Held(network) as native:
@@ -299,7 +300,7 @@ class State:
                 int(native.wide[i]): native.incoming(int(native.group[i]))
                 for i in np.flatnonzero(np.isin(native.group, network.structured()))
             }
-        return of_factors(model, network, flat), messages
+        return network, flat, messages
 
 
 def of_factors(model: FactorGraph, network: Network, flat: Array) -> dict[int, Array]:

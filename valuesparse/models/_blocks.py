@@ -32,7 +32,7 @@ __all__ = [
     "scopes_of",
     "structured_factors",
     "tables_to_make",
-    "wide_scopes",
+    "wide_tables",
 ]
 
 
@@ -245,17 +245,19 @@ def n_wide(graph: Factors) -> int:
     return inside + sum(f is not None and len(f.scope) > 1 for f in own)
 
 
-def wide_scopes(graph: Factors) -> list[tuple[int, ...]]:
-    """Return the scopes of two variables and more; factors in blocks stay there."""
-    scopes = [f.scope for f in graph._factors if f is not None and len(f.scope) > 1]
-    for start, block in graph.blocks:
-        if block.scopes.shape[1] > 1:
-            made = graph._factors[start : start + len(block)]
-            rows = block.scopes
-            if any(f is not None for f in made):
-                rows = rows[[f is None for f in made]]
-            scopes += map(tuple, rows.tolist())
-    return scopes
+def wide_tables(graph: Factors) -> list[npt.NDArray[np.int64]]:
+    """Return the scopes, (m, k) each, of factors of two variables and more that are tables."""
+    found = [
+        block.scopes.astype(np.int64, copy=False)
+        for _, block in graph.blocks
+        if block.scopes.shape[1] > 1
+    ]
+    alone: dict[int, list[tuple[int, ...]]] = {}
+    for i in graph.alone().tolist():
+        factor = cast("Factor", graph._factors[i])
+        if len(factor.scope) > 1 and not isinstance(factor, Structured):
+            alone.setdefault(len(factor.scope), []).append(factor.scope)
+    return found + [np.array(scopes, dtype=np.int64) for scopes in alone.values()]
 
 
 def scopes_of(graph: Factors) -> list[tuple[int, ...]]:

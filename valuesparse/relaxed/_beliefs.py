@@ -13,6 +13,7 @@ from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.factors._table import Tables
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._asked import Joints
+from valuesparse.relaxed._formulas import feature_gain
 from valuesparse.relaxed._links import Links
 from valuesparse.relaxed._parts import (
     NO_TINY,
@@ -24,8 +25,9 @@ from valuesparse.relaxed._parts import (
     masks_of,
     where_of,
 )
+from valuesparse.relaxed._screen import Screen
 from valuesparse.relaxed._sides import LOGS, PLAIN, Sides, others, others_of_logs
-from valuesparse.relaxed._within import ROUGH
+from valuesparse.relaxed._within import DOUBT, ROUGH
 from valuesparse.results import GraphResult
 
 Floats = npt.NDArray[np.float64]
@@ -41,8 +43,8 @@ class Beliefs:
     A set of variables has the product of their beliefs where they are independent. Where a factor
     that was used holds them all the engine has their joint (loopy engines: their belief of it).
     Everything else is a product, and an approximation, unless `thorough` asks for trees of its own.
-    Where it only matters which gains are larger than `above`, pairs that cannot be have a bound on
-    P(φ = 1) instead, with which they are not.
+    Where it only matters which gains are larger than `above`, nothing is told about factors that
+    cannot have such a gain, and no more digits than that takes about others.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Beliefs:
         self._left: npt.NDArray[np.bool_] | None = None
         self.links = Links(result)
         self.joints = Joints(result, thorough, self.links.any)
+        self.screen = Screen(result, self.links, self.joints, self.flat, self.offset, above)
 
     def walk(
         self, graph: FactorGraph, indices: Array, *, sides: bool = True
@@ -85,18 +88,8 @@ class Beliefs:
                 continue
             left &= ~inside
             where: Array | None = None if inside.all() else np.flatnonzero(inside)
-            count = indices.size if where is None else where.size
-            for first in range(0, count, _CHUNK):
-                at = slice(first, min(first + _CHUNK, count))
-                rows = (indices[at] if where is None else indices[where[at]]) - start
-                span = rows[-1] - rows[0] + 1
-                run = span == rows.size and bool((np.diff(rows) == 1).all())
-                some = block.take(slice(int(rows[0]), int(rows[-1]) + 1) if run else rows)
-                own = at if where is None else where[at]
-                if isinstance(some, Features):
-                    yield self.part(own, some, sides)
-                else:
-                    yield from self._of_block(np.arange(indices.size)[own], some)
+            rows = (indices if where is None else indices[where]) - start
+            yield from self.of_block(block, rows, where, sides=sides)
         at_single = np.arange(indices.size) if left is None else np.flatnonzero(left)
         single = [(i, graph.factor(int(indices[i]))) for i in at_single.tolist()]
         yield from self.of_factors(single, sides=sides)
@@ -155,7 +148,40 @@ class Beliefs:
                     at = np.array([at for at, _ in chosen])
                     yield self._table_part(at, scopes[some], table, known[some])
 
-    def _of_block(self, at: Array, block: Tables) -> Iterator[TablePart]:
+    def of_block(
+        self,
+        block: Features | Tables,
+        rows: Array | None = None,
+        at: Array | None = None,
+        *,
+        sides: bool = True,
+    ) -> Iterator[FeaturePart | TablePart]:
+        """Yield what is known about some rows of a block, by default all, told as those `at`."""
+        count = len(block) if rows is None else rows.size
+        for first in range(0, count, _CHUNK):
+            some, here = self._chunk(block, rows, first)
+            if not isinstance(some, Features):
+                own = np.arange(here.start, here.stop) if at is None else at[here]
+                yield from self._of_columns(own, some)
+                continue
+            worth = self.screen.worth(some) if sides else None
+            which = here if worth is None else here.start + worth
+            if worth is not None:
+                some = some.take(worth)
+            yield self.part(which if at is None else at[which], some, sides)
+
+    def _chunk(
+        self, block: Features | Tables, rows: Array | None, first: int
+    ) -> tuple[Features | Tables, slice]:
+        """Return some rows of a block, a view where they follow each other, and which of them."""
+        own = slice(first, min(first + _CHUNK, len(block) if rows is None else rows.size))
+        if rows is None:
+            return block.take(own), own
+        some = rows[own]
+        run = some[-1] - some[0] + 1 == some.size and bool((np.diff(some) == 1).all())
+        return block.take(slice(int(some[0]), int(some[-1]) + 1) if run else some), own
+
+    def _of_columns(self, at: Array, block: Tables) -> Iterator[TablePart]:
         """Yield what is known about tables that stay in columns."""
         known = self._known(block.scopes)
         self._ask([(block.scopes, known)])
@@ -178,21 +204,14 @@ class Beliefs:
     ) -> TablePart:
         """Return what is known about tables of one shape, (m, ...)."""
         shape, table = table.shape[1:], table.reshape(len(table), -1)
+        worth = self.screen.tables_worth(scopes, table) if shape == (2, 2) else None
+        if worth is not None:
+            at, scopes, table, known = at[worth], scopes[worth], table[worth], known[worth]
         with np.errstate(invalid="ignore"):
             rough = self._rough(table.max(axis=1) - table.min(axis=1))
-        idle = np.zeros(len(scopes), dtype=np.bool_)
-        if shape == (2, 2):
-            both = np.flatnonzero((table[:, :3] == 0.0).all(axis=1))
-            ones = np.ones((both.size, 2), dtype=np.int64)
-            idle[both], most = self._idle(scopes[both], ones, table[both, 3])
-            known = known & ~idle
         joint, exact = self._rows(scopes, shape, known, rough)
-        if idle.any():
-            joint[idle] = 0.0
-            joint[idle, 3] = most = most[idle[both]]
-            joint[idle, 0] = 1.0 - most
         rough = rough & known & (self.links.holders(scopes) >= 0)
-        low = np.flatnonzero((joint < self.joints.floor).any(axis=1) & ~(rough | idle))
+        low = np.flatnonzero((joint < self.joints.floor).any(axis=1) & ~rough)
         tiny = NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_rows(scopes[low], shape, known[low]))
@@ -231,11 +250,9 @@ class Beliefs:
         """Whether the joint of each row's variables, no product, is to be looked up."""
         if not (self.exact or self._loopy):
             return np.zeros(len(scopes), dtype=np.bool_)
-        known = self.links.linked(scopes)
         if self._loopy or not (self.thorough and self.exact):
-            rows = np.flatnonzero(known)
-            known[rows] = self.links.held(scopes[rows])
-        return known
+            return self.links.held(scopes)
+        return self.links.linked(scopes)
 
     def _rows(
         self,
@@ -340,58 +357,61 @@ class Beliefs:
 
     def part(self, at: slice | Array, block: Features, sides: bool) -> FeaturePart:
         """Return what is known about a block of features."""
+        rough = self._rough(np.abs(block.weights)) & sides
+        if self.above is None or not sides:
+            return self._part(at, block, sides, rough)[0]
+        part, many = self._part(at, block, sides, np.ones(len(block), dtype=np.bool_))
+        theta = np.abs(part.theta[many])
+        heavy = many[theta > ROUGH]
+        if heavy.size:
+            # Where an error of 1e-11 in a joint leaves open which side of `above` a gain is.
+            with np.errstate(over="ignore", invalid="ignore"):
+                doubt = DOUBT * np.exp(np.abs(part.theta[heavy]))
+            gains = feature_gain(part.mu[heavy], part.theta[heavy], part.off[heavy])
+            rough[many] = True
+            rough[heavy[~(np.abs(gains - self.above) > doubt)]] = False
+            if not rough[heavy].all():
+                part, _ = self._part(at, block, sides, rough)
+        return part
+
+    def _part(
+        self, at: slice | Array, block: Features, sides: bool, rough: npt.NDArray[np.bool_]
+    ) -> tuple[FeaturePart, Array]:
+        """Return what is known about a block, and the rows that structured factors tell.
+
+        `rough`: where their joints may err by 1e-11.
+        """
         scopes = block.scopes
         base = [self._starts(scopes[:, a]) for a in range(scopes.shape[1])]
         mu = self._product(block, base)
-        rough = self._rough(np.abs(block.weights)) & sides
-        idle, most = self._idle(scopes, block.assignments if sides else None, block.weights)
-        held = self._of_scopes(scopes, rough, idle)
-        mu[idle] = most[idle]
+        held = self._of_scopes(scopes, rough)
         for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
             mu[row] = min(1.0, float(held.joints[q][where_of(block, row)].sum()))
-        fires = masks_of(block, held.many_rows)
-        mu[held.many_rows] = np.minimum(held.many.sum(axis=(1, 2), where=fires), 1.0)
+        many = held.many_rows
+        fires = masks_of(block, many)
+        mu[many] = np.minimum(held.many.sum(axis=(1, 2), where=fires), 1.0)
         if not sides:
-            return FeaturePart(at, block.weights, mu, held.exact, np.empty(0), NO_TINY)
+            part = FeaturePart(at, block.weights, mu, held.exact, np.empty(0), NO_TINY)
+            return part, many
         # The small side is the one whose digits count: 1 − p has those of a small p.
         off = 1.0 - mu
         large = np.flatnonzero(mu > 0.5)
-        large = large[~idle[large]]
         if large.size:
             near = [start[large] for start in base]
             off[large] = self._plain_sides().off(block, large, near)
         for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
             if mu[row] > 0.5:
                 off[row] = held.joints[q].sum(where=~mask_of(block, row, held.joints[q].shape))
-        off[held.many_rows] = held.many.sum(axis=(1, 2), where=~fires)
+        off[many] = held.many.sum(axis=(1, 2), where=~fires)
         np.minimum(off, 1.0, out=off)
-        digits = ~idle
-        digits[held.many_rows[rough[held.many_rows]]] = False
+        digits = np.ones(len(block), dtype=np.bool_)
+        digits[many[rough[many]]] = False
         lost = (np.minimum(mu, off) < self.joints.floor) & (block.weights != 0.0)
         low = np.flatnonzero(lost & digits)
         tiny = NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_features(block, low, [start[low] for start in base]))
-        return FeaturePart(at, block.weights, mu, held.exact, off, tiny)
-
-    def _idle(
-        self, scopes: Array, states: Array | None, theta: Floats
-    ) -> tuple[npt.NDArray[np.bool_], Floats]:
-        """Return which pairs cannot have a gain larger than `above`, and a bound on P(φ = 1).
-
-        g = log(1 + μ (e^θ − 1)) − μ θ <= μ (e^θ − 1 − θ), and μ = P(a = x, b = y) is at most the
-        chance of either. None in a table, whose belief has both.
-        """
-        nobody = np.zeros(len(scopes), dtype=np.bool_)
-        within = self.links.within
-        if self.above is None or within is None or states is None or scopes.shape[1] != 2:
-            return nobody, np.zeros(len(scopes))
-        most = within.rarer(scopes, states)
-        with np.errstate(over="ignore", invalid="ignore"):
-            idle = most * (np.expm1(theta) - theta) <= (1.0 - 1e-9) * self.above
-        rows = np.flatnonzero(idle)
-        idle[rows[self.links.in_table(scopes[rows])]] = False
-        return idle, most
+        return FeaturePart(at, block.weights, mu, held.exact, off, tiny), many
 
     def _product(self, block: Features, base: list[Array]) -> Floats:
         """Return P(φ = 1) of each feature of a block where its variables are independent."""
@@ -414,7 +434,7 @@ class Beliefs:
         logs = self._log_sides()
         found = np.stack([logs.off(block, rows, base), logs.on(block, rows, base)], axis=1)
         none = np.zeros(rows.size, dtype=np.bool_)
-        held = self._of_scopes(block.scopes[rows], none, none, logs=True)
+        held = self._of_scopes(block.scopes[rows], none, logs=True)
         for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
             fires = mask_of(block, int(rows[row]), held.joints[q].shape)
             for side, mask in enumerate((~fires, fires)):
@@ -440,25 +460,20 @@ class Beliefs:
         self,
         scopes: Array,
         rough: npt.NDArray[np.bool_],
-        idle: npt.NDArray[np.bool_],
         *,
         logs: bool = False,
     ) -> Held:
-        """Return what is no product of beliefs, but for `idle` rows.
-
-        `rough`: where joints may err by 1e-11.
-        """
+        """Return what is no product of beliefs; `rough`: where joints may err by 1e-11."""
         none: Array = np.empty(0, dtype=np.int64)
         pairs = np.empty((0, 2, 2))
         if not (self.exact or self._loopy):
             return Held(none, none, [], np.zeros(len(scopes), dtype=np.bool_), none, pairs)
-        linked = self.links.linked(scopes)
-        exact = ~linked & self.exact
-        if not linked.any():
+        exact = np.zeros(len(scopes), dtype=np.bool_)
+        if self.exact:
+            exact = ~self.links.linked(scopes)
+        rows = np.flatnonzero(self._known(scopes))
+        if not rows.size:
             return Held(none, none, [], exact, none, pairs)
-        rows = np.flatnonzero(linked & ~idle)
-        if self._loopy or not self.thorough:
-            rows = rows[self.links.held(scopes[rows])]
         many, holder = self.links.many(rows, scopes)
         if many.size:
             assert self.links.within is not None

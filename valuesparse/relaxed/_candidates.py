@@ -16,6 +16,7 @@ from valuesparse.models._checks import (
     check_scope,
     check_table,
     weigh_feature,
+    weigh_features,
 )
 from valuesparse.relaxed._beliefs import Beliefs
 from valuesparse.relaxed._parts import FeaturePart, TablePart
@@ -33,9 +34,8 @@ def as_parts(
         items = [items]
     if isinstance(items, Features):
         check_features(graph, items)
-        other = graph.part(np.empty(0, dtype=np.int64))
-        other.add_features(items)
-        return len(items), beliefs.walk(other, np.arange(len(items)))
+        weigh_features(graph, items)
+        return len(items), beliefs.of_block(items)
     if not isinstance(items, (range, np.ndarray)):
         if not isinstance(items, Iterable):
             raise TypeError(f"factors must be indices or factors, got {items!r}; write [{items!r}]")

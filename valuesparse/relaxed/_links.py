@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from valuesparse.models._blocks import structured_factors, wide_scopes
+from valuesparse.models._blocks import structured_factors, wide_tables
 from valuesparse.relaxed._within import Within
 from valuesparse.results import GraphResult
 
@@ -29,8 +30,6 @@ class Links:
     ----------
     any : bool
         Whether a factor that was used has two variables.
-    label : ndarray of int
-        Variables with different labels are independent: no factor that was used links them.
     within : Within, optional
         Joints within structured factors, where messages were passed.
     """
@@ -41,29 +40,37 @@ class Links:
         n = self._n = result.graph.n_variables
         part = result.part()
         own = structured_factors(part)
-        every = wide_scopes(part)
-        #: Whether a factor that was used has two variables.
-        self.any = bool(every)
-        known = {v for v, x in result.evidence.items() if isinstance(x, int)}
-        links = [
-            (scope[0], v)
-            for scope in (tuple(v for v in s if v not in known) if known else s for s in every)
-            for v in scope[1:]
-        ]
-        a, b = np.array(links, dtype=np.int64).reshape(-1, 2).T
-        #: Variables with different labels are independent: no factor that was used links them.
-        self.label = np.arange(n)
         #: Scopes of tables, which have the joint of any of their variables; structured factors have
         #: those of two.
-        structured = {f.scope for f in own.values()}
-        self._tables = [s for s in every if s not in structured] if own else every
+        self._tables = wide_tables(part)
+        structured = [np.array(f.scope, dtype=np.int64) for f in own.values()]
         self._structured = [np.isin(np.arange(n), scope) for scope in structured]
+        #: Whether a factor that was used has two variables.
+        self.any = bool(self._tables or structured)
+        self._scopes = (*self._tables, *(s[None] for s in structured))
+        self._states = np.zeros(n, dtype=np.bool_)
+        self._states[[v for v, x in result.evidence.items() if isinstance(x, int)]] = True
         self.within = Within(result) if own and result.state is not None else None
-        if links:
-            edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
-            self.label = csgraph.connected_components(edges, directed=False)[1]
-        self._loose = not links
-        self._tied = self.label.size > 0 and not self.label.any()
+
+    @cached_property
+    def _label(self) -> Array:
+        """Variables with different labels are independent: no factor that was used links them."""
+        n = self._n
+        links = [_links(scopes, self._states) for scopes in self._scopes]
+        a, b = np.concatenate([np.empty((2, 0), dtype=np.int64), *links], axis=1)
+        if not a.size:
+            return np.arange(n)
+        edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
+        return np.asarray(csgraph.connected_components(edges, directed=False)[1])
+
+    @cached_property
+    def _alone(self) -> bool:
+        """Whether no two variables depend on each other."""
+        return not self.any or np.unique(self._label).size == self._n
+
+    @cached_property
+    def _tied(self) -> bool:
+        return self._n > 0 and not self._label.any()
 
     def many(self, rows: Array, scopes: Array) -> tuple[Array, Array]:
         """Return which of some rows structured factors tell together, and which factor does."""
@@ -81,16 +88,26 @@ class Links:
 
     def linked(self, scopes: Array) -> npt.NDArray[np.bool_]:
         """Whether two variables of each row may depend on each other."""
-        if self._loose or self._tied:
+        if self._alone or self._tied:
             return np.full(len(scopes), self._tied and scopes.shape[1] > 1)
         linked = np.zeros(len(scopes), dtype=np.bool_)
-        labels = [self.label[scopes[:, a]] for a in range(scopes.shape[1])]
+        labels = [self._label[scopes[:, a]] for a in range(scopes.shape[1])]
         for a, b in itertools.combinations(labels, 2):
             linked |= a == b
         return linked
 
     def held(self, scopes: Array) -> npt.NDArray[np.bool_]:
-        """Whether a factor that was used holds all variables of each row."""
+        """Whether a factor that was used holds all variables of each row, and ties them."""
+        if scopes.shape[1] < 2:
+            return np.zeros(len(scopes), dtype=np.bool_)
+        if scopes.shape[1] == 2 and not self._states.any():
+            return self._held(scopes)
+        held = self.linked(scopes)
+        rows = np.flatnonzero(held)
+        held[rows] = self._held(scopes[rows])
+        return held
+
+    def _held(self, scopes: Array) -> npt.NDArray[np.bool_]:
         held = self.in_table(scopes)
         for inside in self._structured if scopes.shape[1] == 2 else []:
             held |= inside[scopes[:, 0]] & inside[scopes[:, 1]]
@@ -100,24 +117,26 @@ class Links:
         """Whether a table that was used holds all variables of each row."""
         if scopes.shape[1] != 2:
             if self._sets is None:
-                self._sets = {frozenset(s) for s in self._tables}
+                self._sets = {frozenset(row) for s in self._tables for row in s.tolist()}
             sets = self._sets
             rows = (frozenset(s) for s in scopes.tolist())
             return np.array([r in sets or any(r < s for s in sets) for r in rows], dtype=np.bool_)
         n = self._n
         if self._pairs is None:
-            pairs = {
-                min(a, b) * n + max(a, b)
+            pairs = [
+                np.minimum(s[:, a], s[:, b]) * n + np.maximum(s[:, a], s[:, b])
                 for s in self._tables
-                for a, b in itertools.combinations(s, 2)
-            }
-            self._pairs = np.array(sorted(pairs), dtype=np.int64)
-            size = 1 << int(np.clip((64 * len(pairs)).bit_length(), *_FILTER_BITS))
+                for a, b in itertools.combinations(range(s.shape[1]), 2)
+            ]
+            self._pairs = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *pairs]))
+            size = 1 << int(np.clip((64 * self._pairs.size).bit_length(), *_FILTER_BITS))
             self._maybe = np.zeros(size, dtype=np.bool_)
             low, high = self._pairs // n, self._pairs % n
             self._maybe[self._pairs & (size - 1)] = True
             self._maybe[(high * n + low) & (size - 1)] = True
         # Most are not, and few pass the filter: the last bits of their key, in either order.
+        if not self._pairs.size:
+            return np.zeros(len(scopes), dtype=np.bool_)
         keys = scopes[:, 0].astype(np.int64)
         keys *= n
         keys += scopes[:, 1]
@@ -126,7 +145,15 @@ class Links:
         some = np.flatnonzero(held)
         a, b = scopes[some].astype(np.int64, copy=False).T
         exact = np.minimum(a, b) * n + np.maximum(a, b)
-        if self._pairs.size:
-            near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
-            held[some] = self._pairs[near] == exact
+        near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
+        held[some] = self._pairs[near] == exact
         return held
+
+
+def _links(scopes: Array, held: npt.NDArray[np.bool_]) -> Array:
+    """Return pairs (2, links) that tie the variables of each scope that have no state."""
+    open_ = ~held[scopes]
+    column = open_.argmax(axis=1)
+    first = np.take_along_axis(scopes, column[:, None], axis=1)
+    open_[np.arange(len(scopes)), column] = False
+    return np.stack([np.broadcast_to(first, scopes.shape)[open_], scopes[open_]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from valuesparse.factors import Structured
 from valuesparse.models._blocks import structured_factors
 from valuesparse.results import GraphResult
 
-__all__ = ["ROUGH", "Within"]
+__all__ = ["DOUBT", "ROUGH", "Within"]
 
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
@@ -20,6 +21,8 @@ Array = npt.NDArray[Any]
 #: Joints that a factor tells all at once may err by 1e-11, and a gain by e^|θ| times as much: up
 #: to this |θ| by less than 1e-9.
 ROUGH = 4.0
+#: The error of such a gain is at most this times e^|θ|.
+DOUBT = 2e-11
 
 
 class Within:
@@ -56,29 +59,11 @@ class Within:
             found[(place[scopes] >= 0).all(axis=1)] = i
         return found
 
-    @cached_property
-    def _chances(self) -> list[Floats]:
-        """P(v = x) by each factor, (variables, 2); NaN where it does not hold v."""
-        found = []
+    def chances(self) -> Iterator[tuple[list[int], Floats]]:
+        """Yield the variables of each factor, and P(v = x) by it, (variables, 2)."""
         for factor, messages, _ in self._asked:
             _, p, c = factor.checked_sum_product(messages)
-            own = np.full((self._part.n_variables, 2), np.nan)
-            own[list(factor.scope)] = np.stack([c, p], axis=1)
-            found.append(own)
-        return found
-
-    def rarer(self, scopes: Array, states: Array) -> Floats:
-        """Return min(P(a = x), P(b = y)), no less than P(a = x, b = y); NaN where none holds both.
-
-        scopes, states : (m, 2)
-        """
-        found = np.full(len(scopes), np.nan)
-        for own in reversed(self._chances):
-            flat = own.ravel()
-            least = flat[2 * scopes[:, 0] + states[:, 0]]
-            np.minimum(least, flat[2 * scopes[:, 1] + states[:, 1]], out=least)
-            found = np.where(np.isnan(least), found, least)
-        return found
+            yield list(factor.scope), np.stack([c, p], axis=1)
 
     def of(self, scopes: Array, holder: Array, rough: npt.NDArray[np.bool_]) -> Floats:
         """Return the joint of each row's variables, (m, 2) -> (m, 2, 2).

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
-from valuesparse._junction import freeze
 from valuesparse._validation import as_count, as_threshold
-from valuesparse.factors import Factor, Feature, Features
 from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
-from valuesparse.models._checks import check_features
 from valuesparse.models._evidence import Evidence
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._candidates import check_factors
-from valuesparse.relaxed._parts import FeaturePart, TablePart
+from valuesparse.relaxed._lazy import Candidates, Lazy
 from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
-from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.relaxed.select import without
 from valuesparse.results import GraphResult
 from valuesparse.results._graph import EXACT
 
 __all__ = ["relax"]
-
-Candidates = Callable[[GraphResult], Iterable[Factor | Features]]
 
 
 def relax(
@@ -123,7 +113,7 @@ def relax(
     n_own, n_first = graph.n_factors, kept.size
     if candidates is not None:
         run.graph = graph.copy()
-    lazy = _Lazy(candidates, run.graph)
+    lazy = Lazy(candidates, run.graph)
     result = run(kept, None)
     done, why, converged = 0, "", True
     while True:
@@ -158,123 +148,3 @@ def relax(
         converged=converged and result.converged,
         reason=f"{why}; {result.reason}",
     )
-
-
-def _alike(cards: npt.NDArray[np.int64], value: float) -> list[npt.NDArray[np.float64]]:
-    """Return a read-only array for each variable, with the same number everywhere."""
-    most = np.full(int(cards.max(initial=0)), value)
-    freeze([most])
-    return [most[:k] for k in cards.tolist()]
-
-
-class _Lazy:
-    """Factors that a callback yields: which were added, and where they stand in the graph."""
-
-    def __init__(self, candidates: Candidates | None, graph: FactorGraph) -> None:
-        self.candidates, self.graph = candidates, graph
-        self.known: Counter[object] = Counter()  # how many were added
-        self.added: list[Factor] = []
-
-    def _yielded(self, result: GraphResult) -> Iterator[Features | list[Factor]]:
-        """Yield blocks, and single factors in lists."""
-        if self.candidates is None:
-            return
-        single: list[Factor] = []
-        items: Any = self.candidates(result)
-        if not isinstance(items, Iterable):
-            raise TypeError(
-                "candidates must return or yield factors, got "
-                f"{type(items).__name__}; return an empty list where there are none"
-            )
-        for item in items:
-            if isinstance(item, Features):
-                check_features(self.graph, item)
-                yield item
-            elif isinstance(item, Factor):
-                single.append(item)
-            else:
-                raise TypeError(
-                    "candidates must yield valuesparse.factors.Factor or Features, got "
-                    f"{type(item).__name__}"
-                )
-        if single:
-            yield check_factors(self.graph, single)
-
-    def _parts(
-        self, beliefs: Beliefs, item: Features | list[Factor]
-    ) -> Iterator[FeaturePart | TablePart]:
-        if isinstance(item, Features):
-            holder = self.graph.part(np.empty(0, dtype=np.int64))
-            holder.add_features(item)
-            return beliefs.walk(holder, np.arange(len(item)))
-        return beliefs.of_factors(list(enumerate(item)))
-
-    def worth(self, beliefs: Beliefs, result: GraphResult, epsilon: float) -> list[Factor]:
-        """Return the factors yielded, not yet added, whose gain is above ε."""
-        found: list[Factor] = []
-        seen: Counter[object] = Counter()
-        for item in self._yielded(result):
-            gains = gains_of(len(item), self._parts(beliefs, item))
-            for i in np.flatnonzero(gains > epsilon).tolist():
-                factor = item[i]
-                if self._is_new(factor, seen):
-                    found.append(factor)
-        return found
-
-    def take(self, found: list[Factor]) -> npt.NDArray[np.int64]:
-        """Add factors to the graph and return their indices."""
-        first = self.graph.n_factors
-        for factor in found:
-            self.known[self._key(factor)] += 1
-            self.added.append(factor)
-            self.graph.add(factor)
-        return np.arange(first, self.graph.n_factors)
-
-    def bounds(self, result: GraphResult, n_own: int, exhaustive: bool) -> Bounds:
-        """Return the bounds of a result against `graph` and all that is yielded."""
-        if self.candidates is None:
-            return bounds_of(result)
-        if not exhaustive:
-            # Anything may be missing: only what holds whatever else there is.
-            zeros, ones = (_alike(result.graph.cards, x) for x in (0.0, 1.0))
-            return Bounds(np.inf, np.inf, zeros, ones, True)
-        beliefs = Beliefs(result, thorough=True)
-        remaining = Remaining()
-        own = without(n_own, result.factors[result.factors < n_own])
-        for part in beliefs.walk(self.graph, own):
-            remaining.add(part)
-        seen: Counter[object] = Counter()
-        for item in self._yielded(result):
-            for part in self._parts(beliefs, self._unknown(item, seen)):
-                remaining.add(part)
-        return finish(beliefs, remaining)
-
-    def _is_new(self, factor: Factor, seen: Counter[object]) -> bool:
-        """Return whether a call has yielded more like this one than were added; counts it."""
-        key = self._key(factor)
-        seen[key] += 1
-        return seen[key] > self.known[key]
-
-    def _unknown(
-        self, item: Features | list[Factor], seen: Counter[object]
-    ) -> Features | list[Factor]:
-        """Return those that have not been added; `seen`: what the call has yielded so far."""
-        if isinstance(item, list):
-            return [f for f in item if self._is_new(f, seen)]
-        left = np.ones(len(item), dtype=np.bool_)
-        if item.scopes.shape[1]:
-            # Only features that start like one that was added are made into objects.
-            starts = {f.scope[0] for f in self.added if len(f.scope)}
-            alike = np.isin(item.scopes[:, 0], np.array(sorted(starts), dtype=np.int64))
-        else:
-            alike = left
-        for i in np.flatnonzero(alike).tolist():
-            left[i] = self._is_new(item[i], seen)
-        return item.take(left)
-
-    def _key(self, factor: Factor) -> object:
-        if isinstance(factor, Feature):
-            fires = factor.fires if isinstance(factor.fires, tuple) else factor.fires.tobytes()
-            return factor.scope, fires, factor.weight
-        cards = [self.graph.cardinalities[v] for v in factor.scope]
-        return factor.scope, factor.table(cards).tobytes()
