@@ -187,7 +187,7 @@ def pgmpy_table(names: list[str], repeats: int) -> None:
         for evidence in ({}, evidence_of(network, graph, 0.2, 1)):
 
             def ask(graph=graph, evidence=evidence):
-                return vs.JunctionTree(graph, evidence=evidence).infer(threads=1)
+                return vs.JunctionTree(graph, evidence=evidence).infer(threads=1).marginals
 
             ours = best(ask, repeats)
             answers = context.Queue()
@@ -246,7 +246,7 @@ def main() -> None:
         ):
 
             def ask(graph=graph, evidence=evidence):
-                return vs.JunctionTree(graph, evidence=evidence).infer(threads=1)
+                return vs.JunctionTree(graph, evidence=evidence).infer(threads=1).marginals
 
             ours[label] = best(ask, options.repeats)
             theirs[label] = (math.nan, reference)

@@ -127,6 +127,24 @@ def freeze(arrays):
         cnp.PyArray_CLEARFLAGS(array, cnp.NPY_ARRAY_WRITEABLE)
 
 
+def split(flat, cards):
+    """Return what `flat`, float64, holds for each variable: read-only views, one per variable."""
+    cdef const int64_t* card = <const int64_t*>cnp.PyArray_DATA(<cnp.ndarray>cards)
+    cdef const char* at = <const char*>cnp.PyArray_DATA(<cnp.ndarray>flat)
+    cdef cnp.npy_intp size
+    cdef int64_t v
+    cdef list views = []
+    cdef cnp.ndarray view
+    for v in range(cards.shape[0]):
+        size = card[v]
+        view = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_FLOAT64, <void*>at)
+        cnp.set_array_base(view, flat)
+        cnp.PyArray_CLEARFLAGS(view, cnp.NPY_ARRAY_WRITEABLE)
+        views.append(view)
+        at += size * sizeof(double)
+    return views
+
+
 cdef class Snapshot:
     """Pointers into the tables of a factor graph, which it keeps alive.
 
@@ -209,21 +227,6 @@ cdef class Snapshot:
             if self.listed[first] is None:
                 self.listed[first:first + len(scopes)] = map(tuple, scopes.tolist())
         return self.listed
-
-    def split(self, flat):
-        """Return what `flat`, float64, holds for each variable: views, one per variable."""
-        cdef cnp.npy_intp size
-        cdef int64_t v
-        cdef char* at = <char*>cnp.PyArray_DATA(<cnp.ndarray>flat)
-        cdef list views = []
-        cdef cnp.ndarray view
-        for v in range(self.g.n):
-            size = self.g.card[v]
-            view = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_FLOAT64,
-                                                 at + self.card_ptr[v] * sizeof(double))
-            cnp.set_array_base(view, flat)
-            views.append(view)
-        return views
 
     def score(self, states):
         """Return the sum of all factors at these states, int64."""
@@ -344,6 +347,10 @@ cdef class CliqueTree:
     def cost(self):
         """Return width, table entries, bytes, flops, largest clique, its entries, orders tried."""
         return cost_of(self.solver)
+
+    def bytes(self):
+        """Return those of `cost`."""
+        return self.solver.layout().bytes
 
     def show(self, int threads):
         """Show the thread's recorder what a question runs."""

@@ -65,7 +65,33 @@ inline Dims dims_of(const Domains& d, const Set& order) {
     return r;
 }
 
-// The offset of each setting of vars, the last one fastest, in a table with these strides.
+// The offset of each setting of `vars`, the last one fastest, in a table; at(i, x): that of value
+// number x of variable number i.
+template <class At>
+void each_offset(const Domains& d, const int32_t* vars, size_t n_vars, At&& at, Set* out) {
+    int64_t size = 1;
+    int32_t first = 0;
+    for (size_t i = 0; i < n_vars; ++i) {
+        size *= d.size(vars[i]);
+        first += static_cast<int32_t>(at(i, 0));
+    }
+    out->resize(static_cast<size_t>(size));
+    int32_t* const o = out->data();
+    o[0] = first;
+    int64_t done = 1;
+    for (size_t i = n_vars; i-- > 0;) {  // settings of the later variables are there
+        const int64_t n = d.size(vars[i]);
+        const int64_t begin = at(i, 0);
+        for (int64_t x = 1; x < n; ++x) {
+            const int32_t add = static_cast<int32_t>(at(i, x) - begin);
+            int32_t* to = o + x * done;
+            for (int64_t j = 0; j < done; ++j) to[j] = o[j] + add;
+        }
+        done *= n;
+    }
+}
+
+// The same in a table with these strides.
 void offsets(const Domains& d, const Set& vars, const Strides& stride, Set* out);
 
 }  // namespace vs::junction

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
 
 #include "junction/poll.h"
 
@@ -16,6 +15,41 @@ uint64_t mix(uint64_t x) {  // splitmix64
     return x ^ (x >> 31);
 }
 
+// Variables with keys, of which the least is at hand: the winner of a knock-out, played again along
+// the way of a key that changes.
+template <class Key>
+class Knockout {
+  public:
+    explicit Knockout(int32_t n) : key_(static_cast<size_t>(n)) {
+        while (leaves_ < n) leaves_ *= 2;
+        win_.assign(static_cast<size_t>(2 * leaves_), -1);
+    }
+    int32_t least() const { return win_[1]; }  // -1: none is left
+    void set(int32_t v, const Key& key) {
+        key_[v] = key;
+        win_[leaves_ + v] = v;
+        play(v);
+    }
+    void remove(int32_t v) {
+        win_[leaves_ + v] = -1;
+        play(v);
+    }
+
+  private:
+    void play(int32_t v) {
+        for (int32_t i = (leaves_ + v) / 2; i > 0; i /= 2) {
+            const int32_t a = win_[2 * i], b = win_[2 * i + 1];
+            const int32_t w = b < 0 || (a >= 0 && key_[a] < key_[b]) ? a : b;
+            if (w == win_[i] && w != v) break;
+            win_[i] = w;
+        }
+    }
+
+    int32_t leaves_ = 2;
+    std::vector<int32_t> win_;  // (2 leaves_,) [1]: of all; [leaves_ + v]: v itself
+    std::vector<Key> key_;
+};
+
 enum class Rule : int { kMinFill, kWeightedMinFill, kMinWeight };
 
 // Eliminates the variable with the smallest score of the rule, again and again. Ties go to the
@@ -27,14 +61,14 @@ class Greedy {
           near_(m.near),
           rule_(rule),
           n_(static_cast<int32_t>(m.near.size())),
-          poll_{control} {
+          poll_{control},
+          queue_(n_) {
         const size_t n = static_cast<size_t>(n_);
         stamp_.assign(n, 0);
         touched_.assign(n, 0);
         gone_.assign(n, 0);
         known_.assign(n, 0);
         fill_.assign(n, 0.0);
-        version_.assign(n, 0);
         degree_.resize(n);
         bits_.resize(n);
         random_.resize(n);
@@ -58,14 +92,12 @@ class Greedy {
             push(v);
             if (cancelled()) return Found::kCancelled;
         }
-        while (!heap_.empty()) {
-            const QueuedVariable e = heap_.top();
-            heap_.pop();
-            if (gone_[e.v] || e.version != version_[e.v]) continue;
-            out->size += std::exp2(bits_[e.v]);
+        for (int32_t v; (v = queue_.least()) >= 0;) {
+            queue_.remove(v);
+            out->size += std::exp2(bits_[v]);
             out->operations = operations_;
             if (out->size > limit) return Found::kTooLarge;
-            remove(e.v, out);
+            remove(v, out);
             if (cancelled()) return Found::kCancelled;
         }
         out->operations = operations_;
@@ -73,15 +105,13 @@ class Greedy {
     }
 
   private:
-    struct QueuedVariable {
+    struct Key {
         double score, bits;
-        uint64_t random;
-        int32_t v, version;
-        bool operator<(const QueuedVariable& o) const {  // of a max-heap
-            if (score != o.score) return score > o.score;
-            if (bits != o.bits) return bits > o.bits;
-            if (random != o.random) return random > o.random;
-            return v > o.v;
+        uint64_t random;  // no two are alike but by chance
+        bool operator<(const Key& o) const {
+            if (score != o.score) return score < o.score;
+            if (bits != o.bits) return bits < o.bits;
+            return random < o.random;
         }
     };
 
@@ -107,7 +137,7 @@ class Greedy {
             }
             score = known_[v] ? fill_[v] : INFINITY;
         }
-        heap_.push({score, bits_[v], random_[v], v, ++version_[v]});
+        queue_.set(v, {score, bits_[v], random_[v]});
     }
     // Marks the neighbours of v with a new number, and drops those that are gone.
     int32_t mark(int32_t v) {
@@ -221,11 +251,11 @@ class Greedy {
     int64_t operations_ = 0, due_ = 0;
     Poll poll_;
     bool cancelled_ = false;
-    std::vector<int32_t> stamp_, version_, degree_, list_, common_;
+    std::vector<int32_t> stamp_, degree_, list_, common_;
     std::vector<uint8_t> touched_, gone_, known_;
     std::vector<double> fill_, bits_, log_;  // log_: of the number of values
     std::vector<uint64_t> random_;
-    std::priority_queue<QueuedVariable> heap_;
+    Knockout<Key> queue_;
 };
 
 }  // namespace

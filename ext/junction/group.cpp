@@ -64,11 +64,21 @@ void absorb_messages(const Domains& d, const std::vector<Set>& separator, Clique
 }
 
 // Largest factor first; each joins the table that grows least, or begins a new one.
-void group_factors(const Graph& g, const Domains& d, const std::vector<int64_t>& factors,
+void group_factors(const Graph& g, const Domains& d, const int64_t* first, const int64_t* last,
                    CliqueLayout* l) {
     constexpr double kStatic = 32768.0;  // entries of factors multiplied together
-    std::vector<std::pair<double, int64_t>> order;
-    for (int64_t f : factors) order.push_back({-settings(d, scope_of(g, d, f)), f});
+    struct Sized {
+        double size;
+        int64_t f;
+        bool operator<(const Sized& o) const { return size != o.size ? size > o.size : f < o.f; }
+    };
+    Few<Sized, 8> order;
+    for (; first < last; ++first) {
+        const Factor x = factor_of(g, *first, nullptr);
+        double size = 1.0;
+        for (int64_t i = 0; i < x.arity; ++i) size *= static_cast<double>(d.size(x.scope[i]));
+        order.push_back({size, *first});
+    }
     std::sort(order.begin(), order.end());
     // Larger ones would be read from memory, not from a cache.
     const double free = std::min(kStatic, l->size <= 4096.0 ? l->size : l->size / 8.0);

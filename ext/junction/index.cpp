@@ -4,21 +4,8 @@
 namespace vs::junction {
 
 void offsets(const Domains& d, const Set& vars, const Strides& stride, Set* out) {
-    int64_t done = 1;
-    for (int32_t v : vars) done *= d.size(v);
-    out->resize(static_cast<size_t>(done));
-    done = 1;
-    (*out)[0] = 0;
-    for (size_t i = vars.size(); i-- > 0;) {  // settings of the later variables are there
-        const int64_t n = d.size(vars[i]);
-        for (int64_t x = 1; x < n; ++x) {
-            const int32_t add = static_cast<int32_t>(x * stride[i]);
-            const int32_t* from = out->data();
-            int32_t* to = out->data() + x * done;
-            for (int64_t j = 0; j < done; ++j) to[j] = from[j] + add;
-        }
-        done *= n;
-    }
+    const auto at = [&](size_t i, int64_t x) { return x * stride[i]; };
+    each_offset(d, vars.data(), vars.size(), at, out);
 }
 
 namespace {

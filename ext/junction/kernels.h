@@ -42,6 +42,8 @@ struct GraphLevel {
     // x = x / by, 0 where either is 0.
     void (*divide)(double* x, const double* by, int64_t n);
     void (*multiply)(double* x, double by, int64_t n);
+    // to = exp(x - top), 0 below the normal numbers; no x is above top.
+    void (*exponentials)(const double* x, int64_t n, double top, double* to);
     // The sum of x, which is added to `into` too where that is not null.
     double (*fold)(const double* x, int64_t n, double* into);
 };

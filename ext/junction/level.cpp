@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "junction/rows.h"
+#include "simd/math.h"
 #include "simd/vec.h"
 
 namespace VS_NS {
@@ -82,6 +83,19 @@ void multiply(double* x, double by, int64_t n) {
     for (int64_t i = 0; i < n; ++i) x[i] *= by;
 }
 
+void exponentials(const double* x, int64_t n, double top, double* to) {
+    using V = Vec<double>;
+    const V shift = V::set1(top);
+    for (int64_t i = 0; i < n; i += V::N) {
+        const int k = static_cast<int>(n - i);
+        if (k >= V::N) {
+            exp_or_zero(V::load(x + i) - shift).store(to + i);
+        } else {
+            exp_or_zero(V::load_part(x + i, k, top) - shift).store_part(to + i, k);
+        }
+    }
+}
+
 double fold(const double* x, int64_t n, double* into) {
     using V = Vec<double>;
     V a = V::set1(0.0), b = a, c = a, d = a;
@@ -110,7 +124,8 @@ double fold(const double* x, int64_t n, double* into) {
     return sum;
 }
 
-const vs::GraphLevel kLevel = {rows_of, spread, gather, bounds, divide, multiply, fold};
+const vs::GraphLevel kLevel = {rows_of, spread,   gather,       bounds,
+                               divide,  multiply, exponentials, fold};
 
 }  // namespace
 

@@ -7,20 +7,37 @@ namespace vs::junction {
 namespace {
 
 // The factors of each clique: in it the first of their variables is eliminated.
-std::vector<std::vector<int64_t>> factors_of(const Graph& g, const Domains& d, const CliqueTree& t,
-                                             const std::vector<int64_t>& soft) {
-    std::vector<std::vector<int64_t>> factors(t.clique.size());
-    const auto assign = [&](int64_t f) {
-        int32_t first = -1;
-        for (int32_t v : scope_of(g, d, f)) {
-            if (first < 0 || t.rank[v] < t.rank[first]) first = v;
+struct FactorLists {
+    std::vector<int64_t> begin, factor;  // those of clique c are factor[begin[c]..begin[c + 1])
+
+    FactorLists(const Graph& g, const Domains& d, const CliqueTree& t,
+                const std::vector<int64_t>& soft)
+        : begin(t.clique.size() + 2) {
+        const size_t n = static_cast<size_t>(g.n_factors) + soft.size();
+        std::vector<int32_t> home(n, -1);
+        const auto number = [&](size_t i) {
+            const int64_t f = static_cast<int64_t>(i) - g.n_factors;
+            return f < 0 ? f + g.n_factors : g.n_factors + soft[static_cast<size_t>(f)];
+        };
+        for (size_t i = 0; i < n; ++i) {
+            const Factor x = factor_of(g, number(i), nullptr);
+            int64_t first = -1;
+            for (int64_t k = 0; k < x.arity; ++k) {
+                const int64_t v = x.scope[k];
+                if (d.size(v) > 1 && (first < 0 || t.rank[v] < t.rank[first])) first = v;
+            }
+            if (first < 0) continue;
+            home[i] = t.home[first];
+            ++begin[static_cast<size_t>(home[i]) + 2];
         }
-        if (first >= 0) factors[t.home[first]].push_back(f);
-    };
-    for (int64_t f = 0; f < g.n_factors; ++f) assign(f);
-    for (int64_t v : soft) assign(g.n_factors + v);
-    return factors;
-}
+        for (size_t c = 2; c < begin.size(); ++c) begin[c] += begin[c - 1];
+        factor.resize(static_cast<size_t>(begin.back()));
+        for (size_t i = 0; i < n; ++i) {  // begin[c + 1] moves from the first to behind the last
+            if (home[i] < 0) continue;
+            factor[static_cast<size_t>(begin[static_cast<size_t>(home[i]) + 1]++)] = number(i);
+        }
+    }
+};
 
 // Adds the memory of a clique's tables, and the operations of its rows.
 void account(const CliqueLayout& l, TableLayout* out) {
@@ -83,7 +100,7 @@ Status measure(const Graph& g, const Domains& d, const CliqueTree& t,
         child.clique = static_cast<int32_t>(c);
         out->clique[t.parent[c]].children.push_back(child);
     }
-    const auto factors = factors_of(g, d, t, soft);
+    const FactorLists factors(g, d, t, soft);
     const Poll poll{control};
     for (size_t c = m; c-- > 0;) {  // parents first: they order their children's messages
         if (!poll.go_on()) return kCancelled;
@@ -110,7 +127,8 @@ Status measure(const Graph& g, const Domains& d, const CliqueTree& t,
             continue;
         }
         absorb_messages(d, separator, &l);
-        group_factors(g, d, factors[c], &l);
+        const int64_t* const own = factors.factor.data();
+        group_factors(g, d, own + factors.begin[c], own + factors.begin[c + 1], &l);
         choose_tile(d, t, c, vars, separator, &l);
         account(l, out);
     }

@@ -14,7 +14,7 @@ constexpr double kLeast = 300.0;     // nanoseconds of any task
 // group.cpp: which messages are multiplied into others, which factors are multiplied together.
 Set scope_of(const Graph& g, const Domains& d, int64_t f);
 void absorb_messages(const Domains& d, const std::vector<Set>& separator, CliqueLayout* l);
-void group_factors(const Graph& g, const Domains& d, const std::vector<int64_t>& factors,
+void group_factors(const Graph& g, const Domains& d, const int64_t* first, const int64_t* last,
                    CliqueLayout* l);
 
 // tile.cpp: the inner variables of clique c, and the order of the others.

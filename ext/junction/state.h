@@ -72,6 +72,21 @@ struct BufferPool {
     }
 };
 
+// A table over some variables of a clique, in the clique's order.
+template <class A>
+struct Factored {
+    Set var;
+    std::vector<typename A::T> x;
+};
+
+// Where the factors of a clique are multiplied: memory that the next clique uses again.
+template <class A>
+struct Loading {
+    std::vector<Factored<A>> table;  // those that are left, then spare ones
+    std::vector<double> logs;        // of the factor that is read
+    Set at[2];                       // offsets of a row's entries in the tables that are multiplied
+};
+
 template <class A>
 struct State {
     using T = typename A::T;
@@ -118,6 +133,6 @@ void add_expected(const Graph& g, const Domains& d, const Factor& f, const Set& 
 
 // Multiplies the factors of clique c into its statics: factors.cpp.
 template <class A>
-void load(State<A>* s, size_t c);
+void load(State<A>* s, size_t c, Loading<A>* by);
 
 }  // namespace vs::junction

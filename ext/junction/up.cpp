@@ -38,7 +38,7 @@ void reserve_up(State<A>* s, size_t c, CliqueWorkspace<A>* w, const Poll& poll) 
     const CliqueLayout& l = s->c.l.clique[c];
     typename State<A>::Clique& own = s->clique[c];
     if (!own.loaded) {
-        load(s, c);
+        load(s, c, &w->loading);
         own.loaded = true;
     }
     for (int32_t i : l.order) {

@@ -36,6 +36,7 @@ struct CliqueWorkspace {
     std::vector<Outgoing<A>> outgoing;        // for each child, or the clique's own
     std::vector<Range<A>> ranges;             // for each of them, by each piece
     std::vector<T> folded, sum;
+    Loading<A> loading;
     int64_t unit = 1;         // rows of a run; blocks are cut between runs
     double boost = 0.0;       // log2 of what products start from
     double loss = -INFINITY;  // log2 of what a sum of them may lose, without the boost

@@ -270,7 +270,7 @@ class Compiled:
     def _release_others(self, kept: _junction.CliqueTree | None) -> None:
         """Free the messages of all trees but one, where those of two may not fit in memory."""
         tree = kept or self._tree
-        if 2.0 * tree.cost()[2] <= self.memory_limit:
+        if 2.0 * tree.bytes() <= self.memory_limit:
             return
         trees = [self._tree] if self._pruned_tree is None else [self._tree, self._pruned_tree[1]]
         for other in trees:
@@ -292,7 +292,7 @@ class Compiled:
         """Return the slices of a question, or why it is refused; the last ones are kept."""
         tree, held, soft, *_ = question
         # This is asked by every question; `slices_of` only has to find the words of a refusal.
-        if tree.cost()[2] <= self.memory_limit - STATE_BYTES * self._states:
+        if tree.bytes() <= self.memory_limit - STATE_BYTES * self._states:
             return WHOLE
         some = () if soft is None else tuple(soft.variables())
         known = held.tobytes(), some, self.memory_limit
@@ -308,7 +308,7 @@ class Compiled:
         # The table as the tree has it, transposed, and with the states that are impossible.
         alive = math.prod(len(tree.alive(v)) for v in wanted)
         size = 8 * (6 * alive + math.prod(self._graph.cardinalities[v] for v in wanted))
-        rest = tree.cost()[2]
+        rest = tree.bytes()
         fits = size + rest <= limit
         slices = slices_of(question, self._graph, limit, self._budget, 0.0 if fits else size)
         if fits or not isinstance(slices, str):

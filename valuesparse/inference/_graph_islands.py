@@ -205,7 +205,7 @@ def infer_islands(
     return GraphResult(
         model,
         known.given,
-        snapshot_of(model).split(flat),
+        None,
         log_z,
         "islands",
         f"zeta={zeta:g} was asked for: an approximation, exact given its islands",

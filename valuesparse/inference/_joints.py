@@ -176,4 +176,4 @@ def _asked(
     total = answer(question, slices, resolve(threads), _flat(graph), kept, logs)
     _require(graph, total.arrays)
     joints = tables() if slices is WHOLE else iter(total.arrays[1:])
-    return joints, total.log_z, snapshot_of(graph).split(total.arrays[0])
+    return joints, total.log_z, _junction.split(total.arrays[0], graph.cards)

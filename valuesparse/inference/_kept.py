@@ -56,7 +56,7 @@ def take(stamp: Stamp, key: Key) -> Kept | None:
 
 def give_back(stamp: Stamp, key: Key, kept: Kept) -> None:
     """Keep a tree for later questions."""
-    if kept.tree.cost()[2] > _ROOM:
+    if kept.tree.bytes() > _ROOM:
         kept.tree.release()
     trees = _KEPT.setdefault(stamp, {})
     trees[key] = kept

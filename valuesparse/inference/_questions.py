@@ -89,7 +89,7 @@ class Questions(Compiled):
         return GraphResult(
             self._graph,
             given,
-            self._snapshot.split(flat),
+            None,
             found.log_z,
             method,
             reason or f"a junction tree of width {width} was asked for",
@@ -142,7 +142,7 @@ class Questions(Compiled):
             question = self._prepare(held, soft, watch)
             size = 8 * (6 * math.prod(len(tree.alive(v)) for v in wanted))
             size += 8 * math.prod(graph.cardinalities[v] for v in wanted)
-            if self._slices(question) is not WHOLE or tree.cost()[2] + size > self.memory_limit:
+            if self._slices(question) is not WHOLE or tree.bytes() + size > self.memory_limit:
                 return None
             if not tree.ask(wanted):
                 return None
@@ -161,7 +161,7 @@ class Questions(Compiled):
             slices = self._slices(question)
             if slices is WHOLE:
                 more = 16.0 * tree.factor_entries()
-                if tree.cost()[2] + more > limit:
+                if tree.bytes() + more > limit:
                     slices = slices_of(question, self._graph, limit, self._budget, more)
             slices = self._accepted(slices)
             tree.ask_factors(True)

@@ -82,19 +82,19 @@ def check_states(graph: FactorGraph, limit: int, each: int = STATE_BYTES) -> Non
     A limit below the default holds for tables alone: `check_memory` refuses what exceeds it.
     """
     limit = max(limit, _memory.default_memory_limit())
-    size = each * int(graph.cards.sum())
+    size = each * graph.n_states
     if size > limit:
         v = int(graph.cards.argmax())
         raise MemoryLimitError(
             f"the marginals alone need {bytes_of(size)}, above memory_limit={bytes_of(limit)}: "
-            f"there are {int(graph.cards.sum()):,} states, {graph.cardinalities[v]:,} of them of "
+            f"there are {graph.n_states:,} states, {graph.cardinalities[v]:,} of them of "
             f"variable {graph.names[v]!r}; give variables fewer states or raise memory_limit"
         )
 
 
 def outputs(graph: FactorGraph) -> int:
     """Return the bytes of the marginals and of the sums that they are read from."""
-    return STATE_BYTES * int(graph.cards.sum())
+    return STATE_BYTES * graph.n_states
 
 
 def bytes_of(size: float) -> str:

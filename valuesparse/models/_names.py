@@ -17,9 +17,19 @@ Name = Hashable
 class Variables:
     """Variables with a number of states each; both may have names."""
 
-    __slots__ = ("_number", "_state_number", "cardinalities", "cards", "names", "states")
+    __slots__ = (
+        "_number",
+        "_state_number",
+        "cardinalities",
+        "cards",
+        "n_states",
+        "names",
+        "states",
+    )
 
     cardinalities: tuple[int, ...]
+    #: Number of states of all variables together.
+    n_states: int
     names: tuple[Any, ...]
     states: tuple[tuple[Any, ...] | None, ...]
 
@@ -34,6 +44,7 @@ class Variables:
         self.cardinalities = cards
         self.cards = np.array(cards, dtype=np.int64)
         self.cards.flags.writeable = False
+        self.n_states = sum(cards)
         self.names = tuple(range(n)) if names is None else _names(names, n)
         self._number = None if names is None else {v: i for i, v in enumerate(self.names)}
         self.states = (None,) * n if states is None else _states(states, cards, self.names)
@@ -42,6 +53,7 @@ class Variables:
     def _share(self, other: Variables) -> None:
         """Have the variables of another one."""
         self.cardinalities, self.cards = other.cardinalities, other.cards
+        self.n_states = other.n_states
         self.names, self._number = other.names, other._number
         self.states, self._state_number = other.states, other._state_number
 

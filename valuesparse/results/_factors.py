@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from valuesparse._junction import freeze
+from valuesparse._junction import freeze, split
 from valuesparse._owned import ReadOnly
 from valuesparse.factors import Structured
 from valuesparse.models import FactorGraph
@@ -83,16 +83,10 @@ class FactorResult(Result):
     def marginals(self) -> list[FloatArray]:
         """``marginals[v]``: probabilities of the states of variable v; see the class."""
         if self._marginals is None:
-            flat, cards = self._flat, self._model.cards
-            assert flat is not None
+            assert self._flat is not None
             # Views, made when asked for: there may be many, and most calls read few.
-            if cards.size == 0:
-                found = []
-            elif (cards == cards[0]).all():
-                found = list(flat.reshape(cards.size, -1))
-            else:
-                found = np.split(flat, np.cumsum(cards)[:-1])
-            self._fill(_marginals=found)
+            flat = np.ascontiguousarray(self._flat, np.float64)
+            self._fill(_marginals=split(flat, self._model.cards))
         assert self._marginals is not None
         return self._marginals
 

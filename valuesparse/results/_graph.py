@@ -147,19 +147,19 @@ class GraphResult(FactorResult):
             flat.flags.writeable = False
         if marginals is not None:
             freeze(marginals)
-        if islands is None:  # not np.full, which takes as long as all the rest
-            islands = np.array([-1], np.int32).repeat(model.n_variables)
+        if islands is not None:
+            self._fill(islands=islands)
+        if residuals is not None:
+            self._fill(residuals=residuals)
         self._fill(
             _model=model,
             evidence=evidence if isinstance(evidence, ReadOnly) else ReadOnly(evidence),
             _marginals=marginals,
             log_z=log_z,
-            islands=islands,
             method=method,
             reason=reason,
             converged=converged,
             stats=stats,
-            factors=np.arange(model.n_factors),
             n_factors=model.n_factors,
             _bounds=None,
             faithful=faithful,
@@ -167,10 +167,28 @@ class GraphResult(FactorResult):
             _flat=flat,
             _limit=limit,
             _solved=None,
-            residuals=np.empty(0) if residuals is None else residuals,
             state=state,
         )
-        self._freeze()
+        given = (islands, residuals, *evidence.values())
+        freeze(x for x in given if isinstance(x, np.ndarray))
+
+    if not TYPE_CHECKING:  # a name that is not there is an error to type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            """Make what most results have alike, and few are asked for."""
+            if name == "islands":
+                value = np.array([-1], np.int32).repeat(self._model.n_variables)
+            elif name == "factors":
+                value = np.arange(self.n_factors)
+            elif name == "residuals":
+                value = np.empty(0)
+            else:
+                raise AttributeError(
+                    f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+                )
+            freeze((value,))
+            self._fill(**{name: value})
+            return value
 
     @classmethod
     def ask_of_factors(cls, selection: Selection) -> None:
