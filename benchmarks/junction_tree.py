@@ -254,7 +254,7 @@ def main() -> None:
                 question = rival(network, evidence, graph.names)
                 took, posteriors = min((question() for _ in range(3)), key=lambda t: t[0])
                 theirs[label] = (took, took / once * reference)
-                for p, q in zip(ask().marginals, posteriors, strict=True):
+                for p, q in zip(ask(), posteriors, strict=True):
                     error = max(error, float(abs(p - q.toarray()).max()))
             ratio[label] = min(x for x in theirs[label] if not math.isnan(x)) / ours[label]
             totals[label].append(ratio[label])
