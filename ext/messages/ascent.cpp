@@ -44,7 +44,7 @@ void Network::Field::path(int64_t u, int64_t v,
 
 void Network::Field::assess(bool joints) {
     next_node.assign(local, local + l.var_at_.back());
-    next_table.assign(at(l.table_at_.back()), 0.0);
+    next_table = own_table;
     value = scale = 0.0;
     bool zero = false;
     const auto add = [&](double weight, double x) {
@@ -53,41 +53,31 @@ void Network::Field::assess(bool joints) {
         value += weight * held(x);
         scale += weight * std::fabs(held(x));
     };
-    std::vector<int64_t> degree(at(l.n_), 0);
-    for (int64_t f : order) {
-        const int64_t first = l.table_at_[at(f)];
-        const int64_t size = l.structured_at(f) ? 0 : l.table_at_[at(f + 1)] - first;
-        if (size == 0) {  // structured: its log mass, 0, less the expected messages
-            const double *m = in_of(f), *on = joint.data() + first;
-            for (int64_t j = 0; j < arity(f); ++j) {
-                const int64_t v = l.var_at_[at(l.edge_var_[at(l.factor_ptr_[at(f)] + j)])];
-                add(q[at(v)], -m[2 * j]);
-                add(on[j], -m[2 * j + 1]);
-            }
-        }
-        for (int64_t i = first; i < first + size; ++i) {
-            const double theta_i = theta[at(i)], p = joint[at(i)];
-            next_table[at(i)] = theta_i;
-            add(p, theta_i);
-            add(p, p > 0.0 ? -std::log(p) : 0.0);
-        }
-        for (int64_t e = l.factor_ptr_[at(f)]; e < l.factor_ptr_[at(f + 1)]; ++e) {
-            ++degree[at(l.edge_var_[at(e)])];
+    for (int64_t f : structured) {  // its log mass, 0, less the expected messages
+        const double *m = in_of(f), *on = joint.data() + l.table_at_[at(f)];
+        for (int64_t j = 0; j < arity(f); ++j) {
+            const int64_t v = l.var_at_[at(l.edge_var_[at(l.factor_ptr_[at(f)] + j)])];
+            add(q[at(v)], -m[2 * j]);
+            add(on[j], -m[2 * j + 1]);
         }
     }
-    for (int64_t v = 0; v < l.n_; ++v) {
-        for (int64_t i = l.var_at_[at(v)]; i < l.var_at_[at(v + 1)]; ++i) {
-            const double p = q[at(i)];
-            add(p, local[i]);
-            const double h = p > 0.0 ? -p * std::log(p) : 0.0;
-            value += static_cast<double>(1 - degree[at(v)]) * h;
-            scale += static_cast<double>(1 + degree[at(v)]) * h;
-        }
-    }
+    // Tables: E[score] + H. Vectors: E[score] + (1 - degree) H.
+    const auto add_terms = [&](const Numbers& weight, const Numbers& p, const Numbers& score,
+                               const Numbers& entropies) {
+        const Sums sums =
+            level().terms({static_cast<int64_t>(p.size()), weight.empty() ? nullptr : weight.data(),
+                           p.data(), score.data(), entropies.data()});
+        value += sums.value;
+        scale += sums.scale;
+    };
+    add_terms(counts, joint, held_table, counts);
+    add_terms({}, q, held_local, share);
+    for (int64_t i : never_table) zero = zero || joint[at(i)] > 0.0;
+    for (int64_t i : never_local) zero = zero || q[at(i)] > 0.0;
     std::vector<std::pair<int64_t, int64_t>> steps;
     std::vector<Numbers> ahead, towards;
     Numbers back, mass, row, more;
-    assess_crossings(joints, add);
+    assess_crossings(joints);
     for (int64_t f : outside) {
         if (crosses[at(f)]) continue;
         const int64_t first = l.factor_ptr_[at(f)];

@@ -39,10 +39,13 @@ void Network::Field::find_crossings() {
         crossing.push_back(c);
     }
     link.assign(at(l.n_), Link{});
+    way_to.assign(at(l.n_), Way{});
 }
 
 void Network::Field::read_links() {
-    for (int64_t v : downwards) {
+    tie.resize(downwards.size());
+    for (size_t i = 0; i < downwards.size(); ++i) {
+        const int64_t v = downwards[i];
         const int64_t e = up[at(v)], f = l.edge_factor_[at(e)], above_v = parent_of(v);
         const bool own_last = e > above[at(f)];
         const double* p = joint.data() + l.table_at_[at(f)];
@@ -56,12 +59,20 @@ void Network::Field::read_links() {
         const double va = a[0] * a[1], vb = b[0] * b[1];
         const bool some = va > 0.0 && vb > 0.0 && k.covariance != 0.0;
         const double r = some ? std::min(1.0, std::fabs(k.covariance) / std::sqrt(va * vb)) : 0.0;
-        const Link& from = link[at(above_v)];
+        const Way& from = way_to[at(above_v)];
+        Way& way = way_to[at(v)];
+        tie[i] = r;
         k.is_weak = !(r > kWeak) || !(std::fabs(k.covariance) > kWeak);
-        k.log_size = from.log_size + (r > 0.0 ? std::log(r) : 0.0);
-        k.zeros = from.zeros + (r > 0.0 ? 0 : 1);
-        k.negative = from.negative + (k.covariance < 0.0 ? 1 : 0);
-        k.weak = from.weak + (k.is_weak || !(va > kWeak) || !(vb > kWeak) ? 1 : 0);
+        way.negative = from.negative + (k.covariance < 0.0 ? 1 : 0);
+        way.weak = from.weak + (k.is_weak || !(va > kWeak) || !(vb > kWeak) ? 1 : 0);
+    }
+    level().logs(tie.data(), static_cast<int64_t>(tie.size()));
+    for (size_t i = 0; i < downwards.size(); ++i) {
+        const Way& from = way_to[at(parent_of(downwards[i]))];
+        Way& way = way_to[at(downwards[i])];
+        const bool some = tie[i] > -INFINITY;
+        way.log_size = from.log_size + (some ? tie[i] : 0.0);
+        way.zeros = from.zeros + (some ? 0 : 1);
     }
 }
 

@@ -19,23 +19,27 @@
 
 namespace vs::messages {
 
-template <class Add>
-void Network::Field::assess_crossings(bool joints, Add&& add) {
+inline void Network::Field::assess_crossings(bool joints) {
     if (crossing.empty()) return;
     read_links();
     crossed.assign(at(l.n_), 0.0);
     ends.assign(at(l.n_), 0.0);
+    product.resize(crossing.size());
+    for (size_t i = 0; i < crossing.size(); ++i) {
+        const Crossing& c = crossing[i];
+        const Way &a = way_to[at(c.u)], &b = way_to[at(c.v)], &m = way_to[at(c.meet)];
+        const bool some = a.zeros + b.zeros == 2 * m.zeros;
+        product[i] = some ? std::min(0.0, a.log_size + b.log_size - 2.0 * m.log_size) : -INFINITY;
+    }
+    level().exps(product.data(), static_cast<int64_t>(product.size()));
     for (size_t i = 0; i < crossing.size() && !(joints && ended(i)); ++i) {
         const Crossing& c = crossing[i];
-        const Link &a = link[at(c.u)], &b = link[at(c.v)], &m = link[at(c.meet)];
+        const Way &a = way_to[at(c.u)], &b = way_to[at(c.v)];
         const double* p = q.data() + l.var_at_[at(c.u)];
         const double* r = q.data() + l.var_at_[at(c.v)];
         const double vp = p[0] * p[1], vr = r[0] * r[1];
-        double cov = 0.0;
-        if (a.zeros + b.zeros == 2 * m.zeros) {
-            cov = std::exp(std::min(0.0, a.log_size + b.log_size - 2.0 * m.log_size));
-            cov *= (a.negative + b.negative) % 2 == 0 ? std::sqrt(vp * vr) : -std::sqrt(vp * vr);
-        }
+        double cov = product[i] * std::sqrt(vp * vr);
+        cov = (a.negative + b.negative) % 2 == 0 ? cov : -cov;
         // No probability is negative.
         cov = std::min(cov, std::min(p[1] * r[0], p[0] * r[1]));
         cov = std::max(cov, -std::min(p[1] * r[1], p[0] * r[0]));
@@ -43,7 +47,10 @@ void Network::Field::assess_crossings(bool joints, Add&& add) {
         double* out = joint.data() + l.table_at_[at(c.factor)];
         const double own[4] = {p[0] * r[0] + cov, p[0] * r[1] - cov, p[1] * r[0] - cov,
                                p[1] * r[1] + cov};
-        for (int64_t x = 0; x < 4; ++x) add(own[x], theta[x]);
+        // Without zeros of its own.
+        value += (own[0] * theta[0] + own[1] * theta[1]) + (own[2] * theta[2] + own[3] * theta[3]);
+        scale += (own[0] * std::fabs(theta[0]) + own[1] * std::fabs(theta[1])) +
+                 (own[2] * std::fabs(theta[2]) + own[3] * std::fabs(theta[3]));
         if (joints) joint_of(c, out);
         const double given_u = vp > 0.0 ? r[1] - cov / p[0] : r[1];  // p(v = 1 | u = 0)
         const double given_v = vr > 0.0 ? p[1] - cov / r[0] : p[1];
@@ -76,7 +83,7 @@ void Network::Field::assess_crossings(bool joints, Add&& add) {
     }
     for (size_t i = 0; i < crossing.size() && !ended(i); ++i) {
         const Crossing& c = crossing[i];
-        if (link[at(c.u)].weak + link[at(c.v)].weak != 2 * link[at(c.meet)].weak) walk(c);
+        if (way_to[at(c.u)].weak + way_to[at(c.v)].weak != 2 * way_to[at(c.meet)].weak) walk(c);
     }
     for (int64_t v : downwards) {
         const double both = crossed[at(v)];

@@ -28,6 +28,35 @@ void Network::Field::root_forest() {
     }
 }
 
+void Network::Field::find_terms() {
+    std::vector<int64_t> degree(at(l.n_), 0);
+    counts.assign(theta.size(), 0.0);
+    own_table.assign(theta.size(), 0.0);
+    for (int64_t f : order) {
+        for (int64_t e = l.factor_ptr_[at(f)]; e < l.factor_ptr_[at(f + 1)]; ++e) {
+            ++degree[at(l.edge_var_[at(e)])];
+        }
+        if (l.structured_at(f)) {
+            structured.push_back(f);
+            continue;
+        }
+        for (int64_t i = l.table_at_[at(f)]; i < l.table_at_[at(f + 1)]; ++i) {
+            counts[at(i)] = 1.0;
+            own_table[at(i)] = theta[at(i)];
+            if (theta[at(i)] == -INFINITY) never_table.push_back(i);
+        }
+    }
+    held_table = all_held(theta);
+    held_local = all_held(Numbers(local, local + q.size()));
+    share.resize(q.size());
+    for (int64_t v = 0; v < l.n_; ++v) {
+        for (int64_t i = l.var_at_[at(v)]; i < l.var_at_[at(v + 1)]; ++i) {
+            share[at(i)] = static_cast<double>(1 - degree[at(v)]);
+            if (local[i] == -INFINITY) never_local.push_back(i);
+        }
+    }
+}
+
 void Network::Field::separate() {
     for (bool again = true; again;) {
         again = false;
@@ -99,19 +128,22 @@ void Network::Field::pair_up(int64_t f, Numbers* sum) {
     const double* below = sum->data() + l.var_at_[at(l.edge_var_[at(first + 1 - p)])];
     double* into = sum->data() + l.var_at_[at(l.edge_var_[at(first + p)])];
     double* score = joint.data() + l.table_at_[at(f)];
+    double top[2], total[2];
     for (int64_t x = 0; x < 2; ++x) {
         const int64_t a = p == 0 ? 2 * x : x, b = p == 0 ? 2 * x + 1 : x + 2;
         const double s = own[a] + below[0], t = own[b] + below[1];
-        const double top = std::max(s, t);
-        if (!(top > -INFINITY)) {
-            score[a] = score[b] = 0.0;
-            into[x] = -INFINITY;
-            continue;
-        }
-        const double e = std::exp(std::min(s, t) - top), total = 1.0 + e;
-        score[a] = (s < t ? e : 1.0) / total;
-        score[b] = (s < t ? 1.0 : e) / total;
-        into[x] += top + std::log(total);
+        top[x] = std::max(s, t);
+        const bool some = top[x] > -INFINITY;
+        const double e = some ? std::exp(std::min(s, t) - top[x]) : 0.0;
+        total[x] = 1.0 + e;
+        score[a] = some ? (s < t ? e : 1.0) / total[x] : 0.0;
+        score[b] = some ? (s < t ? 1.0 : e) / total[x] : 0.0;
+    }
+    // Only how the two differ matters.
+    if (top[0] > -INFINITY && top[1] > -INFINITY) {
+        into[1] += top[1] - top[0] + std::log(total[1] / total[0]);
+    } else {
+        for (int64_t x = 0; x < 2; ++x) into[x] = top[x] > -INFINITY ? into[x] : -INFINITY;
     }
 }
 

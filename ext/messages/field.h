@@ -36,8 +36,13 @@ struct Network::Field {
     Numbers q, joint, node, table;  // marginals and tables' joints; the parameters they come from
     Numbers next_node, next_table;  // the parameters that a whole step leads to
     Numbers theta;                  // the graph's tables, side by side in memory
-    Numbers sum;                    // node, and what comes from below
-    Numbers in, work;               // messages to structured factors, by entry; scratch
+    // What the value of q is made of: for each entry of the tables 1 where it is in the forest; the
+    // forest's tables, and all tables and vectors, zeros held; 1 - degree for each entry of q; and
+    // entries of the forest's tables and of vectors that are zeros.
+    Numbers counts, own_table, held_table, held_local, share;
+    std::vector<int64_t> never_table, never_local, structured;  // structured factors in it
+    Numbers sum;                                                // node, and what comes from below
+    Numbers in, work;  // messages to structured factors, by entry; scratch
     double value = 0.0, bound = 0.0, scale = 0.0;
     bool possible = true;  // no table outside meets one of them twice
 
@@ -63,6 +68,7 @@ struct Network::Field {
         theta.resize(joint.size());
         l.side_by_side(theta.data());
         find_crossings();
+        find_terms();
     }
 
     // Whether the call ends here: asked now and then where paths are walked.
@@ -77,6 +83,7 @@ struct Network::Field {
     }
 
     void root_forest();
+    void find_terms();
 
     // The variables of a factor outside the forest of three and more lie in trees of their own:
     // where two do not, the table nearest to the second on their path leaves the forest.
@@ -125,15 +132,21 @@ struct Network::Field {
     std::vector<Crossing> crossing;
     std::vector<int64_t> downwards;  // variables below others, parents first
     std::vector<char> crosses;       // of a factor
-    // The joint of a variable with the one above, (above, own); log of their correlation's size,
-    // summed from the root; how many of these are 0, negative or weak; what crosses the edge above.
+    // The joint of a variable with the one above, (above, own).
     struct Link {
-        double joint[4], covariance, log_size;
-        int64_t zeros, negative, weak;
+        double joint[4], covariance;
         bool is_weak;
     };
     std::vector<Link> link;
+    // Of the links from a root down to a variable: the sum of the logs of their correlations'
+    // sizes, and how many of these are 0, negative or weak.
+    struct Way {
+        double log_size;
+        int32_t zeros, negative, weak;
+    };
+    std::vector<Way> way_to;
     Numbers crossed, ends;
+    Numbers tie, product;  // of links: the logs of correlations; of crossings: their products
 
     // Finds the crossings: the forest stays as it is.
     void find_crossings();
@@ -141,8 +154,7 @@ struct Network::Field {
     // The part of assess() for crossings, without a walk along their paths: Cov(u, v) is a product
     // of correlations, and what a pair adds to each table that its path goes through is
     // both Cov(u, v) / Cov(of that table), so that sums over subtrees have those of all pairs.
-    template <class Add>
-    void assess_crossings(bool joints, Add&& add);
+    void assess_crossings(bool joints);
     // Along the path of one: what a nearly independent pair of variables, or a certain one, hides.
     void walk(const Crossing& c);
     std::vector<int64_t> way, back;  // its scratch
@@ -154,6 +166,10 @@ struct Network::Field {
 
     // A zero of a factor outside the forest is finite during the ascent; the bound has it as it is.
     static double held(double x) { return x > -INFINITY ? x : -1e4; }
+    static Numbers all_held(Numbers x) {
+        for (double& y : x) y = held(y);
+        return x;
+    }
 };
 
 }  // namespace vs::messages

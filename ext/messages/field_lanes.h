@@ -54,29 +54,6 @@ VS_INLINE void meet(const Ascent& b, const vs::messages::Meeting& m, int64_t k, 
     }
 }
 
-// The scores of the two values of a variable, given the others.
-VS_INLINE void score_two(const Ascent& b, int64_t v, int64_t lane, double* score) {
-    using V = Vec<double>;
-    V s = V::set1(b.local[b.var_at[v]]), t = V::set1(b.local[b.var_at[v] + 1]);
-    for (int64_t j = b.ptr[v]; j < b.ptr[v + 1]; ++j) {
-        const vs::messages::Meeting& m = b.meeting[j];
-        if (m.edge >= 0 || !m.finite || m.values != 2) {
-            s.store(score);
-            t.store(score + kStarts);
-            meet(b, m, 2, lane, score);
-            s = V::load(score);
-            t = V::load(score + kStarts);
-            continue;
-        }
-        const double* q = b.q + m.other * kStarts + lane;
-        const V p = V::load(q), r = V::load(q + kStarts);
-        s = V::fma(r, V::set1(m.theta[m.step]), V::fma(p, V::set1(m.theta[0]), s));
-        t = V::fma(r, V::set1(m.theta[m.own + m.step]), V::fma(p, V::set1(m.theta[m.own]), t));
-    }
-    s.store(score);
-    t.store(score + kStarts);
-}
-
 // p where `go` is positive, else what stands in `to`; returns how far that moved.
 VS_INLINE Vec<double> move_to(Vec<double> go, Vec<double> p, double* to) {
     using V = Vec<double>;
@@ -86,18 +63,25 @@ VS_INLINE Vec<double> move_to(Vec<double> go, Vec<double> p, double* to) {
     return V::max(next - before, before - next);
 }
 
-// A variable of two values takes one exponential: the smaller of both is e / (1 + e).
-VS_INLINE Vec<double> update_two(const Ascent& b, int64_t v, int64_t lane, Vec<double> open,
-                                 double* score) {
+VS_INLINE bool has_slopes(const Ascent& b, int64_t v) { return b.bias[v] == b.bias[v]; }
+
+// A variable of two values that meets pairs of such variables: their scores' difference d makes
+// p(1) = 1 / (1 + e^-d), by one exponential of -|d|.
+VS_INLINE Vec<double> update_two(const Ascent& b, int64_t v, int64_t lane, Vec<double> open) {
     using V = Vec<double>;
-    const V one = V::set1(1.0);
-    score_two(b, v, lane, score);
-    const V s = V::load(score), t = V::load(score + kStarts), top = V::max(s, t);
-    const V d = V::min(s, t) - top;
-    const V e = exp_or_zero(d);
+    const V one = V::set1(1.0), zero = V::set1(0.0);
+    const double* local = b.local + b.var_at[v];
+    V d = V::set1(local[1] - local[0] + b.bias[v]);
+    for (int64_t j = b.ptr[v]; j < b.ptr[v + 1]; ++j) {
+        const vs::messages::Slope& s = b.slope[j];
+        d = V::fma(V::set1(s.slope), V::load(b.q + s.other * kStarts + lane), d);
+    }
+    const V size = V::max(d, zero - d);
+    const V e = exp_or_zero(zero - size);
     const V large = one / (one + e), small = e * large;
-    const V first_large = V::where_ge(s, t, large), first_small = V::where_ge(s, t, small);
-    const V go = V::where_ge(top, V::set1(ExpConst<double>::kMostNegative), open);
+    const V first_large = V::where_ge(zero, d, large), first_small = V::where_ge(zero, d, small);
+    // Where both values are impossible d is no number, and it stays as it is.
+    const V go = V::where_ge(size, zero, open);
     double* p = b.q + b.var_at[v] * kStarts + lane;
     const V moved = move_to(go, first_large + (small - first_small), p);
     return V::max(moved, move_to(go, (large - first_large) + first_small, p + kStarts));
@@ -132,6 +116,10 @@ VS_INLINE Vec<double> update(const Ascent& b, int64_t v, int64_t lane, Vec<doubl
 // How far the variables that v meets have travelled, all together.
 VS_INLINE double around(const Ascent& b, int64_t v) {
     double sum = 0.0;
+    if (has_slopes(b, v)) {
+        for (int64_t j = b.ptr[v]; j < b.ptr[v + 1]; ++j) sum += b.travelled[b.slope[j].other - 1];
+        return sum;
+    }
     for (int64_t j = b.ptr[v]; j < b.ptr[v + 1]; ++j) {
         const vs::messages::Meeting& m = b.meeting[j];
         if (m.edge < 0) {
@@ -158,9 +146,8 @@ void ascend(const Ascent& b, const int64_t* variable, int64_t n, double* score, 
         for (int64_t lane = 0; lane < kStarts; lane += V::N) {
             const V open = V::load(b.open + lane);
             if (!(open.hsum() > 0.0)) continue;
-            const bool two = b.var_at[v + 1] - b.var_at[v] == 2;
-            const V x = two ? update_two(b, v, lane, open, score + lane)
-                            : update(b, v, lane, open, score + lane);
+            const V x = has_slopes(b, v) ? update_two(b, v, lane, open)
+                                         : update(b, v, lane, open, score + lane);
             V::max(x, V::load(moved + lane)).store(moved + lane);
             most = most > x.hmax() ? most : x.hmax();
         }

@@ -1,6 +1,7 @@
 // Compiled once per SIMD level: see setup.py.
 #include "messages/field_lanes.h"
 #include "messages/model.h"
+#include "messages/terms.h"
 #include "simd/math.h"
 #include "simd/vec.h"
 
@@ -65,23 +66,6 @@ VS_INLINE V magnitude(V x) { return V::max(x, V::set1(0.0) - x); }
 
 // 1 or -1; 1 for 0.
 VS_INLINE V sign(V x) { return V::where_ge(x, V::set1(0.0), V::set1(2.0)) - V::set1(1.0); }
-
-// log((s + d) / (s - d)) for |d| <= s / 3: 2u + u^3 p(u^2), u = d / s; error of p 2.5e-18.
-VS_INLINE V log_ratio(V d, V s) {
-    const V u = d / s, w = u * u;
-    V p = V::set1(0.15630577800922850446);
-    p = V::fma(p, w, V::set1(0.074921437955507673008));
-    p = V::fma(p, w, V::set1(0.10845178394880014822));
-    p = V::fma(p, w, V::set1(0.1173427906130319746));
-    p = V::fma(p, w, V::set1(0.13335178631449255837));
-    p = V::fma(p, w, V::set1(0.15384543964860549287));
-    p = V::fma(p, w, V::set1(0.18181819897962714383));
-    p = V::fma(p, w, V::set1(0.22222222198236770557));
-    p = V::fma(p, w, V::set1(0.28571428571600099292));
-    p = V::fma(p, w, V::set1(0.39999999999999522505));
-    p = V::fma(p, w, V::set1(0.66666666666666666886));
-    return V::fma(u * w, p, u + u);
-}
 
 // The message of a pair of coupling J from a variable whose log-ratio is b: for c = |b|, t = |2 J|
 // it is min(c, t) + log((1 + exp(-(c + t))) / (1 + exp(-|c - t|))), with the sign of J b. Infinite
@@ -185,8 +169,8 @@ void marginals(const double* total, int64_t n, double* p, double* log_mass) {
     }
 }
 
-const vs::messages::MessageLevel kLevel = {products, ratios,    logs<false>, logs<true>,
-                                           masses,   marginals, ascend};
+const vs::messages::MessageLevel kLevel = {products,  ratios, logs<false>, logs<true>, masses,
+                                           marginals, ascend, sum_terms,   logs_of,    exps_of};
 
 }  // namespace
 

@@ -46,6 +46,10 @@ Network::Colours Network::coloured() const {
         }
         out.cut.push_back(cut);
     }
+    out.bias.assign(at(n_), 0.0);
+    for (int64_t v = 0; v < n_; ++v) {
+        if (card_[at(v)] != 2) out.bias[at(v)] = NAN;
+    }
     out.theta.resize(at(table_at_.back()));
     side_by_side(out.theta.data());
     for (int64_t e : var_edge_) {
@@ -62,6 +66,11 @@ Network::Colours Network::coloured() const {
             m.step = e == first ? 1 : edge_card_[at(e)];
         }
         out.meeting.push_back(m);
+        const bool simple = t.arity == 2 && m.finite && m.values == 2 && edge_card_[at(e)] == 2;
+        const double low = simple ? m.theta[m.own] - m.theta[0] : NAN;
+        const double high = simple ? m.theta[m.own + m.step] - m.theta[m.step] : NAN;
+        out.slope.push_back({high - low, m.other + 1});
+        out.bias[at(edge_var_[at(e)])] += low;
     }
     return out;
 }
@@ -133,6 +142,8 @@ Status Network::mean_field(const double* local, int64_t starts, int64_t max_iter
                  var_at_.data(),
                  var_ptr_.data(),
                  colours_.meeting.data(),
+                 colours_.slope.data(),
+                 colours_.bias.data(),
                  edge_factor_.data(),
                  edge_var_.data(),
                  edge_card_.data(),

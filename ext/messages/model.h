@@ -45,6 +45,13 @@ struct Meeting {
     bool finite;  // it has no -inf
 };
 
+// The same for a pair of binary variables without zeros, as far as the score of 1 less that of 0
+// goes: slope q(other = 1), whose entry is `other`, and a constant.
+struct Slope {
+    double slope;
+    int64_t other;
+};
+
 // Naive mean field from several starts side by side: q[entry * kStarts + start], entries in the
 // order of the variables.
 constexpr int64_t kStarts = 8;
@@ -53,6 +60,8 @@ struct Ascent {
     const int64_t* var_at;
     const int64_t* ptr;  // (n + 1,) meetings of each variable
     const Meeting* meeting;
+    const Slope* slope;  // as `meeting`
+    const double* bias;  // (n,) the constants of all that a variable meets; NaN: it has no slopes
     // Tables that are no pairs, as `Network` has them; size: where the entries of each begin.
     const int64_t *edge_factor, *edge_var, *edge_card, *factor_ptr, *size;
     double* q;
@@ -61,6 +70,16 @@ struct Ascent {
     // together, when it was updated last. Where that grew by no more than `idle`, it is left out.
     double *travelled, *seen;
     double idle;
+};
+
+// Terms of the value of structured mean field, (n,) each: weights (none: 1), probabilities, scores,
+// and how often the entropy of each counts, 1 or less.
+struct Terms {
+    int64_t n;
+    const double *weight, *p, *score, *share;
+};
+struct Sums {
+    double value, scale;
 };
 
 struct MessageLevel {
@@ -82,6 +101,11 @@ struct MessageLevel {
     // rest; moved[start]: at least how far. score (most values, kStarts): scratch.
     void (*ascend)(const Ascent& b, const int64_t* variable, int64_t n, double* score,
                    double* moved);
+    Sums (*terms)(const Terms& t);
+    // In place: logarithms of (0, 1], -inf of what is no normal number; exponentials of what is not
+    // positive, 0 where they are none.
+    void (*logs)(double* x, int64_t n);
+    void (*exps)(double* x, int64_t n);
 };
 
 }  // namespace vs::messages

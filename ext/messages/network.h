@@ -114,7 +114,9 @@ class Network {
         std::vector<int64_t> variable;
         std::vector<std::vector<int64_t>> cut;
         std::vector<Meeting> meeting;  // as var_edge_
-        std::vector<double> theta;     // what they read
+        std::vector<Slope> slope;
+        std::vector<double> bias;   // of each variable
+        std::vector<double> theta;  // what they read
     };
     Colours coloured() const;
     void product_bound(const double* local, const double* q, double* bound, double* scale) const;

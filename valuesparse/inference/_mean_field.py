@@ -81,18 +81,23 @@ def _points(
     cards = task.network.cards
     q[1:] = q[0]
     q[1] = _modes(q[1], cards)  # one configuration, which has a bound if it is possible
-    odd = np.repeat(np.arange(cards.size) % 2 == 1, cards)
+    odd = np.flatnonzero(np.repeat(np.arange(cards.size) % 2 == 1, cards))
     for p in q[2:]:
-        p *= rng.exponential(size=p.size)
+        p *= rng.standard_exponential(p.size)
+        mode = _modes(p, cards)[odd]
         total = np.add.reduceat(p, np.cumsum(cards) - cards) if cards.size else p
-        p[:] = np.where(odd, _modes(p, cards), p / np.repeat(total, cards))
+        p /= np.repeat(total, cards)
+        p[odd] = mode
     yield q
 
 
 def _modes(p: Array, cards: Array) -> Array:
     """Return one at the first largest entry of each variable, and zeros."""
     out = np.zeros(p.shape)
-    if cards.size:
+    if cards.size and bool((cards == cards[0]).all()):
+        k = int(cards[0])
+        out[np.arange(0, p.size, k) + p.reshape(-1, k).argmax(axis=1)] = 1.0
+    elif cards.size:
         first = np.cumsum(cards) - cards
         at = np.flatnonzero(p == np.repeat(np.maximum.reduceat(p, first), cards))
         which = np.repeat(np.arange(cards.size), cards)[at]
