@@ -252,6 +252,7 @@ extensions = [
             "ext/forest/path_islands.cpp",
             "ext/forest/plan.cpp",
             "ext/forest/score.cpp",
+            "ext/forest/worth.cpp",
             "ext/rows/pack_plan.cpp",
             "ext/core/scratch.cpp",
             "ext/core/session.cpp",

@@ -18,6 +18,7 @@ cdef extern from "core/problem.h" namespace "vs" nogil:
         bint per_edge
     cdef cppclass Counts:
         int64_t islands, segments, full, sparse, released, flipped, rounds, unsettled, widened
+        int64_t without
     cdef cppclass AtomicInt64 "std::atomic<int64_t>":
         int64_t load()
     cdef cppclass Control:

@@ -194,7 +194,7 @@ def infer(Forest forest, int threads, log_z, marginals=None, *, double zeta=1.0,
     bad = outcome(r, call)
     c = r.counts
     return bad, (c.islands, c.segments, c.full, c.sparse, c.released, c.flipped, c.rounds,
-                 c.unsettled, c.widened)
+                 c.unsettled, c.widened, c.without)
 
 
 def show(Forest forest, int threads):

@@ -37,7 +37,15 @@ struct Chains {
 };
 
 // Why a sequence stopped. Widen: linear arithmetic is not good enough for it, take the next one.
-enum Status : int32_t { kOk = 0, kWiden = 1, kInfeasible = 2, kCancelled = 3, kNoMemory = 4 };
+// Without: islands are not worth what they cost it, and it is answered exactly.
+enum Status : int32_t {
+    kOk = 0,
+    kWiden = 1,
+    kInfeasible = 2,
+    kCancelled = 3,
+    kNoMemory = 4,
+    kWithout = 5
+};
 
 // Shared by all workers of one call. The calling thread polls (signals, deadline, progress);
 // the others only look at `stop`.
@@ -52,6 +60,7 @@ struct Control {
 struct Counts {
     int64_t islands = 0, segments = 0, full = 0, sparse = 0;
     int64_t released = 0, flipped = 0, rounds = 0, unsettled = 0, widened = 0;
+    int64_t without = 0;  // components that were answered exactly where islands were asked for
 };
 
 }  // namespace vs

@@ -27,8 +27,15 @@ BranchingCall::BranchingCall(const Request& request, Control& control)
     : Call(request, control), t_(*request.model.layout) {
     const ForestModel& m = r_.model;
     if (!islands_) {
-        report_.counts.full = 2 * (t_.n - t_.n_trees);
-        report_.counts.segments = t_.n_trees;
+        int64_t nodes = t_.n;
+        if (r_.components) {
+            std::vector<int64_t> size(at(t_.n_trees), 0);
+            for (int32_t tree : t_.tree) ++size[at(tree)];
+            nodes = 0;
+            for (int64_t tree : order_) nodes += size[at(tree)];
+        }
+        report_.counts.segments = static_cast<int64_t>(order_.size());
+        report_.counts.full = 2 * (nodes - report_.counts.segments);
     }
     const bool typed = packs_types(m);
     tables_.assign(typed ? at(m.n_tables) : 1, c_);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <numeric>
 
 #include "core/score.h"
 #include "forest/dead.h"
+#include "forest/worth.h"
 #include "rows/pack_plan.h"
 
 namespace vs {
@@ -85,8 +87,45 @@ Prepared* prepare(const Chains& c) {
 
 void release(Prepared* p) { delete p; }
 
-Report infer(const Request& r, Control& control) {
+namespace {
+
+Report solve(const Request& r, Control& control) {
     return with_call(r, control, [](Call& call) { return call.solve(); });
+}
+
+}  // namespace
+
+Report infer(const Request& r, Control& control) {
+    // Chains tell as they go, while their scores are in the cache.
+    if (!(r.zeta < 1.0) || !r.model.layout || r.model.arrays.n_labels < kLeastLabels) {
+        return solve(r, control);
+    }
+    const std::vector<uint8_t> worth =
+        worth_islands(r, turned_tables(r.model), 0, r.model.arrays.n_sequences, control);
+    std::vector<int64_t> some[2];
+    for (size_t s = 0; s < worth.size(); ++s) some[worth[s]].push_back(static_cast<int64_t>(s));
+    if (some[0].empty()) return solve(r, control);
+    Request exact(r);
+    exact.zeta = 1.0;
+    exact.islands = nullptr;
+    exact.components = some[1].empty() ? nullptr : &some[0];
+    Report report = solve(exact, control);
+    report.counts.without = static_cast<int64_t>(some[0].size());
+    const bool over = report.status != kOk && report.status != kInfeasible;
+    if (some[1].empty() || over) return report;
+    Request rest(r);
+    rest.components = &some[1];
+    Report other = solve(rest, control);
+    add(other.counts, report.counts);
+    // The first infeasible component counts; no memory, and the caller's wish, count before it.
+    const bool first = report.status == kInfeasible &&
+                       (other.status == kOk ||
+                        (other.status == kInfeasible && report.component < other.component));
+    if (first) {
+        report.counts = other.counts;
+        return report;
+    }
+    return other;
 }
 
 Report decode(const Request& r, Control& control) {
@@ -115,14 +154,20 @@ Call::Call(const Request& request, Control& control)
       tables_(1, c_),
       log_z_(request.log_z) {
     order_.reserve(status_.size());
-    for (int64_t s = 0; s < c_.n_sequences; ++s) {
-        if (r_.model.layout || length(c_, s) > 0) order_.push_back(s);
+    if (r_.components) {
+        order_ = *r_.components;
+    } else {
+        order_.resize(status_.size());
+        std::iota(order_.begin(), order_.end(), int64_t{0});
     }
     if (!log_z_) {
         own_log_z_.resize(status_.size());
         log_z_ = own_log_z_.data();
     }
-    std::fill_n(log_z_, c_.n_sequences, 0.0);
+    for (int64_t s : order_) log_z_[s] = 0.0;
+    if (r_.model.layout) return;
+    const auto empty = [&](int64_t s) { return length(c_, s) == 0; };
+    order_.erase(std::remove_if(order_.begin(), order_.end(), empty), order_.end());
 }
 
 Report Call::no_memory() {

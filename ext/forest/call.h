@@ -87,7 +87,7 @@ class PathCall : public Call {
   private:
     bool pass() override;
     bool best() override;
-    void exact();
+    void exact(const std::vector<int64_t>& some);
     void sample();
     void find_islands();
     ForestPlan plan(const std::vector<int64_t>& order, int arithmetic) const;

@@ -7,6 +7,7 @@
 #include "forest/branching_edges.h"
 #include "forest/branching_island_rows.h"
 #include "forest/branching_pass.h"
+#include "forest/likely.h"
 #include "forest/path_best.h"
 #include "forest/path_island_rows.h"
 #include "forest/path_pass.h"
@@ -170,6 +171,7 @@ static const vs::Level kLevel = {
     viterbi,
     prefix_scores,
     best,
+    likely,
     peak,
     message_pass,
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "forest/request.h"
+#include "forest/worth.h"
 #include "islands/rules.h"
 #include "pool/plan.h"
 #include "rows/pack_table.h"
@@ -130,6 +131,8 @@ struct Level {
                           Scratch* scratch, Patience* patience, Control* control, int caller);
     // MAP of trees: upward pass of a block, or its states from those above.
     void (*best)(BranchingPass* pass, bool upward, int64_t block, int worker);
+    // The state of each row of a list whose share reaches zeta, or -1; see LikelyRow.
+    void (*likely)(int dtype, const LikelyRow* list, int n, int* out);
     // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward
     // and backward messages of `rows` sequences, nothing else.
     double (*peak)(int dtype, int64_t iterations);

@@ -40,7 +40,7 @@ bool PathCall::pass() {
     } else if (r_.size > 0) {
         sample();
     } else {
-        exact();
+        exact(order_);
     }
     return true;
 }
@@ -60,8 +60,8 @@ void PathCall::show() {
     pool().show_plan(through(p.tasks.view("exact"), order), threads_for(p.nanoseconds, r_.threads));
 }
 
-void PathCall::exact() {
-    const std::vector<int64_t> order = by_length(c_, order_);
+void PathCall::exact(const std::vector<int64_t>& some) {
+    const std::vector<int64_t> order = by_length(c_, some);
     const ForestPlan whole = plan(order, arithmetic_);
     const Tasks& tasks = whole.tasks;
     const int64_t kk = c_.n_labels * c_.n_labels, n_split = static_cast<int64_t>(whole.n_split);

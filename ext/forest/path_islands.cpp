@@ -5,6 +5,7 @@
 #include "core/sum.h"
 #include "forest/call.h"
 #include "forest/path.h"
+#include "forest/worth.h"
 #include "islands/on_pool.h"
 
 namespace vs {
@@ -59,8 +60,10 @@ class Group {
     Path path(int64_t span) const { return {p_.tree, state_.n, span > 0 ? span : state_.n}; }
     int64_t n_parts() const { return n_parts_; }
     PathIslands& pass() { return p_; }
-    // Writes the answers, unless the call was stopped.
-    void finish(Counts& counts) {
+    void choose(WorthOfGroup& worth) { worth.choose(state_, p_.tree, p_.begin); }
+    // Writes the answers, unless the call was stopped. `without`: gets the sequences that are not
+    // worth their islands.
+    void finish(Counts& counts, std::vector<int64_t>* without) {
         const Chains& c = p_.model.arrays;
         Counts done;
         for (int64_t t = 0, p = 0; t < m_; ++t) {
@@ -73,6 +76,10 @@ class Group {
             }
             if (p_.arithmetic == kLinear32 && added > 1e-7) widen(t);
             const int32_t status = state_.status[t].load();
+            if (status == kWithout) {
+                without->push_back(order_[t]);
+                continue;
+            }
             p_.status[order_[t]] = status;
             if (status != kOk) continue;
             p_.log_z[order_[t]] = total.total();
@@ -97,11 +104,23 @@ class Group {
     PathIslands p_{};
 };
 
+// What a group asks when it knows the islands by local factors.
+struct Choice {
+    WorthOfGroup* worth;
+    Group* group;
+    static void make(void* of, IslandState&) {
+        Choice& c = *static_cast<Choice*>(of);
+        c.group->choose(*c.worth);
+    }
+};
+
 }  // namespace
 
 void PathCall::find_islands() {
     const Chains& c = c_;
-    std::vector<int64_t> order(order_);
+    std::vector<int64_t> order(order_), without;
+    const bool choose = c.n_labels >= kLeastLabels;  // whether some may be answered exactly
+    const std::vector<char> turned = choose ? turned_tables(r_.model) : std::vector<char>();
     Pass pass;
     fill(pass);
     const auto call_of = [&](Group& group, int64_t span) {
@@ -114,12 +133,12 @@ void PathCall::find_islands() {
     for (int64_t s : order) total += cost * static_cast<double>(length(c, s));
     // Long chains first, each on all threads; the rest in the order of memory. They are weighed by
     // the work if few islands are found: then threads are needed most.
-    const double exact = cost / 0.35;
-    const double worth = std::max(30e3, exact / cost * total / (2.0 * r_.threads));
+    const double full = cost / 0.35;
+    const double worth = std::max(30e3, full / cost * total / (2.0 * r_.threads));
     const auto is_long = [&](int64_t s) {
         const int64_t n = length(c, s);
         return n * c.n_labels * bytes(c.dtype) > (int64_t{4} << 20) ||
-               (r_.threads > 1 && exact * static_cast<double>(n) > worth);
+               (r_.threads > 1 && full * static_cast<double>(n) > worth);
     };
     const auto rest = std::stable_partition(order.begin(), order.end(), is_long);
     const size_t n_long = static_cast<size_t>(rest - order.begin());
@@ -127,8 +146,13 @@ void PathCall::find_islands() {
     for (size_t i = 0; i < n_long; ++i) {
         // Several blocks per thread, of 5 to 100 microseconds of exact work.
         const int64_t even = length(c, order[i]) / (8 * r_.threads) + 1;
-        const int64_t span = std::min(std::max(even, static_cast<int64_t>(5e3 / exact) + 1),
-                                      static_cast<int64_t>(100e3 / exact) + 1);
+        const int64_t span = std::min(std::max(even, static_cast<int64_t>(5e3 / full) + 1),
+                                      static_cast<int64_t>(100e3 / full) + 1);
+        const int64_t s = order[i];
+        if (choose && !worth_islands(r_, turned, s, s + 1, control_)[0]) {
+            without.push_back(s);
+            continue;
+        }
         for (int w = 0; w < r_.threads; ++w) session_.keep()[w].reset();
         const Scratch::Mark mark = serial.mark();
         Group group(pass, &order[i], 1, true, serial);
@@ -140,7 +164,7 @@ void PathCall::find_islands() {
             serial.rewind(before);
         }
         if (control_.stop.load()) return;
-        group.finish(report_.counts);
+        group.finish(report_.counts, nullptr);
         serial.rewind(mark);
     }
     const double target = std::min(std::max(total / 128.0, 10e3), 2e6);
@@ -159,6 +183,11 @@ void PathCall::find_islands() {
         i = j;
     }
     std::vector<Counts> counts(at(r_.threads));  // one per worker
+    std::vector<std::vector<int64_t>> left(at(r_.threads));
+    std::vector<std::unique_ptr<WorthOfGroup>> chooser;
+    for (int w = 0; choose && w < r_.threads; ++w) {
+        chooser.emplace_back(new WorthOfGroup(r_, turned));
+    }
     // Sequences of a task: as many as keep their local factors in cache; where tables
     // do not, up to 16 share what is read of them.
     const auto work = [&](int64_t task, int worker) {
@@ -179,17 +208,38 @@ void PathCall::find_islands() {
             Group group(pass, &order[at(i)], m, false, keep);
             if (group.ok) {
                 auto call = call_of(group, 0);
+                Choice choice{choose ? chooser[at(worker)].get() : nullptr, &group};
+                if (choose) {
+                    call.choose = Choice::make;
+                    call.of = &choice;
+                }
                 islands_alone(call, r_.revisit, worker, session_.temporary()[worker]);
             } else {
                 control_.stop.store(2);
             }
             if (control_.stop.load()) return;
-            group.finish(counts[at(worker)]);
+            try {  // an exception must not leave a worker of the pool
+                group.finish(counts[at(worker)], &left[at(worker)]);
+            } catch (const std::bad_alloc&) {
+                control_.stop.store(2);
+            }
             keep.rewind(mark);
         }
     };
     run(through(tasks.view("islands"), order), threads_for(total, r_.threads), work);
     for (const Counts& w : counts) add(report_.counts, w);
+    for (const auto& some : left) without.insert(without.end(), some.begin(), some.end());
+    if (without.empty() || control_.stop.load()) return;
+    std::sort(without.begin(), without.end());
+    exact(without);
+    for (int64_t s : without) {
+        if (status_[at(s)] != kOk) continue;
+        Counts own;
+        own.segments = own.without = 1;
+        own.full = 2 * (length(c, s) - 1);
+        own.sparse = 2;  // into the ends
+        add(report_.counts, own);
+    }
 }
 
 }  // namespace vs

@@ -1,6 +1,8 @@
 // A call on a forest, of chains laid end to end or of any trees: what is asked, and the answer.
 #pragma once
 
+#include <vector>
+
 #include "core/problem.h"
 #include "forest/layout.h"
 #include "pool/pool.h"
@@ -62,6 +64,7 @@ struct Request {
     int64_t* states = nullptr;
     const double* uniforms = nullptr;
     int64_t n_best = 1, size = 0;
+    const std::vector<int64_t>* components = nullptr;  // to work on, ascending; null: all
 };
 
 struct Report {

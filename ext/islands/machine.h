@@ -166,6 +166,7 @@ class Islands : public IslandPasses<Topology> {
                 }
             }
         }
+        if (call_.choose && end - begin == s_.n) call_.choose(call_.of, s_);
         v_.locals_at(self_, begin, end, rows);
         // Rows of tables that are copied need all blocks to be blank.
         if (v_.copies_rows(self_) && end - begin < s_.n) return true;

@@ -19,6 +19,10 @@ struct IslandCall {
     Control* control;
     int64_t n_labels, row_bytes, slower;
     int64_t n_tallies;
+    // Called with the islands by local factors, where one block has all variables; null: not. May
+    // set the status of trees to what is not kOk, which ends their part in the call.
+    void (*choose)(void* of, IslandState& state) = nullptr;
+    void* of = nullptr;
 };
 
 template <class Topology>

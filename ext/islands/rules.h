@@ -58,6 +58,8 @@ inline void add(Counts& to, const Counts& c) {
     to.released += c.released;
     to.flipped += c.flipped;
     to.unsettled += c.unsettled;
+    to.without += c.without;
+    to.widened += c.widened;
     to.rounds = c.rounds > to.rounds ? c.rounds : to.rounds;
 }
 

@@ -92,7 +92,9 @@ def infer(
     *Islands* (SMM11, section 3). Variables whose marginal reaches ζ are held at their mode; rounds
     release, move and add islands until nothing changes. The marginals are those of the model
     conditioned on its final islands (an island's own: conditioned on the others). The rules, which
-    look at the data alone, and why they end stand in docs/islands.md and docs/trees.md.
+    look at the data alone, and why they end stand in docs/islands.md and docs/trees.md. With 32
+    labels and more a sequence or tree that would gain nothing from islands has none: it is answered
+    exactly (``stats["sequences_without_islands"]``).
 
     References
     ----------

@@ -41,7 +41,8 @@ class ChainResult(IslandResult[Chain]):
     stats : dict
         ``islands``, ``segments`` (runs of free variables between them), ``messages_full`` and
         ``messages_sparse`` (of cost K² and K), ``released``, ``flipped``, ``rounds`` (largest over
-        the sequences), ``sequences_widened`` (redone in a wider domain).
+        the sequences), ``sequences_widened`` (redone in a wider domain),
+        ``sequences_without_islands`` (answered exactly, since islands would not pay).
 
     Notes
     -----
@@ -62,6 +63,7 @@ class ChainResult(IslandResult[Chain]):
     __slots__ = ()
     _solved = "a chain is solved exactly by two passes"
     _variables = "positions"
+    _components = "sequences"
 
     def _n_edges(self) -> int:
         return int(self._model.edge[-1])

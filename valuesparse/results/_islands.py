@@ -64,6 +64,7 @@ class IslandResult(Result, Generic[Model]):
     #: Why the method is exact, and how the variables are called.
     _solved: ClassVar[str]
     _variables: ClassVar[str]
+    _components: ClassVar[str]
     #: The engine that answers the questions whose answers a result does not hold.
     _engine: ClassVar[Queries]
 
@@ -81,7 +82,8 @@ class IslandResult(Result, Generic[Model]):
         zeta: float,
         counts: tuple[int, ...],
     ) -> None:
-        n_islands, segments, full, sparse, released, flipped, rounds, unsettled, widened = counts
+        n_islands, segments, full, sparse, released, flipped, rounds, unsettled = counts[:8]
+        widened, without = counts[8:]
         stats = {
             "islands": n_islands,
             "segments": segments,
@@ -91,8 +93,15 @@ class IslandResult(Result, Generic[Model]):
             "flipped": flipped,
             "rounds": rounds,
             "sequences_widened": widened,
+            "sequences_without_islands": without,
         }
-        exact = zeta >= 1.0
+        exact = zeta >= 1.0 or 0 < without == log_z.size
+        reason = self._solved if zeta >= 1.0 else f"zeta={zeta:g} was asked for"
+        if without:
+            reason += (
+                f"; {without} of {log_z.size} {self._components} have too few likely islands to "
+                "gain from them, and are exact"
+            )
         self._fill(
             _model=model,
             _held=None,
@@ -100,7 +109,7 @@ class IslandResult(Result, Generic[Model]):
             log_z=log_z,
             islands=islands,
             method="exact" if exact else "islands",
-            reason=self._solved if exact else f"zeta={zeta:g} was asked for",
+            reason=reason,
             converged=unsettled == 0,
             stats=stats,
         )

@@ -41,7 +41,8 @@ class TreeResult(IslandResult[Tree]):
     stats : dict
         ``islands``, ``segments`` (connected pieces of free nodes between them), ``messages_full``
         and ``messages_sparse`` (of cost K² and K), ``released``, ``flipped``, ``rounds``,
-        ``sequences_widened`` (trees redone in a wider domain).
+        ``sequences_widened`` (trees redone in a wider domain), ``sequences_without_islands`` (trees
+        answered exactly, since islands would not pay).
 
     Notes
     -----
@@ -63,6 +64,7 @@ class TreeResult(IslandResult[Tree]):
     __slots__ = ()
     _solved = "a tree is solved exactly by two passes"
     _variables = "nodes"
+    _components = "trees"
 
     def _children(self) -> Integers:
         return np.flatnonzero(self._model.parent >= 0)

@@ -1,0 +1,153 @@
+"""Which components have islands, and which are answered exactly in their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import valuesparse as vs
+
+K = 40
+
+
+def scores(
+    n: int, peaked: float, rng: np.random.Generator, k: int = K
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return unary scores, of which a share is peaked, and a table."""
+    unary = rng.normal(size=(n, k))
+    hot = np.flatnonzero(rng.random(n) < peaked)
+    unary[hot, rng.integers(0, k, hot.size)] += 14.0
+    return unary, rng.normal(size=(k, k))
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n", [60, 900])
+def test_few_islands_are_not_worth_it(n: int, dtype: str) -> None:
+    """Where few variables are likely islands the answer is that of an exact call, to the bit."""
+    unary, table = (x.astype(dtype) for x in scores(n, 0.1, np.random.default_rng(1)))
+    parent = np.arange(-1, n - 1) // 2
+    for model in (vs.Chain(unary, table), vs.Tree(parent, unary, table)):
+        r, exact = vs.infer(model, zeta=0.9), vs.infer(model)
+        assert r.method == "exact"
+        assert (r.islands == -1).all()
+        assert r.stats["sequences_without_islands"] == 1
+        assert "too few likely islands" in r.reason
+        assert np.array_equal(r.marginals, exact.marginals)
+        assert np.array_equal(r.log_z, exact.log_z)
+        for name in ("messages_full", "messages_sparse", "segments"):
+            assert r.stats[name] == exact.stats[name]
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_many_are(dtype: str) -> None:
+    """Where most variables are likely islands they are held."""
+    unary, table = (x.astype(dtype) for x in scores(300, 0.95, np.random.default_rng(2)))
+    r = vs.infer(vs.Chain(unary, table), zeta=0.9)
+    assert r.method == "islands"
+    assert (r.islands >= 0).mean() > 0.8
+    assert r.stats["sequences_without_islands"] == 0
+
+
+def test_contested_ones_are_not() -> None:
+    """Likely islands that the rows of their neighbours contest do not count."""
+    n = 200
+    rng = np.random.default_rng(3)
+    unary = rng.normal(size=(n, K))
+    unary[:, 0] += 6.0  # 0.8 or so by itself
+    table = np.zeros((K, K))
+    table[0, 1:] = table[1:, 0] = 5.0  # but no two neighbours want it
+    parent = np.arange(-1, n - 1) // 2
+    assert vs.infer(vs.Tree(parent, unary, table), zeta=0.5).method == "exact"
+    table[:] = 0.0
+    assert vs.infer(vs.Tree(parent, unary, table), zeta=0.5).method == "islands"
+
+
+def batch(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    """Return scores of sequences with many and with few islands, their lengths, and ends."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 60, 40)
+    parts = [scores(int(n), float(rng.choice([0.0, 0.5, 1.0])), rng)[0] for n in lengths]
+    table = rng.normal(size=(K, K))
+    more = {"start": rng.normal(size=K), "end": rng.normal(size=K)} if seed % 2 else {}
+    return np.concatenate(parts), table, lengths, more
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_neither_others_nor_threads_nor_the_root_show(seed: int) -> None:
+    """A sequence is decided alone: in any batch, on any number of threads, and as a tree."""
+    unary, table, lengths, more = batch(seed)
+    chain = vs.Chain(unary, table, lengths=lengths, **more)
+    whole = vs.infer(chain, zeta=0.9, threads=1)
+    assert 0 < whole.stats["sequences_without_islands"] < len(lengths)
+    for threads in (2, 3, 8):
+        other = vs.infer(chain, zeta=0.9, threads=threads)
+        assert np.array_equal(other.islands, whole.islands)
+        assert np.array_equal(other.marginals, whole.marginals)
+        assert np.array_equal(other.log_z, whole.log_z)
+        assert other.stats == whole.stats
+    ends = np.cumsum(lengths)
+    for first, last in list(zip(ends - lengths, ends, strict=True))[:12]:
+        own = unary[first:last].copy()
+        alone = vs.infer(vs.Chain(own, table, **more), zeta=0.9)
+        assert np.array_equal(alone.islands, whole.islands[first:last])
+        if more:
+            own[0] += more["start"]
+            own[-1] += more["end"]
+        for root in (0, len(own) - 1, len(own) // 2):
+            i = np.arange(len(own))
+            parent = np.where(i < root, i + 1, i - 1)
+            parent[root] = -1
+            # A table runs from the parent to the child: turned where that is backwards.
+            if root == 0:
+                tree = vs.Tree(parent, own, table)
+            else:
+                tree = vs.Tree(parent, own, np.stack([table, table.T]),
+                               edge_type=(i < root).astype(int))  # fmt: skip
+            r = vs.infer(tree, zeta=0.9)
+            assert np.array_equal(r.islands, alone.islands)
+            np.testing.assert_allclose(r.marginals, alone.marginals, atol=1e-12)
+
+
+def test_masks_and_tables_of_edges() -> None:
+    """Masks count, and tables of edges are no reason to do without islands."""
+    rng = np.random.default_rng(7)
+    unary, table = scores(300, 0.0, rng)
+    allowed = np.zeros((300, K), dtype=bool)
+    allowed[np.arange(300), rng.integers(0, K, 300)] = True
+    r = vs.infer(vs.Chain(unary, table, allowed=allowed), zeta=0.9)
+    assert (r.islands >= 0).all()
+    unary, _ = scores(300, 1.0, rng)
+    r = vs.infer(vs.Chain(unary, rng.normal(size=(299, K, K))), zeta=0.9)
+    assert (r.islands >= 0).mean() > 0.9
+    parent = np.arange(300) // 2
+    parent[0] = -1
+    r = vs.infer(vs.Tree(parent, unary, rng.normal(size=(300, K, K))), zeta=0.9)
+    assert (r.islands >= 0).mean() > 0.9
+
+
+def test_small_label_sets_always_have_islands() -> None:
+    """With fewer than 32 labels nothing is chosen."""
+    unary, table = scores(100, 0.1, np.random.default_rng(8), k=31)
+    r = vs.infer(vs.Chain(unary, table), zeta=0.9)
+    assert r.method == "islands"
+    assert r.stats["sequences_without_islands"] == 0
+
+
+def test_what_is_impossible_is_told() -> None:
+    """The first infeasible sequence is named, whichever way each is answered."""
+    unary, table, lengths, _ = batch(0)
+    lengths = np.maximum(lengths, 1)
+    chain = vs.Chain(unary, table, lengths=lengths)
+    whole = vs.infer(chain, zeta=0.9)
+    exact = np.add.reduceat((whole.islands >= 0).astype(int), chain.offset[:-1]) == 0
+    for wanted in (True, False):
+        bad = unary.copy()
+        s = int(np.flatnonzero(exact == wanted)[1])
+        bad[chain.offset[s]] = -np.inf
+        with pytest.raises(vs.InfeasibleError) as told:
+            vs.infer(vs.Chain(bad, table, lengths=lengths), zeta=0.9)
+        assert told.value.sequence == s
