@@ -130,6 +130,21 @@ def test_arrays_of_graphs_are_read_only(method: str) -> None:
     assert r.marginals[0][0] <= 1
 
 
+def test_what_is_made_when_asked_for() -> None:
+    for again in (lambda r: r, copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))):
+        r = again(graph_result("junction_tree"))
+        assert_same_bits(r.islands, np.full(3, -1, np.int32))
+        assert_same_bits(r.factors, np.arange(r.n_factors))
+        assert_same_bits(r.residuals, np.empty(0))
+        assert r.islands is r.islands
+        with pytest.raises(AttributeError, match="'GraphResult' object has no attribute 'island'"):
+            r.island  # noqa: B018
+    bp = graph_result("bp")
+    assert bp.residuals.size == bp.stats["iterations"] > 0
+    assert graph_result("zeta").islands.max() >= 0
+    assert_same_bits(graph_result("part").factors, np.array([0, 1, 3]))
+
+
 @pytest.mark.parametrize("kind", ["chain", "n best", "tree", "graph", "junction tree", "bp"])
 def test_decodings_are_read_only(kind: str) -> None:
     rows, edge = [[0.0, 1.0], [0.5, 0.0], [0.0, 0.2]], np.eye(2)
