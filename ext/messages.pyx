@@ -54,6 +54,7 @@ cdef extern from "messages/network.h" namespace "vs::messages" nogil:
                     Control*, double*, double*, int64_t*) except +
         int assign(const double*, const double*, int, Control*, int64_t*, double*,
                    int64_t*) except +
+        void spread_starts(int64_t, double*) noexcept
         int mean_field(const double*, int64_t, int64_t, double, int, Control*, double*, int64_t*,
                        double*, double*) except +
         int structured(const double*, int64_t, int64_t, const int64_t*, double*, double*, int64_t,
@@ -427,6 +428,13 @@ cdef class Network:
                                           &dead)
         self.end(call, status)
         return dead, log_z, scale
+
+    def spread_starts(self, q):
+        """Make starts of mean field, in place, of beliefs (row 0) and weights (from row 2)."""
+        cdef double* x = <double*>data(q)
+        cdef int64_t starts = q.shape[0]
+        with nogil:
+            self.network.spread_starts(starts, x)
 
     def mean_field(self, local, q, int64_t max_iterations, double tolerance, int threads, deadline,
                    progress, late):

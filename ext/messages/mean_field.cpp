@@ -83,6 +83,22 @@ void Network::side_by_side(double* out) const {
     }
 }
 
+void Network::spread_starts(int64_t starts, double* q) const {
+    for (int64_t s = 1; s < starts; ++s) {
+        for (int64_t v = 0; v < n_; ++v) {
+            const double* p = q + var_at_[at(v)];
+            double* x = q + s * var_at_.back() + var_at_[at(v)];
+            const int64_t k = var_at_[at(v + 1)] - var_at_[at(v)];
+            double total = 0.0;
+            for (int64_t i = 0; i < k; ++i) total += x[i] = s == 1 ? p[i] : p[i] * x[i];
+            const double* by = total > 0.0 ? x : p;  // products may underflow
+            const int64_t mode = std::max_element(by, by + k) - by;
+            const bool one = s == 1 || v % 2 == 1 || by == p;
+            for (int64_t i = 0; i < k; ++i) x[i] = one ? (i == mode ? 1.0 : 0.0) : x[i] / total;
+        }
+    }
+}
+
 namespace {
 
 struct Sweep {
@@ -204,22 +220,32 @@ Status Network::mean_field(const double* local, int64_t starts, int64_t max_iter
 
 void Network::product_bound(const double* local, const double* q, double* bound,
                             double* scale) const {
-    double value = 0.0, size = 0.0;
+    const int64_t entries = var_at_.back();
+    // Scores where there is mass: elsewhere they may be -inf. Every entropy counts once.
+    std::vector<double> score(at(entries)), share(at(entries), 1.0);
+    for (int64_t i = 0; i < entries; ++i) score[at(i)] = q[i] > 0.0 ? local[i] : 0.0;
+    const Sums own = level().terms({entries, nullptr, q, score.data(), share.data()});
+    double value = own.value, size = own.scale;
     const auto add = [&](double weight, double x) {
         if (weight > 0.0) {
             value += weight * x;
             size += weight * std::fabs(x);
         }
     };
-    for (int64_t i = 0; i < var_at_.back(); ++i) {
-        add(q[i], local[i]);
-        add(q[i], q[i] > 0.0 ? -std::log(q[i]) : 0.0);
-    }
-    std::vector<double> score;
     for (int64_t f = 0; f < n_factors_; ++f) {
         const int64_t first = factor_ptr_[at(f)];
         const DenseTable t = table_of(f);
         const double* p = q + var_at_[at(edge_var_[at(first)])];
+        if (t.arity == 2) {
+            const double* r = q + var_at_[at(edge_var_[at(first + 1)])];
+            for (int64_t x = 0; x < t.card[0]; ++x) {
+                const double* theta = t.theta + x * t.card[1];
+                double s = 0.0;
+                for (int64_t y = 0; y < t.card[1]; ++y) s += r[y] > 0.0 ? r[y] * theta[y] : 0.0;
+                add(p[x], s);
+            }
+            continue;
+        }
         score.assign(at(t.card[0]), 0.0);
         each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
             double w = 1.0;

@@ -86,6 +86,10 @@ class Network {
     Status assign(const double* local, const double* messages, int threads, Control* control,
                   int64_t* states, double* score, int64_t* dead);
 
+    // Where naive mean field begins: row 0 of q (starts, sum of card) has beliefs, row 1 gets their
+    // mode. Each other row has weights: every second variable gets the mode of beliefs times
+    // weights, those between them get these products, normalised.
+    void spread_starts(int64_t starts, double* q) const;
     // Naive mean field by coordinate ascent from each row of q (starts, sum of card), in and out,
     // colour by colour; the row with the best bound on log Z, the bound, and the sum of its terms'
     // magnitudes. Tables only.

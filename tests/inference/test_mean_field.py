@@ -7,8 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from checks import assert_same_bits
 
 import valuesparse as vs
+from valuesparse.inference._network import Network
 
 CARDS = [2, 3, 2, 4, 2, 3, 1]
 SCOPES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5), (1, 4, 2), (3,), (5, 6), (0, 2)]
@@ -203,3 +205,43 @@ def test_a_field_has_the_bound_and_the_joints_of_its_distribution(kind: str) -> 
         flat = np.ravel_multi_index(tuple(states[:, list(f.scope)].T), table.shape)
         expected = np.bincount(flat, weights=p, minlength=table.size)
         np.testing.assert_allclose(table.ravel(), expected, rtol=1e-8, atol=1e-14)
+
+
+def test_where_ascents_begin() -> None:
+    cards = [2, 3, 1, 4, 2]
+    graph = vs.FactorGraph(cards)
+    for v, (a, b) in enumerate(itertools.pairwise(cards)):
+        graph.add([v, v + 1], np.zeros((a, b)))
+    rng = np.random.default_rng(0)
+    ends = np.cumsum(cards)[:-1]
+    beliefs = [rng.dirichlet(np.ones(k)) for k in cards]
+    beliefs[1] = np.array([0.4, 0.2, 0.4])  # a tie: the first counts
+    weights = rng.exponential(size=(3, sum(cards)))
+    weights[2] = 0.0
+    q = np.concatenate([[np.concatenate(beliefs)], np.full((1, sum(cards)), np.nan), weights])
+    Network(graph).native.spread_starts(q)
+
+    def mode(p: np.ndarray) -> np.ndarray:
+        return np.eye(p.size)[p.argmax()]
+
+    assert_same_bits(q[0], np.concatenate(beliefs))
+    assert_same_bits(q[1], np.concatenate([mode(p) for p in beliefs]))
+    for found, w in zip(q[2:4], weights, strict=False):
+        for v, (p, x) in enumerate(zip(beliefs, np.split(w, ends), strict=True)):
+            expected = mode(p * x) if v % 2 else p * x / (p * x).sum()
+            np.testing.assert_allclose(np.split(found, ends)[v], expected, rtol=1e-15)
+    assert_same_bits(q[4], q[1])  # no product is left
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_of_products_with_zeros(seed: int) -> None:
+    graph = mixed(seed, zeros=True)
+    start = vs.infer(graph, method=vs.MeanField(max_iterations=1, restarts=0))
+    for iterations in (1, 3):
+        r = vs.infer(graph, method=vs.MeanField(max_iterations=iterations, start=start))
+        states, score = score_of(graph)
+        every = np.prod([p[states[:, v]] for v, p in enumerate(r.marginals)], axis=0)
+        alive = every > 0.0
+        bound = (every[alive] * (score[alive] - np.log(every[alive]))).sum()
+        assert np.isfinite(bound)
+        assert bound - 1e-9 <= r.log_z <= bound + 1e-12

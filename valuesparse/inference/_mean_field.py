@@ -78,31 +78,9 @@ def _points(
     native.weigh(None)
     q = np.empty((2 + method.restarts, task.local.size))
     task.run(native, np.zeros(native.entries), _PROBE, q[0], workers=workers)
-    cards = task.network.cards
-    q[1:] = q[0]
-    q[1] = _modes(q[1], cards)  # one configuration, which has a bound if it is possible
-    odd = np.flatnonzero(np.repeat(np.arange(cards.size) % 2 == 1, cards))
-    for p in q[2:]:
-        p *= rng.standard_exponential(p.size)
-        mode = _modes(p, cards)[odd]
-        total = np.add.reduceat(p, np.cumsum(cards) - cards) if cards.size else p
-        p /= np.repeat(total, cards)
-        p[odd] = mode
+    rng.standard_exponential(out=q[2:])
+    native.spread_starts(q)  # row 1: one configuration, which has a bound if it is possible
     yield q
-
-
-def _modes(p: Array, cards: Array) -> Array:
-    """Return one at the first largest entry of each variable, and zeros."""
-    out = np.zeros(p.shape)
-    if cards.size and bool((cards == cards[0]).all()):
-        k = int(cards[0])
-        out[np.arange(0, p.size, k) + p.reshape(-1, k).argmax(axis=1)] = 1.0
-    elif cards.size:
-        first = np.cumsum(cards) - cards
-        at = np.flatnonzero(p == np.repeat(np.maximum.reduceat(p, first), cards))
-        which = np.repeat(np.arange(cards.size), cards)[at]
-        out[at[np.append(True, which[1:] != which[:-1])]] = 1.0
-    return out
 
 
 def naive(
