@@ -54,17 +54,21 @@ import numpy as np
 import valuesparse as vs
 what, threads = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(0)
-def chain(n, k, each=None, scale=1, dtype=np.float64):
-    rows = np.tile(rng.normal(size=(400, k)), (-(-n // 400), 1))[:n]  # drawing them all takes long
+def chain(n, k, each=None, scale=1, dtype=np.float64, contested=False):
+    rows = rng.normal(size=(400, k))
+    if contested:  # every row makes an island, and tables release it
+        rows[np.arange(400), rng.integers(0, k, 400)] += 14.0
+    rows = np.tile(rows, (-(-n // 400), 1))[:n]  # drawing them all takes long
     return vs.Chain((scale * rows).astype(dtype),
-                    (scale * rng.normal(size=(k, k))).astype(dtype),
+                    ((6 if contested else scale) * rng.normal(size=(k, k))).astype(dtype),
                     lengths=None if each is None else np.full(n // each, each))
+contested = what.endswith("islands")
 if what.startswith("long"):
-    model = chain(12_000, 1500)
+    model = chain(12_000, 1500, contested=contested)
 elif what.startswith("batch"):
-    model = chain(240_000, 256, 30)
+    model = chain(240_000, 256, 30, contested=contested)
 if what.startswith(("long", "batch")):
-    zeta = 0.9999 if what.endswith("islands") else 1.0
+    zeta = 0.9 if contested else 1.0
     call = lambda **limit: vs.infer(model, zeta=zeta, threads=threads, **limit)
 elif what == "widened":
     model = chain(24_000, 100, 40, 3000)

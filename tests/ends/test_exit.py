@@ -120,7 +120,9 @@ def leave(what: str, limits: str, delay: float, *more: str) -> None:
     assert done.stdout == "fine " + "x" * 100_000 + "\n"
 
 
-@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize(
+    "limits", [*(pytest.param(s, marks=pytest.mark.slow) for s in LIMITS[:2]), LIMITS[2]]
+)
 def test_exit_while_every_kind_of_call_is_under_way(limits: str, runs: int) -> None:
     for i in range(-(-runs // 3)):
         leave(" ".join(ALL), limits, 0.005 * (i % 20))

@@ -53,7 +53,10 @@ def interrupt(child: Any, delay: float, how: int) -> bool:
     return "done" not in out
 
 
-@pytest.mark.parametrize("algorithm", ["lbfgs", "l2sgd", "ap", "pa", "arow"])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["lbfgs", "ap", *(pytest.param(a, marks=pytest.mark.slow) for a in ("l2sgd", "pa", "arow"))],
+)
 def test_training_killed_and_resumed(algorithm: str, tmp_path: Path, runs: int) -> None:
     whole = tmp_path / "whole.crfsuite"
     done = run(TRAIN, algorithm, str(whole), str(tmp_path / "none.npz"))

@@ -336,7 +336,10 @@ def test_a_tree_that_does_not_fit_twice_is_asked_for_plain_numbers(
     assert vs.gain(graph, [j], again)[0] == 0.0
 
 
-@pytest.mark.parametrize("high", [3.0, 60.0, 400.0])
+@pytest.mark.parametrize(
+    "high",
+    [pytest.param(3.0, marks=pytest.mark.slow), 60.0, pytest.param(400.0, marks=pytest.mark.slow)],
+)
 def test_trees_that_are_conditioned(high: float) -> None:
     """Slices of very different mass: what is small in all is put together as logarithms."""
     rng = np.random.default_rng(int(high))
