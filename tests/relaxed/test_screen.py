@@ -83,6 +83,27 @@ def test_most_are_left_out_before_their_joints_are_made(monkeypatch: pytest.Monk
     assert 0 < sum(seen) < len(block) // 2
 
 
+@pytest.mark.parametrize("loopy", [False, True])
+def test_nothing_may_be_left(loopy: bool) -> None:
+    """Where no factor can have such a gain nothing is told, of features and of tables."""
+    rng = np.random.default_rng(7)
+    graph = model(rng, 1.0, tree=True)
+    scopes = np.array([(a, b) for a in range(8) for b in range(a + 1, 9)])
+    block = Features(scopes, np.full(len(scopes), 1e-3))
+    inside = graph.copy()
+    inside.add_features(block)
+    own = np.arange(graph.n_factors)
+    r = vs.infer(inside, factors=own, method=vs.BP() if loopy else "auto")
+    assert not gains_of(len(block), Beliefs(r, above=0.1).of_block(block)).any()
+    tables = vs.FactorGraph([2] * 9)
+    log_tables = np.zeros((len(scopes), 2, 2))
+    log_tables[:, 1, 1] = 1e-3
+    tables.add_many(scopes, log_tables)
+    found = gains_of(len(block), Beliefs(r, above=0.1).walk(tables, np.arange(len(block))))
+    assert not found.any()
+    assert vs.relax(inside, threshold=0.1, solver=vs.BP()).factors.tolist() == own.tolist()[:10]
+
+
 def test_candidates_are_added_in_columns_and_once() -> None:
     """Features of a block stay in one; those that were added are not added again."""
     rng = np.random.default_rng(6)

@@ -165,6 +165,8 @@ class Beliefs:
                 yield from self._of_columns(own, some)
                 continue
             worth = self.screen.worth(some) if sides else None
+            if worth is not None and not worth.size:
+                continue
             which = here if worth is None else here.start + worth
             if worth is not None:
                 some = some.take(worth)
@@ -265,7 +267,7 @@ class Beliefs:
         joint = np.ones((len(scopes), 1))
         for axis, k in enumerate(shape):
             belief = self.flat[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
-            joint = (joint[:, :, None] * belief[:, None, :]).reshape(len(scopes), -1)
+            joint = (joint[:, :, None] * belief[:, None, :]).reshape(len(scopes), joint.shape[1] * k)
         exact = np.zeros(len(scopes), dtype=np.bool_)
         if self.exact:
             exact = ~self.links.linked(scopes)
@@ -293,7 +295,7 @@ class Beliefs:
         joint = np.zeros((len(scopes), 1))
         for axis, k in enumerate(shape):
             own = belief[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
-            joint = (joint[:, :, None] + own[:, None, :]).reshape(len(scopes), -1)
+            joint = (joint[:, :, None] + own[:, None, :]).reshape(len(scopes), joint.shape[1] * k)
         rows = np.flatnonzero(known)
         many, holder = self.links.many(rows, scopes)
         if many.size:
