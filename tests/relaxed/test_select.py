@@ -43,7 +43,8 @@ def test_three_objectives_choose_the_same_set_at_equal_size() -> None:
     for m in range(16):
         a = vs.select(graph, min_divergence=m)
         b = vs.select(graph, min_size=float(g[: 15 - m].sum()) * (1 + 1e-12))
-        c = vs.select(graph, min_joint=float(g[15 - m]) if m else 1e9)
+        # The first result is made of single variables, here by a junction tree: bits may differ.
+        c = vs.select(graph, min_joint=float(g[15 - m]) * (1 - 1e-12) if m else 1e9)
         assert a.factors.size == 6 + m
         assert a.factors.tolist() == b.factors.tolist() == c.factors.tolist()
         assert (a.stats["first"], a.stats["candidates"], a.stats["added"]) == (6, 15, m)
