@@ -267,7 +267,9 @@ class Beliefs:
         joint = np.ones((len(scopes), 1))
         for axis, k in enumerate(shape):
             belief = self.flat[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
-            joint = (joint[:, :, None] * belief[:, None, :]).reshape(len(scopes), joint.shape[1] * k)
+            joint = (joint[:, :, None] * belief[:, None, :]).reshape(
+                len(scopes), joint.shape[1] * k
+            )
         exact = np.zeros(len(scopes), dtype=np.bool_)
         if self.exact:
             exact = ~self.links.linked(scopes)
