@@ -35,7 +35,7 @@ def _alike(cards: npt.NDArray[np.int64], value: float) -> list[npt.NDArray[np.fl
     """Return a read-only array for each variable, with the same number everywhere."""
     most = np.full(int(cards.max(initial=0)), value)
     freeze([most])
-    of_size = {k: most[:k] for k in np.unique(cards).tolist()}
+    of_size = {k: most[:k] for k in set(cards.tolist())}
     return [of_size[k] for k in cards.tolist()]
 
 

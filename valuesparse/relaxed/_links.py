@@ -66,7 +66,7 @@ class Links:
     @cached_property
     def _alone(self) -> bool:
         """Whether no two variables depend on each other."""
-        return not self.any or np.unique(self._label).size == self._n
+        return not self.any or bool((np.bincount(self._label) <= 1).all())
 
     @cached_property
     def _tied(self) -> bool:
@@ -128,7 +128,7 @@ class Links:
                 for s in self._tables
                 for a, b in itertools.combinations(range(s.shape[1]), 2)
             ]
-            self._pairs = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *pairs]))
+            self._pairs = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *pairs]))
             size = 1 << int(np.clip((64 * self._pairs.size).bit_length(), *_FILTER_BITS))
             self._maybe = np.zeros(size, dtype=np.bool_)
             low, high = self._pairs // n, self._pairs % n
