@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from collection import pytest_collect_file as pytest_collect_file
 from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("checks")
