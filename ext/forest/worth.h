@@ -34,11 +34,11 @@ constexpr int64_t kLeastLabels = 32;
 // is worth K^2, a variable with islands costs a multiple of K, and where a component branches more,
 // since messages into an island are sent anew for each neighbour. Measured, see RESULTS.md.
 inline double worth_from(int64_t n_labels, bool branches) {
-    return (branches ? 0.28 : 0.3) + (branches ? 20.5 : 5.0) / static_cast<double>(n_labels);
+    return branches ? 0.28 + 20.5 / static_cast<double>(n_labels) : 0.3;
 }
 // A path with so much more than that of likely islands is worth them, whatever their neighbours
 // say.
-constexpr double kPlenty = 0.3;
+constexpr double kPlenty = 0.15;
 
 // The tables, transposed, where the model is large enough for that to pay; else nothing.
 std::vector<char> turned_tables(const ForestModel& m);
