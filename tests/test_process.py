@@ -210,7 +210,16 @@ def test_fork(code: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT as POSIX has it")
-@pytest.mark.parametrize(("what", "threads"), NAMES)
+@pytest.mark.parametrize(
+    ("what", "threads"),
+    # Where there is one on two threads, that on one is run with the slow ones.
+    [
+        pytest.param(
+            *name, marks=pytest.mark.slow if (name[0], 2) in NAMES and name[1] == 1 else ()
+        )
+        for name in NAMES
+    ],
+)
 def test_interrupts_and_deadlines_end_a_call_under_way(what: str, threads: int) -> None:
     """How soon is measured by benchmarks/interrupts.py; this says that the call itself ends."""
     lines, sent = [], 0
