@@ -247,6 +247,7 @@ extensions = [
             "ext/forest/dead.cpp",
             "ext/forest/dispatch.cpp",
             "ext/forest/layout.cpp",
+            "ext/forest/listing.cpp",
             "ext/forest/nbest.cpp",
             "ext/forest/path_call.cpp",
             "ext/forest/path_islands.cpp",

@@ -48,6 +48,19 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
     double c_messages "vs::message_flops"(int, int64_t, int64_t, int64_t) noexcept
 
 
+cdef extern from "forest/listing.h" namespace "vs" nogil:
+    cdef cppclass Rows:
+        const void* at
+        int dtype
+        int64_t n, K
+    void c_count "vs::count_listed"(const PoolApi&, const Rows&, double, int, int64_t*,
+                                    Control*) noexcept
+    void c_list "vs::list"(const PoolApi&, const Rows&, double, int, const int64_t*, int32_t*,
+                           void*, double*, Control*) noexcept
+    void c_top "vs::top"(const PoolApi&, const Rows&, int64_t, int, int64_t*, void*,
+                         Control*) noexcept
+
+
 use_pool(pool_api)
 
 cdef SimdApi _simd
@@ -144,6 +157,26 @@ cdef class Forest:
         return self.m.arrays.n_positions, self.m.arrays.n_labels, self.m.arrays.n_sequences
 
 
+cdef class Prepared:
+    """The table of chains as passes want it, made once for several calls; None where that is not
+    possible."""
+
+    cdef const ForestApi* forests
+    cdef CPrepared* table
+    cdef Forest forest
+
+    def __cinit__(self, Forest forest):
+        self.forest = forest  # whose arrays the table points into
+        self.forests = forest_api()
+        self.table = NULL
+        if forest.m.layout == NULL:
+            self.table = self.forests.prepare(forest.m.arrays)
+
+    def __dealloc__(self):
+        if self.table != NULL:
+            self.forests.release(self.table)
+
+
 cdef Request request(Forest forest, int threads):
     cdef Request q
     q.model = forest.m
@@ -164,15 +197,18 @@ cdef tuple outcome(Report r, Call call):
 def infer(Forest forest, int threads, log_z, marginals=None, *, double zeta=1.0,
           int64_t revisit=0, islands=None, deadline=None, progress=None, late=None,
           pairwise=None, edges=None, expectations=None, weights=None, energies=None,
-          log_left=None, log_right=None, log_mass=None):
+          log_left=None, log_right=None, log_mass=None, Prepared prepared=None):
     """Fill the arrays that are given; see Request in forest/request.h.
 
-    `edges`: which `pairwise` is for, (first, last) of chains, their row by node of trees. Return
-    (infeasible, counts): infeasible is None or (component, position).
+    `edges`: which `pairwise` is for, (first, last) of chains, their row by node of trees.
+    `prepared`: that of chains with this table. Return (infeasible, counts): infeasible is None or
+    (component, position).
     """
     cdef Report r
     cdef Call call = Call(forest.m.arrays.n_positions, deadline, progress, late)
     cdef Request q = request(forest, threads)
+    if prepared is not None:
+        q.prepared = prepared.table
     q.zeta = zeta
     q.revisit = revisit
     q.marginals = data(marginals)
@@ -227,6 +263,49 @@ def sample(Forest forest, uniforms, states, int threads, deadline=None, progress
     with nogil:
         r = c_infer(q, call.control)
     return outcome(r, call)
+
+
+cdef Rows rows_of(marginals):
+    cdef Rows rows
+    rows.at = data(marginals)
+    rows.dtype = dtype_code(marginals)
+    rows.n, rows.K = marginals.shape
+    return rows
+
+
+def listed(marginals, double least, int threads):
+    """Return the entries (n, K) >= `least`, and the largest of each row: (start, labels, values,
+    unlisted), as `list` in forest/listing.h has them."""
+    cdef Call call = Call(0, None, None, None)
+    cdef Rows rows = rows_of(marginals)
+    start, unlisted = np.empty(rows.n + 1, dtype=np.int64), np.empty(rows.n)
+    cdef int64_t* s = <int64_t*>data(start)
+    cdef double* rest = <double*>data(unlisted)
+    with nogil:
+        c_count(pool_api[0], rows, least, threads, s, &call.control)
+    call.end(kOk)
+    labels = np.empty(s[rows.n], dtype=np.int32)
+    values = np.empty(s[rows.n], dtype=marginals.dtype)
+    cdef int32_t* label = <int32_t*>data(labels)
+    cdef void* value = data(values)
+    with nogil:
+        c_list(pool_api[0], rows, least, threads, s, label, value, rest, &call.control)
+    call.end(kOk)
+    return start, labels, values, unlisted
+
+
+def top(marginals, int64_t k, int threads):
+    """Return the labels and values (n, k) of the k largest entries of rows (n, K), descending."""
+    cdef Call call = Call(0, None, None, None)
+    cdef Rows rows = rows_of(marginals)
+    labels = np.empty((rows.n, k), dtype=np.int64)
+    values = np.empty((rows.n, k), dtype=marginals.dtype)
+    cdef int64_t* label = <int64_t*>data(labels)
+    cdef void* value = data(values)
+    with nogil:
+        c_top(pool_api[0], rows, k, threads, label, value, &call.control)
+    call.end(kOk)
+    return labels, values
 
 
 def score(Forest forest, states, scores):

@@ -33,6 +33,9 @@ class Forest:
         edge_type: Array | None = None,
     ) -> None: ...
 
+class Prepared:
+    def __init__(self, forest: Forest) -> None: ...
+
 def infer(
     forest: Forest,
     threads: int,
@@ -53,7 +56,10 @@ def infer(
     log_left: Array | None = None,
     log_right: Array | None = None,
     log_mass: Array | None = None,
+    prepared: Prepared | None = None,
 ) -> tuple[Place | None, tuple[int, ...]]: ...
+def listed(marginals: Array, least: float, threads: int) -> tuple[Array, Array, Array, Array]: ...
+def top(marginals: Array | None, k: int, threads: int) -> tuple[npt.NDArray[np.int64], Array]: ...
 def show(forest: Forest, threads: int) -> None: ...
 def decode(
     forest: Forest,

@@ -220,6 +220,14 @@ def as_zeta(value: Any) -> float:
     return float(value)
 
 
+def as_probability(name: str, value: Any) -> float:
+    """Return a number in [0, 1]."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not 0.0 <= _as_float(value) <= 1.0:
+        raise ValueError(f"{name} must be a number in [0, 1], got {value!r}")
+    return float(value)
+
+
 def as_seconds(name: str, value: Any) -> float:
     """Return a positive, finite number of seconds; one beyond a double's range is at its end."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)

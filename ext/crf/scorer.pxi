@@ -76,7 +76,7 @@ cdef class Scorer:
     cdef Names* names
     cdef WeightRows rows
     cdef object transition
-    cdef Prepared* prepared
+    cdef CPrepared* prepared
 
     def __cinit__(self, names, const int64_t[::1] indptr, const int32_t[::1] labels,
                   const double[::1] weights, cnp.ndarray transition):

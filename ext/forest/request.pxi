@@ -20,12 +20,12 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
         int64_t n_tables
         const int64_t* type
         const int64_t* parent
-    cdef cppclass Prepared:
+    cdef cppclass CPrepared "vs::Prepared":
         pass
     cdef cppclass Request:
         Request()
         ForestModel model
-        const Prepared* prepared
+        const CPrepared* prepared
         int threads
         double zeta
         int64_t revisit
@@ -51,5 +51,5 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
     cdef cppclass ForestApi:
         Report (*infer)(const Request&, Control&) except +
         Report (*decode)(const Request&, Control&) except +
-        Prepared* (*prepare)(const Chains&) except +
-        void (*release)(Prepared*) noexcept
+        CPrepared* (*prepare)(const Chains&) except +
+        void (*release)(CPrepared*) noexcept

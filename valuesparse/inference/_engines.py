@@ -84,3 +84,10 @@ def for_graphs(
     if engine is not _graphs:
         raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
     return given
+
+
+def for_forests(engine: Engine, **given: Any) -> dict[str, Any]:
+    """Return arguments that were given; ValueError when the model is a graph."""
+    if engine is _graphs:
+        raise ValueError(f"{' and '.join(given)} can be given with a Chain or a Tree only")
+    return given

@@ -16,9 +16,11 @@ from valuesparse import _forest as native
 from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._memory import empty
+from valuesparse.inference._pieces import pieces
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
 from valuesparse.results import ChainResult, TreeResult
+from valuesparse.results._listed import Listed, joined, listed
 from valuesparse.threads import resolve
 
 Array = npt.NDArray[Any]
@@ -26,6 +28,11 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 METHODS = ("auto", "exact", "islands")
+
+#: Of marginals that are made at a time where few of them are listed.
+_PIECE_BYTES = 1 << 25
+#: Which counts of components sum up; of the others, the rounds, the largest counts.
+_COUNTED = np.array([True] * 6 + [False] + [True] * 3)
 
 
 def _require_feasible(model: Chain | Tree, infeasible: tuple[int, int] | None) -> None:
@@ -56,8 +63,11 @@ def infer(
     method: str,
     deadline: float | None,
     progress: Callable[[int, int], object] | None,
+    keep: float | None = None,
 ) -> Any:
     """See :func:`valuesparse.infer`."""
+    if keep is not None:
+        return _infer_listed(model, zeta, rounds, workers, Watch(deadline, progress), keep)
     n, k, count = model.forest.shape
     marginals = empty((n, k), model.dtype)
     islands = np.full(n, -1, dtype=np.int32)
@@ -70,6 +80,47 @@ def infer(
     if isinstance(model, Chain):
         return ChainResult(model, marginals, log_z, islands, zeta, counts)
     return TreeResult(model, marginals, log_z, islands, zeta, counts)
+
+
+def _infer_listed(
+    model: Chain | Tree, zeta: float, rounds: int, workers: int, watch: Watch, keep: float
+) -> Any:
+    """Return a result that lists marginals, made piece by piece in the same memory."""
+    n, k, count = model.forest.shape
+    parts = pieces(model, max(1, _PIECE_BYTES // (model.dtype.itemsize * k)))
+    islands = np.full(n, -1, dtype=np.int32)
+    log_z, counts = np.empty(count), np.zeros(len(_COUNTED), dtype=np.int64)
+    lists: list[Listed] = []
+    places: list[slice | Integers] = []
+    memory, prepared, done = empty((0, k), model.dtype), None, 0
+    for part in parts:
+        if zeta >= 1.0 and part.size < n and prepared is None:
+            prepared = native.Prepared(part.forest)
+        if memory.shape[0] < part.size:
+            memory = empty((part.size, k), model.dtype)
+        rows, own = memory[: part.size], np.empty(part.forest.shape[2])
+        some = np.full(part.size, -1, dtype=np.int32)
+        infeasible, found = native.infer(
+            part.forest, workers, own, rows, zeta=zeta, revisit=rounds, islands=some,
+            deadline=watch.left(), progress=watch.part(done, done + part.size, n), late=watch.late,
+            prepared=prepared,
+        )  # fmt: skip
+        if infeasible is not None:
+            component, at = infeasible
+            at = at if isinstance(model, Chain) else part.variable(at)
+            _require_feasible(model, (part.components.start + component, at))
+        lists.append(listed(rows, keep, workers))
+        places.append(part.variables)
+        islands[part.variables], log_z[part.components] = some, own
+        counts = np.where(_COUNTED, counts + found, np.maximum(counts, found))
+        done += part.size
+    watch.finish(n)
+    whole, total = joined(lists), tuple(int(x) for x in counts)
+    if isinstance(model, Chain):
+        return ChainResult(model, None, log_z, islands, zeta, total, keep, whole)
+    order = np.concatenate([np.arange(n)[part] for part in places])
+    whole = whole.permuted(np.argsort(order))
+    return TreeResult(model, None, log_z, islands, zeta, total, keep, whole)
 
 
 def log_z(model: Chain | Tree, workers: int, memory_limit: int | None = None) -> Floats:

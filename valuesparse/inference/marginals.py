@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from valuesparse._validation import as_count, as_seconds, as_zeta
-from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse._validation import as_count, as_probability, as_seconds, as_zeta
+from valuesparse.inference._engines import engine_of, for_forests, for_graphs
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField, name_of
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.results import Result
@@ -27,6 +27,7 @@ def infer(
     evidence: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
+    keep: float | None = None,
 ) -> Result:
     r"""Return the marginals and the log partition function of a model.
 
@@ -62,6 +63,10 @@ def infer(
     factors : iterable of int, optional
         Graphs only: indices of the factors to use; the others are ignored, and
         ``r.divergence_bound`` says how far that leads away from the whole graph.
+    keep : float, optional
+        Chains and trees only: marginals below it, in [0, 1], are not kept, and no array of all is
+        written. ``r.sparse()`` has the others and the largest of each variable, ``r.unlisted`` the
+        most that any other label has, and ``r.marginals`` zeros for those.
 
     Returns
     -------
@@ -78,8 +83,8 @@ def infer(
     DeadlineError
         When `deadline` passed.
     ValueError
-        For `zeta` outside [0, 1], `revisit` < 0 or without islands, `threads` < 1 or an unknown
-        `method`.
+        For `zeta` or `keep` outside [0, 1], `revisit` < 0 or without islands, `threads` < 1, an
+        unknown `method`, or an argument that the kind of model does not take.
 
     Notes
     -----
@@ -132,4 +137,6 @@ def infer(
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
     more = for_graphs(engine, evidence, memory_limit, factors)
+    if keep is not None:
+        more = {**more, **for_forests(engine, keep=as_probability("keep", keep))}
     return engine.infer(model, zeta, rounds, workers, method, deadline, progress, **more)

@@ -18,6 +18,11 @@ Array = npt.NDArray[Any]
 _BLOCK_BYTES = 192 * 1024
 
 
+def structure_of(parent: npt.NDArray[np.int64], n_labels: int) -> _forest.Structure:
+    """Return the order of work of nodes with `n_labels` states each."""
+    return _forest.Structure(parent, max(16, min(4096, _BLOCK_BYTES // (8 * n_labels))))
+
+
 class Tree:
     r"""A tree-shaped model, or several: a forest.
 
@@ -125,7 +130,7 @@ class Tree:
         u, most_u = weighed("unary", rows, dtype, _forest.LARGEST_SUM)
         n, k = u.shape
         up = _parents(parent, n)
-        structure = _forest.Structure(up, max(16, min(4096, _BLOCK_BYTES // (8 * k))))
+        structure = structure_of(up, k)
         _require_forest(structure, up)
         tables = _tables(tables, n, k, edge_type is not None)
         if tables.ndim == 3 and edge_type is None:

@@ -9,12 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
-from valuesparse._validation import as_count
+from valuesparse._validation import as_count, as_probability
 from valuesparse.models import Chain, Tree
 from valuesparse.results._base import Result
+from valuesparse.results._listed import Listed, listed
+from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
     import pandas
+    from scipy.sparse import csr_array
 
 __all__ = ["IslandResult", "plogp"]
 
@@ -53,14 +56,17 @@ class Queries(Protocol):
 class IslandResult(Result, Generic[Model]):
     """Marginals of a chain or a tree, exact or with islands of SMM11; its arrays are read-only."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_dense", "_held", "_least", "_listed")
     _derived = ("_held",)
 
-    marginals: Array
     log_z: npt.NDArray[np.float64]
     islands: npt.NDArray[np.int32]
     _model: Model
     _held: Model | None
+    #: All marginals, unless only those >= `_least` were written; then None until they are asked for.
+    _dense: Array | None
+    _least: float | None
+    _listed: Listed | None
     #: Why the method is exact, and how the variables are called.
     _solved: ClassVar[str]
     _variables: ClassVar[str]
@@ -76,11 +82,13 @@ class IslandResult(Result, Generic[Model]):
     def __init__(
         self,
         model: Model,
-        marginals: Array,
+        marginals: Array | None,
         log_z: npt.NDArray[np.float64],
         islands: npt.NDArray[np.int32],
         zeta: float,
         counts: tuple[int, ...],
+        keep: float | None = None,
+        listed: Listed | None = None,
     ) -> None:
         n_islands, segments, full, sparse, released, flipped, rounds, unsettled = counts[:8]
         widened, without = counts[8:]
@@ -105,7 +113,9 @@ class IslandResult(Result, Generic[Model]):
         self._fill(
             _model=model,
             _held=None,
-            marginals=marginals,
+            _dense=marginals,
+            _least=keep,
+            _listed=listed,
             log_z=log_z,
             islands=islands,
             method="exact" if exact else "islands",
@@ -113,11 +123,130 @@ class IslandResult(Result, Generic[Model]):
             converged=unsettled == 0,
             stats=stats,
         )
-        _forest.freeze(marginals, log_z, islands)  # what is computed when asked reads them
+        self._freeze()  # what is computed when asked reads them
+
+    def _freeze(self) -> None:
+        first = self._dense if self._listed is None else self._listed.unlisted
+        assert first is not None
+        _forest.freeze(first, self.log_z, self.islands)
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = [name for name in Result.__slots__ if name != "marginals"]
+        state = {name: getattr(self, name) for name in names}
+        # What is made from the list is not kept.
+        dense = self._dense if self._listed is None else None
+        return {**state, "_dense": dense, "_least": self._least, "_listed": self._listed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        _forest.freeze(self.marginals, self.log_z, self.islands)
+        self._freeze()
+
+    @property
+    def marginals(self) -> Array:
+        """Probability of each label of each variable, (N, K); see the class."""
+        if self._dense is None:
+            assert self._listed is not None
+            dense = self._listed.dense(self._model.n_labels)
+            dense.flags.writeable = False
+            self._fill(_dense=dense)
+        assert self._dense is not None
+        return self._dense
+
+    @property
+    def unlisted(self) -> Floats:
+        """What no label that `sparse` leaves out exceeds, (N,); zeros unless `keep` was given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.log([[0.9, 0.07, 0.03]]), np.zeros((3, 3))), keep=0.05)
+        >>> r.unlisted.round(3).tolist()
+        [0.03]
+        """
+        if self._listed is not None:
+            return self._listed.unlisted
+        none = np.zeros(self.islands.size)
+        none.flags.writeable = False
+        return none
+
+    def sparse(self, min: float | None = None, *, threads: int | None = None) -> csr_array:
+        """Return the marginals that are not small, as a sparse array.
+
+        Parameters
+        ----------
+        min : float, optional
+            The least marginal to list, in [0, 1]; by default the `keep` of the call, and without
+            one whatever is not zero. The largest of each row is listed in any case.
+        threads : int, optional
+            At least 1.
+
+        Returns
+        -------
+        scipy.sparse.csr_array of shape (N, K), dtype of the model
+            A copy; labels ascend in each row.
+
+        Raises
+        ------
+        ValueError
+            When `min` is below the `keep` of the call: what is smaller is not known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.log([[0.9, 0.07, 0.03]]), np.zeros((3, 3))))
+        >>> r.sparse(min=0.05).toarray().round(3).tolist()
+        [[0.9, 0.07, 0.0]]
+        """
+        workers, k = resolve(threads), self._model.n_labels
+        least = None if min is None else as_probability("min", min)
+        if self._listed is None:
+            assert self._dense is not None
+            smallest = float(np.finfo(self._dense.dtype).smallest_subnormal)
+            return listed(self._dense, smallest if least is None else least, workers).csr(k)
+        assert self._least is not None
+        if least is None or least == self._least:
+            return self._listed.csr(k)
+        if least < self._least:
+            raise ValueError(
+                f"min={least:g} is below keep={self._least:g}, with which the marginals were "
+                f"computed; compute them with keep={least:g}"
+            )
+        return self._listed.at_least(least).csr(k)
+
+    def top(self, k: int, *, threads: int | None = None) -> tuple[Integers, Array]:
+        """Return the k most probable labels of each variable.
+
+        Parameters
+        ----------
+        k : int
+            How many, from 1 to the number of labels.
+        threads : int, optional
+            At least 1.
+
+        Returns
+        -------
+        labels : ndarray of int64, shape (N, k)
+            By probability, descending; labels that are as probable ascend.
+        probabilities : ndarray of shape (N, k), dtype of the model
+            What they have. Where `keep` has listed fewer than `k`, −1 and 0 fill the row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.log([[0.03, 0.9, 0.07]]), np.zeros((3, 3))))
+        >>> labels, p = r.top(2)
+        >>> labels.tolist(), p.round(3).tolist()
+        ([[1, 2]], [[0.9, 0.07]])
+        """
+        workers, count = resolve(threads), as_count("k", k, at_least=1)
+        if count > self._model.n_labels:
+            raise ValueError(f"k={count}: there are {self._model.n_labels} labels")
+        if self._listed is not None:
+            return self._listed.top(count)
+        return _forest.top(self._dense, count, workers)
 
     def _conditioned(self) -> Model:
         if self.method == "exact" or not np.any(self.islands >= 0):
@@ -245,8 +374,9 @@ class IslandResult(Result, Generic[Model]):
         True
         """
         model = self._conditioned()
-        fill = model is not self._model
-        marginals = np.empty_like(self.marginals) if fill else self.marginals
+        fill = model is not self._model or self._dense is None
+        shape = self.islands.size, model.n_labels
+        marginals = np.empty(shape, model.dtype) if fill else self.marginals
         log_z, score, size = self._engine.expected_scores(model, threads, marginals, fill)
         with np.errstate(over="ignore", invalid="ignore"):
             value = log_z - score
@@ -293,7 +423,7 @@ class IslandResult(Result, Generic[Model]):
         return pandas.DataFrame(self.marginals, index=rows, columns=columns, copy=True)
 
     def __repr__(self) -> str:
-        n, k = self.marginals.shape
+        n, k = self.islands.size, self._model.n_labels
         return (
             f"{type(self).__name__}(method={self.method!r}, converged={self.converged}, "
             f"{self._variables}={n}, labels={k}, islands={self.stats['islands']})"

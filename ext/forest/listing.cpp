@@ -1,0 +1,114 @@
+#include "forest/listing.h"
+
+#include <algorithm>
+
+#include "core/problem.h"
+
+namespace vs {
+namespace {
+
+template <class In>
+int64_t count_row(const In* p, int64_t K, In least) {
+    int64_t n = 0;
+    for (int64_t k = 0; k < K; ++k) n += p[k] >= least;
+    return std::max(n, int64_t{1});
+}
+
+template <class In>
+In list_row(const In* p, int64_t K, In least, int32_t* labels, In* values) {
+    const int64_t best = std::max_element(p, p + K) - p;
+    const In limit = std::min(least, p[best]);
+    const bool alone = limit < least;  // only the largest is listed, of several as large the first
+    In rest = 0;
+    for (int64_t k = 0; k < K; ++k) {
+        if (alone ? k == best : p[k] >= limit) {
+            *labels++ = static_cast<int32_t>(k);
+            *values++ = p[k];
+        } else {
+            rest = std::max(rest, p[k]);
+        }
+    }
+    return rest;
+}
+
+// The k largest entries so far, in order; a later one goes behind those that are as large.
+template <class In>
+void top_row(const In* p, int64_t K, int64_t k, int64_t* labels, In* values) {
+    int64_t size = 0;
+    for (int64_t l = 0; l < K; ++l) {
+        if (size == k && p[l] <= values[k - 1]) continue;
+        int64_t at = size < k ? size++ : k - 1;
+        for (; at > 0 && values[at - 1] < p[l]; --at) {
+            values[at] = values[at - 1];
+            labels[at] = labels[at - 1];
+        }
+        values[at] = p[l];
+        labels[at] = l;
+    }
+}
+
+// f(row, its number) for each row, as one task for some 16,384 numbers.
+template <class In, class F>
+void each_row(const PoolApi& pool, const char* label, const Rows& rows, int threads,
+              Control* control, F f) {
+    struct Job {
+        const Rows& rows;
+        F& f;
+        int64_t step;
+    } job{rows, f, std::max(int64_t{1}, 16384 / rows.K)};
+    const auto piece = [](void* context, int64_t task, int) {
+        const Job& j = *static_cast<Job*>(context);
+        const int64_t last = std::min(j.rows.n, (task + 1) * j.step);
+        for (int64_t i = task * j.step; i < last; ++i) {
+            j.f(static_cast<const In*>(j.rows.at) + i * j.rows.K, i);
+        }
+    };
+    pool.run_plan(Plan(label, (rows.n + job.step - 1) / job.step), piece, &job, threads, control);
+}
+
+template <class F>
+void by_type(int dtype, F f) {
+    if (dtype == kFloat32) return f(float{});
+    f(double{});
+}
+
+}  // namespace
+
+void count_listed(const PoolApi& pool, const Rows& rows, double least, int threads, int64_t* start,
+                  Control* control) {
+    start[0] = 0;
+    by_type(rows.dtype, [&](auto type) {
+        using In = decltype(type);
+        const auto f = [&](const In* p, int64_t i) {
+            start[i + 1] = count_row(p, rows.K, static_cast<In>(least));
+        };
+        each_row<In>(pool, "count listed", rows, threads, control, f);
+    });
+    for (int64_t i = 0; i < rows.n; ++i) start[i + 1] += start[i];
+}
+
+void list(const PoolApi& pool, const Rows& rows, double least, int threads, const int64_t* start,
+          int32_t* labels, void* values, double* unlisted, Control* control) {
+    by_type(rows.dtype, [&](auto type) {
+        using In = decltype(type);
+        const auto f = [&](const In* p, int64_t i) {
+            unlisted[i] =
+                static_cast<double>(list_row(p, rows.K, static_cast<In>(least), labels + start[i],
+                                             static_cast<In*>(values) + start[i]));
+        };
+        each_row<In>(pool, "list", rows, threads, control, f);
+    });
+}
+
+void top(const PoolApi& pool, const Rows& rows, int64_t k, int threads, int64_t* labels,
+         void* values, Control* control) {
+    by_type(rows.dtype, [&](auto type) {
+        using In = decltype(type);
+        const auto f = [&](const In* p, int64_t i) {
+            top_row(p, rows.K, k, labels + i * k, static_cast<In*>(values) + i * k);
+        };
+        each_row<In>(pool, "top", rows, threads, control, f);
+    });
+}
+
+}  // namespace vs

@@ -1,0 +1,97 @@
+"""Chains and trees, cut into pieces of some components: answers come piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _forest as native
+from valuesparse.models import Chain, Tree
+from valuesparse.models.tree import structure_of
+
+__all__ = ["Piece", "pieces"]
+
+Integers = npt.NDArray[np.int64]
+
+
+class Piece(NamedTuple):
+    """Whole components of a model, and which of its variables they have."""
+
+    forest: native.Forest
+    variables: slice | Integers
+    components: slice
+
+    @property
+    def size(self) -> int:
+        """Return the number of variables."""
+        return int(self.forest.shape[0])
+
+    def variable(self, at: int) -> int:
+        """Return the number that variable `at` of the piece has in the model."""
+        if isinstance(self.variables, slice):
+            return int(self.variables.start) + at
+        return int(self.variables[at])
+
+
+def pieces(model: Chain | Tree, size: int) -> Iterator[Piece]:
+    """Yield pieces of about `size` variables, or of one component that has more."""
+    per_edge = isinstance(model, Tree) and model.pairwise.ndim == 3 and model.edge_type is None
+    n, _, count = model.forest.shape
+    if n <= size or count == 1 or per_edge:  # the tables of edges are larger than any answer
+        yield Piece(model.forest, slice(0, n), slice(0, count))
+    elif isinstance(model, Chain):
+        yield from _of_chain(model, size)
+    else:
+        yield from _of_tree(model, size)
+
+
+def _cuts(offset: Integers, size: int) -> Iterator[slice]:
+    first, count = 0, offset.size - 1
+    while first < count:
+        last = int(np.searchsorted(offset, offset[first] + size, side="right")) - 1
+        last = max(last, first + 1)
+        yield slice(first, last)
+        first = last
+
+
+def _of_chain(model: Chain, size: int) -> Iterator[Piece]:
+    mask = None if model.allowed is None else model.allowed.view(np.uint8)
+    t: Any = model.transition
+    for part in _cuts(model.offset, size):
+        offset = model.offset[part.start : part.stop + 1]
+        edge = model.edge[part.start : part.stop + 1]
+        rows = slice(int(offset[0]), int(offset[-1]))
+        forest = native.Forest(
+            model.unary[rows],
+            t if t.ndim == 2 else t[edge[0] : edge[-1]],
+            None if mask is None else mask[rows],
+            model.start,
+            model.end,
+            offset - offset[0],
+            edge - edge[0],
+        )
+        yield Piece(forest, rows, part)
+
+
+def _of_tree(model: Tree, size: int) -> Iterator[Piece]:
+    tree = model.structure.tree_of()
+    order = np.argsort(tree, kind="stable")
+    offset = np.zeros(model.n_trees + 1, dtype=np.int64)
+    np.cumsum(np.bincount(tree, minlength=model.n_trees), out=offset[1:])
+    number = np.empty(model.n_nodes, dtype=np.int64)
+    for part in _cuts(offset, size):
+        nodes = order[offset[part.start] : offset[part.stop]]
+        number[nodes] = np.arange(nodes.size)
+        up = model.parent[nodes]
+        parent = np.where(up < 0, -1, number[up])
+        forest = native.Forest(
+            model.unary[nodes],
+            model.pairwise,
+            None if model.allowed is None else model.allowed[nodes].view(np.uint8),
+            structure=structure_of(parent, model.n_labels),
+            edge_type=None if model.edge_type is None else model.edge_type[nodes],
+        )
+        yield Piece(forest, nodes, part)
