@@ -63,7 +63,7 @@ class IslandResult(Result, Generic[Model]):
     islands: npt.NDArray[np.int32]
     _model: Model
     _held: Model | None
-    #: All marginals, unless only those >= `_least` were written; then None until they are asked for.
+    #: All marginals; where only those >= `_least` were written, None until they are asked for.
     _dense: Array | None
     _least: float | None
     _listed: Listed | None
