@@ -255,6 +255,7 @@ extensions = [
             "ext/forest/score.cpp",
             "ext/forest/worth.cpp",
             "ext/rows/pack_plan.cpp",
+            "ext/rows/sparse_table.cpp",
             "ext/core/scratch.cpp",
             "ext/core/session.cpp",
         ],

@@ -5,6 +5,8 @@ from cpython.exc cimport PyErr_CheckSignals
 
 
 cdef extern from "core/problem.h" namespace "vs" nogil:
+    cdef cppclass SparseTable:
+        pass
     cdef cppclass Chains:
         const void* unary
         const void* transition
@@ -16,6 +18,7 @@ cdef extern from "core/problem.h" namespace "vs" nogil:
         int64_t n_positions, n_labels, n_sequences
         int dtype
         bint per_edge
+        const SparseTable* sparse
     cdef cppclass Counts:
         int64_t islands, segments, full, sparse, released, flipped, rounds, unsettled, widened
         int64_t without

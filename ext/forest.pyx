@@ -3,6 +3,8 @@
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
 cimport numpy as cnp
@@ -46,6 +48,19 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
     int64_t c_weigh "vs::weigh"(int, const void*, int64_t, double*) noexcept
     double c_peak "vs::peak_flops"(int, int64_t) noexcept
     double c_messages "vs::message_flops"(int, int64_t, int64_t, int64_t) noexcept
+
+
+cdef extern from "rows/sparse_table.h" namespace "vs" nogil:
+    cdef cppclass ListedTable "vs::SparseTable":
+        ListedTable()
+        int64_t n_labels
+        vector[int64_t] start
+        vector[int32_t] column
+        vector[double] score, rows, columns
+        double rest, largest
+        int64_t n_listed()
+        bint pays(int)
+    unique_ptr[ListedTable] c_find_default "vs::find_default"(int, const void*, int64_t) except +
 
 
 cdef extern from "forest/listing.h" namespace "vs" nogil:
@@ -115,20 +130,75 @@ cdef class Structure:
         return out
 
 
+cdef int copy(void* to, array) except -1:
+    """Copy an array, which may be None."""
+    if array is not None and array.size:
+        memcpy(to, data(array), array.nbytes)
+    return 0
+
+
+cdef class Table:
+    """A shared table of which most entries are a default, or a sum of what their row and their
+    column have: what `SparseTransition` holds, or what is found in an array."""
+
+    cdef unique_ptr[ListedTable] table
+
+    @staticmethod
+    cdef Table found(array):
+        """The table that `array` (K, K) is, or None where it has no default, or none that pays."""
+        cdef Table self = Table.__new__(Table)
+        cdef int code = dtype_code(array)
+        cdef void* x = data(array)
+        cdef int64_t k = array.shape[0]
+        with nogil:
+            self.table = c_find_default(code, x, k)
+        return self if self.table else None
+
+    @staticmethod
+    def of(start, columns, scores, double rest, by_row, by_column, double largest, array):
+        """The same of pairs that are listed, row by row; None where they do not pay in the dtype of
+        `array`, which has all."""
+        cdef Table self = Table.__new__(Table)
+        self.table.reset(new ListedTable())
+        cdef ListedTable* t = self.table.get()
+        t.n_labels = start.shape[0] - 1
+        t.start.resize(start.size)
+        t.column.resize(columns.size)
+        t.score.resize(scores.size)
+        t.rows.resize(0 if by_row is None else by_row.size)
+        t.columns.resize(0 if by_column is None else by_column.size)
+        copy(t.start.data(), start)
+        copy(t.column.data(), columns)
+        copy(t.score.data(), scores)
+        copy(t.rows.data(), by_row)
+        copy(t.columns.data(), by_column)
+        t.rest, t.largest = rest, largest
+        return self if t.pays(dtype_code(array)) else None
+
+
 cdef class Forest:
     """Pointers into the arrays of a model, which it keeps alive.
 
     Chains have an `offset` and `edge`, and may have `start` and `end`; trees a `structure`, and
-    may have an `edge_type`.
+    may have an `edge_type`. `sparse` is the shared table where reading its listed pairs pays, None
+    where it does not; it is looked for unless it is given.
     """
 
     cdef ForestModel m
     cdef tuple arrays
+    cdef readonly object sparse
 
     def __init__(self, unary, tables, allowed, start=None, end=None, offset=None, edge=None,
-                 Structure structure=None, edge_type=None):
+                 Structure structure=None, edge_type=None, sparse=True):
         cdef Chains* c = &self.m.arrays
+        if tables.ndim != 2:
+            sparse = None
+        elif sparse is True:
+            sparse = Table.found(tables)
+        self.sparse = sparse
         self.arrays = (unary, tables, allowed, start, end, offset, edge, structure, edge_type)
+        if sparse is not None:
+            c.sparse = <const SparseTable*>(<Table>sparse).table.get()
         c.unary = data(unary)
         c.transition = data(tables)
         c.allowed = <const uint8_t*>data(allowed)
@@ -150,6 +220,16 @@ cdef class Forest:
         if tables.ndim == 3:
             self.m.n_tables = tables.shape[0]
             self.m.tables = Tables.kPerEdge if edge_type is None else Tables.kTyped
+
+    @property
+    def entries(self):
+        """The size of the table, or tables."""
+        return self.arrays[1].size
+
+    @property
+    def listed(self):
+        """How many pairs are listed where most are a default, else None."""
+        return None if self.sparse is None else (<Table>self.sparse).table.get().n_listed()
 
     @property
     def shape(self):

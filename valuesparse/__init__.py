@@ -33,7 +33,7 @@ from valuesparse.io import (
     write_fg,
     write_uai,
 )
-from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.models import Chain, FactorGraph, SparseTransition, Tree
 from valuesparse.relaxed import gain, relax, select
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
@@ -58,6 +58,7 @@ __all__ = [
     "MeanField",
     "MemoryLimitError",
     "Result",
+    "SparseTransition",
     "StructuredMeanField",
     "Tree",
     "bounds",

@@ -18,7 +18,23 @@ class Structure:
     def roots(self) -> npt.NDArray[np.int64]: ...
     def tree_of(self) -> npt.NDArray[np.int64]: ...
 
+class Table:
+    @staticmethod
+    def of(
+        start: Array,
+        columns: Array,
+        scores: Array,
+        rest: float,
+        by_row: Array | None,
+        by_column: Array | None,
+        largest: float,
+        array: Array,
+    ) -> Table | None: ...
+
 class Forest:
+    sparse: Table | None
+    listed: int | None
+    entries: int
     shape: tuple[int, int, int]
     def __init__(
         self,
@@ -31,6 +47,7 @@ class Forest:
         edge: Array | None = None,
         structure: Structure | None = None,
         edge_type: Array | None = None,
+        sparse: Table | bool | None = True,
     ) -> None: ...
 
 class Prepared:

@@ -22,6 +22,8 @@ constexpr double kLargestSum = 1e17, kCarriedSum = 1e18;
 
 enum DType : int { kFloat32 = 0, kFloat64 = 1 };
 
+struct SparseTable;  // rows/sparse_table.h
+
 // A batch of B chains laid end to end. Arrays are C-contiguous and validated.
 struct Chains {
     const void* unary;       // (N, K)
@@ -34,6 +36,7 @@ struct Chains {
     int64_t n_positions, n_labels, n_sequences;
     int dtype;
     bool per_edge;
+    const SparseTable* sparse = nullptr;  // the transition, where reading its listed pairs pays
 };
 
 // Why a sequence stopped. Widen: linear arithmetic is not good enough for it, take the next one.

@@ -117,6 +117,8 @@ cdef class Scorer:
         c.n_sequences = n_sequences
         c.dtype = dtype_code(self.transition)
         c.per_edge = False
+        if self.prepared != NULL:
+            c.sparse = forests.listed_by(self.prepared)
         return c
 
     cdef int idle(self, Reader reader) except -1:

@@ -46,6 +46,7 @@ struct BranchingBuffers {
             new (in + i) Input<In>(p->tables[i]);
             packed[i] = packed_view<T>(p->packing[i]);
             new (d + i) D(in[i], packed[i], tmp);
+            if (!d[i].open(scratch)) return;
         }
         for (int r = 0; r < 2 + 2 * kBatch + 3; ++r) d->clear(tmp + r * Kp);
         x = tmp + 2 * Kp;

@@ -42,6 +42,7 @@ BranchingCall::BranchingCall(const Request& request, Control& control)
     for (size_t i = 0; i < tables_.size(); ++i) {
         const int64_t from = static_cast<int64_t>(i) * c_.n_labels * c_.n_labels * bytes(c_.dtype);
         tables_[i].transition = static_cast<const char*>(c_.transition) + from;
+        if (m.tables != Tables::kShared) tables_[i].sparse = nullptr;
         tables_[i].per_edge = m.tables != Tables::kShared && !typed;
     }
     if (m.tables == Tables::kPerEdge) which_ = t_.edge;

@@ -29,6 +29,7 @@ auto with_call(const Request& r, Control& control, F f) {
 
 struct Prepared {
     const Level* level;
+    std::unique_ptr<SparseTable> listed;  // where the caller has not looked for a default
     Scratch workspace;
     Packing packing;
     Scores scores;  // rows: the caller's
@@ -78,14 +79,18 @@ Prepared* prepare(const Chains& c) {
     p->level = &level();
     Scratch temporary;
     Control control;
-    bool fits = pack_table(p->level->packing, pool(), c, kLinear64, false, 1, p->workspace,
-                           &temporary, &p->packing, &control);
+    if (!c.sparse) p->listed = find_default(c.dtype, c.transition, c.n_labels);
+    const SparseTable* listed = c.sparse ? c.sparse : p->listed.get();
+    bool fits = listed ? pack_sparse(*listed, kFloat64, p->workspace, &p->packing)
+                       : pack_table(p->level->packing, pool(), c, kLinear64, false, 1,
+                                    p->workspace, &temporary, &p->packing, &control);
     if (fits) p->scores = scores_of(p->level->packing, c, kFloat64, p->workspace);
     if (!fits || p->workspace.failed) throw std::bad_alloc();
     return p.release();
 }
 
 void release(Prepared* p) { delete p; }
+const SparseTable* listed_by(const Prepared* p) { return p ? p->listed.get() : nullptr; }
 
 namespace {
 
@@ -138,7 +143,7 @@ void show(const Request& r) {
 }
 
 const ForestApi* forest_api() {
-    static const ForestApi api{infer, decode, prepare, release};
+    static const ForestApi api{infer, decode, prepare, release, listed_by};
     return &api;
 }
 
@@ -221,11 +226,19 @@ bool Call::pack() {
         packing_[0] = prepared->packing;
         return true;
     }
+    // The others read rows of tables.
+    const bool sums = !islands_ && !r_.pairwise && !r_.energies && r_.size == 0;
     const auto made = [&](size_t i, bool rows, std::vector<Packing>& out, bool depth) {
         return pack_table(level().packing, pool(), tables_[i], arithmetic_, rows, r_.threads,
                           session_.packing, session_.temporary(), &out[i], &control_, depth);
     };
     for (size_t i = 0; i < tables_.size(); ++i) {
+        if (tables_[i].sparse && sums && !is_log(arithmetic_)) {
+            const bool fits = pack_sparse(*tables_[i].sparse, computes(), session_.packing,
+                                          &packing_[i]);
+            if (!fits) return false;
+            continue;
+        }
         if (!made(i, islands_ || r_.pairwise || r_.size > 0, packing_, false)) return false;
         if (r_.energies && !made(i, false, depth_, true)) return false;
     }

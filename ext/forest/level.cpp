@@ -8,6 +8,7 @@
 #include "forest/branching_island_rows.h"
 #include "forest/branching_pass.h"
 #include "forest/likely.h"
+#include "rows/listed_row.h"
 #include "forest/path_best.h"
 #include "forest/path_island_rows.h"
 #include "forest/path_pass.h"
@@ -172,6 +173,7 @@ static const vs::Level kLevel = {
     prefix_scores,
     best,
     likely,
+    list_row,
     peak,
     message_pass,
 };

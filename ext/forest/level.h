@@ -133,6 +133,10 @@ struct Level {
     void (*best)(BranchingPass* pass, bool upward, int64_t block, int worker);
     // The state of each row of a list whose share reaches zeta, or -1; see LikelyRow.
     void (*likely)(int dtype, const LikelyRow* list, int n, int* out);
+    // Entries >= least of a row, their labels first; the largest where there are none. Returns how
+    // many; `labels` null: nothing else. *rest: the largest of the others, or 0.
+    int64_t (*list_row)(int dtype, const void* row, int64_t labels_in_row, double least,
+                        int32_t* labels, void* values, double* rest);
     // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward
     // and backward messages of `rows` sequences, nothing else.
     double (*peak)(int dtype, int64_t iterations);

@@ -3,33 +3,10 @@
 #include <algorithm>
 
 #include "core/problem.h"
+#include "forest/level.h"
 
 namespace vs {
 namespace {
-
-template <class In>
-int64_t count_row(const In* p, int64_t K, In least) {
-    int64_t n = 0;
-    for (int64_t k = 0; k < K; ++k) n += p[k] >= least;
-    return std::max(n, int64_t{1});
-}
-
-template <class In>
-In list_row(const In* p, int64_t K, In least, int32_t* labels, In* values) {
-    const int64_t best = std::max_element(p, p + K) - p;
-    const In limit = std::min(least, p[best]);
-    const bool alone = limit < least;  // only the largest is listed, of several as large the first
-    In rest = 0;
-    for (int64_t k = 0; k < K; ++k) {
-        if (alone ? k == best : p[k] >= limit) {
-            *labels++ = static_cast<int32_t>(k);
-            *values++ = p[k];
-        } else {
-            rest = std::max(rest, p[k]);
-        }
-    }
-    return rest;
-}
 
 // The k largest entries so far, in order; a later one goes behind those that are as large.
 template <class In>
@@ -80,7 +57,7 @@ void count_listed(const PoolApi& pool, const Rows& rows, double least, int threa
     by_type(rows.dtype, [&](auto type) {
         using In = decltype(type);
         const auto f = [&](const In* p, int64_t i) {
-            start[i + 1] = count_row(p, rows.K, static_cast<In>(least));
+            start[i + 1] = level().list_row(rows.dtype, p, rows.K, least, nullptr, nullptr, nullptr);
         };
         each_row<In>(pool, "count listed", rows, threads, control, f);
     });
@@ -92,9 +69,8 @@ void list(const PoolApi& pool, const Rows& rows, double least, int threads, cons
     by_type(rows.dtype, [&](auto type) {
         using In = decltype(type);
         const auto f = [&](const In* p, int64_t i) {
-            unlisted[i] =
-                static_cast<double>(list_row(p, rows.K, static_cast<In>(least), labels + start[i],
-                                             static_cast<In*>(values) + start[i]));
+            level().list_row(rows.dtype, p, rows.K, least, labels + start[i],
+                             static_cast<In*>(values) + start[i], unlisted + i);
         };
         each_row<In>(pool, "list", rows, threads, control, f);
     });

@@ -207,7 +207,8 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
     const Packed<T> packed = packed_view<T>(*pass->packing);
     const int64_t stride = Tiling<T>(c.n_labels).Kp;
     T* tmp = scratch.array<T>(2 * stride);
-    if (tmp == nullptr) {
+    D d(in, packed, tmp);
+    if (tmp == nullptr || !d.open(scratch)) {
         if (split) {  // closing reads the lane
             split_lane<D>(pass, kind, first).status = vs::kNoMemory;
             return;
@@ -216,7 +217,6 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
         return;
     }
     std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(2 * stride));
-    D d(in, packed, tmp);
     Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
     if (!split) {
         Depth<D> depth;

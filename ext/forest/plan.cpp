@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "rows/sparse_table.h"
+
 namespace vs {
 
 double position_cost(int64_t labels) {
@@ -12,10 +14,20 @@ double position_cost(int64_t labels) {
 }
 double node_cost(int64_t labels) { return position_cost(labels) + 10.0; }
 
+namespace {
+
+double cost_of(const Chains& c) {
+    if (!c.sparse) return position_cost(c.n_labels);
+    const double listed = static_cast<double>(c.sparse->n_listed());
+    return 0.15 * listed + 4.0 * static_cast<double>(c.n_labels) + 20.0;
+}
+
+}  // namespace
+
 ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, int threads, bool split,
                      int64_t expectations, double slower) {
     ForestPlan plan;
-    const double cost = position_cost(c.n_labels) * slower;
+    const double cost = cost_of(c) * slower;
     const double labels = static_cast<double>(c.n_labels);
     const size_t together = static_cast<size_t>(sequences_together(c));
     for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));

@@ -34,6 +34,8 @@ inline int64_t table_of(const ForestModel& m, int64_t node) {
 struct Prepared;
 Prepared* prepare(const Chains& chains);  // null: not for these
 void release(Prepared* prepared);
+// The table that was found to have a default, for Chains::sparse; null: none, or the caller's.
+const SparseTable* listed_by(const Prepared* prepared);
 
 struct Request {
     ForestModel model;
@@ -95,6 +97,7 @@ struct ForestApi {
     Report (*decode)(const Request&, Control&);
     Prepared* (*prepare)(const Chains&);
     void (*release)(Prepared*);
+    const SparseTable* (*listed_by)(const Prepared*);
 };
 const ForestApi* forest_api();
 

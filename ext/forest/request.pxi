@@ -53,3 +53,4 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
         Report (*decode)(const Request&, Control&) except +
         CPrepared* (*prepare)(const Chains&) except +
         void (*release)(CPrepared*) noexcept
+        const SparseTable* (*listed_by)(const CPrepared*) noexcept

@@ -12,6 +12,7 @@ constexpr int kMostTogether = 32;
 // Few while a table stays near the core, more where each reading of it costs more than a product.
 // Labels alone decide, so that no thread shows.
 inline int64_t sequences_together(const Chains& c) {
+    if (c.sparse) return 16;  // a cache line or two of numbers of one label
     const int64_t bytes = 8 * c.n_labels * c.n_labels;
     if (c.per_edge || bytes <= int64_t{1} << 20) return 4;
     return bytes <= int64_t{8} << 20 ? 16 : kMostTogether;

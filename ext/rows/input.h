@@ -5,7 +5,9 @@
 #include <type_traits>
 
 #include "core/problem.h"
+#include "core/scratch.h"
 #include "rows/either.h"
+#include "rows/sparse_table.h"
 #include "simd/level.h"
 
 namespace VS_NS {
@@ -21,6 +23,7 @@ struct Packed {
     T reach;            // R
     bool floored;       // some finite transition lies below Floor::kTransitionLog
     bool positive;      // no transition is forbidden
+    const vs::SparseSide *sparse_forward, *sparse_backward;  // in place of tables, or null
 };
 
 template <class In>

@@ -11,6 +11,7 @@
 
 #include "rows/input.h"
 #include "rows/rows.h"
+#include "rows/sparse_messages.h"
 #include "rows/tile.h"
 
 namespace VS_NS {
@@ -30,6 +31,7 @@ struct Linear {
     int K, Kp;
     T* row;       // (Kp,) temporary
     T* edge_row;  // (Kp,) temporary, per-edge transitions only
+    SparseMessages<T> listed;
 
     Linear(const Input<In>& input, const Packed<T>& packed, T* tmp)
         : in(input),
@@ -39,6 +41,14 @@ struct Linear {
           Kp(g.Kp),
           row(tmp),
           edge_row(tmp + g.Kp) {}
+
+    // Takes the memory that messages need; false: there is none.
+    bool open(vs::Scratch& scratch) {
+        if (!e.sparse_forward) return true;
+        T* memory = scratch.array<T>(listed.room(K));
+        if (memory) listed.open(memory, K);
+        return memory != nullptr;
+    }
 
     // May messages wait in the rows of marginals?
     static constexpr bool stores_in_output() { return sizeof(T) == sizeof(In); }
@@ -116,11 +126,13 @@ struct Linear {
 
     // y[m](k) = sum_l x[m](l) E(l, k); adds each per-edge shift to `shift[m]`.
     void forward(const int64_t* edges, int rows, const T* const* x, T* const* y, double* shift) {
+        if (e.sparse_forward) return listed.send(*e.sparse_forward, K, Kp, rows, x, y);
         if (!in.c.per_edge) return messages<SumProduct, T>(g, e.forward, rows, x, y);
         for (int m = 0; m < rows; ++m) shift[m] += edge_forward(edges[m], x[m], y[m]);
     }
     // y[m](l) = sum_k E(l, k) x[m](k)
     void backward(const int64_t* edges, int rows, const T* const* x, T* const* y) {
+        if (e.sparse_backward) return listed.send(*e.sparse_backward, K, Kp, rows, x, y);
         if (!in.c.per_edge) return messages<SumProduct, T>(g, e.backward, rows, x, y);
         for (int m = 0; m < rows; ++m) edge_backward(edges[m], x[m], y[m]);
     }

@@ -30,6 +30,8 @@ struct Log {
           row(tmp),
           edge_row(tmp + Kp) {}
 
+    bool open(vs::Scratch&) { return true; }
+
     // May messages wait in the rows of marginals?
     bool stores_in_output() const { return in.c.dtype == vs::kFloat64; }
     static const double* stored(Row p) { return reinterpret_cast<const double*>(p.at); }

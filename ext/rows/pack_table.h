@@ -3,6 +3,7 @@
 
 #include "core/problem.h"
 #include "core/scratch.h"
+#include "rows/sparse_table.h"
 
 namespace vs {
 
@@ -11,6 +12,8 @@ struct Packing {
     void *forward = nullptr, *backward = nullptr, *rows = nullptr, *columns = nullptr;
     double shift = 0.0, reach = 0.0;
     bool floored = false, positive = false;
+    bool sparse = false;  // the sides below stand in place of tables
+    SparseSide sparse_forward, sparse_backward;
     bool depth = false;  // entries are times shift - t: see Depth in edges.h
     enum Finding : uint8_t { kFloored = 1, kForbids = 2, kNotPacked = 4 };  // the last: no memory
 };

@@ -29,8 +29,8 @@ Integers = npt.NDArray[np.int64]
 
 METHODS = ("auto", "exact", "islands")
 
-#: Of marginals that are made at a time where few of them are listed.
-_PIECE_BYTES = 1 << 25
+#: Of marginals that are made at a time, by each thread, where few of them are listed.
+_PIECE_BYTES = 1 << 23
 #: Which counts of components sum up; of the others, the rounds, the largest counts.
 _COUNTED = np.array([True] * 6 + [False] + [True] * 3)
 
@@ -87,7 +87,7 @@ def _infer_listed(
 ) -> Any:
     """Return a result that lists marginals, made piece by piece in the same memory."""
     n, k, count = model.forest.shape
-    parts = pieces(model, max(1, _PIECE_BYTES // (model.dtype.itemsize * k)))
+    parts = pieces(model, max(1, workers * _PIECE_BYTES // (model.dtype.itemsize * k)))
     islands = np.full(n, -1, dtype=np.int32)
     log_z, counts = np.empty(count), np.zeros(len(_COUNTED), dtype=np.int64)
     lists: list[Listed] = []

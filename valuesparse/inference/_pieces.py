@@ -72,6 +72,7 @@ def _of_chain(model: Chain, size: int) -> Iterator[Piece]:
             model.end,
             offset - offset[0],
             edge - edge[0],
+            sparse=model.forest.sparse,
         )
         yield Piece(forest, rows, part)
 
@@ -93,5 +94,6 @@ def _of_tree(model: Tree, size: int) -> Iterator[Piece]:
             None if model.allowed is None else model.allowed[nodes].view(np.uint8),
             structure=structure_of(parent, model.n_labels),
             edge_type=None if model.edge_type is None else model.edge_type[nodes],
+            sparse=model.forest.sparse,
         )
         yield Piece(forest, nodes, part)

@@ -3,6 +3,7 @@
 from valuesparse.models._check import Finding
 from valuesparse.models.chain import Chain
 from valuesparse.models.factor_graph import FactorGraph
+from valuesparse.models.sparse_transition import SparseTransition
 from valuesparse.models.tree import Tree
 
-__all__ = ["Chain", "FactorGraph", "Finding", "Tree"]
+__all__ = ["Chain", "FactorGraph", "Finding", "SparseTransition", "Tree"]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._validation import as_array, as_lengths, as_potentials, as_reals, as_states
+from valuesparse.models.sparse_transition import SparseTransition, densely, native_table
 
 __all__ = ["Chain"]
 
@@ -30,9 +31,10 @@ class Chain:
     ----------
     unary : array_like of shape (N, K), or sequence of arrays of shape (n_i, K)
         Log-potential of every label at every position; −inf forbids.
-    transition : array_like of shape (K, K) or (edges, K, K)
+    transition : array_like of shape (K, K) or (edges, K, K), or SparseTransition
         Log-potential ``[from, to]``, shared by all edges or one matrix per edge; edges are
-        numbered in order, ``edges = N - number of non-empty sequences``.
+        numbered in order, ``edges = N - number of non-empty sequences``. Where most entries of a
+        shared matrix are one value, messages read the others alone.
     lengths : array_like of int, shape (B,), optional
         Length of each sequence; zero is fine. By default all positions form one sequence.
         Not to be given when `unary` is a sequence of arrays.
@@ -45,6 +47,8 @@ class Chain:
     ----------
     unary, transition, lengths, start, end, allowed : ndarray or None
         Read-only views of what was given (copies where a conversion was needed).
+    sparse_transition : SparseTransition or None
+        The transition, where it was given so.
     n_positions, n_labels, n_sequences : int
         N, K and B.
     dtype : numpy.dtype
@@ -85,6 +89,7 @@ class Chain:
         "n_positions",
         "n_sequences",
         "offset",
+        "sparse_transition",
         "start",
         "transition",
         "unary",
@@ -92,6 +97,7 @@ class Chain:
 
     unary: Array
     transition: Array
+    sparse_transition: SparseTransition | None
     lengths: npt.NDArray[np.int64]
     start: Array | None
     end: Array | None
@@ -109,7 +115,7 @@ class Chain:
     def __init__(
         self,
         unary: npt.ArrayLike | Sequence[npt.ArrayLike],
-        transition: npt.ArrayLike,
+        transition: npt.ArrayLike | SparseTransition,
         lengths: npt.ArrayLike | None = None,
         *,
         start: npt.ArrayLike | None = None,
@@ -117,7 +123,7 @@ class Chain:
         allowed: npt.ArrayLike | None = None,
     ) -> None:
         rows, given, parts = _join(unary, lengths)
-        steps = as_reals("transition", transition)
+        steps, listed = densely("transition", transition)
         dtype = np.promote_types(rows.dtype, steps.dtype)
         for name, value in (("start", start), ("end", end)):
             if value is not None:
@@ -150,6 +156,7 @@ class Chain:
         self._fill(
             unary=_frozen(u),
             transition=_frozen(t),
+            sparse_transition=listed,
             lengths=_frozen(size),
             start=_vector("start", start, k, dtype),
             end=_vector("end", end, k, dtype),
@@ -181,6 +188,7 @@ class Chain:
         self._fill(
             unary=_frozen(np.ascontiguousarray(unary)),
             transition=_frozen(np.ascontiguousarray(transition)),
+            sparse_transition=None,
             lengths=_frozen(lengths),
             start=None if start is None else _frozen(np.ascontiguousarray(start)),
             end=None if end is None else _frozen(np.ascontiguousarray(end)),
@@ -194,14 +202,17 @@ class Chain:
         )
         return self
 
-    def _fill(self, **fields: Any) -> None:
+    def _fill(self, sparse: Any = True, **fields: Any) -> None:
         assign = object.__setattr__
         for name, value in fields.items():
             assign(self, name, value)
         mask = None if self.allowed is None else self.allowed.view(np.uint8)
+        if sparse is True:
+            sparse = native_table(self.sparse_transition, self.transition)
         forest = _forest.Forest(
-            self.unary, self.transition, mask, self.start, self.end, self.offset, self.edge
-        )
+            self.unary, self.transition, mask, self.start, self.end, self.offset, self.edge,
+            sparse=sparse,
+        )  # fmt: skip
         object.__setattr__(self, "forest", forest)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -241,12 +252,13 @@ class Chain:
             mask &= self.allowed
         other = object.__new__(Chain)
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "forest"}
-        other._fill(**{**fields, "allowed": _frozen(mask)})
+        other._fill(self.forest.sparse, **{**fields, "allowed": _frozen(mask)})
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = (self.unary, self.transition, self.lengths, self.start, self.end, self.allowed)
-        return _rebuild, arguments
+        table = self.sparse_transition
+        steps = self.transition if table is None else table
+        return _rebuild, (self.unary, steps, self.lengths, self.start, self.end, self.allowed)
 
     def __repr__(self) -> str:
         return (
@@ -256,7 +268,7 @@ class Chain:
 
 
 def _rebuild(
-    unary: Array, transition: Array, lengths: Array, start: Any, end: Any, allowed: Any
+    unary: Array, transition: Any, lengths: Array, start: Any, end: Any, allowed: Any
 ) -> Chain:
     return Chain(unary, transition, lengths, start=start, end=end, allowed=allowed)
 

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from valuesparse import _forest
 from valuesparse._validation import as_array, as_reals, as_states, excessive, largest_entry, weighed
 
+from valuesparse.models.sparse_transition import SparseTransition, densely, native_table
+
 __all__ = ["Tree"]
 
 Array = npt.NDArray[Any]
@@ -38,7 +40,7 @@ class Tree:
         The parent of each node, −1 at a root. Nodes may stand in any order.
     unary : array_like of shape (n, K)
         Log-potential of every state at every node; −inf forbids.
-    pairwise : array_like of shape (K, K), (types, K, K) or (n, K, K)
+    pairwise : array_like of shape (K, K), (types, K, K) or (n, K, K), or SparseTransition
         Log-potential ``[parent, child]``: shared by all edges; one table for each type, with
         `edge_type`; or row i for the edge from ``parent[i]`` to i (rows of roots are ignored).
     edge_type : array_like of int, shape (n,), optional
@@ -50,6 +52,8 @@ class Tree:
     ----------
     parent, unary, pairwise, edge_type, allowed : ndarray or None
         Read-only views of what was given (copies where a conversion was needed).
+    sparse_pairwise : SparseTransition or None
+        The table, where it was given so.
     roots : ndarray of int64, shape (n_trees,)
         The roots, ascending: the order of everything that has one entry per tree.
     n_nodes, n_labels, n_trees : int
@@ -94,6 +98,7 @@ class Tree:
         "pairwise",
         "parent",
         "roots",
+        "sparse_pairwise",
         "structure",
         "unary",
     )
@@ -101,6 +106,7 @@ class Tree:
     parent: npt.NDArray[np.int64]
     unary: Array
     pairwise: Array
+    sparse_pairwise: SparseTransition | None
     edge_type: npt.NDArray[np.int64] | None
     allowed: npt.NDArray[np.bool_] | None
     roots: npt.NDArray[np.int64]
@@ -116,12 +122,12 @@ class Tree:
         self,
         parent: npt.ArrayLike,
         unary: npt.ArrayLike,
-        pairwise: npt.ArrayLike,
+        pairwise: npt.ArrayLike | SparseTransition,
         *,
         edge_type: npt.ArrayLike | None = None,
         allowed: npt.ArrayLike | None = None,
     ) -> None:
-        rows, tables = as_reals("unary", unary), as_reals("pairwise", pairwise)
+        rows, (tables, listed) = as_reals("unary", unary), densely("pairwise", pairwise)
         dtype = np.promote_types(rows.dtype, tables.dtype)
         if rows.ndim != 2:
             raise ValueError(f"unary must have shape (n, K), got {rows.shape}")
@@ -152,6 +158,7 @@ class Tree:
             parent=_frozen(up),
             unary=_frozen(u),
             pairwise=_frozen(t),
+            sparse_pairwise=listed,
             edge_type=None if types is None else _frozen(types),
             allowed=mask,
             roots=_frozen(roots),
@@ -162,14 +169,17 @@ class Tree:
             structure=structure,
         )
 
-    def _fill(self, **fields: Any) -> None:
+    def _fill(self, sparse: Any = True, **fields: Any) -> None:
         assign = object.__setattr__
         for name, value in fields.items():
             assign(self, name, value)
         mask = None if self.allowed is None else self.allowed.view(np.uint8)
+        if sparse is True:
+            sparse = native_table(self.sparse_pairwise, self.pairwise)
         forest = _forest.Forest(
-            self.unary, self.pairwise, mask, structure=self.structure, edge_type=self.edge_type
-        )
+            self.unary, self.pairwise, mask, structure=self.structure, edge_type=self.edge_type,
+            sparse=sparse,
+        )  # fmt: skip
         assign(self, "forest", forest)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -207,11 +217,12 @@ class Tree:
             mask &= self.allowed
         other = object.__new__(Tree)
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "forest"}
-        other._fill(**{**fields, "allowed": _frozen(mask)})
+        other._fill(self.forest.sparse, **{**fields, "allowed": _frozen(mask)})
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.parent, self.unary, self.pairwise, self.edge_type, self.allowed)
+        table = self.pairwise if self.sparse_pairwise is None else self.sparse_pairwise
+        return _rebuild, (self.parent, self.unary, table, self.edge_type, self.allowed)
 
     def __repr__(self) -> str:
         return (
@@ -220,7 +231,7 @@ class Tree:
         )
 
 
-def _rebuild(parent: Array, unary: Array, pairwise: Array, edge_type: Any, allowed: Any) -> Tree:
+def _rebuild(parent: Array, unary: Array, pairwise: Any, edge_type: Any, allowed: Any) -> Tree:
     return Tree(parent, unary, pairwise, edge_type=edge_type, allowed=allowed)
 
 

@@ -102,9 +102,15 @@ class IslandResult(Result, Generic[Model]):
             "rounds": rounds,
             "sequences_widened": widened,
             "sequences_without_islands": without,
+            "sequences_sparse": 0,
+            "transition_entries": int(model.forest.entries),
         }
         exact = zeta >= 1.0 or 0 < without == log_z.size
         reason = self._solved if zeta >= 1.0 else f"zeta={zeta:g} was asked for"
+        entries = model.forest.listed
+        if zeta >= 1.0 and entries is not None:
+            stats.update(sequences_sparse=log_z.size, transition_entries=entries)
+            reason += f"; default plus sparse: {entries} of {model.n_labels**2} pairs are listed"
         if without:
             reason += (
                 f"; {without} of {log_z.size} {self._components} have too few likely islands to "

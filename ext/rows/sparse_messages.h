@@ -1,0 +1,146 @@
+// Messages over a table of which most entries are a default:
+//
+//   y(k) = right(k) sum_l left(l) x(l) + sum_e weight(e) x(label(e)),   e listed for k
+//
+// A cache line holds the numbers that as many sequences have for one label, so that an entry is one
+// multiply-add of vectors. Each sequence has its own chain of operations, whoever is beside it.
+#pragma once
+
+#include "rows/rows.h"
+#include "rows/sparse_table.h"
+#include "simd/each.h"
+#include "simd/transpose.h"
+
+namespace VS_NS {
+
+template <class T>
+class SparseMessages {
+    using V = Vec<T>;
+
+  public:
+    static constexpr int kLane = 64 / static_cast<int>(sizeof(T));  // sequences side by side
+
+    // Of the memory that `open` gets.
+    static int64_t room(int K) { return 2 * static_cast<int64_t>(K + 1) * kLane; }
+    void open(T* memory, int K) {
+        in_ = memory;
+        out_ = memory + static_cast<int64_t>(K) * kLane;
+    }
+    bool ready() const { return in_ != nullptr; }
+
+    void send(const vs::SparseSide& side, int K, int Kp, int rows, const T* const* x,
+              T* const* y) const {
+        for (int r = 0; r < rows; r += kLane) {
+            const int m = rows - r < kLane ? rows - r : kLane;
+            // Lanes of no sequence repeat the last one.
+            const T* from[kLane];
+            T* to[kLane];
+            for (int i = 0; i < kLane; ++i) {
+                from[i] = x[r + (i < m ? i : m - 1)];
+                to[i] = y[r + (i < m ? i : m - 1)];
+            }
+            weave<T, kLane>(from, K, in_);
+            product(side, K);
+            unweave<T, kLane>(out_, K, to);
+            for (int i = 0; i < m; ++i) {
+                for (int k = K; k < Kp; ++k) to[i][k] = T(0);
+            }
+        }
+    }
+
+  private:
+    static constexpr int NV = kLane / V::N;
+    struct Lane {  // the numbers of a label
+        V v[NV];
+    };
+    static VS_INLINE Lane zero() {
+        Lane a;
+        each<NV>([&](auto j) VS_INLINE_LAMBDA { a.v[j] = V::set1(T(0)); });
+        return a;
+    }
+    static VS_INLINE void add(T w, const T* x, Lane* a) {
+        const V weight = V::set1(w);
+        each<NV>([&](auto j) VS_INLINE_LAMBDA {
+            a->v[j] = V::fma(weight, V::load(x + j * V::N), a->v[j]);
+        });
+    }
+    static VS_INLINE Lane sum(const Lane& a, const Lane& b) {
+        Lane c;
+        each<NV>([&](auto j) VS_INLINE_LAMBDA { c.v[j] = a.v[j] + b.v[j]; });
+        return c;
+    }
+    static VS_INLINE Lane scaled(T w, const Lane& a) {
+        Lane c;
+        each<NV>([&](auto j) VS_INLINE_LAMBDA { c.v[j] = V::set1(w) * a.v[j]; });
+        return c;
+    }
+
+    const T* lane(int64_t label) const { return in_ + label * kLane; }
+
+    // left . x, in four sums: one addition waits for the one before it.
+    Lane mass(const T* left, int K) const {
+        Lane part[4] = {zero(), zero(), zero(), zero()};
+        int l = 0;
+        for (; l + 4 <= K; l += 4) {
+            each<4>([&](auto i) VS_INLINE_LAMBDA { add(left[l + i], lane(l + i), &part[i]); });
+        }
+        for (; l < K; ++l) add(left[l], lane(l), &part[0]);
+        return sum(sum(part[0], part[1]), sum(part[2], part[3]));
+    }
+    void product(const vs::SparseSide& side, int K) const {
+        const T* left = static_cast<const T*>(side.left);
+        const T* right = static_cast<const T*>(side.right);
+        const T* weight = static_cast<const T*>(side.weight);
+        const Lane all = mass(left, K);
+        for (int k = 0; k < K; ++k) {
+            T* to = out_ + static_cast<int64_t>(k) * kLane;
+            Lane plus = scaled(right[k], all);
+            int64_t e = side.start[k];
+            const int64_t split = side.split[k], end = side.start[k + 1];
+            for (; e < split; ++e) add(weight[e], lane(side.label[e]), &plus);
+            if (split == end) {
+                each<NV>([&](auto j) VS_INLINE_LAMBDA { plus.v[j].store(to + j * V::N); });
+                continue;
+            }
+            Lane minus = zero();
+            for (; e < end; ++e) add(weight[e], lane(side.label[e]), &minus);
+            unsigned lost = 0;
+            each<NV>([&](auto j) VS_INLINE_LAMBDA {
+                (plus.v[j] - minus.v[j]).store(to + j * V::N);
+                // Half of it is gone, and digits with it; where there is nothing, nothing is lost.
+                const V limit = V::max(plus.v[j], V::set1(kLeast));
+                lost |= (minus.v[j] + minus.v[j]).ge(limit) << (j * V::N);
+            });
+            if (lost != 0) again(side, K, k, lost, to);
+        }
+    }
+    // The sum for k without a subtraction, in the lanes of `lost`: over labels that are not listed,
+    // and over those that are.
+    void again(const vs::SparseSide& side, int K, int k, unsigned lost, T* to) const {
+        const T* left = static_cast<const T*>(side.left);
+        const T* own = static_cast<const T*>(side.own);
+        const int64_t split = side.split[k], end = side.start[k + 1];
+        Lane rest = zero(), listed = zero();
+        int64_t p = side.start[k], q = split;
+        for (int l = 0; l < K; ++l) {
+            if (p < split && side.label[p] == l) {
+                add(own[p++], lane(l), &listed);
+            } else if (q < end && side.label[q] == l) {
+                add(own[q++], lane(l), &listed);
+            } else {
+                add(left[l], lane(l), &rest);
+            }
+        }
+        T value[kLane];
+        const Lane y = sum(scaled(static_cast<const T*>(side.right)[k], rest), listed);
+        each<NV>([&](auto j) VS_INLINE_LAMBDA { y.v[j].store(value + j * V::N); });
+        for (int i = 0; i < kLane; ++i) {
+            if (lost >> i & 1) to[i] = value[i];
+        }
+    }
+
+    static constexpr T kLeast = sizeof(T) == 8 ? static_cast<T>(1e-300) : static_cast<T>(1e-37);
+    T *in_ = nullptr, *out_ = nullptr;
+};
+
+}  // namespace VS_NS

@@ -1,0 +1,247 @@
+"""Transitions of which most are one default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _forest
+from valuesparse._validation import as_potentials, as_reals
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["SparseTransition", "densely"]
+
+Array = npt.NDArray[Any]
+
+
+class SparseTransition:
+    """A shared table of which some pairs are listed, and all others have a default.
+
+    Parameters
+    ----------
+    entries : scipy sparse array or matrix of shape (K, K)
+        The log-potential ``[from, to]`` of each pair that is stored: an explicit zero counts, and
+        −inf forbids.
+    default : float, default 0.0
+        The log-potential of every other pair; −inf forbids them.
+    rows, columns : array_like of shape (K,), optional
+        Added to the default: the pair (l, k) that is not stored has
+        ``default + rows[l] + columns[k]``.
+
+    Attributes
+    ----------
+    entries : scipy.sparse.csr_array of shape (K, K)
+        The pairs stored, sorted; do not write to it.
+    default : float
+    rows, columns : ndarray of shape (K,) or None
+        Read-only.
+    n_labels, nnz : int
+        K, and how many pairs are stored.
+    dtype : numpy.dtype
+        float32 when all arrays are float32, else float64.
+
+    Raises
+    ------
+    ValueError
+        For a shape that is not square, a pair stored twice, NaN, +inf, finite numbers beyond ±1e290
+        (float64) or ±1e28 (float32), and for `rows` or `columns` that are not finite or stand
+        beside a default of −inf.
+    TypeError
+        When `entries` is no sparse array.
+
+    Notes
+    -----
+    With exp(t) = D + R, D of rank one and R on the pairs stored, a message costs O(nnz + K)
+    instead of O(K²). Where a pair lies far below the default, D + R cancels: such a column is
+    summed again over the pairs that are not stored, without a subtraction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> import valuesparse as vs
+    >>> t = vs.SparseTransition(sp.csr_array(([2.0], ([0], [1])), shape=(3, 3)), default=-1.0)
+    >>> t
+    SparseTransition(n_labels=3, nnz=1, default=-1)
+    >>> t.todense().tolist()
+    [[-1.0, 2.0, -1.0], [-1.0, -1.0, -1.0], [-1.0, -1.0, -1.0]]
+    >>> vs.infer(vs.Chain(np.zeros((2, 3)), t)).marginals.round(3).tolist()
+    [[0.78, 0.11, 0.11], [0.11, 0.78, 0.11]]
+    """
+
+    __slots__ = ("columns", "default", "dtype", "entries", "n_labels", "rows")
+
+    entries: csr_array
+    default: float
+    rows: Array | None
+    columns: Array | None
+    n_labels: int
+    dtype: np.dtype[Any]
+
+    def __init__(
+        self,
+        entries: Any,
+        default: float = 0.0,
+        rows: npt.ArrayLike | None = None,
+        columns: npt.ArrayLike | None = None,
+    ) -> None:
+        from scipy import sparse
+
+        if not sparse.issparse(entries):
+            raise TypeError(
+                f"entries must be a scipy sparse array, got {type(entries).__name__}; "
+                "SparseTransition.of takes a dense one"
+            )
+        if entries.ndim != 2 or entries.shape[0] != entries.shape[1] or entries.shape[0] == 0:
+            raise ValueError(f"entries must have shape (K, K), got {entries.shape}")
+        k = int(entries.shape[0])
+        scores = as_reals("entries", entries.tocoo().data)
+        dtype = scores.dtype
+        for name, given in (("rows", rows), ("columns", columns)):
+            if given is not None:
+                dtype = np.promote_types(dtype, as_reals(name, given).dtype)
+        table = _listed(sparse, entries, dtype)
+        rest = np.asarray(as_potentials("default", np.atleast_1d(as_reals("default", default)),
+                                        dtype))  # fmt: skip
+        if rest.shape != (1,):
+            raise ValueError(f"default must be a number, got {default!r}")
+        value = float(rest[0])
+        vectors = [_vector(name, x, k, dtype) for name, x in (("rows", rows), ("columns", columns))]
+        if value == -np.inf and any(x is not None for x in vectors):
+            raise ValueError("rows and columns must be None where default is -inf")
+        assign = object.__setattr__
+        assign(self, "entries", table)
+        assign(self, "default", value)
+        assign(self, "rows", vectors[0])
+        assign(self, "columns", vectors[1])
+        assign(self, "n_labels", k)
+        assign(self, "dtype", dtype)
+
+    @classmethod
+    def of(cls, dense: npt.ArrayLike) -> SparseTransition:
+        """Return a dense table (K, K) as its most frequent value and the others.
+
+        Of values that are as frequent the lowest is the default.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> vs.SparseTransition.of([[0.5, 0.5], [2.0, 0.5]])
+        SparseTransition(n_labels=2, nnz=1, default=0.5)
+        """
+        from scipy import sparse
+
+        table = as_reals("dense", dense)
+        if table.ndim != 2 or table.shape[0] != table.shape[1] or table.size == 0:
+            raise ValueError(f"dense must have shape (K, K), got {table.shape}")
+        table = as_potentials("dense", table, table.dtype)
+        values, counts = np.unique(table, return_counts=True)
+        default = values[counts.argmax()]
+        at = np.nonzero(table != default)
+        return cls(sparse.csr_array((table[at], at), shape=table.shape), float(default))
+
+    @property
+    def nnz(self) -> int:
+        """How many pairs are stored."""
+        return int(self.entries.nnz)
+
+    def todense(self) -> Array:
+        """Return the table (K, K) with an entry for each pair."""
+        k = self.n_labels
+        table = np.full((k, k), self.default, dtype=self.dtype)
+        if self.rows is not None:
+            table += self.rows[:, None]
+        if self.columns is not None:
+            table += self.columns[None, :]
+        coo = self.entries.tocoo()
+        table[coo.row, coo.col] = coo.data
+        return table
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a SparseTransition is immutable; {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a SparseTransition is immutable; {name} cannot be deleted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SparseTransition, (self.entries, self.default, self.rows, self.columns)
+
+    def __repr__(self) -> str:
+        more = "".join(f", {x}" for x in ("rows", "columns") if getattr(self, x) is not None)
+        return (
+            f"SparseTransition(n_labels={self.n_labels}, nnz={self.nnz}, "
+            f"default={self.default:g}{more})"
+        )
+
+
+def _listed(sparse: Any, entries: Any, dtype: np.dtype[Any]) -> csr_array:
+    """Return the entries by row and column, checked; none is lost, and none summed."""
+    coo = entries.tocoo()
+    row, column = (np.asarray(x, dtype=np.int64) for x in (coo.row, coo.col))
+    order = np.lexsort((column, row))
+    row, column = row[order], column[order]
+    twice = np.flatnonzero((np.diff(row) == 0) & (np.diff(column) == 0))
+    if twice.size:
+        at = int(twice[0])
+        raise ValueError(f"entries has the pair ({row[at]}, {column[at]}) twice; store it once")
+    scores = as_reals("entries", coo.data)[order]
+    try:
+        scores = as_potentials("entries", scores, dtype)
+    except ValueError:
+        for l, k, x in zip(row, column, scores, strict=True):  # in the numbering of the caller
+            as_potentials(f"entries[{l}, {k}]", np.atleast_1d(x), dtype)
+        raise
+    start = np.zeros(entries.shape[0] + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row, minlength=entries.shape[0]), out=start[1:])
+    scores.flags.writeable = False
+    return sparse.csr_array((scores, column, start), shape=entries.shape)
+
+
+def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None:
+    if value is None:
+        return None
+    array = as_potentials(name, value, dtype).copy()
+    if array.shape != (k,):
+        raise ValueError(f"{name} must have shape {(k,)}, got {array.shape}")
+    bad = np.flatnonzero(np.isinf(array))
+    if bad.size:
+        raise ValueError(f"{name}[{bad[0]}] is -inf; list the pairs that are forbidden")
+    array.flags.writeable = False
+    return array
+
+
+def densely(name: str, table: Any) -> tuple[Array, SparseTransition | None]:
+    """Return a table with an entry for each pair, and how it was given where some are listed."""
+    if isinstance(table, SparseTransition):
+        return table.todense(), table
+    return as_reals(name, table), None
+
+
+def native_table(table: SparseTransition | None, dense: Array) -> Any:
+    """Return what engines read; True: they may look for a default."""
+    if table is None:
+        return True
+    wide = [None if x is None else x.astype(np.float64) for x in (table.rows, table.columns)]
+    top = float(dense.max())
+    return _forest.Table.of(
+        table.entries.indptr.astype(np.int64),
+        table.entries.indices.astype(np.int32),
+        table.entries.data.astype(np.float64),
+        table.default,
+        *wide,
+        _largest(table, top),
+        dense,
+    )
+
+
+def _largest(table: SparseTransition, top: float) -> float:
+    """Return what no entry exceeds, nor a default whose pair is listed; 0 where all are −inf."""
+    rest = table.default
+    for x in (table.rows, table.columns):
+        rest += 0.0 if x is None else float(x.max())
+    largest = max(top, rest)
+    return largest if largest > -np.inf else 0.0
