@@ -228,6 +228,14 @@ def as_probability(name: str, value: Any) -> float:
     return float(value)
 
 
+def as_work(value: Any) -> float:
+    """Return a number of multiply-adds, at least 0."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not _as_float(value) >= 0.0:
+        raise ValueError(f"work must be a number of multiply-adds, at least 0, got {value!r}")
+    return _as_float(value)
+
+
 def as_seconds(name: str, value: Any) -> float:
     """Return a positive, finite number of seconds; one beyond a double's range is at its end."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -82,8 +82,8 @@ Prepared* prepare(const Chains& c) {
     if (!c.sparse) p->listed = find_default(c.dtype, c.transition, c.n_labels);
     const SparseTable* listed = c.sparse ? c.sparse : p->listed.get();
     bool fits = listed ? pack_sparse(*listed, kFloat64, p->workspace, &p->packing)
-                       : pack_table(p->level->packing, pool(), c, kLinear64, false, 1,
-                                    p->workspace, &temporary, &p->packing, &control);
+                       : pack_table(p->level->packing, pool(), c, kLinear64, false, 1, p->workspace,
+                                    &temporary, &p->packing, &control);
     if (fits) p->scores = scores_of(p->level->packing, c, kFloat64, p->workspace);
     if (!fits || p->workspace.failed) throw std::bad_alloc();
     return p.release();
@@ -234,8 +234,8 @@ bool Call::pack() {
     };
     for (size_t i = 0; i < tables_.size(); ++i) {
         if (tables_[i].sparse && sums && !is_log(arithmetic_)) {
-            const bool fits = pack_sparse(*tables_[i].sparse, computes(), session_.packing,
-                                          &packing_[i]);
+            const bool fits =
+                pack_sparse(*tables_[i].sparse, computes(), session_.packing, &packing_[i]);
             if (!fits) return false;
             continue;
         }

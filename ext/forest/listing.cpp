@@ -57,7 +57,8 @@ void count_listed(const PoolApi& pool, const Rows& rows, double least, int threa
     by_type(rows.dtype, [&](auto type) {
         using In = decltype(type);
         const auto f = [&](const In* p, int64_t i) {
-            start[i + 1] = level().list_row(rows.dtype, p, rows.K, least, nullptr, nullptr, nullptr);
+            start[i + 1] =
+                level().list_row(rows.dtype, p, rows.K, least, nullptr, nullptr, nullptr);
         };
         each_row<In>(pool, "count listed", rows, threads, control, f);
     });

@@ -75,8 +75,8 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
         return;
     }
     const Input<In> in(*c);
-    const Packed<T> none{nullptr, nullptr, nullptr, nullptr, p->shift, T(0),
-                         false,   false,   nullptr, nullptr};
+    const Packed<T> none{nullptr, nullptr, nullptr, nullptr, p->shift,
+                         T(0),    false,   false,   nullptr, nullptr};
     const Linear<T, In> d(in, none, tmp);
     T* forward = static_cast<T*>(p->forward);
     T* backward = static_cast<T*>(p->backward);

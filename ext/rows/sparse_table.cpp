@@ -22,9 +22,9 @@ std::unique_ptr<SparseTable> found(const In* t, int64_t K) {
     In sample[kSample];
     // Steps of a fraction of the golden ratio: no row or column is looked at twice.
     for (int64_t i = 0; i < kSample; ++i) {
-        sample[i] = t[static_cast<int64_t>(std::fmod(0.6180339887498949 * static_cast<double>(i),
-                                                     1.0) *
-                                           static_cast<double>(size))];
+        sample[i] =
+            t[static_cast<int64_t>(std::fmod(0.6180339887498949 * static_cast<double>(i), 1.0) *
+                                   static_cast<double>(size))];
     }
     std::sort(sample, sample + kSample);
     const In rest = sample[kSample / 2];  // more than half of all are the same

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -86,8 +86,8 @@ def for_graphs(
     return given
 
 
-def for_forests(engine: Engine, **given: Any) -> dict[str, Any]:
-    """Return arguments that were given; ValueError when the model is a graph."""
-    if engine is _graphs:
-        raise ValueError(f"{' and '.join(given)} can be given with a Chain or a Tree only")
-    return given
+def only_forests(model: Any, given: Mapping[str, Any]) -> Chain | Tree:
+    """Return a chain or a tree; ValueError for a graph, which does not take what was given."""
+    if isinstance(model, (Chain, Tree)):
+        return model
+    raise ValueError(f"{' and '.join(given)} can be given with a Chain or a Tree only")

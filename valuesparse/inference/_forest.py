@@ -15,11 +15,13 @@ import numpy.typing as npt
 from valuesparse import _forest as native
 from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
+from valuesparse.inference._certified import proof_of, single_proof
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import pieces
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
 from valuesparse.results import ChainResult, TreeResult
+from valuesparse.results._certificate import Proof
 from valuesparse.results._listed import Listed, joined, listed
 from valuesparse.threads import resolve
 
@@ -30,12 +32,12 @@ Integers = npt.NDArray[np.int64]
 METHODS = ("auto", "exact", "islands")
 
 #: Of marginals that are made at a time, by each thread, where few of them are listed.
-_PIECE_BYTES = 1 << 23
+_PIECE_BYTES = 1 << 24
 #: Which counts of components sum up; of the others, the rounds, the largest counts.
-_COUNTED = np.array([True] * 6 + [False] + [True] * 3)
+COUNTED = np.array([True] * 6 + [False] + [True] * 3)
 
 
-def _require_feasible(model: Chain | Tree, infeasible: tuple[int, int] | None) -> None:
+def require_feasible(model: Chain | Tree, infeasible: tuple[int, int] | None) -> None:
     if infeasible is None:
         return
     if isinstance(model, Chain):
@@ -47,7 +49,7 @@ def _ask(model: Chain | Tree, workers: int, **wanted: Any) -> Floats:
     """Return ``log_z`` (B,) of an exact call, which fills the arrays that are `wanted`."""
     log_z = np.empty(model.forest.shape[2])
     infeasible, _ = native.infer(model.forest, workers, log_z, **wanted)
-    _require_feasible(model, infeasible)
+    require_feasible(model, infeasible)
     return log_z
 
 
@@ -67,7 +69,7 @@ def infer(
 ) -> Any:
     """See :func:`valuesparse.infer`."""
     if keep is not None:
-        return _infer_listed(model, zeta, rounds, workers, Watch(deadline, progress), keep)
+        return infer_listed(model, zeta, rounds, workers, Watch(deadline, progress), keep)
     n, k, count = model.forest.shape
     marginals = empty((n, k), model.dtype)
     islands = np.full(n, -1, dtype=np.int32)
@@ -76,20 +78,20 @@ def infer(
         model.forest, workers, log_z, marginals, zeta=zeta, revisit=rounds, islands=islands,
         deadline=deadline, progress=progress, late=too_late(deadline),
     )  # fmt: skip
-    _require_feasible(model, infeasible)
+    require_feasible(model, infeasible)
     if isinstance(model, Chain):
         return ChainResult(model, marginals, log_z, islands, zeta, counts)
     return TreeResult(model, marginals, log_z, islands, zeta, counts)
 
 
-def _infer_listed(
+def infer_listed(
     model: Chain | Tree, zeta: float, rounds: int, workers: int, watch: Watch, keep: float
 ) -> Any:
     """Return a result that lists marginals, made piece by piece in the same memory."""
     n, k, count = model.forest.shape
     parts = pieces(model, max(1, workers * _PIECE_BYTES // (model.dtype.itemsize * k)))
     islands = np.full(n, -1, dtype=np.int32)
-    log_z, counts = np.empty(count), np.zeros(len(_COUNTED), dtype=np.int64)
+    log_z, counts = np.empty(count), np.zeros(len(COUNTED), dtype=np.int64)
     lists: list[Listed] = []
     places: list[slice | Integers] = []
     memory, prepared, done = empty((0, k), model.dtype), None, 0
@@ -108,11 +110,11 @@ def _infer_listed(
         if infeasible is not None:
             component, at = infeasible
             at = at if isinstance(model, Chain) else part.variable(at)
-            _require_feasible(model, (part.components.start + component, at))
+            require_feasible(model, (int(part.components[component]), at))
         lists.append(listed(rows, keep, workers))
         places.append(part.variables)
         islands[part.variables], log_z[part.components] = some, own
-        counts = np.where(_COUNTED, counts + found, np.maximum(counts, found))
+        counts = np.where(COUNTED, counts + found, np.maximum(counts, found))
         done += part.size
     watch.finish(n)
     whole, total = joined(lists), tuple(int(x) for x in counts)
@@ -137,7 +139,7 @@ def decode(model: Chain | Tree, k: int, workers: int, watch: Watch) -> tuple[Int
     found = native.decode(
         model.forest, k, workers, states, score, watch.left(), watch.part(0, n, n), watch.late
     )
-    _require_feasible(model, found)
+    require_feasible(model, found)
     watch.finish(n)
     return states, score
 
@@ -157,7 +159,7 @@ def sample(
             model.forest, generator.random(rows.shape), rows, workers, watch.left(), part,
             watch.late,
         )  # fmt: skip
-        _require_feasible(model, found)
+        require_feasible(model, found)
     watch.finish(count * n)
     return states
 
@@ -270,3 +272,22 @@ def iter_edge_marginals(
         if mass is None:
             scores /= scores.sum(axis=(1, 2), keepdims=True)
         yield scores
+
+
+def ends(model: Chain | Tree) -> tuple[Integers, Integers]:
+    """Return the variables before and after each edge."""
+    before, _ = _edges(model)
+    if isinstance(model, Tree):
+        return model.parent[before], before
+    return before, before + 1
+
+
+def proved(model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
+    """Return exact marginals in float64 arithmetic, and what is proved about them."""
+    n, k, _ = model.forest.shape
+    marginals = empty((n, k), model.dtype)
+    if model.dtype == np.float64:
+        log_z = _ask(model, resolve(threads), marginals=marginals)
+        return marginals, proof_of(model, log_z)
+    log_z = _ask(model, resolve(threads), marginals=marginals)
+    return marginals, single_proof(model, log_z)

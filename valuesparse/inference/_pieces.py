@@ -12,7 +12,7 @@ from valuesparse import _forest as native
 from valuesparse.models import Chain, Tree
 from valuesparse.models.tree import structure_of
 
-__all__ = ["Piece", "pieces"]
+__all__ = ["Piece", "pieces", "some"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -22,7 +22,7 @@ class Piece(NamedTuple):
 
     forest: native.Forest
     variables: slice | Integers
-    components: slice
+    components: Integers
 
     @property
     def size(self) -> int:
@@ -41,7 +41,7 @@ def pieces(model: Chain | Tree, size: int) -> Iterator[Piece]:
     per_edge = isinstance(model, Tree) and model.pairwise.ndim == 3 and model.edge_type is None
     n, _, count = model.forest.shape
     if n <= size or count == 1 or per_edge:  # the tables of edges are larger than any answer
-        yield Piece(model.forest, slice(0, n), slice(0, count))
+        yield Piece(model.forest, slice(0, n), np.arange(count))
     elif isinstance(model, Chain):
         yield from _of_chain(model, size)
     else:
@@ -74,7 +74,7 @@ def _of_chain(model: Chain, size: int) -> Iterator[Piece]:
             edge - edge[0],
             sparse=model.forest.sparse,
         )
-        yield Piece(forest, rows, part)
+        yield Piece(forest, rows, np.arange(part.start, part.stop))
 
 
 def _of_tree(model: Tree, size: int) -> Iterator[Piece]:
@@ -96,4 +96,54 @@ def _of_tree(model: Tree, size: int) -> Iterator[Piece]:
             edge_type=None if model.edge_type is None else model.edge_type[nodes],
             sparse=model.forest.sparse,
         )
-        yield Piece(forest, nodes, part)
+        yield Piece(forest, nodes, np.arange(part.start, part.stop))
+
+
+def some(model: Chain | Tree, components: Integers, dtype: Any = None) -> Piece:
+    """Return the piece of some components, ascending, with scores of another type."""
+    kind = model.dtype if dtype is None else np.dtype(dtype)
+    sizes, owner = components_of(model)
+    chosen = np.zeros(sizes.size, dtype=bool)
+    chosen[components] = True
+    variables: slice | Integers = slice(0, owner.size)
+    if not chosen.all():
+        variables = np.flatnonzero(chosen[owner])
+    unary = model.unary[variables].astype(kind, copy=False)
+    mask = None if model.allowed is None else model.allowed[variables].view(np.uint8)
+    same = kind == model.dtype
+    if isinstance(model, Chain):
+        lengths = sizes[components]
+        offset, edge = (np.zeros(lengths.size + 1, dtype=np.int64) for _ in range(2))
+        np.cumsum(lengths, out=offset[1:])
+        np.cumsum(lengths - (lengths > 0), out=edge[1:])
+        t: Any = model.transition
+        if t.ndim == 3 and not chosen.all():
+            t = t[np.repeat(chosen, np.maximum(sizes - 1, 0))]
+        start, end = (None if x is None else x.astype(kind) for x in (model.start, model.end))
+        forest = native.Forest(
+            unary, t.astype(kind, copy=False), mask, start, end, offset, edge,
+            sparse=model.forest.sparse if same else True,
+        )  # fmt: skip
+        return Piece(forest, variables, components)
+    nodes = np.arange(owner.size)[variables]
+    number = np.empty(owner.size, dtype=np.int64)
+    number[nodes] = np.arange(nodes.size)
+    up = model.parent[nodes]
+    per_edge = model.pairwise.ndim == 3 and model.edge_type is None
+    forest = native.Forest(
+        unary,
+        (model.pairwise[nodes] if per_edge else model.pairwise).astype(kind, copy=False),
+        mask,
+        structure=structure_of(np.where(up < 0, -1, number[up]), model.n_labels),
+        edge_type=None if model.edge_type is None else model.edge_type[nodes],
+        sparse=model.forest.sparse if same else True,
+    )
+    return Piece(forest, variables, components)
+
+
+def components_of(model: Chain | Tree) -> tuple[Integers, Integers]:
+    """Return how many variables each component has, and the component of each variable."""
+    if isinstance(model, Chain):
+        return model.lengths, np.repeat(np.arange(model.n_sequences), model.lengths)
+    tree = model.structure.tree_of()
+    return np.bincount(tree, minlength=model.n_trees), tree

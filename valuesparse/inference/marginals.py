@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from valuesparse._validation import as_count, as_probability, as_seconds, as_zeta
-from valuesparse.inference._engines import engine_of, for_forests, for_graphs
+from valuesparse.inference import _tolerance as tolerance
+from valuesparse.inference._engines import engine_of, for_graphs, only_forests
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField, name_of
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.results import Result
@@ -28,6 +29,8 @@ def infer(
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
     keep: float | None = None,
+    tol: float | None = None,
+    work: float | None = None,
 ) -> Result:
     r"""Return the marginals and the log partition function of a model.
 
@@ -67,6 +70,14 @@ def infer(
         Chains and trees only: marginals below it, in [0, 1], are not kept, and no array of all is
         written. ``r.sparse()`` has the others and the largest of each variable, ``r.unlisted`` the
         most that any other label has, and ``r.marginals`` zeros for those.
+    tol : float, optional
+        Chains and trees only: the largest error of any marginal that is allowed, in (0, 1].
+        ``r.error`` (N,) is what was proved, ``r.lower`` and ``r.upper`` bound the exact marginals,
+        ``r.log_z_lower`` and ``r.log_z_upper`` log Z. The fastest arithmetic is taken whose
+        rounding is small enough.
+    work : float, optional
+        Chains and trees only, instead of `tol`: how many multiply-adds messages may take. The
+        error is what they bought.
 
     Returns
     -------
@@ -83,8 +94,10 @@ def infer(
     DeadlineError
         When `deadline` passed.
     ValueError
-        For `zeta` or `keep` outside [0, 1], `revisit` < 0 or without islands, `threads` < 1, an
-        unknown `method`, or an argument that the kind of model does not take.
+        For `tol` below what rounding leaves to prove (the message says how much), `tol` or `work`
+        beside the other or with `zeta` below 1, `zeta` or `keep` outside [0, 1], `revisit` < 0 or
+        without islands, `threads` < 1, an unknown `method`, or an argument that the kind of model
+        does not take.
 
     Notes
     -----
@@ -137,6 +150,20 @@ def infer(
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
     more = for_graphs(engine, evidence, memory_limit, factors)
-    if keep is not None:
-        more = {**more, **for_forests(engine, keep=as_probability("keep", keep))}
-    return engine.infer(model, zeta, rounds, workers, method, deadline, progress, **more)
+    part = {} if keep is None else {"keep": as_probability("keep", keep)}
+    if tol is not None or work is not None:
+        asked = {"tol": tol} if work is None else {"work": work}
+        chains = only_forests(model, {**asked, **part})
+        if tol is not None and work is not None:
+            raise ValueError("tol and work are two ways to ask: give one of them")
+        if zeta < 1.0:
+            raise ValueError(
+                f"zeta={zeta:g} has no proof beside it: leave tol and work out, and ask the result "
+                "to certify()"
+            )
+        return tolerance.infer(
+            chains, workers, deadline, progress, keep=part.get("keep"), tol=tol, work=work
+        )
+    if part:
+        only_forests(model, part)
+    return engine.infer(model, zeta, rounds, workers, method, deadline, progress, **more, **part)

@@ -192,8 +192,8 @@ def _listed(sparse: Any, entries: Any, dtype: np.dtype[Any]) -> csr_array:
     try:
         scores = as_potentials("entries", scores, dtype)
     except ValueError:
-        for l, k, x in zip(row, column, scores, strict=True):  # in the numbering of the caller
-            as_potentials(f"entries[{l}, {k}]", np.atleast_1d(x), dtype)
+        for at, to, x in zip(row, column, scores, strict=True):  # in the numbering of the caller
+            as_potentials(f"entries[{at}, {to}]", np.atleast_1d(x), dtype)
         raise
     start = np.zeros(entries.shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=entries.shape[0]), out=start[1:])
@@ -225,14 +225,17 @@ def native_table(table: SparseTransition | None, dense: Array) -> Any:
     """Return what engines read; True: they may look for a default."""
     if table is None:
         return True
-    wide = [None if x is None else x.astype(np.float64) for x in (table.rows, table.columns)]
+    rows, columns = (
+        None if x is None else x.astype(np.float64) for x in (table.rows, table.columns)
+    )
     top = float(dense.max())
     return _forest.Table.of(
         table.entries.indptr.astype(np.int64),
         table.entries.indices.astype(np.int32),
         table.entries.data.astype(np.float64),
         table.default,
-        *wide,
+        rows,
+        columns,
         _largest(table, top),
         dense,
     )

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._validation import as_array, as_reals, as_states, excessive, largest_entry, weighed
-
 from valuesparse.models.sparse_transition import SparseTransition, densely, native_table
 
 __all__ = ["Tree"]
@@ -92,6 +91,7 @@ class Tree:
         "dtype",
         "edge_type",
         "forest",
+        "largest",
         "n_labels",
         "n_nodes",
         "n_trees",
@@ -114,6 +114,8 @@ class Tree:
     n_nodes: int
     n_labels: int
     n_trees: int
+    # The largest finite magnitudes of a node's scores and of an edge's.
+    largest: tuple[float, float]
     # Engines read these; why they are kept here stands in chain.py.
     structure: _forest.Structure
     forest: _forest.Forest
@@ -158,6 +160,7 @@ class Tree:
             parent=_frozen(up),
             unary=_frozen(u),
             pairwise=_frozen(t),
+            largest=(most_u, most_t),
             sparse_pairwise=listed,
             edge_type=None if types is None else _frozen(types),
             allowed=mask,

@@ -12,6 +12,7 @@ from valuesparse import _forest
 from valuesparse._validation import as_count, as_probability
 from valuesparse.models import Chain, Tree
 from valuesparse.results._base import Result
+from valuesparse.results._certificate import Certificate, Proof, interval
 from valuesparse.results._listed import Listed, listed
 from valuesparse.threads import resolve
 
@@ -52,11 +53,17 @@ class Queries(Protocol):
     ) -> Iterator[Array]:
         """Yield pairwise marginals, `block` edges at a time; of all edges, or of these."""
 
+    def proved(self, model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
+        """Return exact marginals, and what is proved about them."""
+
+    def ends(self, model: Chain | Tree) -> tuple[Integers, Integers]:
+        """Return the variables before and after each edge."""
+
 
 class IslandResult(Result, Generic[Model]):
     """Marginals of a chain or a tree, exact or with islands of SMM11; its arrays are read-only."""
 
-    __slots__ = ("_dense", "_held", "_least", "_listed")
+    __slots__ = ("_certificate", "_dense", "_held", "_least", "_listed")
     _derived = ("_held",)
 
     log_z: npt.NDArray[np.float64]
@@ -67,6 +74,8 @@ class IslandResult(Result, Generic[Model]):
     _dense: Array | None
     _least: float | None
     _listed: Listed | None
+    #: What was proved, where that was asked for.
+    _certificate: Certificate | None
     #: Why the method is exact, and how the variables are called.
     _solved: ClassVar[str]
     _variables: ClassVar[str]
@@ -122,6 +131,7 @@ class IslandResult(Result, Generic[Model]):
             _dense=marginals,
             _least=keep,
             _listed=listed,
+            _certificate=None,
             log_z=log_z,
             islands=islands,
             method="exact" if exact else "islands",
@@ -141,7 +151,8 @@ class IslandResult(Result, Generic[Model]):
         state = {name: getattr(self, name) for name in names}
         # What is made from the list is not kept.
         dense = self._dense if self._listed is None else None
-        return {**state, "_dense": dense, "_least": self._least, "_listed": self._listed}
+        mine = {"_least": self._least, "_listed": self._listed, "_certificate": self._certificate}
+        return {**state, **mine, "_dense": dense}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -175,6 +186,157 @@ class IslandResult(Result, Generic[Model]):
         none = np.zeros(self.islands.size)
         none.flags.writeable = False
         return none
+
+    def _proved(self) -> Certificate:
+        found = self._certificate
+        if found is None:
+            raise AttributeError(
+                "nothing was proved about this result: ask for infer(tol=) or infer(work=), or "
+                "for certify()"
+            )
+        return found
+
+    @property
+    def error(self) -> Floats:
+        """The largest error proved of each variable's marginals, (N,); with `tol` or `work`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))), tol=1e-3)
+        >>> bool((r.error <= 1e-3).all())
+        True
+        """
+        return self._proved().error
+
+    @property
+    def radius(self) -> Floats:
+        """The log-odds of each value are known to plus or minus this, (N,)."""
+        return self._proved().radius
+
+    @property
+    def slack(self) -> Floats:
+        """The probability mass that the proof cannot place, (N,)."""
+        return self._proved().slack
+
+    @property
+    def lower(self) -> Floats:
+        """At most the exact marginals, (N, K); made when asked for."""
+        return self._bounds()[0]
+
+    @property
+    def upper(self) -> Floats:
+        """At least the exact marginals, (N, K); made when asked for.
+
+        Labels that are not listed, with `keep`, have `unlisted`, and 0 in `lower`.
+        """
+        return self._bounds()[1]
+
+    def _bounds(self) -> tuple[Floats, Floats]:
+        proved = self._proved()
+        lower, upper = interval(self.marginals, proved.radius, proved.slack)
+        if self._listed is not None:
+            hidden = np.ones(lower.shape, dtype=bool)
+            hidden[self._listed.rows(), self._listed.labels] = False
+            # What is not listed is missing in the sum, too: the others are between these.
+            widest = np.minimum(proved.error, 1.0)[:, None]
+            lower = np.where(hidden, 0.0, np.maximum(self.marginals - widest, 0.0))
+            upper = np.where(
+                hidden, self.unlisted[:, None], np.minimum(self.marginals + widest, 1.0)
+            )
+        return lower, upper
+
+    @property
+    def log_z_lower(self) -> Floats:
+        """At most log Z of each sequence or tree, (B,)."""
+        return self._proved().log_z_lower
+
+    @property
+    def log_z_upper(self) -> Floats:
+        """At least log Z of each sequence or tree, (B,)."""
+        return self._proved().log_z_upper
+
+    def pairwise_bounds(self, edges: slice | None = None) -> tuple[Floats, Floats]:
+        """Return bounds on pairwise marginals, from those of the two variables; no pass is made.
+
+        Parameters
+        ----------
+        edges : slice, optional
+            Which edges, as for `pairwise`.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64, shape (edges, K, K)
+            ``lower <= exact <= upper``, however far apart.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.log([[0.9, 0.1], [0.8, 0.2]]), np.zeros((2, 2))), tol=0.01)
+        >>> low, high = r.pairwise_bounds()
+        >>> low[0].round(3).tolist(), high[0].round(3).tolist()
+        ([[0.7, 0.0], [0.0, 0.0]], [[0.8, 0.2], [0.1, 0.1]])
+        """
+        if edges is not None and not isinstance(edges, slice):
+            raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
+        lower, upper = self._bounds()
+        before, after = (x[edges or slice(None)] for x in self._engine.ends(self._model))
+        # No two events are farther apart, or closer, than their probabilities let them (Frechet).
+        low = lower[before, :, None] + lower[after, None, :] - 1.0
+        low -= 2.0**-51
+        return np.maximum(low, 0.0), np.minimum(upper[before, :, None], upper[after, None, :])
+
+    def certify(self, *, threads: int | None = None) -> Certificate:
+        """Return how wrong this result can be: with islands, too.
+
+        Parameters
+        ----------
+        threads : int, optional
+            At least 1.
+
+        Returns
+        -------
+        Certificate
+            Bounds on the exact marginals and log Z, and for each island on the probability that its
+            value is wrong.
+
+        Notes
+        -----
+        A result of `tol` or `work` has its proof already. Others cost an exact pass, whose rounding
+        is bounded.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> chain = vs.Chain(np.log([[0.9, 0.1], [0.5, 0.5]]), np.log([[0.8, 0.2], [0.2, 0.8]]))
+        >>> vs.infer(chain, zeta=0.85).certify().wrong.round(3).tolist()
+        [0.1, 0.0]
+        """
+        if self._certificate is not None and self._listed is None:
+            return self._certificate
+        exact, proof = self._engine.proved(self._model, threads)
+        lower, upper = interval(exact, proof.radius, proof.slack)
+        mine = self.marginals.astype(np.float64)
+        error = np.maximum(mine - lower, upper - mine).max(axis=1, initial=0.0)
+        held = np.flatnonzero(self.islands >= 0)
+        wrong = np.zeros(mine.shape[0])
+        wrong[held] = 1.0 - lower[held, self.islands[held]] + 2.0**-53
+        return Certificate(exact, proof, np.minimum(error + 2.0**-53, 1.0), np.minimum(wrong, 1.0))
+
+    def with_proof(self, proof: Proof, **fields: Any) -> Any:
+        """Return a copy that knows what was proved about it, with other fields."""
+        other = object.__new__(type(self))
+        names = (*(x for x in Result.__slots__ if x != "marginals"), *IslandResult.__slots__)
+        own: dict[str, Any] = {name: getattr(self, name) for name in names}
+        other._fill(**{**own, **fields})
+        wrong = np.zeros(proof.error.size)
+        centre = np.empty((0, 0)) if other._dense is None else other._dense
+        other._fill(_certificate=Certificate(centre, proof, proof.error, wrong))
+        other._freeze()
+        return other
 
     def sparse(self, min: float | None = None, *, threads: int | None = None) -> csr_array:
         """Return the marginals that are not small, as a sparse array.

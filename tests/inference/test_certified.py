@@ -1,0 +1,285 @@
+"""Proofs beside marginals: they hold, against enumeration and against logarithms in long double."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from checks import chain, refused
+from hypothesis import given
+from oracles import solve
+from strategies import chains, examples, random_chain
+
+import valuesparse as vs
+from valuesparse.inference import _tolerance
+
+TOLERANCES = [1e-1, 1e-3, 1e-6, 1e-9]
+
+
+def feasible(model: vs.Chain) -> bool:
+    try:
+        vs.infer(model)
+    except vs.InfeasibleError:
+        return False
+    return True
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take float32 however little it gains."""
+    monkeypatch.setattr(_tolerance, "_LEAST_LABELS", 1)
+    monkeypatch.setattr(_tolerance, "_LEAST_WORK", 0)
+
+
+def holds(r: Any, exact: Any, log_z: Any) -> None:
+    """Check that a certificate contains the truth, which errs by 1e-13 or so itself."""
+    assert (r.lower <= exact + 1e-12).all()
+    assert (exact <= r.upper + 1e-12).all()
+    assert (r.lower >= 0).all()
+    assert (r.upper <= 1).all()
+    assert (r.log_z_lower <= log_z + 1e-12 * np.abs(log_z)).all()
+    assert (log_z <= r.log_z_upper + 1e-12 * np.abs(log_z)).all()
+    for array in (r.error, r.radius, r.slack):
+        assert array.shape == (exact.shape[0],)
+        assert array.dtype == np.float64
+        assert (array >= 0).all()
+
+
+@given(chains(), st.sampled_from(TOLERANCES), st.sampled_from([None, 0.05]))
+@examples(150)
+def test_tolerance_against_enumeration(model: Any, tol: float, keep: float | None) -> None:
+    built = chain(model)
+    if not feasible(built):
+        with pytest.raises(vs.InfeasibleError):
+            vs.infer(built, tol=max(tol, 0.1), keep=keep)
+        return
+    truth = solve(model)
+    if tol < 1e-6 and built.dtype == np.float32:
+        return
+    try:
+        r = vs.infer(built, tol=tol, keep=keep)
+    except ValueError as error:
+        assert "tol" in str(error)  # noqa: PT017
+        assert tol < 1e-8
+        return
+    assert (r.error <= tol).all()
+    holds(r, truth.marginals, truth.log_z)
+    if keep is None:
+        assert (
+            np.abs(r.marginals - truth.marginals).max(axis=1, initial=0) <= r.error + 1e-12
+        ).all()
+    else:
+        shown = r.sparse().toarray() > 0
+        hidden = np.where(shown, 0, truth.marginals).max(axis=1, initial=0)
+        assert (hidden <= r.unlisted + 1e-12).all()
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("k", [33, 97])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("tree", [False, True])
+def test_float32_is_proved(eager: None, k: int, scale: float, tree: bool) -> None:
+    rng = np.random.default_rng(k)
+    n = 120
+    unary, t = scale * rng.normal(size=(n, k)), scale * rng.normal(size=(k, k))
+    model: Any = vs.Chain(unary, t, [40, 1, 0, 60, 19])
+    if tree:
+        model = vs.Tree([-1, *(rng.integers(i) for i in range(1, n))], unary, t)
+    exact = vs.infer(model)
+    r = vs.infer(model, tol=0.01)
+    assert r.method == "certified"
+    assert "float32 arithmetic" in r.reason
+    assert r.stats["sequences_float32"] == exact.log_z.size
+    assert r.marginals.dtype == np.float64
+    assert (r.error <= 0.01).all()
+    assert (r.error > np.abs(r.marginals - exact.marginals).max(axis=1)).all()
+    holds(r, exact.marginals, exact.log_z)
+    fine = vs.infer(model, tol=1e-9)
+    assert fine.method == "exact"
+    assert "exact" in fine.reason
+    assert np.array_equal(fine.marginals, exact.marginals)
+    assert (fine.error <= 1e-9).all()
+    holds(fine, exact.marginals, exact.log_z)
+
+
+def test_sequences_are_told_apart() -> None:
+    """Long ones need float64 where float32 does for short ones; bits show no threads."""
+    rng = np.random.default_rng(1)
+    lengths = [30, 900, 0, 25, 1000, 1]
+    unary, t = rng.normal(size=(sum(lengths), 40)), rng.normal(size=(40, 40))
+    allowed = rng.random(unary.shape) < 0.9
+    model = vs.Chain(unary, t, lengths, start=rng.normal(size=40), allowed=allowed)
+    exact = vs.infer(model)
+    r = vs.infer(model, tol=1e-3)
+    assert r.stats["sequences_float32"] + r.stats["sequences_exact"] == 6
+    assert 0 < r.stats["sequences_float32"] < 6
+    assert "of 6 sequences" in r.reason
+    assert (r.error <= 1e-3).all()
+    holds(r, exact.marginals, exact.log_z)
+    long = np.repeat(np.array(lengths) > 100, lengths)
+    assert np.array_equal(r.marginals[long], exact.marginals[long])
+    for threads in (1, 2, 3, 8):
+        other = vs.infer(model, tol=1e-3, threads=threads)
+        assert np.array_equal(other.marginals, r.marginals)
+        assert np.array_equal(other.error, r.error)
+
+
+@pytest.mark.parametrize("kind", ["shared", "typed", "per edge"])
+@pytest.mark.parametrize("tol", [0.05, 1e-9])
+def test_forests(eager: None, kind: str, tol: float) -> None:
+    rng = np.random.default_rng(3)
+    n, k = 80, 4
+    parent = np.array([-1 if i % 9 == 0 else rng.integers(i) for i in range(n)])
+    shape = {"shared": (k, k), "typed": (2, k, k), "per edge": (n, k, k)}[kind]
+    types = rng.integers(0, 2, n) if kind == "typed" else None
+    tree = vs.Tree(parent, rng.normal(size=(n, k)), rng.normal(size=shape), edge_type=types)
+    exact, r = vs.infer(tree), vs.infer(tree, tol=tol)
+    assert ("float32" in r.reason) == (tol > 0.01)
+    holds(r, exact.marginals, exact.log_z)
+    low, high = r.pairwise_bounds()
+    pairs = exact.pairwise()
+    assert (low <= pairs + 1e-12).all()
+    assert (pairs <= high + 1e-12).all()
+
+
+@given(chains(max_length=6), st.sampled_from([0.0, 10.0, 100.0, 1e9]))
+@examples(100)
+def test_any_price_buys_something_valid(model: Any, work: float) -> None:
+    built = chain(model)
+    if not feasible(built):
+        return
+    truth = solve(model)
+    r = vs.infer(built, work=work)
+    holds(r, truth.marginals, truth.log_z)
+    assert r.stats["multiply_adds"] <= work
+    single = built.dtype == np.float32
+    gap = np.abs(r.marginals - truth.marginals).max(axis=1, initial=0)
+    assert (gap <= r.error + (1e-6 if single else 1e-12)).all()
+    more = vs.infer(built, work=1e12)
+    assert more.error.max(initial=0) <= max(r.error.max(initial=0), 1e-4 if single else 1e-9)
+    kept = vs.infer(built, work=work, keep=0.1)
+    holds(kept, truth.marginals, truth.log_z)
+
+
+def test_a_price_is_kept() -> None:
+    rng = np.random.default_rng(4)
+    lengths = [10, 40, 20]
+    model = vs.Chain(0.1 * rng.normal(size=(70, 5)), 0.1 * rng.normal(size=(5, 5)), lengths)
+    exact = vs.infer(model)
+    errors = []
+    for work in (0, 2 * 9 * 25, 2 * 28 * 25, 2 * 67 * 25):
+        r = vs.infer(model, work=work)
+        assert r.stats["multiply_adds"] == work
+        assert (np.abs(r.marginals - exact.marginals).max(axis=1) <= r.error).all()
+        holds(r, exact.marginals, exact.log_z)
+        errors.append(r.error.mean())
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] < 0.9  # flat tables tell something by themselves
+    assert errors[-1] < 1e-9
+
+
+@given(chains(max_labels=3), st.sampled_from([0.5, 0.7, 0.9]), st.sampled_from([None, 0]))
+@examples(150)
+def test_islands_are_certified(model: Any, zeta: float, revisit: int | None) -> None:
+    built = chain(model)
+    if not feasible(built):
+        return
+    truth = solve(model)
+    r = vs.infer(built, zeta=zeta, revisit=revisit)
+    c = r.certify()
+    holds(c, truth.marginals, truth.log_z)
+    off = np.abs(r.marginals.astype(float) - truth.marginals).max(axis=1, initial=0)
+    assert (off <= c.error + 1e-9).all()
+    held = np.flatnonzero(r.islands >= 0)
+    assert (1 - truth.marginals[held, r.islands[held]] <= c.wrong[held] + 1e-12).all()
+    assert (c.wrong[r.islands < 0] == 0).all()
+
+
+def test_six_binary_variables_with_a_wrong_island() -> None:
+    """ERRATA's case: an island may be wrong however sure it looks."""
+    t = np.array([[3.0, 0.0], [0.0, 3.0]])
+    unary = np.zeros((6, 2))
+    unary[0, 0], unary[-1, 1] = 2.2, 4.0
+    model = vs.Chain(unary, t)
+    exact, r = vs.infer(model), vs.infer(model, zeta=0.85, revisit=0)
+    c = r.certify()
+    assert (np.abs(r.marginals - exact.marginals).max(axis=1) <= c.error).all()
+    assert np.abs(r.marginals - exact.marginals).max() > 0.1
+    for island in np.flatnonzero(r.islands >= 0):
+        assert 1 - exact.marginals[island, r.islands[island]] <= c.wrong[island]
+
+
+def test_a_radius_too_small_is_seen(eager: None) -> None:
+    """The checks above can fail: with a thousandth of the radius the bounds miss the truth."""
+    rng = np.random.default_rng(5)
+    model = vs.Chain(3 * rng.normal(size=(200, 60)), 3 * rng.normal(size=(60, 60)))
+    exact, r = vs.infer(model), vs.infer(model, tol=0.1)
+    from valuesparse.results._certificate import interval
+
+    lower, upper = interval(r.marginals, r.radius * 1e-5, r.slack * 1e-5)
+    assert ((exact.marginals < lower) | (exact.marginals > upper)).any()
+
+
+def test_records(rng: np.random.Generator) -> None:
+    model = chain(random_chain(rng, [5, 9], 4))
+    r = vs.infer(model, tol=1e-3)
+    for other in (pickle.loads(pickle.dumps(r)), copy.deepcopy(r)):
+        for name in ("error", "lower", "upper", "radius", "slack", "log_z_lower", "log_z_upper"):
+            assert np.array_equal(getattr(other, name), getattr(r, name))
+            with pytest.raises(ValueError, match="read-only"):
+                getattr(other, name)[...] = 0
+    c = r.certify()
+    assert np.array_equal(c.error, r.error)
+    again = pickle.loads(pickle.dumps(c))
+    assert np.array_equal(again.lower, c.lower)
+    assert repr(c).startswith("Certificate(variables=14, error=")
+    with pytest.raises(AttributeError):
+        c.error = 0  # type: ignore[misc]
+    plain = vs.infer(model)
+    for name in ("error", "lower", "log_z_upper"):
+        with pytest.raises(AttributeError, match="tol"):
+            getattr(plain, name)
+    np.testing.assert_allclose(r.entropy(), plain.entropy())
+    np.testing.assert_allclose(r.pairwise(), plain.pairwise())
+
+
+def test_bad_arguments_are_named() -> None:
+    model = vs.Chain(np.zeros((3, 4)), np.zeros((4, 4)))
+    for bad in (0, -1, 1.5, float("nan"), "x", True):
+        with refused(ValueError, "tol"):
+            vs.infer(model, tol=bad)
+    with refused(ValueError, "tol", "4.01e-12"):
+        vs.infer(model, tol=1e-15)
+    for bad in (-1, float("nan"), "x", True):
+        with refused(ValueError, "work"):
+            vs.infer(model, work=bad)
+    with refused(ValueError, "tol", "work"):
+        vs.infer(model, tol=0.1, work=10)
+    for name in ("tol", "work"):
+        with refused(ValueError, "zeta"):
+            vs.infer(model, zeta=0.9, **{name: 0.1})
+        with refused(ValueError, name, "Chain"):
+            vs.infer(vs.FactorGraph([2]), **{name: 0.1})
+        with refused(ValueError, "method"):
+            vs.infer(model, method="islands", **{name: 0.1})
+
+
+@pytest.mark.parametrize("ask", [{"tol": 1e-3}, {"work": 0}, {"work": 1e9}])
+@pytest.mark.parametrize("n", [0, 1])
+def test_empty_models(ask: dict[str, float], n: int) -> None:
+    infer = functools.partial(vs.infer, **ask)
+    for model in (
+        vs.Chain(np.zeros((n, 2)), np.zeros((2, 2)), [n, 0]),
+        vs.Tree([-1] * n, np.zeros((n, 2)), np.zeros((2, 2))),
+        vs.Chain(np.zeros((n, 1)), np.zeros((1, 1))),
+    ):
+        r = infer(model)
+        exact = vs.infer(model)
+        holds(r, exact.marginals, exact.log_z)
+        assert r.marginals.shape == (n, model.n_labels)
+        assert r.certify().error.shape == (n,)

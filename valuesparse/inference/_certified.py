@@ -1,0 +1,106 @@
+"""Marginals with a proof of how far they may be off: rounding is a radius.
+
+A sum of m positive numbers errs relatively by at most m u, in any order, a product and a fused
+multiply-add by u, and relative errors never grow in a product with a table: nothing is subtracted.
+So every step of a pass adds what it rounds to the logarithm of a message, and no more
+(CERTIFICATES, sections 2, 6 and 7). With n steps, K labels and the largest score R:
+
+* float64: exp() errs by 4 u and by its argument, at most 700 u, and where a pass is done again in
+  logarithms a score of size R by R u;
+* float32: arguments of exp() are at most 86, those of a table 41; scores that are given in float64
+  are rounded once;
+* the sum of a default and of what differs from it subtracts at most half of itself, and errs by 4
+  times as much.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _forest as native
+from valuesparse.inference._pieces import components_of
+from valuesparse.models import Chain, Tree
+from valuesparse.results._certificate import Proof
+
+__all__ = ["floor_of", "largest_scores", "proof_of", "single_errors", "single_proof"]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+#: Unit roundoff of each type.
+U64, U32 = 2.0**-53, 2.0**-24
+#: Mass that floors of messages may have added: float64 gives up long before, float32 at 1e-7.
+SLACK64, SLACK32 = 1e-30, 2e-7
+
+
+def largest_scores(model: Chain | Tree) -> tuple[float, float]:
+    """Return the largest finite magnitudes of a variable's scores and of an edge's."""
+    if np.isfinite(model.largest[0]):
+        return model.largest
+    tables = model.transition if isinstance(model, Chain) else model.pairwise
+    more = (model.start, model.end) if isinstance(model, Chain) else ()
+    node = sum(native.weigh(x)[1] for x in (model.unary, *more) if x is not None)
+    return float(node), float(native.weigh(tables)[1])
+
+
+def floor_of(model: Chain | Tree) -> float:
+    """Return the least tolerance that can be proved."""
+    sizes, _ = components_of(model)
+    n, r = int(sizes.max(initial=0)), max(largest_scores(model))
+    single = 2.0**-22 if model.dtype == np.float32 else 0.0
+    return 8 * n * (model.n_labels + 1500 + r) * U64 + single
+
+
+def _errors(radius: Floats, slack: float, written: float) -> Floats:
+    """Return what |p - m| <= m (1 - m) (e^G - 1) + U e^G comes to, and what writing m rounds."""
+    with np.errstate(over="ignore"):
+        found = np.expm1(radius) / 4 + 2 * slack * np.exp(radius) + written
+    return np.minimum(found * (1 + 1e-12), 1.0)
+
+
+def _proof(
+    model: Chain | Tree, log_z: Floats, radius: Floats, slack: float, written: float
+) -> Proof:
+    sizes, owner = components_of(model)
+    node, edge = largest_scores(model)
+    # Scores are summed in float64, with one rounding each.
+    margin = radius + slack + 4 * U64 * (sizes + 2.0) * (2 * node + 2 * edge + 4)
+    margin = margin + 8 * U64 * np.abs(log_z)
+    error = _errors(radius, slack, written)
+    return Proof(
+        radius=radius[owner],
+        slack=np.full(owner.size, 2 * slack),
+        error=error[owner],
+        log_z_lower=log_z - margin,
+        log_z_upper=log_z + margin,
+    )
+
+
+def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
+    """Return what an exact pass in float64 proves; marginals are rounded to the model's type."""
+    single = model.dtype == np.float32
+    sizes, _ = components_of(model)
+    r = max(largest_scores(model))
+    radius = np.asarray(8 * sizes * (model.n_labels + 1200 + 2 * r) * U64)
+    if single:
+        radius = radius + 4 * U32
+    return _proof(model, log_z, radius, SLACK64, U32 if single else 0.0)
+
+
+def _single_radius(model: Chain | Tree) -> Floats:
+    sizes, _ = components_of(model)
+    k, (node, edge) = model.n_labels, largest_scores(model)
+    steps = (k + 170) * (4 if model.forest.listed is not None else 1)
+    given = 0.0 if model.dtype == np.float32 else 2 * (node + edge)
+    return np.asarray(2 * (sizes + 1.0) * (steps + given) * U32)
+
+
+def single_errors(model: Chain | Tree) -> Floats:
+    """Return the error of each component that a pass in float32 would prove."""
+    return _errors(_single_radius(model), SLACK32, (model.n_labels + 4) * U32)
+
+
+def single_proof(model: Chain | Tree, log_z: Floats) -> Proof:
+    """Return what a pass in float32 proves."""
+    return _proof(model, log_z, _single_radius(model), SLACK32, (model.n_labels + 4) * U32)

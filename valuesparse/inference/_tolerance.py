@@ -1,0 +1,292 @@
+"""Marginals of chains and trees within a tolerance that is proved, or for a price that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _forest as native
+from valuesparse._validation import as_probability, as_work
+from valuesparse.inference import _certified, _forest
+from valuesparse.inference._memory import empty
+from valuesparse.inference._pieces import components_of, some
+from valuesparse.inference._watch import Watch
+from valuesparse.models import Chain, Tree
+from valuesparse.results import ChainResult, TreeResult
+from valuesparse.results._certificate import Proof, interval
+from valuesparse.results._listed import listed
+
+__all__ = ["infer"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+#: Fewer labels, or less work in all, gain less from float32 than changing the type costs.
+_LEAST_LABELS, _LEAST_WORK = 32, 2e6
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def infer(
+    model: Chain | Tree,
+    workers: int,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+    *,
+    keep: float | None,
+    tol: float | None,
+    work: float | None,
+) -> Any:
+    """Return a result with a proof, whose error is at most `tol`, or what `work` buys."""
+    watch = Watch(deadline, progress)
+    if work is not None:
+        return _for_a_price(model, workers, watch, keep, as_work(work))
+    assert tol is not None
+    wanted = as_probability("tol", tol)
+    least = _certified.floor_of(model)
+    if wanted < least:
+        raise ValueError(
+            f"tol={wanted:g} is below {least:.3g}, what rounding leaves to prove for sequences or "
+            f"trees of this size, {model.n_labels} labels and these scores; ask for at least that"
+        )
+    fits = _certified.single_errors(model) <= wanted
+    if keep is not None:
+        return _listed(model, workers, watch, keep, f"tol={wanted:g}", bool(fits.all()))
+    if model.dtype == _DOUBLE:
+        sizes, _ = components_of(model)
+        price = 2.0 * model.n_labels**2 * max(0, int(sizes.sum()) - sizes.size)
+        pays = model.n_labels >= _LEAST_LABELS and price >= _LEAST_WORK
+        fits &= pays and model.forest.listed is None
+    return _in_types(model, workers, watch, f"tol={wanted:g}", fits)
+
+
+def _in_types(
+    model: Chain | Tree, workers: int, watch: Watch, why: str, single: npt.NDArray[np.bool_]
+) -> Any:
+    """Return the result of exact passes, in float32 where `single` says so."""
+    n, k, count = model.forest.shape
+    marginals, log_z = empty((n, k), model.dtype), np.empty(count)
+    counts = np.zeros(len(_forest.COUNTED), dtype=np.int64)
+    done = 0
+    variables: slice | Integers
+    for kind, chosen in ((_SINGLE, single), (_DOUBLE, ~single)):
+        components = np.flatnonzero(chosen)
+        if components.size == 0 and (count > 0 or kind == _SINGLE):
+            continue
+        whole = components.size == count
+        if whole and kind == model.dtype:
+            forest, variables, part = model.forest, slice(0, n), None
+            rows, own = marginals, log_z
+        else:
+            part = some(model, components, kind)
+            forest, variables = part.forest, part.variables
+            rows, own = empty((part.size, k), kind), np.empty(components.size)
+        size = rows.shape[0]
+        infeasible, found = native.infer(
+            forest, workers, own, rows, islands=np.full(size, -1, dtype=np.int32),
+            deadline=watch.left(), progress=watch.part(done, done + size, n), late=watch.late,
+        )  # fmt: skip
+        if infeasible is not None:
+            component, at = infeasible
+            if part is not None:
+                at = at if isinstance(model, Chain) else part.variable(at)
+                component = int(components[component])
+            _forest.require_feasible(model, (component, at))
+        if part is not None:
+            marginals[variables], log_z[components] = rows, own
+        counts = np.where(_forest.COUNTED, counts + found, np.maximum(counts, found))
+        done += size
+    watch.finish(n)
+    total = tuple(int(x) for x in counts)
+    islands = np.full(n, -1, dtype=np.int32)
+    kind_of = ChainResult if isinstance(model, Chain) else TreeResult
+    result = kind_of(model, marginals, log_z, islands, 1.0, total)  # type: ignore[arg-type]
+    return _proved(result, model, why, single)
+
+
+def _proved(
+    result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.bool_], **fields: Any
+) -> Any:
+    """Return the result with its proof and what ran."""
+    _, owner = components_of(model)
+    exact = _certified.proof_of(model, result.log_z)
+    narrow = _certified.single_proof(model, result.log_z)
+    proof = Proof(
+        *(np.where(single[owner], a, b) for a, b in zip(narrow[:3], exact[:3], strict=True)),
+        *(np.where(single, a, b) for a, b in zip(narrow[3:], exact[3:], strict=True)),
+    )
+    fast = int(single.sum())
+    stats = {
+        **result.stats,
+        "sequences_exact": single.size - fast,
+        "sequences_float32": fast,
+        "sequences_supports": 0,
+        "rows": 0,
+        "columns": 0,
+        "repairs": 0,
+        "multiply_adds": multiply_adds(model).sum().item(),
+    }
+    route = "float32 arithmetic" if fast else "exact"
+    if result.stats["sequences_sparse"]:
+        route = "default plus sparse" if not fast else f"{route}, default plus sparse"
+    names = result._components
+    reason = f"{why}: {route}, whose rounding is bounded"
+    if 0 < fast < single.size:
+        reason = f"{why}: float32 arithmetic for {fast} of {single.size} {names}, exact for others"
+    method = "certified" if fast else "exact"
+    return result.with_proof(proof, method=method, reason=reason, stats=stats, **fields)
+
+
+def multiply_adds(model: Chain | Tree) -> Integers:
+    """Return how many multiply-adds the messages of each component take."""
+    sizes, _ = components_of(model)
+    listed = model.forest.listed
+    each = model.n_labels**2 if listed is None else listed + 2 * model.n_labels
+    found: Integers = 2 * np.maximum(sizes - 1, 0) * each
+    return found
+
+
+def _listed(
+    model: Chain | Tree, workers: int, watch: Watch, keep: float, why: str, fits: bool
+) -> Any:
+    """Return a result that lists marginals, all in one arithmetic."""
+    single = np.full(model.forest.shape[2], bool(fits) and model.dtype == _SINGLE)
+    asked = model if model.dtype == _DOUBLE or fits else _widened(model)
+    result = _forest.infer_listed(asked, 1.0, -1, workers, watch, keep)
+    found = result._listed
+    if asked is not model:
+        found = found._replace(values=found.values.astype(_SINGLE))
+    error = _proved(result, model, why, single).error
+    found = found._replace(unlisted=np.minimum(found.unlisted + error, 1.0))
+    return _proved(result, model, why, single, _listed=found, _model=model)
+
+
+def _widened(model: Chain | Tree) -> Chain | Tree:
+    """Return a model of float32 scores in float64."""
+    if isinstance(model, Chain):
+        return Chain(
+            model.unary.astype(_DOUBLE), model.transition.astype(_DOUBLE), model.lengths,
+            start=model.start, end=model.end, allowed=model.allowed,
+        )  # fmt: skip
+    return Tree(
+        model.parent, model.unary.astype(_DOUBLE), model.pairwise.astype(_DOUBLE),
+        edge_type=model.edge_type, allowed=model.allowed,
+    )  # fmt: skip
+
+
+def _for_a_price(
+    model: Chain | Tree, workers: int, watch: Watch, keep: float | None, work: float
+) -> Any:
+    """Return exact marginals of those components that `work` suffices for, the cheapest first."""
+    price = multiply_adds(model)
+    order = np.argsort(price, kind="stable")
+    bought = np.zeros(price.size, dtype=bool)
+    bought[order[np.cumsum(price[order]) <= work]] = True
+    why = f"work={work:g}"
+    if bought.all():
+        if keep is not None:
+            return _listed(model, workers, watch, keep, why, model.dtype == _SINGLE)
+        return _in_types(model, workers, watch, why, bought & (model.dtype == _SINGLE))
+    n, k, count = model.forest.shape
+    sizes, owner = components_of(model)
+    rest = ~bought[owner]
+    marginals, proof = local(model)
+    log_z = (proof.log_z_lower + proof.log_z_upper) / 2
+    log_z[~np.isfinite(log_z)] = proof.log_z_upper[~np.isfinite(log_z)]
+    if bought.any():
+        part = some(model, np.flatnonzero(bought), model.dtype)
+        rows, own = empty((part.size, k), model.dtype), np.empty(int(bought.sum()))
+        infeasible, _ = native.infer(
+            part.forest, workers, own, rows, deadline=watch.left(),
+            progress=watch.part(0, part.size, n), late=watch.late,
+        )  # fmt: skip
+        if infeasible is not None:
+            component, at = infeasible
+            at = at if isinstance(model, Chain) else part.variable(at)
+            _forest.require_feasible(model, (int(np.flatnonzero(bought)[component]), at))
+        marginals[part.variables], log_z[bought] = rows, own
+        prove = _certified.single_proof if model.dtype == _SINGLE else _certified.proof_of
+        exact = prove(model, log_z)
+        proof = Proof(
+            *(np.where(rest, a, b) for a, b in zip(proof[:3], exact[:3], strict=True)),
+            *(np.where(bought, b, a) for a, b in zip(proof[3:], exact[3:], strict=True)),
+        )
+    watch.finish(n)
+    islands = np.full(n, -1, dtype=np.int32)
+    kind_of = ChainResult if isinstance(model, Chain) else TreeResult
+    counts = (0, count, int(2 * np.maximum(sizes - 1, 0)[bought].sum()), *[0] * 7)
+    result = kind_of(model, marginals, log_z, islands, 1.0, counts)  # type: ignore[arg-type]
+    stats = {
+        **result.stats,
+        "sequences_sparse": int(bought.sum()) if model.forest.listed is not None else 0,
+        "sequences_exact": 0 if model.dtype == _SINGLE else int(bought.sum()),
+        "sequences_float32": int(bought.sum()) if model.dtype == _SINGLE else 0,
+        "sequences_supports": 0,
+        "rows": 0,
+        "columns": 0,
+        "repairs": 0,
+        "multiply_adds": int(price[bought].sum()),
+    }
+    reason = (
+        f"{why}: {int(bought.sum())} of {count} {result._components} by two passes, the others "
+        "from their own scores, which bound what messages can add"
+    )
+    fields: dict[str, Any] = {"method": "certified", "reason": reason, "stats": stats}
+    if keep is not None:
+        found = listed(marginals, keep, workers)
+        unlisted = np.minimum(found.unlisted + proof.error, 1.0)
+        fields.update(_dense=None, _least=keep, _listed=found._replace(unlisted=unlisted))
+    return result.with_proof(proof, **fields)
+
+
+def local(model: Chain | Tree) -> tuple[Array, Proof]:
+    """Return marginals of the variables' own scores, and what is proved about them.
+
+    A message is a sum over rows of a table: its logarithms differ by no more than those of a row,
+    so each neighbour adds the table's range to the radius.
+    """
+    n, k, count = model.forest.shape
+    sizes, owner = components_of(model)
+    scores = model.unary.astype(_DOUBLE)
+    degree = np.zeros(n, dtype=np.int64)
+    before, after = _forest.ends(model)
+    for side in (before, after):
+        degree += np.bincount(side, minlength=n)
+    if isinstance(model, Chain):
+        full = np.flatnonzero(sizes)
+        if model.start is not None:
+            scores[model.offset[full]] += model.start
+        if model.end is not None:
+            scores[model.offset[full + 1] - 1] += model.end
+    if model.allowed is not None:
+        scores[~model.allowed] = -np.inf
+    top = scores.max(axis=1, initial=-np.inf)
+    dead = np.flatnonzero(np.isneginf(top))
+    if dead.size:
+        at, component = int(dead[0]), int(owner[dead[0]])
+        if isinstance(model, Chain):
+            at -= int(model.offset[component])
+        _forest.require_feasible(model, (component, at))
+    weights = np.exp(scores - top[:, None])
+    mass = weights.sum(axis=1)
+    base = np.bincount(owner, weights=top + np.log(mass), minlength=count)
+    tables = model.transition if isinstance(model, Chain) else model.pairwise
+    low, high = (float(f(tables)) if tables.size else 0.0 for f in (np.min, np.max))
+    with np.errstate(invalid="ignore", over="ignore"):
+        node, edge = _certified.largest_scores(model)
+        rounding = 16 * (k + 800 + node + edge) * _certified.U32
+        spread = high - low if np.isfinite(low) else np.inf
+        radius = np.where(degree > 0, degree * spread, 0.0) + rounding
+        edges = np.maximum(sizes - 1, 0)
+        margin = 16 * _certified.U64 * (sizes + 1.0) * (k + 800 + node + edge)
+        lower = base + np.where(edges > 0, edges * low, 0.0) - margin
+        upper = base + np.where(edges > 0, edges * high, 0.0) + margin
+    marginals = (weights / mass[:, None]).astype(model.dtype)
+    slack = np.where(np.isfinite(radius), _certified.SLACK64, 1.0)
+    between = interval(marginals, radius, slack)
+    error = np.maximum(marginals - between[0], between[1] - marginals).max(axis=1, initial=0.0)
+    error = np.minimum(error + 2.0**-53, 1.0)
+    return marginals, Proof(radius, slack, error, lower, upper)
