@@ -107,9 +107,7 @@ def _in_types(
     return _proved(result, model, why, single)
 
 
-def _proved(
-    result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.bool_], **fields: Any
-) -> Any:
+def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.bool_]) -> Any:
     """Return the result with its proof and what ran."""
     _, owner = components_of(model)
     exact = _certified.proof_of(model, result.log_z)
@@ -132,12 +130,12 @@ def _proved(
     route = "float32 arithmetic" if fast else "exact"
     if result.stats["sequences_sparse"]:
         route = "default plus sparse" if not fast else f"{route}, default plus sparse"
-    names = result._components
+    names = "sequences" if isinstance(model, Chain) else "trees"
     reason = f"{why}: {route}, whose rounding is bounded"
     if 0 < fast < single.size:
         reason = f"{why}: float32 arithmetic for {fast} of {single.size} {names}, exact for others"
     method = "certified" if fast else "exact"
-    return result.with_proof(proof, method=method, reason=reason, stats=stats, **fields)
+    return result.with_proof(proof, model, method=method, reason=reason, stats=stats)
 
 
 def multiply_adds(model: Chain | Tree) -> Integers:
@@ -156,12 +154,7 @@ def _listed(
     single = np.full(model.forest.shape[2], bool(fits) and model.dtype == _SINGLE)
     asked = model if model.dtype == _DOUBLE or fits else _widened(model)
     result = _forest.infer_listed(asked, 1.0, -1, workers, watch, keep)
-    found = result._listed
-    if asked is not model:
-        found = found._replace(values=found.values.astype(_SINGLE))
-    error = _proved(result, model, why, single).error
-    found = found._replace(unlisted=np.minimum(found.unlisted + error, 1.0))
-    return _proved(result, model, why, single, _listed=found, _model=model)
+    return _proved(result, model, why, single)
 
 
 def _widened(model: Chain | Tree) -> Chain | Tree:
@@ -230,16 +223,15 @@ def _for_a_price(
         "repairs": 0,
         "multiply_adds": int(price[bought].sum()),
     }
+    names = "sequences" if isinstance(model, Chain) else "trees"
     reason = (
-        f"{why}: {int(bought.sum())} of {count} {result._components} by two passes, the others "
+        f"{why}: {int(bought.sum())} of {count} {names} by two passes, the others "
         "from their own scores, which bound what messages can add"
     )
     fields: dict[str, Any] = {"method": "certified", "reason": reason, "stats": stats}
     if keep is not None:
-        found = listed(marginals, keep, workers)
-        unlisted = np.minimum(found.unlisted + proof.error, 1.0)
-        fields.update(_dense=None, _least=keep, _listed=found._replace(unlisted=unlisted))
-    return result.with_proof(proof, **fields)
+        fields.update(_dense=None, _least=keep, _listed=listed(marginals, keep, workers))
+    return result.with_proof(proof, model, **fields)
 
 
 def local(model: Chain | Tree) -> tuple[Array, Proof]:

@@ -17,6 +17,8 @@ from valuesparse.results._listed import Listed, listed
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
+    from typing import Self
+
     import pandas
     from scipy.sparse import csr_array
 
@@ -326,16 +328,19 @@ class IslandResult(Result, Generic[Model]):
         wrong[held] = 1.0 - lower[held, self.islands[held]] + 2.0**-53
         return Certificate(exact, proof, np.minimum(error + 2.0**-53, 1.0), np.minimum(wrong, 1.0))
 
-    def with_proof(self, proof: Proof, **fields: Any) -> Any:
-        """Return a copy that knows what was proved about it, with other fields."""
-        other = object.__new__(type(self))
-        names = (*(x for x in Result.__slots__ if x != "marginals"), *IslandResult.__slots__)
-        own: dict[str, Any] = {name: getattr(self, name) for name in names}
-        other._fill(**{**own, **fields})
+    def with_proof(self, proof: Proof, model: Model, **fields: Any) -> Self:
+        """Return a copy as the result of `model` that knows what was proved, with other fields."""
+        state: dict[str, Any] = {**self.__getstate__(), "_model": model, **fields}
+        found = state["_listed"]
+        if found is not None:
+            most = np.minimum(found.unlisted + proof.error, 1.0)
+            values = found.values.astype(model.dtype, copy=False)
+            state["_listed"] = found._replace(unlisted=most, values=values)
+        centre = np.empty((0, 0)) if state["_dense"] is None else state["_dense"]
         wrong = np.zeros(proof.error.size)
-        centre = np.empty((0, 0)) if other._dense is None else other._dense
-        other._fill(_certificate=Certificate(centre, proof, proof.error, wrong))
-        other._freeze()
+        state["_certificate"] = Certificate(centre, proof, proof.error, wrong)
+        other = object.__new__(type(self))
+        other.__setstate__(state)
         return other
 
     def sparse(self, min: float | None = None, *, threads: int | None = None) -> csr_array:
