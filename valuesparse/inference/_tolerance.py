@@ -102,8 +102,8 @@ def _in_types(
     watch.finish(n)
     total = tuple(int(x) for x in counts)
     islands = np.full(n, -1, dtype=np.int32)
-    kind_of = ChainResult if isinstance(model, Chain) else TreeResult
-    result = kind_of(model, marginals, log_z, islands, 1.0, total)  # type: ignore[arg-type]
+    kind_of: Any = ChainResult if isinstance(model, Chain) else TreeResult
+    result = kind_of(model, marginals, log_z, islands, 1.0, total)
     return _proved(result, model, why, single)
 
 
@@ -209,9 +209,9 @@ def _for_a_price(
         )
     watch.finish(n)
     islands = np.full(n, -1, dtype=np.int32)
-    kind_of = ChainResult if isinstance(model, Chain) else TreeResult
+    kind_of: Any = ChainResult if isinstance(model, Chain) else TreeResult
     counts = (0, count, int(2 * np.maximum(sizes - 1, 0)[bought].sum()), *[0] * 7)
-    result = kind_of(model, marginals, log_z, islands, 1.0, counts)  # type: ignore[arg-type]
+    result = kind_of(model, marginals, log_z, islands, 1.0, counts)
     stats = {
         **result.stats,
         "sequences_sparse": int(bought.sum()) if model.forest.listed is not None else 0,

@@ -17,10 +17,9 @@ from valuesparse.results._listed import Listed, listed
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
-    from typing import Self
-
     import pandas
     from scipy.sparse import csr_array
+    from typing_extensions import Self
 
 __all__ = ["IslandResult", "plogp"]
 
