@@ -3,7 +3,7 @@
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
@@ -33,4 +33,5 @@ cdef const TreesApi* trees_api = <const TreesApi*>PyCapsule_GetPointer(
 
 include "parser/words.pxi"
 include "parser/learner.pxi"
+include "parser/dictionary.pxi"
 include "parser/predict.pxi"

@@ -71,7 +71,6 @@ Harmless::Harmless(double epsilon) : epsilon_(epsilon), widest_(std::sqrt(8.0 * 
 PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weights) {
     const Set& set = templates.sets[static_cast<size_t>(kind)];
     first_ = templates.line_at[static_cast<size_t>(kind)];
-    weights += first_ * kSlots;
     for (const Template& t : set.all) {
         if (t.with == With::kBetween) throw std::logic_error("pairs have one line a template");
     }
@@ -81,7 +80,8 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
     std::vector<Range> own(at(set.lines));
     double largest = 0.0, widest = 0.0;
     for (int64_t l = 0; l < set.lines; ++l) {
-        const float* line = weights + l * kSlots;
+        float line[kSlots];
+        templates.read(weights, first_ + l, line);
         Range r{INFINITY, -INFINITY};
         double most = 0.0;
         for (int a = 0; a < n_a; ++a) {

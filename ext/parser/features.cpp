@@ -83,12 +83,40 @@ void Features::read(const Sentence& sentence) {
 template <class Mixed>
 void Features::fill(const Mixed& mixed, int64_t left, int64_t right, int64_t distance,
                     Keys* keys) const {
+    if (set_.named) {
+        list<true>(mixed, left, right, distance, keys);
+        if (set_.entries) find(keys);
+    } else {
+        list<false>(mixed, left, right, distance, keys);
+    }
+}
+
+// From keys to lines; places in the table are on their way while others are asked.
+void Features::find(Keys* keys) const {
+    for (int64_t k = 0; k < keys->count; ++k) {
+        const uint8_t t = keys->of[k];
+        prefetch_line(set_.entries + set_.base[t] + (keys->line[k] & set_.mask[t]));
+    }
+    for (int64_t k = 0; k < keys->count; ++k) {
+        keys->line[k] = set_.find(keys->of[k], keys->line[k]);
+    }
+}
+
+template <bool kNamed, class Mixed>
+void Features::list(const Mixed& mixed, int64_t left, int64_t right, int64_t distance,
+                    Keys* keys) const {
     const uint32_t *base = set_.base.data(), *mask = set_.mask.data();
+    const auto put = [&](int64_t k, int64_t t, uint32_t key) {
+        if constexpr (kNamed) {
+            keys->line[k] = key;
+            keys->of[k] = static_cast<uint8_t>(t);
+        } else {
+            keys->line[k] = base[t] + (key & mask[t]);
+        }
+    };
     const int64_t size = set_.size();
     int64_t count = set_.plain;
-    for (int64_t t = 0; t < count; ++t) {
-        keys->line[t] = base[t] + (mixed(t) & mask[t]);
-    }
+    for (int64_t t = 0; t < count; ++t) put(t, t, mixed(t));
     for (int64_t t = count; t < size; ++t) {
         const With with = set_.all[at(t)].with;
         if (with != With::kBetween) {
@@ -97,14 +125,14 @@ void Features::fill(const Mixed& mixed, int64_t left, int64_t right, int64_t dis
                     ? value_hash(with, static_cast<uint64_t>(
                                            std::clamp(distance, -kFarthest, kFarthest) + kFarthest))
                     : value_hash(with, sentence_->counts(left, right));
-            keys->line[count++] = base[t] + ((mixed(t) ^ value) & mask[t]);
+            put(count++, t, mixed(t) ^ value);
             continue;
         }
         uint64_t tags = sentence_->tags(left, right);
         for (int tag = 0; tags && count < Keys::kMost; ++tag, tags >>= 1) {
             if (!(tags & 1)) continue;
             const uint32_t value = value_hash(with, sentence_->tag(tag));
-            keys->line[count++] = base[t] + ((mixed(t) ^ value) & mask[t]);
+            put(count++, t, mixed(t) ^ value);
         }
     }
     keys->count = count;

@@ -13,6 +13,8 @@ namespace vs::parser {
 struct Keys {
     static constexpr int kMost = 256;
     uint32_t line[kMost];
+    uint8_t of[kMost];               // templates, of keys with names
+    const Entry* entries = nullptr;  // by line, of a model with a dictionary
     int64_t count = 0;
     int a = 0, b = 0;
 };
@@ -62,16 +64,30 @@ class Features {
     }
     template <class Mixed>
     void fill(const Mixed& mixed, int64_t left, int64_t right, int64_t distance, Keys* keys) const;
+    template <bool kNamed, class Mixed>
+    void list(const Mixed& mixed, int64_t left, int64_t right, int64_t distance, Keys* keys) const;
+    void find(Keys* keys) const;
 
     const Set& set_;
     const Sentence* sentence_ = nullptr;
     std::vector<uint32_t> rows_[kRoles];  // each (n + 1, templates)
 };
 
-// The score of a part: weights have kSlots in each line.
+// The score of a part: weights have kSlots in each line, or lie where a dictionary says.
 template <class T>
 T score(const T* weights, const Keys& keys) noexcept {
     T sum = 0;
+    if (keys.entries) {
+        for (int64_t i = 0; i < keys.count; ++i) {
+            const Entry& e = keys.entries[keys.line[i]];
+            if (!e.slots) continue;
+            for (const int slot : {0, keys.a, keys.b}) {
+                const int64_t at = place(e, slot);
+                if (at >= 0) sum += weights[at];
+            }
+        }
+        return sum;
+    }
     for (int64_t i = 0; i < keys.count; ++i) {
         const T* line = weights + static_cast<int64_t>(keys.line[i]) * kSlots;
         sum += line[0] + line[keys.a] + line[keys.b];
@@ -92,7 +108,8 @@ inline void prefetch_line(const void* p) noexcept {
 template <class T>
 void prefetch(const T* weights, const Keys& keys) noexcept {
     for (int64_t i = 0; i < keys.count; ++i) {
-        prefetch_line(weights + static_cast<int64_t>(keys.line[i]) * kSlots);
+        prefetch_line(weights + (keys.entries ? int64_t{keys.entries[keys.line[i]].first}
+                                              : int64_t{keys.line[i]} * kSlots));
     }
 }
 

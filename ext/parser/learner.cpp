@@ -52,6 +52,13 @@ void Learner::add(void* context, int64_t task, int) {
         g[c.a] += c.value;
         g[c.b] += c.value;
     }
+    // Features that the dictionary has not learn nothing.
+    for (size_t i = 0; i < b.lines.size() && !l.templates_.entries.empty(); ++i) {
+        const uint32_t slots = l.templates_.entries[b.lines[i]].slots;
+        for (int64_t k = 0; k < kSlots; ++k) {
+            if (!(slots >> k & 1u)) b.sums[i * kSlots + at(k)] = 0.0;
+        }
+    }
     b.square = 0.0;
     for (const double g : b.sums) b.square += g * g;
 }
@@ -61,23 +68,26 @@ void Learner::apply(void* context, int64_t task, int) {
     Learner& l = *static_cast<Learner*>(context);
     const Bucket& b = l.buckets_[task];
     const double time = static_cast<double>(l.to_.time);
+    const Entry* entries = l.templates_.entries.empty() ? nullptr : l.templates_.entries.data();
     for (size_t i = 0; i < b.lines.size(); ++i) {
         if (i + kAhead < b.lines.size()) {
-            const int64_t soon = static_cast<int64_t>(b.lines[i + kAhead]) * kSlots;
+            const int64_t line = b.lines[i + kAhead];
+            const int64_t soon = entries ? int64_t{entries[line].first} : line * kSlots;
             for (int64_t k = soon; k < soon + kSlots; k += 8) {
                 prefetch_line(l.to_.weights + k);
                 prefetch_line(l.to_.late + k);
             }
             prefetch_line(l.to_.touched + soon);
         }
-        const int64_t first = static_cast<int64_t>(b.lines[i]) * kSlots;
         const double* g = b.sums.data() + i * kSlots;
-        for (int64_t k = 0; k < kSlots; ++k) {
-            const double change = -l.step_ * g[k];
+        for (int slot = 0; slot < kSlots; ++slot) {
+            const double change = -l.step_ * g[slot];
             if (change == 0.0) continue;
-            l.to_.weights[first + k] += change;
-            l.to_.late[first + k] += time * change;
-            l.to_.touched[first + k] = 1;
+            const int64_t k = entries ? place(entries[b.lines[i]], slot)
+                                      : int64_t{b.lines[i]} * kSlots + slot;
+            l.to_.weights[k] += change;
+            l.to_.late[k] += time * change;
+            l.to_.touched[k] = 1;
         }
     }
 }

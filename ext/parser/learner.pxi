@@ -1,8 +1,18 @@
 cdef extern from "parser/parts.h" namespace "vs::parser" nogil:
+    cdef cppclass CDictionary "vs::parser::Dictionary":
+        CDictionary()
+        const int64_t* sizes
+        const uint32_t* keys
+        const uint16_t* slots
+    cdef cppclass Set:
+        int64_t size()
     cdef cppclass Templates:
         Templates(int, int) except +
+        Templates(int, const CDictionary&) except +
+        int64_t weight(int64_t, int)
         int64_t n_weights()
         int order
+        vector[Set] sets
     cdef cppclass Pair "vs::parser::Parts::Pair":
         int32_t* nodes
     cdef cppclass Parts:
@@ -157,7 +167,8 @@ cdef class Learner:
     """The parts of a treebank and their weights; one call at a time. Order 0: those of a pruner.
 
     words (N, FIELDS) uint32, offset (B + 1,) int64, heads (N,) int32; arcs: None, or where those of
-    each sentence begin (B + 1,) int64, and their heads and modifiers, int32.
+    each sentence begin (B + 1,) int64, and their heads and modifiers, int32. dictionary: None, or
+    sizes, keys, slots.
     """
 
     cdef unique_ptr[Templates] templates
@@ -170,11 +181,11 @@ cdef class Learner:
     cdef readonly int64_t n_weights
 
     def __cinit__(self, words, offset, heads, arcs, int order, int bits, bint projective,
-                  bint single_root):
+                  bint single_root, dictionary):
         self.trees = trees_of(projective, single_root)
-        self.arrays = (words, offset, heads, arcs)
+        self.arrays = (words, offset, heads, arcs, dictionary)
         self.corpus = corpus_of(words, offset, heads, arcs)
-        self.templates.reset(new Templates(order, bits))
+        self.templates.reset(templates_of(order, bits, dictionary))
         self.worker.reset(new Worker(self.templates.get()[0], self.trees))
         self.learner.reset(new CLearner(self.corpus, self.templates.get()[0], self.trees))
         self.n_weights = self.templates.get().n_weights()
@@ -224,7 +235,8 @@ cdef class Learner:
     def gradient(self, int64_t i, residual):
         """Return weights, repeated, and what each is told."""
         cdef vector[Change] changes
-        cdef int64_t k
+        cdef int64_t k, j
+        cdef int slots[3]
         self.read(i)
         self.worker.get().scorer().pull(self.worker.get().parts(), <const double*>data(residual),
                                         0.0, push(&changes))
@@ -233,11 +245,12 @@ cdef class Learner:
         cdef int64_t* index = <int64_t*>data(indices)
         cdef double* value = <double*>data(values)
         for k in range(<int64_t>changes.size()):
-            index[3 * k] = <int64_t>changes[k].line * kSlots
-            index[3 * k + 1] = index[3 * k] + changes[k].a
-            index[3 * k + 2] = index[3 * k] + changes[k].b
-            value[3 * k] = value[3 * k + 1] = value[3 * k + 2] = changes[k].value
-        return indices.ravel(), values.ravel()
+            slots[0], slots[1], slots[2] = 0, changes[k].a, changes[k].b
+            for j in range(3):
+                index[3 * k + j] = self.templates.get().weight(changes[k].line, slots[j])
+                value[3 * k + j] = changes[k].value
+        there = indices.ravel() >= 0
+        return indices.ravel()[there], values.ravel()[there]
 
     def sweep(self, double beta, double gamma, double longest, order, int64_t batch,
               double least, weights, late, touched, int64_t time, int threads):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 namespace vs::parser {
 
@@ -12,6 +13,43 @@ Templates::Templates(int o, int bits) : order(o) {
         if (order < 2) break;
         sets.push_back(make_set(kind, bits));
         line_at.push_back(line_at.back() + sets.back().lines);
+    }
+    weights_ = line_at.back() * kSlots;
+}
+
+Templates::Templates(int o, const Dictionary& dictionary) : order(o) {
+    const int64_t* sizes = dictionary.sizes;
+    line_at = {0};
+    for (const Kind kind : {Kind::kArc, Kind::kSibling, Kind::kGrandparent}) {
+        if (kind != Kind::kArc && order < 2) break;
+        sets.push_back(make_named_set(kind, sizes));
+        if (sizes) sizes += sets.back().size();
+        line_at.push_back(line_at.back() + sets.back().lines);
+    }
+    if (sizes) insert(dictionary);
+}
+
+void Templates::insert(const Dictionary& dictionary) {
+    constexpr int kMostSteps = 4096;  // from where a key belongs
+    entries.resize(at(line_at.back()));
+    const int64_t* size = dictionary.sizes;
+    const uint32_t* key = dictionary.keys;
+    const uint16_t* slots = dictionary.slots;
+    for (size_t kind = 0; kind < sets.size(); ++kind) {
+        Set& set = sets[kind];
+        for (int64_t t = 0; t < set.size(); ++t, ++size) {
+            Entry* own = entries.data() + line_at[kind] + set.base[at(t)];
+            const uint32_t mask = set.mask[at(t)];
+            for (int64_t k = 0; k < *size; ++k, ++key, ++slots) {
+                uint32_t i = *key & mask;
+                int steps = 0;
+                for (; own[i].slots && steps < kMostSteps; ++steps) i = (i + 1) & mask;
+                if (own[i].slots) throw std::invalid_argument("keys fall together");
+                own[i] = {*key, static_cast<uint32_t>(weights_), *slots};
+                weights_ += ones(*slots);
+            }
+        }
+        set.entries = entries.data() + line_at[kind];
     }
 }
 
@@ -110,6 +148,7 @@ void Scorer::keys(Kind kind, const int32_t* nodes, Keys* keys) const {
     } else {
         f.arc(nodes[0], nodes[1], keys);
     }
+    keys->entries = templates_.entries.empty() ? nullptr : templates_.entries.data();
     const auto base = static_cast<uint32_t>(templates_.line_at[static_cast<size_t>(kind)]);
     if (base) {
         for (int64_t k = 0; k < keys->count; ++k) keys->line[k] += base;

@@ -13,11 +13,34 @@ namespace vs::parser {
 // pairs of arcs as well. Weights of arcs stand first, then those of siblings and of grandparents.
 struct Templates {
     Templates(int order, int bits);
+    // With the keys of a dictionary; of none (no sizes): keys alone, for counting. Throws where keys
+    // fall together as no treebank's do.
+    Templates(int order, const Dictionary& dictionary);
+    Templates(const Templates&) = delete;
+    Templates& operator=(const Templates&) = delete;
 
     int order;
     std::vector<Set> sets;         // by kind of part: one, or three
     std::vector<int64_t> line_at;  // the first line of each set, and how many there are
-    int64_t n_weights() const { return line_at.back() * kSlots; }
+    std::vector<Entry> entries;    // (lines,) of a dictionary, or none
+
+    int64_t n_weights() const { return weights_; }
+    // The weight of a line and a slot; -1: there is no such one.
+    int64_t weight(int64_t line, int slot) const {
+        return entries.empty() ? line * kSlots + slot : place(entries[at(line)], slot);
+    }
+    // The weights of a line by slot, 0 where there is none.
+    template <class T>
+    void read(const T* weights, int64_t line, T* out) const {
+        for (int slot = 0; slot < kSlots; ++slot) {
+            const int64_t at = weight(line, slot);
+            out[slot] = at < 0 ? T{0} : weights[at];
+        }
+    }
+
+  private:
+    void insert(const Dictionary& dictionary);
+    int64_t weights_ = 0;
 };
 
 // Which parts a sentence has. Arcs are ordered by modifier, then head; siblings by (h, m, s),
@@ -75,6 +98,7 @@ class Scorer {
             if (!(r > least || r < -least)) return;
             this->keys(kind, nodes, &keys);
             for (int64_t k = 0; k < keys.count; ++k) {
+                if (keys.entries && !keys.entries[keys.line[k]].slots) continue;
                 add(Change{keys.line[k], static_cast<int8_t>(keys.a), static_cast<int8_t>(keys.b),
                            r});
             }

@@ -53,13 +53,6 @@ cdef extern from "parser/prune.h" namespace "vs::parser" nogil:
         void prune(const float*, const uint32_t*, int64_t, const int32_t*, Kept*) except +
 
 
-cdef extern from "parser/templates.h" namespace "vs::parser" nogil:
-    int kLeastBits, kMostBits
-
-#: Bounds of the size of tables.
-LEAST_BITS, MOST_BITS = kLeastBits, kMostBits
-
-
 def weights_of_labels(int64_t n_labels, int bits):
     """Return how many weights a labeller has."""
     cdef unique_ptr[Labels] labels
@@ -109,9 +102,9 @@ cdef class Predictor:
     cdef object arrays
 
     def __cinit__(self, int order, int bits, weights, int pruner_bits, pruner_weights,
-                  int64_t n_labels, int label_bits, label_weights):
+                  int64_t n_labels, int label_bits, label_weights, dictionary=None):
         self.arrays = (weights, pruner_weights, label_weights)
-        self.templates.reset(new Templates(order, bits))
+        self.templates.reset(templates_of(order, bits, dictionary))
         self.labels.reset(new Labels(n_labels, label_bits))
         self.model.parts = self.templates.get()
         self.model.weights = <const float*>data(weights)

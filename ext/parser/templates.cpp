@@ -192,4 +192,18 @@ Set make_set(Kind kind, int bits) {
     return set;
 }
 
+Set make_named_set(Kind kind, const int64_t* sizes) {
+    Set set = make_set(kind, kLeastBits);
+    set.named = true;
+    set.lines = 0;
+    for (int64_t t = 0; sizes && t < set.size(); ++t) {
+        uint32_t lines = 1;
+        while (int64_t{lines} < 2 * sizes[t]) lines *= 2;
+        set.base[at(t)] = set.lines;
+        set.mask[at(t)] = lines - 1;
+        set.lines += lines;
+    }
+    return set;
+}
+
 }  // namespace vs::parser

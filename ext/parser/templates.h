@@ -9,12 +9,15 @@
 //
 // A key is a template with values in its places. It has a line of kSlots weights, three of which
 // count: the first whatever the directions, and two for the directions and distances of the part.
-// Each template has a range of lines of its own.
+// Each template has a range of lines of its own. Keys that fall on the same line are one, or with a
+// dictionary each key that it has has a line, which then is a place in a table.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "core/at.h"
+#include "parser/dictionary.h"
 #include "parser/words.h"
 
 namespace vs::parser {
@@ -44,13 +47,25 @@ struct Set {
     std::vector<uint32_t> base, mask;  // of each, the lines [base, base + mask]
     int64_t plain = 0;                 // templates with nothing else
     uint32_t lines = 0;                // of all, from line 0
+    bool named = false;                // keys are told whole
+    const Entry* entries = nullptr;    // (lines,) of a dictionary
     int64_t size() const { return static_cast<int64_t>(all.size()); }
-    int64_t n_weights() const { return static_cast<int64_t>(lines) * kSlots; }
+    // The line of a key of template t, or one where nobody is.
+    uint32_t find(int64_t t, uint32_t key) const {
+        const Entry* own = entries + base[at(t)];
+        uint32_t i = key & mask[at(t)];
+        while (own[i].slots && own[i].key != key) i = (i + 1) & mask[at(t)];
+        return base[at(t)] + i;
+    }
 };
 
 constexpr int kLeastBits = 4, kMostBits = 20;
 
 // `bits`: the largest templates have 2^bits lines, those of tags alone fewer.
 Set make_set(Kind kind, int bits);
+
+// The same with keys told whole, and where `sizes` (templates,) says how many keys each template
+// has, with a table for them that is at most half full.
+Set make_named_set(Kind kind, const int64_t* sizes);
 
 }  // namespace vs::parser

@@ -17,6 +17,7 @@ from valuesparse.corpora._backends import BACKENDS, REGISTERED
 if TYPE_CHECKING:
     from valuesparse.corpora._jobs import Counts
 
+FEATURES = ("hashed", "supported", "complete")
 METHODS = ("auto", "exact", "bp", "relaxed", "lp", "ad3")
 COLUMNS = ("LEMMA", "UPOS", "XPOS", "FEATS")
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -83,6 +84,10 @@ def parse() -> None:
 @click.option(
     "--ignore", type=click.Choice(COLUMNS, case_sensitive=False), multiple=True, metavar="COLUMN",
     help=f"Make no features of this column: {', '.join(COLUMNS)}. Several are fine.",
+)  # fmt: skip
+@click.option(
+    "--features", type=click.Choice(FEATURES), default="hashed", show_default=True,
+    help="Hashed, or a dictionary of those in the trees of TRAIN (supported) or in all candidates.",
 )  # fmt: skip
 @click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Passes over TRAIN.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of sentences.")

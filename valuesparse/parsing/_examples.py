@@ -12,6 +12,7 @@ from valuesparse import _parser
 from valuesparse._validation import as_count
 from valuesparse.errors import InfeasibleError
 from valuesparse.learning import Aggressive
+from valuesparse.parsing._dictionary import Dictionary, as_features, counted
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
@@ -43,8 +44,8 @@ class Examples:
 
     Sentence i has a part for each arc, and of order 2 for each pair of modifiers of a head and for
     each arc below another (RS10); a structure says of each part whether the tree has it.
-    Features are those of McDonald et al. (2005) and of MSFXM10, section 6, hashed: two features
-    that share a weight are one. Every method computes with the arrays it is given and keeps
+    Features are those of McDonald et al. (2005) and of MSFXM10, section 6. Hashed, two features
+    that share a weight are one; with a dictionary each that the treebank has is its own. Every method computes with the arrays it is given and keeps
     nothing but the sentence it has read last: one call at a time.
 
     Parameters
@@ -66,6 +67,12 @@ class Examples:
         For `sweep`; None: every core this process may use.
     arcs : tuple of three arrays, optional
         The arcs that are looked at, as `prune` returns them; by default all.
+    features : {"hashed", "supported", "complete"}, or Dictionary
+        The features: all, hashed; those of the sentences' trees; or those of all parts, whether a
+        tree has them or not (MSFXM10, section 5). The last two are counted.
+    min_count : int
+        A dictionary leaves out keys that were met less often: features in any direction and at any
+        distance.
     least : float
         `sweep` learns nothing from parts whose residual is not above this in magnitude.
 
@@ -79,6 +86,8 @@ class Examples:
         As given or found.
     arrays : tuple
         The words, encoded, where sentences begin, and heads.
+    dictionary : Dictionary or None
+        The features; None: they are hashed.
 
     Raises
     ------
@@ -113,6 +122,8 @@ class Examples:
         bits: int = BITS,
         threads: int | None = None,
         arcs: Arcs | None = None,
+        features: str | Dictionary = "hashed",
+        min_count: int = 1,
         least: float = 1e-3,
     ) -> None:
         if order not in ORDERS:
@@ -121,6 +132,7 @@ class Examples:
             raise ValueError(
                 f"bits must be {_parser.LEAST_BITS} to {_parser.MOST_BITS}, not {bits}"
             )
+        as_count("min_count", min_count, at_least=1)
         heads = heads_of(sentences)
         words, offset = encode(sentences, as_ignored(ignore))
         if constraint is None or single_root is None:
@@ -130,9 +142,19 @@ class Examples:
         self.constraint, self.single_root = as_constraint(constraint), bool(single_root)
         self.order, self._threads, self._least = order, resolve(threads), float(least)
         self.arrays = (words, offset, heads)
+        self.dictionary: Dictionary | None = None
+        if isinstance(features, Dictionary):
+            self.dictionary = features
+        elif as_features(features) != "hashed":
+            if order == 0:
+                raise ValueError(f"order 0 has hashed features, not {features!r}")
+            self.dictionary = counted(
+                self.arrays, arcs, order, features, min_count, self._threads
+            )
         self._learner = _parser.Learner(
-            words, offset, heads, arcs, order, bits, constraint == "projective", self.single_root
-        )
+            words, offset, heads, arcs, order, bits, constraint == "projective", self.single_root,
+            self.dictionary and self.dictionary.native,
+        )  # fmt: skip
         self.n_weights: int = self._learner.n_weights
 
     def __len__(self) -> int:

@@ -1,8 +1,11 @@
 """Model files of parsers.
 
-A file is a magic word, the version, the length of a header in JSON, that header, the weights as
-float16, little-endian, and the SHA-256 of all before it. The sizes of the weights follow from the
-header and have to add up to the size of the file, before anything is made of them.
+A file is a magic word, the version, the length of a header in JSON, that header, arrays, and the
+SHA-256 of all before it. Version 1 has hashed features: its arrays are the weights of parts, of the
+pruner and of labels as float16. Version 2 has features with names: the header says how many keys
+each template has, and before the weights are the keys as uint32, which features each has as uint16,
+and how often it was met as uint32. All numbers are little-endian. The sizes of arrays follow from
+the header and the keys, and have to add up to the size of the file, before anything is made of them.
 """
 
 from __future__ import annotations
@@ -21,13 +24,17 @@ import numpy.typing as npt
 from valuesparse import _parser
 from valuesparse.io._files import naming, read_file, write_bytes
 from valuesparse.io.errors import ModelFormatError
+from valuesparse.parsing._dictionary import FEATURES, Dictionary
 from valuesparse.parsing._encoding import IGNORABLE
 from valuesparse.parsing._examples import CONSTRAINTS
 
 __all__ = ["ParserModel", "bytes_of", "model_of", "read_model", "rounded", "write_model"]
 
 _MAGIC = b"vsparser"
-_VERSION = 1
+_HASHED, _NAMED = 1, 2  # versions
+# What a file has of each key: the key, its features, how often it was met.
+_ARRAYS = ("<u4", "<u2", "<u4")
+_BYTES = sum(np.dtype(x).itemsize for x in _ARRAYS)
 _START = struct.Struct("<8sII")
 _DIGEST = hashlib.sha256().digest_size
 # The largest header, and its largest numbers.
@@ -50,6 +57,8 @@ class ParserModel(NamedTuple):
     weights: npt.NDArray[np.float32]  #: of parts; all three as :func:`rounded`
     pruner: npt.NDArray[np.float32] | None
     labeller: npt.NDArray[np.float32]
+    features: str = "hashed"  #: "hashed", "supported" or "complete"
+    dictionary: Dictionary | None = None  #: of features with names
 
 
 def rounded(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
@@ -63,9 +72,18 @@ def bytes_of(model: ParserModel) -> bytes:
     header = model._asdict()
     weights = [header.pop("weights"), header.pop("pruner"), header.pop("labeller")]
     header["pruner"] = weights[1] is not None
+    dictionary = header.pop("dictionary")
+    parts: list[bytes] = []
+    if dictionary is None:
+        del header["features"]  # hashed, in files of version 1
+    else:
+        header["keys"] = dictionary.sizes.tolist()
+        for array, dtype in zip(dictionary[1:], _ARRAYS, strict=True):
+            parts.append(np.ascontiguousarray(array, dtype).tobytes())
+    parts += [np.ascontiguousarray(w, "<f2").tobytes() for w in weights if w is not None]
     text = json.dumps(header, ensure_ascii=True, sort_keys=True).encode()
-    parts = [np.ascontiguousarray(w, "<f2").tobytes() for w in weights if w is not None]
-    body = b"".join([_START.pack(_MAGIC, _VERSION, len(text)), text, *parts])
+    version = _HASHED if dictionary is None else _NAMED
+    body = b"".join([_START.pack(_MAGIC, version, len(text)), text, *parts])
     return body + hashlib.sha256(body).digest()
 
 
@@ -91,20 +109,27 @@ def model_of(data: bytes) -> ParserModel:
     if len(data) < _START.size + _DIGEST or not data.startswith(_MAGIC):
         raise ModelFormatError("header", 0, "this is no model of a parser")
     _, version, size = _START.unpack_from(data)
-    if version != _VERSION:
-        raise ModelFormatError("header", 8, f"version {version}, but only {_VERSION} can be read")
+    if version not in (_HASHED, _NAMED):
+        raise ModelFormatError(
+            "header", 8, f"version {version}, but only {_HASHED} and {_NAMED} can be read"
+        )
     end = len(data) - _DIGEST
     if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
         raise ModelFormatError("checksum", end, "it is wrong: the file is damaged or cut off")
     if size > min(_LARGEST_HEADER, end - _START.size):
         raise ModelFormatError("header", 12, f"{size} bytes, but the file ends before")
-    header = _header(data[_START.size : _START.size + size])
+    header = _header(data[_START.size : _START.size + size], version)
+    at = _START.size + size
+    sizes, dictionary = header.pop("keys", None), None
+    if sizes is not None:
+        dictionary, at = _dictionary(data[:end], at, header["order"], sizes)
     wanted = [
-        _parser.weights_of_parts(header["order"], header["bits"]),
+        _parser.weights_of_parts(header["order"], header["bits"])
+        if dictionary is None
+        else dictionary.n_features,
         _parser.weights_of_parts(0, header["pruner_bits"]) if header["pruner"] else 0,
         _parser.weights_of_labels(len(header["labels"]), header["label_bits"]),
     ]
-    at = _START.size + size
     if at + 2 * sum(wanted) != end:
         raise ModelFormatError("weights", at, f"{sum(wanted)} are wanted, the file has others")
     arrays = []
@@ -117,11 +142,39 @@ def model_of(data: bytes) -> ParserModel:
         at += 2 * count
     has_pruner = header.pop("pruner")
     return ParserModel(
-        **header, weights=arrays[0], pruner=arrays[1] if has_pruner else None, labeller=arrays[2]
-    )
+        **header, weights=arrays[0], pruner=arrays[1] if has_pruner else None, labeller=arrays[2],
+        dictionary=dictionary,
+    )  # fmt: skip
 
 
-def _header(text: bytes) -> dict[str, Any]:
+def _dictionary(data: bytes, at: int, order: int, sizes: list[int]) -> tuple[Dictionary, int]:
+    """Return the dictionary whose arrays begin at a place, checked, and where they end."""
+    begin, total = at, sum(sizes)
+    if total > min(_parser.MOST_KEYS, (len(data) - at) // _BYTES):
+        raise ModelFormatError("keys", at, f"{total} are wanted, but the file ends before")
+    arrays = []
+    for dtype in _ARRAYS:
+        array = np.frombuffer(data, dtype, total, at)
+        arrays.append(array.astype(array.dtype.newbyteorder("=")))
+        at += array.nbytes
+    found = Dictionary(np.array(sizes, np.int64), *arrays)
+    # Positions of keys that are not above the one before, in the same template.
+    bad = np.flatnonzero(found.keys[1:] <= found.keys[:-1]) + 1
+    bad = bad[~np.isin(bad, np.cumsum(found.sizes))]
+    if len(bad):
+        raise ModelFormatError("keys", begin + 4 * int(bad[0]), "they do not ascend")
+    empty = np.flatnonzero(found.slots == 0)
+    if len(empty):
+        place = begin + 4 * total + 2 * int(empty[0])
+        raise ModelFormatError("keys", place, f"key {int(empty[0])} has no feature")
+    try:
+        _parser.weights_of_dictionary(order, found.native)
+    except ValueError as error:
+        raise ModelFormatError("keys", begin, str(error)) from None
+    return found, at
+
+
+def _header(text: bytes, version: int) -> dict[str, Any]:
     """Return the header with every field checked."""
     try:
         header = json.loads(text.decode("ascii"))
@@ -139,11 +192,16 @@ def _header(text: bytes) -> dict[str, Any]:
         "ignore": lambda x: _names(x, len(IGNORABLE)) and set(x) <= IGNORABLE.keys(),
         "labels": lambda x: _names(x, _MOST_LABELS) and len(x) > 0,
     }
+    if version == _NAMED:
+        checks["features"] = lambda x: x in FEATURES and x != "hashed"
+        checks["keys"] = lambda x: isinstance(x, list) and all(type(k) is int and k >= 0 for k in x)
     if not isinstance(header, dict) or header.keys() != checks.keys():
         raise ModelFormatError("header", _START.size, "it has other fields than those of a parser")
     for name, fits in checks.items():
         if not fits(header[name]):
             raise ModelFormatError("header", _START.size, f"{name!r} is {header[name]!r:.60}")
+    if version == _NAMED and len(header["keys"]) != _parser.templates_of_parts(header["order"]):
+        raise ModelFormatError("header", _START.size, "'keys' is of other templates")
     return {**header, "ignore": tuple(header["ignore"]), "labels": tuple(header["labels"])}
 
 

@@ -62,15 +62,21 @@ class Parser:
         The labels of arcs that it knows.
     ignore : tuple of str
         Columns that it does not look at.
+    features : {"hashed", "supported", "complete"}
+        How it knows its features; see :func:`train`.
+    n_weights : int
+        How many weights parts have: with a dictionary the number of features.
     """
 
     def __init__(self, model: ParserModel) -> None:
         self.model = model
         self.order, self.constraint = model.order, model.constraint
         self.single_root, self.labels, self.ignore = model.single_root, model.labels, model.ignore
+        self.features, self.n_weights = model.features, len(model.weights)
         self._predictor = _native.Predictor(
             model.order, model.bits, model.weights, model.pruner_bits, model.pruner,
             len(model.labels), model.label_bits, model.labeller,
+            model.dictionary and model.dictionary.native,
         )  # fmt: skip
 
     def __repr__(self) -> str:

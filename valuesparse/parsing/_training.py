@@ -15,6 +15,7 @@ from valuesparse._validation import as_count
 from valuesparse.io._files import is_path
 from valuesparse.learning import Aggressive, Online
 from valuesparse.learning._checkpoint import Checkpoint
+from valuesparse.parsing._dictionary import as_features
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
 from valuesparse.parsing._examples import BITS, CONSTRAINTS, Arcs, Examples, as_constraint
 from valuesparse.parsing._files import read_conll
@@ -72,6 +73,8 @@ def train(
     prune: bool = True,
     batch: int = _BATCH,
     bits: int = BITS,
+    features: str = "hashed",
+    min_count: int = 1,
 ) -> Parser:
     """Train a parser on a treebank.
 
@@ -113,6 +116,12 @@ def train(
         Sentences whose gradients are taken at the same weights; 1 is Algorithm 1 of MSFXM10.
     bits : int
         The largest templates of features have 2**bits lines of 16 weights; 4 to 20.
+    features : {"hashed", "supported", "complete"}
+        Whether the features of parts are hashed, or named by a dictionary of those that occur in
+        the trees of the treebank, or in any part that is looked at (MSFXM10, section 5:
+        "unsupported features"). A parser keeps those that got a weight, and how often each was met.
+    min_count : int
+        A dictionary leaves out what was met less often; see :class:`Examples`.
 
     Returns
     -------
@@ -144,6 +153,8 @@ def train(
     rule = Aggressive(beta, gamma)
     if order > 1 and math.isinf(beta):
         raise ValueError("beta: the best tree of order 2 is not known; take a finite beta")
+    as_features(features)
+    as_count("min_count", min_count, at_least=1)
     left_out = as_ignored(ignore)
     if constraint is not None:
         as_constraint(constraint)
@@ -164,10 +175,13 @@ def train(
     if prune:
         pruner, arcs = _train_pruner(sentences, given, seed, tell)
     labels, labeller = _train_labels(sentences, left_out, seed, tell)
-    examples = Examples(sentences, order, bits=bits, arcs=arcs, **given)
+    examples = Examples(
+        sentences, order, bits=bits, arcs=arcs, features=features, min_count=min_count, **given
+    )
     learner = Online(examples, rule, epochs=epochs, seed=seed, batch=batch)
     if order > 1:
-        own = {**given, "bits": bits, "arcs": arcs}
+        known = "hashed" if examples.dictionary is None else examples.dictionary.of_arcs()
+        own = {**given, "bits": bits, "arcs": arcs, "features": known}
         first = _train_arcs(sentences, rule, own, seed, batch, tell)
         learner.weights[: len(first)] = first
         learner.touched[: len(first)] = first != 0.0
@@ -175,7 +189,7 @@ def train(
     if checkpoint is not None:
         parts = (
             order, constraint, single_root, left_out, bits, batch, beta, gamma, seed, prune,
-            *(() if arcs is None else arcs), *examples.arrays,
+            features, min_count, *(() if arcs is None else arcs), *examples.arrays,
         )  # fmt: skip
         kept = Checkpoint(checkpoint, 1, parts)
         kept.resume(learner)
@@ -184,11 +198,15 @@ def train(
         if kept is not None:
             kept.offer(epoch.number, learner)
         tell(Progress("parts", epoch.number, epochs, epoch.loss / words))
+    weights, dictionary = rounded(learner.result()), examples.dictionary
+    if dictionary is not None:  # a weight of 0 says nothing
+        dictionary, weights = dictionary.used(weights), weights[weights != 0.0]
     return Parser(
         ParserModel(
             order=order, bits=bits, pruner_bits=_PRUNER_BITS, label_bits=_LABEL_BITS,
             constraint=constraint, single_root=bool(single_root), ignore=left_out, labels=labels,
-            weights=rounded(learner.result()), pruner=pruner, labeller=labeller,
+            weights=weights, pruner=pruner, labeller=labeller, features=features,
+            dictionary=dictionary,
         )
     )  # fmt: skip
 

@@ -1,0 +1,108 @@
+"""Features with names: those that a treebank has, counted."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _parser
+
+__all__ = ["FEATURES", "Dictionary", "as_features", "counted"]
+
+Array = npt.NDArray[Any]
+
+#: How a model knows its features: by lines that keys share, or by a dictionary of those of trees, or
+#: of those of all parts.
+FEATURES = ("hashed", "supported", "complete")
+# Bits of so many keys are spread out at once.
+_ROWS = 1 << 20
+
+
+def as_features(features: str) -> str:
+    """Return how a model knows its features, once it is checked."""
+    if features not in FEATURES:
+        raise ValueError(f"features must be one of {', '.join(FEATURES)}, not {features!r}")
+    return features
+
+
+class Dictionary(NamedTuple):
+    """The features of K keys, counted over a treebank.
+
+    A key is a template of features with values in its places, of which 32 bits of a hash are kept.
+    Its features are the key alone, and with each direction and distance that it was met with. The
+    weights of a model stand in the order of keys, those of a key side by side.
+    """
+
+    sizes: Array  #: (templates,) int64: how many keys each has, arcs before pairs
+    keys: Array  #: (K,) uint32, ascending in each template
+    slots: Array  #: (K,) uint16: a bit for each feature
+    counts: Array  #: (K,) uint32: how often the key was met
+
+    @property
+    def native(self) -> tuple[Array, Array, Array]:
+        """What the engine wants to know."""
+        return self.sizes, self.keys, self.slots
+
+    @property
+    def n_features(self) -> int:
+        """The number of features, each of which has a weight."""
+        return int(_ones()[self.slots].sum(dtype=np.int64))
+
+    def of_arcs(self) -> Dictionary:
+        """Return the keys of arcs alone."""
+        sizes = self.sizes[: _parser.templates_of_parts(1)]
+        own = slice(int(sizes.sum()))
+        return Dictionary(sizes, self.keys[own], self.slots[own], self.counts[own])
+
+    def used(self, weights: Array) -> Dictionary:
+        """Return the features whose weight is not 0."""
+        slots = np.zeros_like(self.slots)
+        at = 0
+        for first in range(0, len(self.slots), _ROWS):
+            row = self.slots[first : first + _ROWS].astype("<u2")
+            bits = np.unpackbits(row.view(np.uint8), bitorder="little")
+            there = np.flatnonzero(bits)
+            bits[there] = weights[at : at + len(there)] != 0.0
+            at += len(there)
+            slots[first : first + _ROWS] = np.packbits(bits, bitorder="little").view("<u2")
+        kept = slots != 0
+        ends = np.cumsum(self.sizes)
+        total = np.concatenate([[0], np.cumsum(kept)])
+        sizes = np.diff(total[ends], prepend=0).astype(np.int64)
+        return Dictionary(sizes, self.keys[kept], slots[kept], self.counts[kept])
+
+
+@cache
+def _ones() -> Array:
+    """Return how many bits each number of 16 bits has."""
+    numbers = np.arange(1 << 16, dtype="<u2").view(np.uint8).reshape(-1, 2)
+    return np.unpackbits(numbers, axis=1).sum(axis=1, dtype=np.uint8)
+
+
+def counted(
+    arrays: tuple[Array, Array, Array],
+    arcs: tuple[Array, Array, Array] | None,
+    order: int,
+    features: str,
+    min_count: int,
+    threads: int,
+) -> Dictionary:
+    """Return the features of the trees of a treebank, or of all parts.
+
+    Raises
+    ------
+    ValueError
+        There are too many.
+    """
+    found = _parser.count_features(
+        *arrays, arcs, order, features == "supported", min_count, threads
+    )
+    if found is None:
+        raise ValueError(
+            f"features={features!r} has more than {_parser.MOST_KEYS} keys; take a pruner, fewer "
+            "sentences or a larger min_count"
+        )
+    return Dictionary(*found)
