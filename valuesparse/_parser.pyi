@@ -4,6 +4,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Arcs = tuple[Array, Array, Array]
+# sizes, keys, slots
+Named = tuple[Array, Array, Array]
 # projective, single_root
 Trees = tuple[bool, bool]
 # relaxed, epsilon, rounds, iterations, tolerance, damping
@@ -12,6 +14,7 @@ How = tuple[bool, float, int, int, float, float]
 FIELDS: int
 MOST_BITS: int
 LEAST_BITS: int
+MOST_KEYS: int
 
 def encode(
     forms: list[str],
@@ -23,6 +26,18 @@ def encode(
 ) -> None: ...
 def weights_of_labels(n_labels: int, bits: int) -> int: ...
 def weights_of_parts(order: int, bits: int) -> int: ...
+def templates_of_parts(order: int) -> int: ...
+def weights_of_dictionary(order: int, dictionary: Named) -> int: ...
+def count_features(
+    words: Array,
+    offset: Array,
+    heads: Array,
+    arcs: Arcs | None,
+    order: int,
+    trees: bool,
+    least: int,
+    threads: int,
+) -> tuple[Array, Array, Array, Array] | None: ...
 def learn_labels(
     n_labels: int,
     bits: int,
@@ -48,6 +63,7 @@ class Learner:
         bits: int,
         projective: bool,
         single_root: bool,
+        dictionary: Named | None,
     ) -> None: ...
     def parts(self, i: int) -> tuple[Array, Array]: ...
     def scores(self, i: int, weights: Array) -> Array: ...
@@ -82,6 +98,7 @@ class Predictor:
         n_labels: int,
         label_bits: int,
         label_weights: Array,
+        dictionary: Named | None = None,
     ) -> None: ...
     def parts(self, words: Array, prune: bool, trees: Trees) -> tuple[Array, Array, Array]: ...
     def beliefs(

@@ -83,8 +83,8 @@ void Learner::apply(void* context, int64_t task, int) {
         for (int slot = 0; slot < kSlots; ++slot) {
             const double change = -l.step_ * g[slot];
             if (change == 0.0) continue;
-            const int64_t k = entries ? place(entries[b.lines[i]], slot)
-                                      : int64_t{b.lines[i]} * kSlots + slot;
+            const int64_t k =
+                entries ? place(entries[b.lines[i]], slot) : int64_t{b.lines[i]} * kSlots + slot;
             l.to_.weights[k] += change;
             l.to_.late[k] += time * change;
             l.to_.touched[k] = 1;

@@ -13,8 +13,8 @@ namespace vs::parser {
 // pairs of arcs as well. Weights of arcs stand first, then those of siblings and of grandparents.
 struct Templates {
     Templates(int order, int bits);
-    // With the keys of a dictionary; of none (no sizes): keys alone, for counting. Throws where keys
-    // fall together as no treebank's do.
+    // With the keys of a dictionary; of none (no sizes): keys alone, for counting. Throws where
+    // keys fall together as no treebank's do.
     Templates(int order, const Dictionary& dictionary);
     Templates(const Templates&) = delete;
     Templates& operator=(const Templates&) = delete;

@@ -34,13 +34,18 @@ def mutate(r: Random, seeds: Seeds) -> bytes:
     """Damage the header, its fields, some weights or anything, most often under a checksum."""
     seed = r.choice(seeds)
     body = seed[:-DIGEST]
-    kind = r.randrange(4)
+    kind = r.randrange(5)
     if kind == 0:
         body = damaged(BYTES)(r, [body])
     elif kind == 1:
         size = int.from_bytes(body[12:16], "little")
         header = json.loads(body[START : START + size])
-        for _ in range(r.choice((1, 1, 2))):
+        if "keys" in header and r.random() < 0.5:
+            sizes = header["keys"]
+            for _ in range(r.choice((1, 2))):
+                k = r.randrange(len(sizes))
+                sizes[k] = r.choice((0, 1, -1, sizes[k] + 1, sizes[k] - 1, 2**26, 2**63, 1.5, "1"))
+        for _ in range(r.choice((0, 1, 1, 2))):
             header[r.choice(sorted(header))] = r.choice(VALUES)
         if r.random() < 0.1:
             header.pop(r.choice(sorted(header)))
@@ -52,6 +57,13 @@ def mutate(r: Random, seeds: Seeds) -> bytes:
             at = len(data) - 2 * r.randrange(1, 500)
             data[at : at + 2] = np.float16(r.choice(NUMBERS)).tobytes()
         body = bytes(data)
+    elif kind == 3:  # what follows the header: keys, where they have names
+        data = bytearray(body)
+        first = START + int.from_bytes(body[12:16], "little")
+        for _ in range(r.choice((1, 1, 4))):
+            at = r.randrange(min(first, len(data) - 1), min(len(data), first + 4000))
+            data[at] = r.choice((0, 1, 0x7F, 0xFF, r.randrange(256)))
+        body = bytes(data)
     else:
         at = r.choice((8, 12, 15))
         body = body[:at] + bytes([r.randrange(256)]) + body[at + 1 :]
@@ -62,9 +74,14 @@ def mutate(r: Random, seeds: Seeds) -> bytes:
 def parsers(folder: Path) -> Reading:
     path = folder / "m.parser"
     seeds = [
-        bytes_of(train(SENTENCES, order, bits=4, epochs=1, prune=prune).model)
-        for order, prune in ((1, True), (1, False), (2, True))
-    ]
+        bytes_of(
+            train(SENTENCES, order, bits=4, epochs=1, prune=prune, features=features).model
+        )
+        for order, prune, features in (
+            (1, True, "hashed"), (1, False, "hashed"), (2, True, "hashed"),
+            (1, True, "supported"), (2, False, "complete"),
+        )
+    ]  # fmt: skip
 
     def read(data: bytes, _: Random) -> None:
         path.write_bytes(data)

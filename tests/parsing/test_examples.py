@@ -358,8 +358,6 @@ def test_scores_of_pairs_are_linear_and_their_gradient_is_that_of_the_parts() ->
         one[part] = 1.0
         indices, values = examples.gradient(0, one)
         assert abs(weights[indices] @ values - scores[part]) < 1e-11
-    with pytest.raises(ValueError, match="best tree of order 2 is not known"):
-        examples.best(0, scores)
 
 
 @pytest.mark.parametrize("scale", [50.0, 1e4, 1e8])

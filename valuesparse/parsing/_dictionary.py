@@ -14,8 +14,8 @@ __all__ = ["FEATURES", "Dictionary", "as_features", "counted"]
 
 Array = npt.NDArray[Any]
 
-#: How a model knows its features: by lines that keys share, or by a dictionary of those of trees, or
-#: of those of all parts.
+#: How a model knows its features: by lines that keys share, or by a dictionary of those of trees,
+#: or of those of all parts.
 FEATURES = ("hashed", "supported", "complete")
 # Bits of so many keys are spread out at once.
 _ROWS = 1 << 20

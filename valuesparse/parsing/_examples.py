@@ -14,6 +14,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.learning import Aggressive
 from valuesparse.parsing._dictionary import Dictionary, as_features, counted
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
+from valuesparse.parsing._programs import best_point
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
 
@@ -45,8 +46,9 @@ class Examples:
     Sentence i has a part for each arc, and of order 2 for each pair of modifiers of a head and for
     each arc below another (RS10); a structure says of each part whether the tree has it.
     Features are those of McDonald et al. (2005) and of MSFXM10, section 6. Hashed, two features
-    that share a weight are one; with a dictionary each that the treebank has is its own. Every method computes with the arrays it is given and keeps
-    nothing but the sentence it has read last: one call at a time.
+    that share a weight are one; with a dictionary each that the treebank has is its own. Every
+    method computes with the arrays it is given and keeps nothing but the sentence it has read last:
+    one call at a time.
 
     Parameters
     ----------
@@ -148,9 +150,7 @@ class Examples:
         elif as_features(features) != "hashed":
             if order == 0:
                 raise ValueError(f"order 0 has hashed features, not {features!r}")
-            self.dictionary = counted(
-                self.arrays, arcs, order, features, min_count, self._threads
-            )
+            self.dictionary = counted(self.arrays, arcs, order, features, min_count, self._threads)
         self._learner = _parser.Learner(
             words, offset, heads, arcs, order, bits, constraint == "projective", self.single_root,
             self.dictionary and self.dictionary.native,
@@ -206,15 +206,25 @@ class Examples:
     def best(self, i: int, potentials: Array) -> Array:
         """Return the parts of the tree that scores best (P,).
 
+        Of order 2 those of the point that is best in the linear relaxation (parser #2 of MSFXM10,
+        by AD3): the tree, where it is one, and else it scores as high at least.
+
         Raises
         ------
-        ValueError
-            The order is 2: which tree is best is not known.
         InfeasibleError
             Potentials of −inf leave no tree.
         """
-        self.require_best()
         checked = self._checked(potentials, len(self.gold(i)))
+        if self.order > 1:
+            kinds, nodes = self.parts(i)
+            try:
+                return best_point(
+                    self._words(i), kinds, nodes, checked, self.constraint, self.single_root
+                )
+            except InfeasibleError:
+                raise InfeasibleError(
+                    i, -1, message=f"sentence {i}: the potentials allow no tree"
+                ) from None
         score, found = self._learner.best(self._at(i), checked)
         if score == -np.inf:
             raise InfeasibleError(i, -1, message=f"sentence {i}: the potentials allow no tree")
@@ -240,20 +250,16 @@ class Examples:
         time: int,
         batch: int,
     ) -> tuple[float, int] | None:
-        """Take a pass in the engine, on all threads, where the rule is one that it knows."""
-        if type(rule) is not Aggressive:
+        """Take a pass in the engine, on all threads, where the rule is one that it knows.
+
+        Of order 2 with β = ∞ it knows none: that takes the linear programs of :meth:`best`.
+        """
+        if type(rule) is not Aggressive or (self.order > 1 and np.isinf(rule.beta)):
             return None
-        if np.isinf(rule.beta):
-            self.require_best()
         return self._learner.sweep(
             rule.beta, rule.gamma, rule.longest, order, batch, self._least, weights, late,
             touched, time, self._threads,
         )  # fmt: skip
-
-    def require_best(self) -> None:
-        """Raise ValueError where the best tree is not known."""
-        if self.order > 1:
-            raise ValueError("beta: the best tree of order 2 is not known; take a finite beta")
 
     def prune(self, weights: npt.NDArray[np.float32]) -> Arcs:
         """Return the arcs that are left by the weights of an arc-factored model, and all gold."""

@@ -16,9 +16,9 @@ from valuesparse.inference._methods import BP
 from valuesparse.models import FactorGraph
 from valuesparse.parsing._encoding import encode
 from valuesparse.parsing._examples import as_constraint
-from valuesparse.parsing._graph import graph
 from valuesparse.parsing._model import ParserModel, read_model, write_model
 from valuesparse.parsing._parses import Parses, Tally
+from valuesparse.parsing._programs import parts_graph
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
 
@@ -271,11 +271,7 @@ class Parser:
         words = encode([sentence], self.ignore).words
         trees = _Trees(constraint == "projective", single)
         kinds, nodes, potentials = self._predictor.parts(words, prune, trees)
-        scores = np.full((n + 1, n + 1), -np.inf)
-        arcs = kinds == 0
-        scores[nodes[arcs, 0], nodes[arcs, 1]] = potentials[arcs]
-        siblings, grandparents = ((nodes[kinds == k], potentials[kinds == k]) for k in (1, 2))
-        return graph(scores, siblings, grandparents, constraint, single)
+        return parts_graph(n, kinds, nodes, potentials, constraint, single)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the parser to a file, in one piece.
