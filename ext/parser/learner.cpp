@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace vs::parser {
 
@@ -11,14 +12,27 @@ Learner::Learner(const Corpus& corpus, const Templates& templates, const Trees& 
 void Learner::differentiate(void* context, int64_t task, int worker) {
     Learner& l = *static_cast<Learner*>(context);
     Worker& w = *l.workers_[at(worker)];
-    Example& e = l.examples_[at(task)];
+    const int64_t place = l.turn_[at(task)];
+    Example& e = l.examples_[at(place)];
     for (auto& bucket : e.bucket) bucket.clear();
-    const int64_t i = l.batch_[task];
+    const int64_t i = l.batch_[place];
     w.read(l.corpus_.sentence(i), l.corpus_.size(i), l.corpus_.arcs(i));
     e.loss = w.loss(l.corpus_.gold(i), *l.rule_, l.to_.weights);
     if (e.loss == 0.0) return;
     w.scorer().pull(w.parts(), w.residual().data(), l.least_,
                     [&](const Change& c) { e.bucket[c.line % kBuckets].push_back(c); });
+}
+
+// Examples with most arcs go first: what is short fills up what long ones leave of the threads.
+void Learner::take_turns() {
+    turn_.resize(at(size_));
+    std::iota(turn_.begin(), turn_.end(), 0);
+    const auto arcs = [&](int64_t place) {
+        const int64_t i = batch_[place], n = corpus_.size(i);
+        return corpus_.arc_at ? corpus_.arcs(i).count : n * n;
+    };
+    std::stable_sort(turn_.begin(), turn_.end(),
+                     [&](int64_t a, int64_t b) { return arcs(a) > arcs(b); });
 }
 
 // The gradient of the lines of one bucket: sums over changes of a line in the order of the batch.
@@ -107,6 +121,7 @@ Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, in
         batch_ = order + first;
         size_ = std::min(batch, count - first);
         ++to_.time;
+        take_turns();
         pool.run_plan(Plan("gradients", size_), differentiate, this, threads, control);
         if (control->stop.load()) {
             pass.status = kCancelled;

@@ -49,6 +49,7 @@ class Learner {
         std::vector<uint32_t> lines;
         std::vector<double> sums;
     };
+    void take_turns();
     static void differentiate(void* context, int64_t task, int worker);
     static void add(void* context, int64_t task, int worker);
     static void apply(void* context, int64_t task, int worker);
@@ -65,6 +66,7 @@ class Learner {
     Learnt to_;
     const int64_t* batch_ = nullptr;
     int64_t size_ = 0;
+    std::vector<int64_t> turn_;  // (size_,) which place of the batch each task has
     double step_ = 0.0, least_ = 0.0;
 };
 
