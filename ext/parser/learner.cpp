@@ -2,37 +2,72 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace vs::parser {
 
 Learner::Learner(const Corpus& corpus, const Templates& templates, const Trees& trees)
     : corpus_(corpus), templates_(templates), trees_(trees) {}
 
-void Learner::differentiate(void* context, int64_t task, int worker) {
-    Learner& l = *static_cast<Learner*>(context);
-    Worker& w = *l.workers_[at(worker)];
-    const int64_t place = l.turn_[at(task)];
-    Example& e = l.examples_[at(place)];
-    for (auto& bucket : e.bucket) bucket.clear();
-    const int64_t i = l.batch_[place];
-    w.read(l.corpus_.sentence(i), l.corpus_.size(i), l.corpus_.arcs(i));
-    e.loss = w.loss(l.corpus_.gold(i), *l.rule_, l.to_.weights);
-    if (e.loss == 0.0) return;
-    w.scorer().pull(w.parts(), w.residual().data(), l.least_,
-                    [&](const Change& c) { e.bucket[c.line % kBuckets].push_back(c); });
+// What is done with each example of a batch. A long one would leave other threads idle at the end
+// of the batch: it is scored in pieces, and so is its gradient listed.
+void Learner::plan(int threads) {
+    tasks_ = {};
+    steps_.clear();
+    const auto add = [&](What what, int64_t place, int64_t piece, double cost) {
+        steps_.push_back({what, place, piece});
+        return tasks_.add(TaskKind::kPiece, place, place + 1, cost);
+    };
+    const auto cost = [&](int64_t place) {
+        const int64_t i = batch_[place], n = corpus_.size(i);
+        return static_cast<double>(corpus_.arc_at ? corpus_.arcs(i).count : n * n);
+    };
+    double total = 0.0;
+    for (int64_t place = 0; place < size_; ++place) total += cost(place);
+    for (int64_t place = 0; place < size_; ++place) {
+        Example& e = examples_[at(place)];
+        e.pieces = threads > 1 && kPieces * threads * cost(place) > total ? kPieces : 1;
+        if (e.pieces == 1) {
+            add(What::kAll, place, 0, cost(place));
+            continue;
+        }
+        if (!e.worker) e.worker = std::make_unique<Worker>(templates_, trees_);
+        const double tenth = 0.1 * cost(place), own = 3.0 * tenth / kPieces;
+        const int64_t read = add(What::kRead, place, 0, tenth);
+        int64_t score[kPieces];
+        for (int64_t k = 0; k < kPieces; ++k) {
+            score[k] = add(What::kScore, place, k, own);
+            tasks_.edge(read, score[k]);
+        }
+        const int64_t loss = add(What::kLoss, place, 0, 3.0 * tenth);
+        for (int64_t k = 0; k < kPieces; ++k) {
+            tasks_.edge(score[k], loss);
+            tasks_.edge(loss, add(What::kPull, place, k, own));
+        }
+    }
+    tasks_.finish(true);
 }
 
-// Examples with most arcs go first: what is short fills up what long ones leave of the threads.
-void Learner::take_turns() {
-    turn_.resize(at(size_));
-    std::iota(turn_.begin(), turn_.end(), 0);
-    const auto arcs = [&](int64_t place) {
-        const int64_t i = batch_[place], n = corpus_.size(i);
-        return corpus_.arc_at ? corpus_.arcs(i).count : n * n;
-    };
-    std::stable_sort(turn_.begin(), turn_.end(),
-                     [&](int64_t a, int64_t b) { return arcs(a) > arcs(b); });
+void Learner::run(void* context, int64_t task, int worker) {
+    Learner& l = *static_cast<Learner*>(context);
+    const auto [what, place, piece] = l.steps_[at(task)];
+    const int64_t i = l.batch_[place];
+    Example& e = l.examples_[at(place)];
+    Worker& w = e.pieces > 1 ? *e.worker : *l.workers_[at(worker)];
+    if (what == What::kAll || what == What::kRead) {
+        w.read(l.corpus_.sentence(i), l.corpus_.size(i), l.corpus_.arcs(i));
+        w.begin_scores();
+    }
+    const int64_t size = w.parts().size();
+    const int64_t first = size * piece / e.pieces, last = size * (piece + 1) / e.pieces;
+    if (what == What::kAll || what == What::kScore) w.score(l.to_.weights, first, last);
+    if (what == What::kAll || what == What::kLoss) e.loss = w.loss(l.corpus_.gold(i), *l.rule_);
+    if (what == What::kAll || what == What::kPull) {
+        auto* buckets = e.bucket[piece];
+        for (int k = 0; k < kBuckets; ++k) buckets[k].clear();
+        if (e.loss == 0.0) return;
+        w.scorer().pull(w.parts(), first, last, w.residual().data(), l.least_,
+                        [&](const Change& c) { buckets[c.line % kBuckets].push_back(c); });
+    }
 }
 
 // The gradient of the lines of one bucket: sums over changes of a line in the order of the batch.
@@ -42,21 +77,19 @@ void Learner::add(void* context, int64_t task, int) {
     b.order.clear();
     b.lines.clear();
     b.sums.clear();
-    // Numbers of changes behind their lines: sorted, those of a line keep their order.
-    uint64_t number = 0;
+    b.changes.clear();
     for (int64_t i = 0; i < l.size_; ++i) {
-        for (const Change& c : l.examples_[at(i)].bucket[task]) {
-            b.order.push_back(uint64_t{c.line} << 32 | number++);
+        const Example& e = l.examples_[at(i)];
+        for (int64_t k = 0; k < e.pieces; ++k) {
+            b.changes.insert(b.changes.end(), e.bucket[k][task].begin(), e.bucket[k][task].end());
         }
     }
-    l.changes_[task].clear();
-    for (int64_t i = 0; i < l.size_; ++i) {
-        const std::vector<Change>& own = l.examples_[at(i)].bucket[task];
-        l.changes_[task].insert(l.changes_[task].end(), own.begin(), own.end());
-    }
+    // Numbers of changes behind their lines: sorted, those of a line keep their order.
+    uint64_t number = 0;
+    for (const Change& c : b.changes) b.order.push_back(uint64_t{c.line} << 32 | number++);
     std::sort(b.order.begin(), b.order.end());
     for (const uint64_t key : b.order) {
-        const Change& c = l.changes_[task][static_cast<uint32_t>(key)];
+        const Change& c = b.changes[static_cast<uint32_t>(key)];
         if (b.lines.empty() || b.lines.back() != c.line) {
             b.lines.push_back(c.line);
             b.sums.resize(b.sums.size() + kSlots, 0.0);
@@ -121,8 +154,8 @@ Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, in
         batch_ = order + first;
         size_ = std::min(batch, count - first);
         ++to_.time;
-        take_turns();
-        pool.run_plan(Plan("gradients", size_), differentiate, this, threads, control);
+        plan(threads);
+        pool.run_plan(tasks_.view("gradients"), run, this, threads, control);
         if (control->stop.load()) {
             pass.status = kCancelled;
             return pass;

@@ -37,20 +37,29 @@ class Learner {
 
   private:
     static constexpr int kBuckets = 32;
-    static constexpr size_t kAhead = 4;  // lines that are on their way
+    static constexpr size_t kAhead = 4;    // lines that are on their way
+    static constexpr int64_t kPieces = 4;  // of a long example
+    enum class What { kAll, kRead, kScore, kLoss, kPull };
+    struct Step {
+        What what;
+        int64_t place, piece;  // in the batch; of the example
+    };
     struct Example {
+        int64_t pieces = 1;
+        std::unique_ptr<Worker> worker;  // where there are several
         double loss = 0.0;
-        std::vector<Change> bucket[kBuckets];
+        std::vector<Change> bucket[kPieces][kBuckets];
     };
     // The gradient of some lines: of each its number and kSlots sums.
     struct Bucket {
         double square = 0.0;
+        std::vector<Change> changes;
         std::vector<uint64_t> order;
         std::vector<uint32_t> lines;
         std::vector<double> sums;
     };
-    void take_turns();
-    static void differentiate(void* context, int64_t task, int worker);
+    void plan(int threads);
+    static void run(void* context, int64_t task, int worker);
     static void add(void* context, int64_t task, int worker);
     static void apply(void* context, int64_t task, int worker);
 
@@ -60,13 +69,13 @@ class Learner {
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<Example> examples_;  // of a batch
     Bucket buckets_[kBuckets];
-    std::vector<Change> changes_[kBuckets];
     // Of the batch under way:
     const Rule* rule_ = nullptr;
     Learnt to_;
     const int64_t* batch_ = nullptr;
     int64_t size_ = 0;
-    std::vector<int64_t> turn_;  // (size_,) which place of the batch each task has
+    Tasks tasks_;
+    std::vector<Step> steps_;  // of each task
     double step_ = 0.0, least_ = 0.0;
 };
 

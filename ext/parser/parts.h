@@ -1,6 +1,7 @@
 // The parts of one sentence, their scores, and what a gradient says of their weights.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -86,14 +87,25 @@ class Scorer {
     void read(const uint32_t* words, int64_t n);
     const Sentence& sentence() const { return sentence_; }
     void keys(Kind kind, const int32_t* nodes, Keys* keys) const;
-    // (parts,) scores.
+    // (parts,) scores; or those of parts [first, last) alone.
     template <class T>
-    void score(const T* weights, const Parts& parts, double* out) const;
-    // Calls add(Change) for every key of every part whose residual exceeds `least` in magnitude.
+    void score(const T* weights, const Parts& parts, double* out) const {
+        score(weights, parts, 0, parts.size(), out);
+    }
+    template <class T>
+    void score(const T* weights, const Parts& parts, int64_t first, int64_t last,
+               double* out) const;
+    // Calls add(Change) for every key of every part whose residual exceeds `least` in magnitude; or
+    // of parts [first, last) alone.
     template <class Add>
     void pull(const Parts& parts, const double* residual, double least, const Add& add) const {
+        pull(parts, 0, parts.size(), residual, least, add);
+    }
+    template <class Add>
+    void pull(const Parts& parts, int64_t first, int64_t last, const double* residual, double least,
+              const Add& add) const {
         Keys keys;
-        each(parts, [&](int64_t i, Kind kind, const int32_t* nodes) {
+        each(parts, first, last, [&](int64_t i, Kind kind, const int32_t* nodes) {
             const double r = residual[i];
             if (!(r > least || r < -least)) return;
             this->keys(kind, nodes, &keys);
@@ -107,14 +119,20 @@ class Scorer {
 
   private:
     template <class Do>
-    void each(const Parts& parts, const Do& act) const {
-        int64_t i = 0;
-        for (; i < parts.arcs(); ++i) {
+    void each(const Parts& parts, int64_t first, int64_t last, const Do& act) const {
+        const int64_t arcs = parts.arcs();
+        const int64_t both = arcs + static_cast<int64_t>(parts.siblings.size());
+        int64_t i = first;
+        for (; i < std::min(last, arcs); ++i) {
             const int32_t nodes[3] = {parts.head[at(i)], parts.modifier[at(i)], -1};
             act(i, Kind::kArc, nodes);
         }
-        for (const Parts::Pair& p : parts.siblings) act(i++, Kind::kSibling, p.nodes);
-        for (const Parts::Pair& p : parts.grandparents) act(i++, Kind::kGrandparent, p.nodes);
+        for (; i < std::min(last, both); ++i) {
+            act(i, Kind::kSibling, parts.siblings[at(i - arcs)].nodes);
+        }
+        for (; i < last; ++i) {
+            act(i, Kind::kGrandparent, parts.grandparents[at(i - both)].nodes);
+        }
     }
 
     const Templates& templates_;
@@ -123,16 +141,16 @@ class Scorer {
 };
 
 template <class T>
-void Scorer::score(const T* weights, const Parts& parts, double* out) const {
+void Scorer::score(const T* weights, const Parts& parts, int64_t first, int64_t last,
+                   double* out) const {
     // One part behind: its lines are on their way.
     Keys keys[2];
-    each(parts, [&](int64_t i, Kind kind, const int32_t* nodes) {
+    each(parts, first, last, [&](int64_t i, Kind kind, const int32_t* nodes) {
         this->keys(kind, nodes, &keys[i & 1]);
         prefetch(weights, keys[i & 1]);
-        if (i > 0) out[i - 1] = parser::score(weights, keys[~i & 1]);
+        if (i > first) out[i - 1] = parser::score(weights, keys[~i & 1]);
     });
-    const int64_t last = parts.size() - 1;
-    if (last >= 0) out[last] = parser::score(weights, keys[last & 1]);
+    if (last > first) out[last - 1] = parser::score(weights, keys[(last - 1) & 1]);
 }
 
 }  // namespace vs::parser

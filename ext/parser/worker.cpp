@@ -61,11 +61,10 @@ double Worker::best(const double* potentials, const int32_t** heads) {
     return score;
 }
 
-double Worker::loss(const int32_t* gold, const Rule& rule, const double* weights) {
+double Worker::loss(const int32_t* gold, const Rule& rule) {
     const int64_t size = parts_.size(), arcs = parts_.arcs();
     gold_.resize(at(size));
     residual_.assign(at(size), 0.0);
-    score(weights);
     parts_.structure(gold, gold_.data());
     double right = 0.0;
     for (int64_t p = 0; p < size; ++p) right += scores_[at(p)] * gold_[at(p)];

@@ -58,6 +58,12 @@ class Worker {
         scorer_.score(weights, parts_, scores_.data());
         return scores_.data();
     }
+    // The same by pieces: room for all, then those of parts [first, last).
+    void begin_scores() { scores_.resize(at(parts_.size())); }
+    template <class T>
+    void score(const T* weights, int64_t first, int64_t last) {
+        scorer_.score(weights, parts_, first, last, scores_.data());
+    }
     // log Z and the marginals of parts under these potentials; -inf: no tree.
     double marginals(const double* potentials, double* out);
     // Relaxed inference in a sentence that was read without pairs: log Z and beliefs (parts,).
@@ -67,8 +73,9 @@ class Worker {
     Loopy& loopy() { return loopy_; }
     // The score and the heads (n,) of the tree whose arcs have most.
     double best(const double* potentials, const int32_t** heads);
-    // L_{beta,gamma} of the tree `gold` at these weights, and the residual of its gradient.
-    double loss(const int32_t* gold, const Rule& rule, const double* weights);
+    // L_{beta,gamma} of the tree `gold` at the potentials kept here, which it changes, and the
+    // residual of its gradient.
+    double loss(const int32_t* gold, const Rule& rule);
     const std::vector<double>& residual() const { return residual_; }
 
   private:
