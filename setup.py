@@ -331,6 +331,7 @@ extensions = [
         [
             "ext/parser.pyx",
             "ext/parser/bounds.cpp",
+            "ext/parser/candidates.cpp",
             "ext/parser/dictionary.cpp",
             "ext/parser/features.cpp",
             "ext/parser/labels.cpp",

@@ -9,7 +9,7 @@ Named = tuple[Array, Array, Array]
 # projective, single_root
 Trees = tuple[bool, bool]
 # relaxed, epsilon, rounds, iterations, tolerance, damping
-How = tuple[bool, float, int, int, float, float]
+How = tuple[int, float, int, int, float, float]
 
 FIELDS: int
 MOST_BITS: int

@@ -56,8 +56,11 @@ cdef extern from "parser/relaxed.h" namespace "vs::parser" nogil:
         Effort effort
     cdef cppclass CBounds "vs::parser::Bounds":
         CBounds(const Templates&, const float*) except +
+    cdef cppclass Choice:
+        pass
     cdef cppclass RelaxedOptions "vs::parser::Relaxed::Options":
-        double epsilon
+        Choice choice
+        double amount
         int64_t rounds
         const CBounds* bounds
     cdef cppclass RelaxedCounts "vs::parser::Relaxed::Counts":

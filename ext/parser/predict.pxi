@@ -90,8 +90,9 @@ def learn_labels(int64_t n_labels, int bits, words, offset, heads, gold, order, 
 cdef class Predictor:
     """A parser's weights, float32; shared by any number of calls.
 
-    trees: projective, single_root. how: relaxed, the least gain, how many rounds (-1: until no
-    pair is added); iterations of belief propagation, tolerance and damping of its messages.
+    trees: projective, single_root. how: which pairs take part (0: all; else 1 + `Choice`, and how
+    much of it), how many rounds (-1: until no pair is added); iterations of belief propagation,
+    tolerance and damping of its messages.
     """
 
     cdef unique_ptr[Templates] templates
@@ -118,8 +119,10 @@ cdef class Predictor:
 
     cdef Method method(self, tuple how):
         cdef Method method
-        method.relaxed = how[0]
-        method.options.epsilon, method.options.rounds = how[1], how[2]
+        cdef int choice = int(how[0]) - 1
+        method.relaxed = choice >= 0
+        method.options.choice = <Choice>max(choice, 0)
+        method.options.amount, method.options.rounds = how[1], how[2]
         method.options.bounds = self.bounds.get()
         method.effort.iterations = how[3]
         method.effort.tolerance, method.effort.damping = how[4], how[5]

@@ -8,6 +8,7 @@ namespace vs::parser {
 namespace {
 
 constexpr double kNothing = 1e-18;  // a probability that is felt in no other one
+constexpr size_t kTables = 64;      // thresholds of which tables are kept
 
 bool before(const Parts::Pair& a, const Parts::Pair& b) {
     return std::lexicographical_compare(a.nodes, a.nodes + 3, b.nodes, b.nodes + 3);
@@ -56,7 +57,8 @@ struct Relaxed::Screen {
         for (int k = 0; k < size; ++k) {
             Candidate& c = own[left[k]];
             c.theta = double{score(weights, keys[left[k]])};
-            if (c.p < 0.0 || c.worth(harmless.epsilon())) out->push_back(c);
+            if (c.p >= 0.0) c.weigh();
+            if (c.p < 0.0 || c.gain > harmless.epsilon()) out->push_back(c);
         }
     }
 
@@ -74,7 +76,14 @@ struct Relaxed::Screen {
     int count = 0;
 };
 
-bool Relaxed::Candidate::worth(double epsilon) const { return gain(p, q, theta) > epsilon; }
+const Harmless& Relaxed::harmless(double epsilon) {
+    for (const Harmless& h : harmless_) {
+        if (h.epsilon() == epsilon) return h;
+    }
+    if (harmless_.size() == kTables) harmless_.clear();
+    harmless_.emplace_back(epsilon);
+    return harmless_.back();
+}
 
 // 1 - P(both arcs). 1 - p has no digits beside a p near 1; the other bounds have.
 double Relaxed::rest(double p, double q_a, double q_b) {
@@ -82,7 +91,8 @@ double Relaxed::rest(double p, double q_a, double q_b) {
 }
 
 // Which arcs can be in a pair that has a gain: P(both arcs) is at most P(arc).
-void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentials) {
+void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentials,
+                   const Harmless& harmless) {
     const int64_t arcs = parts.arcs();
     const double most = largest_excess(potentials);
     p_.resize(at(arcs));
@@ -92,8 +102,8 @@ void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentia
     wanted_.clear();
     for (int32_t a = 0; a < arcs; ++a) {
         p_[at(a)] = logistic(loopy.odds()[at(a)], &q_[at(a)]);
-        if (p_[at(a)] * most <= harmless_.epsilon()) continue;
-        if (harmless_.at(p_[at(a)], 1.0).holds(potentials)) continue;
+        if (p_[at(a)] * most <= harmless.epsilon()) continue;
+        if (harmless.at(p_[at(a)], 1.0).holds(potentials)) continue;
         wanted_.push_back(a);
         ++start_[at(parts.head[at(a)]) + 1];
         ++into_[at(parts.modifier[at(a)]) + 1];
@@ -124,13 +134,13 @@ void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
 
 // The pairs of those arcs that have a gain, head by head.
 void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& parts,
-                     const Trees& trees, const Options& options, double* scratch) {
-    siblings_.clear();
-    grandparents_.clear();
-    Screen one(scorer, weights, Kind::kSibling, options.bounds->siblings, harmless_, &counts.scored,
-               &siblings_);
-    Screen two(scorer, weights, Kind::kGrandparent, options.bounds->grandparents, harmless_,
-               &counts.scored, &grandparents_);
+                     const Trees& trees, const Options& options, const Harmless& harmless,
+                     double* scratch) {
+    found_.clear();
+    Screen one(scorer, weights, Kind::kSibling, options.bounds->siblings, harmless, &counts.scored,
+               &found_.siblings);
+    Screen two(scorer, weights, Kind::kGrandparent, options.bounds->grandparents, harmless,
+               &counts.scored, &found_.grandparents);
     const auto push = [&](Screen* to, int32_t h, int32_t m, int32_t s, int32_t a, int32_t b,
                           double p) {
         const double q_a = q_[at(a)], q_b = q_[at(b)];
@@ -165,15 +175,15 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
     }
     one.flush();
     two.flush();
-    std::sort(grandparents_.begin(), grandparents_.end(),
+    std::sort(found_.grandparents.begin(), found_.grandparents.end(),
               [](const Candidate& a, const Candidate& b) { return before(a.pair, b.pair); });
 }
 
 // P(both arcs) of the candidates that `screen` did not find them of; drops those without a gain.
-void Relaxed::ask(const Parts& parts, const Trees& trees, double* scratch) {
+void Relaxed::ask(const Parts& parts, const Trees& trees, double epsilon, double* scratch) {
     open_.clear();
     asked_.clear();
-    for (auto* list : {&siblings_, &grandparents_}) {
+    for (auto* list : {&found_.siblings, &found_.grandparents}) {
         for (Candidate& c : *list) {
             if (c.p >= 0.0) continue;
             const auto a = at(c.pair.first), b = at(c.pair.second);
@@ -189,11 +199,9 @@ void Relaxed::ask(const Parts& parts, const Trees& trees, double* scratch) {
     for (Candidate* c : open_) {
         c->p = *p++;
         c->q = rest(c->p, q_[at(c->pair.first)], q_[at(c->pair.second)]);
+        c->weigh();
     }
-    for (auto* list : {&siblings_, &grandparents_}) {
-        const auto none = [&](const Candidate& c) { return !c.worth(harmless_.epsilon()); };
-        list->erase(std::remove_if(list->begin(), list->end(), none), list->end());
-    }
+    found_.keep_above(epsilon);
 }
 
 // Pairs that are there and those that are new, in order; with their potentials and messages.
@@ -224,11 +232,43 @@ bool Relaxed::add(Parts* parts, std::vector<double>* potentials, Loopy* loopy) {
     const double *theta = potentials->data() + arcs, *messages = loopy->messages.data();
     potentials_.assign(potentials->begin(), potentials->begin() + arcs);
     messages_.clear();
-    merge(siblings_, theta, messages, &parts->siblings);
-    merge(grandparents_, theta + siblings, messages + 2 * siblings, &parts->grandparents);
+    merge(found_.siblings, theta, messages, &parts->siblings);
+    merge(found_.grandparents, theta + siblings, messages + 2 * siblings, &parts->grandparents);
     potentials->swap(potentials_);
     loopy->messages.swap(messages_);
     return parts->size() > size;
+}
+
+// `find(epsilon)` finds all pairs with a gain above epsilon. What MinSize and MinDivergence choose
+// has larger gains than all others, so that most need not be known.
+template <class Find>
+void Relaxed::choose(const Options& options, const Parts& parts, const Find& find) {
+    if (options.choice == Choice::kAbove) return find(options.amount);
+    if (options.choice == Choice::kDivergence) {
+        const auto wanted =
+            static_cast<int64_t>(std::min(options.amount, static_cast<double>(INT32_MAX)));
+        for (const double epsilon : {1e-3, 1e-5, 1e-8, 0.0}) {
+            find(epsilon);
+            if (found_.size() >= wanted) break;
+        }
+        return found_.keep_largest(wanted);
+    }
+    // The others have at most epsilon each, and all of these together are left out: a power of 2,
+    // so that there are few tables.
+    const auto pairs = static_cast<double>(std::max<int64_t>(1, parts.count_pairs()));
+    double epsilon = std::exp2(std::floor(std::log2(options.amount / (64.0 * pairs))));
+    for (int i = 0;; ++i) {
+        if (i == 3) epsilon = 0.0;  // a tie
+        find(epsilon);
+        if (found_.size() == 0) return;
+        const double others =
+            epsilon > 0.0 ? epsilon * (pairs - static_cast<double>(found_.size())) : 0.0;
+        const int64_t left = found_.smallest_within(options.amount);
+        if (others <= 0.0 || left == found_.smallest_within(options.amount - others)) {
+            return found_.keep_largest(found_.size() - left);
+        }
+        epsilon /= 1024.0;
+    }
 }
 
 double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& trees,
@@ -237,7 +277,13 @@ double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& tre
     counts = {};
     const Range &one = options.bounds->siblings.any(), &two = options.bounds->grandparents.any();
     const Range any{std::min(one.least, two.least), std::max(one.most, two.most)};
-    if (harmless_.epsilon() != options.epsilon) harmless_ = Harmless(options.epsilon);
+    const auto find = [&](double epsilon) {
+        const Harmless& h = harmless(epsilon);
+        list(*parts, *loopy, any, h);
+        tell(*parts, *loopy);
+        screen(scorer, weights, *parts, trees, options, h, loopy->scratch());
+        ask(*parts, trees, epsilon, loopy->scratch());
+    };
     for (;;) {
         beliefs->resize(at(parts->size()));
         const double log_z =
@@ -248,10 +294,7 @@ double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& tre
             counts.converged = loopy->converged();
             return log_z;
         }
-        list(*parts, *loopy, any);
-        tell(*parts, *loopy);
-        screen(scorer, weights, *parts, trees, options, loopy->scratch());
-        ask(*parts, trees, loopy->scratch());
+        choose(options, *parts, find);
         if (!add(parts, potentials, loopy)) {
             counts.converged = loopy->converged();
             return log_z;

@@ -7,15 +7,22 @@
 #include <vector>
 
 #include "parser/bounds.h"
+#include "parser/candidates.h"
 #include "parser/loopy.h"
 #include "parser/parts.h"
 
 namespace vs::parser {
 
+// Which pairs are added: those with a gain above `amount` (RS10; MinJoint of RSM10); as few as
+// possible, such that the gains of those left out sum up to at most `amount` (MinSize); or the
+// `amount` of them that have the largest gains (MinDivergence).
+enum class Choice : int { kAbove = 0, kSize = 1, kDivergence = 2 };
+
 class Relaxed {
   public:
     struct Options {
-        double epsilon = 1e-4;           // the least gain
+        Choice choice = Choice::kAbove;
+        double amount = 1e-4;
         int64_t rounds = 1;              // at most; negative: until nothing is added
         const Bounds* bounds = nullptr;  // of the weights
     };
@@ -34,28 +41,28 @@ class Relaxed {
     Counts counts;
 
   private:
-    struct Candidate {
-        Parts::Pair pair;
-        double theta, p, q;  // its potential; P(both arcs), < 0: not known; 1 - P(both arcs)
-        bool worth(double epsilon) const;
-    };
     struct Screen;
     static double rest(double p, double q_a, double q_b);
-    void list(const Parts& parts, const Loopy& loopy, const Range& potentials);
+    const Harmless& harmless(double epsilon);
+    // The candidates of a choice; those with a gain above epsilon.
+    template <class Find>
+    void choose(const Options& options, const Parts& parts, const Find& find);
+    void list(const Parts& parts, const Loopy& loopy, const Range& potentials,
+              const Harmless& harmless);
     void tell(const Parts& parts, const Loopy& loopy);
     void screen(const Scorer& scorer, const float* weights, const Parts& parts, const Trees& trees,
-                const Options& options, double* scratch);
-    void ask(const Parts& parts, const Trees& trees, double* scratch);
+                const Options& options, const Harmless& harmless, double* scratch);
+    void ask(const Parts& parts, const Trees& trees, double epsilon, double* scratch);
     bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
     void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
                std::vector<Parts::Pair>* pairs);
 
-    Harmless harmless_{0.0};
-    std::vector<double> p_, q_;    // (arcs,) P(arc) and P(no arc)
-    std::vector<int32_t> wanted_;  // arcs that may be in a pair, by modifier; where each begins
+    std::vector<Harmless> harmless_;  // of the thresholds so far
+    std::vector<double> p_, q_;       // (arcs,) P(arc) and P(no arc)
+    std::vector<int32_t> wanted_;     // arcs that may be in a pair, by modifier; where each begins
     std::vector<int32_t> into_;
     std::vector<int32_t> start_, child_, modifier_, next_;  // the same by head, with modifiers
-    std::vector<Candidate> siblings_, grandparents_;
+    Candidates found_;
     std::vector<Candidate*> open_;
     std::vector<double> table_;     // (n + 1, n + 1) scores of arcs
     std::vector<double> two_, up_;  // joints of the arcs of one head

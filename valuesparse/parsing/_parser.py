@@ -31,6 +31,9 @@ METHODS = ("auto", "exact", "bp", "relaxed", *_PROGRAMS)
 
 # Sentences that are parsed in one call, and the words after which no more are added.
 _SENTENCES, _WORDS = 4096, 20_000
+# Which pairs take part, as the engine takes it: all, those with a gain above a threshold, those
+# that leave a sum of gains to the others, the largest gains.
+_EVERY, _ABOVE, _WITHIN, _LARGEST = range(4)
 # When messages have converged.
 _TOLERANCE = 1e-4
 
@@ -97,6 +100,9 @@ class Parser:
         threads: int | None = None,
         max_iterations: int = 10,
         damping: float = 0.0,
+        min_size: float | None = None,
+        min_divergence: int | None = None,
+        min_joint: float | None = None,
     ) -> Parses:
         """Parse sentences, some thousands of words at a time.
 
@@ -131,6 +137,10 @@ class Parser:
             Of belief propagation: it ends earlier where no message changes by 1e-4.
         damping : float
             In [0, 1): the share of the old message that a new one keeps.
+        min_size, min_divergence, min_joint : optional
+            One of them, in place of `threshold`: "relaxed" chooses pairs once, as
+            :func:`valuesparse.select` does (RSM10, Algorithm 1), of each sentence by itself. A pair
+            without any gain is never added.
 
         Returns
         -------
@@ -150,12 +160,34 @@ class Parser:
         No pair of arcs with a gain above `threshold` is missed, although few are looked at.
         A pair is left out unscored where its gain cannot exceed the threshold by bounds on its
         potential, which follow from the weights, and on its probability, that of its rarer arc.
+        So few are looked at with `min_joint` and `min_divergence`; `min_size` wants the sum of
+        what is left out, and looks at more.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> s = vs.parsing.Sentence(
+        ...     ["Dogs", "bark"], upos=["NOUN", "VERB"], heads=[2, 0], labels=["nsubj", "root"])
+        >>> parser = vs.parsing.train([s], order=2, epochs=2, bits=6, prune=False)
+        >>> parses = parser.parse([s], "relaxed", min_divergence=1)
+        >>> [found.heads.tolist() for found in parses], parses.summary.used
+        ([[2, 0]], 1)
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
         if method == "exact" and self.order > 1:
             raise ValueError("method 'exact' wants a parser of order 1; this one has order 2")
-        as_threshold("threshold", threshold)
+        relaxed = method in ("auto", "relaxed")
+        objectives = {
+            "min_size": min_size, "min_divergence": min_divergence, "min_joint": min_joint
+        }  # fmt: skip
+        choice, amount = _choice(as_threshold("threshold", threshold), objectives)
+        if not relaxed:
+            choice = _EVERY
+        if any(value is not None for value in objectives.values()) and (
+            not relaxed or max_rounds != 1
+        ):
+            raise ValueError("an objective is for method 'relaxed', which chooses pairs once then")
         if max_rounds is not None:
             as_count("max_rounds", max_rounds, at_least=0)
         effort = BP(max_iterations=max_iterations, damping=damping, tolerance=_TOLERANCE)
@@ -166,8 +198,7 @@ class Parser:
             return Parses(self._solve(rest, method, trees, prune, tally), tally)
         rounds = -1 if max_rounds is None else max_rounds
         how = (
-            method in ("auto", "relaxed"), float(threshold), rounds,
-            effort.max_iterations, effort.tolerance, effort.damping,
+            choice, amount, rounds, effort.max_iterations, effort.tolerance, effort.damping
         )  # fmt: skip
         return Parses(self._parse(rest, how, trees, prune, count, tally), tally)
 
@@ -178,7 +209,7 @@ class Parser:
     def _parse(
         self,
         rest: Iterator[Sentence],
-        how: tuple[bool, float, int, int, float, float],
+        how: tuple[int, float, int, int, float, float],
         trees: _Trees,
         prune: bool,
         threads: int,
@@ -282,6 +313,30 @@ class Parser:
             The file cannot be written.
         """
         write_model(path, self.model)
+
+
+def _choice(threshold: float, objectives: dict[str, Any]) -> tuple[int, float]:
+    """Return which pairs take part, as the engine takes it, and how much of that.
+
+    Raises
+    ------
+    ValueError
+        More than one objective, or a wrong one.
+    """
+    given = [name for name, value in objectives.items() if value is not None]
+    if not given:
+        return _ABOVE, threshold
+    if len(given) > 1:
+        raise ValueError(f"one of {' and '.join(given)} can be given, not both")
+    (name,) = given
+    value = objectives[name]
+    if name == "min_divergence":
+        return _LARGEST, float(as_count(name, value, at_least=0))
+    value = as_threshold(name, value)
+    if name == "min_size":
+        return _WITHIN, value
+    # A gain of γ counts.
+    return _ABOVE, max(0.0, float(np.nextafter(value, 0.0)))
 
 
 def _require_sentence(sentence: object) -> None:
