@@ -7,6 +7,9 @@ namespace vs::parser {
 namespace {
 
 constexpr double kModest = 30.0;  // potentials whose exponentials are no large numbers
+constexpr double kOdds = 250.0;   // log-odds of which two and a potential can be multiplied
+constexpr double kSum = 400.0;    // potentials of an arc's pairs, of which messages are multiplied
+constexpr double kLarge = 1e100;  // numbers that can still be multiplied
 
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
@@ -19,8 +22,7 @@ double message(double theta, double b) {
 }  // namespace
 
 double Loopy::sum(const Parts& parts, const double* potentials, const Trees& trees) {
-    const int64_t n = parts.n, arcs = parts.arcs();
-    total_.assign(potentials, potentials + arcs);
+    total_.assign(at(parts.arcs()), 0.0);
     const double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
@@ -28,12 +30,20 @@ double Loopy::sum(const Parts& parts, const double* potentials, const Trees& tre
             total_[at(p.second)] += *to++;
         }
     }
+    return ask_tree(parts, potentials, trees);
+}
+
+double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees& trees) {
+    const int64_t n = parts.n, arcs = parts.arcs();
     table_.assign(at((n + 1) * (n + 1)), -INFINITY);
     ratio_.resize(table_.size());
     const auto place = [&](int64_t a) {
         return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
     };
-    for (int64_t a = 0; a < arcs; ++a) table_[place(a)] = total_[at(a)];
+    for (int64_t a = 0; a < arcs; ++a) {
+        total_[at(a)] += potentials[a];
+        table_[place(a)] = total_[at(a)];
+    }
     trees::Arcs out;
     out.ratio = ratio_.data();
     const trees::Sentence s{table_.data(), n, trees.single_root};
@@ -64,25 +74,97 @@ double Loopy::send(const Parts& parts, const double* theta) {
     return change;
 }
 
-double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
-                  bool more) {
-    const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
-    const int64_t wanted = trees.api->scratch_size(trees.kind, parts.n);
-    if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
-    if (static_cast<int64_t>(messages.size()) != 2 * pairs) messages.assign(at(2 * pairs), 0.0);
-    const double* theta = potentials + arcs;
-    if (!more) log_z_ = sum(parts, potentials, trees);
-    iterations_ = 0;
-    converged_ = pairs == 0;
-    if (log_z_ == -INFINITY) return log_z_;
-    while (!converged_ && iterations_ < effort.iterations) {
-        converged_ = send(parts, theta) < effort.tolerance;
-        log_z_ = sum(parts, potentials, trees);
-        ++iterations_;
+bool Loopy::begin_odds(const Parts& parts, const double* theta) {
+    const int64_t pairs = parts.size() - parts.arcs();
+    // A logarithm and an exponential for each arc have to be fewer than those of pairs.
+    if (effort.damping != 0.0 || pairs < 2 * parts.arcs()) return false;
+    factor_.resize(at(pairs));
+    product_.assign(at(parts.arcs()), 0.0);
+    double* t = factor_.data();
+    double largest = 0.0;
+    for (const auto* list : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& p : *list) {
+            const double size = std::fabs(*theta);
+            largest = std::max(largest, size);
+            product_[at(p.first)] += size;
+            product_[at(p.second)] += size;
+            *t++ = std::exp(*theta++);
+        }
     }
-    double log_z = log_z_;
-    for (int64_t a = 0; a < arcs; ++a) beliefs[a] = logistic(total_[at(a)]);
-    double* out = beliefs + arcs;
+    // No message has a logarithm larger than its pair's potential.
+    for (const double sum : product_) {
+        if (!(sum < kSum)) return false;
+    }
+    sent_.assign(at(2 * pairs), 1.0);
+    return largest < kModest && read_odds();
+}
+
+bool Loopy::read_odds() {
+    odds_.resize(total_.size());
+    for (size_t a = 0; a < total_.size(); ++a) {
+        if (!(std::fabs(total_[a]) < kOdds)) return false;
+        odds_[a] = std::exp(total_[a]);
+    }
+    return true;
+}
+
+bool Loopy::sum_odds(const Parts& parts, const double* potentials, const Trees& trees) {
+    for (size_t a = 0; a < product_.size(); ++a) total_[a] = std::log(product_[a]);
+    log_z_ = ask_tree(parts, potentials, trees);
+    if (read_odds()) return true;
+    messages.resize(sent_.size());
+    for (size_t i = 0; i < sent_.size(); ++i) messages[i] = std::log(sent_[i]);
+    return false;
+}
+
+bool Loopy::send_odds(const Parts& parts) {
+    const double up = std::exp(effort.tolerance), down = 1.0 / up;
+    bool moved = false;
+    double* to = sent_.data();
+    const double* t = factor_.data();
+    product_.assign(odds_.size(), 1.0);
+    for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& p : *pairs) {
+            const double first = odds_[at(p.first)], second = odds_[at(p.second)];
+            const double a = to[0] + first, b = to[1] + second, over = 1.0 / (a * b);
+            const double x = (to[1] + second * *t) * a * over;
+            const double y = (to[0] + first * *t) * b * over;
+            moved |= !(x < to[0] * up) || !(x > to[0] * down);
+            moved |= !(y < to[1] * up) || !(y > to[1] * down);
+            to[0] = x;
+            to[1] = y;
+            product_[at(p.first)] *= x;
+            product_[at(p.second)] *= y;
+            to += 2;
+            ++t;
+        }
+    }
+    return !moved;
+}
+
+double Loopy::tell_odds(const Parts& parts, double* beliefs) const {
+    // Each pair adds log of its mass over that of both arcs alone, a modest number.
+    double log_z = 0.0, product = 1.0;
+    const double *to = sent_.data(), *t = factor_.data();
+    for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& p : *pairs) {
+            const double first = odds_[at(p.first)], second = odds_[at(p.second)];
+            const double on = first * second * *t++;
+            const double mass = to[0] * to[1] + first * to[1] + second * to[0] + on;
+            *beliefs++ = on / mass;
+            product *= mass / (to[0] * to[1] * (1.0 + first) * (1.0 + second));
+            if (product > kLarge || product < 1.0 / kLarge) {
+                log_z += std::log(product);
+                product = 1.0;
+            }
+            to += 2;
+        }
+    }
+    return log_z + std::log(product);
+}
+
+double Loopy::tell(const Parts& parts, const double* theta, double* beliefs) const {
+    double log_z = 0.0;
     const double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
@@ -92,13 +174,41 @@ double Loopy::run(const Parts& parts, const double* potentials, const Trees& tre
             const double top = std::max({0.0, a, b, both});
             const double on = std::exp(both - top);
             const double z = std::exp(-top) + std::exp(a - top) + std::exp(b - top) + on;
-            *out++ = on / z;
+            *beliefs++ = on / z;
             log_z += top + std::log(z) - softplus(first) - softplus(second);
             to += 2;
             ++theta;
         }
     }
     return log_z;
+}
+
+double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
+                  bool more) {
+    const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
+    const int64_t wanted = trees.api->scratch_size(trees.kind, parts.n);
+    if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
+    const bool fresh = static_cast<int64_t>(messages.size()) != 2 * pairs;
+    if (fresh) messages.assign(at(2 * pairs), 0.0);
+    const double* theta = potentials + arcs;
+    if (!more) log_z_ = sum(parts, potentials, trees);
+    iterations_ = 0;
+    converged_ = pairs == 0;
+    if (log_z_ == -INFINITY) return log_z_;
+    bool odds = fresh && begin_odds(parts, theta);
+    for (; !converged_ && iterations_ < effort.iterations; ++iterations_) {
+        if (odds) {
+            converged_ = send_odds(parts);
+            odds = sum_odds(parts, potentials, trees);
+        } else {
+            converged_ = send(parts, theta) < effort.tolerance;
+            log_z_ = sum(parts, potentials, trees);
+        }
+    }
+    for (int64_t a = 0; a < arcs; ++a) beliefs[a] = logistic(total_[at(a)]);
+    if (!odds) return log_z_ + tell(parts, theta, beliefs + arcs);
+    messages.clear();
+    return log_z_ + tell_odds(parts, beliefs + arcs);
 }
 
 }  // namespace vs::parser

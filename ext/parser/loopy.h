@@ -1,5 +1,8 @@
 // Belief propagation with a tree factor and pairs of arcs (parser #1 of MSFXM10), one sentence at a
-// time. A message is log-odds: what it says of an arc that is on, less of one that is off.
+// time. A message is log-odds: what it says of an arc that is on, less of one that is off. Where
+// pairs are many messages are odds, plain numbers, and nothing but arcs has a logarithm:
+//   to a = (B + R t) / (B + R)    R the odds of b, B the message to b, t = e^theta
+// until some number leaves its range.
 #pragma once
 
 #include <cmath>
@@ -37,8 +40,9 @@ class Loopy {
     Effort effort;
 
     // Bethe log Z, and beliefs (parts,) at these potentials; -inf: no tree, and no beliefs. Begins
-    // from `messages` where there are as many as pairs want. `more`: since the last run there are
-    // pairs more, with messages of 0, and nothing else is new.
+    // from `messages` where there are as many as pairs want, and leaves them there; else it may
+    // leave none. `more`: since the last run there are pairs more, with messages of 0, and nothing
+    // else is new.
     double run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
                bool more = false);
 
@@ -55,12 +59,25 @@ class Loopy {
   private:
     // Log-odds of each arc: its potential, what pairs say of it and what the tree factor says.
     double sum(const Parts& parts, const double* potentials, const Trees& trees);
+    // The same where what pairs say is in total_.
+    double ask_tree(const Parts& parts, const double* potentials, const Trees& trees);
     // New messages of pairs; the largest change.
     double send(const Parts& parts, const double* theta);
+    // What is told of pairs: their beliefs, and what they add to Bethe log Z.
+    double tell(const Parts& parts, const double* theta, double* beliefs) const;
+
+    // The same with odds. False: some number is out of range, messages are logarithms from here on.
+    bool begin_odds(const Parts& parts, const double* theta);
+    bool read_odds();
+    bool sum_odds(const Parts& parts, const double* potentials, const Trees& trees);
+    bool send_odds(const Parts& parts);  // whether they have converged
+    double tell_odds(const Parts& parts, double* beliefs) const;
 
     std::vector<double> table_, ratio_, scratch_;
     std::vector<double> total_;  // (arcs,)
-    double log_z_ = 0.0;         // of the tree factor
+    // (arcs,) odds, and products of the messages to an arc; (pairs,) e^theta; messages as odds.
+    std::vector<double> odds_, product_, factor_, sent_;
+    double log_z_ = 0.0;  // of the tree factor
     bool converged_ = true;
     int64_t iterations_ = 0;
 };

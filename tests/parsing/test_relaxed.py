@@ -174,7 +174,8 @@ def numpy_bp(graph: vs.FactorGraph, iterations: int, damping: float) -> Array:
         for pair, messages in zip(pairs, to, strict=True):
             np.add.at(told, list(pair.scope), messages)
         _, p, c = tree.sum_product(np.stack([np.zeros(arcs), told], axis=1))
-        return np.log(p / c)
+        with np.errstate(divide="ignore"):
+            return np.clip(np.log(p) - np.log(c), -500.0, 500.0)
 
     for _ in range(iterations):
         total, old = odds(), to.copy()
@@ -198,6 +199,25 @@ def test_iterations_and_damping(iterations: int, damping: float) -> None:
     own = [p[int(h), m] for m, h in enumerate(found.heads.tolist(), 1)]
     np.testing.assert_allclose(found.confidence, own, rtol=0.0, atol=1e-9)
     assert parses.summary.iterations == iterations
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.7, 3.0])
+@pytest.mark.parametrize("arcs", [1.0, 20.0, 26.0, 30.0, 34.0, 100.0])
+def test_messages_of_any_size(scale: float, arcs: float) -> None:
+    """Messages are plain numbers while those and log-odds of arcs, of some hundred here, fit."""
+    for seed in range(3):
+        parser, sentence = by_chance(seed, scale, arcs), of_words(5, seed)
+        graph = parser.graph(sentence, prune=False)
+        expected = numpy_bp(graph, 3, 0.0)
+        how = (0, 0.0, 0, 3, 1e-15, 0.0)
+        trees = (False, False)
+        log_z, _, _, found, _, _ = parser._predictor.beliefs(
+            encode([sentence]).words, how, False, trees
+        )
+        arcs_only = slice(graph.n_variables)
+        np.testing.assert_allclose(found[arcs_only], expected, rtol=1e-9, atol=1e-9)
+        assert np.isfinite(log_z)
+        assert ((found >= 0.0) & (found <= 1.0 + 1e-9)).all()
 
 
 def test_few_pairs_are_scored_where_arcs_are_sure() -> None:
