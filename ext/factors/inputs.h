@@ -3,18 +3,10 @@
 
 #include <vector>
 
+#include "core/logs.h"
 #include "factors/structured.h"
 
 namespace vs::factors {
-
-// log(exp(a) + exp(b)), and log(1 + exp(a)).
-inline double log_add(double a, double b) noexcept {
-    const double top = std::max(a, b), low = std::min(a, b);
-    return top == -INFINITY || top == INFINITY ? top : top + std::log1p(std::exp(low - top));
-}
-inline double softplus(double a) noexcept {
-    return a > 0.0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a));
-}
 
 // A kind sees what is on, and odds a_i = in[i, on] - in[i, off]: inf where the input has to be on,
 // -inf where it has to be off. Scores are relative to all inputs off, but for those that have to be

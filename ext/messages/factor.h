@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/logs.h"
 #include "factors/structured.h"
 #include "messages/model.h"
 #include "messages/walk.h"
@@ -89,9 +90,9 @@ struct StructuredFactor {
 // The part of a log mass that has state x, given the log-ratio of state 1 to state 0: mass less
 // log(1 + exp(worse)); with `best` the best score with x.
 inline double side_of(double mass, double odds, int64_t x, bool best) {
-    const double worse = x ? -odds : odds, less = std::max(worse, 0.0);
-    if (!(mass > -INFINITY) || less == INFINITY) return -INFINITY;
-    return mass - (best ? less : less + std::log1p(std::exp(-std::fabs(worse))));
+    const double worse = x ? -odds : odds;
+    if (!(mass > -INFINITY) || worse == INFINITY) return -INFINITY;
+    return mass - (best ? std::max(worse, 0.0) : softplus(worse));
 }
 
 // Scratch that the verbs of a structured factor want, beside those for its messages.

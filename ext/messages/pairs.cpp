@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/logs.h"
 #include "messages/scopes.h"
 
 namespace vs::messages {
@@ -382,7 +383,7 @@ double Pairs::evaluate(int64_t e, double* out) const {
     const double b = total_[at(var_[from])] - message_[from], c = std::fabs(b);
     double m = std::min(c, t);
     if (!options_.best) {
-        m += std::log1p(std::exp(-(c + t))) - std::log1p(std::exp(-std::fabs(c - t)));
+        m += softplus(-(c + t)) - softplus(-std::fabs(c - t));
     }
     if ((b < 0.0) != (j < 0.0)) m = -m;
     const double old = message_[receiver(e)];

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "core/logs.h"
+
 namespace vs::parser {
 namespace {
 
@@ -43,11 +45,7 @@ double largest_excess(const Range& range) {
 double gain(double p, double q, double theta) {
     if (p > q) return gain(q, p, -theta);
     if (p <= 0.0) return 0.0;
-    if (theta > 30.0) {
-        const double x = std::log(p) + theta, y = std::log1p(-p);
-        const double top = std::max(x, y);
-        return top + std::log1p(std::exp(std::min(x, y) - top)) - p * theta;
-    }
+    if (theta > 30.0) return log_add(std::log(p) + theta, std::log1p(-p)) - p * theta;
     if (std::fabs(theta) < 1e-4) {
         const double third = (1.0 - 2.0 * p) * theta / 3.0;
         const double fourth = (1.0 - 6.0 * p * (1.0 - p)) * theta * theta / 12.0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/logs.h"
+
 namespace vs::parser {
 namespace {
 
@@ -10,8 +12,6 @@ constexpr double kModest = 30.0;  // potentials whose exponentials are no large 
 constexpr double kOdds = 250.0;   // log-odds of which two and a potential can be multiplied
 constexpr double kSum = 400.0;    // potentials of an arc's pairs, of which messages are multiplied
 constexpr double kLarge = 1e100;  // numbers that can still be multiplied
-
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
 // log (1 + e^(b + theta)) / (1 + e^b): what a pair tells one arc where the other has log-odds b.
 double message(double theta, double b) {
