@@ -1,7 +1,7 @@
 # cython: freethreading_compatible=True
 """Message passing on graphs with cycles: hands arrays to C++ without the GIL."""
 
-from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 from libcpp cimport bool

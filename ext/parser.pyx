@@ -11,7 +11,7 @@ cimport numpy as cnp
 
 import numpy as np
 
-from valuesparse import _parsing, _pool
+from valuesparse import _messages, _parsing, _pool
 
 cnp.import_array()
 
@@ -29,6 +29,15 @@ cdef extern from "trees/trees.h" namespace "vs::trees" nogil:
 
 cdef const TreesApi* trees_api = <const TreesApi*>PyCapsule_GetPointer(
     _parsing.trees, "valuesparse._parsing.trees")
+
+
+cdef extern from "parser/program.h" namespace "vs::parser" nogil:
+    cdef cppclass DualApi "vs::dual::DualApi":
+        pass
+    void use_dual(const DualApi*, const TreesApi*) noexcept
+
+use_dual(<const DualApi*>PyCapsule_GetPointer(_messages.dual, "valuesparse._messages.dual"),
+         trees_api)
 
 
 include "parser/words.pxi"

@@ -5,6 +5,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+dual: object
+
 def forest(
     n: int,
     ptr: Array,

@@ -108,3 +108,13 @@ class Predictor:
     def predict(
         self, words: Array, offset: Array, how: How, prune: bool, trees: Trees, threads: int
     ) -> tuple[Array, Array, Array, Array]: ...
+    def solve(
+        self,
+        words: Array,
+        offset: Array,
+        tolerance: float,
+        max_iterations: int,
+        prune: bool,
+        trees: Trees,
+        threads: int,
+    ) -> tuple[Array, Array, Array, Array]: ...

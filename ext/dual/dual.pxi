@@ -1,4 +1,13 @@
 # Included by messages.pyx: dual decomposition of a graph of binary variables.
+cdef extern from "dual/dual.h" namespace "vs::dual" nogil:
+    cdef cppclass DualApi:
+        pass
+    const DualApi* dual_api() noexcept
+
+
+dual = PyCapsule_New(<void*>dual_api(), "valuesparse._messages.dual", NULL)
+
+
 cdef extern from "dual/solver.h" namespace "vs::dual" nogil:
     cdef cppclass DualGraph "vs::dual::Graph":
         int64_t n, n_factors

@@ -17,19 +17,10 @@
 
 #include "core/problem.h"
 #include "core/sum.h"
+#include "dual/dual.h"
 #include "dual/part.h"
 
 namespace vs::dual {
-
-// What is asked; all of it is the caller's and stays. Variables have two states.
-struct Graph {
-    int64_t n = 0, n_factors = 0;
-    const double* local = nullptr;                    // (n, 2)
-    const int64_t *ptr = nullptr, *scope = nullptr;   // (factors + 1,), variables
-    const double* const* table = nullptr;             // (factors,), null: structured
-    const factors::Structured* const* own = nullptr;  // likewise, or null without any
-    double constant = 0.0;
-};
 
 class Problem {
   public:

@@ -184,9 +184,19 @@ void Solver::variables_task(void* self, int64_t task, int) {
     s.cut_moved_[at(task)] = moved;
 }
 
+// Every task of a plan.
+void Solver::each(const Plan& plan, void (*task)(void*, int64_t, int), int threads,
+                  Control* control) {
+    if (threads != kCaller) {
+        messages::g_pool->run_plan(plan, task, this, threads, control);
+    } else {
+        for (int64_t t = 0; t < plan.n; ++t) task(this, t, 0);
+    }
+}
+
 // Every factor takes its best point near to the variables'.
 Status Solver::move(const Plan& factors, int threads, Control* control) {
-    messages::g_pool->run_plan(factors, factors_task, this, threads, control);
+    each(factors, factors_task, threads, control);
     if (control->stop.load() || messages::cancelled(control)) return kCancelled;
     for (uint8_t f : failed_) {
         if (f) return f == 2 ? kNoMemory : kInfeasible;
@@ -197,7 +207,7 @@ Status Solver::move(const Plan& factors, int threads, Control* control) {
 // Every variable takes the mean, `over` times as far, and shares follow.
 Status Solver::agree(const Plan& variables, double over, int threads, Control* control) {
     over_ = over;
-    messages::g_pool->run_plan(variables, variables_task, this, threads, control);
+    each(variables, variables_task, threads, control);
     if (control->stop.load()) return kCancelled;
     const auto edges = static_cast<double>(p_.n_edges());
     double apart = 0.0, moved = 0.0;
@@ -279,7 +289,7 @@ void Solver::adapt(double tolerance) {
 
 Status Solver::run(double tolerance, int64_t max_iterations, int threads, Control* control) {
     control_ = control;
-    if (p_.serial || p_.n_edges() < 2 * kEdgesInTask) threads = 1;
+    if (p_.serial || p_.n_edges() < 2 * kEdgesInTask) threads = std::min(threads, 1);
     const Plan factors("factors", static_cast<int64_t>(factor_cut_.size()));
     const Plan variables("variables", static_cast<int64_t>(variable_cut_.size()));
     joining_ = kJoining;

@@ -18,12 +18,16 @@
 
 namespace vs::dual {
 
+// As a number of threads: the calling thread alone, without the pool.
+constexpr int kCaller = 0;
+
 class Solver {
   public:
     explicit Solver(const Problem& problem);
 
     // kOk, kInfeasible where no point is possible, kCancelled, kNoMemory. tolerance: of the gap
     // between bound and point, relative to the best score, and of what factors disagree about.
+    // threads: kCaller, or those of the pool.
     Status run(double tolerance, int64_t max_iterations, int threads, Control* control);
 
     bool converged = false;
@@ -44,6 +48,7 @@ class Solver {
     void move_pairs(int64_t first, int64_t last);
     bool move_part(int64_t i, const Control* control);
     void mean(int64_t first, int64_t last, double* apart, double* moved);
+    void each(const Plan& plan, void (*task)(void*, int64_t, int), int threads, Control* control);
     Status move(const Plan& factors, int threads, Control* control);
     Status agree(const Plan& variables, double over, int threads, Control* control);
     double value();

@@ -1,6 +1,7 @@
 #include "parser/predict.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -16,9 +17,22 @@ struct Hands {
     }
     Worker worker;
     Labeller labeller;
+    Program program;
     std::unique_ptr<Pruner> pruner;
     Kept kept;
     std::vector<double> p;
+};
+
+// A call as a sentence that takes long sees it.
+struct Watched {
+    Control* control;
+    bool polls;
+
+    static int look(void* arg) {
+        const Watched& w = *static_cast<Watched*>(arg);
+        if (w.polls && w.control->poll && w.control->poll(w.control->arg)) w.control->stop.store(1);
+        return w.control->stop.load(std::memory_order_relaxed);
+    }
 };
 
 struct Predicting {
@@ -29,8 +43,52 @@ struct Predicting {
     const Tasks& tasks;
     Control* control;
     std::vector<std::unique_ptr<Hands>> hands;
+    std::atomic<bool> no_memory{false};
 
-    void sentence(int64_t i, Hands& hand) {
+    // Marginals of the parts, and how they were found; true: the heads are found, too.
+    bool infer(int64_t i, Hands& hand, Control* own, Told* told) {
+        Worker& w = hand.worker;
+        const bool second = model.parts->order > 1;
+        if (method.engine == Engine::kRelaxed && second) {
+            told->pairs = w.parts().count_pairs();
+            w.relax(model.weights, method.options, &hand.p);
+            told->rounds = w.counts().rounds;
+            told->scored = w.counts().scored;
+            told->iterations = w.counts().iterations;
+            told->converged = w.counts().converged;
+            return false;
+        }
+        told->pairs = told->scored = w.parts().size() - w.parts().arcs();
+        hand.p.assign(at(w.parts().size()), 0.0);
+        const double* potentials = w.score(model.weights);
+        if (method.engine != Engine::kProgram) {
+            w.marginals(potentials, hand.p.data());
+            told->iterations = w.loopy().iterations();
+            told->converged = w.loopy().converged();
+            return false;
+        }
+        told->converged = told->integral = w.parts().n == 0;
+        if (w.parts().n == 0) return true;
+        Program& program = hand.program;
+        const Status s = program.solve(w.parts(), potentials, w.trees(), method.tolerance,
+                                       method.max_iterations, own);
+        if (s == kNoMemory) {
+            no_memory.store(true);
+            control->stop.store(1);
+        }
+        if (s != kOk) return false;
+        told->iterations = program.answer.iterations;
+        told->converged = program.answer.converged;
+        told->integral = program.answer.integral;
+        std::copy(program.point.begin(), program.point.end(), hand.p.begin());
+        for (int64_t a = 0; a < w.parts().arcs(); ++a) {
+            if (!program.states[at(a)]) continue;
+            answers.heads[corpus.offset[i] + w.parts().modifier[at(a)] - 1] = w.parts().head[at(a)];
+        }
+        return true;
+    }
+
+    void sentence(int64_t i, Hands& hand, Control* own) {
         const int64_t first = corpus.offset[i], n = corpus.size(i);
         const uint32_t* words = corpus.sentence(i);
         Listed arcs = corpus.arcs(i);
@@ -39,28 +97,16 @@ struct Predicting {
             arcs = hand.kept.listed();
         }
         Worker& w = hand.worker;
-        const bool relaxed = method.relaxed && model.parts->order > 1;
-        w.read(words, n, arcs, !relaxed);
+        w.read(words, n, arcs, method.engine != Engine::kRelaxed || model.parts->order < 2);
         w.loopy().effort = method.effort;
         Told& told = answers.told[i];
-        if (relaxed) {
-            told.pairs = w.parts().count_pairs();
-            w.relax(model.weights, method.options, &hand.p);
-            told.rounds = w.counts().rounds;
-            told.scored = w.counts().scored;
-            told.iterations = w.counts().iterations;
-            told.converged = w.counts().converged;
-        } else {
-            told.pairs = told.scored = w.parts().size() - w.parts().arcs();
-            hand.p.assign(at(w.parts().size()), 0.0);
-            w.marginals(w.score(model.weights), hand.p.data());
-            told.iterations = w.loopy().iterations();
-            told.converged = w.loopy().converged();
+        int32_t* heads = answers.heads + first;
+        if (!infer(i, hand, own, &told)) {
+            const int32_t* best = nullptr;
+            w.best(hand.p.data(), &best);
+            std::copy(best, best + n, heads);
         }
         told.used = w.parts().size() - w.parts().arcs();
-        const int32_t* heads = nullptr;
-        w.best(hand.p.data(), &heads);
-        std::copy(heads, heads + n, answers.heads + first);
         for (int64_t a = 0; a < w.parts().arcs(); ++a) {
             const int32_t m = w.parts().modifier[at(a)];
             if (heads[m - 1] == w.parts().head[at(a)]) {
@@ -77,9 +123,14 @@ struct Predicting {
     static void run(void* context, int64_t task, int worker) {
         Predicting& job = *static_cast<Predicting*>(context);
         const Item item = job.tasks.item(task);
+        // The calling thread is worker 0: it alone polls; the others look whether it said stop.
+        Watched watched{job.control, worker == 0};
+        Control own;
+        own.poll = Watched::look;
+        own.arg = &watched;
         for (int64_t i = item.first; i < item.last; ++i) {
             if (job.control->stop.load(std::memory_order_relaxed)) return;
-            job.sentence(i, *job.hands[at(worker)]);
+            job.sentence(i, *job.hands[at(worker)], &own);
         }
     }
 };
@@ -96,13 +147,14 @@ Status predict(const Model& model, const Method& method, const Corpus& corpus, c
         first = i + 1;
     }
     tasks.finish();
-    Predicting job{model, method, corpus, answers, tasks, control, {}};
+    Predicting job{model, method, corpus, answers, tasks, control, {}, {}};
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(threads, tasks.size()));
     for (int64_t i = 0; i < workers; ++i) {
         job.hands.push_back(std::make_unique<Hands>(model, trees));
     }
     pool.run_plan(tasks.view("sentences"), Predicting::run, &job, static_cast<int>(workers),
                   control);
+    if (job.no_memory.load()) return kNoMemory;
     return control->stop.load() ? kCancelled : kOk;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/problem.h"
 #include "parser/labels.h"
+#include "parser/program.h"
 #include "parser/prune.h"
 #include "pool/pool.h"
 
@@ -20,8 +21,12 @@ struct Model {
     const float* label_weights = nullptr;
 };
 
+enum class Engine : int { kMessages, kRelaxed, kProgram };
+
 struct Method {
-    bool relaxed = false;  // else with all pairs that the model has
+    Engine engine = Engine::kMessages;  // with all pairs that the model has; so does kProgram
+    double tolerance = 0.0;             // of a program
+    int64_t max_iterations = 0;         // likewise
     Relaxed::Options options;
     Effort effort;
 };
@@ -31,17 +36,18 @@ struct Told {
     int64_t pairs, used;  // pairs of the arcs that were looked at, and those that took part
     int64_t scored;       // pairs whose potentials were wanted
     int64_t rounds, iterations, converged;
+    int64_t integral;  // the optimum of the program is a tree
 };
 
 struct Answers {
     int32_t* heads = nullptr;      // (words,)
     int32_t* labels = nullptr;     // (words,)
-    double* confidence = nullptr;  // (words,) the marginal of each word's arc
+    double* confidence = nullptr;  // (words,) the marginal of each word's arc, or the program's
     Told* told = nullptr;          // (sentences,)
 };
 
 // The tree with the greatest sum of marginals (Smith and Eisner 2008): exact ones of arcs alone,
-// else beliefs.
+// else beliefs. Of a program the tree that is its optimum, or a tree near to it.
 Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
                int threads, const PoolApi& pool, Control* control, const Answers& answers);
 

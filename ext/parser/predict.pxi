@@ -30,9 +30,15 @@ cdef extern from "parser/predict.h" namespace "vs::parser" nogil:
         const float* pruner_weights
         const Labels* labels
         const float* label_weights
+    cdef enum Engine "vs::parser::Engine":
+        kMessages "vs::parser::Engine::kMessages"
+        kRelaxed "vs::parser::Engine::kRelaxed"
+        kProgram "vs::parser::Engine::kProgram"
     cdef cppclass Method:
         Method()
-        bint relaxed
+        Engine engine
+        double tolerance
+        int64_t max_iterations
         RelaxedOptions options
         Effort effort
     cdef cppclass Told:
@@ -120,7 +126,7 @@ cdef class Predictor:
     cdef Method method(self, tuple how):
         cdef Method method
         cdef int choice = int(how[0]) - 1
-        method.relaxed = choice >= 0
+        method.engine = kRelaxed if choice >= 0 else kMessages
         method.options.choice = <Choice>max(choice, 0)
         method.options.amount, method.options.rounds = how[1], how[2]
         method.options.bounds = self.bounds.get()
@@ -162,9 +168,9 @@ cdef class Predictor:
         cdef vector[double] found
         cdef int64_t k
         worker.reset(new Worker(self.templates.get()[0], of))
-        self.read(worker.get(), of, words, prune, not method.relaxed)
+        self.read(worker.get(), of, words, prune, method.engine != kRelaxed)
         worker.get().loopy().effort = method.effort
-        if method.relaxed:
+        if method.engine == kRelaxed:
             log_z = worker.get().relax(self.model.weights, method.options, &found)
         else:
             found.resize(worker.get().parts().size())
@@ -192,16 +198,26 @@ cdef class Predictor:
         return labels
 
     def predict(self, words, offset, tuple how, bint prune, trees, int threads):
-        """Return heads, labels (N,) int32, confidence (N,) and `Told` (B, 6) int64."""
+        """Return heads, labels (N,) int32, confidence (N,) and `Told` (B, 7) int64."""
+        return self.each(words, offset, self.method(how), prune, trees, threads)
+
+    def solve(self, words, offset, double tolerance, int64_t max_iterations, bint prune, trees,
+              int threads):
+        """Do as `predict`, by the linear program of each sentence."""
+        cdef Method method
+        method.engine = kProgram
+        method.tolerance, method.max_iterations = tolerance, max_iterations
+        return self.each(words, offset, method, prune, trees, threads)
+
+    cdef tuple each(self, words, offset, const Method& method, bint prune, trees, int threads):
         cdef Call call = Call(offset.shape[0] - 1, None, None, None)
         cdef Corpus corpus = corpus_of(words, offset, None, None)
         cdef CTrees of = trees_of(trees[0], trees[1])
         cdef Model model = self.model
-        cdef Method method = self.method(how)
         cdef Answers answers
         cdef int status
         heads, labels = np.zeros((2, words.shape[0]), np.int32)
-        confidence, told = np.zeros(words.shape[0]), np.zeros((offset.shape[0] - 1, 6), np.int64)
+        confidence, told = np.zeros(words.shape[0]), np.zeros((offset.shape[0] - 1, 7), np.int64)
         answers.heads = <int32_t*>data(heads)
         answers.labels = <int32_t*>data(labels)
         answers.confidence = <double*>data(confidence)

@@ -51,6 +51,7 @@ class Worker {
     void read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs = true);
     const Parts& parts() const { return parts_; }
     const Scorer& scorer() const { return scorer_; }
+    const Trees& trees() const { return trees_; }
     // The potentials of the parts, kept here.
     template <class T>
     const double* score(const T* weights) {

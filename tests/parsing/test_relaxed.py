@@ -281,6 +281,46 @@ def test_linear_programs(method: str) -> None:
     assert parses.summary.sentences == 3
 
 
+@pytest.mark.parametrize("constraint", ["tree", "projective"])
+@pytest.mark.parametrize("prune", [False, True])
+def test_ad3_is_that_of_the_graph_for_any_number_of_threads(constraint: str, prune: bool) -> None:
+    parser = by_chance(6, 0.1, 1.0, constraint, single_root=prune)
+    sentences = [of_words(n, n) for n in (0, 1, 3, 5, 7, 4, 8, 6, 2, 9)]
+    sentences += [of_words(5, seed) for seed in range(20)]
+    parses = parser.parse(sentences, "ad3", prune=prune, threads=1)
+    first = list(parses)
+    for threads in (2, 3, 8):
+        again = parser.parse(sentences, "ad3", prune=prune, threads=threads)
+        for a, b in zip(first, again, strict=True):
+            np.testing.assert_array_equal(a.heads, b.heads)
+            np.testing.assert_array_equal(a.confidence, b.confidence)
+        assert again.summary == parses.summary
+    integral = converged = 0
+    for sentence, found in zip(sentences[:10], first, strict=False):
+        if not len(sentence):
+            continue
+        graph = parser.graph(sentence, prune=prune)
+        best = vs.decode(graph, method="ad3")
+        assert best.relaxed is not None
+        on = {
+            name[1]: (name[0], p[1])
+            for name, s, p in zip(graph.names, best.states.tolist(), best.relaxed, strict=True)
+            if s
+        }
+        assert [on[m][0] for m in range(1, len(sentence) + 1)] == found.heads.tolist()
+        p = [on[m][1] for m in range(1, len(sentence) + 1)]
+        np.testing.assert_allclose(found.confidence, p, rtol=0.0, atol=1e-9)
+        integral += bool(best.integral)
+        converged += best.converged
+    few = parser.parse(sentences[:10], "ad3", prune=prune)
+    list(few)
+    assert few.summary.sentences == 10
+    # A sentence without words is a tree.
+    assert (few.summary.integral, few.summary.converged) == (integral + 1, converged + 1)
+    assert 1 < few.summary.integral < 10
+    assert few.summary.used == few.summary.pairs > 0
+
+
 def test_graphs_have_the_parts_of_a_sentence() -> None:
     parser = by_chance(7, 0.1, constraint="projective", single_root=True)
     sentence = of_words(6)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from valuesparse import _parser as _native
 from valuesparse._validation import as_count, as_threshold
 from valuesparse.inference import decode
-from valuesparse.inference._methods import BP
+from valuesparse.inference._methods import AD3, BP
 from valuesparse.models import FactorGraph
 from valuesparse.parsing._encoding import encode
 from valuesparse.parsing._examples import as_constraint
@@ -24,10 +26,10 @@ from valuesparse.threads import resolve
 
 __all__ = ["METHODS", "Parser", "load"]
 
-#: Methods that solve a linear program of each sentence's graph.
-_PROGRAMS = ("lp", "ad3")
 #: How trees are found.
-METHODS = ("auto", "exact", "bp", "relaxed", *_PROGRAMS)
+METHODS = ("auto", "exact", "bp", "relaxed", "lp", "ad3")
+
+Array = npt.NDArray[Any]
 
 # Sentences that are parsed in one call, and the words after which no more are added.
 _SENTENCES, _WORDS = 4096, 20_000
@@ -118,8 +120,10 @@ class Parser:
             belief propagation with a tree factor (parser #1 of MSFXM10). "relaxed" begins with the
             marginals of arcs alone and adds the pairs of arcs that change something (RS10,
             Algorithm 1). Of order 1 these three are exact, and the same. "auto" is "relaxed".
-            "lp" and "ad3" solve the linear program of :meth:`graph` (parser #2), "lp" by HiGHS and
-            slowly; marginals are those of its optimum.
+            "lp" and "ad3" solve the linear program of :meth:`graph` (parser #2): "ad3" by dual
+            decomposition with the defaults of `vs.AD3`, "lp" by HiGHS, slowly and on one thread.
+            The point of the program takes the place of marginals; where it is no tree, the tree is
+            the best one that rounding finds.
         threshold : float
             The least gain for which "relaxed" adds a pair of arcs.
         max_rounds : int or None
@@ -194,13 +198,21 @@ class Parser:
         trees = self._trees(constraint, single_root)
         prune = bool(prune) and self.model.pruner is not None
         tally, count, rest = Tally(), resolve(threads), iter(sentences)
-        if method in _PROGRAMS:
-            return Parses(self._solve(rest, method, trees, prune, tally), tally)
+        if method == "lp":
+            return Parses(self._solve(rest, trees, prune, tally), tally)
         rounds = -1 if max_rounds is None else max_rounds
         how = (
             choice, amount, rounds, effort.max_iterations, effort.tolerance, effort.damping
         )  # fmt: skip
-        return Parses(self._parse(rest, how, trees, prune, count, tally), tally)
+        parsed: Callable[..., Any] = partial(self._predictor.predict, how=how)
+        if method == "ad3":
+            program = AD3()
+            parsed = partial(
+                self._predictor.solve,
+                tolerance=program.tolerance, max_iterations=program.max_iterations,
+            )  # fmt: skip
+        parsed = partial(parsed, prune=prune, trees=trees, threads=count)
+        return Parses(self._parse(rest, parsed, tally), tally)
 
     def _trees(self, constraint: str | None, single_root: bool | None) -> _Trees:
         projective = as_constraint(constraint or self.constraint) == "projective"
@@ -209,17 +221,12 @@ class Parser:
     def _parse(
         self,
         rest: Iterator[Sentence],
-        how: tuple[int, float, int, int, float, float],
-        trees: _Trees,
-        prune: bool,
-        threads: int,
+        parsed: Callable[..., tuple[Array, Array, Array, Array]],
         tally: Tally,
     ) -> Iterator[Sentence]:
         while batch := _batch(rest):
             words, offset = encode(batch, self.ignore)
-            heads, labels, confidence, told = self._predictor.predict(
-                words, offset, how, prune, trees, threads
-            )
+            heads, labels, confidence, told = parsed(words, offset)
             tally.add(told)
             names = [self.labels[k] for k in labels.tolist()]
             for i, sentence in enumerate(batch):
@@ -227,15 +234,15 @@ class Parser:
                 yield sentence.parsed(heads[own], names[own], confidence[own])
 
     def _solve(
-        self, rest: Iterator[Sentence], method: str, trees: _Trees, prune: bool, tally: Tally
+        self, rest: Iterator[Sentence], trees: _Trees, prune: bool, tally: Tally
     ) -> Iterator[Sentence]:
-        """Solve the linear program of one sentence after the other."""
+        """Solve the linear program of one sentence after the other, by HiGHS."""
         constraint = "projective" if trees.projective else "tree"
         for sentence in rest:
             _require_sentence(sentence)
             heads, confidence = np.zeros(len(sentence), np.int32), np.zeros(len(sentence))
             made = self._graph(sentence, constraint, trees.single_root, prune)
-            found = decode(made, method=method)
+            found = decode(made, method="lp")
             assert found.relaxed is not None
             for (head, modifier), on, p in zip(
                 made.names, found.states.tolist(), found.relaxed, strict=True

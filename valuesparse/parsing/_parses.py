@@ -31,9 +31,10 @@ class Summary:
     rounds : int
         How often "relaxed" added pairs.
     iterations : int
-        Of belief propagation.
+        Of belief propagation, or of "ad3".
     converged : int
-        The sentences whose last messages had converged, or that were exact.
+        The sentences whose last messages had converged, or that were exact; of "ad3" those where it
+        reached its tolerance.
     integral : int
         Of "lp" and "ad3": sentences whose optimum was a tree. The others were rounded.
     """
@@ -55,16 +56,15 @@ class Tally:
         self.summary = Summary()
 
     def add(self, told: npt.NDArray[Any]) -> None:
-        """Take rows (B, 6): pairs, used, scored, rounds, iterations, converged."""
-        names = ("pairs", "used", "scored", "rounds", "iterations", "converged")
+        """Take rows (B, 7): the fields of a summary behind `sentences`."""
+        names = ("pairs", "used", "scored", "rounds", "iterations", "converged", "integral")
         for name, count in zip(names, told.sum(axis=0).tolist(), strict=True):
             setattr(self.summary, name, getattr(self.summary, name) + count)
         self.summary.sentences += len(told)
 
     def add_program(self, pairs: int, *, converged: bool, integral: bool) -> None:
         """Take a sentence that was solved as a linear program."""
-        self.add(np.array([[pairs, pairs, pairs, 0, 0, converged]]))
-        self.summary.integral += integral
+        self.add(np.array([[pairs, pairs, pairs, 0, 0, converged, integral]]))
 
 
 class Parses(Iterator[Sentence]):

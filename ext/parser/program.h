@@ -1,0 +1,34 @@
+// The linear program of a sentence by dual decomposition (parser #2 of MSFXM10), one at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dual/dual.h"
+#include "parser/loopy.h"
+#include "parser/parts.h"
+
+namespace vs::parser {
+
+// The module's; before any sentence.
+void use_dual(const dual::DualApi* api, const trees::TreesApi* trees) noexcept;
+
+class Program {
+  public:
+    // The arcs of a tree near to the optimum, the program's (arcs,) point, and how it ended, for
+    // potentials (parts,). kOk, kInfeasible: no tree, kCancelled or kNoMemory.
+    Status solve(const Parts& parts, const double* potentials, const Trees& trees, double tolerance,
+                 int64_t max_iterations, Control* control);
+    // (arcs,) 1 where the tree has an arc; the optimum's own where that is a tree.
+    std::vector<int64_t> states;
+    std::vector<double> point;
+    dual::Answer answer;
+
+  private:
+    std::vector<double> local_, table_;
+    std::vector<int64_t> ptr_, scope_, numbers_;
+    std::vector<const double*> tables_;
+    std::vector<const factors::Structured*> own_;
+};
+
+}  // namespace vs::parser
