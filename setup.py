@@ -318,6 +318,7 @@ extensions = [
             "ext/messages/structured_factor.cpp",
             "ext/messages/table_factor.cpp",
             "ext/dual/active_set.cpp",
+            "ext/dual/cuts.cpp",
             "ext/dual/dual.cpp",
             "ext/dual/newton.cpp",
             "ext/dual/problem.cpp",

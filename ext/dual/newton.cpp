@@ -6,6 +6,16 @@
 // by Newton's method. L is concave and smooth, with gradient rho sum_e w_e (q_e - p_v); q moves
 // with p by a projection onto the faces that hold it, so that the second derivative is -rho sum_e
 // w_e (I - projection), asked for by conjugate gradients only in products with vectors.
+//
+// Trees are held from outside here: by a hull in which every word has one head, and by cuts, each a
+// factor of its own, whose share is -weight for all of its arcs:
+//
+//   max over a . q >= 1 of [-weight a . q - r/2 (a . (q - p))^2]
+//       = -(pull^2 - weight^2) / 2 r - weight a . p,   pull = max(0, weight + r (1 - a . p)).
+//
+// What trees are told is the sum of both, so that the bound is that of trees.
+#include <algorithm>
+
 #include "dual/solver.h"
 #include "messages/network.h"
 
@@ -13,15 +23,115 @@ namespace vs::dual {
 namespace {
 
 constexpr double kGrow = 2.0, kMost = 100.0;  // rho, by the median score
+constexpr int64_t kFew = 6;                   // iterations of a step after which rho grows
 constexpr double kInner = 0.1;   // of the disagreement: the gradient at which a step ends
 constexpr double kFirst = 1e-3;  // that of the first step
-constexpr int kSteps = 20, kHalves = 12, kDirections = 60;
-constexpr double kDirection = 0.1;  // the residual at which conjugate gradients end
-constexpr double kRise = 1e-4;      // of the slope: the least rise of L
-constexpr double kRidge = 1e-6;     // of the diagonal
-constexpr int kIdle = 8;            // steps without a smaller gap after which it gives up
+constexpr int kSteps = 20, kDirections = 60;
+constexpr double kDirection = 0.1;           // the residual at which conjugate gradients end
+constexpr double kRidge = 1e-6;              // of the diagonal
+constexpr int kTrials = 12, kPatient = 4;    // of lengths; those after which any rise will do
+constexpr double kFlat = 0.5, kRise = 1e-3;  // of the slope: what is flat enough; the least rise
+constexpr double kEdge = 0.05;               // the least share of an interval that a trial cuts
+constexpr double kCut = 1.0;                 // step of a cut's weight, by the root of its arcs
+constexpr double kViolated = 1e-7;           // what a cut lacks that is added
+constexpr double kTight = 1e-13;             // a point that lies beyond a plane
+constexpr int kIdle = 8;                     // steps without progress after which it gives up
+
+// out (k,): how the nearest point q (k,) of a cube cut by a plane moves with `near`, in direction
+// d. What is between 0 and 1 was moved along the plane's normal, the entries of which are 1 or -1.
+void follow_plane(int64_t k, const double* near, const double* q, const double* d, double* out) {
+    double far = 0.0, sum = 0.0, free = 0.0;
+    const auto between = [&](int64_t j) { return q[j] > 0.0 && q[j] < 1.0; };
+    for (int64_t j = 0; j < k; ++j) {
+        if (between(j)) far = std::max(far, std::fabs(near[j] - q[j]));
+    }
+    const bool tight = far > kTight;
+    for (int64_t j = 0; j < k; ++j) {
+        if (!between(j)) continue;
+        sum += near[j] > q[j] ? d[j] : -d[j];
+        free += 1.0;
+    }
+    for (int64_t j = 0; j < k; ++j) {
+        const double own = near[j] > q[j] ? sum / free : -sum / free;
+        out[j] = !between(j) ? 0.0 : tight ? d[j] - own : d[j];
+    }
+}
 
 }  // namespace
+
+template <class F>
+void Solver::each_cut(F&& f) {
+    for (size_t i = 0; outer_ && i < cuts_.size(); ++i) {
+        if (!cuts_[i]) continue;
+        for (Cuts::Cut& cut : cuts_[i]->cuts) f(cut, p_.var.data() + p_.part[i]->first);
+    }
+}
+
+// r of a cut.
+double Solver::cut_step(const Cuts::Cut& cut) const {
+    return kCut * rho_ * weight_ / std::sqrt(static_cast<double>(cut.arcs.size()));
+}
+
+// What cuts ask for at the point: pull_, and their part of L.
+double Solver::pull_cuts() {
+    if (!outer_) return 0.0;
+    std::fill(pull_.begin(), pull_.end(), 0.0);
+    double total = 0.0;
+    each_cut([&](Cuts::Cut& cut, const int32_t* var) {
+        double sum = 0.0;
+        for (int32_t a : cut.arcs) sum += point[at(var[a])];
+        const double r = cut_step(cut);
+        cut.pull = cut.weight + r * (1.0 - sum);
+        if (!cut.equal) cut.pull = std::max(cut.pull, 0.0);
+        total -= (cut.pull * cut.pull - cut.weight * cut.weight) / (2.0 * r) + cut.weight * sum;
+        for (int32_t a : cut.arcs) pull_[at(var[a])] += (cut.pull - cut.weight) / rho_;
+    });
+    return total;
+}
+
+// Trees are held by cuts from now on: at first by those that prove what they are told.
+void Solver::open_cuts() {
+    cuts_.resize(p_.part.size());
+    for (size_t i = 0; i < p_.part.size(); ++i) {
+        factors::Arcs arcs;
+        if (!p_.part[i]->all_trees(&arcs)) continue;
+        cuts_[i] = std::make_unique<Cuts>(arcs);
+        cuts_[i]->prove(share_.data() + p_.part[i]->first);
+        outer_ = true;
+    }
+    pull_.assign(at(p_.n_open()), 0.0);
+    told_ = share_;
+    for (size_t i = 0; i < cuts_.size(); ++i) {
+        if (!cuts_[i]) continue;
+        for (const Cuts::Cut& cut : cuts_[i]->cuts) {
+            for (int32_t a : cut.arcs) share_[at(p_.part[i]->first + a)] += cut.weight;
+        }
+    }
+}
+
+// Trees have their corners again.
+void Solver::close_cuts() {
+    if (!outer_) return;
+    share_ = told_;
+    outer_ = false;
+    cuts_.clear();
+}
+
+// Weights follow their cuts; and cuts that the point of the trees violates join.
+void Solver::separate() {
+    if (!outer_) return;
+    outside_ = 0.0;
+    each_cut([](Cuts::Cut& cut, const int32_t*) { cut.weight = cut.pull; });
+    told_ = share_;
+    for (size_t i = 0; i < cuts_.size(); ++i) {
+        if (!cuts_[i]) continue;
+        const int64_t first = p_.part[i]->first;
+        for (const Cuts::Cut& cut : cuts_[i]->cuts) {
+            for (int32_t a : cut.arcs) told_[at(first + a)] -= cut.weight;
+        }
+        outside_ = std::max(outside_, cuts_[i]->separate(q_.data() + first, kViolated));
+    }
+}
 
 // L at the point, and the best points of all factors there.
 Status Solver::evaluate(int threads, Control* control, double* value) {
@@ -29,27 +139,36 @@ Status Solver::evaluate(int threads, Control* control, double* value) {
     const Plan factors("factors", static_cast<int64_t>(factor_cut_.size()));
     if (const Status s = move(factors, threads, control); s != kOk) return s;
     control->done.store(iterations);
-    double total = 0.0;
+    double total = 0.0, near = 0.0;
+    const int32_t* var = p_.var.data();
+    const double *p = point.data(), *share = share_.data(), *q = q_.data();
+    const int64_t pairs = p_.n_pairs();
     for (int64_t e = 0; e < p_.n_edges(); ++e) {
-        const double far = q_[at(e)] - point[at(p_.var[at(e)])];
-        total += share_[at(e)] * q_[at(e)] - 0.5 * rho_ * weight(e) * far * far;
+        const double far = q[e] - p[var[e]];
+        total += share[e] * q[e];
+        near += (e < 2 * pairs ? 1.0 : weight_) * far * far;
     }
-    for (int64_t i = 0; i < p_.n_pairs(); ++i) {
-        const double a = q_[at(2 * i)], b = q_[at(2 * i + 1)], c = p_.couple[at(i)];
-        total += c * (c > 0.0 ? std::min(a, b) : std::max(0.0, a + b - 1.0));
+    for (int64_t i = 0; i < pairs; ++i) {
+        const double a = q[2 * i], b = q[2 * i + 1], c = p_.couple[at(i)];
+        total += std::max(c, 0.0) * std::min(a, b) + std::min(c, 0.0) * std::max(0.0, a + b - 1.0);
     }
+    total -= 0.5 * rho_ * near;
     for (const ActiveSet& active : active_) total += active.score();
-    *value = total;
+    *value = total + pull_cuts();
     return kOk;
 }
 
 // The gradient over rho; its weighted norm.
 double Solver::gradient() {
     std::fill(slope_.begin(), slope_.end(), 0.0);
-    for (int64_t e = 0; e < p_.n_edges(); ++e) {
-        const int32_t v = p_.var[at(e)];
-        slope_[at(v)] += weight(e) * (q_[at(e)] - point[at(v)]);
+    const int32_t* var = p_.var.data();
+    const double *p = point.data(), *q = q_.data();
+    double* slope = slope_.data();
+    for (int64_t e = 0; e < 2 * p_.n_pairs(); ++e) slope[var[e]] += q[e] - p[var[e]];
+    for (int64_t e = 2 * p_.n_pairs(); e < p_.n_edges(); ++e) {
+        slope[var[e]] += weight_ * (q[e] - p[var[e]]);
     }
+    for (int64_t v = 0; outer_ && v < p_.n_open(); ++v) slope_[at(v)] += pull_[at(v)];
     double norm = 0.0;
     for (int64_t v = 0; v < p_.n_open(); ++v) {
         norm += slope_[at(v)] * slope_[at(v)] / weights_[at(v)];
@@ -63,19 +182,22 @@ void Solver::face() {
     const double inverse = 1.0 / rho_;
     diagonal_ = weights_;
     tied_.clear();
+    near_ = target_;
     for (int64_t i = 0; i < p_.n_pairs(); ++i) {
         const int32_t l = p_.var[at(2 * i)], r = p_.var[at(2 * i + 1)];
         const double a = point[at(l)] + inverse * share_[at(2 * i)];
         const double b = point[at(r)] + inverse * share_[at(2 * i + 1)];
         const double c = inverse * p_.couple[at(i)], w = std::fabs(c);
-        const double x = c < 0.0 ? a + c : a, y = c < 0.0 ? 1.0 - b : b, apart = 0.5 * (w - x + y);
+        const double turn = std::copysign(1.0, c);
+        const double x = a + std::min(c, 0.0), y = 0.5 + turn * (b - 0.5);
+        const double apart = 0.5 * (w - x + y);
         const bool left = q_[at(2 * i)] > 0.0 && q_[at(2 * i)] < 1.0;
         const bool right = q_[at(2 * i + 1)] > 0.0 && q_[at(2 * i + 1)] < 1.0;
         if (apart > 0.0 && apart < w) {
             if (!left) continue;
             diagonal_[at(l)] -= 0.5;
             diagonal_[at(r)] -= 0.5;
-            tied_.push_back({l, r, c < 0.0 ? -0.5 : 0.5});
+            tied_.push_back({l, r, 0.5 * turn});
         } else {
             if (left) diagonal_[at(l)] -= 1.0;
             if (right) diagonal_[at(r)] -= 1.0;
@@ -96,9 +218,22 @@ void Solver::curve(const double* d, double* out) {
         const Part& part = *p_.part[i];
         double *in = target_.data() + part.first, *to = moved_q_.data() + part.first;
         for (int64_t j = 0; j < part.k; ++j) in[j] = d[p_.var[at(part.first + j)]];
-        active_[i].follow(in, part.k, to);
+        if (outer_ && cuts_[i]) {
+            cuts_[i]->follow(in, q_.data() + part.first, to);
+        } else if (projects_[i]) {
+            follow_plane(part.k, near_.data() + part.first, q_.data() + part.first, in, to);
+        } else {
+            active_[i].follow(in, part.k, to);
+        }
         for (int64_t j = 0; j < part.k; ++j) out[p_.var[at(part.first + j)]] -= weight_ * to[j];
     }
+    each_cut([&](Cuts::Cut& cut, const int32_t* var) {
+        if (!cut.equal && cut.pull <= 0.0) return;
+        double along = 0.0;
+        for (int32_t a : cut.arcs) along += d[var[a]];
+        along *= cut_step(cut) / rho_;
+        for (int32_t a : cut.arcs) out[var[a]] += along;
+    });
 }
 
 // step_ (open,): Newton's, by conjugate gradients with the diagonal of weights.
@@ -145,24 +280,33 @@ Status Solver::climb(double enough, int64_t max_iterations, int threads, Control
             slope += rho_ * slope_[at(v)] * step_[at(v)];
             far = std::max(far, std::fabs(step_[at(v)]));
         }
+        if (!(slope > 0.0)) return kOk;
         before_ = point;
+        // L is concave along the step: its slope falls from `slope` through 0.
+        double low = 0.0, high = INFINITY, at_low = slope, at_high = 0.0, here = 1.0 / far;
         bool risen = false;
-        double length = 1.0 / far;  // points lie between 0 and 1
-        for (int half = 0; half < kHalves && !risen; ++half, length *= 0.5) {
-            for (int64_t v = 0; v < n; ++v) {
-                point[at(v)] = before_[at(v)] + length * step_[at(v)];
-            }
-            double next = 0.0;
+        for (int tried = 0; tried < kTrials && !risen; ++tried) {
+            for (int64_t v = 0; v < n; ++v) point[at(v)] = before_[at(v)] + here * step_[at(v)];
+            double next = 0.0, ahead = 0.0;
             if (const Status s = evaluate(threads, control, &next); s != kOk) return s;
-            risen = next >= now + kRise * length * slope - 1e-12 * std::fabs(now);
-            if (risen) now = next;
+            norm = gradient();
+            for (int64_t v = 0; v < n; ++v) ahead += rho_ * slope_[at(v)] * step_[at(v)];
+            risen = std::fabs(ahead) <= kFlat * slope || (ahead > 0.0 && here == 1.0 / far) ||
+                    (tried >= kPatient && next >= now + kRise * here * slope);
+            if (risen) {
+                now = next;
+            } else {
+                if (ahead > 0.0) {
+                    low = here, at_low = ahead;
+                } else {
+                    high = here, at_high = ahead;
+                }
+                const double share = std::clamp(at_low / (at_low - at_high), kEdge, 1.0 - kEdge);
+                here = low + share * (high - low);
+            }
             if (iterations >= max_iterations) break;
         }
-        if (!risen) {
-            point = before_;
-            return evaluate(threads, control, &now);
-        }
-        norm = gradient();
+        if (!risen) return kOk;
     }
     return kOk;
 }
@@ -176,17 +320,22 @@ Status Solver::polish(double tolerance, int64_t max_iterations, int threads, Con
     moved_q_.assign(at(p_.n_edges()), 0.0);
     slope_.assign(at(n), 0.0);
     step_.assign(at(n), 0.0);
-    double enough = kFirst, best = gap_;
+    open_cuts();
+    double enough = kFirst, best = gap_, rest = INFINITY;
     for (int idle = 0; idle < kIdle && iterations < max_iterations; ++idle) {
+        const int64_t before = iterations;
         if (const Status s = climb(enough, max_iterations, threads, control); s != kOk) return s;
         const Plan variables("variables", static_cast<int64_t>(variable_cut_.size()));
         if (const Status s = agree(variables, 1.0, threads, control); s != kOk) return s;
+        separate();
         if (const Status s = assess(control); s != kOk) return s;
         if (decided(tolerance)) return kOk;
         if (gap_ < 0.9 * best) best = gap_, idle = -1;
-        rho_ = std::min(rho_ * kGrow, kMost * spread_);
-        enough = std::min(enough, kInner * apart_);
+        if (apart_ + outside_ < 0.9 * rest) rest = apart_ + outside_, idle = -1;
+        if (iterations - before <= kFew) rho_ = std::min(rho_ * kGrow, kMost * spread_);
+        enough = iterations == before + 1 ? kInner * enough : std::min(enough, kInner * apart_);
     }
+    close_cuts();
     return kOk;
 }
 

@@ -31,6 +31,8 @@ class Part {
     // Whether scores are all 0.
     virtual bool plain() const { return true; }
     virtual bool serial() const { return false; }
+    // Whether what is possible are all trees of the arcs that are put into `arcs`.
+    virtual bool all_trees(factors::Arcs*) const { return false; }
     // Whether a corner takes so long that each call polls.
     bool large() const { return k >= 1000; }
 
@@ -127,6 +129,17 @@ class StructuredPart final : public Part {
         return f_->log_potential(states.data());
     }
     bool serial() const override { return f_->serial(); }
+    bool all_trees(factors::Arcs* arcs) const override {
+        factors::Arcs all;
+        if (std::count(known_.begin(), known_.end(), 1) || !f_->all_trees(&all)) return false;
+        arcs->words = all.words;
+        arcs->single_root = all.single_root;
+        for (int64_t i : place_) {
+            arcs->head.push_back(all.head[at(i)]);
+            arcs->modifier.push_back(all.modifier[at(i)]);
+        }
+        return true;
+    }
 
   private:
     const factors::Structured* f_;

@@ -8,8 +8,10 @@ namespace vs::dual {
 namespace {
 
 constexpr int64_t kPairsInTask = 4096, kEdgesInTask = 8192, kEntriesInTask = 256;
+constexpr int64_t kAbreast = 64;                  // pairs
 constexpr int64_t kEvery = 10;                    // iterations from one bound to the next
 constexpr int64_t kAlone = 50;                    // iterations before Newton's method
+constexpr int64_t kAgain = 4;                     // times as many until it is tried again
 constexpr int kJoining = 5, kJoiningNewton = 30;  // corners that join an active set at once
 constexpr double kOver = 1.5;                     // relaxation
 constexpr double kStep = 0.5;    // the first rho, by the median magnitude of scores
@@ -21,14 +23,14 @@ constexpr double kExact = 1e-8;  // a gap, relative to the score, that is roundi
 
 // The best point of a pair: the nearest to (a, b) with c y_a y_b, for c < 0 with b turned round.
 //   z_a = clamp(a + clamp((c - a + b) / 2, 0, c), 0, 1), z_b likewise.
+// Without branches: signs of c are as good as random.
 inline void pair_point(double a, double b, double c, double* qa, double* qb) {
-    const bool turned = c < 0.0;
-    const double w = std::fabs(c), x = turned ? a + c : a, y = turned ? 1.0 - b : b;
+    const double turn = std::copysign(1.0, c), w = std::fabs(c);
+    const double x = a + std::min(c, 0.0), y = 0.5 + turn * (b - 0.5);
     const double da = 0.5 * (w - x + y), db = 0.5 * (w + x - y);
     const double za = x + std::min(std::max(da, 0.0), w), zb = y + std::min(std::max(db, 0.0), w);
-    const double ub = std::min(std::max(zb, 0.0), 1.0);
     *qa = std::min(std::max(za, 0.0), 1.0);
-    *qb = turned ? 1.0 - ub : ub;
+    *qb = 0.5 + turn * (std::min(std::max(zb, 0.0), 1.0) - 0.5);
 }
 
 }  // namespace
@@ -113,10 +115,18 @@ void Solver::start() {
 
 void Solver::move_pairs(int64_t first, int64_t last) {
     const double inverse = 1.0 / rho_;
-    for (int64_t i = first; i < last; ++i) {
-        const double a = point[at(p_.var[at(2 * i)])] + inverse * share_[at(2 * i)];
-        const double b = point[at(p_.var[at(2 * i + 1)])] + inverse * share_[at(2 * i + 1)];
-        pair_point(a, b, inverse * p_.couple[at(i)], &q_[at(2 * i)], &q_[at(2 * i + 1)]);
+    double a[kAbreast], b[kAbreast], qa[kAbreast], qb[kAbreast];
+    for (int64_t from = first; from < last; from += kAbreast) {
+        const int64_t count = std::min(kAbreast, last - from);
+        const int32_t* var = p_.var.data() + 2 * from;
+        const double *share = share_.data() + 2 * from, *c = p_.couple.data() + from;
+        double* q = q_.data() + 2 * from;
+        for (int64_t i = 0; i < count; ++i) {
+            a[i] = point[at(var[2 * i])] + inverse * share[2 * i];
+            b[i] = point[at(var[2 * i + 1])] + inverse * share[2 * i + 1];
+        }
+        for (int64_t i = 0; i < count; ++i) pair_point(a[i], b[i], inverse * c[i], qa + i, qb + i);
+        for (int64_t i = 0; i < count; ++i) q[2 * i] = qa[i], q[2 * i + 1] = qb[i];
     }
 }
 
@@ -126,6 +136,11 @@ bool Solver::move_part(int64_t i, const Control* control) {
     double *target = target_.data() + part.first, *q = q_.data() + part.first;
     for (int64_t j = 0; j < part.k; ++j) {
         target[j] = point[at(p_.var[at(part.first + j)])] + inverse * share_[at(part.first + j)];
+    }
+    if (outer_ && cuts_[at(i)]) {
+        std::copy(target, target + part.k, q);
+        cuts_[at(i)]->project(q);
+        return true;
     }
     if (projects_[at(i)]) {
         std::copy(target, target + part.k, q);
@@ -156,7 +171,7 @@ void Solver::mean(int64_t first, int64_t last, double* apart, double* moved) {
         const int64_t from = p_.var_ptr[at(v)], to = p_.var_ptr[at(v + 1)];
         if (from == to) continue;
         const double old = point[at(v)];
-        double sum = 0.0, weights = 0.0;
+        double sum = outer_ ? pull_[at(v)] : 0.0, weights = 0.0;
         for (int64_t i = from; i < to; ++i) {
             const int64_t e = p_.var_edge[at(i)];
             const double w = weight(e);
@@ -241,7 +256,8 @@ double Solver::value() {
 // The bound, the point and its states of this iterate.
 Status Solver::assess(const Control* control) {
     double bound = 0.0;
-    if (const Status s = p_.bound(share_.data(), control, &bound); s != kOk) return s;
+    if (const Status s = p_.bound(outer_ ? told_.data() : share_.data(), control, &bound); s != kOk)
+        return s;
     upper = std::min(upper, bound);
     scale_ = std::fabs(upper - p_.base()) + spread_;
     if (upper < p_.lowest()) return kInfeasible;
@@ -252,14 +268,14 @@ Status Solver::assess(const Control* control) {
     for (const auto& part : p_.part) {
         for (int64_t j = 0; part->plain() && j < part->k; ++j) {
             const int64_t e = part->first + j;
-            gain_[at(p_.var[at(e)])] = share_[at(e)];
+            gain_[at(p_.var[at(e)])] = outer_ ? told_[at(e)] : share_[at(e)];
             other = true;
         }
     }
     if (other) {
         if (const Status s = rounding.round(gain_.data(), control); s != kOk) return s;
     }
-    gap_ = std::fabs(upper - reached_) / scale_;
+    gap_ = std::max(std::fabs(upper - reached_) / scale_, outer_ ? outside_ : 0.0);
     return kOk;
 }
 
@@ -293,19 +309,20 @@ Status Solver::run(double tolerance, int64_t max_iterations, int threads, Contro
     const Plan factors("factors", static_cast<int64_t>(factor_cut_.size()));
     const Plan variables("variables", static_cast<int64_t>(variable_cut_.size()));
     joining_ = kJoining;
+    int64_t next = kAlone;  // iteration
     Status status = assess(control);
     while (status == kOk && !decided(tolerance) && iterations < max_iterations) {
         status = move(factors, threads, control);
         if (status == kOk) status = agree(variables, kOver, threads, control);
         control->done.store(++iterations);
         if (status != kOk) break;
-        const bool all = std::count(projects_.begin(), projects_.end(), 1) == 0;
-        if (iterations == kAlone && all && iterations < max_iterations) {
+        if (iterations >= next && iterations < max_iterations) {
             // Newton's method wants to know the face of every factor.
             joining_ = kJoiningNewton;
             status = polish(tolerance, max_iterations, threads, control);
             joining_ = kJoining;
             rho_ = kStep * spread_;
+            next = kAgain * iterations;
         } else if (iterations % kEvery == 0 || iterations == max_iterations) {
             status = assess(control);
             adapt(tolerance);

@@ -9,9 +9,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "dual/active_set.h"
+#include "dual/cuts.h"
 #include "dual/problem.h"
 #include "dual/rounding.h"
 #include "pool/plan.h"
@@ -70,6 +72,13 @@ class Solver {
     void face();
     void curve(const double* d, double* out);
     Status direct(const Control* control);
+    void open_cuts();
+    void close_cuts();
+    double pull_cuts();
+    void separate();
+    template <class F>
+    void each_cut(F&& f);
+    double cut_step(const Cuts::Cut& cut) const;
 
     const Problem& p_;
     std::vector<double> share_;       // (edges,) s
@@ -83,8 +92,13 @@ class Solver {
     std::vector<double> cut_apart_, cut_moved_;
     std::vector<uint8_t> failed_;                                     // of each cut
     std::vector<double> weights_, diagonal_, slope_, step_, before_;  // (open,)
-    std::vector<double> moved_q_;                                     // (edges,)
+    std::vector<double> near_;     // (edges,) what q_ is nearest to
+    std::vector<double> moved_q_;  // (edges,)
     std::vector<Tied> tied_;
+    std::vector<std::unique_ptr<Cuts>> cuts_;  // (parts,) null: by corners, or projects
+    std::vector<double> pull_, told_;          // (open,) what cuts add; (edges,) shares with cuts
+    bool outer_ = false;                       // trees are held by cuts
+    double outside_ = 0.0;                     // what the point violates of the cuts
     const Control* control_ = nullptr;
     int joining_ = 0;  // corners that may join an active set at once
     double over_ = 1.0;

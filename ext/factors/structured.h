@@ -8,8 +8,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 namespace vs::factors {
+
+// The arcs that the variables of a kind of tree are.
+struct Arcs {
+    int64_t words = 0;
+    bool single_root = false;
+    std::vector<int32_t> head, modifier;  // (k,)
+};
 
 class Structured {
   public:
@@ -30,6 +38,8 @@ class Structured {
     // Moves a point (k,) to the nearest one of the hull of what is possible; false, and the point
     // stays: no algorithm of the kind does that.
     virtual bool project(double*, double*) const noexcept { return false; }
+    // Whether the kind is all trees of the arcs that are put into `arcs`.
+    virtual bool all_trees(Arcs*) const { return false; }
     // Whether calls have to come one at a time.
     virtual bool serial() const noexcept { return false; }
 

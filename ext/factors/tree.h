@@ -106,6 +106,17 @@ class Tree final : public Structured {
         return base + mass;
     }
 
+    bool all_trees(Arcs* arcs) const override {
+        if (kind_ != trees::Kind::kTree) return false;
+        arcs->words = n_;
+        arcs->single_root = single_;
+        for (int64_t i = 0; i < k_; ++i) {
+            arcs->head.push_back(static_cast<int32_t>(head(i)));
+            arcs->modifier.push_back(static_cast<int32_t>(modifier(i)));
+        }
+        return true;
+    }
+
   private:
     int64_t head(int64_t i) const noexcept { return arc_[static_cast<size_t>(2 * i)]; }
     int64_t modifier(int64_t i) const noexcept { return arc_[static_cast<size_t>(2 * i + 1)]; }

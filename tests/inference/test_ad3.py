@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from relaxation_graphs import random_graph, sentence
 from structured_oracle import ALLOWED, AnyOf, configurations, enumerated, make
 
@@ -29,6 +32,87 @@ def test_reaches_the_optimum_of_the_linear_program(constraint: str, seed: int) -
         assert ad3.score == pytest.approx(float(lp.score), rel=1e-6)
     states = [int(p[1] > 0.5) for p in ad3.relaxed]
     assert not ad3.integral or states == ad3.states.tolist()
+
+
+def lacking(graph: vs.FactorGraph, d: vs.Decoding) -> float:
+    """Return what is missing from the arc that leads into each set of words, at most."""
+    tree = graph.factor(graph.n_factors - 1)
+    assert isinstance(tree, vs.factors.Tree)
+    assert d.relaxed is not None
+    arcs = list(zip(tree.arcs, tree.scope, strict=True))
+    words = max(m for (_, m), _ in arcs)
+    missing = 0.0
+    for kept in itertools.product((False, True), repeat=words):
+        inside = {m for m in range(1, words + 1) if kept[m - 1]}
+        into = sum(d.relaxed[v][1] for (h, m), v in arcs if m in inside and h not in inside)
+        missing = max(missing, 1.0 - into if inside else 0.0)
+    for word in range(1, words + 1):
+        own = sum(d.relaxed[v][1] for (_, m), v in arcs if m == word)
+        missing = max(missing, abs(1.0 - own))
+    if tree.single_root:
+        missing = max(missing, abs(1.0 - sum(d.relaxed[v][1] for (h, _), v in arcs if h == 0)))
+    return missing
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    words=st.integers(1, 7),
+    pair=st.sampled_from([0.3, 1.0, 3.0]),
+    single=st.booleans(),
+    known=st.integers(0, 3),
+)
+def test_fractional_points_are_points_of_trees(
+    seed: int, words: int, pair: float, single: bool, known: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    graph = sentence(words, rng, pair=pair)
+    if single:
+        arcs = graph.factor(graph.n_factors - 1).arcs  # type: ignore[attr-defined]
+        other = vs.FactorGraph([2] * graph.n_variables)
+        for i in range(graph.n_factors - 1):
+            other.add(graph.factor(i))
+        other.add(vs.factors.Tree(arcs, range(len(arcs)), True))
+        graph = other
+    # Evidence that a tree fulfils: arcs that it lacks, and one that it has.
+    tree = vs.decode(graph, method="ad3").states
+    evidence = {v: int(tree[v]) for v in rng.permutation(len(tree))[:known].tolist()}
+    lp, d = (vs.decode(graph, method=method, evidence=evidence) for method in ("lp", "ad3"))
+    assert d.converged
+    scale = max(1.0, abs(lp.upper))
+    assert lp.upper - 1e-9 * scale <= d.upper <= lp.upper + 2e-5 * scale
+    assert lacking(graph, d) <= 2e-5
+
+
+def random_trees(count: int, pair: float) -> Iterator[tuple[vs.FactorGraph, float]]:
+    """Yield graphs of sentences of four words, and the best score of a tree."""
+    rows, score = None, 0.0
+    for seed in range(count):
+        graph = sentence(4, np.random.default_rng(seed), pair=pair)
+        if rows is None:
+            rows = configurations(graph.factor(graph.n_factors - 1))
+        others = [graph.factor(i) for i in range(graph.n_factors - 1)]
+        score = max(sum(f.log_potential(rows[:, list(f.scope)]) for f in others))
+        yield graph, score
+
+
+@pytest.mark.parametrize(
+    ("method", "count"),
+    [("ad3", 1000), ("lp", 50), pytest.param("lp", 1000, marks=pytest.mark.slow)],
+)
+def test_small_sentences_beside_all_trees(method: str, count: int) -> None:
+    integral = above = 0
+    for graph, best in random_trees(count, 0.5):
+        d = vs.decode(graph, method=method)
+        assert d.upper >= best - 1e-9
+        assert d.score <= best + 1e-9
+        if d.integral:
+            assert d.score == pytest.approx(best, abs=1e-9)
+            integral += 1
+        above += d.upper > best + 1e-3
+    assert integral + above <= count
+    assert integral > count / 2
+    assert above > 0
 
 
 def test_flows_and_trees_have_one_optimum() -> None:

@@ -300,7 +300,9 @@ class AD3(Options):
         It has converged when the bound on the best score and the score of its point differ by at
         most this share of that score. Where its point has no score of its own (a variable is in two
         factors that are no pair), a tenth of this is asked for, also of what factors disagree
-        about and of what a variable moves in an iteration (root mean squares).
+        about and of what a variable moves in an iteration (root mean squares). Where a `Tree` was
+        held by cuts, its point may lack as much of the arc that has to lead into every set of
+        words.
     max_iterations : int, default 5000
         Iterations after which it stops, those of Newton's method included; ``d.converged`` says
         whether it had to. ``d.upper`` is a bound after any number.

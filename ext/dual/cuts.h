@@ -1,0 +1,51 @@
+// The hull of trees from outside: every word has one head, and into every set of words leads an
+// arc. Of the sets those that a point violates are added one after the other.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "factors/structured.h"
+
+namespace vs::dual {
+
+class Cuts {
+  public:
+    explicit Cuts(const factors::Arcs& arcs);
+
+    // sum of z over `arcs` >= 1; `equal`: = 1.
+    struct Cut {
+        std::vector<int32_t> arcs;  // ascending
+        double weight = 0.0;        // its multiplier
+        double pull = 0.0;          // the multiplier that the point asks for
+        bool equal = false;
+    };
+    std::vector<Cut> cuts;
+
+    // Moves a point to the nearest one with one head a word.
+    void project(double* point);
+    // out: how such a point q moves with what it is nearest to, in direction d.
+    void follow(const double* d, const double* q, double* out) const;
+    // Adds the cuts, with weights, that prove which tree has the greatest sum of these scores: the
+    // sets that Edmonds' algorithm contracts. With a single root it is a bound that they prove.
+    void prove(const double* scores);
+    // Adds cuts that q violates by more than `least`; the largest violation of all.
+    double separate(const double* q, double least);
+
+  private:
+    double flow_to(int32_t word, double enough);
+    void add_word(int32_t word);
+    void add(double weight);
+    void hang(const double* q);
+
+    factors::Arcs arcs_;
+    std::vector<int64_t> row_;    // (words + 1,) places in order_
+    std::vector<int32_t> order_;  // (arcs,) by word
+    std::vector<double> own_, scratch_;
+    // The arcs that carry something: edge 2 i leads along arc i, 2 i + 1 back.
+    std::vector<int32_t> leads_to_, first_, edges_, queue_, came_, above_;
+    std::vector<double> room_, capacity_;
+    std::vector<uint8_t> inside_, hangs_;  // (words + 1,)
+};
+
+}  // namespace vs::dual
