@@ -34,6 +34,7 @@ constexpr double kFlat = 0.5, kRise = 1e-3;  // of the slope: what is flat enoug
 constexpr double kEdge = 0.05;               // the least share of an interval that a trial cuts
 constexpr double kCut = 1.0;                 // step of a cut's weight, by the root of its arcs
 constexpr double kViolated = 1e-7;           // what a cut lacks that is added
+constexpr double kTied = 1e-12;     // places of a pair that are one but for rounding
 constexpr double kTight = 1e-13;             // a point that lies beyond a plane
 constexpr int kIdle = 8;                     // steps without progress after which it gives up
 
@@ -140,17 +141,13 @@ Status Solver::evaluate(int threads, Control* control, double* value) {
     if (const Status s = move(factors, threads, control); s != kOk) return s;
     control->done.store(iterations);
     double total = 0.0, near = 0.0;
+    for (const PairSums& sum : sums_) total += sum.value, near += sum.far;
     const int32_t* var = p_.var.data();
     const double *p = point.data(), *share = share_.data(), *q = q_.data();
-    const int64_t pairs = p_.n_pairs();
-    for (int64_t e = 0; e < p_.n_edges(); ++e) {
+    for (int64_t e = 2 * p_.n_pairs(); e < p_.n_edges(); ++e) {
         const double far = q[e] - p[var[e]];
         total += share[e] * q[e];
-        near += (e < 2 * pairs ? 1.0 : weight_) * far * far;
-    }
-    for (int64_t i = 0; i < pairs; ++i) {
-        const double a = q[2 * i], b = q[2 * i + 1], c = p_.couple[at(i)];
-        total += std::max(c, 0.0) * std::min(a, b) + std::min(c, 0.0) * std::max(0.0, a + b - 1.0);
+        near += weight_ * far * far;
     }
     total -= 0.5 * rho_ * near;
     for (const ActiveSet& active : active_) total += active.score();
@@ -179,28 +176,21 @@ double Solver::gradient() {
 // The faces of pairs: a place moves with its target, or stays; or both are tied, and each moves
 // with half of both.
 void Solver::face() {
-    const double inverse = 1.0 / rho_;
     diagonal_ = weights_;
     tied_.clear();
     near_ = target_;
     for (int64_t i = 0; i < p_.n_pairs(); ++i) {
-        const int32_t l = p_.var[at(2 * i)], r = p_.var[at(2 * i + 1)];
-        const double a = point[at(l)] + inverse * share_[at(2 * i)];
-        const double b = point[at(r)] + inverse * share_[at(2 * i + 1)];
-        const double c = inverse * p_.couple[at(i)], w = std::fabs(c);
-        const double turn = std::copysign(1.0, c);
-        const double x = a + std::min(c, 0.0), y = 0.5 + turn * (b - 0.5);
-        const double apart = 0.5 * (w - x + y);
-        const bool left = q_[at(2 * i)] > 0.0 && q_[at(2 * i)] < 1.0;
-        const bool right = q_[at(2 * i + 1)] > 0.0 && q_[at(2 * i + 1)] < 1.0;
-        if (apart > 0.0 && apart < w) {
-            if (!left) continue;
+        const double left = q_[at(i)], right = q_[at(i + p_.n_pairs())];
+        const bool moves = left > 0.0 && left < 1.0, other = right > 0.0 && right < 1.0;
+        const int32_t l = left_[at(i)], r = right_[at(i)];
+        const double turn = std::copysign(0.5, couple_[at(i)]);
+        if (moves && other && std::fabs(left - 0.5 - 2.0 * turn * (right - 0.5)) < kTied) {
             diagonal_[at(l)] -= 0.5;
             diagonal_[at(r)] -= 0.5;
-            tied_.push_back({l, r, 0.5 * turn});
+            tied_.push_back({l, r, turn});
         } else {
-            if (left) diagonal_[at(l)] -= 1.0;
-            if (right) diagonal_[at(r)] -= 1.0;
+            if (moves) diagonal_[at(l)] -= 1.0;
+            if (other) diagonal_[at(r)] -= 1.0;
         }
     }
 }

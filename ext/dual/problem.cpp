@@ -154,6 +154,15 @@ Status Problem::lay_out(const Graph& graph, const Control* control) {
             later.push_back(f);
         }
     }
+    // First places, then second ones.
+    const auto apart = [&](auto* of) {
+        auto both = *of;
+        for (int64_t i = 0; i < n_pairs(); ++i) {
+            (*of)[at(i)] = both[at(2 * i)];
+            (*of)[at(i + n_pairs())] = both[at(2 * i + 1)];
+        }
+    };
+    apart(&var), apart(&origin), apart(&offset);
     for (int64_t f : later) {
         if (messages::cancelled(control, f)) return kCancelled;
         const auto first = static_cast<int64_t>(var.size());
@@ -257,7 +266,7 @@ Status Problem::bound(const double* share, const Control* control, double* value
         if (left.total() > 0.0) add(left.total());
     }
     for (int64_t i = 0; i < n_pairs(); ++i) {
-        const double a = share[2 * i], b = share[2 * i + 1], c = couple[at(i)];
+        const double a = share[i], b = share[i + n_pairs()], c = couple[at(i)];
         add(std::max(std::max(0.0, a + b + c), std::max(a, b)));
         error += 2.0 * kEps * (std::fabs(a) + std::fabs(b) + std::fabs(c));
     }

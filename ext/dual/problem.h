@@ -3,7 +3,7 @@
 //
 //   score(y) = base + sum_v odds_v y_v + sum_pairs c y_a y_b + sum_parts score(y)
 //
-// Edge e is the place of a variable in a factor: those of pair i are 2 i and 2 i + 1, those of
+// Edge e is the place of a variable in a factor: those of pair i are i and i + pairs, those of
 // parts follow. For any shares s the dual value
 //
 //   base + sum_v max(0, odds_v - sum_e s_e) + sum_factors max_y [score(y) + sum_e s_e y_e]
@@ -38,6 +38,9 @@ class Problem {
 
     int64_t n_edges() const { return static_cast<int64_t>(var.size()); }
     int64_t n_pairs() const { return static_cast<int64_t>(couple.size()); }
+    // Of an edge of a pair.
+    int64_t pair_of(int64_t e) const { return e < n_pairs() ? e : e - n_pairs(); }
+    int64_t other(int64_t e) const { return e < n_pairs() ? e + n_pairs() : e - n_pairs(); }
     int64_t n_open() const { return static_cast<int64_t>(open.size()); }
 
     std::vector<int8_t> known;   // (graph.n,) the state, -1: open

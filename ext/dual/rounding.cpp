@@ -52,7 +52,7 @@ double Rounding::alone(int64_t v) {
     for (int64_t i = p_.var_ptr[at(v)]; i < p_.var_ptr[at(v + 1)]; ++i) {
         const int64_t e = p_.var_edge[at(i)];
         if (e < pairs) {
-            if (y_[at(p_.var[at(e ^ 1)])]) worth += p_.couple[at(e / 2)];
+            if (y_[at(p_.var[at(p_.other(e))])]) worth += p_.couple[at(p_.pair_of(e))];
             continue;
         }
         const Part& part = *p_.part[at(part_of_[at(e - pairs)])];
@@ -113,7 +113,8 @@ double Rounding::score() {
         if (y_[at(v)]) total += p_.odds[at(v)];
     }
     for (int64_t i = 0; i < p_.n_pairs(); ++i) {
-        if (y_[at(p_.var[at(2 * i)])] && y_[at(p_.var[at(2 * i + 1)])]) total += p_.couple[at(i)];
+        const bool both = y_[at(p_.var[at(i)])] && y_[at(p_.var[at(p_.other(i))])];
+        if (both) total += p_.couple[at(i)];
     }
     possible_ = true;
     for (const auto& part : p_.part) {

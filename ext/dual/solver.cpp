@@ -21,24 +21,18 @@ constexpr double kChange = 2.0, kPatience = 500.0, kReach = 1e7;
 constexpr double kLoose = 0.1;   // share of the tolerance where the point has no score of its own
 constexpr double kExact = 1e-8;  // a gap, relative to the score, that is rounding
 
-// The best point of a pair: the nearest to (a, b) with c y_a y_b, for c < 0 with b turned round.
-//   z_a = clamp(a + clamp((c - a + b) / 2, 0, c), 0, 1), z_b likewise.
-// Without branches: signs of c are as good as random.
-inline void pair_point(double a, double b, double c, double* qa, double* qb) {
-    const double turn = std::copysign(1.0, c), w = std::fabs(c);
-    const double x = a + std::min(c, 0.0), y = 0.5 + turn * (b - 0.5);
-    const double da = 0.5 * (w - x + y), db = 0.5 * (w + x - y);
-    const double za = x + std::min(std::max(da, 0.0), w), zb = y + std::min(std::max(db, 0.0), w);
-    *qa = std::min(std::max(za, 0.0), 1.0);
-    *qb = 0.5 + turn * (std::min(std::max(zb, 0.0), 1.0) - 0.5);
-}
-
 }  // namespace
 
 Solver::Solver(const Problem& problem) : rounding(problem), p_(problem) {
     const int64_t n = p_.n_open(), edges = p_.n_edges();
-    share_.assign(at(edges), 0.0);
+    share_.assign(at(edges + kSlack), 0.0);
     q_.assign(at(edges), 0.5);
+    left_.assign(p_.var.begin(), p_.var.begin() + p_.n_pairs());
+    right_.assign(p_.var.begin() + p_.n_pairs(), p_.var.begin() + 2 * p_.n_pairs());
+    couple_ = p_.couple;
+    left_.resize(left_.size() + kSlack, 0);
+    right_.resize(right_.size() + kSlack, 0);
+    couple_.resize(couple_.size() + kSlack, 0.0);
     target_.assign(at(edges), 0.0);
     point.assign(at(n), 0.5);
     x_.assign(at(n), 0.0);
@@ -80,6 +74,7 @@ void Solver::cut() {
     cut_apart_.assign(variable_cut_.size(), 0.0);
     cut_moved_.assign(variable_cut_.size(), 0.0);
     failed_.assign(factor_cut_.size(), 0);
+    sums_.assign(factor_cut_.size(), {});
 }
 
 // Odds go to the parts of a variable, if it has any.
@@ -113,21 +108,20 @@ void Solver::start() {
     weight_ = std::max(1.0, kWeight * pairs / rest);
 }
 
-void Solver::move_pairs(int64_t first, int64_t last) {
-    const double inverse = 1.0 / rho_;
-    double a[kAbreast], b[kAbreast], qa[kAbreast], qb[kAbreast];
-    for (int64_t from = first; from < last; from += kAbreast) {
-        const int64_t count = std::min(kAbreast, last - from);
-        const int32_t* var = p_.var.data() + 2 * from;
-        const double *share = share_.data() + 2 * from, *c = p_.couple.data() + from;
-        double* q = q_.data() + 2 * from;
-        for (int64_t i = 0; i < count; ++i) {
-            a[i] = point[at(var[2 * i])] + inverse * share[2 * i];
-            b[i] = point[at(var[2 * i + 1])] + inverse * share[2 * i + 1];
-        }
-        for (int64_t i = 0; i < count; ++i) pair_point(a[i], b[i], inverse * c[i], qa + i, qb + i);
-        for (int64_t i = 0; i < count; ++i) q[2 * i] = qa[i], q[2 * i + 1] = qb[i];
-    }
+void Solver::move_pairs(int64_t task) {
+    const int64_t first = factor_cut_[at(task)].first, second = first + p_.n_pairs();
+    PairPoints of;
+    of.n = factor_cut_[at(task)].last - first;
+    of.left = left_.data() + first;
+    of.right = right_.data() + first;
+    of.point = point.data();
+    of.share_left = share_.data() + first;
+    of.share_right = share_.data() + second;
+    of.couple = couple_.data() + first;
+    of.inverse = 1.0 / rho_;
+    of.left_q = q_.data() + first;
+    of.right_q = q_.data() + second;
+    sums_[at(task)] = messages::level().points(of);
 }
 
 bool Solver::move_part(int64_t i, const Control* control) {
@@ -154,7 +148,7 @@ void Solver::factors_task(void* self, int64_t task, int worker) {
     Solver& s = *static_cast<Solver*>(self);
     const int64_t pairs = s.p_.n_pairs();
     const Cut cut = s.factor_cut_[at(task)];
-    if (cut.first < pairs) return s.move_pairs(cut.first, cut.last);
+    if (cut.first < pairs) return s.move_pairs(task);
     try {
         for (int64_t i = cut.first; i < cut.last; ++i) {
             // The calling thread is worker 0: it alone polls.
@@ -245,7 +239,7 @@ double Solver::value() {
         total.add(x_[at(v)] * p_.odds[at(v)]);
     }
     for (int64_t i = 0; i < p_.n_pairs(); ++i) {
-        const double a = x_[at(p_.var[at(2 * i)])], b = x_[at(p_.var[at(2 * i + 1)])];
+        const double a = x_[at(left_[at(i)])], b = x_[at(right_[at(i)])];
         const double c = p_.couple[at(i)];
         total.add(c * (c > 0.0 ? std::min(a, b) : std::max(0.0, a + b - 1.0)));
     }

@@ -14,6 +14,7 @@
 
 #include "dual/active_set.h"
 #include "dual/cuts.h"
+#include "dual/pairs.h"
 #include "dual/problem.h"
 #include "dual/rounding.h"
 #include "pool/plan.h"
@@ -47,7 +48,7 @@ class Solver {
     void start();
     static void factors_task(void* self, int64_t task, int worker);
     static void variables_task(void* self, int64_t task, int worker);
-    void move_pairs(int64_t first, int64_t last);
+    void move_pairs(int64_t task);
     bool move_part(int64_t i, const Control* control);
     void mean(int64_t first, int64_t last, double* apart, double* moved);
     void each(const Plan& plan, void (*task)(void*, int64_t, int), int threads, Control* control);
@@ -81,7 +82,9 @@ class Solver {
     double cut_step(const Cuts::Cut& cut) const;
 
     const Problem& p_;
-    std::vector<double> share_;       // (edges,) s
+    std::vector<double> share_;       // (edges + kSlack,) s
+    std::vector<int32_t> left_, right_;  // (pairs + kSlack,) variables
+    std::vector<double> couple_;      // likewise
     std::vector<double> q_, target_;  // likewise
     std::vector<ActiveSet> active_;   // (parts,)
     std::vector<uint8_t> projects_;   // likewise: it has an algorithm of its own
@@ -90,6 +93,7 @@ class Solver {
     std::vector<double> x_, gain_;    // (open,)
     std::vector<Cut> factor_cut_, variable_cut_;
     std::vector<double> cut_apart_, cut_moved_;
+    std::vector<PairSums> sums_;  // likewise, of pairs
     std::vector<uint8_t> failed_;                                     // of each cut
     std::vector<double> weights_, diagonal_, slope_, step_, before_;  // (open,)
     std::vector<double> near_;     // (edges,) what q_ is nearest to

@@ -1,4 +1,5 @@
 // Compiled once per SIMD level: see setup.py.
+#include "dual/pair_points.h"
 #include "messages/field_lanes.h"
 #include "messages/model.h"
 #include "messages/terms.h"
@@ -170,7 +171,7 @@ void marginals(const double* total, int64_t n, double* p, double* log_mass) {
 }
 
 const vs::messages::MessageLevel kLevel = {products,  ratios, logs<false>, logs<true>, masses,
-                                           marginals, ascend, sum_terms,   logs_of,    exps_of};
+                                           marginals, ascend, sum_terms,   logs_of,    exps_of, pair_points};
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dual/pairs.h"
 #include "simd/level.h"
 
 namespace vs::messages {
@@ -106,6 +107,8 @@ struct MessageLevel {
     // positive, 0 where they are none.
     void (*logs)(double* x, int64_t n);
     void (*exps)(double* x, int64_t n);
+    // Points of a dual decomposition: ext/dual/.
+    dual::PairSums (*points)(const dual::PairPoints& b);
 };
 
 }  // namespace vs::messages
