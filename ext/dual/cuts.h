@@ -26,6 +26,8 @@ class Cuts {
     void project(double* point);
     // out: how such a point q moves with what it is nearest to, in direction d.
     void follow(const double* d, const double* q, double* out) const;
+    // out: the diagonal of that.
+    void diagonal(const double* q, double* out) const;
     // Adds the cuts, with weights, that prove which tree has the greatest sum of these scores: the
     // sets that Edmonds' algorithm contracts. With a single root it is a bound that they prove.
     void prove(const double* scores);

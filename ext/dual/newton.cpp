@@ -27,14 +27,16 @@ constexpr int64_t kFew = 6;                   // iterations of a step after whic
 constexpr double kInner = 0.1;   // of the disagreement: the gradient at which a step ends
 constexpr double kFirst = 1e-3;  // that of the first step
 constexpr int kSteps = 20, kDirections = 60;
-constexpr double kDirection = 0.1;           // the residual at which conjugate gradients end
-constexpr double kRidge = 1e-6;              // of the diagonal
+constexpr double kDirection = 0.1;  // the residual at which conjugate gradients end
+constexpr double kScaling = 0.03;   // of the weights: the least scaling
+// The ridge, by the weights: it grows after a step that is short, and falls after a whole one.
+constexpr double kRidge = 1e-6, kRidgeMost = 1e-2, kWorse = 100.0, kBetter = 10.0;
 constexpr int kTrials = 12, kPatient = 4;    // of lengths; those after which any rise will do
 constexpr double kFlat = 0.5, kRise = 1e-3;  // of the slope: what is flat enough; the least rise
-constexpr double kEdge = 0.05;               // the least share of an interval that a trial cuts
+constexpr double kEdge = 0.2;                // the least share of an interval that a trial cuts
 constexpr double kCut = 1.0;                 // step of a cut's weight, by the root of its arcs
 constexpr double kViolated = 1e-7;           // what a cut lacks that is added
-constexpr double kTied = 1e-12;     // places of a pair that are one but for rounding
+constexpr double kTied = 1e-12;              // places of a pair that are one but for rounding
 constexpr double kTight = 1e-13;             // a point that lies beyond a plane
 constexpr int kIdle = 8;                     // steps without progress after which it gives up
 
@@ -193,12 +195,34 @@ void Solver::face() {
             if (other) diagonal_[at(r)] -= 1.0;
         }
     }
+    precondition();
+}
+
+// scaling_ (open,): the diagonal of the second derivative, near enough.
+void Solver::precondition() {
+    scaling_ = diagonal_;
+    for (size_t i = 0; outer_ && i < cuts_.size(); ++i) {
+        const Part& part = *p_.part[i];
+        if (!cuts_[i]) continue;
+        double* own = moved_q_.data() + part.first;
+        cuts_[i]->diagonal(q_.data() + part.first, own);
+        for (int64_t j = 0; j < part.k; ++j) {
+            scaling_[at(p_.var[at(part.first + j)])] -= weight_ * own[j];
+        }
+    }
+    each_cut([&](Cuts::Cut& cut, const int32_t* var) {
+        if (!cut.equal && cut.pull <= 0.0) return;
+        for (int32_t a : cut.arcs) scaling_[at(var[a])] += cut_step(cut) / rho_;
+    });
+    for (int64_t v = 0; v < p_.n_open(); ++v) {
+        scaling_[at(v)] = std::max(scaling_[at(v)], kScaling * weights_[at(v)]);
+    }
 }
 
 // out (open,): sum_e w_e (I - projection) d.
 void Solver::curve(const double* d, double* out) {
     for (int64_t v = 0; v < p_.n_open(); ++v) {
-        out[v] = (diagonal_[at(v)] + kRidge * weights_[at(v)]) * d[v];
+        out[v] = (diagonal_[at(v)] + ridge_ * weights_[at(v)]) * d[v];
     }
     for (const Tied& t : tied_) {
         out[t.a] -= t.half * d[t.b];
@@ -226,14 +250,14 @@ void Solver::curve(const double* d, double* out) {
     });
 }
 
-// step_ (open,): Newton's, by conjugate gradients with the diagonal of weights.
+// step_ (open,): Newton's, by conjugate gradients.
 Status Solver::direct(const Control* control) {
     const int64_t n = p_.n_open();
     std::vector<double> left(slope_), scaled(at(n)), along(at(n)), curved(at(n));
     std::fill(step_.begin(), step_.end(), 0.0);
     double size = 0.0;
     for (int64_t v = 0; v < n; ++v) {
-        along[at(v)] = left[at(v)] / weights_[at(v)];
+        along[at(v)] = left[at(v)] / scaling_[at(v)];
         size += left[at(v)] * along[at(v)];
     }
     const double enough = kDirection * kDirection * size;
@@ -248,7 +272,7 @@ Status Solver::direct(const Control* control) {
         for (int64_t v = 0; v < n; ++v) {
             step_[at(v)] += length * along[at(v)];
             left[at(v)] -= length * curved[at(v)];
-            scaled[at(v)] = left[at(v)] / weights_[at(v)];
+            scaled[at(v)] = left[at(v)] / scaling_[at(v)];
             size += left[at(v)] * scaled[at(v)];
         }
         for (int64_t v = 0; v < n; ++v) along[at(v)] = scaled[at(v)] + size / before * along[at(v)];
@@ -296,6 +320,8 @@ Status Solver::climb(double enough, int64_t max_iterations, int threads, Control
             }
             if (iterations >= max_iterations) break;
         }
+        if (here < 0.5) ridge_ = std::min(ridge_ * kWorse, kRidgeMost);
+        if (here >= 1.0) ridge_ = std::max(ridge_ / kBetter, kRidge);
         if (!risen) return kOk;
     }
     return kOk;
@@ -311,6 +337,7 @@ Status Solver::polish(double tolerance, int64_t max_iterations, int threads, Con
     slope_.assign(at(n), 0.0);
     step_.assign(at(n), 0.0);
     open_cuts();
+    ridge_ = kRidge;
     double enough = kFirst, best = gap_, rest = INFINITY;
     for (int idle = 0; idle < kIdle && iterations < max_iterations; ++idle) {
         const int64_t before = iterations;

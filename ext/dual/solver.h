@@ -71,6 +71,7 @@ class Solver {
     Status evaluate(int threads, Control* control, double* value);
     double gradient();
     void face();
+    void precondition();
     void curve(const double* d, double* out);
     Status direct(const Control* control);
     void open_cuts();
@@ -82,22 +83,24 @@ class Solver {
     double cut_step(const Cuts::Cut& cut) const;
 
     const Problem& p_;
-    std::vector<double> share_;       // (edges + kSlack,) s
+    std::vector<double> share_;          // (edges + kSlack,) s
     std::vector<int32_t> left_, right_;  // (pairs + kSlack,) variables
-    std::vector<double> couple_;      // likewise
-    std::vector<double> q_, target_;  // likewise
-    std::vector<ActiveSet> active_;   // (parts,)
-    std::vector<uint8_t> projects_;   // likewise: it has an algorithm of its own
-    std::vector<int64_t> hard_;       // (open,) edge of a part that holds it, or -1
-    bool covered_ = true;             // no variable is in two parts
-    std::vector<double> x_, gain_;    // (open,)
+    std::vector<double> couple_;         // likewise
+    std::vector<double> q_, target_;     // likewise
+    std::vector<ActiveSet> active_;      // (parts,)
+    std::vector<uint8_t> projects_;      // likewise: it has an algorithm of its own
+    std::vector<int64_t> hard_;          // (open,) edge of a part that holds it, or -1
+    bool covered_ = true;                // no variable is in two parts
+    std::vector<double> x_, gain_;       // (open,)
     std::vector<Cut> factor_cut_, variable_cut_;
     std::vector<double> cut_apart_, cut_moved_;
-    std::vector<PairSums> sums_;  // likewise, of pairs
+    std::vector<PairSums> sums_;                                      // likewise, of pairs
     std::vector<uint8_t> failed_;                                     // of each cut
     std::vector<double> weights_, diagonal_, slope_, step_, before_;  // (open,)
     std::vector<double> near_;     // (edges,) what q_ is nearest to
     std::vector<double> moved_q_;  // (edges,)
+    std::vector<double> scaling_;  // (open,)
+    double ridge_ = 0.0;
     std::vector<Tied> tied_;
     std::vector<std::unique_ptr<Cuts>> cuts_;  // (parts,) null: by corners, or projects
     std::vector<double> pull_, told_;          // (open,) what cuts add; (edges,) shares with cuts

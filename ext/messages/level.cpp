@@ -170,8 +170,9 @@ void marginals(const double* total, int64_t n, double* p, double* log_mass) {
     }
 }
 
-const vs::messages::MessageLevel kLevel = {products,  ratios, logs<false>, logs<true>, masses,
-                                           marginals, ascend, sum_terms,   logs_of,    exps_of, pair_points};
+const vs::messages::MessageLevel kLevel = {products, ratios,    logs<false>, logs<true>,
+                                           masses,   marginals, ascend,      sum_terms,
+                                           logs_of,  exps_of,   pair_points};
 
 }  // namespace
 
