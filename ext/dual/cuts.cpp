@@ -75,7 +75,7 @@ void Cuts::diagonal(const double* q, double* out) const {
 double Cuts::flow_to(int32_t word, double enough) {
     room_ = capacity_;
     double total = 0.0;
-    while (total < enough) {
+    while (total < enough - kCarries) {
         std::fill(came_.begin(), came_.end(), -1);
         queue_.assign(1, 0);
         for (size_t i = 0; i < queue_.size() && came_[at(word)] < 0; ++i) {

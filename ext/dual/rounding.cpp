@@ -63,6 +63,25 @@ double Rounding::alone(int64_t v) {
     return worth;
 }
 
+// gain_ (open,): what `alone` says of each variable.
+void Rounding::all_alone() {
+    gain_ = p_.odds;
+    for (int64_t v = 0; v < p_.n_open(); ++v) {
+        if (!y_[at(v)]) continue;
+        for (int64_t i = p_.var_ptr[at(v)]; i < p_.var_ptr[at(v + 1)]; ++i) {
+            const int64_t e = p_.var_edge[at(i)];
+            if (e >= 2 * p_.n_pairs()) break;
+            gain_[at(p_.var[at(p_.other(e))])] += p_.couple[at(p_.pair_of(e))];
+        }
+    }
+    for (const auto& part : p_.part) {
+        if (part->plain()) continue;
+        for (int64_t j = 0; j < part->k; ++j) {
+            gain_[at(p_.var[at(part->first + j)])] += entry(*part, j, 1) - entry(*part, j, 0);
+        }
+    }
+}
+
 // kInfeasible where a part cannot follow those before it.
 Status Rounding::decide(const double* gain, const Control* control) {
     std::fill(held_.begin(), held_.end(), int8_t{-1});
@@ -110,11 +129,13 @@ void Rounding::settle() {
 double Rounding::score() {
     double total = p_.base();
     for (int64_t v = 0; v < p_.n_open(); ++v) {
-        if (y_[at(v)]) total += p_.odds[at(v)];
-    }
-    for (int64_t i = 0; i < p_.n_pairs(); ++i) {
-        const bool both = y_[at(p_.var[at(i)])] && y_[at(p_.var[at(p_.other(i))])];
-        if (both) total += p_.couple[at(i)];
+        if (!y_[at(v)]) continue;
+        total += p_.odds[at(v)];
+        for (int64_t i = p_.var_ptr[at(v)]; i < p_.var_ptr[at(v + 1)]; ++i) {
+            const int64_t e = p_.var_edge[at(i)];  // ascending: first places first
+            if (e >= p_.n_pairs()) break;
+            if (y_[at(p_.var[at(p_.other(e))])]) total += p_.couple[at(e)];
+        }
     }
     possible_ = true;
     for (const auto& part : p_.part) {
@@ -134,7 +155,7 @@ Status Rounding::round(const double* gain, const Control* control) {
             best_ = last;
             kept_ = y_;
         }
-        for (int64_t v = 0; v < p_.n_open(); ++v) gain_[at(v)] = alone(v);
+        all_alone();
         if (const Status s = decide(gain_.data(), control); s != kOk) return done(s);
         const double next = score();
         if (!(next > last)) return kOk;

@@ -25,6 +25,7 @@ class Rounding {
   private:
     Status decide(const double* gain, const Control* control);
     double alone(int64_t v);
+    void all_alone();
     void settle();
     double score();
     double entry(const Part& part, int64_t axis, uint8_t state);
