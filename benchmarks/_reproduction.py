@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from _machine import describe
-from _treebanks import TREEBANKS, first, test_file, trained, training_file
+from _treebanks import TREEBANKS, evaluation_file, first, lessons_file, trained
 
 from valuesparse.parsing import Parser, Sentence
 
@@ -63,13 +63,13 @@ class Run:
 
     def lessons(self, language: str) -> list[Sentence]:
         """Return what parsers learn from."""
-        path = training_file(self.treebanks, language)
+        path = lessons_file(self.treebanks, language)
         return first(path, self.train, self.longest, check="training")
 
     def gold(self, language: str, timed: bool = False) -> list[Sentence]:
         """Return what parsers are measured on, or those sentences that are timed."""
         count = self.timed if timed else self.sentences
-        return first(test_file(self.treebanks, language), count)
+        return first(evaluation_file(self.treebanks, language), count)
 
     def row(self, step: str, table: str, name: str, measure: Callable[[], Row]) -> Row:
         """Return a row; measured now where it is not there and this is the step; else empty."""

@@ -32,12 +32,12 @@ TREEBANKS = {
 }
 
 
-def training_file(folder: Path, language: str) -> Path:
+def lessons_file(folder: Path, language: str) -> Path:
     """Return the file that a language's parsers learn from."""
     return folder / f"{TREEBANKS[language].train}-train.conllu.gz"
 
 
-def test_file(folder: Path, language: str, part: str = "test") -> Path:
+def evaluation_file(folder: Path, language: str, part: str = "test") -> Path:
     """Return the file that a language's parsers are measured on."""
     return folder / f"{TREEBANKS[language].test}-{part}.conllu.gz"
 

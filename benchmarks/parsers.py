@@ -1,68 +1,162 @@
-"""How well parsers parse, and how long training and parsing take, on five treebanks.
+"""How well parsers parse, and how long training and parsing take; UDPipe 1 on the same files.
 
-    python benchmarks/parsers.py FOLDER [LANGUAGE...] [--orders 1,2] [--epochs N] [--threads N]
+    python benchmarks/parsers.py TREEBANKS WORK
 
-FOLDER has the files of Universal Dependencies and CoNLL-X that LANGUAGES names. Tags are gold.
+Tags, lemmas and features of words are gold. Ours are trained with all defaults, UDPipe's in ten
+epochs. UAS and LAS are of all tokens; training times are of the processor on one thread, speeds
+of one process, from sentences to heads, ours and labels too; files apart.
 """
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 import time
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import valuesparse as vs
+import numpy as np
+from _reproduction import Row, Run, alternating, main, publish
+from _treebanks import evaluation_file, first
 
-LANGUAGES = {
-    "English": ("en_ewt", "en_ewt", ()),
-    "Danish": ("da_cdt", "da_cdt", ()),
-    "Dutch": ("nl_alpinocdbl", "nl_alpinocdbl", ()),
-    "Italian": ("it_partut", "it_isdt", ()),
-    # Its XPOS hold syntactic functions.
-    "Portuguese": ("pt_bosque", "pt_bosque", ("XPOS",)),
-}
+from valuesparse.parsing import Parser, Sentence, evaluate
+
+ORDERS = {"order 1": 1, "order 2": 2}
+RIVAL = "UDPipe 1"
 
 
-def measure(folder: Path, language: str, order: int, epochs: int, threads: int) -> None:
-    """Train on one treebank, parse dev and test on one thread, and print a row."""
-    train, test, ignore = LANGUAGES[language]
-    began, used = time.perf_counter(), time.process_time()
-    parser = vs.parsing.train(
-        folder / f"{train}-train.conllu.gz",
-        order=order, epochs=epochs, ignore=ignore, threads=threads,
-    )  # fmt: skip
-    elapsed, used = time.perf_counter() - began, time.process_time() - used
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place, "m")
-        parser.save(path)
-        size = path.stat().st_size
-    row = f"{language:<11}{order:>2}{elapsed:>7.0f} s{used:>7.0f} s{size / 1e6:>6.0f} MB"
+def ours(run: Run, language: str, order: int) -> Parser:
+    """Return our parser."""
+    return run.parser(language, f"default-{order}", order=order)
+
+
+def method(order: int) -> str:
+    """Return how our parser parses where accuracy is asked for."""
+    return "exact" if order == 1 else "bp"
+
+
+def scores(run: Run, language: str, parse: Callable[[list[Sentence]], list[Sentence]]) -> Row:
+    """Return how well a parser parses."""
+    found: Row = {}
     for part in ("dev", "test"):
-        gold = list(vs.parsing.read_conll(folder / f"{test}-{part}.conllu.gz"))
-        began = time.process_time()
-        method = "exact" if order == 1 else "bp"
-        found = list(parser.parse(gold, method=method, threads=1))
-        used = time.process_time() - began
-        e = vs.parsing.evaluate(gold, found)
-        row += f"   {part}: {e.uas:.2%} {e.las:.2%} {e.words / used:>7,.0f} words/s"
-    print(row, flush=True)
+        gold = first(evaluation_file(run.treebanks, language, part), run.sentences)
+        e = evaluate(gold, parse(gold))
+        found |= {f"{part} UAS": e.uas, f"{part} LAS": e.las}
+    return found
 
 
-def main() -> None:
-    """Print a row for each language and order."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("languages", nargs="*", default=list(LANGUAGES))
-    parser.add_argument("--orders", default="1,2")
-    parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--threads", type=int, default=2)
-    given = parser.parse_args()
-    print(f"{'':<11}{'order':>2} training: elapsed, processor time; file; UAS, LAS, speed")
-    for language in given.languages:
-        for order in map(int, given.orders.split(",")):
-            measure(given.folder, language, order, given.epochs, given.threads)
+def accuracy(run: Run, language: str, order: int) -> Row:
+    """Return how well ours parses; and its training, where this call trained it."""
+    begun = time.process_time()
+    parser = ours(run, language, order)
+    took = time.process_time() - begun
+    how = {"method": method(order), "threads": 1}
+    found = scores(run, language, lambda gold: list(parser.parse(gold, **how)))
+    path = run.work / "models" / f"{language}-default-{order}-{run.size}.parser"
+    return {**found, "training s": took if took > 1 else None, "MB": path.stat().st_size / 1e6}
+
+
+def rival(run: Run, language: str) -> Any:
+    """Return UDPipe's parser, and the seconds of its training where it was trained now."""
+    from rivals import udpipe
+
+    path = run.work / "models" / f"{language}-{run.size}.udpipe"
+    took = None
+    if not path.exists():
+        like = ours(run, language, 1)
+        begun = time.process_time()
+        udpipe.train(
+            run.lessons(language), path, projective=like.constraint == "projective",
+            single_root=like.single_root,
+        )  # fmt: skip
+        took = time.process_time() - begun
+    return udpipe.load(path), took
+
+
+def rival_accuracy(run: Run, language: str) -> Row:
+    """Return how well UDPipe parses."""
+    from rivals import udpipe
+
+    model, took = rival(run, language)
+    return {**scores(run, language, lambda gold: udpipe.parsed(model, gold)), "training s": took}
+
+
+def times(run: Run, language: str, *, with_rival: bool) -> Row:
+    """Return the seconds that each parser takes for the sentences that are timed."""
+    gold = run.gold(language, timed=True)
+    calls: dict[str, Callable[[], object]] = {}
+    for name, order in ORDERS.items():
+        parser = ours(run, language, order)
+        for how in (method(order), "relaxed")[:order]:
+            calls[f"{name}, {how}"] = lambda p=parser, how=how: list(
+                p.parse(gold, method=how, threads=1)
+            )
+    if with_rival:
+        from rivals import udpipe
+
+        model, _ = rival(run, language)
+        trees = udpipe.trees(gold)  # parsing begins by forgetting the heads
+        calls[RIVAL] = lambda: udpipe.parse(model, trees)
+    return {**alternating(calls, run.samples), "words": sum(map(len, gold))}
+
+
+def installed() -> bool:
+    """Return whether UDPipe is there."""
+    try:
+        import ufal.udpipe  # noqa: F401
+    except ImportError:
+        print("without ufal.udpipe, which is not installed")
+        return False
+    return True
+
+
+def lines_of(run: Run, language: str, *, with_rival: bool) -> list[Row]:
+    """Return the rows of a language."""
+    rows: dict[str, Row] = {
+        name: run.row(
+            "accuracy", "parsers", f"{language}, {name}",
+            lambda o=order: accuracy(run, language, o),
+        )
+        for name, order in ORDERS.items()
+    }  # fmt: skip
+    if with_rival:
+        measure = lambda: rival_accuracy(run, language)  # noqa: E731
+        rows[RIVAL] = run.row("accuracy", "parsers", f"{language}, {RIVAL}", measure)
+    name = f"{language}, with {RIVAL}" if with_rival else language
+    took = run.row("times", "parsers", name, lambda: times(run, language, with_rival=with_rival))
+    found = []
+    for name, row in rows.items():
+        line: Row = {"language": language, "parser": name}
+        for key in ("dev UAS", "dev LAS", "test UAS", "test LAS"):
+            line[key] = round(100 * row[key], 2) if key in row else None
+        line |= {"training s": row.get("training s"), "MB": row.get("MB")}
+        for how in ("exact", "bp", "relaxed", ""):
+            key = f"{name}, {how}" if how else name
+            if key in took:
+                line[f"words/s, {how or 'default'}"] = round(took["words"] / took[key])
+        found.append(line)
+    return found
+
+
+def above(lines: Sequence[Row]) -> list[Row]:
+    """Return how far the mean UAS of order 2 is above that of UDPipe."""
+    named = {(r["language"], r["parser"]): r["test UAS"] for r in lines}
+    apart = [
+        named[language, "order 2"] - value
+        for (language, parser), value in named.items()
+        if parser == RIVAL and value is not None and named[language, "order 2"] is not None
+    ]
+    if not apart:
+        return []
+    what = f"order 2 less {RIVAL}, mean of {len(apart)}"
+    return [{"language": "", "parser": what, "test UAS": round(float(np.mean(apart)), 2)}]
+
+
+def make(run: Run) -> None:
+    """Measure and write the table."""
+    with_rival = installed()
+    lines = [x for name in run.languages for x in lines_of(run, name, with_rival=with_rival)]
+    if "tables" in run.steps:
+        publish(run, "parsers", lines + above(lines), "ufal.udpipe")
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, make)
