@@ -72,12 +72,18 @@ class Run:
         return first(evaluation_file(self.treebanks, language), count)
 
     def row(self, step: str, table: str, name: str, measure: Callable[[], Row]) -> Row:
-        """Return a row; measured now where it is not there and this is the step; else empty."""
+        """Return a row; measured now where it is not there and this is the step.
+
+        It is empty where it cannot be measured, which is not kept: it may be possible later.
+        """
         path = self.work / "rows" / f"{table}.json"
         rows: dict[str, Row] = json.loads(path.read_text()) if path.exists() else {}
         name = f"{name}, trained on {self.size}, {step} of {self._some(step)}"
         if name not in rows and step in self.steps:
-            found = {**measure(), "measured": time.strftime("%Y-%m-%d")}
+            found = measure()
+            if not found:
+                return {}
+            found["measured"] = time.strftime("%Y-%m-%d")
             rows = json.loads(path.read_text()) if path.exists() else {}
             rows[name] = found
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,7 @@ def parser_of(
 def accuracy(run: Run, language: str, order: int, loss: tuple[float, float]) -> Row:
     """Return how well parser #1 does, or that of arcs, and whether its messages converge."""
     parser = parser_of(run, language, order, loss)
-    return {"missing": True} if parser is None else parsed(run, language, parser)
+    return {} if parser is None else parsed(run, language, parser)
 
 
 def parsed(run: Run, language: str, parser: Parser) -> Row:
@@ -72,7 +72,7 @@ def program(
     """Return how well parser #2 does, beside parser #1 on the same sentences."""
     parser = parser_of(run, language, 2, loss, features)
     if parser is None:
-        return {"missing": True}
+        return {}
     gold = run.gold(language)[:count]
     found: Row = {"sentences": len(gold)}
     for name, how in (
@@ -91,7 +91,7 @@ def counted(run: Run, language: str, features: str) -> Row:
     """Return the accuracy and the number of features of a parser with a dictionary."""
     parser = parser_of(run, language, 2, SVM, features)
     if parser is None:
-        return {"missing": True}
+        return {}
     row = parsed(run, language, parser)
     row["features"] = getattr(parser, "n_features", None)
     return row

@@ -57,7 +57,7 @@ def accuracy(parser: Parser, gold: list[Sentence], how: dict[str, Any]) -> Row:
     system, s = parse(parser, gold, how)
     return {
         "uas": evaluate(gold, system).uas, "used": s.used / s.pairs, "scored": s.scored / s.pairs,
-        "converged": s.converged / s.sentences,
+        "converged": s.converged / s.sentences, "sentences": len(gold),
     }  # fmt: skip
 
 
@@ -90,6 +90,7 @@ def accuracy_of_cut(parser: Parser, gold: list[Sentence], least: float) -> Row:
         system.append(sentence.parsed(heads_of(parser, p), sentence.labels))
     return {
         "uas": evaluate(gold, system).uas, "used": used / pairs, "error": float(np.mean(errors)),
+        "sentences": len(gold),
     }  # fmt: skip
 
 
@@ -152,7 +153,7 @@ def rows_of(run: Run, language: str) -> tuple[dict[str, Row], Row]:
 
 def line(configuration: str, row: Row, took: Row) -> Row:
     """Return a configuration's cells."""
-    found: Row = {"configuration": configuration}
+    found: Row = {"configuration": configuration, "sentences": row.get("sentences")}
     if "uas" in row:
         found["accuracy %"] = round(100 * row["uas"], 2)
     if configuration in took:
@@ -167,9 +168,10 @@ def line(configuration: str, row: Row, took: Row) -> Row:
                 found["ratio without features"] = ratio
     if "used" in row:
         found["pairs %"] = 100 * row["used"]
-    for key in ("error", "converged"):
-        if key in row:
-            found[key] = row[key]
+    if "error" in row:
+        found["error"] = row["error"]
+    if "converged" in row:
+        found["converged %"] = 100 * row["converged"]
     return found
 
 

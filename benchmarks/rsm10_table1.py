@@ -17,6 +17,8 @@ can be compared; their times include features, all of which are extracted, and m
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,11 +32,11 @@ from _sentence_graphs import (
     graph_of,
     heads_of,
     parts_of,
-    propagated,
 )
 
 import valuesparse as vs
 from valuesparse.parsing import Parser, Sentence, evaluate, load
+from valuesparse.relaxed import largest, smallest_within
 
 #: What trees have to be, and whether there are siblings.
 MODELS = {
@@ -86,6 +88,28 @@ def chosen(graph: vs.FactorGraph, name: str, amount: Any) -> Any:
     return vs.select(graph, solver=SOLVER, threads=1, **{SCHEMES[name][0]: amount})
 
 
+def all_chosen(graph: vs.FactorGraph, pairs: int) -> Iterator[tuple[str, Any]]:
+    """Yield what `chosen` returns, by name of the configuration, with all gains computed once."""
+    count = graph.n_factors
+    own = np.arange(count - pairs)
+    seed = vs.infer(graph, factors=own, method=SOLVER, threads=1)
+    gains = vs.gain(graph, range(len(own), count), seed)
+    for name, amount in configurations():
+        if name == FULL:
+            yield name, chosen(graph, name, amount)
+            continue
+        if name == "MinDivergence":
+            added = largest(gains, amount)
+        elif name == "MinSize":
+            added = largest(gains, pairs - smallest_within(gains, amount))
+        else:
+            added = np.flatnonzero(gains >= amount)
+        kept = np.concatenate([own, len(own) + added])
+        method = replace(SOLVER, start=seed)
+        r = vs.infer(graph, factors=kept, method=method, threads=1) if len(added) else seed
+        yield name_of(name, amount), r
+
+
 def configurations() -> list[tuple[str, Any]]:
     """Return all schemes with all of their parameters."""
     return [(FULL, None)] + [(name, x) for name, (_, some) in SCHEMES.items() for x in some]
@@ -113,12 +137,12 @@ def accuracies(run: Run, language: str) -> Row:
         graph = graph_of(parser, of)
         own = graph.n_variables + (len(sentence) > 0)
         pairs += of.pairs
-        full = propagated(parser, of, ITERATIONS)
         true = exact(parser, of) if language == EXACT else None
-        for name, amount in configurations():
-            row = found[name_of(name, amount)]
-            r = chosen(graph, name, amount)
+        full: Any = None
+        for name, r in all_chosen(graph, of.pairs):
+            row = found[name]
             p = beliefs_of(graph, r, len(sentence))
+            full = p if full is None else full  # it comes first
             row["used"] += r.factors.size - own
             row["errors"].append(difference(p, full)[1])
             if true is not None:
