@@ -154,7 +154,10 @@ def alternating(calls: dict[str, Callable[[], object]], samples: int) -> dict[st
 
 
 def publish(run: Run, name: str, rows: Sequence[Row], *packages: str) -> None:
-    """Write rows as CSV, empty cells for what was not measured, and print them as a table."""
+    """Write rows as CSV and print them as a table.
+
+    None is what was not measured, a key that is missing what a row does not have.
+    """
     columns = list(dict.fromkeys(key for row in rows for key in row))
     run.out.mkdir(parents=True, exist_ok=True)
     temporary = run.out / f"{name}.tmp.csv"
@@ -166,11 +169,11 @@ def publish(run: Run, name: str, rows: Sequence[Row], *packages: str) -> None:
     print(f"\n{name}\n{run.about(*packages)}\n")
     print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
     for row in rows:
-        print("| " + " | ".join(cell(row.get(key)) for key in columns) + " |")
+        print("| " + " | ".join(cell(row.get(key, "–")) for key in columns) + " |")
 
 
 def cell(value: object) -> str:
     """Return a number or text as tables show it."""
-    if value is None or value == "":
+    if value is None:
         return "not measured"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

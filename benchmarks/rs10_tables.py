@@ -153,26 +153,32 @@ def rows_of(run: Run, language: str) -> tuple[dict[str, Row], Row]:
 
 def line(configuration: str, row: Row, took: Row) -> Row:
     """Return a configuration's cells."""
-    found: Row = {"configuration": configuration, "sentences": row.get("sentences")}
-    if "uas" in row:
-        found["accuracy %"] = round(100 * row["uas"], 2)
-    if configuration in took:
-        full, own = took[FULL], took[configuration]
-        found["ms a sentence"] = 1e3 * own / took["sentences"]
-        found["ratio"] = full / own
-        if configuration in CONFIGURATIONS and configuration != FULL and "scored" in row:
-            arcs = took["features of arcs"]
-            features = arcs + row["scored"] * (took["features"] - arcs)
-            if own > features:
-                ratio = (full - took["features"]) / (own - features)
-                found["ratio without features"] = ratio
-    if "used" in row:
-        found["pairs %"] = 100 * row["used"]
+    own, full = took.get(configuration), took.get(FULL)
+    found: Row = {
+        "configuration": configuration,
+        "sentences": row.get("sentences"),
+        "accuracy %": round(100 * row["uas"], 2) if row else None,
+        "ms a sentence": 1e3 * own / took["sentences"] if own else None,
+        "ratio": full / own if own and full else None,
+    }
+    if configuration in CONFIGURATIONS and configuration != FULL:
+        found["ratio without features"] = without_features(row, took, configuration)
+    found["pairs %"] = 100 * row["used"] if row else None
+    if configuration in CONFIGURATIONS:
+        found["converged %"] = 100 * row["converged"] if row else None
     if "error" in row:
         found["error"] = row["error"]
-    if "converged" in row:
-        found["converged %"] = 100 * row["converged"]
     return found
+
+
+def without_features(row: Row, took: Row, configuration: str) -> float | None:
+    """Return the ratio to full belief propagation, features taken off on both sides."""
+    if not row or not took:
+        return None
+    arcs = took["features of arcs"]
+    own = took[configuration] - arcs - row["scored"] * (took["features"] - arcs)
+    ratio: float = (took[FULL] - took["features"]) / own
+    return ratio if own > 0 else None
 
 
 def make(run: Run) -> None:
@@ -189,13 +195,13 @@ def make(run: Run) -> None:
                 two.append(own)
         if took:
             ratios.append(took[FULL] / took[ONE_ROUND])
-            if language == TABLE_2:
-                general = took["BP, general engine"]
-                two.append({
-                    "configuration": "BP, general engine",
-                    "ms a sentence": 1e3 * general / took["sentences"],
-                    "ratio": took[FULL] / general, "pairs %": 100.0,
-                })  # fmt: skip
+        if took and language == TABLE_2:
+            general = took["BP, general engine"]
+            two.append({
+                "configuration": "BP, general engine",
+                "ms a sentence": 1e3 * general / took["sentences"],
+                "ratio": took[FULL] / general, "pairs %": 100.0,
+            })  # fmt: skip
     if ratios:
         mean = float(np.exp(np.mean(np.log(ratios))))
         one.append({"language": "geometric mean", "configuration": ONE_ROUND, "ratio": mean})

@@ -233,25 +233,19 @@ def best(rows: Row, took: Row, scheme: str) -> str:
 
 def cells(name: str, rows: Row, took: Row) -> Row:
     """Return the cells of a configuration."""
-    own = rows.get(name.removesuffix(", parser"), {})
-    found: Row = {"configuration": name}
-    if "F" in own:
-        found["F %"] = 100 * own["F"]
+    parser = name.endswith(", parser")
+    own = rows[name.removesuffix(", parser")]
+    found: Row = {"configuration": name, "F %": 100 * own["F"], "T ms": None, "ratio": None}
     if name in took:
-        count = len(took["words"])
-        ms = sum(took[name]["ms"])
-        parser = name.endswith(", parser")
         extra = 0.0 if parser else sum(took["features"]) + sum(took["graph"])
-        full = sum(took[f"{FULL}, parser" if parser else FULL]["ms"])
-        found["T ms"] = (ms + extra) / count
-        found["ratio"] = (full + extra) / (ms + extra)
+        ms, full = sum(took[name]["ms"]), sum(took[f"{FULL}, parser" if parser else FULL]["ms"])
+        found |= {"T ms": (ms + extra) / len(took["words"]), "ratio": (full + extra) / (ms + extra)}
         if not parser:
             found["ratio without features and graph"] = full / ms
-    if own:
-        found["E %"] = 100 * own["E"]
-        if own.get("E*") is not None:
-            found["E* %"] = 100 * own["E*"]
-        found["A %"] = round(100 * own["A"], 2)
+    found["E %"] = 100 * own["E"]
+    if own["E*"] is not None:
+        found["E* %"] = 100 * own["E*"]
+    found["A %"] = round(100 * own["A"], 2)
     return found
 
 
@@ -263,7 +257,7 @@ def make(run: Run) -> None:
             continue
         rows, took = measured(run, language)
         if not rows:
-            lines.append({"language": language, "configuration": FULL})
+            lines.append({"language": language, "configuration": FULL, "F %": 100.0, "A %": None})
             continue
         shown = [FULL, *(best(rows, took, scheme) for scheme in SCHEMES)]
         if MODELS[language][1]:
