@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 # Residuals that are not above this teach nothing, as in `Examples.sweep`.
 LEAST = 1e-3
-ARC_EPOCHS, BATCH = 3, 8
+BATCH = 8
 
 
 class Grandparents:
@@ -61,26 +61,17 @@ class Grandparents:
         return np.where(kinds == 1, 0.0, values)
 
 
-def trained(
-    both: Parser, sentences: Sequence[Sentence], constraint: str, epochs: int, seed: int = 0
-) -> Parser:
-    """Return a parser with grandparents alone; its labels are those of a parser of both kinds."""
-    how: dict[str, Any] = {
-        "constraint": constraint, "ignore": both.ignore, "bits": both.model.bits, "threads": 1,
-    }  # fmt: skip
+def trained(arcs: Parser, sentences: Sequence[Sentence], epochs: int, seed: int = 0) -> Parser:
+    """Return a parser with grandparents, whose training begins from one of order 1."""
+    examples = Examples(
+        sentences, 2, arcs.constraint, arcs.single_root, ignore=arcs.ignore, bits=arcs.model.bits,
+        threads=1,
+    )  # fmt: skip
     rule = Aggressive(beta=1.0, gamma=3.0)  # the defaults of `train`
-    arcs = Online(Examples(sentences, 1, **how), rule, epochs=ARC_EPOCHS, seed=seed, batch=BATCH)
-    for _ in arcs:
-        pass
-    examples = Examples(sentences, 2, **how)
-    pairs = Online(Grandparents(examples), rule, epochs=epochs, seed=seed, batch=BATCH)
-    first = arcs.result()
-    pairs.weights[: len(first)] = first
-    pairs.touched[: len(first)] = first != 0.0
-    for epoch in pairs:
+    learner = Online(Grandparents(examples), rule, epochs=epochs, seed=seed, batch=BATCH)
+    first = arcs.model.weights
+    learner.weights[: len(first)] = first
+    learner.touched[: len(first)] = first != 0.0
+    for epoch in learner:
         print(f"pass {epoch.number} of {epochs}, loss {epoch.loss:.1f}", flush=True)
-    return Parser(
-        both.model._replace(
-            constraint=constraint, single_root=examples.single_root, weights=rounded(pairs.result())
-        )
-    )
+    return Parser(arcs.model._replace(order=2, weights=rounded(learner.result())))

@@ -93,7 +93,7 @@ def counted(run: Run, language: str, features: str) -> Row:
     if parser is None:
         return {}
     row = parsed(run, language, parser)
-    row["features"] = getattr(parser, "n_features", None)
+    row["features"] = getattr(parser, "n_weights", None)
     return row
 
 
