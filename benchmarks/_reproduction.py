@@ -45,6 +45,7 @@ class Run:
     sentences: int | None
     timed: int | None
     samples: int
+    again: bool = False
 
     @property
     def size(self) -> str:
@@ -79,7 +80,7 @@ class Run:
         path = self.work / "rows" / f"{table}.json"
         rows: dict[str, Row] = json.loads(path.read_text()) if path.exists() else {}
         name = f"{name}, trained on {self.size}, {step} of {self._some(step)}"
-        if name not in rows and step in self.steps:
+        if step in self.steps and (self.again or name not in rows):
             found = measure()
             if not found:
                 return {}
@@ -125,6 +126,7 @@ def arguments(about: str | None) -> argparse.ArgumentParser:
     p.add_argument("--sentences", type=int, help="only so many of the test file")
     p.add_argument("--timed", type=int, help="only so many of it are timed")
     p.add_argument("--samples", type=int, default=7, help="of each time, after one to warm up")
+    p.add_argument("--again", action="store_true", help="measure rows that are there, too")
     return p
 
 
@@ -133,6 +135,7 @@ def run_of(given: argparse.Namespace) -> Run:
     return Run(
         given.treebanks, given.work, given.out, tuple(given.languages), tuple(given.steps),
         given.train, given.longest, given.epochs, given.sentences, given.timed, given.samples,
+        given.again,
     )  # fmt: skip
 
 
