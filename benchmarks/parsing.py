@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from _machine import describe, pinned, require_quiet
@@ -22,6 +23,8 @@ from rivals.dependency_trees import inside_outside, matrix_tree
 
 import valuesparse as vs
 
+LENGTHS, BATCH = [12, 25, 40], 32
+PACKAGES = ("ufal.chu-liu-edmonds", "torch", "torch-struct")
 #: What the project asks for, at 12 and at 40 words.
 AIMS = {"matrix tree": (8, 5), "inside-outside": (40, 40), "best tree": (2, 4)}
 
@@ -121,35 +124,44 @@ def others(words: int) -> dict[str, Callable]:
     }
 
 
+def against(words: int, count: int, samples: int) -> Iterator[dict[str, Any]]:
+    """Yield a row for each rival at one length: microseconds a sentence, and their ratio."""
+    batch = sentences(words, count)
+    check(batch[:4])
+    for (what, whose), (theirs, ours) in rivals(batch).items():
+        if whose == "torch-struct":
+            p = theirs()[0].detach().numpy().copy()
+            np.fill_diagonal(p, 0.0)
+            mine = ours().marginals[0][1:, 1:]
+            np.testing.assert_allclose(p, mine, rtol=0, atol=1e-4)
+        t = alternate(Prepared(theirs), Prepared(ours), samples=samples)
+        aim = {12: AIMS[what][0], 40: AIMS[what][1]}.get(words)
+        yield {
+            "what": what, "words": words, "rival": whose, "theirs": 1e6 * t.a / count,
+            "ours": 1e6 * t.b / count, "ratio": t.ratio, "low": t.low, "high": t.high,
+            "aim": aim if whose != "torch-struct" else None,
+        }  # fmt: skip
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--words", type=int, nargs="*", default=[12, 25, 40])
-    parser.add_argument("--sentences", type=int, default=32, help="in a batch")
+    parser.add_argument("--words", type=int, nargs="*", default=LENGTHS)
+    parser.add_argument("--sentences", type=int, default=BATCH, help="in a batch")
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--allow-busy", action="store_true", help="run on a busy machine")
     options = parser.parse_args(arguments)
     require_quiet(options.allow_busy)
-    print(*describe(("ufal.chu-liu-edmonds", "torch", "torch-struct")), sep="\n")
+    print(*describe(PACKAGES), sep="\n")
     print(f"batches of {options.sentences} sentences, one thread, microseconds a sentence\n")
     print("| what | words | rival | theirs | ours | ratio | quartiles | aim |")
     print("|---|---:|---|---:|---:|---:|---:|---:|")
     with pinned(0):
         for words in options.words:
-            batch = sentences(words, options.sentences)
-            check(batch[:4])
-            for (what, whose), (theirs, ours) in rivals(batch).items():
-                if whose == "torch-struct":
-                    p = theirs()[0].detach().numpy().copy()
-                    np.fill_diagonal(p, 0.0)
-                    mine = ours().marginals[0][1:, 1:]
-                    np.testing.assert_allclose(p, mine, rtol=0, atol=1e-4)
-                t = alternate(Prepared(theirs), Prepared(ours), samples=options.samples)
-                aim = {12: str(AIMS[what][0]), 40: str(AIMS[what][1])}.get(words, "")
-                aim = aim if whose != "torch-struct" else ""
-                a, b = (1e6 * x / options.sentences for x in (t.a, t.b))
+            for r in against(words, options.sentences, options.samples):
                 print(
-                    f"| {what} | {words} | {whose} | {a:.1f} | {b:.2f} | {t.ratio:.1f} | "
-                    f"{t.low:.1f} to {t.high:.1f} | {aim} |",
+                    f"| {r['what']} | {words} | {r['rival']} | {r['theirs']:.1f} | "
+                    f"{r['ours']:.2f} | {r['ratio']:.1f} | {r['low']:.1f} to {r['high']:.1f} | "
+                    f"{r['aim'] or ''} |",
                     flush=True,
                 )
         print("\n| what | words | milliseconds |\n|---|---:|---:|")

@@ -10,6 +10,8 @@ docs/images, or --out. The whole run takes hours; --train, --longest, --epochs, 
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import sys
 
 import msfxm10_tables
@@ -19,13 +21,33 @@ import rs10_figure1
 import rs10_tables
 import rsm10_figure2
 import rsm10_table1
-from _reproduction import Run, arguments, run_of
+from _machine import pinned
+from _reproduction import Row, Run, arguments, publish, run_of
 
 
 def trees(run: Run) -> None:
     """Time sums and maxima over trees against numpy, ufal.chu-liu-edmonds and torch-struct."""
-    if "times" in run.steps:
-        parsing.main(["--samples", str(max(7, run.samples))])
+
+    def measure(words: int) -> Row:
+        with pinned(0):
+            return {"rows": list(parsing.against(words, parsing.BATCH, max(7, run.samples)))}
+
+    rows = []
+    for words in parsing.LENGTHS:
+        name = f"{words} words, rivals: {', '.join(installed())}"
+        found = run.row("times", "trees", name, lambda words=words: measure(words))
+        rows += found.get("rows", [])
+    if rows and "tables" in run.steps:
+        publish(run, "trees-rivals", rows, *parsing.PACKAGES)
+
+
+def installed() -> list[str]:
+    """Return the rivals that are there."""
+    found = []
+    for package in parsing.PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{package} {importlib.metadata.version(package)}")
+    return found
 
 
 SCRIPTS = {
