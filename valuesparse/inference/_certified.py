@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest as native
-from valuesparse.inference._pieces import components_of
+from valuesparse.inference._pieces import sizes_of
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
 
@@ -46,7 +46,7 @@ def largest_scores(model: Chain | Tree) -> tuple[float, float]:
 
 def floor_of(model: Chain | Tree) -> float:
     """Return the least tolerance that can be proved."""
-    sizes, _ = components_of(model)
+    sizes = sizes_of(model)
     n, r = int(sizes.max(initial=0)), max(largest_scores(model))
     single = 2.0**-22 if model.dtype == np.float32 else 0.0
     return 8 * n * (model.n_labels + 1500 + r) * U64 + single
@@ -62,16 +62,16 @@ def _errors(radius: Floats, slack: float, written: float) -> Floats:
 def _proof(
     model: Chain | Tree, log_z: Floats, radius: Floats, slack: float, written: float
 ) -> Proof:
-    sizes, owner = components_of(model)
+    sizes = sizes_of(model)
     node, edge = largest_scores(model)
     # Scores are summed in float64, with one rounding each.
     margin = radius + slack + 4 * U64 * (sizes + 2.0) * (2 * node + 2 * edge + 4)
     margin = margin + 8 * U64 * np.abs(log_z)
     error = _errors(radius, slack, written)
     return Proof(
-        radius=radius[owner],
-        slack=np.full(owner.size, 2 * slack),
-        error=error[owner],
+        radius=radius,
+        slack=np.full(radius.size, 2 * slack),
+        error=error,
         log_z_lower=log_z - margin,
         log_z_upper=log_z + margin,
     )
@@ -80,7 +80,7 @@ def _proof(
 def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
     """Return what an exact pass in float64 proves; marginals are rounded to the model's type."""
     single = model.dtype == np.float32
-    sizes, _ = components_of(model)
+    sizes = sizes_of(model)
     r = max(largest_scores(model))
     radius = np.asarray(8 * sizes * (model.n_labels + 1200 + 2 * r) * U64)
     if single:
@@ -89,7 +89,7 @@ def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
 
 
 def _single_radius(model: Chain | Tree) -> Floats:
-    sizes, _ = components_of(model)
+    sizes = sizes_of(model)
     k, (node, edge) = model.n_labels, largest_scores(model)
     steps = (k + 170) * (4 if model.forest.listed is not None else 1)
     given = 0.0 if model.dtype == np.float32 else 2 * (node + edge)

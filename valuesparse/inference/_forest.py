@@ -17,7 +17,7 @@ from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._certified import proof_of, single_proof
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import pieces
+from valuesparse.inference._pieces import owner_of, pieces
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
 from valuesparse.results import ChainResult, TreeResult
@@ -280,6 +280,10 @@ def ends(model: Chain | Tree) -> tuple[Integers, Integers]:
     if isinstance(model, Tree):
         return model.parent[before], before
     return before, before + 1
+
+
+#: The component of each variable.
+owner = owner_of
 
 
 def proved(model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:

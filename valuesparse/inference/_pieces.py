@@ -12,7 +12,7 @@ from valuesparse import _forest as native
 from valuesparse.models import Chain, Tree
 from valuesparse.models.tree import structure_of
 
-__all__ = ["Piece", "pieces", "some"]
+__all__ = ["Piece", "owner_of", "pieces", "sizes_of", "some"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -102,7 +102,7 @@ def _of_tree(model: Tree, size: int) -> Iterator[Piece]:
 def some(model: Chain | Tree, components: Integers, dtype: Any = None) -> Piece:
     """Return the piece of some components, ascending, with scores of another type."""
     kind = model.dtype if dtype is None else np.dtype(dtype)
-    sizes, owner = components_of(model)
+    sizes, owner = sizes_of(model), owner_of(model)
     chosen = np.zeros(sizes.size, dtype=bool)
     chosen[components] = True
     variables: slice | Integers = slice(0, owner.size)
@@ -141,9 +141,17 @@ def some(model: Chain | Tree, components: Integers, dtype: Any = None) -> Piece:
     return Piece(forest, variables, components)
 
 
-def components_of(model: Chain | Tree) -> tuple[Integers, Integers]:
-    """Return how many variables each component has, and the component of each variable."""
+def sizes_of(model: Chain | Tree) -> Integers:
+    """Return how many variables each component has."""
     if isinstance(model, Chain):
-        return model.lengths, np.repeat(np.arange(model.n_sequences), model.lengths)
-    tree = model.structure.tree_of()
-    return np.bincount(tree, minlength=model.n_trees), tree
+        return model.lengths
+    if model.n_trees == 1:
+        return np.array([model.n_nodes])
+    return np.bincount(model.structure.tree_of(), minlength=model.n_trees)
+
+
+def owner_of(model: Chain | Tree) -> Integers:
+    """Return the component of each variable."""
+    if isinstance(model, Chain):
+        return np.repeat(np.arange(model.n_sequences), model.lengths)
+    return model.structure.tree_of()

@@ -12,7 +12,7 @@ from valuesparse import _forest as native
 from valuesparse._validation import as_probability, as_work
 from valuesparse.inference import _certified, _forest
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import components_of, some
+from valuesparse.inference._pieces import owner_of, sizes_of, some
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results import ChainResult, TreeResult
@@ -56,7 +56,7 @@ def infer(
     if keep is not None:
         return _listed(model, workers, watch, keep, f"tol={wanted:g}", bool(fits.all()))
     if model.dtype == _DOUBLE:
-        sizes, _ = components_of(model)
+        sizes = sizes_of(model)
         price = 2.0 * model.n_labels**2 * max(0, int(sizes.sum()) - sizes.size)
         pays = model.n_labels >= _LEAST_LABELS and price >= _LEAST_WORK
         fits &= pays and model.forest.listed is None
@@ -109,13 +109,11 @@ def _in_types(
 
 def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.bool_]) -> Any:
     """Return the result with its proof and what ran."""
-    _, owner = components_of(model)
-    exact = _certified.proof_of(model, result.log_z)
-    narrow = _certified.single_proof(model, result.log_z)
-    proof = Proof(
-        *(np.where(single[owner], a, b) for a, b in zip(narrow[:3], exact[:3], strict=True)),
-        *(np.where(single, a, b) for a, b in zip(narrow[3:], exact[3:], strict=True)),
-    )
+    narrow = _certified.single_proof(model, result.log_z) if single.any() else None
+    proof = narrow if narrow and single.all() else _certified.proof_of(model, result.log_z)
+    if narrow and not single.all():
+        mixed = (np.where(single, a, b) for a, b in zip(narrow[:5], proof[:5], strict=True))
+        proof = Proof(*mixed)
     fast = int(single.sum())
     stats = {
         **result.stats,
@@ -140,7 +138,7 @@ def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.b
 
 def multiply_adds(model: Chain | Tree) -> Integers:
     """Return how many multiply-adds the messages of each component take."""
-    sizes, _ = components_of(model)
+    sizes = sizes_of(model)
     listed = model.forest.listed
     each = model.n_labels**2 if listed is None else listed + 2 * model.n_labels
     found: Integers = 2 * np.maximum(sizes - 1, 0) * each
@@ -184,7 +182,7 @@ def _for_a_price(
             return _listed(model, workers, watch, keep, why, model.dtype == _SINGLE)
         return _in_types(model, workers, watch, why, bought & (model.dtype == _SINGLE))
     n, k, count = model.forest.shape
-    sizes, owner = components_of(model)
+    sizes, owner = sizes_of(model), owner_of(model)
     rest = ~bought[owner]
     marginals, proof = local(model)
     log_z = (proof.log_z_lower + proof.log_z_upper) / 2
@@ -202,10 +200,11 @@ def _for_a_price(
             _forest.require_feasible(model, (int(np.flatnonzero(bought)[component]), at))
         marginals[part.variables], log_z[bought] = rows, own
         prove = _certified.single_proof if model.dtype == _SINGLE else _certified.proof_of
-        exact = prove(model, log_z)
+        exact = prove(model, log_z).each(lambda: owner)
         proof = Proof(
             *(np.where(rest, a, b) for a, b in zip(proof[:3], exact[:3], strict=True)),
-            *(np.where(bought, b, a) for a, b in zip(proof[3:], exact[3:], strict=True)),
+            *(np.where(bought, b, a) for a, b in zip(proof[3:5], exact[3:5], strict=True)),
+            alike=False,
         )
     watch.finish(n)
     islands = np.full(n, -1, dtype=np.int32)
@@ -241,7 +240,7 @@ def local(model: Chain | Tree) -> tuple[Array, Proof]:
     so each neighbour adds the table's range to the radius.
     """
     n, k, count = model.forest.shape
-    sizes, owner = components_of(model)
+    sizes, owner = sizes_of(model), owner_of(model)
     scores = model.unary.astype(_DOUBLE)
     degree = np.zeros(n, dtype=np.int64)
     before, after = _forest.ends(model)
@@ -281,4 +280,4 @@ def local(model: Chain | Tree) -> tuple[Array, Proof]:
     between = interval(marginals, radius, slack)
     error = np.maximum(marginals - between[0], between[1] - marginals).max(axis=1, initial=0.0)
     error = np.minimum(error + 2.0**-53, 1.0)
-    return marginals, Proof(radius, slack, error, lower, upper)
+    return marginals, Proof(radius, slack, error, lower, upper, alike=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +24,21 @@ class Proof(NamedTuple):
     radius, and the magnitudes of x sum to at most `slack`. A radius of infinity says nothing.
     """
 
-    radius: Floats  # (N,)
-    slack: Floats  # (N,)
-    error: Floats  # (N,) no marginal is farther from the exact one
+    radius: Floats  # (B,), where it is the same for all variables of a component, or (N,)
+    slack: Floats  # likewise
+    error: Floats  # likewise: no marginal is farther from the exact one
     log_z_lower: Floats  # (B,)
     log_z_upper: Floats  # (B,)
+    alike: bool = True  # all variables of a component are
+
+    def each(self, owner: Callable[[], npt.NDArray[np.int64]]) -> Proof:
+        """Return it with numbers for each variable; `owner` gives the component of each."""
+        if not self.alike:
+            return self
+        at = owner()
+        return self._replace(
+            radius=self.radius[at], slack=self.slack[at], error=self.error[at], alike=False
+        )
 
 
 class Certificate:

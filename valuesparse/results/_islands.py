@@ -60,12 +60,15 @@ class Queries(Protocol):
     def ends(self, model: Chain | Tree) -> tuple[Integers, Integers]:
         """Return the variables before and after each edge."""
 
+    def owner(self, model: Chain | Tree) -> Integers:
+        """Return the component of each variable."""
+
 
 class IslandResult(Result, Generic[Model]):
     """Marginals of a chain or a tree, exact or with islands of SMM11; its arrays are read-only."""
 
-    __slots__ = ("_certificate", "_dense", "_held", "_least", "_listed")
-    _derived = ("_held",)
+    __slots__ = ("_certificate", "_dense", "_held", "_least", "_listed", "_proof")
+    _derived = ("_certificate", "_held")
 
     log_z: npt.NDArray[np.float64]
     islands: npt.NDArray[np.int32]
@@ -75,7 +78,8 @@ class IslandResult(Result, Generic[Model]):
     _dense: Array | None
     _least: float | None
     _listed: Listed | None
-    #: What was proved, where that was asked for.
+    #: What was proved, where that was asked for, and what is made from it.
+    _proof: Proof | None
     _certificate: Certificate | None
     #: Why the method is exact, and how the variables are called.
     _solved: ClassVar[str]
@@ -132,6 +136,7 @@ class IslandResult(Result, Generic[Model]):
             _dense=marginals,
             _least=keep,
             _listed=listed,
+            _proof=None,
             _certificate=None,
             log_z=log_z,
             islands=islands,
@@ -152,7 +157,7 @@ class IslandResult(Result, Generic[Model]):
         state = {name: getattr(self, name) for name in names}
         # What is made from the list is not kept.
         dense = self._dense if self._listed is None else None
-        mine = {"_least": self._least, "_listed": self._listed, "_certificate": self._certificate}
+        mine = {"_least": self._least, "_listed": self._listed, "_proof": self._proof}
         return {**state, **mine, "_dense": dense}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -189,13 +194,18 @@ class IslandResult(Result, Generic[Model]):
         return none
 
     def _proved(self) -> Certificate:
-        found = self._certificate
-        if found is None:
+        if self._proof is None:
             raise AttributeError(
                 "nothing was proved about this result: ask for infer(tol=) or infer(work=), or "
                 "for certify()"
             )
-        return found
+        if self._certificate is None:
+            proof = self._proof.each(lambda: self._engine.owner(self._model))
+            centre = np.empty((0, 0)) if self._dense is None else self._dense
+            wrong = np.zeros(self.islands.size)
+            self._fill(_certificate=Certificate(centre, proof, proof.error, wrong))
+        assert self._certificate is not None
+        return self._certificate
 
     @property
     def error(self) -> Floats:
@@ -316,9 +326,10 @@ class IslandResult(Result, Generic[Model]):
         >>> vs.infer(chain, zeta=0.85).certify().wrong.round(3).tolist()
         [0.1, 0.0]
         """
-        if self._certificate is not None and self._listed is None:
-            return self._certificate
+        if self._proof is not None and self._listed is None:
+            return self._proved()
         exact, proof = self._engine.proved(self._model, threads)
+        proof = proof.each(lambda: self._engine.owner(self._model))
         lower, upper = interval(exact, proof.radius, proof.slack)
         mine = self.marginals.astype(np.float64)
         error = np.maximum(mine - lower, upper - mine).max(axis=1, initial=0.0)
@@ -329,15 +340,13 @@ class IslandResult(Result, Generic[Model]):
 
     def with_proof(self, proof: Proof, model: Model, **fields: Any) -> Self:
         """Return a copy as the result of `model` that knows what was proved, with other fields."""
-        state: dict[str, Any] = {**self.__getstate__(), "_model": model, **fields}
+        state: dict[str, Any] = {**self.__getstate__(), "_model": model, "_proof": proof, **fields}
         found = state["_listed"]
         if found is not None:
-            most = np.minimum(found.unlisted + proof.error, 1.0)
+            error = proof.each(lambda: self._engine.owner(model)).error
+            most = np.minimum(found.unlisted + error, 1.0)
             values = found.values.astype(model.dtype, copy=False)
             state["_listed"] = found._replace(unlisted=most, values=values)
-        centre = np.empty((0, 0)) if state["_dense"] is None else state["_dense"]
-        wrong = np.zeros(proof.error.size)
-        state["_certificate"] = Certificate(centre, proof, proof.error, wrong)
         other = object.__new__(type(self))
         other.__setstate__(state)
         return other
