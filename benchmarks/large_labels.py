@@ -1,0 +1,190 @@
+"""Label sets of hundreds to thousands: tables with a default, lists of marginals, proofs.
+
+Tables are counted from a treebank: log-probabilities of words given labels, and of labels given the
+label before, each smoothed by adding `--smoothing` to every count. A pair that was not seen has what
+its row has, so that the table is a default and a list. "Dense" is that table plus noise of rank four
+and size 1e-3, of which nothing is a default. One thread; "BLAS" is a forward-backward pass of numpy
+with all sentences side by side.
+
+python benchmarks/large_labels.py [--corpus NAME ...] [--tokens N] [--rounds R]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # BLAS has one thread, too
+
+import numpy as np
+import scipy.sparse as sp
+from _machine import describe
+from _tagging import DATA, read_conll
+
+import valuesparse as vs
+
+#: Training file, test file and the column of the label; UPOS and FEATS are joined as column None.
+CORPORA: dict[str, tuple[str, str, int | None]] = {
+    "nl_alpino XPOS": ("nl_lassysmall_v2-test", "nl_alpino-test", 4),
+    "it_partut UPOS|FEATS": ("it_partut-train", "it_partut-test", None),
+    "en_ewt UPOS|FEATS": ("en_ewt-train", "en_ewt-test", None),
+    "pt_bosque UPOS|FEATS": ("pt_bosque-train", "pt_bosque-test", None),
+    "pt_bosque XPOS": ("pt_bosque-train", "pt_bosque-test", 4),
+}
+Sentences = list[tuple[list[str], list[str]]]
+
+
+def sentences(name: str, column: int | None) -> Sentences:
+    """Return the words and labels of each sentence of a file."""
+    path = DATA / f"{name}.conllu.gz"
+    if not path.is_file():
+        raise SystemExit(f"{path} does not exist: the treebanks lie beside the repository")
+    if column is not None:
+        return list(read_conll(path, 1, column))
+    both = zip(read_conll(path, 1, 3), read_conll(path, 1, 5), strict=True)
+    return [
+        (words, [f"{a}|{b}" for a, b in zip(upos, feats, strict=True)])
+        for (words, upos), (_, feats) in both
+    ]
+
+
+class Counted:
+    """A model counted from sentences."""
+
+    def __init__(self, train: Sentences, smoothing: float) -> None:
+        names = sorted({tag for _, tags in train for tag in tags})
+        self.label = {name: i for i, name in enumerate(names)}
+        k = len(names)
+        pairs: Counter[tuple[int, int]] = Counter()
+        words: Counter[tuple[str, int]] = Counter()
+        for sentence, tags in train:
+            ids = [self.label[tag] for tag in tags]
+            pairs.update(zip(ids, ids[1:], strict=False))
+            words.update(zip((w.lower() for w in sentence), ids, strict=True))
+        rows = np.zeros(k)
+        self.seen = np.zeros(k)
+        for (before, _), count in pairs.items():
+            rows[before] += count
+        for (_, tag), count in words.items():
+            self.seen[tag] += count
+        total = np.log(rows + smoothing * k)
+        at = np.array(list(pairs)).T
+        scores = np.log(np.array(list(pairs.values())) + smoothing) - total[at[0]]
+        entries = sp.csr_array((scores, (at[0], at[1])), shape=(k, k))
+        self.table = vs.SparseTransition(entries, np.log(smoothing), rows=-total)
+        self.words: dict[str, list[tuple[int, float]]] = {}
+        for (word, tag), count in words.items():
+            self.words.setdefault(word, []).append((tag, np.log(count + smoothing)))
+        self.rare = np.log(smoothing)
+        self.mass = np.log(self.seen + smoothing * len(self.words))
+
+    def unary(self, test: Sentences) -> np.ndarray:
+        """Return log P(word | label) of every token."""
+        tokens = [w.lower() for sentence, _ in test for w in sentence]
+        scores = np.full((len(tokens), len(self.label)), self.rare)
+        for i, word in enumerate(tokens):
+            for tag, score in self.words.get(word, ()):
+                scores[i, tag] = score
+        return scores - self.mass
+
+
+def blas(unary: np.ndarray, table: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the marginals of sentences, longest first, position by position."""
+    e = np.exp(table - table.max())
+    order = np.argsort(-lengths, kind="stable")
+    lens = lengths[order]
+    first = np.concatenate([[0], np.cumsum(lengths)])[:-1][order]
+    n, k = int(lens[0]), table.shape[0]
+    psi = np.zeros((n, lens.size, k))
+    for b in range(lens.size):
+        rows = unary[first[b] : first[b] + lens[b]]
+        psi[: lens[b], b] = np.exp(rows - rows.max(axis=1, keepdims=True))
+    alive = [int((lens > i).sum()) for i in range(n)]
+    a = np.empty_like(psi)
+    a[0] = psi[0] / psi[0].sum(axis=1, keepdims=True)
+    for i in range(1, n):
+        x = (a[i - 1, : alive[i]] @ e) * psi[i, : alive[i]]
+        a[i, : alive[i]] = x / x.sum(axis=1, keepdims=True)
+    message = np.ones((lens.size, k))
+    for i in range(n - 1, -1, -1):
+        if i < n - 1:
+            m = alive[i + 1]
+            y = (psi[i + 1, :m] * message[:m]) @ e.T
+            message[:m] = y / y.sum(axis=1, keepdims=True)
+        p = a[i, : alive[i]] * message[: alive[i]]
+        a[i, : alive[i]] = p / p.sum(axis=1, keepdims=True)
+    return a
+
+
+def fastest(call: Callable[[], object], rounds: int) -> float:
+    """Return the least time of some calls, in seconds."""
+    took = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        call()
+        took.append(time.perf_counter() - begin)
+    return min(took)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--corpus", nargs="+", choices=CORPORA, default=list(CORPORA))
+    arguments.add_argument("--tokens", type=int, default=1500, help="of the test file")
+    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--smoothing", type=float, default=0.01)
+    given = arguments.parse_args()
+    print(*describe(()), sep="\n")
+    print("µs a token; in brackets the ratio to dense exact")
+    for name in given.corpus:
+        report(name, given.tokens, given.rounds, given.smoothing)
+
+
+def report(name: str, tokens: int, rounds: int, smoothing: float) -> None:
+    """Print what each route takes."""
+    train, test, column = CORPORA[name]
+    model = Counted(sentences(train, column), smoothing)
+    chosen: Sentences = []
+    for sentence in sentences(test, column):
+        if sum(len(words) for words, _ in chosen) < tokens:
+            chosen.append(sentence)
+    lengths = np.array([len(words) for words, _ in chosen])
+    gold = np.array([model.label.get(t, -1) for _, tags in chosen for t in tags])
+    unary = model.unary(chosen)
+    n, k = unary.shape
+    sparse = vs.Chain(unary, model.table, lengths)
+    noise = np.random.default_rng(0).normal(size=(2, k, 4))
+    table = model.table.todense()
+    dense = vs.Chain(unary, table + 1e-3 * noise[0] @ noise[1].T, lengths)
+    right = float((vs.infer(sparse).marginals.argmax(axis=1) == gold).mean())
+    print(
+        f"\n{name}: {k:,} labels, {model.table.nnz:,} pairs listed "
+        f"({model.table.nnz / k**2:.2%}), {lengths.size} sentences, {n:,} tokens, "
+        f"{right:.1%} right"
+    )
+    calls: dict[str, Callable[[], object]] = {
+        "dense, exact": lambda: vs.infer(dense, threads=1),
+        "dense, tol=1e-3": lambda: vs.infer(dense, threads=1, tol=1e-3),
+        "dense, keep=1e-4": lambda: vs.infer(dense, threads=1, keep=1e-4),
+        "dense, decode": lambda: vs.decode(dense, threads=1),
+        "dense, BLAS": lambda: blas(unary, dense.transition, lengths),
+        "sparse, exact": lambda: vs.infer(sparse, threads=1),
+        "sparse, keep=1e-4": lambda: vs.infer(sparse, threads=1, keep=1e-4),
+    }
+    base = 0.0
+    for label, call in calls.items():
+        took = fastest(call, rounds) / n * 1e6
+        base = base or took
+        print(f"  {label:<20}{took:10.2f}  ({base / took:.2f})", flush=True)
+    proved = vs.infer(dense, tol=1e-3)
+    true = np.abs(proved.marginals - vs.infer(dense).marginals).max()
+    print(f"  tol=1e-3: {proved.reason}; proved {proved.error.max():.1e}, true {true:.1e}")
+    kept = vs.infer(sparse, keep=1e-4)
+    print(f"  keep=1e-4: {kept.sparse().nnz / n:.1f} labels a token are listed")
+
+
+if __name__ == "__main__":
+    main()
