@@ -1,10 +1,10 @@
 """Label sets of hundreds to thousands: tables with a default, lists of marginals, proofs.
 
 Tables are counted from a treebank: log-probabilities of words given labels, and of labels given the
-label before, each smoothed by adding `--smoothing` to every count. A pair that was not seen has what
-its row has, so that the table is a default and a list. "Dense" is that table plus noise of rank four
-and size 1e-3, of which nothing is a default. One thread; "BLAS" is a forward-backward pass of numpy
-with all sentences side by side.
+label before, each smoothed by adding `--smoothing` to every count. A pair that was not seen has
+what its row has, so that the table is a default and a list. "Dense" is that table plus noise of
+rank four and size 1e-3, of which nothing is a default. One thread; "BLAS" is a forward-backward
+pass of numpy with all sentences side by side.
 
 python benchmarks/large_labels.py [--corpus NAME ...] [--tokens N] [--rounds R]
 """
@@ -12,18 +12,16 @@ python benchmarks/large_labels.py [--corpus NAME ...] [--tokens N] [--rounds R]
 from __future__ import annotations
 
 import argparse
-import os
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
-
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # BLAS has one thread, too
 
 import numpy as np
 import scipy.sparse as sp
 from _machine import describe
 from _tagging import DATA, read_conll
+from threadpoolctl import threadpool_limits
 
 import valuesparse as vs
 
@@ -63,7 +61,7 @@ class Counted:
         words: Counter[tuple[str, int]] = Counter()
         for sentence, tags in train:
             ids = [self.label[tag] for tag in tags]
-            pairs.update(zip(ids, ids[1:], strict=False))
+            pairs.update(itertools.pairwise(ids))
             words.update(zip((w.lower() for w in sentence), ids, strict=True))
         rows = np.zeros(k)
         self.seen = np.zeros(k)
@@ -139,8 +137,9 @@ def main() -> None:
     given = arguments.parse_args()
     print(*describe(()), sep="\n")
     print("µs a token; in brackets the ratio to dense exact")
-    for name in given.corpus:
-        report(name, given.tokens, given.rounds, given.smoothing)
+    with threadpool_limits(1):
+        for name in given.corpus:
+            report(name, given.tokens, given.rounds, given.smoothing)
 
 
 def report(name: str, tokens: int, rounds: int, smoothing: float) -> None:
