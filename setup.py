@@ -234,6 +234,8 @@ extensions = [
             "ext/crf/evaluator.cpp",
             "ext/crf/online.cpp",
             "ext/crf/scorer.cpp",
+            "ext/core/scratch.cpp",
+            "ext/rows/sparse_table.cpp",
         ],
         define_macros=numpy_api,
         **depending_on("crf", "forest"),

@@ -175,6 +175,16 @@ cdef class Table:
         t.rest, t.largest = rest, largest
         return self if t.pays(dtype_code(array)) else None
 
+    def pairs(self):
+        """The pairs that are listed: (start, columns)."""
+        cdef ListedTable* t = self.table.get()
+        start = np.empty(t.start.size(), dtype=np.int64)
+        columns = np.empty(t.column.size(), dtype=np.int32)
+        memcpy(data(start), t.start.data(), start.nbytes)
+        if columns.size:
+            memcpy(data(columns), t.column.data(), columns.nbytes)
+        return start, columns
+
 
 cdef class Forest:
     """Pointers into the arrays of a model, which it keeps alive.
@@ -277,11 +287,12 @@ cdef tuple outcome(Report r, Call call):
 def infer(Forest forest, int threads, log_z, marginals=None, *, double zeta=1.0,
           int64_t revisit=0, islands=None, deadline=None, progress=None, late=None,
           pairwise=None, edges=None, expectations=None, weights=None, energies=None,
-          log_left=None, log_right=None, log_mass=None, Prepared prepared=None):
+          log_left=None, log_right=None, log_mass=None, Prepared prepared=None,
+          Table pairs=None):
     """Fill the arrays that are given; see Request in forest/request.h.
 
     `edges`: which `pairwise` is for, (first, last) of chains, their row by node of trees.
-    `prepared`: that of chains with this table. Return (infeasible, counts): infeasible is None or
+    `prepared`: that of chains with this table. `pairs`: what expectations are for. Return (infeasible, counts): infeasible is None or
     (component, position).
     """
     cdef Report r
@@ -300,6 +311,8 @@ def infer(Forest forest, int threads, log_z, marginals=None, *, double zeta=1.0,
     else:
         q.pairwise_row = <const int64_t*>data(edges)
     q.expectations = <double*>data(expectations)
+    if pairs is not None:
+        q.pairs = <const SparseTable*>pairs.table.get()
     q.weights = <const double*>data(weights)
     q.energies = <double*>data(energies)
     q.log_left = <double*>data(log_left)

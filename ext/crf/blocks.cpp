@@ -10,9 +10,9 @@ namespace {
 constexpr int64_t kBlockNumbers = int64_t{1} << 20;
 
 // Nanoseconds per item of scoring, forward-backward and gradient: decides sizes, never a result.
-double item_cost(int64_t labels) {
+double item_cost(int64_t labels, int64_t pairs) {
     const double k = static_cast<double>(labels);
-    return 0.2 * k * k + 5.0 * k + 100.0;
+    return 0.2 * static_cast<double>(pairs) + 5.0 * k + 100.0;
 }
 
 }  // namespace
@@ -33,14 +33,45 @@ Evaluator::Evaluator(const Corpus& corpus) : c_(corpus), stride_(corpus.n_labels
     }
     rows_.assign(dense_attributes_.size() * static_cast<size_t>(stride_), 0.0);
     table_.resize(static_cast<size_t>(K * K));
+    list_pairs();
     cut();
+}
+
+void Evaluator::list_pairs() {
+    const int64_t K = c_.n_labels, kk = K * K;
+    n_sums_ = kk;
+    pairs_.n_labels = K;
+    pairs_.start.assign(static_cast<size_t>(K) + 1, 0);
+    for (int64_t i = 0; i < kk; ++i) {
+        if (c_.move[i] < 0) continue;
+        pairs_.column.push_back(static_cast<int32_t>(i % K));
+        pair_weight_.push_back(c_.move[i]);
+        ++pairs_.start[static_cast<size_t>(i / K) + 1];
+    }
+    for (int64_t l = 0; l < K; ++l) {
+        pairs_.start[static_cast<size_t>(l) + 1] += pairs_.start[static_cast<size_t>(l)];
+    }
+    pairs_.score.assign(pairs_.column.size(), 0.0);
+    few_pairs_ = pairs_.pays(kFloat64);
+    if (few_pairs_) n_sums_ = pairs_.n_listed();
+}
+
+int64_t Evaluator::sum_of(int64_t before, int64_t after) const {
+    if (!few_pairs_) return before * c_.n_labels + after;
+    const auto begin = pairs_.column.begin();
+    const auto first = begin + pairs_.start[static_cast<size_t>(before)];
+    const auto last = begin + pairs_.start[static_cast<size_t>(before) + 1];
+    const auto at = std::lower_bound(first, last, static_cast<int32_t>(after));
+    return at == last || *at != after ? -1 : at - begin;
 }
 
 void Evaluator::cut() {
     const int64_t K = c_.n_labels;
     if (c_.n_items == 0) return;  // there may be no labels either
-    const int64_t most = std::max<int64_t>(1, kBlockNumbers / K);
-    const double wanted = 1e6 / item_cost(K);
+    // Enough sequences go side by side where messages read pairs.
+    const int64_t most = std::max<int64_t>(few_pairs_ ? 1024 : 1, kBlockNumbers / K);
+    const double wanted =
+        few_pairs_ ? std::max(256.0, 1e6 / item_cost(K, n_sums_)) : 1e6 / item_cost(K, K * K);
     int64_t chunk = std::min<int64_t>(std::max<int64_t>(static_cast<int64_t>(wanted), 128), 16384);
     chunk = std::min(chunk, std::max<int64_t>(128, c_.n_items / 32));
     std::vector<int64_t> count(static_cast<size_t>(c_.n_attributes), 0);

@@ -86,7 +86,19 @@ void Evaluator::spread(const double* w) {
         double* row = rows_.data() + d * static_cast<size_t>(stride_);
         for (int64_t f = c_.first[a]; f < c_.first[a + 1]; ++f) row[c_.label[f]] = w[f];
     }
-    transitions(w, table_.data());
+    if (!few_pairs_) return transitions(w, table_.data());
+    pairs_.largest = 0.0;
+    const int64_t K = c_.n_labels;
+    for (int64_t l = 0; l < K; ++l) {
+        for (int64_t e = pairs_.start[static_cast<size_t>(l)];
+             e < pairs_.start[static_cast<size_t>(l) + 1]; ++e) {
+            const double x = w[pair_weight_[static_cast<size_t>(e)]];
+            pairs_.score[static_cast<size_t>(e)] = x;
+            table_[static_cast<size_t>(l * K + pairs_.column[static_cast<size_t>(e)])] = x;
+            pairs_.largest = std::max(pairs_.largest, x);
+        }
+    }
+    reads_pairs_ = pairs_.pays(kFloat64);
 }
 
 template <bool kRows>
@@ -167,13 +179,15 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
     for (int64_t& o : offset) o -= i0;
     for (int64_t& e : edge) e -= c_.edge[s0];
     q.model.arrays = chains_of(unary, table_.data(), offset.data(), edge.data(), n, K, s1 - s0);
+    if (reads_pairs_) q.model.arrays.sparse = &pairs_;
     double* log_z = log_z_.data() + (s0 - b.first);
     q.log_z = log_z;
     if (job.gradient) {
         q.marginals = marginals_.data() + (i0 - c_.offset[b.first]) * K;
-        q.expectations = sums_.data() + task * K * K;
+        q.expectations = sums_.data() + task * n_sums_;
+        if (few_pairs_) q.pairs = &pairs_;
         q.expectation_chunks = 1;
-        std::memset(q.expectations, 0, sizeof(double) * static_cast<size_t>(K * K));
+        std::memset(q.expectations, 0, sizeof(double) * static_cast<size_t>(n_sums_));
     }
     try {  // an exception must not leave a worker of the pool
         if (job.states) q.states = job.states + i0;
@@ -200,7 +214,8 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
     for (int64_t i = 0; i < n; ++i) p[i * K + c_.gold[i0 + i]] -= 1.0;
     for (int64_t s = s0; s < s1; ++s) {
         for (int64_t i = c_.offset[s] + 1; i < c_.offset[s + 1]; ++i) {
-            q.expectations[c_.gold[i - 1] * K + c_.gold[i]] -= 1.0;
+            const int64_t at = sum_of(c_.gold[i - 1], c_.gold[i]);
+            if (at >= 0) q.expectations[at] -= 1.0;
         }
     }
 }
@@ -210,14 +225,15 @@ void Evaluator::range_task(Job& job, int64_t task) {
     SequenceBlock& b = *job.block;
     const int64_t ranges = static_cast<int64_t>(b.attribute_ranges.size()) - 1;
     if (task >= ranges) {  // transitions: a share of the table, chunks in order
-        const int64_t kk = K * K, part = task - ranges;
+        const int64_t kk = n_sums_, part = task - ranges;
         const int64_t from = kk * part / kTransitionTasks, to = kk * (part + 1) / kTransitionTasks;
         const int64_t chunks = static_cast<int64_t>(b.chunk.size()) - 1;
         for (int64_t j = 1; j < chunks; ++j) {
             for (int64_t i = from; i < to; ++i) sums_.data()[i] += sums_.data()[j * kk + i];
         }
+        const int32_t* weight = few_pairs_ ? pair_weight_.data() : c_.move;
         for (int64_t i = from; i < to; ++i) {
-            if (c_.move[i] >= 0) job.gradient[c_.move[i]] += sums_.data()[i];
+            if (weight[i] >= 0) job.gradient[weight[i]] += sums_.data()[i];
         }
         return;
     }
@@ -282,7 +298,7 @@ Evaluation Evaluator::evaluate(const double* w, int64_t n_weights, double* gradi
     if (gradient) {
         std::memset(gradient, 0, sizeof(double) * static_cast<size_t>(n_weights));
         marginals_.resize(static_cast<size_t>(largest_block_ * c_.n_labels));
-        sums_.resize(static_cast<size_t>(most_chunks_ * c_.n_labels * c_.n_labels));
+        sums_.resize(static_cast<size_t>(most_chunks_ * n_sums_));
     }
     return run_blocks(w, gradient, nullptr, threads, control);
 }
@@ -296,7 +312,7 @@ Evaluation Evaluator::run_blocks(const double* w, double* gradient, int64_t* sta
                                  Control& control) {
     Evaluation e;
     spread(w);
-    for (double x : table_) {
+    for (double x : few_pairs_ ? pairs_.score : table_) {
         if (std::fabs(x) <= kLargest64) continue;
         e.overflow = 0;  // any item
         return e;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "forest/request.h"
+#include "rows/sparse_table.h"
 #include "crf/online.h"
 
 namespace vs::crf {
@@ -83,6 +84,8 @@ class Evaluator {
     };
     struct Job;
     void cut();
+    void list_pairs();
+    int64_t sum_of(int64_t before, int64_t after) const;  // of a pair, or -1
     Evaluation run_blocks(const double* w, double* gradient, int64_t* states, int threads,
                           Control& control);
     void transpose(SequenceBlock& block, std::vector<int64_t>& count);
@@ -95,6 +98,11 @@ class Evaluator {
 
     Corpus c_;
     int64_t stride_;  // of dense rows
+    // Where few transitions have a weight: these, and where each weight is; all others are 0.
+    bool few_pairs_ = false, reads_pairs_ = false;  // the latter: messages read them alone
+    SparseTable pairs_;
+    std::vector<int32_t> pair_weight_;
+    int64_t n_sums_ = 0;  // of a chunk
     // Where the weights of an attribute are: `row` in rows_, or kFull or kSparse.
     static constexpr int32_t kSparse = -1, kFull = -2;
     struct WeightRow {

@@ -282,12 +282,15 @@ Scores Call::scores(const Chains& table, int compute, bool turned) {
 void Call::add_expectations(const std::vector<double>& sums, int64_t size) {
     const int64_t kk = c_.n_labels * c_.n_labels;
     const bool bare = !is_log(arithmetic_) && !tables_[0].per_edge;  // sums leave the table out
+    const auto score = [&](int64_t i, size_t table) {
+        return r_.pairs ? r_.pairs->score[at(i)] : entry(c_, tables_[table].transition, i % kk);
+    };
     for (int64_t i = 0; i < size; ++i) {
         double sum = 0.0;
         for (size_t t = at(i); t < sums.size(); t += at(size)) sum += sums[t];
         if (bare && sum != 0.0) {
             const size_t table = tables_.size() > 1 ? at(i / kk) : 0;
-            sum *= std::exp(entry(c_, tables_[table].transition, i % kk) - packing_[table].shift);
+            sum *= std::exp(score(i, table) - packing_[table].shift);
         }
         r_.expectations[i] += sum;
     }

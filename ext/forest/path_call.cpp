@@ -64,7 +64,8 @@ void PathCall::exact(const std::vector<int64_t>& some) {
     const std::vector<int64_t> order = by_length(c_, some);
     const ForestPlan whole = plan(order, arithmetic_);
     const Tasks& tasks = whole.tasks;
-    const int64_t kk = c_.n_labels * c_.n_labels, n_split = static_cast<int64_t>(whole.n_split);
+    const int64_t n_split = static_cast<int64_t>(whole.n_split);
+    const int64_t kk = r_.pairs ? r_.pairs->n_listed() : c_.n_labels * c_.n_labels;
     PathPass p;
     fill(p);
     p.order = order.data();

@@ -23,6 +23,38 @@ struct EdgeSink {
     }
 };
 
+// The sums of emit_edges, of the pairs listed alone.
+template <class D>
+bool add_listed(const vs::SparseTable& pairs, D& d, Ticker& ticker, const Lane<D>& s,
+                typename D::T* outgoing, const double* mass, double* sums, double weight) {
+    using T = typename D::T;
+    constexpr int kSteps = 4;  // messages that take as long
+    const int64_t* start = pairs.start.data();
+    const int32_t* column = pairs.column.data();
+    for (int64_t i = 0; i < s.n - 1; ++i) {
+        if (!ticker.go_on(kSteps)) return false;
+        const T* a = s.alpha + i * s.stride;
+        T* g = outgoing + i * d.Kp;
+        if (!d.sums_without_transition()) {
+            d.edge_marginal(s.edge + i, a, g, mass[i], [&](int l, const T* xi) {
+                for (int64_t e = start[l]; e < start[l + 1]; ++e) {
+                    sums[e] += weight * static_cast<double>(xi[column[e]]);
+                }
+            });
+            continue;
+        }
+        const T scale = static_cast<T>(weight / mass[i]);
+        for (int l = 0; l < d.K; ++l) {
+            const T x = a[l] * scale;
+            if (!(std::fabs(x) > T(0))) continue;
+            for (int64_t e = start[l]; e < start[l + 1]; ++e) {
+                sums[e] += static_cast<double>(x * g[column[e]]);
+            }
+        }
+    }
+    return true;
+}
+
 // xi(l, k) = alpha_i(l) E(l, k) g_{i+1}(k) / mass_i of every edge of a lane: written, or summed.
 // For shared linear transitions the sum leaves E out (the caller multiplies once):
 // sums += alpha^T (weight g / mass), a few edges at a time. False: cancelled.
@@ -59,6 +91,10 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
             depth.add(m, a, g, mass + i0, to);
         }
         energies = nullptr;
+    }
+    if (sums && pass->pairs) {
+        if (!add_listed(*pass->pairs, d, ticker, s, outgoing, mass, sums, weight)) return false;
+        sums = nullptr;
     }
     if (sums && d.sums_without_transition()) {
         // Few where sums are kept in float32 for the length of a block.

@@ -55,6 +55,8 @@ struct Request {
     const int64_t* pairwise_row = nullptr;
     // The sum of the pairwise marginals xi, (K, K); of those of each type where tables are kTyped.
     double* expectations = nullptr;
+    // Chains: of these pairs alone, in their order; null: of all.
+    const SparseTable* pairs = nullptr;
     int64_t expectation_chunks = 64;  // chains: the most partial sums of them,
     const double* weights = nullptr;  // (B,) and what each chain counts in it; null: 1
     // xi(l, k) is exp(log_left[i, l] + t(l, k) + log_right[i, k] - log_mass[i]): (N, K), (N, K),

@@ -37,6 +37,7 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
         const int64_t* pairwise_row
         double* expectations
         const double* weights
+        const SparseTable* pairs
         double* log_left
         double* log_right
         double* log_mass

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import valuesparse as vs
 from valuesparse.crf import Trainer
 from valuesparse.crf.training._data import Corpus, Dataset
 from valuesparse.crf.training._features import FeatureSet, generate
@@ -99,6 +100,48 @@ def test_loss_and_gradient_of_small_corpora_are_those_of_enumeration(
     expected_loss, expected = enumerated(corpus, features, w)
     assert loss == pytest.approx(expected_loss, rel=1e-11, abs=1e-10)
     np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 30.0, 300.0])
+def test_many_labels_with_few_transitions(scale: float, rng: np.random.Generator) -> None:
+    """Messages and sums read the pairs that have a weight: the same as with a table per edge."""
+    corpus, features = problem(random_dataset(rng, 40, 15, 110, 40, False))
+    k = len(features.move)  # labels that occur
+    assert k > 96
+    assert (features.move >= 0).sum() < k * k / 16
+    w = scale * rng.normal(size=features.n_weights)
+    gradients = []
+    for threads in (1, 2, 3):
+        gradient = np.full_like(w, np.nan)
+        loss = Objective(corpus, features, threads)(w, gradient)
+        gradients.append(gradient)
+        assert np.array_equal(gradient, gradients[0])
+    unary, table = dense(corpus, features, w)
+    lengths = np.diff(corpus.offset)
+    edges = int(np.maximum(lengths - 1, 0).sum())
+    chain = vs.Chain(unary, np.broadcast_to(table, (edges, k, k)), lengths)
+    r = vs.infer(chain)
+    gold = corpus.gold
+    score = unary[np.arange(gold.size), gold].sum()
+    expected = r.pairwise().sum(axis=0)
+    for s in range(corpus.n_sequences):
+        at = np.arange(corpus.offset[s], corpus.offset[s + 1])
+        score += table[gold[at[:-1]], gold[at[1:]]].sum()
+        np.add.at(expected, (gold[at[:-1]], gold[at[1:]]), -1.0)
+    assert loss == pytest.approx(r.log_z.sum() - score, rel=1e-11, abs=1e-8)
+    moves = gradients[0][len(features.label) :]
+    np.testing.assert_allclose(
+        moves, expected[features.source, features.target], rtol=1e-9, atol=1e-9
+    )
+    residual = r.marginals - (np.arange(k) == gold[:, None])
+    for f in range(0, len(features.label), 17):
+        value = sum(
+            corpus.values[m] * residual[i, features.label[f]]
+            for i in range(corpus.n_items)
+            for m in range(corpus.item[i], corpus.item[i + 1])
+            if corpus.ids[m] == features.attribute[f]
+        )
+        assert gradients[0][f] == pytest.approx(value, rel=1e-8, abs=1e-8)
 
 
 @pytest.mark.parametrize("k", [2, 5, 9, 33])

@@ -166,6 +166,30 @@ def test_other_questions(rng: np.random.Generator) -> None:
         assert np.array_equal(vs.infer(again).marginals, r.marginals)
 
 
+@pytest.mark.simd
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [1.0, 400.0])
+def test_expectations_of_the_pairs_listed(dtype: type, scale: float) -> None:
+    """With unary scores of several hundred sequences are done in logarithms."""
+    rng = np.random.default_rng(6)
+    t = vs.SparseTransition(table(rng, K, -1.0, 0.05, forbidden=0.1).astype(dtype), -1.0)
+    lengths = [9, 0, 14, 1, 30]
+    unary = scale * rng.normal(size=(sum(lengths), K)).astype(dtype)
+    for model in (vs.Chain(unary, t, lengths), as_tree(vs.Chain(unary, t))):
+        r = vs.infer(model)
+        found, whole = r.expectations(sparse=True), r.expectations()
+        assert isinstance(found, sp.csr_array)
+        assert found.shape == (K, K)
+        assert found.nnz == t.nnz
+        rows, columns = t.entries.tocoo().coords
+        expected = whole[rows, columns]
+        tolerance = {"rtol": 1e-9} if dtype == np.float64 else {"atol": 1e-4}
+        np.testing.assert_allclose(found.data, expected, **tolerance)
+        assert np.array_equal(r.expectations(sparse=True, threads=3).data, found.data)
+    plain = vs.infer(vs.Chain(np.zeros((4, 3)), rng.normal(size=(3, 3))))
+    np.testing.assert_array_equal(plain.expectations(sparse=True).toarray(), plain.expectations())
+
+
 def test_tables_that_would_not_gain_are_read_whole(rng: np.random.Generator) -> None:
     for t in (
         rng.normal(size=(K, K)),

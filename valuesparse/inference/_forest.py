@@ -7,7 +7,7 @@ positions or nodes, and its edges are numbered by the variable before them or by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from valuesparse.results import ChainResult, TreeResult
 from valuesparse.results._certificate import Proof
 from valuesparse.results._listed import Listed, joined, listed
 from valuesparse.threads import resolve
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -193,6 +196,26 @@ def expectations(model: Chain | Tree, threads: int | None) -> Floats:
     sums = np.zeros(_tables(model).shape[0 if typed else -2 :])
     _ask(model, resolve(threads), expectations=sums)
     return sums
+
+
+def listed_expectations(model: Chain | Tree, threads: int | None) -> csr_array:
+    """Return the sum of edge marginals (K, K) of the pairs that are listed, or of all."""
+    from scipy.sparse import csr_array
+
+    k, table = model.n_labels, model.forest.sparse
+    if table is None:
+        sums = expectations(model, threads)
+        if sums.ndim == 3:
+            raise ValueError("sparse: a tree with several tables has dense expectations only")
+        return csr_array(sums)
+    start, columns = table.pairs()
+    if isinstance(model, Tree):
+        rows = np.repeat(np.arange(k), np.diff(start))
+        sums = expectations(model, threads)[rows, columns]
+    else:
+        sums = np.zeros(columns.size)
+        _ask(model, resolve(threads), expectations=sums, pairs=table)
+    return csr_array((sums, columns.astype(np.int64), start), shape=(k, k))
 
 
 def gradient(

@@ -49,6 +49,9 @@ class Queries(Protocol):
     def expectations(self, model: Chain | Tree, threads: int | None) -> Floats:
         """Return the sum of edge marginals, by type where edges have one."""
 
+    def listed_expectations(self, model: Chain | Tree, threads: int | None) -> csr_array:
+        """Return the same of the pairs that are listed."""
+
     def iter_edge_marginals(
         self, model: Chain | Tree, threads: int | None, block: int, edges: Integers | None = None
     ) -> Iterator[Array]:
@@ -479,13 +482,22 @@ class IslandResult(Result, Generic[Model]):
             return np.empty((0, k, k), dtype=self._model.dtype)
         return self._pairwise(wanted, threads)
 
-    def expectations(self, *, threads: int | None = None) -> Floats:
+    def expectations(self, *, sparse: bool = False, threads: int | None = None) -> Any:
         """Return the edge marginals summed over all edges, for training.
+
+        Parameters
+        ----------
+        sparse : bool, default False
+            Only those of the pairs that are listed, where a shared table has a default
+            (`SparseTransition`, or an array that is found to have one); else of all pairs.
+        threads : int, optional
+            At least 1.
 
         Returns
         -------
-        ndarray of float64, shape (K, K) or (types, K, K)
-            One sum for each type where the model is a tree with an `edge_type`.
+        ndarray of float64, shape (K, K) or (types, K, K), or scipy.sparse.csr_array
+            One sum for each type where the model is a tree with an `edge_type`; a sparse array of
+            shape (K, K) with `sparse`.
 
         Examples
         --------
@@ -495,6 +507,8 @@ class IslandResult(Result, Generic[Model]):
         >>> r.expectations().tolist()
         [[0.5, 0.5], [0.5, 0.5]]
         """
+        if sparse:
+            return self._engine.listed_expectations(self._conditioned(), threads)
         return self._engine.expectations(self._conditioned(), threads)
 
     def iter_pairwise(
