@@ -292,8 +292,8 @@ def infer(Forest forest, int threads, log_z, marginals=None, *, double zeta=1.0,
     """Fill the arrays that are given; see Request in forest/request.h.
 
     `edges`: which `pairwise` is for, (first, last) of chains, their row by node of trees.
-    `prepared`: that of chains with this table. `pairs`: what expectations are for. Return (infeasible, counts): infeasible is None or
-    (component, position).
+    `prepared`: that of chains with this table. `pairs`: what expectations are for. Return
+    (infeasible, counts): infeasible is None or (component, position).
     """
     cdef Report r
     cdef Call call = Call(forest.m.arrays.n_positions, deadline, progress, late)

@@ -112,8 +112,7 @@ def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.b
     narrow = _certified.single_proof(model, result.log_z) if single.any() else None
     proof = narrow if narrow and single.all() else _certified.proof_of(model, result.log_z)
     if narrow and not single.all():
-        mixed = (np.where(single, a, b) for a, b in zip(narrow[:5], proof[:5], strict=True))
-        proof = Proof(*mixed)
+        proof = narrow.where(single, proof)
     fast = int(single.sum())
     stats = {
         **result.stats,
@@ -201,11 +200,7 @@ def _for_a_price(
         marginals[part.variables], log_z[bought] = rows, own
         prove = _certified.single_proof if model.dtype == _SINGLE else _certified.proof_of
         exact = prove(model, log_z).each(lambda: owner)
-        proof = Proof(
-            *(np.where(rest, a, b) for a, b in zip(proof[:3], exact[:3], strict=True)),
-            *(np.where(bought, b, a) for a, b in zip(proof[3:5], exact[3:5], strict=True)),
-            alike=False,
-        )
+        proof = exact.where(bought, proof, ~rest)
     watch.finish(n)
     islands = np.full(n, -1, dtype=np.int32)
     kind_of: Any = ChainResult if isinstance(model, Chain) else TreeResult

@@ -12,6 +12,7 @@ __all__ = ["Certificate", "Proof"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 #: Odds beyond exp() of this are not told from certainty.
 _LARGEST_RADIUS = 600.0
@@ -30,6 +31,18 @@ class Proof(NamedTuple):
     log_z_lower: Floats  # (B,)
     log_z_upper: Floats  # (B,)
     alike: bool = True  # all variables of a component are
+
+    def where(self, components: Mask, other: Proof, variables: Mask | None = None) -> Proof:
+        """Return this of some components, and the other of the rest."""
+        some = components if variables is None else variables
+        return Proof(
+            np.where(some, self.radius, other.radius),
+            np.where(some, self.slack, other.slack),
+            np.where(some, self.error, other.error),
+            np.where(components, self.log_z_lower, other.log_z_lower),
+            np.where(components, self.log_z_upper, other.log_z_upper),
+            self.alike,
+        )
 
     def each(self, owner: Callable[[], npt.NDArray[np.int64]]) -> Proof:
         """Return it with numbers for each variable; `owner` gives the component of each."""
