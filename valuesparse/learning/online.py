@@ -32,6 +32,8 @@ from valuesparse.learning.rules import Rule
 
 __all__ = ["Epoch", "Online"]
 
+_PIECE = 1 << 16
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -147,7 +149,13 @@ class Online:
         """Return the weights learnt: their mean over all updates, or the last."""
         if not self.average or self._time == 0:
             return self.weights.copy()
-        return self.weights - self._late / (self._time + self.closing)
+        mean = np.empty_like(self.weights)
+        # Piece by piece: no temporary arrays of millions of weights.
+        for first in range(0, len(mean), _PIECE):
+            own = slice(first, first + _PIECE)
+            np.divide(self._late[own], self._time + self.closing, out=mean[own])
+            np.subtract(self.weights[own], mean[own], out=mean[own])
+        return mean
 
     def fields(self) -> Fields:
         """Return what a state of this learner consists of."""
