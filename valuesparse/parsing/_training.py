@@ -62,7 +62,7 @@ def train(
     constraint: str | None = None,
     single_root: bool | None = None,
     beta: float = 1.0,
-    gamma: float = 5.0,
+    gamma: float = 3.0,
     epochs: int = _EPOCHS,
     seed: int = 0,
     ignore: Iterable[str] = (),
