@@ -13,7 +13,7 @@ from fuzz.core import Reading, target
 from fuzz.mutators import BYTES, Seeds, damaged
 from valuesparse.io import ModelFormatError
 from valuesparse.parsing import Sentence, load, train
-from valuesparse.parsing._model import bytes_of
+from valuesparse.parsing._model import bytes_of, model_of
 
 DIGEST, START = 32, 16
 SENTENCES = [
@@ -75,13 +75,16 @@ def parsers(folder: Path) -> Reading:
     path = folder / "m.parser"
     seeds = [
         bytes_of(
-            train(SENTENCES, order, bits=4, epochs=1, prune=prune, features=features).model
+            train(SENTENCES, order, bits=4, epochs=3, prune=prune, features=features).model
         )
         for order, prune, features in (
             (1, True, "hashed"), (1, False, "hashed"), (2, True, "hashed"),
             (1, True, "supported"), (2, False, "complete"),
         )
     ]  # fmt: skip
+
+    # Averaged weights are 0 after one pass: no feature would be left.
+    assert all(model_of(seed).weights.any() for seed in seeds)
 
     def read(data: bytes, _: Random) -> None:
         path.write_bytes(data)
