@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "simd/each.h"
 #include "simd/vec.h"
 #include "trees/serial.h"
 
@@ -32,6 +33,18 @@ struct Best : Serial<Best, double> {
             s = V::max(s, V::load_part(x + i, m, -INFINITY) + V::load_part(y + i, m, -INFINITY));
         }
         return s.hmax();
+    }
+    static VS_INLINE void diagonal(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count,
+                                   T* out, int64_t) {
+        constexpr int K = 8 / V::N;
+        V s[K];
+        each<K>([&](auto v) VS_INLINE_LAMBDA { s[v] = V::load(out + v * V::N); });
+        for (int64_t k = 0; k < count; ++k, x += dx, y += dy) {
+            each<K>([&](auto v) VS_INLINE_LAMBDA {
+                s[v] = V::max(s[v], V::load(x + v * V::N) + V::load(y + v * V::N));
+            });
+        }
+        each<K>([&](auto v) VS_INLINE_LAMBDA { s[v].store(out + v * V::N); });
     }
     static VS_INLINE void add_rows(const T* c, const T* x, int64_t stride, int64_t rows, T* y,
                                    int64_t n) {

@@ -6,8 +6,11 @@
 //   complete(i, j) = sum_{i < k <= j} arc(i, k) complete(k, j)
 //   complete(j, i) = sum_{i <= k < j} arc(j, k) complete(k, i)
 // The mass of all trees is complete(0, n). With a single root, between(0, j) is complete(j, 1).
-// The outside of each is its derivative, from wide spans to narrow ones. All sums are products of
-// rows: tables that are read by columns are kept transposed as well.
+// The outside of each is its derivative, from wide spans to narrow ones.
+//
+// A table has a row for each width and in it a place for the first word of each span, so that spans
+// of one width are done side by side: term k of all of their sums lies in two rows. Beyond its last
+// span a row is zero, and so are the terms of spans that have fewer.
 #pragma once
 
 #include <cstdint>
@@ -19,108 +22,163 @@ namespace VS_NS {
 template <class A>
 class Eisner {
     using T = typename A::T;
+    static constexpr int64_t kBlock = 8;  // spans that `A::diagonal` takes
+    static constexpr int64_t kTables = 12, kSquares = 3;
 
   public:
-    static int64_t stride(int64_t n) { return (n + 1 + 7) / 8 * 8; }
-    static constexpr int64_t kTables = 9;
-    static int64_t scratch(int64_t n) { return kTables * (n + 1) * stride(n); }
+    static int64_t stride(int64_t n) { return (n + 1 + 7) / 8 * 8; }  // of squares
+    static int64_t scratch(int64_t n) {
+        return (n + 1) * (kTables * row(n) + kSquares * stride(n)) + row(n);
+    }
 
     // weight (n + 1, stride(n)) at [head, modifier].
     Eisner(const T* weight, int64_t n, bool single, T* scratch)
-        : n_(n), ld_(stride(n)), single_(single), w_(weight) {
-        T** tables[] = {&complete_, &complete_t_, &arc_, &arc_t_, &between_,
-                        &outer_,    &outer_t_,    &gap_, &gap_t_};
+        : n_(n), ld_(stride(n)), row_(row(n)), single_(single), w_(weight) {
+        T** tables[] = {&outer_r_,    &outer_l_, &gap_,   &outside_r_, &outside_l_, &complete_r_,
+                        &complete_l_, &arc_r_,   &arc_l_, &between_,   &weight_r_,  &weight_l_};
         for (T** table : tables) {
             *table = scratch;
+            scratch += (n + 1) * row_;
+        }
+        for (T** square : {&complete_, &complete_t_, &outer_}) {
+            *square = scratch;
             scratch += (n + 1) * ld_;
         }
+        root_ = scratch;
     }
 
     T inside() {
-        for (int64_t i = 0; i <= n_; ++i) at(complete_, i, i) = at(complete_t_, i, i) = A::one();
-        for (int64_t width = 1; width <= n_; ++width) {
-            for (int64_t i = 0; i + width <= n_; ++i) {
-                const int64_t j = i + width;
-                const T b = i == 0 && single_
-                                ? at(complete_, j, 1)
-                                : A::dot(row(complete_, i, i), row(complete_, j, i + 1), width);
-                at(between_, i, j) = b;
-                at(arc_, i, j) = at(arc_t_, j, i) = A::times(at(w_, i, j), b);
-                const T right = A::dot(row(arc_, i, i + 1), row(complete_t_, j, i + 1), width);
-                at(complete_, i, j) = at(complete_t_, j, i) = right;
-                if (i == 0) continue;
-                at(arc_, j, i) = at(arc_t_, i, j) = A::times(at(w_, j, i), b);
-                const T left = A::dot(row(arc_, j, i), row(complete_t_, i, i), width);
-                at(complete_, j, i) = at(complete_t_, i, j) = left;
-            }
+        for (int64_t i = 0; i < (n_ + 1) * row_; ++i) {
+            complete_r_[i] = complete_l_[i] = arc_r_[i] = arc_l_[i] = between_[i] = A::zero();
         }
-        return at(complete_, 0, n_);
+        for (int64_t i = 0; i <= n_; ++i) complete_r_[i] = complete_l_[i] = A::one();
+        for (int64_t w = 1; w <= n_; ++w) {
+            const int64_t at = w * row_, back = 1 - row_;
+            each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
+                // complete(i, i + k) complete(j, i + k + 1), k = 0..w - 1
+                A::diagonal(complete_r_ + i, row_, complete_l_ + at - row_ + 1 + i, back, w,
+                            between_ + at + i, lanes);
+            });
+            if (single_) between_[at] = complete_l_[at - row_ + 1];
+            for (int64_t i = 0; i <= n_ - w; ++i) {
+                weight_r_[at + i] = w_[i * ld_ + i + w];
+                weight_l_[at + i] = w_[(i + w) * ld_ + i];
+                arc_r_[at + i] = A::times(weight_r_[at + i], between_[at + i]);
+                arc_l_[at + i] = A::times(weight_l_[at + i], between_[at + i]);
+            }
+            each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
+                // arc(i, i + k) complete(i + k, j), k = 1..w
+                A::diagonal(arc_r_ + row_ + i, row_, complete_r_ + at - row_ + 1 + i, back, w,
+                            complete_r_ + at + i, lanes);
+                // arc(j, i + k) complete(i + k, i), k = 0..w - 1
+                A::diagonal(arc_l_ + at + i, back, complete_l_ + i, row_, w, complete_l_ + at + i,
+                            lanes);
+            });
+        }
+        return complete_r_[n_ * row_];
     }
 
     // After inside. rest (n + 1, stride(n)): what arc weights are multiplied by; zero elsewhere.
     void outside(T* rest) {
         for (int64_t i = 0; i < (n_ + 1) * ld_; ++i) rest[i] = A::zero();
-        for (int64_t width = n_; width > 0; --width) {
-            for (int64_t i = 0; i + width <= n_; ++i) span(i, i + width, rest);
+        for (T* table : {outer_r_, outer_l_, gap_, outside_r_, outside_l_}) {
+            for (int64_t i = 0; i < (n_ + 1) * row_; ++i) table[i] = A::zero();
+        }
+        outer_r_[n_ * row_] = A::one();
+        for (int64_t w = n_; w > 0; --w) {
+            const int64_t at = w * row_, up = at + row_, most = n_ - w;
+            each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
+                // How many words there are to the right of a span, and to the left, at most.
+                const int64_t right = most - i, left = i + lanes <= most ? i + lanes - 1 : most;
+                // complete(i, j) in complete(h, j), h = i - 1, ..., and in between(i, k), k = j +
+                // 1, ...
+                A::diagonal(outer_r_ + up + i - 1, row_ - 1, arc_r_ + row_ + i - 1, row_ - 1, left,
+                            outer_r_ + at + i, lanes);
+                A::diagonal(gap_ + up + i, row_, complete_l_ + w + 1 + i, row_, right,
+                            outer_r_ + at + i, lanes);
+                // complete(j, i) in complete(k, i), k = j + 1, ..., and in between(h, j), h = i -
+                // 1, ...
+                A::diagonal(outer_l_ + up + i, row_, arc_l_ + row_ + w + i, row_, right,
+                            outer_l_ + at + i, lanes);
+                A::diagonal(gap_ + up + i - 1, row_ - 1, complete_r_ + i - 1, row_ - 1, left,
+                            outer_l_ + at + i, lanes);
+            });
+            // complete(j, 1) is between(0, j) there.
+            if (single_ && most > 0) outer_l_[at + 1] = A::plus(outer_l_[at + 1], root_[w + 1]);
+            each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
+                const int64_t right = most - i + 1, left = i + lanes <= most ? i + lanes : most + 1;
+                // arc(i, j) in complete(i, e), e = j, ..., and arc(j, i) in complete(j, b), b = i,
+                // ...
+                A::diagonal(outer_r_ + at + i, row_, complete_r_ + w + i, row_, right,
+                            outside_r_ + at + i, lanes);
+                A::diagonal(outer_l_ + at + i, row_ - 1, complete_l_ + i, row_ - 1, left,
+                            outside_l_ + at + i, lanes);
+            });
+            for (int64_t i = 0; i <= most; ++i) {
+                const T r = outside_r_[at + i], l = outside_l_[at + i], b = between_[at + i];
+                gap_[at + i] =
+                    A::plus(A::times(weight_r_[at + i], r), A::times(weight_l_[at + i], l));
+                rest[i * ld_ + i + w] = A::times(r, b);
+                if (i > 0) rest[(i + w) * ld_ + i] = A::times(l, b);
+            }
+            if (single_) {
+                root_[w] = gap_[at];
+                gap_[at] = A::zero();
+            }
+        }
+    }
+
+    // After `outside`, for rows of complete and outer.
+    void keep() {
+        for (int64_t i = 0; i < (n_ + 1) * ld_; ++i) {
+            complete_[i] = complete_t_[i] = outer_[i] = A::zero();
+        }
+        for (int64_t i = 0; i <= n_; ++i) {
+            for (int64_t j = i; j <= n_; ++j) {
+                const int64_t at = (j - i) * row_ + i, up = i * ld_ + j, down = j * ld_ + i;
+                complete_[up] = complete_t_[down] = complete_r_[at];
+                complete_[down] = complete_t_[up] = complete_l_[at];
+                outer_[up] = outer_r_[at];
+                outer_[down] = outer_l_[at];
+            }
         }
     }
 
     // As spans whose score depends on the head of h, too.
-    T weight(int64_t, int64_t h, int64_t m) const { return at(w_, h, m); }
-    T arc(int64_t, int64_t h, int64_t m) const { return at(arc_, h, m); }
-    T complete(int64_t, int64_t h, int64_t e) const { return at(complete_, h, e); }
-
-    // complete(i, j) and outer(i, j), the next j behind; complete(j, i), likewise.
-    const T* complete_row(int64_t i, int64_t j) const { return row(complete_, i, j); }
-    const T* complete_column(int64_t j, int64_t i) const { return row(complete_t_, i, j); }
-    const T* outer_row(int64_t i, int64_t j) const { return row(outer_, i, j); }
+    T weight(int64_t, int64_t h, int64_t m) const { return w_[h * ld_ + m]; }
+    T arc(int64_t, int64_t h, int64_t m) const { return of(arc_r_, arc_l_, h, m); }
+    T complete(int64_t, int64_t h, int64_t e) const { return of(complete_r_, complete_l_, h, e); }
     // The outside of arc(h, m), after `outside`.
-    T outside_of(int64_t h, int64_t m) const {
-        return h < m ? beyond(h, m, m, n_ - m + 1) : beyond(h, m, 1, m);
-    }
+    T outside_of(int64_t h, int64_t m) const { return of(outside_r_, outside_l_, h, m); }
+
+    // complete(i, j) and outer(i, j), the next j behind; complete(j, i), likewise. After `keep`.
+    const T* complete_row(int64_t i, int64_t j) const { return complete_ + i * ld_ + j; }
+    const T* complete_column(int64_t j, int64_t i) const { return complete_t_ + i * ld_ + j; }
+    const T* outer_row(int64_t i, int64_t j) const { return outer_ + i * ld_ + j; }
 
   private:
-    T& at(T* table, int64_t i, int64_t j) const { return table[i * ld_ + j]; }
-    T at(const T* table, int64_t i, int64_t j) const { return table[i * ld_ + j]; }
-    const T* row(const T* table, int64_t i, int64_t j) const { return table + i * ld_ + j; }
+    // Places of a row: a block that begins at the last span, and k words further, is still in it.
+    static int64_t row(int64_t n) { return (n + 2 * kBlock) / kBlock * kBlock; }
 
-    void span(int64_t i, int64_t j, T* rest) {
-        const int64_t right = n_ - j;  // words to the right of the span
-        // complete(i, j) in complete(h, j), h < i, and in between(i, k), k > j.
-        T r = i == 0 && j == n_ ? A::one() : A::dot(row(outer_t_, j, 0), row(arc_t_, i, 0), i);
-        if (right > 0 && !(i == 0 && single_)) {
-            r = A::plus(r, A::dot(row(gap_, i, j + 1), row(complete_t_, j + 1, j + 1), right));
+    T of(const T* right, const T* left, int64_t h, int64_t m) const {
+        return h <= m ? right[(m - h) * row_ + h] : left[(h - m) * row_ + m];
+    }
+    template <class Do>
+    VS_INLINE void each_block(int64_t w, Do act) const {
+        for (int64_t i = 0; i <= n_ - w; i += kBlock) {
+            act(i, n_ - w - i < kBlock ? n_ - w - i + 1 : kBlock);
         }
-        at(outer_, i, j) = at(outer_t_, j, i) = r;
-        T whole = A::times(at(w_, i, j), derivative(i, j, j, right + 1, rest));
-        if (i > 0) {
-            // complete(j, i) in complete(k, i), k > j, and in between(h, j), h < i.
-            const int64_t least = single_ && i > 1 ? 1 : 0;
-            T l = A::dot(row(gap_t_, j, least), row(complete_t_, i - 1, least), i - least);
-            if (right > 0) {
-                l = A::plus(l, A::dot(row(outer_t_, i, j + 1), row(arc_t_, j, j + 1), right));
-            }
-            at(outer_, j, i) = at(outer_t_, i, j) = l;
-            whole = A::plus(whole, A::times(at(w_, j, i), derivative(j, i, 1, i, rest)));
-        }
-        at(gap_, i, j) = at(gap_t_, j, i) = whole;
     }
 
-    T beyond(int64_t h, int64_t m, int64_t first, int64_t count) const {
-        return A::dot(row(outer_, h, first), row(complete_, m, first), count);
-    }
-    // arc(h, m) in complete(h, e), e from `first` on. Returns its outside.
-    T derivative(int64_t h, int64_t m, int64_t first, int64_t count, T* rest) const {
-        const T d = beyond(h, m, first, count);
-        const T b = h < m ? at(between_, h, m) : at(between_, m, h);
-        rest[h * ld_ + m] = A::times(d, b);
-        return d;
-    }
-
-    const int64_t n_, ld_;
+    const int64_t n_, ld_, row_;
     const bool single_;
     const T* w_;
-    T *complete_, *complete_t_, *arc_, *arc_t_, *between_, *outer_, *outer_t_, *gap_, *gap_t_;
+    // (n + 1, row) by width and first word: between, weight, arc and complete to the right and to
+    // the left; outer of complete, outside of arc, gap of between.
+    T *outer_r_, *outer_l_, *gap_, *outside_r_, *outside_l_, *complete_r_, *complete_l_;
+    T *arc_r_, *arc_l_, *between_, *weight_r_, *weight_l_;
+    T *complete_, *complete_t_, *outer_;  // (n + 1, stride)
+    T* root_;                             // (n + 1,) gap of between(0, j), with a single root
 };
 
 }  // namespace VS_NS

@@ -120,6 +120,30 @@ struct Plain {
         }
         return s.hsum();
     }
+    // out_i += sum_k x[k dx + i] y[k dy + i], k < count, of 8 numbers.
+    static VS_INLINE void diagonal(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count,
+                                   T* out, int64_t) {
+        constexpr int K = 8 / V::N;
+        V s[K], t[K];
+        each<K>([&](auto v) VS_INLINE_LAMBDA {
+            s[v] = V::load(out + v * V::N);
+            t[v] = V::set1(0.0);
+        });
+        const auto more = [&](V(&sum)[K]) VS_INLINE_LAMBDA {
+            each<K>([&](auto v) VS_INLINE_LAMBDA {
+                sum[v] = V::fma(V::load(x + v * V::N), V::load(y + v * V::N), sum[v]);
+            });
+            x += dx;
+            y += dy;
+        };
+        int64_t k = 0;
+        for (; k + 2 <= count; k += 2) {  // two sums, since each step of one waits for the last
+            more(s);
+            more(t);
+        }
+        if (k < count) more(s);
+        each<K>([&](auto v) VS_INLINE_LAMBDA { (s[v] + t[v]).store(out + v * V::N); });
+    }
     static VS_INLINE void scale(T c, T* x, int64_t n) {
         const V v = V::set1(c);
         int64_t i = 0;

@@ -162,6 +162,7 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
         if (A::doubtful() && (A::too_small(z, n) || vanished<A>(weight, rest, n, ld))) {
             return *doubt = true, 0.0;
         }
+        if (kept) eisner.keep();
         if (kept) *kept = {weight, spans, pieces.take<T>(Children<A>::scratch(n))};
         odds.tell(o.shift, arcs);
     } else if (A::doubtful() && A::too_small(z, 0)) {
