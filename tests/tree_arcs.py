@@ -167,3 +167,25 @@ def projective_counts(n: int, single_root: bool) -> int:
     if not single_root:
         return complete[n]
     return sum(complete[k - 1] * complete[n - k] for k in range(1, n + 1))
+
+
+def projective_mass(scores: Array, single_root: bool, *, best: bool = False) -> float:
+    """Return log Z of projective trees, or the best score: by spans, one number at a time."""
+    n = len(scores) - 1
+    plus = np.max if best else np.logaddexp.reduce
+
+    def total(terms: list[float]) -> float:
+        return float(plus(terms)) if terms else -np.inf
+
+    right, left = ({(i, i): 0.0 for i in range(n + 1)} for _ in range(2))
+    on, back = {}, {}
+    for width in range(1, n + 1):
+        for i in range(n + 1 - width):
+            j = i + width
+            between = total([right[i, k] + left[j, k + 1] for k in range(i, j)])
+            on[i, j], back[j, i] = scores[i, j] + between, scores[j, i] + between if i else -np.inf
+            right[i, j] = total([on[i, k] + right[k, j] for k in range(i + 1, j + 1)])
+            left[j, i] = total([back[j, k] + left[k, i] for k in range(i, j)]) if i else -np.inf
+    if single_root:
+        return total([scores[0, m] + left[m, 1] + right[m, n] for m in range(1, n + 1)])
+    return right[0, n]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tree_arcs import Enumerated, determinant, projective_counts
+from tests.tree_arcs import Enumerated, determinant, projective_counts, projective_mass
 from valuesparse import _parsing
 
 Array = npt.NDArray[Any]
@@ -202,6 +202,33 @@ def test_long_sentences_agree_with_determinants(single_root: bool, scale: float)
             on, _ = determinant(alone, single_root, mpmath.mp.dps)
             assert close(p[h, m], float(on / z))
             assert close(c[h, m], float(off / z))
+
+
+@pytest.mark.parametrize("n", [6, 7, 8, 9, 15, 16, 18, 25])
+@ROOTS
+def test_projective_trees_of_any_length(single_root: bool, n: int) -> None:
+    """Sums and maxima, with and without an arc, beside spans one by one; vectors end anywhere."""
+    rng = np.random.default_rng(n)
+    scores = rng.normal(size=(n + 1, n + 1)) * 2.0
+    scores[1:, 1:][rng.random((n, n)) < 0.2] = -np.inf
+    log_z, p, c, _ = _parsing.arcs(scores, True, single_root)
+    best, ratio = _parsing.projective_max(scores, single_root)
+    assert abs(log_z - projective_mass(scores, single_root)) < 1e-12 * n
+    assert abs(best - projective_mass(scores, single_root, best=True)) < 1e-12 * n
+    np.testing.assert_allclose(p.sum(axis=0)[1:], 1.0, rtol=1e-12)
+    surest = np.unravel_index(p.argmax(), p.shape)
+    held = 0
+    for h, m in (surest, (0, n), (0, 1), (n // 2, n), (n, n // 2), (n - 1, 1), (1, 2)):
+        without = scores.copy()
+        without[h, m] = -np.inf
+        off = projective_mass(without, single_root)
+        assert abs(c[h, m] - np.exp(off - log_z)) < 1e-12
+        assert abs(p[h, m] - (1.0 - np.exp(off - log_z))) < 1e-12
+        least = projective_mass(without, single_root, best=True)
+        if least < best - 1e-9:  # the arc is in all of the best trees
+            held += 1
+            assert abs(ratio[h, m] - (best - scores[h, m] - least)) < 1e-9
+    assert held
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 40])
