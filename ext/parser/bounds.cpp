@@ -121,6 +121,13 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
         }
     }
     any_ = rest_[0];
+    const int middle = siblings ? 0 : 1;
+    rest_apart_ = any_;
+    for (int32_t t = 0; t < static_cast<int32_t>(set.size()); ++t) {
+        if (!set.all[at(t)].of[middle].empty()) continue;
+        apart_.push_back(t);
+        rest_apart_ = {rest_apart_.least - of[at(t)].least, rest_apart_.most - of[at(t)].most};
+    }
 }
 
 Bounds::Bounds(const Templates& templates, const float* weights)

@@ -74,6 +74,26 @@ class PairBounds {
             }
         }
     }
+    // Sums of the bounds of some templates.
+    struct Sum {
+        static constexpr int32_t kUnknown = INT32_MIN;
+        int32_t least = kUnknown, most = 0;  // times step_
+    };
+    // Of those without a word of the head of both arcs, or of the arc between: the same for all
+    // pairs with these two other words.
+    Sum apart(const Keys& keys) const {
+        Sum sum{0, 0};
+        for (const int32_t t : apart_) {
+            const Bytes& own = line_[at(keys.line[t] - first_)];
+            sum.least += own.least;
+            sum.most += own.most;
+        }
+        return sum;
+    }
+    bool within(const Sum& sum, const Range& safe) const {
+        return sum.least != Sum::kUnknown && safe.holds({sum.least * step_ + rest_apart_.least,
+                                                         sum.most * step_ + rest_apart_.most});
+    }
     // Asks for what `within` will read.
     void prefetch(const Keys& keys) const {
         for (const int32_t t : order_) prefetch_line(&line_[at(keys.line[t] - first_)]);
@@ -86,6 +106,8 @@ class PairBounds {
     };
     static constexpr size_t kAtOnce = 4;
     std::vector<int32_t> order_;  // templates
+    std::vector<int32_t> apart_;  // those without a word of the one in the middle
+    Range rest_apart_;            // of the others, and rounding
     std::vector<Range> rest_;     // of those from each kAtOnce-th on, and rounding
     std::vector<Bytes> line_;     // (lines,) of the kind, from line first_ of the model
     int64_t first_ = 0;

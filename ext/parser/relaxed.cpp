@@ -25,7 +25,8 @@ struct Relaxed::Screen {
     static constexpr int kBatch = 16;
 
     Screen(const Scorer& s, const float* w, Kind k, const PairBounds& b, const Harmless& h,
-           int64_t* n, std::vector<Candidate>* to)
+           int64_t* n, std::vector<Candidate>* to, int64_t words,
+           std::vector<PairBounds::Sum>* sums)
         : scorer(s),
           weights(w),
           kind(k),
@@ -33,13 +34,20 @@ struct Relaxed::Screen {
           harmless(h),
           most(largest_excess(b.any())),
           scored(n),
-          out(to) {}
+          out(to),
+          stride(words + 1),
+          apart(*sums) {
+        apart.assign(at(stride * stride), PairBounds::Sum{});
+    }
 
     // high and q: P(both arcs) and 1 - P(both arcs) are not larger.
     void push(const Candidate& next, double high, double q) {
         if (high * most <= harmless.epsilon()) return;
         safe[count] = harmless.at(high, q);
         if (safe[count].holds(bounds.any())) return;
+        const int32_t* nodes = next.pair.nodes;
+        place[count] = at(nodes[kind == Kind::kSibling] * stride + nodes[2]);
+        if (bounds.within(apart[place[count]], safe[count])) return;
         own[count] = next;
         scorer.keys(kind, next.pair.nodes, &keys[count]);
         bounds.prefetch(keys[count]);
@@ -48,6 +56,8 @@ struct Relaxed::Screen {
     void flush() {
         int left[kBatch], size = 0;
         for (int i = 0; i < count; ++i) {
+            PairBounds::Sum& sum = apart[place[i]];
+            if (sum.least == PairBounds::Sum::kUnknown) sum = bounds.apart(keys[i]);
             if (bounds.within(keys[i], safe[i])) continue;
             prefetch(weights, keys[i]);
             left[size++] = i;
@@ -70,9 +80,13 @@ struct Relaxed::Screen {
     const double most;
     int64_t* scored;
     std::vector<Candidate>* out;
+    const int64_t stride;
+    // (n + 1, n + 1) bounds of what two words add, whatever is between them; once asked for.
+    std::vector<PairBounds::Sum>& apart;
     Keys keys[kBatch];
     Candidate own[kBatch];
     Range safe[kBatch];
+    size_t place[kBatch];
     int count = 0;
 };
 
@@ -138,9 +152,9 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
                      double* scratch) {
     found_.clear();
     Screen one(scorer, weights, Kind::kSibling, options.bounds->siblings, harmless, &counts.scored,
-               &found_.siblings);
+               &found_.siblings, parts.n, &apart_[0]);
     Screen two(scorer, weights, Kind::kGrandparent, options.bounds->grandparents, harmless,
-               &counts.scored, &found_.grandparents);
+               &counts.scored, &found_.grandparents, parts.n, &apart_[1]);
     const auto push = [&](Screen* to, int32_t h, int32_t m, int32_t s, int32_t a, int32_t b,
                           double p) {
         const double q_a = q_[at(a)], q_b = q_[at(b)];

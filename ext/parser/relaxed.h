@@ -63,6 +63,7 @@ class Relaxed {
     std::vector<int32_t> into_;
     std::vector<int32_t> start_, child_, modifier_, next_;  // the same by head, with modifiers
     Candidates found_;
+    std::vector<PairBounds::Sum> apart_[2];  // of siblings, and of grandparents
     std::vector<Candidate*> open_;
     std::vector<double> table_;     // (n + 1, n + 1) scores of arcs
     std::vector<double> two_, up_;  // joints of the arcs of one head
