@@ -118,6 +118,13 @@ def test_any_sentence(
     check(parser, of_words(n, seed), 10.0**epsilon, 1)
 
 
+@pytest.mark.parametrize("constraint", ["tree", "projective"])
+@pytest.mark.parametrize("single_root", [False, True])
+def test_longer_sentences(constraint: str, single_root: bool) -> None:
+    parser = by_chance(1, 0.01, 2.0, constraint, single_root)
+    assert check(parser, of_words(15, 1), 1e-4, 1) > check(parser, of_words(15, 1), 1e-3, 2) > 0
+
+
 def test_pruned_sentences() -> None:
     parser = by_chance(5, 0.05)
     check(parser, of_words(13, 3), 1e-3, 1, prune=True)
