@@ -187,20 +187,21 @@ void Cuts::prove(const double* scores) {
     }
 }
 
-// Words with an arc that is on as a whole: as much leads to them as to its head. But for one word
-// of each cycle of such arcs.
-void Cuts::hang(const double* q) {
-    const int64_t nodes = arcs_.words + 1;
-    hangs_.assign(at(nodes), 0);
-    above_.assign(at(nodes), -1);
-    for (size_t a = 0; a < arcs_.head.size(); ++a) {
-        if (q[a] >= 1.0 - kCarries) above_[at(arcs_.modifier[a])] = arcs_.head[a];
-    }
-    for (int32_t m = 1; m < nodes; ++m) {
-        if (above_[at(m)] < 0) continue;
-        int32_t v = above_[at(m)];
-        while (v > 0 && v != m && hangs_[at(v)]) v = above_[at(v)];
-        hangs_[at(m)] = v != m;
+// `node` gets one as a whole, and so does every word into which one leads from such words: a set
+// with a word that gets one is no cut, and into one without them leads as much as from them.
+void Cuts::reach(int32_t node) {
+    reached_[at(node)] = 1;
+    queue_.assign(1, node);
+    for (size_t i = 0; i < queue_.size(); ++i) {
+        const int32_t here = queue_[i];
+        for (int32_t j = first_[at(here)]; j < first_[at(here) + 1]; ++j) {
+            const int32_t e = edges_[at(j)], there = leads_to_[at(e)];
+            if (e % 2 == 1 || reached_[at(there)]) continue;
+            into_[at(there)] += capacity_[at(e)];
+            if (into_[at(there)] < 1.0 - kCarries) continue;
+            reached_[at(there)] = 1;
+            queue_.push_back(there);
+        }
     }
 }
 
@@ -225,7 +226,6 @@ double Cuts::separate(const double* q, double least) {
         edges_[at(next[at(leads_to_[e ^ 1])]++)] = static_cast<int32_t>(e);
     }
     came_.assign(at(nodes), -1);
-    hang(q);
     double worst = 0.0;
     for (const Cut& cut : cuts) {
         if (!cut.equal) continue;
@@ -233,11 +233,15 @@ double Cuts::separate(const double* q, double least) {
         for (int32_t a : cut.arcs) sum += q[a];
         worst = std::max(worst, std::fabs(1.0 - sum));
     }
+    into_.assign(at(nodes), 0.0);
+    reached_.assign(at(nodes), 0);
+    reach(0);
     for (int32_t m = 1; m < nodes; ++m) {
-        if (hangs_[at(m)]) continue;
+        if (reached_[at(m)]) continue;
         const double out = 1.0 - flow_to(m, 1.0);
         worst = std::max(worst, out);
         if (out > least) add_word(m);
+        if (out <= kCarries) reach(m);
     }
     return worst;
 }

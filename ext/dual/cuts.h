@@ -38,16 +38,16 @@ class Cuts {
     double flow_to(int32_t word, double enough);
     void add_word(int32_t word);
     void add(double weight);
-    void hang(const double* q);
+    void reach(int32_t node);
 
     factors::Arcs arcs_;
     std::vector<int64_t> row_;    // (words + 1,) places in order_
     std::vector<int32_t> order_;  // (arcs,) by word
     std::vector<double> own_, scratch_;
     // The arcs that carry something: edge 2 i leads along arc i, 2 i + 1 back.
-    std::vector<int32_t> leads_to_, first_, edges_, queue_, came_, above_;
-    std::vector<double> room_, capacity_;
-    std::vector<uint8_t> inside_, hangs_;  // (words + 1,)
+    std::vector<int32_t> leads_to_, first_, edges_, queue_, came_;
+    std::vector<double> room_, capacity_, into_;
+    std::vector<uint8_t> inside_, reached_;  // (words + 1,)
 };
 
 }  // namespace vs::dual

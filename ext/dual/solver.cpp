@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kPairsInTask = 4096, kEdgesInTask = 8192, kEntriesInTask = 256;
 constexpr int64_t kAbreast = 64;                  // pairs
 constexpr int64_t kEvery = 10;                    // iterations from one bound to the next
-constexpr int64_t kAlone = 50;                    // iterations before Newton's method
+constexpr int64_t kAlone = 20;                    // iterations before Newton's method
 constexpr int64_t kAgain = 4;                     // times as many until it is tried again
 constexpr int kJoining = 5, kJoiningNewton = 30;  // corners that join an active set at once
 constexpr double kOver = 1.5;                     // relaxation
