@@ -12,7 +12,8 @@ namespace vs::factors {
 
 // P_i(c) is the mass of the inputs before i with c on, S_i(c) that of those behind it with at most
 // c on. The message to input i has the log-ratio of sum_c P_i(c) S_i(b - 1 - c) to sum_c P_i(c)
-// S_i(b - c). No number is too large or too small: each has an exponent of its own.
+// S_i(b - c). No number is too large or too small: where odds are far apart, each has an exponent
+// of its own.
 class Budget final : public Inputs {
   public:
     Budget(int64_t k, const int64_t* negated, int64_t count, int64_t budget)
@@ -25,30 +26,16 @@ class Budget final : public Inputs {
     bool allows(int64_t count, bool) const noexcept override { return count <= budget_; }
 
     double sums(const double* odds, double* ratio, double* scratch) const noexcept override {
-        using W = LinearWide;
-        const int64_t b = budget_, row = b + 1;
-        if (b == k_) return free(odds, ratio, false);
-        Wide* before = new (scratch) Wide[static_cast<size_t>((k_ + 1) * row)];
-        Wide* behind = before + k_ * row;
-        const auto on = [&](int64_t i) {
-            return odds[i] == INFINITY ? W::one() : W::from_log(odds[i]);
-        };
-        const auto off = [&](int64_t i) { return odds[i] == INFINITY ? W::zero() : W::one(); };
-        before[0] = W::one();
-        for (int64_t i = 0; i + 1 < k_; ++i)
-            add(before + i * row, on(i), off(i), before + (i + 1) * row);
-        std::fill(behind, behind + row, W::one());
-        for (int64_t i = k_; i-- > 0;) {
-            const Wide* own = before + i * row;
-            Wide less = W::zero(), most = W::mul(own[b], behind[0]);
-            for (int64_t c = 0; c < b; ++c) {
-                less = W::add(less, W::mul(own[c], behind[b - 1 - c]));
-                most = W::add(most, W::mul(own[c], behind[b - c]));
-            }
-            ratio[i] = W::is_zero(most) ? 0.0 : W::log_of(W::ratio(less, most));
-            add(behind, on(i), off(i), behind);
+        if (budget_ == k_) return free(odds, ratio, false);
+        double far = 0.0;
+        for (int64_t i = 0; i < k_; ++i) {
+            if (std::fabs(odds[i]) < INFINITY) far = std::max(far, std::fabs(odds[i]));
         }
-        return W::log_of(behind[b]);
+        // Products of b odds; of k inputs (e k / b)^b sets of b can be chosen, at most.
+        const auto most = static_cast<double>(budget_ + 1);
+        const double sets = 1.0 + std::log(static_cast<double>(k_) / most);
+        return most * (far + sets) < kPlain ? sums_in<Plain>(odds, ratio, scratch)
+                                            : sums_in<LinearWide>(odds, ratio, scratch);
     }
 
     // The best of the others with b - 1 on falls behind that with b on by the b-th largest of their
@@ -91,9 +78,52 @@ class Budget final : public Inputs {
     }
 
   private:
+    static constexpr double kPlain = 600.0;  // logarithms within which numbers are doubles
+
+    // The verbs of LinearWide.
+    struct Plain {
+        using T = double;
+        static T zero() { return 0.0; }
+        static T one() { return 1.0; }
+        static bool is_zero(T x) { return x == 0.0; }
+        static T mul(T a, T b) { return a * b; }
+        static T add(T a, T b) { return a + b; }
+        static T ratio(T a, T b) { return a / b; }
+        static T from_log(double x) { return std::exp(x); }
+        static double log_of(T x) { return std::log(x); }
+    };
+
+    template <class W>
+    double sums_in(const double* odds, double* ratio, double* scratch) const noexcept {
+        using T = typename W::T;
+        const int64_t b = budget_, row = b + 1;
+        T* before = new (scratch) T[static_cast<size_t>((k_ + 1) * row)];
+        T* behind = before + k_ * row;
+        const auto on = [&](int64_t i) {
+            return odds[i] == INFINITY ? W::one() : W::from_log(odds[i]);
+        };
+        const auto off = [&](int64_t i) { return odds[i] == INFINITY ? W::zero() : W::one(); };
+        std::fill(before, before + row, W::zero());
+        before[0] = W::one();
+        for (int64_t i = 0; i + 1 < k_; ++i)
+            add<W>(before + i * row, on(i), off(i), before + (i + 1) * row);
+        std::fill(behind, behind + row, W::one());
+        for (int64_t i = k_; i-- > 0;) {
+            const T* own = before + i * row;
+            T less = W::zero(), most = W::mul(own[b], behind[0]);
+            for (int64_t c = 0; c < b; ++c) {
+                less = W::add(less, W::mul(own[c], behind[b - 1 - c]));
+                most = W::add(most, W::mul(own[c], behind[b - c]));
+            }
+            ratio[i] = W::is_zero(most) ? 0.0 : W::log_of(W::ratio(less, most));
+            add<W>(behind, on(i), off(i), behind);
+        }
+        return W::log_of(behind[b]);
+    }
+
     // Entries c of one input more: to(c) = from(c) off + from(c - 1) on.
-    void add(const Wide* from, Wide on, Wide off, Wide* to) const noexcept {
-        using W = LinearWide;
+    template <class W, class T = typename W::T>
+    void add(const T* from, T on, T off, T* to) const noexcept {
         for (int64_t c = budget_; c > 0; --c) {
             to[c] = W::add(W::mul(from[c], off), W::mul(from[c - 1], on));
         }
