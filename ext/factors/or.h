@@ -126,7 +126,8 @@ class OrOut final : public Inputs {
         for (int64_t i = 0; i < n; ++i) gain += std::max(odds[i], 0.0);
         gain += std::min(0.0, t.top);
         on[n] = n > 0 && (out == INFINITY || (out > -INFINITY && gain + out > 0.0));
-        for (int64_t i = 0; i < n; ++i) on[i] = on[n] && (odds[i] > 0.0 || i == t.first);
+        const int64_t first = std::max<int64_t>(t.first, 0);  // where none may be on, it costs -inf
+        for (int64_t i = 0; i < n; ++i) on[i] = on[n] && (odds[i] > 0.0 || i == first);
     }
 
     // The hull is what has no input above the output, and no output above the sum of the inputs.

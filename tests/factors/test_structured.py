@@ -59,6 +59,24 @@ def test_best_and_max_marginals(case) -> None:
         assert messages[np.arange(len(states)), states].sum() == pytest.approx(score)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("negated", [(), (0, 1)])
+def test_best_of_all_that_can_be_known(kind: str, negated: tuple[int, ...]) -> None:
+    factor = make(kind, range(2 if kind == "Imply" else 4), negated)
+    allowed = configurations(factor)
+    rng = np.random.default_rng(0)
+    for known in itertools.product((-1, 0, 1), repeat=len(factor.scope)):
+        messages = rng.normal(size=(len(known), 2))
+        for i, state in enumerate(known):
+            if state >= 0:
+                messages[i, 1 - state] = -np.inf
+        scores = messages[np.arange(len(known)), allowed].sum(axis=1)
+        score, states = factor.best(messages)
+        assert score == pytest.approx(scores.max())
+        if score > -np.inf:
+            assert factor.log_potential(states[None])[0] == 0.0
+
+
 @given(cases())
 @examples(300)
 def test_joints_of_two(case) -> None:
