@@ -43,34 +43,6 @@ void Cuts::project(double* point) {
     }
 }
 
-void Cuts::follow(const double* d, const double* q, double* out) const {
-    for (int64_t m = 0; m < arcs_.words; ++m) {
-        double sum = 0.0, free = 0.0;
-        for (int64_t i = row_[at(m)]; i < row_[at(m + 1)]; ++i) {
-            const int32_t a = order_[at(i)];
-            if (q[a] > 0.0 && q[a] < 1.0) sum += d[a], free += 1.0;
-        }
-        for (int64_t i = row_[at(m)]; i < row_[at(m + 1)]; ++i) {
-            const int32_t a = order_[at(i)];
-            out[a] = q[a] > 0.0 && q[a] < 1.0 ? d[a] - sum / free : 0.0;
-        }
-    }
-}
-
-void Cuts::diagonal(const double* q, double* out) const {
-    for (int64_t m = 0; m < arcs_.words; ++m) {
-        double free = 0.0;
-        for (int64_t i = row_[at(m)]; i < row_[at(m + 1)]; ++i) {
-            const int32_t a = order_[at(i)];
-            free += q[a] > 0.0 && q[a] < 1.0;
-        }
-        for (int64_t i = row_[at(m)]; i < row_[at(m + 1)]; ++i) {
-            const int32_t a = order_[at(i)];
-            out[a] = q[a] > 0.0 && q[a] < 1.0 ? 1.0 - 1.0 / free : 0.0;
-        }
-    }
-}
-
 // What leads from the root to a word; at most `enough`.
 double Cuts::flow_to(int32_t word, double enough) {
     room_ = capacity_;

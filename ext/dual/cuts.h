@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/at.h"
 #include "factors/structured.h"
 
 namespace vs::dual {
@@ -24,10 +25,13 @@ class Cuts {
 
     // Moves a point to the nearest one with one head a word.
     void project(double* point);
-    // out: how such a point q moves with what it is nearest to, in direction d.
-    void follow(const double* d, const double* q, double* out) const;
-    // out: the diagonal of that.
-    void diagonal(const double* q, double* out) const;
+    // Calls f(arcs, how many) for the arcs of each word.
+    template <class F>
+    void each_row(const F& f) const {
+        for (int64_t m = 0; m < arcs_.words; ++m) {
+            f(order_.data() + row_[at(m)], row_[at(m + 1)] - row_[at(m)]);
+        }
+    }
     // Adds the cuts, with weights, that prove which tree has the greatest sum of these scores: the
     // sets that Edmonds' algorithm contracts. With a single root it is a bound that they prove.
     void prove(const double* scores);

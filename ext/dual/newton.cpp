@@ -40,26 +40,6 @@ constexpr double kTied = 1e-12;              // places of a pair that are one bu
 constexpr double kTight = 1e-13;             // a point that lies beyond a plane
 constexpr int kIdle = 8;                     // steps without progress after which it gives up
 
-// out (k,): how the nearest point q (k,) of a cube cut by a plane moves with `near`, in direction
-// d. What is between 0 and 1 was moved along the plane's normal, the entries of which are 1 or -1.
-void follow_plane(int64_t k, const double* near, const double* q, const double* d, double* out) {
-    double far = 0.0, sum = 0.0, free = 0.0;
-    const auto between = [&](int64_t j) { return q[j] > 0.0 && q[j] < 1.0; };
-    for (int64_t j = 0; j < k; ++j) {
-        if (between(j)) far = std::max(far, std::fabs(near[j] - q[j]));
-    }
-    const bool tight = far > kTight;
-    for (int64_t j = 0; j < k; ++j) {
-        if (!between(j)) continue;
-        sum += near[j] > q[j] ? d[j] : -d[j];
-        free += 1.0;
-    }
-    for (int64_t j = 0; j < k; ++j) {
-        const double own = near[j] > q[j] ? sum / free : -sum / free;
-        out[j] = !between(j) ? 0.0 : tight ? d[j] - own : d[j];
-    }
-}
-
 }  // namespace
 
 template <class F>
@@ -180,7 +160,8 @@ double Solver::gradient() {
 void Solver::face() {
     diagonal_ = weights_;
     tied_.clear();
-    near_ = target_;
+    planes_.clear();
+    normal_.clear();
     for (int64_t i = 0; i < p_.n_pairs(); ++i) {
         const double left = q_[at(i)], right = q_[at(i + p_.n_pairs())];
         const bool moves = left > 0.0 && left < 1.0, other = right > 0.0 && right < 1.0;
@@ -195,19 +176,48 @@ void Solver::face() {
             if (other) diagonal_[at(r)] -= 1.0;
         }
     }
+    for (size_t i = 0; i < p_.part.size(); ++i) {
+        const int64_t first = p_.part[i]->first;
+        if (outer_ && cuts_[i]) {
+            cuts_[i]->each_row([&](const int32_t* arc, int64_t count) {
+                add_plane(count, true, [&](int64_t j) { return first + arc[j]; });
+            });
+        } else if (projects_[i]) {
+            add_plane(p_.part[i]->k, false, [&](int64_t j) { return first + j; });
+        }
+    }
     precondition();
+}
+
+// The face of a cube cut by a plane, with a normal of entries 1 and -1, at the places edge(0), ...
+// What lies between 0 and 1 moves with its target, but for what leads along the normal: along that
+// it was moved onto the plane. `tight`: all entries are 1, and it lies on the plane.
+template <class F>
+void Solver::add_plane(int64_t count, bool tight, const F& edge) {
+    const auto first = static_cast<int64_t>(normal_.size());
+    double far = tight ? 1.0 : 0.0;
+    for (int64_t j = 0; j < count; ++j) {
+        const int64_t e = edge(j);
+        if (q_[at(e)] <= 0.0 || q_[at(e)] >= 1.0) continue;
+        const double away = target_[at(e)] - q_[at(e)];
+        diagonal_[at(p_.var[at(e)])] -= weight_;
+        normal_.push_back({p_.var[at(e)], tight || away > 0.0 ? 1.0 : -1.0});
+        far = std::max(far, std::fabs(away));
+    }
+    if (far > kTight && static_cast<int64_t>(normal_.size()) > first) {
+        planes_.push_back({first, static_cast<int64_t>(normal_.size())});
+    } else {
+        normal_.resize(at(first));
+    }
 }
 
 // scaling_ (open,): the diagonal of the second derivative, near enough.
 void Solver::precondition() {
     scaling_ = diagonal_;
-    for (size_t i = 0; outer_ && i < cuts_.size(); ++i) {
-        const Part& part = *p_.part[i];
-        if (!cuts_[i]) continue;
-        double* own = moved_q_.data() + part.first;
-        cuts_[i]->diagonal(q_.data() + part.first, own);
-        for (int64_t j = 0; j < part.k; ++j) {
-            scaling_[at(p_.var[at(part.first + j)])] -= weight_ * own[j];
+    for (const Cut& plane : planes_) {
+        const double own = weight_ / static_cast<double>(plane.last - plane.first);
+        for (int64_t j = plane.first; j < plane.last; ++j) {
+            scaling_[at(normal_[at(j)].variable)] += own;
         }
     }
     each_cut([&](Cuts::Cut& cut, const int32_t* var) {
@@ -228,17 +238,22 @@ void Solver::curve(const double* d, double* out) {
         out[t.a] -= t.half * d[t.b];
         out[t.b] -= t.half * d[t.a];
     }
+    for (const Cut& plane : planes_) {
+        double along = 0.0;
+        for (int64_t j = plane.first; j < plane.last; ++j) {
+            along += normal_[at(j)].sign * d[normal_[at(j)].variable];
+        }
+        along *= weight_ / static_cast<double>(plane.last - plane.first);
+        for (int64_t j = plane.first; j < plane.last; ++j) {
+            out[normal_[at(j)].variable] += normal_[at(j)].sign * along;
+        }
+    }
     for (size_t i = 0; i < p_.part.size(); ++i) {
+        if (projects_[i] || (outer_ && cuts_[i])) continue;
         const Part& part = *p_.part[i];
         double *in = target_.data() + part.first, *to = moved_q_.data() + part.first;
         for (int64_t j = 0; j < part.k; ++j) in[j] = d[p_.var[at(part.first + j)]];
-        if (outer_ && cuts_[i]) {
-            cuts_[i]->follow(in, q_.data() + part.first, to);
-        } else if (projects_[i]) {
-            follow_plane(part.k, near_.data() + part.first, q_.data() + part.first, in, to);
-        } else {
-            active_[i].follow(in, part.k, to);
-        }
+        active_[i].follow(in, part.k, to);
         for (int64_t j = 0; j < part.k; ++j) out[p_.var[at(part.first + j)]] -= weight_ * to[j];
     }
     each_cut([&](Cuts::Cut& cut, const int32_t* var) {

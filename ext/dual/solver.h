@@ -72,6 +72,8 @@ class Solver {
     double gradient();
     void face();
     void precondition();
+    template <class F>
+    void add_plane(int64_t count, bool tight, const F& edge);
     void curve(const double* d, double* out);
     Status direct(const Control* control);
     void open_cuts();
@@ -97,11 +99,16 @@ class Solver {
     std::vector<PairSums> sums_;                                      // likewise, of pairs
     std::vector<uint8_t> failed_;                                     // of each cut
     std::vector<double> weights_, diagonal_, slope_, step_, before_;  // (open,)
-    std::vector<double> near_;     // (edges,) what q_ is nearest to
     std::vector<double> moved_q_;  // (edges,)
     std::vector<double> scaling_;  // (open,)
     double ridge_ = 0.0;
     std::vector<Tied> tied_;
+    struct Entry {
+        int32_t variable;
+        double sign;
+    };
+    std::vector<Entry> normal_;  // of planes
+    std::vector<Cut> planes_;    // entries of each
     std::vector<std::unique_ptr<Cuts>> cuts_;  // (parts,) null: by corners, or projects
     std::vector<double> pull_, told_;          // (open,) what cuts add; (edges,) shares with cuts
     bool outer_ = false;                       // trees are held by cuts
