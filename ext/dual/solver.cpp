@@ -18,7 +18,7 @@ constexpr double kStep = 0.5;    // the first rho, by the median magnitude of sc
 constexpr double kWeight = 0.3;  // weight of a part's edges, by the mean number of pairs beside one
 constexpr double kApart = 10.0;  // ratio of residuals from which rho changes, by kChange; it grows
 constexpr double kChange = 2.0, kPatience = 500.0, kReach = 1e7;
-constexpr double kLoose = 0.1;   // share of the tolerance where the point has no score of its own
+constexpr double kLoose = 0.03;  // share of the tolerance where the point has no score of its own
 constexpr double kExact = 1e-8;  // a gap, relative to the score, that is rounding
 
 }  // namespace

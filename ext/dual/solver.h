@@ -99,16 +99,16 @@ class Solver {
     std::vector<PairSums> sums_;                                      // likewise, of pairs
     std::vector<uint8_t> failed_;                                     // of each cut
     std::vector<double> weights_, diagonal_, slope_, step_, before_;  // (open,)
-    std::vector<double> moved_q_;  // (edges,)
-    std::vector<double> scaling_;  // (open,)
+    std::vector<double> moved_q_;                                     // (edges,)
+    std::vector<double> scaling_;                                     // (open,)
     double ridge_ = 0.0;
     std::vector<Tied> tied_;
     struct Entry {
         int32_t variable;
         double sign;
     };
-    std::vector<Entry> normal_;  // of planes
-    std::vector<Cut> planes_;    // entries of each
+    std::vector<Entry> normal_;                // of planes
+    std::vector<Cut> planes_;                  // entries of each
     std::vector<std::unique_ptr<Cuts>> cuts_;  // (parts,) null: by corners, or projects
     std::vector<double> pull_, told_;          // (open,) what cuts add; (edges,) shares with cuts
     bool outer_ = false;                       // trees are held by cuts

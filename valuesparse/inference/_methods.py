@@ -299,7 +299,7 @@ class AD3(Options):
     tolerance : float, default 1e-5
         It has converged when the bound on the best score and the score of its point differ by at
         most this share of that score. Where its point has no score of its own (a variable is in two
-        factors that are no pair), a tenth of this is asked for, also of what factors disagree
+        factors that are no pair), 0.03 of this is asked for, also of what factors disagree
         about and of what a variable moves in an iteration (root mean squares). Where a `Tree` was
         held by cuts, its point may lack as much of the arc that has to lead into every set of
         words.
