@@ -3,8 +3,7 @@
     python benchmarks/rsm10_figure2.py TREEBANKS WORK
 
 a and b are Italian with the parameters of table 1, c is English with all of them. Measured by
-rsm10_table1.py, whose rows this reads or makes; times without features and making the graph, which
-are the same for all.
+rsm10_table1.py, whose rows this reads or makes.
 """
 
 from __future__ import annotations
