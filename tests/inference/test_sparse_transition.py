@@ -204,6 +204,21 @@ def test_tables_that_would_not_gain_are_read_whole(rng: np.random.Generator) -> 
         assert r.stats["transition_entries"] == k * k
 
 
+def test_a_bare_sparse_array_forbids_what_it_does_not_store(rng: np.random.Generator) -> None:
+    entries = sp.csr_array(table(rng, 5, 0.0, 0.4) + sp.eye_array(5))
+    dense = np.full((5, 5), -np.inf)
+    coo = entries.tocoo()
+    dense[coo.coords] = coo.data
+    unary = rng.normal(size=(6, 5))
+    for given in (entries, sp.coo_matrix(entries)):
+        for model in (vs.Chain(unary, given), vs.Tree(np.arange(-1, 5), unary, given)):
+            r = vs.infer(model)
+            assert "not stored are forbidden" in r.reason
+            exact = vs.infer(vs.Chain(unary, dense))
+            np.testing.assert_allclose(r.marginals, exact.marginals, rtol=1e-12)
+            assert np.array_equal(vs.decode(model).states, vs.decode(vs.Chain(unary, dense)).states)
+
+
 def test_infeasible_ones_are_found() -> None:
     t = vs.SparseTransition(sp.csr_array((K, K)), -np.inf)
     with pytest.raises(vs.InfeasibleError) as info:

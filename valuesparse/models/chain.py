@@ -41,7 +41,8 @@ class Chain:
     transition : array_like of shape (K, K) or (edges, K, K), or SparseTransition
         Log-potential ``[from, to]``, shared by all edges or one matrix per edge; edges are
         numbered in order, ``edges = N - number of non-empty sequences``. Where most entries of a
-        shared matrix are one value, messages read the others alone.
+        shared matrix are one value, messages read the others alone. A sparse array of scipy forbids
+        the pairs that it does not store.
     lengths : array_like of int, shape (B,), optional
         Length of each sequence; zero is fine. By default all positions form one sequence.
         Not to be given when `unary` is a sequence of arrays.

@@ -215,7 +215,12 @@ def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None
 
 
 def densely(name: str, table: Any) -> tuple[Array, SparseTransition | None]:
-    """Return a table with an entry for each pair, and how it was given where some are listed."""
+    """Return a table with an entry for each pair, and how it was given where some are listed.
+
+    A bare sparse array forbids the pairs that it does not store.
+    """
+    if type(table).__module__.startswith("scipy.sparse"):
+        table = SparseTransition(table, -np.inf)
     if isinstance(table, SparseTransition):
         return table.todense(), table
     return as_reals(name, table), None

@@ -128,6 +128,9 @@ class IslandResult(Result, Generic[Model]):
         if zeta >= 1.0 and entries is not None:
             stats.update(sequences_sparse=log_z.size, transition_entries=entries)
             reason += f"; default plus sparse: {entries} of {model.n_labels**2} pairs are listed"
+        table = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
+        if table is not None and table.default == -np.inf:
+            reason += "; pairs that are not stored are forbidden"
         if without:
             reason += (
                 f"; {without} of {log_z.size} {self._components} have too few likely islands to "
