@@ -210,8 +210,8 @@ def test_a_bare_sparse_array_forbids_what_it_does_not_store(rng: np.random.Gener
     coo = entries.tocoo()
     dense[coo.coords] = coo.data
     unary = rng.normal(size=(6, 5))
-    for given in (entries, sp.coo_matrix(entries)):
-        for model in (vs.Chain(unary, given), vs.Tree(np.arange(-1, 5), unary, given)):
+    for bare in (entries, sp.coo_matrix(entries)):
+        for model in (vs.Chain(unary, bare), vs.Tree(np.arange(-1, 5), unary, bare)):
             r = vs.infer(model)
             assert "not stored are forbidden" in r.reason
             exact = vs.infer(vs.Chain(unary, dense))

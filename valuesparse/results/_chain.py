@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.models import Chain
+from valuesparse.models import Chain, SparseTransition
 from valuesparse.results._islands import IslandResult
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ class ChainResult(IslandResult[Chain]):
     _solved = "a chain is solved exactly by two passes"
     _variables = "positions"
     _components = "sequences"
+
+    @staticmethod
+    def _sparse_table(model: Chain) -> SparseTransition | None:
+        return model.sparse_transition
 
     def _n_edges(self) -> int:
         return int(self._model.edge[-1])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._validation import as_count, as_probability
-from valuesparse.models import Chain, Tree
+from valuesparse.models import Chain, SparseTransition, Tree
 from valuesparse.results._base import Result
 from valuesparse.results._certificate import Certificate, Proof, interval
 from valuesparse.results._listed import Listed, listed
@@ -128,7 +128,7 @@ class IslandResult(Result, Generic[Model]):
         if zeta >= 1.0 and entries is not None:
             stats.update(sequences_sparse=log_z.size, transition_entries=entries)
             reason += f"; default plus sparse: {entries} of {model.n_labels**2} pairs are listed"
-        table = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
+        table = self._sparse_table(model)
         if table is not None and table.default == -np.inf:
             reason += "; pairs that are not stored are forbidden"
         if without:
@@ -547,6 +547,11 @@ class IslandResult(Result, Generic[Model]):
             size = as_count("block", block, at_least=1)
         for part in self._edge_blocks(size, threads):
             yield part.astype(self._model.dtype, copy=False)
+
+    @staticmethod
+    def _sparse_table(model: Any) -> SparseTransition | None:
+        """Return the shared table, where it was given as one that lists pairs."""
+        raise NotImplementedError
 
     def _n_edges(self) -> int:
         raise NotImplementedError

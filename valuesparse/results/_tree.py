@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.models import Tree
+from valuesparse.models import SparseTransition, Tree
 from valuesparse.results._islands import IslandResult
 
 if TYPE_CHECKING:
@@ -68,6 +68,10 @@ class TreeResult(IslandResult[Tree]):
 
     def _children(self) -> Integers:
         return np.flatnonzero(self._model.parent >= 0)
+
+    @staticmethod
+    def _sparse_table(model: Tree) -> SparseTransition | None:
+        return model.sparse_pairwise
 
     def _n_edges(self) -> int:
         return self._model.n_nodes - self._model.n_trees
