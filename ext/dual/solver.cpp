@@ -279,7 +279,8 @@ bool Solver::decided(double tolerance) {
     if (upper - best <= kExact * scale_) return integral = converged = true;
     if (!covered_) tolerance *= kLoose;
     const bool rest = apart_ <= tolerance && moved_ <= tolerance;
-    const double gap = covered_ ? std::min(gap_, (upper - best) / scale_) : gap_;
+    const bool inside = !outer_ || outside_ <= tolerance;
+    const double gap = covered_ && inside ? std::min(gap_, (upper - best) / scale_) : gap_;
     if (gap > tolerance || !(covered_ || rest)) return false;
     converged = true;
     if (close_ == 0) close_ = std::max<int64_t>(iterations, 1);

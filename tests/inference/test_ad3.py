@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from relaxation_graphs import random_graph, sentence
 from structured_oracle import ALLOWED, AnyOf, configurations, enumerated, make
@@ -62,6 +62,7 @@ def lacking(graph: vs.FactorGraph, d: vs.Decoding) -> float:
     single=st.booleans(),
     known=st.integers(0, 3),
 )
+@example(seed=3, words=3, pair=0.3, single=True, known=0)
 def test_fractional_points_are_points_of_trees(
     seed: int, words: int, pair: float, single: bool, known: int
 ) -> None:
