@@ -129,11 +129,6 @@ def test_options_are_keywords(model: vs.Chain) -> None:
         vs.decode(model, 3)
 
 
-def test_arguments_of_later_issues_do_not_exist(model: vs.Chain) -> None:
-    with pytest.raises(TypeError):
-        vs.infer(model, tol=1e-3)
-
-
 def test_after_an_error_all_is_well(model: vs.Chain) -> None:
     want = vs.infer(model, threads=2).marginals
     bad = vs.Chain(np.full((4, 3), -np.inf), np.zeros((3, 3)))

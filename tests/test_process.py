@@ -82,7 +82,8 @@ def under_way(error):
     # Found by the poll of a native call, or between two slices of one question: not between calls.
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     slices = any(name.endswith("_conditioning.py") for name in files)
-    return files[-1].endswith("call.pxi") or (what == "conditioned" and slices)
+    # Not the last one: Cython knows frames by their line, and may take another file's for it.
+    return any(name.endswith("call.pxi") for name in files) or (what == "conditioned" and slices)
 
 if asked_late:
     # Machines differ: halved until the call needs longer than that.

@@ -27,6 +27,28 @@ const Level& level() {
     return at_level<Level>(number);
 }
 
+// Numbers of scratch before all others, where they are needed: scores.
+int64_t room(int64_t n) { return (n + 1) * (n + 1); }
+
+// Where a word has no head but the root, it is the only child of a single root: without the root's
+// other arcs that is true of all trees, and needs no telling. First-order terms have no pivot
+// there, and would be summed in wide numbers.
+Sentence decided(Kind kind, const Sentence& s, double* scores) {
+    if (kind != Kind::kTree || !s.single_root) return s;
+    const int64_t row = s.n + 1;
+    for (int64_t m = 1; m <= s.n; ++m) {
+        bool other = false;
+        for (int64_t h = 1; h <= s.n; ++h) other |= h != m && s.scores[h * row + m] > -INFINITY;
+        if (other) continue;
+        std::copy(s.scores, s.scores + room(s.n), scores);
+        for (int64_t k = 1; k <= s.n; ++k) {
+            if (k != m) scores[k] = -INFINITY;
+        }
+        return {scores, s.n, false};
+    }
+    return s;
+}
+
 double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) {
     bool never = false;
     return kind == Kind::kTree ? baseline::sum_trees<Wide>(s, arcs, scratch, &never)
@@ -71,11 +93,14 @@ int64_t scratch_size(Kind kind, int64_t n) noexcept {
     if (kind == Kind::kProjective) return baseline::projective_scratch<Wide>(n);
     const int64_t sums =
         std::max(baseline::tree_scratch<Wide>(n), baseline::tree_scratch<Plain>(n));
-    return std::max(sums + 2 * (n + 1) * (n + 1), 4 * (n + 1) * (n + 9) + 32);
+    // `joints` may have scores of its own, `hold` two tables behind them, and `marginals` scores.
+    return std::max(sums + 4 * room(n), 4 * (n + 1) * (n + 9) + 32);
 }
 
-double marginals(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) noexcept {
+double marginals(Kind kind, const Sentence& given, const Arcs& arcs, double* scratch) noexcept {
     bool doubt = false;
+    const Sentence s = decided(kind, given, scratch);
+    if (s.scores == scratch) scratch += room(s.n);
     const double log_z = level().marginals(kind, s, arcs, scratch, &doubt);
     return doubt ? wide(kind, s, arcs, scratch) : log_z;
 }
@@ -106,9 +131,11 @@ void several(const Sentence* sentences, int64_t count, double* const* marginal, 
     }
 }
 
-double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
+double joints(const Sentence& given, int64_t count, const Pair* pairs, double* out,
               double* scratch) noexcept {
     bool doubt = false;
+    const Sentence s = decided(Kind::kTree, given, scratch);
+    if (s.scores == scratch) scratch += room(s.n);
     double log_z = level().minors(s, count, pairs, out, scratch, &doubt);
     if (doubt) {
         log_z = wide(Kind::kTree, s, {}, scratch);
@@ -129,8 +156,11 @@ double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
     return log_z;
 }
 
-void begin_head_joints(Kind kind, const Sentence& s, double* scratch, HeadJoints* state) noexcept {
+void begin_head_joints(Kind kind, const Sentence& given, double* scratch,
+                       HeadJoints* state) noexcept {
     *state = {};
+    const Sentence s = decided(kind, given, scratch);
+    if (s.scores == scratch) scratch += room(s.n);
     state->kind = kind;
     state->sentence = s;
     state->scratch = scratch;

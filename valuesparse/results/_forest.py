@@ -1,0 +1,336 @@
+"""Marginals of chains and trees as they are held: all of them, or a list; and what is proved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _forest
+from valuesparse._validation import as_count, as_probability
+from valuesparse.models import Chain, Tree
+from valuesparse.results._base import Result
+from valuesparse.results._certificate import Certificate, Proof, interval
+from valuesparse.results._listed import Listed, listed
+from valuesparse.results._queries import Queries
+from valuesparse.threads import resolve
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+    from typing_extensions import Self
+
+__all__ = ["ForestResult", "Model"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Model = TypeVar("Model", Chain, Tree)
+
+
+class ForestResult(Result, Generic[Model]):
+    """What a result of a chain or a tree holds; its arrays are read-only."""
+
+    __slots__ = ("_certificate", "_dense", "_held", "_least", "_listed", "_proof")
+    _derived = ("_certificate", "_held")
+
+    log_z: npt.NDArray[np.float64]
+    islands: npt.NDArray[np.int32]
+    _model: Model
+    _held: Model | None
+    #: All marginals; where only those >= `_least` were written, None until they are asked for.
+    _dense: Array | None
+    _least: float | None
+    _listed: Listed | None
+    #: What was proved, where that was asked for, and what is made from it.
+    _proof: Proof | None
+    _certificate: Certificate | None
+    #: The engine that answers the questions whose answers a result does not hold.
+    _engine: ClassVar[Queries]
+
+    @classmethod
+    def ask(cls, engine: Queries) -> None:
+        """Hand over the engine that answers; it lies above results, which cannot import it."""
+        cls._engine = engine
+
+    def _freeze(self) -> None:
+        first = self._dense if self._listed is None else self._listed.unlisted
+        assert first is not None
+        _forest.freeze(first, self.log_z, self.islands)
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = [name for name in Result.__slots__ if name != "marginals"]
+        state = {name: getattr(self, name) for name in names}
+        # What is made from the list is not kept.
+        dense = self._dense if self._listed is None else None
+        mine = {"_least": self._least, "_listed": self._listed, "_proof": self._proof}
+        return {**state, **mine, "_dense": dense}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._freeze()
+
+    @property
+    def marginals(self) -> Array:
+        """Probability of each label of each variable, (N, K); see the class."""
+        if self._dense is None:
+            assert self._listed is not None
+            dense = self._listed.dense(self._model.n_labels)
+            dense.flags.writeable = False
+            self._fill(_dense=dense)
+        assert self._dense is not None
+        return self._dense
+
+    @property
+    def unlisted(self) -> Floats:
+        """What no label that `sparse` leaves out exceeds, (N,); zeros unless `keep` was given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.log([[0.9, 0.07, 0.03]]), np.zeros((3, 3))), keep=0.05)
+        >>> r.unlisted.round(3).tolist()
+        [0.03]
+        """
+        if self._listed is not None:
+            return self._listed.unlisted
+        none = np.zeros(self.islands.size)
+        none.flags.writeable = False
+        return none
+
+    def _proved(self) -> Certificate:
+        if self._proof is None:
+            raise AttributeError(
+                "nothing was proved about this result: ask for infer(tol=) or infer(work=), or "
+                "for certify()"
+            )
+        if self._certificate is None:
+            proof = self._proof.each(lambda: self._engine.owner(self._model))
+            centre = np.empty((0, 0)) if self._dense is None else self._dense
+            wrong = np.zeros(self.islands.size)
+            self._fill(_certificate=Certificate(centre, proof, proof.error, wrong))
+        assert self._certificate is not None
+        return self._certificate
+
+    @property
+    def error(self) -> Floats:
+        """The largest error proved of each variable's marginals, (N,); with `tol` or `work`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))), tol=1e-3)
+        >>> bool((r.error <= 1e-3).all())
+        True
+        """
+        return self._proved().error
+
+    @property
+    def radius(self) -> Floats:
+        """The log-odds of each value are known to plus or minus this, (N,)."""
+        return self._proved().radius
+
+    @property
+    def slack(self) -> Floats:
+        """The probability mass that the proof cannot place, (N,)."""
+        return self._proved().slack
+
+    @property
+    def lower(self) -> Floats:
+        """At most the exact marginals, (N, K); made when asked for."""
+        return self._bounds()[0]
+
+    @property
+    def upper(self) -> Floats:
+        """At least the exact marginals, (N, K); made when asked for.
+
+        Labels that are not listed, with `keep`, have `unlisted`, and 0 in `lower`.
+        """
+        return self._bounds()[1]
+
+    def _bounds(self) -> tuple[Floats, Floats]:
+        proved = self._proved()
+        lower, upper = interval(self.marginals, proved.radius, proved.slack)
+        if self._listed is not None:
+            hidden = np.ones(lower.shape, dtype=bool)
+            hidden[self._listed.rows(), self._listed.labels] = False
+            # What is not listed is missing in the sum, too: the others are between these.
+            widest = np.minimum(proved.error, 1.0)[:, None]
+            lower = np.where(hidden, 0.0, np.maximum(self.marginals - widest, 0.0))
+            upper = np.where(
+                hidden, self.unlisted[:, None], np.minimum(self.marginals + widest, 1.0)
+            )
+        return lower, upper
+
+    @property
+    def log_z_lower(self) -> Floats:
+        """At most log Z of each sequence or tree, (B,)."""
+        return self._proved().log_z_lower
+
+    @property
+    def log_z_upper(self) -> Floats:
+        """At least log Z of each sequence or tree, (B,)."""
+        return self._proved().log_z_upper
+
+    def pairwise_bounds(self, edges: slice | None = None) -> tuple[Floats, Floats]:
+        """Return bounds on pairwise marginals, from those of the two variables; no pass is made.
+
+        Parameters
+        ----------
+        edges : slice, optional
+            Which edges, as for `pairwise`.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64, shape (edges, K, K)
+            ``lower <= exact <= upper``, however far apart.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.log([[0.9, 0.1], [0.8, 0.2]]), np.zeros((2, 2))), tol=0.01)
+        >>> low, high = r.pairwise_bounds()
+        >>> low[0].round(3).tolist(), high[0].round(3).tolist()
+        ([[0.7, 0.0], [0.0, 0.0]], [[0.8, 0.2], [0.1, 0.1]])
+        """
+        if edges is not None and not isinstance(edges, slice):
+            raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
+        lower, upper = self._bounds()
+        before, after = (x[edges or slice(None)] for x in self._engine.ends(self._model))
+        # No two events are farther apart, or closer, than their probabilities let them (Frechet).
+        low = lower[before, :, None] + lower[after, None, :] - 1.0
+        low -= 2.0**-51
+        return np.maximum(low, 0.0), np.minimum(upper[before, :, None], upper[after, None, :])
+
+    def certify(self, *, threads: int | None = None) -> Certificate:
+        """Return how wrong this result can be: with islands, too.
+
+        Parameters
+        ----------
+        threads : int, optional
+            At least 1.
+
+        Returns
+        -------
+        Certificate
+            Bounds on the exact marginals and log Z, and for each island on the probability that its
+            value is wrong.
+
+        Notes
+        -----
+        A result of `tol` or `work` has its proof already. Others cost an exact pass, whose rounding
+        is bounded.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> chain = vs.Chain(np.log([[0.9, 0.1], [0.5, 0.5]]), np.log([[0.8, 0.2], [0.2, 0.8]]))
+        >>> vs.infer(chain, zeta=0.85).certify().wrong.round(3).tolist()
+        [0.1, 0.0]
+        """
+        if self._proof is not None and self._listed is None:
+            return self._proved()
+        exact, proof = self._engine.proved(self._model, threads)
+        proof = proof.each(lambda: self._engine.owner(self._model))
+        lower, upper = interval(exact, proof.radius, proof.slack)
+        mine = self.marginals.astype(np.float64)
+        error = np.maximum(mine - lower, upper - mine).max(axis=1, initial=0.0)
+        held = np.flatnonzero(self.islands >= 0)
+        wrong = np.zeros(mine.shape[0])
+        wrong[held] = 1.0 - lower[held, self.islands[held]] + 2.0**-53
+        return Certificate(exact, proof, np.minimum(error + 2.0**-53, 1.0), np.minimum(wrong, 1.0))
+
+    def with_proof(self, proof: Proof, model: Model, **fields: Any) -> Self:
+        """Return a copy as the result of `model` that knows what was proved, with other fields."""
+        state: dict[str, Any] = {**self.__getstate__(), "_model": model, "_proof": proof, **fields}
+        found = state["_listed"]
+        if found is not None:
+            error = proof.each(lambda: self._engine.owner(model)).error
+            most = np.minimum(found.unlisted + error, 1.0)
+            values = found.values.astype(model.dtype, copy=False)
+            state["_listed"] = found._replace(unlisted=most, values=values)
+        other = object.__new__(type(self))
+        other.__setstate__(state)
+        return other
+
+    def sparse(self, min: float | None = None, *, threads: int | None = None) -> csr_array:
+        """Return the marginals that are not small, as a sparse array.
+
+        Parameters
+        ----------
+        min : float, optional
+            The least marginal to list, in [0, 1]; by default the `keep` of the call, and without
+            one whatever is not zero. The largest of each row is listed in any case.
+        threads : int, optional
+            At least 1.
+
+        Returns
+        -------
+        scipy.sparse.csr_array of shape (N, K), dtype of the model
+            A copy; labels ascend in each row.
+
+        Raises
+        ------
+        ValueError
+            When `min` is below the `keep` of the call: what is smaller is not known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.log([[0.9, 0.07, 0.03]]), np.zeros((3, 3))))
+        >>> r.sparse(min=0.05).toarray().round(3).tolist()
+        [[0.9, 0.07, 0.0]]
+        """
+        workers, k = resolve(threads), self._model.n_labels
+        least = None if min is None else as_probability("min", min)
+        if self._listed is None:
+            assert self._dense is not None
+            smallest = float(np.finfo(self._dense.dtype).smallest_subnormal)
+            return listed(self._dense, smallest if least is None else least, workers).csr(k)
+        assert self._least is not None
+        if least is None or least == self._least:
+            return self._listed.csr(k)
+        if least < self._least:
+            raise ValueError(
+                f"min={least:g} is below keep={self._least:g}, with which the marginals were "
+                f"computed; compute them with keep={least:g}"
+            )
+        return self._listed.at_least(least).csr(k)
+
+    def top(self, k: int, *, threads: int | None = None) -> tuple[Integers, Array]:
+        """Return the k most probable labels of each variable.
+
+        Parameters
+        ----------
+        k : int
+            How many, from 1 to the number of labels.
+        threads : int, optional
+            At least 1.
+
+        Returns
+        -------
+        labels : ndarray of int64, shape (N, k)
+            By probability, descending; labels that are as probable ascend.
+        probabilities : ndarray of shape (N, k), dtype of the model
+            What they have. Where `keep` has listed fewer than `k`, −1 and 0 fill the row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import valuesparse as vs
+        >>> r = vs.infer(vs.Chain(np.log([[0.03, 0.9, 0.07]]), np.zeros((3, 3))))
+        >>> labels, p = r.top(2)
+        >>> labels.tolist(), p.round(3).tolist()
+        ([[1, 2]], [[0.9, 0.07]])
+        """
+        workers, count = resolve(threads), as_count("k", k, at_least=1)
+        if count > self._model.n_labels:
+            raise ValueError(f"k={count}: there are {self._model.n_labels} labels")
+        if self._listed is not None:
+            return self._listed.top(count)
+        return _forest.top(self._dense, count, workers)

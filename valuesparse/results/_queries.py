@@ -1,0 +1,55 @@
+"""What results of chains and trees ask the engine for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.models import Chain, Tree
+from valuesparse.results._certificate import Proof
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["Queries"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+class Queries(Protocol):
+    """The functions of the engine of chains and trees that a result calls."""
+
+    def expected_scores(
+        self, model: Chain | Tree, threads: int | None, marginals: Array, fill: bool
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return log Z, expected scores, and how far rounding is felt in these."""
+
+    def pairwise(
+        self, model: Chain | Tree, threads: int | None, edges: tuple[int, int] | Integers
+    ) -> Array:
+        """Return the edge marginals of chains, edges (first, last), or of those above nodes."""
+
+    def expectations(self, model: Chain | Tree, threads: int | None) -> Floats:
+        """Return the sum of edge marginals, by type where edges have one."""
+
+    def listed_expectations(self, model: Chain | Tree, threads: int | None) -> csr_array:
+        """Return the same of the pairs that are listed."""
+
+    def iter_edge_marginals(
+        self, model: Chain | Tree, threads: int | None, block: int, edges: Integers | None = None
+    ) -> Iterator[Array]:
+        """Yield pairwise marginals, `block` edges at a time; of all edges, or of these."""
+
+    def proved(self, model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
+        """Return exact marginals, and what is proved about them."""
+
+    def ends(self, model: Chain | Tree) -> tuple[Integers, Integers]:
+        """Return the variables before and after each edge."""
+
+    def owner(self, model: Chain | Tree) -> Integers:
+        """Return the component of each variable."""
