@@ -29,6 +29,7 @@ cdef extern from "trees/trees.h" namespace "vs::trees" nogil:
         double* marginal
         double* complement
         double* ratio
+        bint all_ratios
     cdef cppclass Pair:
         pass
     cdef cppclass TreesApi:
@@ -127,8 +128,11 @@ cdef Sentence sentence(scores, bint single_root):
     return s
 
 
-def arcs(scores, bint projective, bint single_root):
-    """Return log Z, marginals, complements and log-ratios of one sentence (float64)."""
+def arcs(scores, bint projective, bint single_root, bint all_ratios=True):
+    """Return log Z, marginals, complements and log-ratios of one sentence (float64).
+
+    `all_ratios`: those of forbidden arcs, too.
+    """
     cdef Sentence s = sentence(scores, single_root)
     cdef Kind kind = kProjective if projective else kTree
     cdef Arcs out
@@ -139,6 +143,7 @@ def arcs(scores, bint projective, bint single_root):
     out.marginal = <double*>data(p)
     out.complement = <double*>data(c)
     out.ratio = <double*>data(r)
+    out.all_ratios = all_ratios
     with nogil:
         log_z = c_marginals(kind, s, out, scratch)
     return log_z, p, c, r

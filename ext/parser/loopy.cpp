@@ -46,6 +46,7 @@ double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees
     }
     trees::Arcs out;
     out.ratio = ratio_.data();
+    out.all_ratios = false;
     const trees::Sentence s{table_.data(), n, trees.single_root};
     const double log_z = trees.api->marginals(trees.kind, s, out, scratch_.data());
     for (int64_t a = 0; a < arcs; ++a) {

@@ -30,6 +30,7 @@ struct Arcs {
     // log P(arc) - log(1 - P(arc)) - score, as if the score were 0: what a factor tells an arc. A
     // forbidden arc has one, too. -inf: impossible whatever its score; inf: forced.
     double* ratio = nullptr;
+    bool all_ratios = true;  // false: those of forbidden arcs are not read, and not always right
 };
 
 // Both arcs of a pair, as places [head, modifier].
@@ -69,6 +70,12 @@ struct HeadJoints {
     bool narrow = true;  // in plain doubles
     double* scratch = nullptr;
     const void *weight = nullptr, *hit = nullptr, *total = nullptr;  // see run.h
+    // With a single root whose first-order terms have no pivot: the same of each child of the root
+    // that there may be, one after the other in `part`, and how likely it is.
+    static constexpr int kMostRoots = 8;
+    int roots = 0;
+    const double* part = nullptr;
+    double share[kMostRoots] = {};
     void *sums = nullptr, *rest = nullptr;
 };
 // O(n^3)

@@ -277,3 +277,63 @@ def test_long_sentences_do_not_overflow(projective: bool) -> None:
     assert abs(log_z - float(mpmath.log(count))) < 1e-9
     assert np.abs(p.sum(axis=0)[1:] - 1).max() < 1e-12
     assert np.isfinite(c).all()
+
+
+def sparse_scores(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Return scores of few arcs: some words are no heads, a few are children of the root."""
+    scores = np.full((n + 1, n + 1), -np.inf)
+    heads = rng.choice(np.arange(1, n + 1), size=max(2, n // 3), replace=False)
+    for m in range(1, n + 1):
+        own = rng.choice(heads, size=min(2, heads.size), replace=False)
+        scores[own, m] = 3 * rng.normal(size=own.size)
+    scores[0, rng.choice(heads, size=rng.integers(1, 4))] = rng.normal()
+    np.fill_diagonal(scores, -np.inf)
+    return scores
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("n", [9, 14, 21, 33])
+@pytest.mark.parametrize("all_ratios", [False, True])
+def test_a_single_root_of_few_arcs_is_a_sum_over_its_children(n: int, all_ratios: bool) -> None:
+    """Where words that are no heads lie together, first-order terms have no pivot."""
+    rng = np.random.default_rng(n)
+    seen = 0
+    for _ in range(40):
+        scores = sparse_scores(rng, n)
+        log_z, p, q, ratio = _parsing.arcs(scores, False, True, all_ratios)
+        total, mass, rest = -np.inf, np.zeros_like(p), np.zeros_like(p)
+        parts = []
+        for child in np.flatnonzero(scores[0] > -np.inf):
+            one = scores.copy()
+            one[0] = -np.inf
+            one[0, child] = scores[0, child]
+            parts.append(_parsing.arcs(one, False, False)[:3])
+            total = np.logaddexp(total, parts[-1][0])
+        if total == -np.inf:
+            assert log_z == -np.inf
+            continue
+        for found, own_p, own_q in parts:
+            if found > -np.inf:
+                mass += np.exp(found - total) * own_p
+                rest += np.exp(found - total) * own_q
+        seen += 1
+        assert log_z == pytest.approx(total, rel=1e-11)
+        np.testing.assert_allclose(p, mass, rtol=1e-9)
+        np.testing.assert_allclose(q, rest, rtol=1e-9)
+        inner = (scores > -np.inf) & (p > 0) & (q > 0)
+        odds = np.log(p[inner]) - np.log(q[inner]) - scores[inner]
+        np.testing.assert_allclose(ratio[inner], odds, atol=1e-9)
+        arcs = np.argwhere(scores > -np.inf)
+        chosen = arcs[rng.permutation(len(arcs))[:12]]
+        pairs = np.array([[*a, *b] for a in chosen for b in chosen])
+        both = _parsing.joints(scores, True, pairs)[1]
+        expected = np.zeros(len(pairs))
+        for child in np.flatnonzero(scores[0] > -np.inf):
+            one = scores.copy()
+            one[0] = -np.inf
+            one[0, child] = scores[0, child]
+            found = _parsing.arcs(one, False, False)[0]
+            if found > -np.inf:
+                expected += np.exp(found - total) * _parsing.joints(one, False, pairs)[1]
+        np.testing.assert_allclose(both, expected, atol=1e-10)
+    assert seen > 10
