@@ -107,6 +107,18 @@ def test_float32_is_proved(eager: None, k: int, scale: float, tree: bool) -> Non
     holds(fine, exact.marginals, exact.log_z)
 
 
+def test_large_float32_scores_are_in_the_radius() -> None:
+    """Passes in logarithms add scores in float64: what that rounds grows with the scores."""
+    unary = np.array([[3.0, -2.0], [0.0, 1.0]], dtype=np.float32)
+    radius = []
+    for size in (1.0, 1e12):
+        table = np.array([[size, 0.0], [0.0, size]], dtype=np.float32)
+        r = vs.infer(vs.Chain(unary, table), tol=0.1)
+        assert (r.error <= 0.1).all()
+        radius.append(float(r.radius.max()))
+    assert radius[1] > radius[0] + 2 * 1e12 * 2.0**-53
+
+
 def test_sequences_are_told_apart() -> None:
     """Long ones need float64 where float32 does for short ones; bits show no threads."""
     rng = np.random.default_rng(1)

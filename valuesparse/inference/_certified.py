@@ -92,7 +92,9 @@ def _single_radius(model: Chain | Tree) -> Floats:
     sizes = sizes_of(model)
     k, (node, edge) = model.n_labels, largest_scores(model)
     steps = (k + 170) * (4 if model.forest.listed is not None else 1)
-    given = 0.0 if model.dtype == np.float32 else 2 * (node + edge)
+    # Float32 scores are exact, but a pass that is done again in logarithms adds them in float64.
+    sums = 8 * max(node, edge) * (U64 / U32)
+    given = sums if model.dtype == np.float32 else 2 * (node + edge)
     return np.asarray(2 * (sizes + 1.0) * (steps + given) * U32)
 
 
