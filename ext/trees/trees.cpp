@@ -27,27 +27,8 @@ const Level& level() {
     return at_level<Level>(number);
 }
 
-// Numbers of scratch before all others, where they are needed: scores.
+// Numbers of a table of arcs.
 int64_t room(int64_t n) { return (n + 1) * (n + 1); }
-
-// Where a word has no head but the root, it is the only child of a single root: without the root's
-// other arcs that is true of all trees, and needs no telling. First-order terms have no pivot
-// there, and would be summed in wide numbers.
-Sentence decided(Kind kind, const Sentence& s, double* scores) {
-    if (kind != Kind::kTree || !s.single_root) return s;
-    const int64_t row = s.n + 1;
-    for (int64_t m = 1; m <= s.n; ++m) {
-        bool other = false;
-        for (int64_t h = 1; h <= s.n; ++h) other |= h != m && s.scores[h * row + m] > -INFINITY;
-        if (other) continue;
-        std::copy(s.scores, s.scores + room(s.n), scores);
-        for (int64_t k = 1; k <= s.n; ++k) {
-            if (k != m) scores[k] = -INFINITY;
-        }
-        return {scores, s.n, false};
-    }
-    return s;
-}
 
 double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) {
     bool never = false;
@@ -232,28 +213,18 @@ int64_t scratch_size(Kind kind, int64_t n) noexcept {
     if (kind == Kind::kProjective) return baseline::projective_scratch<Wide>(n);
     const int64_t sums =
         std::max(baseline::tree_scratch<Wide>(n), baseline::tree_scratch<Plain>(n));
-    // `joints` may have scores of its own, `hold` two tables behind them, and `marginals` scores.
-    // Where each root is taken apart, there are seven tables more, and two for each root.
-    const int64_t apart = 7 * room(n) + HeadJoints::kMostRoots * (2 * n + 3) * baseline::row_of(n);
-    return std::max(sums + 4 * room(n) + apart, 4 * (n + 1) * (n + 9) + 32);
+    // `hold` has two tables. Where each root is taken apart, there are five more, and two a root.
+    const int64_t apart = 5 * room(n) + HeadJoints::kMostRoots * (2 * n + 3) * baseline::row_of(n);
+    return std::max(sums + 2 * room(n) + apart, 4 * (n + 1) * (n + 9) + 32);
 }
 
-double marginals(Kind kind, const Sentence& given, const Arcs& arcs, double* scratch) noexcept {
+double marginals(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) noexcept {
     bool doubt = false;
-    // What an arc without a score would be is not asked of trees that lack others.
-    const bool whole = arcs.ratio && arcs.all_ratios;
-    const Sentence s = whole ? given : decided(kind, given, scratch);
-    if (s.scores == scratch) scratch += room(s.n);
     double log_z = level().marginals(kind, s, arcs, scratch, &doubt);
-    if (doubt && kind == Kind::kTree && s.single_root && !whole) {
-        doubt = !each_root(s, arcs, scratch, &log_z);
-    }
-    if (doubt) log_z = wide(kind, s, arcs, scratch);
-    const bool other = arcs.ratio && s.scores != given.scores && log_z > -INFINITY;
-    for (int64_t m = 1; other && m <= s.n; ++m) {
-        if (given.scores[m] > s.scores[m]) arcs.ratio[m] = -INFINITY;
-    }
-    return log_z;
+    // What an arc without a score would be is not asked of trees that lack others.
+    const bool apart = kind == Kind::kTree && s.single_root && !(arcs.ratio && arcs.all_ratios);
+    if (doubt && apart) doubt = !each_root(s, arcs, scratch, &log_z);
+    return doubt ? wide(kind, s, arcs, scratch) : log_z;
 }
 
 int64_t lanes() noexcept { return level().lanes; }
@@ -282,11 +253,9 @@ void several(const Sentence* sentences, int64_t count, double* const* marginal, 
     }
 }
 
-double joints(const Sentence& given, int64_t count, const Pair* pairs, double* out,
+double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
               double* scratch) noexcept {
     bool doubt = false;
-    const Sentence s = decided(Kind::kTree, given, scratch);
-    if (s.scores == scratch) scratch += room(s.n);
     double log_z = level().minors(s, count, pairs, out, scratch, &doubt);
     if (doubt) {
         log_z = wide(Kind::kTree, s, {}, scratch);
@@ -307,11 +276,8 @@ double joints(const Sentence& given, int64_t count, const Pair* pairs, double* o
     return log_z;
 }
 
-void begin_head_joints(Kind kind, const Sentence& given, double* scratch,
-                       HeadJoints* state) noexcept {
+void begin_head_joints(Kind kind, const Sentence& s, double* scratch, HeadJoints* state) noexcept {
     *state = {};
-    const Sentence s = decided(kind, given, scratch);
-    if (s.scores == scratch) scratch += room(s.n);
     state->kind = kind;
     state->sentence = s;
     state->scratch = scratch;
