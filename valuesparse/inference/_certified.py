@@ -23,7 +23,14 @@ from valuesparse.inference._pieces import sizes_of
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
 
-__all__ = ["floor_of", "largest_scores", "proof_of", "single_errors", "single_proof"]
+__all__ = [
+    "floor_of",
+    "largest_scores",
+    "proof_as_given",
+    "proof_of",
+    "single_errors",
+    "single_proof",
+]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -106,3 +113,9 @@ def single_errors(model: Chain | Tree) -> Floats:
 def single_proof(model: Chain | Tree, log_z: Floats) -> Proof:
     """Return what a pass in float32 proves."""
     return _proof(model, log_z, _single_radius(model), SLACK32, (model.n_labels + 4) * U32)
+
+
+def proof_as_given(model: Chain | Tree, log_z: Floats) -> Proof:
+    """Return what a pass in the model's own type proves."""
+    prove = single_proof if model.dtype == np.float32 else proof_of
+    return prove(model, log_z)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from valuesparse import _forest as native
 from valuesparse._validation import as_states
 from valuesparse.errors import InfeasibleError
-from valuesparse.inference._certified import proof_of, single_proof
+from valuesparse.inference._certified import proof_as_given
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import owner_of, pieces
+from valuesparse.inference._pieces import Piece, owner_of, pieces
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
 from valuesparse.results import ChainResult, TreeResult
@@ -37,7 +37,9 @@ METHODS = ("auto", "exact", "islands")
 #: Of marginals that are made at a time, by each thread, where few of them are listed.
 _PIECE_BYTES = 1 << 24
 #: Which counts of components sum up; of the others, the rounds, the largest counts.
-COUNTED = np.array([True] * 6 + [False] + [True] * 3)
+_SUMMED = np.array([True] * 6 + [False] + [True] * 3)
+#: Those of no component.
+NO_COUNTS: Integers = np.zeros(_SUMMED.size, dtype=np.int64)
 
 
 def require_feasible(model: Chain | Tree, infeasible: tuple[int, int] | None) -> None:
@@ -54,6 +56,28 @@ def _ask(model: Chain | Tree, workers: int, **wanted: Any) -> Floats:
     infeasible, _ = native.infer(model.forest, workers, log_z, **wanted)
     require_feasible(model, infeasible)
     return log_z
+
+
+def ask_piece(
+    model: Chain | Tree, part: Piece, workers: int, log_z: Floats, marginals: Array, **wanted: Any
+) -> tuple[int, ...]:
+    """Fill the answers of a piece, and return its counts; errors are in the model's numbering."""
+    infeasible, counts = native.infer(part.forest, workers, log_z, marginals, **wanted)
+    if infeasible is not None:
+        component, at = infeasible
+        at = at if isinstance(model, Chain) else part.variable(at)
+        require_feasible(model, (int(part.components[component]), at))
+    return counts
+
+
+def add_counts(counts: Integers, found: tuple[int, ...]) -> Integers:
+    """Return the counts of some components with those of others."""
+    return np.where(_SUMMED, counts + found, np.maximum(counts, found))
+
+
+def result_of(model: Chain | Tree, *fields: Any) -> Any:
+    """Return the record of the model's kind."""
+    return ChainResult(model, *fields) if isinstance(model, Chain) else TreeResult(model, *fields)
 
 
 def _tables(model: Chain | Tree) -> Array:
@@ -82,50 +106,53 @@ def infer(
         deadline=deadline, progress=progress, late=too_late(deadline),
     )  # fmt: skip
     require_feasible(model, infeasible)
-    if isinstance(model, Chain):
-        return ChainResult(model, marginals, log_z, islands, zeta, counts)
-    return TreeResult(model, marginals, log_z, islands, zeta, counts)
+    return result_of(model, marginals, log_z, islands, zeta, counts)
 
 
 def infer_listed(
-    model: Chain | Tree, zeta: float, rounds: int, workers: int, watch: Watch, keep: float
+    model: Chain | Tree,
+    zeta: float,
+    rounds: int,
+    workers: int,
+    watch: Watch,
+    keep: float,
+    dtype: np.dtype[Any] | None = None,
 ) -> Any:
-    """Return a result that lists marginals, made piece by piece in the same memory."""
+    """Return a result that lists marginals, made piece by piece in the same memory.
+
+    With `dtype` it is computed in that type.
+    """
     n, k, count = model.forest.shape
-    parts = pieces(model, max(1, workers * _PIECE_BYTES // (model.dtype.itemsize * k)))
+    kind = model.dtype if dtype is None else dtype
+    parts = pieces(model, max(1, workers * _PIECE_BYTES // (kind.itemsize * k)), kind)
     islands = np.full(n, -1, dtype=np.int32)
-    log_z, counts = np.empty(count), np.zeros(len(COUNTED), dtype=np.int64)
+    log_z, counts = np.empty(count), NO_COUNTS
     lists: list[Listed] = []
     places: list[slice | Integers] = []
-    memory, prepared, done = empty((0, k), model.dtype), None, 0
+    memory, prepared, done = empty((0, k), kind), None, 0
     for part in parts:
         if zeta >= 1.0 and part.size < n and prepared is None:
             prepared = native.Prepared(part.forest)
         if memory.shape[0] < part.size:
-            memory = empty((part.size, k), model.dtype)
+            memory = empty((part.size, k), kind)
         rows, own = memory[: part.size], np.empty(part.forest.shape[2])
         some = np.full(part.size, -1, dtype=np.int32)
-        infeasible, found = native.infer(
-            part.forest, workers, own, rows, zeta=zeta, revisit=rounds, islands=some,
+        found = ask_piece(
+            model, part, workers, own, rows, zeta=zeta, revisit=rounds, islands=some,
             deadline=watch.left(), progress=watch.part(done, done + part.size, n), late=watch.late,
             prepared=prepared,
         )  # fmt: skip
-        if infeasible is not None:
-            component, at = infeasible
-            at = at if isinstance(model, Chain) else part.variable(at)
-            require_feasible(model, (int(part.components[component]), at))
         lists.append(listed(rows, keep, workers))
         places.append(part.variables)
         islands[part.variables], log_z[part.components] = some, own
-        counts = np.where(COUNTED, counts + found, np.maximum(counts, found))
+        counts = add_counts(counts, found)
         done += part.size
     watch.finish(n)
     whole, total = joined(lists), tuple(int(x) for x in counts)
-    if isinstance(model, Chain):
-        return ChainResult(model, None, log_z, islands, zeta, total, keep, whole)
-    order = np.concatenate([np.arange(n)[part] for part in places])
-    whole = whole.permuted(np.argsort(order))
-    return TreeResult(model, None, log_z, islands, zeta, total, keep, whole)
+    if isinstance(model, Tree):
+        order = np.concatenate([np.arange(n)[part] for part in places])
+        whole = whole.permuted(np.argsort(order))
+    return result_of(model, None, log_z, islands, zeta, total, keep, whole)
 
 
 def log_z(model: Chain | Tree, workers: int, memory_limit: int | None = None) -> Floats:
@@ -310,11 +337,8 @@ owner = owner_of
 
 
 def proved(model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
-    """Return exact marginals in float64 arithmetic, and what is proved about them."""
+    """Return exact marginals, and what is proved about them."""
     n, k, _ = model.forest.shape
     marginals = empty((n, k), model.dtype)
-    if model.dtype == np.float64:
-        log_z = _ask(model, resolve(threads), marginals=marginals)
-        return marginals, proof_of(model, log_z)
     log_z = _ask(model, resolve(threads), marginals=marginals)
-    return marginals, single_proof(model, log_z)
+    return marginals, proof_as_given(model, log_z)

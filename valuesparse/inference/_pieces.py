@@ -36,16 +36,41 @@ class Piece(NamedTuple):
         return int(self.variables[at])
 
 
-def pieces(model: Chain | Tree, size: int) -> Iterator[Piece]:
-    """Yield pieces of about `size` variables, or of one component that has more."""
+def pieces(model: Chain | Tree, size: int, dtype: np.dtype[Any] | None = None) -> Iterator[Piece]:
+    """Yield pieces of about `size` variables, or of one component that has more.
+
+    With `dtype` their scores are of that type.
+    """
+    kind = model.dtype if dtype is None else dtype
     per_edge = isinstance(model, Tree) and model.pairwise.ndim == 3 and model.edge_type is None
     n, _, count = model.forest.shape
     if n <= size or count == 1 or per_edge:  # the tables of edges are larger than any answer
-        yield Piece(model.forest, slice(0, n), np.arange(count))
-    elif isinstance(model, Chain):
-        yield from _of_chain(model, size)
-    else:
-        yield from _of_tree(model, size)
+        yield some(model, np.arange(count), kind)
+        return
+    sizes, order = sizes_of(model), None
+    if isinstance(model, Tree):
+        order = np.argsort(owner_of(model), kind="stable")
+    first = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum(sizes, out=first[1:])
+    for part in _cuts(first, size):
+        rows = slice(int(first[part.start]), int(first[part.stop]))
+        components = np.arange(part.start, part.stop)
+        variables = rows if order is None else order[rows]
+        yield Piece(_forest(model, variables, components, kind), variables, components)
+
+
+def some(model: Chain | Tree, components: Integers, dtype: np.dtype[Any] | None = None) -> Piece:
+    """Return the piece of some components, ascending, with scores of another type."""
+    kind = model.dtype if dtype is None else dtype
+    n, _, count = model.forest.shape
+    if components.size == count:
+        same = kind == model.dtype
+        forest = model.forest if same else _forest(model, slice(0, n), components, kind)
+        return Piece(forest, slice(0, n), components)
+    chosen = np.zeros(count, dtype=bool)
+    chosen[components] = True
+    variables = np.flatnonzero(chosen[owner_of(model)])
+    return Piece(_forest(model, variables, components, kind), variables, components)
 
 
 def _cuts(offset: Integers, size: int) -> Iterator[slice]:
@@ -57,88 +82,44 @@ def _cuts(offset: Integers, size: int) -> Iterator[slice]:
         first = last
 
 
-def _of_chain(model: Chain, size: int) -> Iterator[Piece]:
-    mask = None if model.allowed is None else model.allowed.view(np.uint8)
-    t: Any = model.transition
-    for part in _cuts(model.offset, size):
-        offset = model.offset[part.start : part.stop + 1]
-        edge = model.edge[part.start : part.stop + 1]
-        rows = slice(int(offset[0]), int(offset[-1]))
-        forest = native.Forest(
-            model.unary[rows],
-            t if t.ndim == 2 else t[edge[0] : edge[-1]],
-            None if mask is None else mask[rows],
-            model.start,
-            model.end,
-            offset - offset[0],
-            edge - edge[0],
-            sparse=model.forest.sparse,
-        )
-        yield Piece(forest, rows, np.arange(part.start, part.stop))
-
-
-def _of_tree(model: Tree, size: int) -> Iterator[Piece]:
-    tree = model.structure.tree_of()
-    order = np.argsort(tree, kind="stable")
-    offset = np.zeros(model.n_trees + 1, dtype=np.int64)
-    np.cumsum(np.bincount(tree, minlength=model.n_trees), out=offset[1:])
-    number = np.empty(model.n_nodes, dtype=np.int64)
-    for part in _cuts(offset, size):
-        nodes = order[offset[part.start] : offset[part.stop]]
-        number[nodes] = np.arange(nodes.size)
-        up = model.parent[nodes]
-        parent = np.where(up < 0, -1, number[up])
-        forest = native.Forest(
-            model.unary[nodes],
-            model.pairwise,
-            None if model.allowed is None else model.allowed[nodes].view(np.uint8),
-            structure=structure_of(parent, model.n_labels),
-            edge_type=None if model.edge_type is None else model.edge_type[nodes],
-            sparse=model.forest.sparse,
-        )
-        yield Piece(forest, nodes, np.arange(part.start, part.stop))
-
-
-def some(model: Chain | Tree, components: Integers, dtype: Any = None) -> Piece:
-    """Return the piece of some components, ascending, with scores of another type."""
-    kind = model.dtype if dtype is None else np.dtype(dtype)
-    sizes, owner = sizes_of(model), owner_of(model)
-    chosen = np.zeros(sizes.size, dtype=bool)
-    chosen[components] = True
-    variables: slice | Integers = slice(0, owner.size)
-    if not chosen.all():
-        variables = np.flatnonzero(chosen[owner])
+def _forest(
+    model: Chain | Tree, variables: slice | Integers, components: Integers, kind: np.dtype[Any]
+) -> native.Forest:
+    """Return the forest of some components, which have these variables."""
     unary = model.unary[variables].astype(kind, copy=False)
     mask = None if model.allowed is None else model.allowed[variables].view(np.uint8)
-    same = kind == model.dtype
+    sparse = model.forest.sparse if kind == model.dtype else True
     if isinstance(model, Chain):
-        lengths = sizes[components]
+        lengths = model.lengths[components]
         offset, edge = (np.zeros(lengths.size + 1, dtype=np.int64) for _ in range(2))
         np.cumsum(lengths, out=offset[1:])
         np.cumsum(lengths - (lengths > 0), out=edge[1:])
         t: Any = model.transition
-        if t.ndim == 3 and not chosen.all():
-            t = t[np.repeat(chosen, np.maximum(sizes - 1, 0))]
-        start, end = (None if x is None else x.astype(kind) for x in (model.start, model.end))
-        forest = native.Forest(
-            unary, t.astype(kind, copy=False), mask, start, end, offset, edge,
-            sparse=model.forest.sparse if same else True,
-        )  # fmt: skip
-        return Piece(forest, variables, components)
-    nodes = np.arange(owner.size)[variables]
-    number = np.empty(owner.size, dtype=np.int64)
+        if t.ndim == 3 and isinstance(variables, slice):
+            t = t[model.edge[components[0]] : model.edge[components[-1] + 1]] if lengths.size else t
+        elif t.ndim == 3:
+            chosen = np.zeros(model.n_sequences, dtype=bool)
+            chosen[components] = True
+            t = t[np.repeat(chosen, np.maximum(model.lengths - 1, 0))]
+        start, end = (
+            None if x is None else x.astype(kind, copy=False) for x in (model.start, model.end)
+        )
+        return native.Forest(
+            unary, t.astype(kind, copy=False), mask, start, end, offset, edge, sparse=sparse
+        )
+    nodes = np.arange(model.n_nodes)[variables]
+    number = np.empty(model.n_nodes, dtype=np.int64)
     number[nodes] = np.arange(nodes.size)
     up = model.parent[nodes]
     per_edge = model.pairwise.ndim == 3 and model.edge_type is None
-    forest = native.Forest(
+    return native.Forest(
         unary,
         (model.pairwise[nodes] if per_edge else model.pairwise).astype(kind, copy=False),
         mask,
         structure=structure_of(np.where(up < 0, -1, number[up]), model.n_labels),
         edge_type=None if model.edge_type is None else model.edge_type[nodes],
-        sparse=model.forest.sparse if same else True,
+        sparse=sparse,
     )
-    return Piece(forest, variables, components)
 
 
 def sizes_of(model: Chain | Tree) -> Integers:

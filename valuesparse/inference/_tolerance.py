@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _forest as native
 from valuesparse._validation import as_probability, as_work
 from valuesparse.inference import _certified, _forest
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import owner_of, sizes_of, some
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
-from valuesparse.results import ChainResult, TreeResult
 from valuesparse.results._certificate import Proof, interval
 from valuesparse.results._listed import listed
 
@@ -69,41 +67,27 @@ def _in_types(
     """Return the result of exact passes, in float32 where `single` says so."""
     n, k, count = model.forest.shape
     marginals, log_z = empty((n, k), model.dtype), np.empty(count)
-    counts = np.zeros(len(_forest.COUNTED), dtype=np.int64)
-    done = 0
-    variables: slice | Integers
+    counts, done = _forest.NO_COUNTS, 0
     for kind, chosen in ((_SINGLE, single), (_DOUBLE, ~single)):
         components = np.flatnonzero(chosen)
-        if components.size == 0 and (count > 0 or kind == _SINGLE):
+        if components.size == 0:
             continue
-        whole = components.size == count
-        if whole and kind == model.dtype:
-            forest, variables, part = model.forest, slice(0, n), None
-            rows, own = marginals, log_z
-        else:
-            part = some(model, components, kind)
-            forest, variables = part.forest, part.variables
-            rows, own = empty((part.size, k), kind), np.empty(components.size)
-        size = rows.shape[0]
-        infeasible, found = native.infer(
-            forest, workers, own, rows, islands=np.full(size, -1, dtype=np.int32),
-            deadline=watch.left(), progress=watch.part(done, done + size, n), late=watch.late,
+        part = some(model, components, kind)
+        direct = part.forest is model.forest
+        rows = marginals if direct else empty((part.size, k), kind)
+        own = log_z if direct else np.empty(components.size)
+        found = _forest.ask_piece(
+            model, part, workers, own, rows, islands=np.full(part.size, -1, dtype=np.int32),
+            deadline=watch.left(), progress=watch.part(done, done + part.size, n), late=watch.late,
         )  # fmt: skip
-        if infeasible is not None:
-            component, at = infeasible
-            if part is not None:
-                at = at if isinstance(model, Chain) else part.variable(at)
-                component = int(components[component])
-            _forest.require_feasible(model, (component, at))
-        if part is not None:
-            marginals[variables], log_z[components] = rows, own
-        counts = np.where(_forest.COUNTED, counts + found, np.maximum(counts, found))
-        done += size
+        if not direct:
+            marginals[part.variables], log_z[components] = rows, own
+        counts = _forest.add_counts(counts, found)
+        done += part.size
     watch.finish(n)
     total = tuple(int(x) for x in counts)
     islands = np.full(n, -1, dtype=np.int32)
-    kind_of: Any = ChainResult if isinstance(model, Chain) else TreeResult
-    result = kind_of(model, marginals, log_z, islands, 1.0, total)
+    result = _forest.result_of(model, marginals, log_z, islands, 1.0, total)
     return _proved(result, model, why, single)
 
 
@@ -114,25 +98,34 @@ def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.b
     if narrow and not single.all():
         proof = narrow.where(single, proof)
     fast = int(single.sum())
-    stats = {
-        **result.stats,
-        "sequences_exact": single.size - fast,
-        "sequences_float32": fast,
-        "sequences_supports": 0,
-        "rows": 0,
-        "columns": 0,
-        "repairs": 0,
-        "multiply_adds": multiply_adds(model).sum().item(),
-    }
+    stats = _stats(result, single.size - fast, fast, int(multiply_adds(model).sum()))
     route = "float32 arithmetic" if fast else "exact"
     if result.stats["sequences_sparse"]:
         route = "default plus sparse" if not fast else f"{route}, default plus sparse"
-    names = "sequences" if isinstance(model, Chain) else "trees"
+    names = _names(model)
     reason = f"{why}: {route}, whose rounding is bounded"
     if 0 < fast < single.size:
         reason = f"{why}: float32 arithmetic for {fast} of {single.size} {names}, exact for others"
     method = "certified" if fast else "exact"
     return result.with_proof(proof, model, method=method, reason=reason, stats=stats)
+
+
+def _names(model: Chain | Tree) -> str:
+    return "sequences" if isinstance(model, Chain) else "trees"
+
+
+def _stats(result: Any, exact: int, single: int, work: int) -> dict[str, int]:
+    """Return what was done, with how many components took each route."""
+    own = {
+        "sequences_exact": exact,
+        "sequences_float32": single,
+        "sequences_supports": 0,
+        "rows": 0,
+        "columns": 0,
+        "repairs": 0,
+        "multiply_adds": work,
+    }
+    return {**result.stats, **own}
 
 
 def multiply_adds(model: Chain | Tree) -> Integers:
@@ -149,22 +142,9 @@ def _listed(
 ) -> Any:
     """Return a result that lists marginals, all in one arithmetic."""
     single = np.full(model.forest.shape[2], bool(fits) and model.dtype == _SINGLE)
-    asked = model if model.dtype == _DOUBLE or fits else _widened(model)
-    result = _forest.infer_listed(asked, 1.0, -1, workers, watch, keep)
+    kind = _SINGLE if single.any() else _DOUBLE
+    result = _forest.infer_listed(model, 1.0, -1, workers, watch, keep, kind)
     return _proved(result, model, why, single)
-
-
-def _widened(model: Chain | Tree) -> Chain | Tree:
-    """Return a model of float32 scores in float64."""
-    if isinstance(model, Chain):
-        return Chain(
-            model.unary.astype(_DOUBLE), model.transition.astype(_DOUBLE), model.lengths,
-            start=model.start, end=model.end, allowed=model.allowed,
-        )  # fmt: skip
-    return Tree(
-        model.parent, model.unary.astype(_DOUBLE), model.pairwise.astype(_DOUBLE),
-        edge_type=model.edge_type, allowed=model.allowed,
-    )  # fmt: skip
 
 
 def _for_a_price(
@@ -189,37 +169,24 @@ def _for_a_price(
     if bought.any():
         part = some(model, np.flatnonzero(bought), model.dtype)
         rows, own = empty((part.size, k), model.dtype), np.empty(int(bought.sum()))
-        infeasible, _ = native.infer(
-            part.forest, workers, own, rows, deadline=watch.left(),
+        _forest.ask_piece(
+            model, part, workers, own, rows, deadline=watch.left(),
             progress=watch.part(0, part.size, n), late=watch.late,
         )  # fmt: skip
-        if infeasible is not None:
-            component, at = infeasible
-            at = at if isinstance(model, Chain) else part.variable(at)
-            _forest.require_feasible(model, (int(np.flatnonzero(bought)[component]), at))
         marginals[part.variables], log_z[bought] = rows, own
-        prove = _certified.single_proof if model.dtype == _SINGLE else _certified.proof_of
-        exact = prove(model, log_z).each(lambda: owner)
+        exact = _certified.proof_as_given(model, log_z).each(lambda: owner)
         proof = exact.where(bought, proof, ~rest)
     watch.finish(n)
     islands = np.full(n, -1, dtype=np.int32)
-    kind_of: Any = ChainResult if isinstance(model, Chain) else TreeResult
     counts = (0, count, int(2 * np.maximum(sizes - 1, 0)[bought].sum()), *[0] * 7)
-    result = kind_of(model, marginals, log_z, islands, 1.0, counts)
-    stats = {
-        **result.stats,
-        "sequences_sparse": int(bought.sum()) if model.forest.listed is not None else 0,
-        "sequences_exact": 0 if model.dtype == _SINGLE else int(bought.sum()),
-        "sequences_float32": int(bought.sum()) if model.dtype == _SINGLE else 0,
-        "sequences_supports": 0,
-        "rows": 0,
-        "columns": 0,
-        "repairs": 0,
-        "multiply_adds": int(price[bought].sum()),
-    }
-    names = "sequences" if isinstance(model, Chain) else "trees"
+    result = _forest.result_of(model, marginals, log_z, islands, 1.0, counts)
+    some_bought, single = int(bought.sum()), model.dtype == _SINGLE
+    stats = _stats(
+        result, 0 if single else some_bought, some_bought if single else 0, int(price[bought].sum())
+    )
+    stats["sequences_sparse"] = 0 if model.forest.listed is None else some_bought
     reason = (
-        f"{why}: {int(bought.sum())} of {count} {names} by two passes, the others "
+        f"{why}: {some_bought} of {count} {_names(model)} by two passes, the others "
         "from their own scores, which bound what messages can add"
     )
     fields: dict[str, Any] = {"method": "certified", "reason": reason, "stats": stats}
