@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import valuesparse as vs
-from tests.parsing.test_examples import Walked, some_weights
+from tests.parsing.test_examples import learned_both_ways, some_weights
 from tests.parsing.test_relaxed import check
 from tests.parsing.treebank import treebank
 from valuesparse import _parser as native
@@ -162,15 +162,7 @@ def test_scores_are_sums_of_the_features_there_are(features: str, order: int) ->
 @pytest.mark.parametrize(("beta", "gamma"), [(1.0, 0.0), (np.inf, 1.0)])
 def test_a_native_pass_is_the_walk_of_batches(features: str, beta: float, gamma: float) -> None:
     examples = Examples(treebank(9), features=features, least=1e-9)
-    learned = []
-    for rule in (Aggressive(beta, gamma), Walked(beta, gamma)):
-        learner = Online(examples, rule, epochs=2, seed=4, batch=4)
-        losses = [(epoch.loss, epoch.updates) for epoch in learner]
-        learned.append((losses, learner.result(), learner.touched))
-    (a, fast, touched), (b, slow, also) = learned
-    np.testing.assert_allclose(np.array(a), np.array(b), rtol=1e-4, atol=1e-4)
-    assert np.abs(fast).max() > 0.01
-    np.testing.assert_allclose(fast, slow, atol=1e-4)
+    fast, slow, touched, also = learned_both_ways(examples, beta, gamma, 4)
     assert also[np.abs(fast) > 1e-9].all()
     assert touched[np.abs(slow) > 1e-9].all()
 

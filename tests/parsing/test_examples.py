@@ -28,6 +28,22 @@ class Walked(Aggressive):
     """The same rule, which the engine does not know."""
 
 
+def learned_both_ways(
+    examples: Examples, beta: float, gamma: float, batch: int
+) -> tuple[Array, Array, Array, Array]:
+    """Return the weights of native passes and of walks, which agree, and what each touched."""
+    learned = []
+    for rule in (Aggressive(beta, gamma), Walked(beta, gamma)):
+        learner = Online(examples, rule, epochs=2, seed=4, batch=batch)
+        losses = [(epoch.loss, epoch.updates) for epoch in learner]
+        learned.append((losses, learner.result(), learner.touched))
+    (a, fast, touched), (b, slow, also) = learned
+    np.testing.assert_allclose(np.array(a), np.array(b), rtol=1e-4, atol=1e-4)
+    assert np.abs(fast).max() > 0.01
+    np.testing.assert_allclose(fast, slow, atol=1e-4)
+    return fast, slow, touched, also
+
+
 def four_words() -> list[Sentence]:
     return [
         Sentence(["a", "b", "c", "d"], upos=["X", "NOUN", "VERB", "X"], heads=[2, 3, 0, 3]),
@@ -135,15 +151,7 @@ def test_parts_are_the_arcs_in_order() -> None:
 @pytest.mark.parametrize(("beta", "gamma"), [(1.0, 0.0), (np.inf, 1.0)])
 def test_a_native_pass_is_the_walk_of_batches(batch: int, beta: float, gamma: float) -> None:
     examples = Examples(treebank(9), bits=BITS, least=1e-9)
-    learned = []
-    for rule in (Aggressive(beta, gamma), Walked(beta, gamma)):
-        learner = Online(examples, rule, epochs=2, seed=4, batch=batch)
-        losses = [(epoch.loss, epoch.updates) for epoch in learner]
-        learned.append((losses, learner.result(), learner.touched))
-    (a, fast, touched), (b, slow, also) = learned
-    np.testing.assert_allclose(np.array(a), np.array(b), rtol=1e-4, atol=1e-4)
-    assert np.abs(fast).max() > 0.01
-    np.testing.assert_allclose(fast, slow, atol=1e-4)
+    _, _, touched, also = learned_both_ways(examples, beta, gamma, batch)
     assert (touched <= also).all()
 
 
