@@ -106,6 +106,14 @@ def weighed(
     return array, require_potentials(name, array, None, most)
 
 
+def as_vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> tuple[Array, float]:
+    """Return k log-potentials, and the largest finite magnitude."""
+    array, most = weighed(name, value, dtype)
+    if array.shape != (k,):
+        raise ValueError(f"{name} must have shape {(k,)}, got {array.shape}")
+    return array, most
+
+
 def _beyond(value: float, limit: float) -> str:
     """Return a number of a larger magnitude than a limit, with digits that show it."""
     short = f"{value:g}"

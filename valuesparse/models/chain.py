@@ -15,6 +15,7 @@ from valuesparse._validation import (
     as_potentials,
     as_reals,
     as_states,
+    as_vector,
     weighed,
 )
 from valuesparse.models.sparse_transition import SparseTransition, densely, native_table
@@ -324,9 +325,7 @@ def _holds_arrays(unary: Any) -> bool:
 def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> tuple[Array | None, float]:
     if value is None:
         return None, 0.0
-    array, most = weighed(name, value, dtype)
-    if array.shape != (k,):
-        raise ValueError(f"{name} must have shape {(k,)}, got {array.shape}")
+    array, most = as_vector(name, value, k, dtype)
     return _frozen(array), most
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
-from valuesparse._validation import as_potentials, as_reals
+from valuesparse._validation import as_potentials, as_reals, as_vector
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -204,9 +204,7 @@ def _listed(sparse: Any, entries: Any, dtype: np.dtype[Any]) -> csr_array:
 def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None:
     if value is None:
         return None
-    array = as_potentials(name, value, dtype).copy()
-    if array.shape != (k,):
-        raise ValueError(f"{name} must have shape {(k,)}, got {array.shape}")
+    array = as_vector(name, value, k, dtype)[0].copy()
     bad = np.flatnonzero(np.isinf(array))
     if bad.size:
         raise ValueError(f"{name}[{bad[0]}] is -inf; list the pairs that are forbidden")
