@@ -4,10 +4,11 @@ Models hold arrays (`Chain`, `Tree`, `FactorGraph`), `infer` plans and computes,
 results are records (`Result`).
 """
 
-from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
-from importlib.metadata import version as _version
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from valuesparse import bounds, factors, parsing, relaxed, schedule
+from valuesparse import factors
 from valuesparse._startup import start as _start
 from valuesparse.errors import DeadlineError, InfeasibleError, MemoryLimitError
 from valuesparse.inference import (
@@ -23,27 +24,78 @@ from valuesparse.inference import (
     log_prob,
     sample,
 )
-from valuesparse.io import (
-    from_pgmpy,
-    from_pyagrum,
-    read_bif,
-    read_fg,
-    read_uai,
-    to_pgmpy,
-    write_fg,
-    write_uai,
-)
 from valuesparse.models import Chain, FactorGraph, SparseTransition, Tree
-from valuesparse.relaxed import gain, relax, select
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
 
+if TYPE_CHECKING:
+    from valuesparse import bounds, crf, io, parsing, relaxed, schedule
+    from valuesparse.io import (
+        from_pgmpy,
+        from_pyagrum,
+        read_bif,
+        read_fg,
+        read_uai,
+        to_pgmpy,
+        write_fg,
+        write_uai,
+    )
+    from valuesparse.relaxed.gain import gain
+    from valuesparse.relaxed.relax import relax
+    from valuesparse.relaxed.select import select
+
+    __version__: str
+
 _start()
 
-try:
-    __version__ = _version("valuesparse")
-except _PackageNotFoundError:  # running from a source tree that was never installed
-    __version__ = "0+unknown"
+#: The modules of names that are imported when they are first asked for.
+_LATER = {
+    "bounds": "bounds",
+    "crf": "crf",
+    "from_pgmpy": "io",
+    "from_pyagrum": "io",
+    "gain": "relaxed",
+    "io": "io",
+    "parsing": "parsing",
+    "read_bif": "io",
+    "read_fg": "io",
+    "read_uai": "io",
+    "relax": "relaxed",
+    "relaxed": "relaxed",
+    "schedule": "schedule",
+    "select": "relaxed",
+    "to_pgmpy": "io",
+    "write_fg": "io",
+    "write_uai": "io",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    value: _Any
+    if name == "__version__":
+        value = _installed_version()
+    elif name in _LATER:
+        value = _import_module(f"{__name__}.{_LATER[name]}")
+        if name != _LATER[name]:
+            value = getattr(value, name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def _installed_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("valuesparse")
+    except PackageNotFoundError:  # running from a source tree that was never installed
+        return "0+unknown"
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})
+
 
 __all__ = [
     "AD3",
@@ -62,6 +114,7 @@ __all__ = [
     "StructuredMeanField",
     "Tree",
     "bounds",
+    "crf",
     "decode",
     "factors",
     "from_pgmpy",
@@ -69,6 +122,7 @@ __all__ = [
     "gain",
     "get_num_threads",
     "infer",
+    "io",
     "log_prob",
     "parsing",
     "read_bif",

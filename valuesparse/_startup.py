@@ -9,11 +9,11 @@ import os
 import re
 import sys
 from itertools import pairwise
+from types import ModuleType
 
 from valuesparse import _exit, _forest
 from valuesparse.inference import _forest as forest_engine
 from valuesparse.inference import _joints as graph_engine
-from valuesparse.relaxed import bounds as selection
 from valuesparse.results import ChainResult, GraphResult, TreeResult
 from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
 
@@ -58,7 +58,13 @@ def _hand_over_engines() -> None:
     ChainResult.ask(forest_engine)
     TreeResult.ask(forest_engine)
     GraphResult.ask(graph_engine)
-    GraphResult.ask_of_factors(selection)
+    GraphResult.ask_of_factors(_selection)
+
+
+def _selection() -> ModuleType:
+    from valuesparse.relaxed import bounds  # few ask for it, and it takes a while to import
+
+    return bounds
 
 
 def _check_environment() -> None:

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import sparse
 
 from valuesparse.factors._structured import Floats, NativeStructured, Polytope
 
@@ -53,6 +52,8 @@ class Inputs(NativeStructured):
 
         Over the k variables, in [0, 1]; there are no auxiliary ones.
         """
+        from scipy import sparse
+
         found: list[object] = []
         for rows in self._hull():
             if rows is None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from valuesparse.factors._structured import Floats, NativeStructured, Polytope
 
@@ -120,6 +119,8 @@ class Tree(_Arcs):
         The auxiliary variables f[w, a] are the flow of word w through arc a: one unit from the root
         to w, within the arcs.
         """
+        from scipy import sparse
+
         k, n = len(self.scope), self.n_words
         heads, modifiers = np.array(self.arcs).T
         arc = np.arange(k)

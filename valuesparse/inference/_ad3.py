@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _messages
-from valuesparse.inference._lp import nearest
 from valuesparse.inference._methods import AD3
 from valuesparse.inference._network import Held, Task
 from valuesparse.inference._relaxation import Relaxed, dual_of, require_binary, sides
@@ -70,6 +69,8 @@ def _possible(
     task: Task, native: _messages.Network, dual: _messages.Dual, root: _Solution, workers: int
 ) -> Array:
     """Return states that are possible: near to the optimum, by HiGHS, or else by a search."""
+    from valuesparse.inference._lp import nearest
+
     if not root.converged:  # branch and bound takes long about a point that means little
         found = _solved(task, dual, AD3(), workers)
         if found is None:

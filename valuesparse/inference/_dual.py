@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr
 
 from valuesparse._validation import as_count
 from valuesparse.inference import _spanning
@@ -63,6 +62,8 @@ def shares(count: int, forests: list[Array], weights: Array | None = None) -> Ar
 
 def best_forest(task: Task, marginals: Array, tables: Array) -> Array:
     """Return the forest of the largest mutual information: where the bound falls fastest."""
+    from scipy.special import entr
+
     network = task.network
     native = network.native
     if not network.n_groups:

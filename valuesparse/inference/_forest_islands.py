@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import _forest
@@ -63,6 +61,9 @@ class ForestPart(NamedTuple):
 
 def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | None:
     """Return the components that are trees once the evidence is known; None when there are none."""
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
     held, cards = known.held, model.cards
     snapshot = snapshot_of(model)
     states = held.tolist()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_indices, as_states
 from valuesparse.errors import MemoryLimitError
-from valuesparse.inference import _ad3, _auto, _loopy, _lp
+from valuesparse.inference import _ad3, _auto, _loopy
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE, Slices
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._hanging import Hanging, TakenApart, parts_of
@@ -38,8 +38,10 @@ from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import Decoding, GraphResult
 from valuesparse.results._graph import CONDITIONED
 
+#: A method of `decode`; its module loads HiGHS, and is imported when it is asked for.
+_LP = "lp"
 #: Methods of `decode`.
-_DECODERS = ("auto", "exact", _lp.NAME, AD3.name, *DECODERS)
+_DECODERS = ("auto", "exact", _LP, AD3.name, *DECODERS)
 METHODS = ("auto", "exact", "islands", "junction_tree", *LOOPY)
 
 #: Bytes that loopy inference takes for each state: messages, beliefs and marginals.
@@ -321,9 +323,11 @@ def decode(
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
     if name_of(method) not in _DECODERS:
         raise ValueError(f"method must be one of {', '.join(_DECODERS)}, got {method!r}")
-    if name_of(method) in (_lp.NAME, AD3.name):
+    if name_of(method) in (_LP, AD3.name):
         given = known_of(model, evidence).given
-        if method == _lp.NAME:
+        if method == _LP:
+            from valuesparse.inference import _lp
+
             point = _lp.decode(model, given, watch)
         else:
             record = method if isinstance(method, AD3) else AD3()

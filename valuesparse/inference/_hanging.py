@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr
 
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import _joints, _loopy
@@ -300,6 +299,8 @@ class TreesApart:
 
     def entropy(self, model: FactorGraph, marginals: list[Array]) -> float:
         """Return the entropy in nats: of the core, and of the trees given the core."""
+        from scipy.special import entr
+
         parts, core, trees = self._apart(model)
         shared = sum(float(entr(marginals[v]).sum()) for v in parts.shared.tolist())
         return _joints.entropy(core, None, self.limit) + trees.entropy() - shared

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import rel_entr
 
 from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
@@ -107,6 +106,8 @@ def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
 
 def _by_cliques(graph: FactorGraph, threads: int | None, limit: int) -> float:
     """Return the entropy by the chain rule over the cliques: nothing cancels."""
+    from scipy.special import rel_entr
+
     cliques, parent = JunctionTree(graph, memory_limit=limit)._tree.cliques()
     # Filled in with these cliques, the graph has a perfect order, which is the first one found.
     sets = [tuple(clique) for clique in cliques]

@@ -16,11 +16,10 @@ from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors
 
-__all__ = ["NAME", "decode", "nearest"]
+__all__ = ["decode", "nearest"]
 
 Array = npt.NDArray[Any]
 
-NAME = "lp"
 #: Distance from 0 and 1 up to which a variable counts as decided: HiGHS' tolerance is 1e-7.
 _INTEGRAL = 1e-6
 
@@ -196,7 +195,7 @@ class _Rows(NamedTuple):
 
 def decode(model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> Relaxed:
     """Return the best point of the local polytope, and states near to it that are possible."""
-    require_binary(model, NAME)
+    require_binary(model, "lp")
     task = Task.of(model, evidence, watch)
     program = Program(task)
     found = program.solve(watch)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr
 
 from valuesparse import _forest, _messages
 from valuesparse.errors import InfeasibleError
@@ -271,6 +270,8 @@ class State:
 
     def entropy(self, model: FactorGraph, marginals: list[Array]) -> float:
         """Return the entropy of the (reweighted) Bethe free energy in nats."""
+        from scipy.special import entr
+
         single = np.array([entr(p).sum() for p in marginals])
         total = float(single.sum())
         network, flat, messages = self._asked(model)

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from valuesparse import _exit, _messages
 from valuesparse.inference._network import Network
@@ -59,6 +57,9 @@ def spanning_tree_probabilities(network: Network) -> Array:
     By the matrix-tree theorem that is an edge's effective resistance: entries of the inverse of the
     Laplacian with one variable of each component grounded, and only those at edges are needed.
     """
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
     trees = _messages.SpanningTrees(len(network.cards), network.native.scope)
     if not trees.columns:  # every tree holds what lies on no cycle
         return np.ones(network.n_groups)

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from valuesparse.models._blocks import structured_factors, wide_tables
 from valuesparse.relaxed._within import Within
@@ -60,6 +58,9 @@ class Links:
         a, b = np.concatenate([np.empty((2, 0), dtype=np.int64), *links], axis=1)
         if not a.size:
             return np.arange(n)
+        from scipy import sparse
+        from scipy.sparse import csgraph
+
         edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
         return np.asarray(csgraph.connected_components(edges, directed=False)[1])
 

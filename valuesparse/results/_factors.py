@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr
 
 from valuesparse._junction import freeze, split
 from valuesparse._owned import ReadOnly
@@ -242,6 +241,8 @@ class FactorResult(Result):
             )
         if self.state is not None:
             return float(self.state.entropy(self.part(), self.marginals))
+        from scipy.special import entr
+
         return float(np.array([entr(p).sum() for p in self.marginals]).sum())
 
     def _conditioned(self) -> Self:

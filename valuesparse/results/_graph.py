@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -113,7 +113,7 @@ class GraphResult(FactorResult):
         "residuals",
         "state",
     )
-    _selection: ClassVar[Selection]
+    _selection: ClassVar[Callable[[], Selection]]
     _derived = ("_flat", "_limit", "_marginals", "_solved")
 
     log_z: float
@@ -191,9 +191,9 @@ class GraphResult(FactorResult):
             return value
 
     @classmethod
-    def ask_of_factors(cls, selection: Selection) -> None:
-        """Hand over who knows features and left-out factors; it lies above results."""
-        cls._selection = selection
+    def ask_of_factors(cls, selection: Callable[[], Selection]) -> None:
+        """Hand over who finds who knows features and left-out factors; it lies above results."""
+        cls._selection = staticmethod(selection)
 
     def _freeze(self) -> None:
         freeze((self.islands, self.factors, self.residuals))
@@ -236,7 +236,9 @@ class GraphResult(FactorResult):
         [0.8]
         """
         wanted = np.array(feature_indices(self._model, self.n_factors), dtype=np.int64)
-        return frozen(self._selection.expectations(self._conditioned(), self._model, wanted))
+        return frozen(
+            type(self)._selection().expectations(self._conditioned(), self._model, wanted)
+        )
 
     def bounds(self) -> Bounds:
         """Return what is known of the distance to the whole graph; computed once.
@@ -251,7 +253,7 @@ class GraphResult(FactorResult):
         (0.001, 0.075, True)
         """
         if self._bounds is None:
-            self._fill(_bounds=self._selection.bounds_of(self))
+            self._fill(_bounds=type(self)._selection().bounds_of(self))
         found = self._bounds
         assert found is not None
         return found
