@@ -3,19 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, overload
 
 from valuesparse._validation import as_count, as_probability, as_seconds, as_zeta
 from valuesparse.inference import _tolerance as tolerance
 from valuesparse.inference._engines import engine_of, for_graphs, only_forests
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField, name_of
 from valuesparse.models import Chain, FactorGraph, Tree
-from valuesparse.results import Result
+from valuesparse.results import ChainResult, GraphResult, Result, TreeResult
 from valuesparse.threads import resolve
 
 __all__ = ["infer"]
 
 
+@overload
+def infer(
+    model: Chain,
+    *,
+    zeta: float = 1.0,
+    revisit: int | None = None,
+    threads: int | None = None,
+    method: str = "auto",
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    keep: float | None = None,
+    tol: float | None = None,
+    work: float | None = None,
+) -> ChainResult: ...
+@overload
+def infer(
+    model: Tree,
+    *,
+    zeta: float = 1.0,
+    revisit: int | None = None,
+    threads: int | None = None,
+    method: str = "auto",
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    keep: float | None = None,
+    tol: float | None = None,
+    work: float | None = None,
+) -> TreeResult: ...
+@overload
+def infer(
+    model: FactorGraph,
+    *,
+    zeta: float = 1.0,
+    revisit: int | None = None,
+    threads: int | None = None,
+    method: str | BP | TRW | MeanField | StructuredMeanField = "auto",
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    memory_limit: int | None = None,
+    factors: Iterable[int] | None = None,
+) -> GraphResult: ...
+@overload
+def infer(
+    model: Chain | Tree | FactorGraph,
+    *,
+    zeta: float = 1.0,
+    revisit: int | None = None,
+    threads: int | None = None,
+    method: str | BP | TRW | MeanField | StructuredMeanField = "auto",
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    memory_limit: int | None = None,
+    factors: Iterable[int] | None = None,
+    keep: float | None = None,
+    tol: float | None = None,
+    work: float | None = None,
+) -> Result: ...
 def infer(
     model: Chain | Tree | FactorGraph,
     *,
