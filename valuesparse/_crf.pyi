@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Self
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -31,14 +32,14 @@ class Dictionary:
     ) -> Encoded: ...
 
 class Scorer:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         names: Iterable[str],
         indptr: npt.NDArray[np.int64],
         labels: npt.NDArray[np.int32],
         weights: npt.NDArray[np.float64],
         transition: Floats,
-    ) -> None: ...
+    ) -> Self: ...
     def unary(
         self, xseqs: Iterable[Any], single: bool, characters: bool, limit: float
     ) -> tuple[Floats, npt.NDArray[np.int64]]: ...

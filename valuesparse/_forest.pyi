@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Self
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int, int], object]
@@ -52,7 +53,7 @@ class Forest:
     ) -> None: ...
 
 class Prepared:
-    def __init__(self, forest: Forest) -> None: ...
+    def __new__(cls, forest: Forest) -> Self: ...
 
 def infer(
     forest: Forest,

@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy.typing as npt
+from typing_extensions import Self
 
 Array = npt.NDArray[Any]
 
@@ -32,7 +33,7 @@ class Soft:
     def variables(self) -> list[int]: ...
 
 class CliqueTree:
-    def __init__(self, snapshot: Snapshot, joints: list[tuple[int, ...]]) -> None: ...
+    def __new__(cls, snapshot: Snapshot, joints: list[tuple[int, ...]]) -> Self: ...
     def prepare(
         self,
         held: Array,
@@ -91,9 +92,9 @@ class CliqueTree:
     def reused(self) -> int: ...
 
 class Segments:
-    def __init__(
-        self, snapshot: Snapshot, soft: Soft | None, held: Array, limit: float
-    ) -> None: ...
+    def __new__(
+        cls, snapshot: Snapshot, soft: Soft | None, held: Array, limit: float
+    ) -> Self: ...
     def start(self, zeta: float) -> int: ...
     def refresh(
         self, threads: int, deadline: float | None, late: BaseException | None

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy.typing as npt
+from typing_extensions import Self
 
 Array = npt.NDArray[Any]
 
@@ -19,11 +20,11 @@ def forest(
 class SpanningTrees:
     columns: int
     laplacian: tuple[Array, Array, Array]
-    def __init__(self, n: int, pairs: Array) -> None: ...
+    def __new__(cls, n: int, pairs: Array) -> Self: ...
     def read(self, ptr: Array, row: Array, factor: Array, pivot: Array, order: Array) -> Array: ...
 
 class Structured:
-    def __init__(self, kind: Any, k: int, numbers: tuple[int, ...] | Array = ()) -> None: ...
+    def __new__(cls, kind: Any, k: int, numbers: tuple[int, ...] | Array = ()) -> Self: ...
     def log_potential(self, states: Array) -> Array: ...
     def sum_product(self, messages: Array) -> tuple[float, Array, Array]: ...
     def best(self, messages: Array) -> tuple[float, Array]: ...
@@ -44,8 +45,8 @@ class Network:
     local: Array
     constant: float
     structured_groups: list[int]
-    def __init__(
-        self,
+    def __new__(
+        cls,
         cards: Array,
         factors: list[Any],
         stacks: list[tuple[int, Array, Array]],
@@ -53,7 +54,7 @@ class Network:
         make: Callable[[Any, int], Array | Structured],
         deadline: float | None,
         late: Exception | None,
-    ) -> None: ...
+    ) -> Self: ...
     def is_structured(self, group: int) -> bool: ...
     def table(self, group: int) -> Array: ...
     def incoming(self, group: int) -> Array: ...
@@ -131,13 +132,13 @@ class Network:
 
 class Dual:
     possible: bool
-    def __init__(
-        self,
+    def __new__(
+        cls,
         network: Network,
         local: Array,
         deadline: float | None,
         late: BaseException | None,
-    ) -> None: ...
+    ) -> Self: ...
     def score(self, states: Array) -> float: ...
     def bound(self, share: Array, deadline: float | None, late: BaseException | None) -> float: ...
     def round(

@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy.typing as npt
+from typing_extensions import Self
 
 Array = npt.NDArray[Any]
 Arcs = tuple[Array, Array, Array]
@@ -53,8 +54,8 @@ def learn_labels(
 
 class Learner:
     n_weights: int
-    def __init__(
-        self,
+    def __new__(
+        cls,
         words: Array,
         offset: Array,
         heads: Array,
@@ -64,7 +65,7 @@ class Learner:
         projective: bool,
         single_root: bool,
         dictionary: Named | None,
-    ) -> None: ...
+    ) -> Self: ...
     def parts(self, i: int) -> tuple[Array, Array]: ...
     def scores(self, i: int, weights: Array) -> Array: ...
     def gold(self, i: int) -> Array: ...
@@ -88,8 +89,8 @@ class Learner:
     def prune(self, weights: Array, threads: int) -> Arcs: ...
 
 class Predictor:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         order: int,
         bits: int,
         weights: Array,
@@ -99,7 +100,7 @@ class Predictor:
         label_bits: int,
         label_weights: Array,
         dictionary: Named | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     def parts(self, words: Array, prune: bool, trees: Trees) -> tuple[Array, Array, Array]: ...
     def beliefs(
         self, words: Array, how: How, prune: bool, trees: Trees
