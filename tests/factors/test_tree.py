@@ -97,10 +97,6 @@ def test_polytopes_and_projections(case, seed: int) -> None:
     point = rng.normal(0.3, 1.0, k)
     found = factor.project(point)
     assert ((vertices - found) @ (point - found)).max() <= 1e-8
-    if isinstance(factor, ProjectiveTree):
-        with pytest.raises(NotImplementedError, match="has no polytope"):
-            factor.polytope()
-        return
     upper, below, equal, right, more = factor.polytope()
     gain = rng.normal(size=k)
     bounds = [(0, 1)] * k + [(0, None)] * more

@@ -149,10 +149,27 @@ def test_last_digits(seed: int, trees: bool) -> None:
 def test_projective_trees(seed: int) -> None:
     graph = sentence(4, np.random.default_rng(seed), pair=1.0, constraint="projective")
     best = enumerated_trees(graph)
-    d = vs.decode(graph, method="ad3")
-    assert d.upper >= best - 1e-10
-    assert d.score <= best + 1e-10
-    assert not d.integral or d.score == pytest.approx(best)
+    lp, ad3 = (vs.decode(graph, method=method) for method in ("lp", "ad3"))
+    assert ad3.upper == pytest.approx(lp.upper, rel=1e-5)
+    for d in (lp, ad3):
+        assert d.upper >= best - 1e-10
+        assert d.score <= best + 1e-10
+        assert not d.integral or d.score == pytest.approx(best)
+
+
+@pytest.mark.parametrize("single_root", [False, True])
+def test_the_program_of_a_projective_tree_is_the_best_one(single_root: bool) -> None:
+    rng = np.random.default_rng(5)
+    for words in (2, 5, 9):
+        scores = rng.normal(size=(words + 1, words + 1))
+        scores[rng.random(scores.shape) < 0.3] = -np.inf
+        scores[0, 1:] = rng.normal(-1.0, 1.0, words)
+        graph = vs.parsing.graph(scores, constraint="projective", single_root=single_root)
+        best = vs.parsing.best_trees([scores], projective=True, single_root=single_root)
+        found = vs.decode(graph, method="lp")
+        assert found.integral
+        assert found.upper == pytest.approx(float(best.score[0]), abs=1e-8)
+        assert found.score == pytest.approx(float(best.score[0]), abs=1e-12)
 
 
 def enumerated_trees(graph: vs.FactorGraph) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -186,3 +187,66 @@ class ProjectiveTree(_Arcs):
 
     __slots__ = ()
     _kind = "ProjectiveTree"
+
+    def polytope(self) -> Polytope:
+        """Return ``(A_ub, b_ub, A_eq, b_eq, auxiliary)``: how Eisner's algorithm makes a tree.
+
+        The auxiliary variables say which split each span takes, O(n³) in all. A span is made as often
+        as it is used, the whole sentence once. No two parts of a span share a word, so that every
+        corner of this is integral (Martin, Rardin and Campbell, 1990): it is the hull itself.
+        """
+        k, n = len(self.scope), self.n_words
+        spans = _Spans()
+        for i, (h, m) in enumerate(self.arcs):
+            left, right = min(h, m), max(h, m)
+            spans.uses(("open", left, right), i)
+            spans.makes(("arc", h, m), i)
+        column = k
+        for left, right in itertools.combinations(range(n + 1), 2):
+            # Where the two words' own spans meet; then how far each reaches beyond its modifier.
+            for middle in range(left, right):
+                spans.makes(("open", left, right), column)
+                spans.uses(("own", left, middle), column)
+                spans.uses(("own", right, middle + 1), column)
+                column += 1
+            for end, head in ((right, left), (left, right))[: 2 if left else 1]:
+                step = 1 if head < end else -1
+                for modifier in range(head + step, end + step, step):
+                    spans.makes(("own", head, end), column)
+                    spans.uses(("arc", head, modifier), column)
+                    spans.uses(("own", modifier, end), column)
+                    column += 1
+        equal, right_side = spans.rows(("own", 0, n), column)
+        if self.single_root:  # every tree has at least one: a face
+            roots = np.array([h == 0 for h, _ in self.arcs] + [False] * (column - k), dtype=float)
+            equal = sparse.vstack([equal, sparse.csr_array(roots[None])]).tocsr()
+            right_side = np.append(right_side, 1.0)
+        return sparse.csr_array((0, column)), np.zeros(0), equal, right_side, column - k
+
+
+class _Spans:
+    """Spans of a sentence: which columns make each, and which use it."""
+
+    def __init__(self) -> None:
+        self._number: dict[tuple[str, int, int], int] = {}
+        self._entries: list[tuple[int, int, float]] = []
+
+    def makes(self, span: tuple[str, int, int], column: int) -> None:
+        """Let a column make a span."""
+        self._add(span, column, 1.0)
+
+    def uses(self, span: tuple[str, int, int], column: int) -> None:
+        """Let a column use a span; a word by itself is always there."""
+        if span[0] != "own" or span[1] != span[2]:
+            self._add(span, column, -1.0)
+
+    def rows(self, goal: tuple[str, int, int], columns: int) -> tuple[Any, Floats]:
+        """Return the equations: each span is made as often as it is used, the goal once."""
+        row, column, sign = zip(*self._entries, strict=True)
+        shape = (len(self._number), columns)
+        right = np.zeros(shape[0])
+        right[self._number[goal]] = 1.0
+        return sparse.csr_array((sign, (row, column)), shape=shape), right
+
+    def _add(self, span: tuple[str, int, int], column: int, sign: float) -> None:
+        self._entries.append((self._number.setdefault(span, len(self._number)), column, sign))
