@@ -60,7 +60,16 @@ void Learner::run(void* context, int64_t task, int worker) {
     const int64_t size = w.parts().size();
     const int64_t first = size * piece / e.pieces, last = size * (piece + 1) / e.pieces;
     if (what == What::kAll || what == What::kScore) w.score(l.to_.weights, first, last);
-    if (what == What::kAll || what == What::kLoss) e.loss = w.loss(l.corpus_.gold(i), *l.rule_);
+    if (what == What::kAll || what == What::kLoss) {
+        // The calling thread is worker 0.
+        Watched watched{l.control_, worker == 0};
+        Control own;
+        own.poll = Watched::look;
+        own.arg = &watched;
+        const Status s = w.loss(l.corpus_.gold(i), *l.rule_, &own, &e.loss);
+        if (s == kNoMemory) l.no_memory_.store(true);
+        if (s != kOk) l.control_->stop.store(1);
+    }
     if (what == What::kAll || what == What::kPull) {
         auto* buckets = e.bucket[piece];
         for (int k = 0; k < kBuckets; ++k) buckets[k].clear();
@@ -150,6 +159,8 @@ Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, in
     rule_ = &rule;
     least_ = least;
     to_ = to;
+    control_ = control;
+    no_memory_.store(false);
     for (int64_t first = 0; first < count; first += batch) {
         batch_ = order + first;
         size_ = std::min(batch, count - first);
@@ -157,7 +168,7 @@ Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, in
         plan(threads);
         pool.run_plan(tasks_.view("gradients"), run, this, threads, control);
         if (control->stop.load()) {
-            pass.status = kCancelled;
+            pass.status = no_memory_.load() ? kNoMemory : kCancelled;
             return pass;
         }
         double loss = 0.0, square = 0.0;

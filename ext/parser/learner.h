@@ -1,6 +1,7 @@
 // Learning from the sentences of a treebank, in batches on the pool.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -71,6 +72,8 @@ class Learner {
     Bucket buckets_[kBuckets];
     // Of the batch under way:
     const Rule* rule_ = nullptr;
+    Control* control_ = nullptr;
+    std::atomic<bool> no_memory_{false};
     Learnt to_;
     const int64_t* batch_ = nullptr;
     int64_t size_ = 0;

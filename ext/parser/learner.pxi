@@ -101,6 +101,7 @@ cdef extern from "parser/worker.h" namespace "vs::parser" nogil:
         const Scorer& scorer()
         double marginals(const double*, double*) except +
         double best(const double*, const int32_t**) except +
+        int point(const double*, Control*, double*) except +
 
 
 cdef extern from "parser/learner.h" namespace "vs::parser" nogil:
@@ -234,6 +235,21 @@ cdef class Learner:
         score = self.worker.get().best(<const double*>data(potentials), &heads)
         self.worker.get().parts().structure(heads, <double*>data(out))
         return score, out
+
+    def point(self, int64_t i, potentials):
+        """Return the parts (P,) of the best point of the linear program; None: there is no tree."""
+        cdef Call call = Call(1, None, None, None)
+        cdef const double* given = <const double*>data(potentials)
+        cdef double* found
+        cdef int status
+        out = np.zeros(self.read(i))
+        found = <double*>data(out)
+        with nogil:
+            status = self.worker.get().point(given, &call.control, found)
+        if status == kInfeasible:
+            return None
+        call.end(status)
+        return out
 
     def gradient(self, int64_t i, residual):
         """Return weights, repeated, and what each is told."""

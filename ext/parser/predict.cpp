@@ -23,18 +23,6 @@ struct Hands {
     std::vector<double> p;
 };
 
-// A call as a sentence that takes long sees it.
-struct Watched {
-    Control* control;
-    bool polls;
-
-    static int look(void* arg) {
-        const Watched& w = *static_cast<Watched*>(arg);
-        if (w.polls && w.control->poll && w.control->poll(w.control->arg)) w.control->stop.store(1);
-        return w.control->stop.load(std::memory_order_relaxed);
-    }
-};
-
 struct Predicting {
     const Model& model;
     const Method& method;

@@ -32,10 +32,13 @@ Status Program::solve(const Parts& parts, const double* potentials, const Trees&
     }
     table_.assign(at(4 * pairs), 0.0);
     tables_ = {nullptr};
+    const double* theta = potentials + arcs;
+    double* table = table_.data();
     const auto add = [&](const Parts::Pair& pair) {
-        double* table = table_.data() + 4 * (tables_.size() - 1);
-        table[3] = potentials[arcs + static_cast<int64_t>(tables_.size()) - 1];
+        table[3] = *theta++;
+        if (table[3] == 0.0) return;  // it says nothing
         tables_.push_back(table);
+        table += 4;
         scope_.push_back(pair.first);
         scope_.push_back(pair.second);
         ptr_.push_back(static_cast<int64_t>(scope_.size()));
@@ -61,6 +64,17 @@ Status Program::solve(const Parts& parts, const double* potentials, const Trees&
     const Status s = g_dual->decode(graph, tolerance, max_iterations, control, &answer);
     if (s == kOk && answer.integral) std::copy(states.begin(), states.end(), point.begin());
     return s;
+}
+
+void Program::whole(const Parts& parts, const double* potentials, double* out) const {
+    out = std::copy(point.begin(), point.end(), out);
+    const double* theta = potentials + parts.arcs();
+    for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& p : *pairs) {
+            const double a = point[at(p.first)], b = point[at(p.second)];
+            *out++ = *theta++ > 0.0 ? std::min(a, b) : std::max(a + b - 1.0, 0.0);
+        }
+    }
 }
 
 }  // namespace vs::parser

@@ -1,6 +1,7 @@
 // The linear program of a sentence by dual decomposition (parser #2 of MSFXM10), one at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -13,6 +14,19 @@ namespace vs::parser {
 // The module's; before any sentence.
 void use_dual(const dual::DualApi* api, const trees::TreesApi* trees) noexcept;
 
+// A call of many sentences as one that takes long sees it: who polls asks, others look whether it
+// said stop.
+struct Watched {
+    Control* control;
+    bool polls;
+
+    static int look(void* arg) {
+        const Watched& w = *static_cast<Watched*>(arg);
+        if (w.polls && w.control->poll && w.control->poll(w.control->arg)) w.control->stop.store(1);
+        return w.control->stop.load(std::memory_order_relaxed);
+    }
+};
+
 class Program {
   public:
     // The arcs of a tree near to the optimum, the program's (arcs,) point, and how it ended, for
@@ -23,6 +37,9 @@ class Program {
     std::vector<int64_t> states;
     std::vector<double> point;
     dual::Answer answer;
+    // The point with its pairs, (parts,): the most that their arcs allow where they score above 0,
+    // and the least elsewhere.
+    void whole(const Parts& parts, const double* potentials, double* out) const;
 
   private:
     std::vector<double> local_, table_;

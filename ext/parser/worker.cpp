@@ -4,6 +4,13 @@
 #include <cmath>
 
 namespace vs::parser {
+namespace {
+
+// Of programs: learning wants no more digits, and sees each sentence many times.
+constexpr double kTolerance = 1e-4;
+constexpr int64_t kMostIterations = 1000;
+
+}  // namespace
 
 Worker::Worker(const Templates& templates, const Trees& trees)
     : templates_(templates), trees_(trees), scorer_(templates) {}
@@ -61,7 +68,15 @@ double Worker::best(const double* potentials, const int32_t** heads) {
     return score;
 }
 
-double Worker::loss(const int32_t* gold, const Rule& rule) {
+Status Worker::point(const double* potentials, Control* control, double* out) {
+    if (parts_.n == 0) return kOk;
+    const Status s =
+        program_.solve(parts_, potentials, trees_, kTolerance, kMostIterations, control);
+    if (s == kOk) program_.whole(parts_, potentials, out);
+    return s;
+}
+
+Status Worker::loss(const int32_t* gold, const Rule& rule, Control* control, double* loss) {
     const int64_t size = parts_.size(), arcs = parts_.arcs();
     gold_.resize(at(size));
     residual_.assign(at(size), 0.0);
@@ -73,27 +88,35 @@ double Worker::loss(const int32_t* gold, const Rule& rule) {
         scores_[at(a)] += rule.gamma * (1.0 - 2.0 * gold_[at(a)]);
     }
     double top = 0.0;
-    if (std::isinf(rule.beta)) {
-        const int32_t* heads = nullptr;
-        top = best(scores_.data(), &heads);
-        parts_.structure(heads, residual_.data());
-    } else {
+    *loss = 0.0;
+    if (!std::isinf(rule.beta)) {
         if (rule.beta != 1.0) {
             for (double& x : scores_) x *= rule.beta;
         }
         top = marginals(scores_.data(), residual_.data()) / rule.beta;
+    } else if (templates_.order > 1) {
+        const Status s = point(scores_.data(), control, residual_.data());
+        if (s == kInfeasible) top = -INFINITY;
+        if (s == kCancelled || s == kNoMemory) return s;
+    } else {
+        const int32_t* heads = nullptr;
+        top = best(scores_.data(), &heads);
+        parts_.structure(heads, residual_.data());
     }
     if (top == -INFINITY) {  // no tree at all: nothing to learn
         std::fill(residual_.begin(), residual_.end(), 0.0);
-        return 0.0;
+        return kOk;
     }
     // log Z is a mean score plus an entropy, which is never negative: Bethe's can be, and would
     // hide that a tree is wrong.
     double mean = 0.0;
-    for (int64_t p = 0; p < size; ++p) mean += residual_[at(p)] * scores_[at(p)];
-    if (!std::isinf(rule.beta)) top = std::max(top, mean / rule.beta);
+    for (int64_t p = 0; p < size; ++p) {
+        if (residual_[at(p)] != 0.0) mean += residual_[at(p)] * scores_[at(p)];
+    }
+    top = std::isinf(rule.beta) ? mean : std::max(top, mean / rule.beta);
     for (int64_t p = 0; p < size; ++p) residual_[at(p)] -= gold_[at(p)];
-    return std::max(0.0, top + rule.gamma * static_cast<double>(parts_.n) - right);
+    *loss = std::max(0.0, top + rule.gamma * static_cast<double>(parts_.n) - right);
+    return kOk;
 }
 
 }  // namespace vs::parser

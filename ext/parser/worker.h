@@ -6,6 +6,7 @@
 
 #include "parser/loopy.h"
 #include "parser/parts.h"
+#include "parser/program.h"
 #include "parser/relaxed.h"
 #include "trees/trees.h"
 
@@ -74,9 +75,12 @@ class Worker {
     Loopy& loopy() { return loopy_; }
     // The score and the heads (n,) of the tree whose arcs have most.
     double best(const double* potentials, const int32_t** heads);
+    // The parts (parts,) of the point that scores best in the linear program of these potentials:
+    // the best tree where it is one. As `Program::solve`.
+    Status point(const double* potentials, Control* control, double* out);
     // L_{beta,gamma} of the tree `gold` at the potentials kept here, which it changes, and the
-    // residual of its gradient.
-    double loss(const int32_t* gold, const Rule& rule);
+    // residual of its gradient. kOk, kCancelled or kNoMemory.
+    Status loss(const int32_t* gold, const Rule& rule, Control* control, double* loss);
     const std::vector<double>& residual() const { return residual_; }
 
   private:
@@ -88,6 +92,7 @@ class Worker {
     Scorer scorer_;
     Loopy loopy_;
     Relaxed relaxed_;
+    Program program_;
     std::vector<double> table_, p_, scratch_, scores_, residual_, gold_;
     std::vector<int64_t> best_;
     std::vector<int32_t> heads_;

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import valuesparse as vs
+from checks import assert_same_bits
 from tests.parsing.test_examples import (
     CONSTRAINTS,
     ROOTS,
@@ -103,6 +104,46 @@ def test_the_point_is_the_optimum_of_the_graph() -> None:
         assert abs(point @ potentials - exact.upper) < 1e-3 * (1.0 + abs(exact.upper))
         fractional += not exact.integral
     assert fractional
+
+
+@CONSTRAINTS
+def test_the_loss_of_order_2_is_that_of_the_linear_program(constraint: str) -> None:
+    for seed in range(3):
+        examples = Examples(four_words(), 2, constraint, bool(seed % 2), bits=5)
+        weights = some_weights(examples, seed, 0.5)
+        loss, *_ = loss_and_gradient(examples, 0, weights, np.inf, 2.0)
+        potentials = examples.scores(0, weights)
+        p, q = examples.cost(0)
+        exact = vs.decode(pairs_graph(examples, 0, potentials + 2.0 * p), method="lp")
+        assert exact.upper is not None
+        wanted = exact.upper + 2.0 * q - potentials @ examples.gold(0)
+        assert loss == pytest.approx(wanted, abs=1e-3 * (1.0 + abs(exact.upper)))
+        # A pass over this sentence alone, in the engine.
+        arrays = (np.zeros_like(weights), np.zeros(len(weights), bool))
+        one = np.zeros(1, np.int64)
+        told = examples.sweep(Aggressive(np.inf, 2.0), one, weights.copy(), *arrays, 0, 1)
+        assert told is not None
+        assert told[0] == pytest.approx(loss, abs=1e-12)
+
+
+class Slow(Aggressive):
+    """A rule that the engine does not know."""
+
+
+def test_passes_by_linear_programs_have_the_same_bits_on_any_number_of_threads() -> None:
+    sentences = treebank(20, seed=3)
+    found = []
+    for threads in (1, 2, 3, 8):
+        examples = Examples(sentences, 2, bits=5, threads=threads, least=0.0)
+        learner = Online(examples, Aggressive(np.inf, 1.0), epochs=2, batch=4)
+        found.append(([epoch.loss for epoch in learner], learner.weights, learner.result()))
+    for losses, weights, mean in found[1:]:
+        assert losses == found[0][0]
+        assert_same_bits(weights, found[0][1])
+        assert_same_bits(mean, found[0][2])
+    slow = Online(Examples(sentences, 2, bits=5), Slow(np.inf, 1.0), epochs=2, batch=4)
+    np.testing.assert_allclose([epoch.loss for epoch in slow], found[0][0], rtol=1e-5)
+    np.testing.assert_allclose(slow.weights, found[0][1], atol=1e-5)
 
 
 def test_what_cannot_be_is_told() -> None:

@@ -14,7 +14,6 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.learning import Aggressive
 from valuesparse.parsing._dictionary import Dictionary, as_features, counted
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
-from valuesparse.parsing._programs import best_point
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
 
@@ -215,21 +214,15 @@ class Examples:
             Potentials of −inf leave no tree.
         """
         checked = self._checked(potentials, len(self.gold(i)))
+        found: Array | None
         if self.order > 1:
-            kinds, nodes = self.parts(i)
-            try:
-                return best_point(
-                    self._words(i), kinds, nodes, checked, self.constraint, self.single_root
-                )
-            except InfeasibleError:
-                raise InfeasibleError(
-                    i, -1, message=f"sentence {i}: the potentials allow no tree"
-                ) from None
-        score, found = self._learner.best(self._at(i), checked)
-        if score == -np.inf:
+            found = self._learner.point(self._at(i), checked)
+        else:
+            score, found = self._learner.best(self._at(i), checked)
+            found = None if score == -np.inf else found
+        if found is None:
             raise InfeasibleError(i, -1, message=f"sentence {i}: the potentials allow no tree")
-        structure: Array = found
-        return structure
+        return found
 
     def gradient(self, i: int, residual: Array) -> tuple[npt.NDArray[np.int64], Array]:
         """Return the weights that parts with a residual have, once each, and its sums."""
@@ -250,11 +243,8 @@ class Examples:
         time: int,
         batch: int,
     ) -> tuple[float, int] | None:
-        """Take a pass in the engine, on all threads, where the rule is one that it knows.
-
-        Of order 2 with β = ∞ it knows none: that takes the linear programs of :meth:`best`.
-        """
-        if type(rule) is not Aggressive or (self.order > 1 and np.isinf(rule.beta)):
+        """Take a pass in the engine, on all threads, where the rule is one that it knows."""
+        if type(rule) is not Aggressive:
             return None
         return self._learner.sweep(
             rule.beta, rule.gamma, rule.longest, order, batch, self._least, weights, late,

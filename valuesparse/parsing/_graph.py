@@ -21,7 +21,9 @@ from valuesparse.parsing._parts import (
     numbered,
 )
 
-__all__ = ["graph"]
+__all__ = ["graph", "parts_graph"]
+
+Array = npt.NDArray[Any]
 
 _CONSTRAINTS = ("tree", "projective", "flow")
 
@@ -128,3 +130,14 @@ def graph(
         tables[:, 1, 1] = weights
         made.add_many(scopes, tables)
     return made.with_names(names)
+
+
+def parts_graph(
+    n: int, kinds: Array, nodes: Array, potentials: Array, constraint: Any, single_root: bool
+) -> FactorGraph:
+    """Return the factor graph of parts (P,), (P, 3), (P,) of a sentence of n words."""
+    scores = np.full((n + 1, n + 1), -np.inf)
+    arcs = kinds == 0
+    scores[nodes[arcs, 0], nodes[arcs, 1]] = potentials[arcs]
+    siblings, grandparents = ((nodes[kinds == k], potentials[kinds == k]) for k in (1, 2))
+    return graph(scores, siblings, grandparents, constraint, single_root)

@@ -18,9 +18,9 @@ from valuesparse.inference._methods import AD3, BP
 from valuesparse.models import FactorGraph
 from valuesparse.parsing._encoding import encode
 from valuesparse.parsing._examples import as_constraint
+from valuesparse.parsing._graph import parts_graph
 from valuesparse.parsing._model import ParserModel, read_model, write_model
 from valuesparse.parsing._parses import Parses, Tally
-from valuesparse.parsing._programs import parts_graph
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
 
