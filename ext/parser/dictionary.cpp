@@ -85,6 +85,11 @@ struct Counting {
             parts->list_arcs(n);
         }
         if (templates.order > 1) parts->list_pairs();
+        if (templates.order < 3) return;
+        parts->list_nonprojective();
+        auto& all = parts->nonprojective;
+        const auto no = [&](int32_t a) { return !parts->crosses(corpus.gold(i), a); };
+        if (trees) all.erase(std::remove_if(all.begin(), all.end(), no), all.end());
     }
 
     static void run(void* context, int64_t task, int) {
@@ -117,9 +122,14 @@ struct Counting {
             } else if (kind == Kind::kGrandparent) {
                 for (const Parts::Pair& p : parts.grandparents) add(p.nodes);
             } else {
-                for (int64_t a = 0; a < parts.arcs(); ++a) {
+                const auto add_arc = [&](int64_t a) {
                     const int32_t nodes[3] = {parts.head[at(a)], parts.modifier[at(a)], -1};
                     add(nodes);
+                };
+                if (kind == Kind::kArc) {
+                    for (int64_t a = 0; a < parts.arcs(); ++a) add_arc(a);
+                } else {
+                    for (const int32_t a : parts.nonprojective) add_arc(a);
                 }
             }
         }

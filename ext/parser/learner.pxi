@@ -19,7 +19,9 @@ cdef extern from "parser/parts.h" namespace "vs::parser" nogil:
         int64_t n
         vector[int32_t] head, modifier
         vector[Pair] siblings, grandparents
+        vector[int32_t] nonprojective
         int64_t arcs()
+        int64_t pairs()
         int64_t size()
         void structure(const int32_t*, double*)
     cdef cppclass Change:
@@ -138,7 +140,12 @@ cdef listed(const Parts* parts):
     for k in range(arcs):
         node[3 * k] = parts.head[k]
         node[3 * k + 1] = parts.modifier[k]
-    for k in range(arcs, size):
+    cdef int64_t ends = arcs + parts.pairs()
+    for k in range(ends, size):
+        kind[k] = 3
+        node[3 * k] = parts.head[parts.nonprojective[k - ends]]
+        node[3 * k + 1] = parts.modifier[parts.nonprojective[k - ends]]
+    for k in range(arcs, ends):
         kind[k] = 1 if k < arcs + siblings else 2
         for j in range(3):
             node[3 * k + j] = (parts.siblings[k - arcs].nodes[j] if k < arcs + siblings else
@@ -168,7 +175,8 @@ cdef Corpus corpus_of(words, offset, heads, arcs):
 
 
 cdef class Learner:
-    """The parts of a treebank and their weights; one call at a time. Order 0: those of a pruner.
+    """The parts of a treebank and their weights; one call at a time. Order 0: those of a pruner;
+    3: whether arcs are non-projective, too.
 
     words (N, FIELDS) uint32, offset (B + 1,) int64, heads (N,) int32; arcs: None, or where those of
     each sentence begin (B + 1,) int64, and their heads and modifiers, int32. dictionary: None, or

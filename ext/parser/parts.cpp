@@ -9,8 +9,8 @@ namespace vs::parser {
 Templates::Templates(int o, int bits) : order(o) {
     sets.push_back(make_set(order == 0 ? Kind::kPruner : Kind::kArc, bits));
     line_at = {0, sets[0].lines};
-    for (const Kind kind : {Kind::kSibling, Kind::kGrandparent}) {
-        if (order < 2) break;
+    for (const Kind kind : {Kind::kSibling, Kind::kGrandparent, Kind::kNonprojective}) {
+        if (!has(kind)) break;
         sets.push_back(make_set(kind, bits));
         line_at.push_back(line_at.back() + sets.back().lines);
     }
@@ -20,13 +20,18 @@ Templates::Templates(int o, int bits) : order(o) {
 Templates::Templates(int o, const Dictionary& dictionary) : order(o) {
     const int64_t* sizes = dictionary.sizes;
     line_at = {0};
-    for (const Kind kind : {Kind::kArc, Kind::kSibling, Kind::kGrandparent}) {
-        if (kind != Kind::kArc && order < 2) break;
+    for (const Kind kind :
+         {Kind::kArc, Kind::kSibling, Kind::kGrandparent, Kind::kNonprojective}) {
+        if (!has(kind)) break;
         sets.push_back(make_named_set(kind, sizes));
         if (sizes) sizes += sets.back().size();
         line_at.push_back(line_at.back() + sets.back().lines);
     }
     if (sizes) insert(dictionary);
+}
+
+bool Templates::has(Kind kind) const {
+    return kind == Kind::kArc || order > (kind == Kind::kNonprojective ? 2 : 1);
 }
 
 void Templates::insert(const Dictionary& dictionary) {
@@ -59,6 +64,7 @@ void Parts::list_arcs(int64_t words) {
     modifier.clear();
     siblings.clear();
     grandparents.clear();
+    nonprojective.clear();
     for (int32_t m = 1; m <= n; ++m) {
         for (int32_t h = 0; h <= n; ++h) {
             if (h == m) continue;
@@ -75,6 +81,7 @@ void Parts::list_arcs(int64_t words, int64_t count, const int32_t* heads,
     modifier.assign(modifiers, modifiers + count);
     siblings.clear();
     grandparents.clear();
+    nonprojective.clear();
 }
 
 void Parts::count_children() {
@@ -107,6 +114,15 @@ void Parts::list_pairs() {
     }
 }
 
+// Words all descend from the root, and nothing is between neighbours.
+void Parts::list_nonprojective() {
+    nonprojective.clear();
+    for (int32_t a = 0; a < arcs(); ++a) {
+        const int32_t h = head[at(a)], m = modifier[at(a)];
+        if (h != 0 && h != m - 1 && h != m + 1) nonprojective.push_back(a);
+    }
+}
+
 int64_t Parts::count_pairs() const {
     std::vector<int64_t> children(at(n + 1), 0);
     for (const int32_t h : head) ++children[at(h)];
@@ -128,6 +144,17 @@ void Parts::structure(const int32_t* heads, double* out) const {
     for (; i < arcs(); ++i) out[i] = on(static_cast<int32_t>(i));
     for (const Pair& p : siblings) out[i++] = on(p.first) && on(p.second);
     for (const Pair& p : grandparents) out[i++] = on(p.first) && on(p.second);
+    for (const int32_t a : nonprojective) out[i++] = on(a) && crosses(heads, a);
+}
+
+bool Parts::crosses(const int32_t* heads, int32_t a) const {
+    const int32_t h = head[at(a)], m = modifier[at(a)];
+    for (int32_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) {
+        int32_t above = k;
+        while (above != 0 && above != h) above = heads[above - 1];
+        if (above != h) return true;
+    }
+    return false;
 }
 
 Scorer::Scorer(const Templates& templates) : templates_(templates) {

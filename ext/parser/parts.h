@@ -11,7 +11,8 @@
 namespace vs::parser {
 
 // The sets of templates of a model: of order 0 those of a pruner, of order 1 arcs alone, of order 2
-// pairs of arcs as well. Weights of arcs stand first, then those of siblings and of grandparents.
+// pairs of arcs as well, of order 3 whether arcs are non-projective, too. Weights of arcs stand
+// first, then those of siblings, of grandparents and of non-projective arcs.
 struct Templates {
     Templates(int order, int bits);
     // With the keys of a dictionary; of none (no sizes): keys alone, for counting. Throws where
@@ -21,7 +22,7 @@ struct Templates {
     Templates& operator=(const Templates&) = delete;
 
     int order;
-    std::vector<Set> sets;         // by kind of part: one, or three
+    std::vector<Set> sets;         // by kind of part: one, three or four
     std::vector<int64_t> line_at;  // the first line of each set, and how many there are
     std::vector<Entry> entries;    // (lines,) of a dictionary, or none
 
@@ -40,12 +41,14 @@ struct Templates {
     }
 
   private:
+    bool has(Kind kind) const;
     void insert(const Dictionary& dictionary);
     int64_t weights_ = 0;
 };
 
 // Which parts a sentence has. Arcs are ordered by modifier, then head; siblings by (h, m, s),
-// grandparents by (g, h, m), each a pair of arcs.
+// grandparents by (g, h, m), each a pair of arcs. The last parts say of an arc that it is on, and
+// that some word between its ends does not descend from its head.
 struct Parts {
     struct Pair {
         int32_t nodes[3];       // (h, m, s) or (g, h, m)
@@ -54,18 +57,21 @@ struct Parts {
     int64_t n = 0;
     std::vector<int32_t> head, modifier;
     std::vector<Pair> siblings, grandparents;
+    std::vector<int32_t> nonprojective;  // numbers of arcs
 
     int64_t arcs() const { return static_cast<int64_t>(head.size()); }
-    int64_t size() const {
-        return arcs() + static_cast<int64_t>(siblings.size() + grandparents.size());
-    }
+    int64_t pairs() const { return static_cast<int64_t>(siblings.size() + grandparents.size()); }
+    int64_t size() const { return arcs() + pairs() + static_cast<int64_t>(nonprojective.size()); }
     // All arcs, or those given.
     void list_arcs(int64_t words);
     void list_arcs(int64_t words, int64_t count, const int32_t* heads, const int32_t* modifiers);
     void list_pairs();
+    void list_nonprojective();
     int64_t count_pairs() const;  // how many that would list
     // (size,) 1 where the tree `heads` (n,) has a part.
     void structure(const int32_t* heads, double* out) const;
+    // Whether arc a of that tree is non-projective.
+    bool crosses(const int32_t* heads, int32_t a) const;
 
   private:
     void count_children();
@@ -130,8 +136,14 @@ class Scorer {
         for (; i < std::min(last, both); ++i) {
             act(i, Kind::kSibling, parts.siblings[at(i - arcs)].nodes);
         }
-        for (; i < last; ++i) {
+        const int64_t pairs = arcs + parts.pairs();
+        for (; i < std::min(last, pairs); ++i) {
             act(i, Kind::kGrandparent, parts.grandparents[at(i - both)].nodes);
+        }
+        for (; i < last; ++i) {
+            const size_t a = at(parts.nonprojective[at(i - pairs)]);
+            const int32_t nodes[3] = {parts.head[a], parts.modifier[a], -1};
+            act(i, Kind::kNonprojective, nodes);
         }
     }
 

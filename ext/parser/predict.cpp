@@ -46,7 +46,7 @@ struct Predicting {
             told->converged = w.counts().converged;
             return false;
         }
-        told->pairs = told->scored = w.parts().size() - w.parts().arcs();
+        told->pairs = told->scored = w.parts().pairs();
         hand.p.assign(at(w.parts().size()), 0.0);
         const double* potentials = w.score(model.weights);
         if (method.engine != Engine::kProgram) {
@@ -68,7 +68,7 @@ struct Predicting {
         told->iterations = program.answer.iterations;
         told->converged = program.answer.converged;
         told->integral = program.answer.integral;
-        std::copy(program.point.begin(), program.point.end(), hand.p.begin());
+        std::copy_n(program.point.begin(), w.parts().arcs(), hand.p.begin());
         for (int64_t a = 0; a < w.parts().arcs(); ++a) {
             if (!program.states[at(a)]) continue;
             answers.heads[corpus.offset[i] + w.parts().modifier[at(a)] - 1] = w.parts().head[at(a)];
@@ -94,7 +94,7 @@ struct Predicting {
             w.best(hand.p.data(), &best);
             std::copy(best, best + n, heads);
         }
-        told.used = w.parts().size() - w.parts().arcs();
+        told.used = w.parts().pairs();
         for (int64_t a = 0; a < w.parts().arcs(); ++a) {
             const int32_t m = w.parts().modifier[at(a)];
             if (heads[m - 1] == w.parts().head[at(a)]) {

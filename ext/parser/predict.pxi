@@ -67,7 +67,10 @@ def weights_of_labels(int64_t n_labels, int bits):
 
 
 def weights_of_parts(int order, int bits):
-    """Return how many weights a model of arcs (1), of pairs as well (2), or a pruner (0) has."""
+    """Return how many weights a model has.
+
+    order: that of a pruner (0), of arcs (1), of pairs as well (2), of non-projective arcs, too (3).
+    """
     cdef unique_ptr[Templates] templates
     templates.reset(new Templates(order, bits))
     return templates.get().n_weights()

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
+#include "factors/one_of.h"
+#include "factors/or.h"
 #include "factors/tree.h"
 
 namespace vs::parser {
 namespace {
 
 const dual::DualApi* g_dual = nullptr;
+
+constexpr double kSeen = 1e-3;  // an arc that a fractional point has
 
 }  // namespace
 
@@ -16,64 +20,191 @@ void use_dual(const dual::DualApi* api, const trees::TreesApi* trees) noexcept {
     factors::use_trees(trees);
 }
 
-// Variables and factors are those of `graph` in valuesparse/parsing/_graph.py, in their order.
-Status Program::solve(const Parts& parts, const double* potentials, const Trees& trees,
-                      double tolerance, int64_t max_iterations, Control* control) {
-    const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
-    local_.assign(at(2 * arcs), 0.0);
-    numbers_ = {trees.single_root, parts.n};
-    ptr_ = {0, arcs};
+int64_t Program::variable(double score) {
+    local_.push_back(0.0);
+    local_.push_back(score);
+    return static_cast<int64_t>(local_.size()) / 2 - 1;
+}
+
+// Over the variables that are now in the scope.
+void Program::add(std::unique_ptr<factors::Structured> factor) {
+    ptr_.push_back(static_cast<int64_t>(scope_.size()));
+    tables_.push_back(nullptr);
+    own_.push_back(factor.get());
+    kept_.push_back(std::move(factor));
+}
+
+void Program::add(std::initializer_list<int64_t> scope, std::initializer_list<int64_t> negated) {
+    scope_.insert(scope_.end(), scope);
+    add(std::make_unique<factors::Or>(static_cast<int64_t>(scope.size()), negated.begin(),
+                                      static_cast<int64_t>(negated.size())));
+}
+
+// Arcs, trees and pairs: variables and factors are those of `graph` in
+// valuesparse/parsing/_graph.py, in their order. A part of non-projectivity that has no variable
+// scores the most that its arc allows.
+void Program::lay_out(const Parts& parts, const double* potentials, const Trees& trees) {
+    const int64_t arcs = parts.arcs(), pairs = parts.pairs();
+    local_.clear();
+    ptr_ = {0};
     scope_.clear();
+    tables_.clear();
+    own_.clear();
+    kept_.clear();
+    std::vector<int64_t> numbers{trees.single_root, parts.n};
     for (int64_t a = 0; a < arcs; ++a) {
-        local_[at(2 * a + 1)] = potentials[a];
-        numbers_.push_back(parts.head[at(a)]);
-        numbers_.push_back(parts.modifier[at(a)]);
-        scope_.push_back(a);
+        numbers.push_back(parts.head[at(a)]);
+        numbers.push_back(parts.modifier[at(a)]);
+        scope_.push_back(variable(potentials[a]));
     }
+    add(std::make_unique<factors::Tree>(arcs, numbers.data(), trees.kind));
     table_.assign(at(4 * pairs), 0.0);
-    tables_ = {nullptr};
     const double* theta = potentials + arcs;
     double* table = table_.data();
-    const auto add = [&](const Parts::Pair& pair) {
-        table[3] = *theta++;
-        if (table[3] == 0.0) return;  // it says nothing
-        tables_.push_back(table);
-        table += 4;
-        scope_.push_back(pair.first);
-        scope_.push_back(pair.second);
-        ptr_.push_back(static_cast<int64_t>(scope_.size()));
+    for (const auto* list : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& pair : *list) {
+            table[3] = *theta++;
+            if (table[3] == 0.0) continue;  // it says nothing
+            scope_.push_back(pair.first);
+            scope_.push_back(pair.second);
+            ptr_.push_back(static_cast<int64_t>(scope_.size()));
+            tables_.push_back(table);
+            own_.push_back(nullptr);
+            table += 4;
+        }
+    }
+    number_.assign(parts.nonprojective.size(), -1);
+    path_.assign(at(parts.n + 1), {});
+    for (size_t i = 0; i < number_.size(); ++i) {
+        if (modelled_[i]) {
+            add_nonprojective(parts, i, theta[i]);
+        } else {
+            local_[at(2 * parts.nonprojective[i] + 1)] += std::max(0.0, theta[i]);
+        }
+    }
+}
+
+// A flow of one unit from the root to `word` within the arcs (MSFXM10, Fig. 3), and paths.
+void Program::add_flow(const Parts& parts, int64_t word) {
+    std::vector<int64_t>& path = path_[at(word)];
+    path.assign(at(parts.n + 1), -1);
+    std::vector<std::vector<int64_t>> into(path.size()), out_of(path.size());
+    for (int64_t a = 0; a < parts.arcs(); ++a) {
+        if (parts.head[at(a)] == word) continue;
+        const int64_t flow = variable(0.0);
+        add({flow, a}, {0});
+        into[at(parts.modifier[at(a)])].push_back(flow);
+        out_of[at(parts.head[at(a)])].push_back(flow);
+    }
+    // One of the flows, or none where the path is off.
+    const auto one = [&](const std::vector<int64_t>& flows, int64_t of) {
+        scope_.insert(scope_.end(), flows.begin(), flows.end());
+        const auto last = static_cast<int64_t>(flows.size());
+        if (of >= 0) scope_.push_back(of);
+        add(std::make_unique<factors::OneOf>(last + (of >= 0), &last, of >= 0, false));
     };
-    for (const Parts::Pair& pair : parts.siblings) add(pair);
-    for (const Parts::Pair& pair : parts.grandparents) add(pair);
-    const factors::Tree tree(arcs, numbers_.data(), trees.kind);
-    own_.assign(tables_.size(), nullptr);
-    own_[0] = &tree;
-    states.assign(at(arcs), 0);
-    point.assign(at(arcs), 0.0);
-    dual::Graph graph;
-    graph.n = arcs;
-    graph.n_factors = static_cast<int64_t>(tables_.size());
-    graph.local = local_.data();
-    graph.ptr = ptr_.data();
-    graph.scope = scope_.data();
-    graph.table = tables_.data();
-    graph.own = own_.data();
-    answer = {};
-    answer.states = states.data();
-    answer.point = point.data();
-    const Status s = g_dual->decode(graph, tolerance, max_iterations, control, &answer);
-    if (s == kOk && answer.integral) std::copy(states.begin(), states.end(), point.begin());
-    return s;
+    one(out_of[0], -1);
+    one(into[at(word)], -1);
+    for (int64_t w = 1; w <= parts.n; ++w) {
+        if (w == word) continue;
+        path[at(w)] = variable(0.0);
+        one(into[at(w)], path[at(w)]);
+        one(out_of[at(w)], path[at(w)]);
+    }
+}
+
+void Program::add_nonprojective(const Parts& parts, size_t i, double score) {
+    const int64_t a = parts.nonprojective[i];
+    const int64_t h = parts.head[at(a)], m = parts.modifier[at(a)];
+    for (int64_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) {
+        if (path_[at(k)].empty()) add_flow(parts, k);
+    }
+    const int64_t v = number_[i] = variable(score);
+    add({v, a}, {0});
+    std::vector<int64_t> negated{0};
+    scope_.push_back(v);
+    for (int64_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) {
+        negated.push_back(static_cast<int64_t>(negated.size()));
+        scope_.push_back(path_[at(k)][at(h)]);
+    }
+    const auto size = static_cast<int64_t>(negated.size());
+    add(std::make_unique<factors::Or>(size, negated.data(), size));
+    for (int64_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) {
+        add({a, path_[at(k)][at(h)], v}, {0});
+    }
+}
+
+// Whether some part counted for more than it is worth: it gets a variable.
+bool Program::refine(const Parts& parts, const double* potentials) {
+    const double* theta = potentials + parts.arcs() + parts.pairs();
+    bool more = false;
+    for (size_t i = 0; i < modelled_.size(); ++i) {
+        const int32_t a = parts.nonprojective[i];
+        if (modelled_[i] || theta[i] == 0.0 || !(point[at(a)] > kSeen)) continue;
+        // Of a tree it is known whether the arc is non-projective.
+        if (answer.integral && parts.crosses(heads_.data(), a) == (theta[i] > 0.0)) continue;
+        modelled_[i] = 1;
+        more = true;
+    }
+    return more;
+}
+
+// The tree of the states; where rounding found none, the one with the most of the point.
+void Program::take_tree(const Parts& parts) {
+    if (!(answer.score > -INFINITY)) {
+        std::vector<double> in(at(2 * parts.arcs()), 0.0), work(at(own_[0]->scratch()));
+        for (int64_t a = 0; a < parts.arcs(); ++a) in[at(2 * a + 1)] = point[at(a)];
+        own_[0]->best(in.data(), states.data(), work.data());
+    }
+    heads_.assign(at(parts.n), 0);
+    for (int64_t a = 0; a < parts.arcs(); ++a) {
+        if (states[at(a)]) heads_[at(parts.modifier[at(a)] - 1)] = parts.head[at(a)];
+    }
+}
+
+// Few arcs of an optimum are non-projective, and flows are many. So a program has variables for
+// the parts that matter alone, and grows until no other part counts for more than it is worth: then
+// its optimum is that of the program with all of them.
+Status Program::solve(const Parts& parts, const double* potentials, const Trees& trees,
+                      double tolerance, int64_t max_iterations, Control* control) {
+    modelled_.assign(parts.nonprojective.size(), 0);
+    do {
+        lay_out(parts, potentials, trees);
+        dual::Graph graph;
+        graph.n = static_cast<int64_t>(local_.size()) / 2;
+        graph.n_factors = static_cast<int64_t>(tables_.size());
+        graph.local = local_.data();
+        graph.ptr = ptr_.data();
+        graph.scope = scope_.data();
+        graph.table = tables_.data();
+        graph.own = own_.data();
+        states.assign(at(graph.n), 0);
+        point.assign(at(graph.n), 0.0);
+        answer = {};
+        answer.states = states.data();
+        answer.point = point.data();
+        const Status s = g_dual->decode(graph, tolerance, max_iterations, control, &answer);
+        if (s != kOk) return s;
+        if (answer.integral) std::copy(states.begin(), states.end(), point.begin());
+        if (!modelled_.empty()) take_tree(parts);
+    } while (refine(parts, potentials));
+    return kOk;
 }
 
 void Program::whole(const Parts& parts, const double* potentials, double* out) const {
-    out = std::copy(point.begin(), point.end(), out);
+    out = std::copy(point.begin(), point.begin() + parts.arcs(), out);
     const double* theta = potentials + parts.arcs();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
             const double a = point[at(p.first)], b = point[at(p.second)];
             *out++ = *theta++ > 0.0 ? std::min(a, b) : std::max(a + b - 1.0, 0.0);
         }
+    }
+    for (size_t i = 0; i < modelled_.size(); ++i) {
+        const int32_t a = parts.nonprojective[i];
+        *out++ = answer.integral
+                     ? states[at(a)] == 1 && parts.crosses(heads_.data(), a)
+                     : modelled_[i] ? point[at(number_[i])] : 0.0;
     }
 }
 

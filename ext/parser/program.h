@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <vector>
 
 #include "dual/dual.h"
@@ -29,23 +31,39 @@ struct Watched {
 
 class Program {
   public:
-    // The arcs of a tree near to the optimum, the program's (arcs,) point, and how it ended, for
-    // potentials (parts,). kOk, kInfeasible: no tree, kCancelled or kNoMemory.
+    // The arcs of a tree near to the optimum, the program's point, and how it ended, for potentials
+    // (parts,). kOk, kInfeasible: no tree, kCancelled or kNoMemory.
     Status solve(const Parts& parts, const double* potentials, const Trees& trees, double tolerance,
                  int64_t max_iterations, Control* control);
-    // (arcs,) 1 where the tree has an arc; the optimum's own where that is a tree.
+    // (arcs,) and more: 1 where the tree has an arc; the optimum's own where that is a tree.
     std::vector<int64_t> states;
-    std::vector<double> point;
+    std::vector<double> point;  // (arcs,) and more
     dual::Answer answer;
     // The point with its pairs, (parts,): the most that their arcs allow where they score above 0,
     // and the least elsewhere.
     void whole(const Parts& parts, const double* potentials, double* out) const;
 
   private:
+    int64_t variable(double score);
+    void add(std::unique_ptr<factors::Structured> factor);
+    void add(std::initializer_list<int64_t> scope, std::initializer_list<int64_t> negated);  // Or
+    void lay_out(const Parts& parts, const double* potentials, const Trees& trees);
+    void add_flow(const Parts& parts, int64_t word);
+    void add_nonprojective(const Parts& parts, size_t i, double score);
+    bool refine(const Parts& parts, const double* potentials);
+    void take_tree(const Parts& parts);
+
     std::vector<double> local_, table_;
-    std::vector<int64_t> ptr_, scope_, numbers_;
+    std::vector<int64_t> ptr_, scope_;
     std::vector<const double*> tables_;
     std::vector<const factors::Structured*> own_;
+    std::vector<std::unique_ptr<factors::Structured>> kept_;
+    // Of parts of non-projectivity: which have a variable, and its number; of each word that has a
+    // flow, the path variables of the others.
+    std::vector<uint8_t> modelled_;
+    std::vector<int64_t> number_;
+    std::vector<std::vector<int64_t>> path_;
+    std::vector<int32_t> heads_;  // of the tree
 };
 
 }  // namespace vs::parser

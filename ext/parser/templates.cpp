@@ -108,6 +108,11 @@ const char* const kGrandparents[] = {
     "gp hp mp m+p", "gp hp m-p mp", "gp hp h+p mp", "gp h-p hp mp",
     "d:gc hc mc",   "n:gc hc mc",
 };
+// An arc over words that do not descend from its head.
+const char* const kNonprojectives[] = {
+    "hp",    "mp",    "hl",    "ml",      "hp mp",   "hc mc",   "hl mp",
+    "hp ml", "hl ml", "hc mu", "d:hc mc", "n:hp mp", "b:hc mc",
+};
 // Enough to tell which heads are worth a look.
 const char* const kPruners[] = {
     "hp",
@@ -143,8 +148,8 @@ struct List {
 };
 #define VS_LIST(list, roles) {list, static_cast<int64_t>(sizeof(list) / sizeof(list[0])), roles}
 const List kLists[kKinds] = {VS_LIST(kArcs, "hm"), VS_LIST(kSiblings, "hms"),
-                             VS_LIST(kGrandparents, "ghm"), VS_LIST(kPruners, "hm"),
-                             VS_LIST(kLabels, "hm")};
+                             VS_LIST(kGrandparents, "ghm"), VS_LIST(kNonprojectives, "hm"),
+                             VS_LIST(kPruners, "hm"),       VS_LIST(kLabels, "hm")};
 #undef VS_LIST
 
 Template parse(const char* text, const char* roles, int bits, uint32_t* mask) {

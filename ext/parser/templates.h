@@ -25,8 +25,15 @@ namespace vs::parser {
 constexpr int kSlots = 16;  // weights of a line; 64 bytes of floats
 constexpr int kRoles = 3;
 
-enum class Kind : int { kArc = 0, kSibling = 1, kGrandparent = 2, kPruner = 3, kLabel = 4 };
-constexpr int kKinds = 5;
+enum class Kind : int {
+    kArc = 0,
+    kSibling = 1,
+    kGrandparent = 2,
+    kNonprojective = 3,
+    kPruner = 4,
+    kLabel = 5
+};
+constexpr int kKinds = 6;
 
 enum class With : int { kNothing, kDistance, kCounts, kBetween };
 

@@ -22,6 +22,7 @@ void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs, bool pai
         parts_.list_arcs(n);
     }
     if (pairs && templates_.order > 1) parts_.list_pairs();
+    if (pairs && templates_.order > 2) parts_.list_nonprojective();
     scorer_.read(words, n);
 }
 

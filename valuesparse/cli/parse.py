@@ -89,6 +89,10 @@ def parse() -> None:
     "--features", type=click.Choice(FEATURES), default="hashed", show_default=True,
     help="Hashed, or a dictionary of those in the trees of TRAIN (supported) or in all candidates.",
 )  # fmt: skip
+@click.option(
+    "--nonprojective", is_flag=True,
+    help="Features of non-projective arcs: order 2, β = inf, parsed by ad3 or lp.",
+)  # fmt: skip
 @click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Passes over TRAIN.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of sentences.")
 @click.option(

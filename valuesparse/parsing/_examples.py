@@ -17,7 +17,15 @@ from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projecti
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
 
-__all__ = ["BITS", "CONSTRAINTS", "Arcs", "Examples", "as_constraint"]
+__all__ = [
+    "BITS",
+    "CONSTRAINTS",
+    "Arcs",
+    "Examples",
+    "as_constraint",
+    "require_nonprojective",
+    "sets_of",
+]
 
 Array = npt.NDArray[np.float64]
 #: Where the arcs of each sentence begin, (B + 1,), and their heads and modifiers.
@@ -37,6 +45,21 @@ def as_constraint(constraint: str) -> str:
     if constraint not in CONSTRAINTS:
         raise ValueError(f"constraint must be 'tree' or 'projective', not {constraint!r}")
     return constraint
+
+
+def sets_of(order: int, nonprojective: bool) -> int:
+    """Return the order of a model as the engine takes it: 3 has parts of non-projective arcs."""
+    return order + nonprojective
+
+
+def require_nonprojective(wanted: bool, order: int, constraint: str) -> bool:
+    """Return whether non-projective arcs have parts, once it is checked that they may."""
+    if wanted and (order != 2 or constraint != "tree"):
+        raise ValueError(
+            "nonprojective=True wants order=2 and constraint='tree', not "
+            f"order={order} and constraint={constraint!r}"
+        )
+    return bool(wanted)
 
 
 class Examples:
@@ -76,6 +99,9 @@ class Examples:
         distance.
     least : float
         `sweep` learns nothing from parts whose residual is not above this in magnitude.
+    nonprojective : bool
+        Whether arcs that are non-projective have a part of their own, on the path variables of
+        parser #2: for order 2, trees of any kind and losses with β = ∞. There are no marginals.
 
     Attributes
     ----------
@@ -85,6 +111,8 @@ class Examples:
         As given or found.
     single_root : bool
         As given or found.
+    nonprojective : bool
+        As given.
     arrays : tuple
         The words, encoded, where sentences begin, and heads.
     dictionary : Dictionary or None
@@ -126,6 +154,7 @@ class Examples:
         features: str | Dictionary = "hashed",
         min_count: int = 1,
         least: float = 1e-3,
+        nonprojective: bool = False,
     ) -> None:
         if order not in ORDERS:
             raise ValueError(f"order must be 1 or 2, not {order!r}")
@@ -138,9 +167,10 @@ class Examples:
         words, offset = encode(sentences, as_ignored(ignore))
         if constraint is None or single_root is None:
             projective, single = projective_and_single(heads, offset)
-            constraint = constraint or CONSTRAINTS[projective]
+            constraint = constraint or CONSTRAINTS[projective and not nonprojective]
             single_root = single if single_root is None else single_root
         self.constraint, self.single_root = as_constraint(constraint), bool(single_root)
+        self.nonprojective = require_nonprojective(nonprojective, order, self.constraint)
         self.order, self._threads, self._least = order, resolve(threads), float(least)
         self.arrays = (words, offset, heads)
         self.dictionary: Dictionary | None = None
@@ -149,9 +179,12 @@ class Examples:
         elif as_features(features) != "hashed":
             if order == 0:
                 raise ValueError(f"order 0 has hashed features, not {features!r}")
-            self.dictionary = counted(self.arrays, arcs, order, features, min_count, self._threads)
+            self.dictionary = counted(
+                self.arrays, arcs, sets_of(order, self.nonprojective), features, min_count,
+                self._threads,
+            )  # fmt: skip
         self._learner = _parser.Learner(
-            words, offset, heads, arcs, order, bits, constraint == "projective", self.single_root,
+            words, offset, heads, arcs, sets_of(order, self.nonprojective), bits, constraint == "projective", self.single_root,
             self.dictionary and self.dictionary.native,
         )  # fmt: skip
         self.n_weights: int = self._learner.n_weights
@@ -165,10 +198,10 @@ class Examples:
         Returns
         -------
         kinds : (P,) int8
-            0: an arc, 1: two siblings, 2: a grandparent.
+            0: an arc, 1: two siblings, 2: a grandparent, 3: a non-projective arc.
         nodes : (P, 3) int32
             (head, modifier, -1), (head, left modifier, right modifier), (grandparent, head,
-            modifier); 0 is the root.
+            modifier), (head, modifier, -1); 0 is the root.
         """
         kinds, nodes = self._learner.parts(self._at(i))
         return kinds, nodes
@@ -195,7 +228,10 @@ class Examples:
         ------
         InfeasibleError
             Potentials of −inf leave no tree.
+        ValueError
+            There are parts of non-projective arcs.
         """
+        self._require_best(1.0)
         checked = self._checked(potentials, len(self.gold(i)))
         log_z, found = self._learner.marginals(self._at(i), checked)
         if log_z == -np.inf:
@@ -246,6 +282,7 @@ class Examples:
         """Take a pass in the engine, on all threads, where the rule is one that it knows."""
         if type(rule) is not Aggressive:
             return None
+        self._require_best(rule.beta)
         return self._learner.sweep(
             rule.beta, rule.gamma, rule.longest, order, batch, self._least, weights, late,
             touched, time, self._threads,
@@ -254,6 +291,13 @@ class Examples:
     def prune(self, weights: npt.NDArray[np.float32]) -> Arcs:
         """Return the arcs that are left by the weights of an arc-factored model, and all gold."""
         return self._learner.prune(weights, self._threads)
+
+    def _require_best(self, beta: float) -> None:
+        if self.nonprojective and not np.isinf(beta):
+            raise ValueError(
+                "parts of non-projective arcs have no marginals: learn with beta=inf, or make "
+                "Examples with nonprojective=False"
+            )
 
     def _at(self, i: int) -> int:
         if not 0 <= i < len(self):

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.factors import Imply, Xor, XorOut
+from valuesparse.factors import Imply, Or, Xor, XorOut
 from valuesparse.models import FactorGraph
 
-__all__ = ["add_flow", "flow_names"]
+__all__ = ["add_flow", "add_nonprojective", "flow_names"]
 
 Array = npt.NDArray[Any]
 
@@ -66,3 +66,18 @@ def add_flow(graph: FactorGraph, arcs: Array, n: int, single_root: bool) -> None
             graph.add(Xor(*leaving))
         elif h != k:
             graph.add(XorOut(*leaving, path[h, k]))
+
+
+def add_nonprojective(graph: FactorGraph, arcs: Array, n: int, chosen: Array, first: int) -> None:
+    """Add factors by which variables from `first` on say that arcs `chosen` are non-projective.
+
+    That is an arc (h, m) that is on while some word k between h and m does not descend from h.
+    """
+    path = {pair: len(arcs) + i for i, pair in enumerate(_paths(n))}
+    for variable, a in enumerate(chosen.tolist(), first):
+        h, m = arcs[a].tolist()
+        between = [path[h, k] for k in range(min(h, m) + 1, max(h, m))]
+        graph.add(Imply(variable, a))
+        graph.add(Or(variable, *between, negated=range(len(between) + 1)))
+        for descends in between:
+            graph.add(Or(a, descends, variable, negated=[0]))

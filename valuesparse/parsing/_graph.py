@@ -10,12 +10,13 @@ import numpy.typing as npt
 from valuesparse.errors import InfeasibleError
 from valuesparse.factors import ProjectiveTree, Tree
 from valuesparse.models import FactorGraph
-from valuesparse.parsing._flow import add_flow, flow_names
+from valuesparse.parsing._flow import add_flow, add_nonprojective, flow_names
 from valuesparse.parsing._parts import (
     GRANDPARENTS,
     SIBLINGS,
     Parts,
     as_arcs,
+    as_nonprojective,
     as_scores,
     as_triples,
     numbered,
@@ -34,6 +35,7 @@ def graph(
     grandparents: Parts | None = None,
     constraint: Literal["tree", "projective", "flow"] = "tree",
     single_root: bool = False,
+    nonprojective: Parts | None = None,
 ) -> FactorGraph:
     """Return the factor graph of one sentence: a binary variable for each arc.
 
@@ -53,19 +55,23 @@ def graph(
         variables.
     single_root : bool
         Whether exactly one word hangs on the root.
+    nonprojective : pair of arrays (m, 2) and (m,), optional
+        Arcs (h, m) and log-potentials of each being on while some word between h and m does not
+        descend from h. Only with "flow", whose paths say who descends from whom.
 
     Returns
     -------
     FactorGraph
         Variables are named by their arcs: ``graph.variable((h, m))``. They come first, modifiers
         ascending and heads ascending within. Factors come in this order: a table for each arc, what
-        holds the tree together, siblings, grandparents.
+        holds the tree together, siblings, grandparents, non-projective arcs.
 
     Raises
     ------
     ValueError
         Scores as `marginals` refuses them, another constraint, a triple that is listed twice, names
-        an arc that has no variable or names one word twice, or a log-potential that is NaN or +inf.
+        an arc that has no variable or names one word twice, or a log-potential that is NaN or +inf;
+        `nonprojective` without "flow", or with an arc that cannot be.
     TypeError
         Scores that are no real numbers.
     InfeasibleError
@@ -76,7 +82,8 @@ def graph(
     "tree" and "flow" are Fig. 1 and Fig. 3 of MSFXM10. A flow of each word k leads one unit from
     the root to k: ``("flow", h, m, k)`` says that arc (h, m) carries it and ``("path", h, k)`` that
     k descends from h. Variables that are known beforehand, such as those of the root's paths, are
-    left out; an arc of word k carries no flow to k. The linear programs of both graphs
+    left out; an arc of word k carries no flow to k. ``("nonprojective", h, m)`` says that an arc is
+    (Martins et al., 2009). The linear programs of both graphs
     (``decode(method="lp")``) have one optimum. Belief propagation does better on "tree".
 
     Examples
@@ -107,6 +114,11 @@ def graph(
     names: list[Any] = list(zip(heads.tolist(), modifiers.tolist(), strict=True))
     if constraint == "flow":
         names += flow_names(arcs, n)
+    elif nonprojective is not None:
+        raise ValueError(f"nonprojective wants constraint 'flow', not {constraint!r}")
+    crossing, costs = as_nonprojective(nonprojective, number)
+    first = len(names)
+    names += [("nonprojective", *arcs[a].tolist()) for a in crossing]
     pairs = []
     for name, given, kind in (
         ("siblings", siblings, SIBLINGS),
@@ -129,6 +141,11 @@ def graph(
         tables = np.zeros((len(weights), 2, 2))
         tables[:, 1, 1] = weights
         made.add_many(scopes, tables)
+    if len(crossing):
+        unary = np.zeros((len(crossing), 2))
+        unary[:, 1] = costs
+        made.add_many(np.arange(first, len(names))[:, None], unary)
+        add_nonprojective(made, arcs, n, crossing, first)
     return made.with_names(names)
 
 
@@ -140,4 +157,6 @@ def parts_graph(
     arcs = kinds == 0
     scores[nodes[arcs, 0], nodes[arcs, 1]] = potentials[arcs]
     siblings, grandparents = ((nodes[kinds == k], potentials[kinds == k]) for k in (1, 2))
-    return graph(scores, siblings, grandparents, constraint, single_root)
+    crossing = kinds == 3
+    arcs_of = (nodes[crossing, :2], potentials[crossing]) if crossing.any() else None
+    return graph(scores, siblings, grandparents, constraint, single_root, arcs_of)

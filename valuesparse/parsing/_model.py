@@ -4,7 +4,8 @@ A file is a magic word, the version, the length of a header in JSON, that header
 SHA-256 of all before it. Version 1 has hashed features: its arrays are the weights of parts, of the
 pruner and of labels as float16. Version 2 has features with names: the header says how many keys
 each template has, and before the weights are the keys as uint32, which features each has as uint16,
-and how often it was met as uint32. All numbers are little-endian. The sizes of arrays follow from
+and how often it was met as uint32. A header says "nonprojective" where the model has weights of
+non-projective arcs, behind those of pairs. All numbers are little-endian. The sizes of arrays follow from
 the header and the keys, and have to add up to the size of the file, before anything is made of
 them.
 """
@@ -27,7 +28,7 @@ from valuesparse.io._files import naming, read_file, write_bytes
 from valuesparse.io.errors import ModelFormatError
 from valuesparse.parsing._dictionary import FEATURES, Dictionary
 from valuesparse.parsing._encoding import IGNORABLE
-from valuesparse.parsing._examples import CONSTRAINTS
+from valuesparse.parsing._examples import CONSTRAINTS, sets_of
 
 __all__ = ["ParserModel", "bytes_of", "model_of", "read_model", "rounded", "write_model"]
 
@@ -60,6 +61,12 @@ class ParserModel(NamedTuple):
     labeller: npt.NDArray[np.float32]
     features: str = "hashed"  #: "hashed", "supported" or "complete"
     dictionary: Dictionary | None = None  #: of features with names
+    nonprojective: bool = False  #: whether arcs have features for being non-projective
+
+    @property
+    def sets(self) -> int:
+        """The order of the model as the engine takes it."""
+        return sets_of(self.order, self.nonprojective)
 
 
 def rounded(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
@@ -73,6 +80,8 @@ def bytes_of(model: ParserModel) -> bytes:
     header = model._asdict()
     weights = [header.pop("weights"), header.pop("pruner"), header.pop("labeller")]
     header["pruner"] = weights[1] is not None
+    if not header["nonprojective"]:
+        del header["nonprojective"]  # as files had none
     dictionary = header.pop("dictionary")
     parts: list[bytes] = []
     if dictionary is None:
@@ -121,11 +130,12 @@ def model_of(data: bytes) -> ParserModel:
         raise ModelFormatError("header", 12, f"{size} bytes, but the file ends before")
     header = _header(data[_START.size : _START.size + size], version)
     at = _START.size + size
+    sets = sets_of(header["order"], header.get("nonprojective", False))
     sizes, dictionary = header.pop("keys", None), None
     if sizes is not None:
-        dictionary, at = _dictionary(data[:end], at, header["order"], sizes)
+        dictionary, at = _dictionary(data[:end], at, sets, sizes)
     wanted = [
-        _parser.weights_of_parts(header["order"], header["bits"])
+        _parser.weights_of_parts(sets, header["bits"])
         if dictionary is None
         else dictionary.n_features,
         _parser.weights_of_parts(0, header["pruner_bits"]) if header["pruner"] else 0,
@@ -148,7 +158,7 @@ def model_of(data: bytes) -> ParserModel:
     )  # fmt: skip
 
 
-def _dictionary(data: bytes, at: int, order: int, sizes: list[int]) -> tuple[Dictionary, int]:
+def _dictionary(data: bytes, at: int, sets: int, sizes: list[int]) -> tuple[Dictionary, int]:
     """Return the dictionary whose arrays begin at a place, checked, and where they end."""
     begin, total = at, sum(sizes)
     if total > min(_parser.MOST_KEYS, (len(data) - at) // _BYTES):
@@ -169,7 +179,7 @@ def _dictionary(data: bytes, at: int, order: int, sizes: list[int]) -> tuple[Dic
         place = begin + 4 * total + 2 * int(empty[0])
         raise ModelFormatError("keys", place, f"key {int(empty[0])} has no feature")
     try:
-        _parser.weights_of_dictionary(order, found.native)
+        _parser.weights_of_dictionary(sets, found.native)
     except ValueError as error:
         raise ModelFormatError("keys", begin, str(error)) from None
     return found, at
@@ -196,14 +206,21 @@ def _header(text: bytes, version: int) -> dict[str, Any]:
     if version == _NAMED:
         checks["features"] = lambda x: x in FEATURES and x != "hashed"
         checks["keys"] = lambda x: isinstance(x, list) and all(type(k) is int and k >= 0 for k in x)
+    if isinstance(header, dict) and "nonprojective" in header:
+        checks["nonprojective"] = lambda x: x is True and _of_any_kind(header)
     if not isinstance(header, dict) or header.keys() != checks.keys():
         raise ModelFormatError("header", _START.size, "it has other fields than those of a parser")
     for name, fits in checks.items():
         if not fits(header[name]):
             raise ModelFormatError("header", _START.size, f"{name!r} is {header[name]!r:.60}")
-    if version == _NAMED and len(header["keys"]) != _parser.templates_of_parts(header["order"]):
+    sets = sets_of(header["order"], header.get("nonprojective", False))
+    if version == _NAMED and len(header["keys"]) != _parser.templates_of_parts(sets):
         raise ModelFormatError("header", _START.size, "'keys' is of other templates")
     return {**header, "ignore": tuple(header["ignore"]), "labels": tuple(header["labels"])}
+
+
+def _of_any_kind(header: dict[str, Any]) -> bool:
+    return bool(header.get("order") == 2 and header.get("constraint") == "tree")
 
 
 def _names(value: object, most: int) -> bool:

@@ -69,6 +69,9 @@ class Parser:
         Columns that it does not look at.
     features : {"hashed", "supported", "complete"}
         How it knows its features; see :func:`train`.
+    nonprojective : bool
+        Whether arcs have features for being non-projective. Such a parser is a linear program: it
+        parses by "ad3" or "lp", trees of any kind.
     n_weights : int
         How many weights parts have: with a dictionary the number of features.
     """
@@ -78,8 +81,9 @@ class Parser:
         self.order, self.constraint = model.order, model.constraint
         self.single_root, self.labels, self.ignore = model.single_root, model.labels, model.ignore
         self.features, self.n_weights = model.features, len(model.weights)
+        self.nonprojective = model.nonprojective
         self._predictor = _native.Predictor(
-            model.order, model.bits, model.weights, model.pruner_bits, model.pruner,
+            model.sets, model.bits, model.weights, model.pruner_bits, model.pruner,
             len(model.labels), model.label_bits, model.labeller,
             model.dictionary and model.dictionary.native,
         )  # fmt: skip
@@ -119,7 +123,8 @@ class Parser:
             "exact" has the marginals of an arc-factored model, of order 1. "bp" has beliefs of
             belief propagation with a tree factor (parser #1 of MSFXM10). "relaxed" begins with the
             marginals of arcs alone and adds the pairs of arcs that change something (RS10,
-            Algorithm 1). Of order 1 these three are exact, and the same. "auto" is "relaxed".
+            Algorithm 1). Of order 1 these three are exact, and the same. "auto" is "relaxed", or "ad3"
+            of a parser with features of non-projective arcs.
             "lp" and "ad3" solve the linear program of :meth:`graph` (parser #2): "ad3" by dual
             decomposition with the defaults of `vs.AD3`, "lp" by HiGHS, slowly and on one thread.
             The point of the program takes the place of marginals; where it is no tree, the tree is
@@ -181,6 +186,13 @@ class Parser:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
         if method == "exact" and self.order > 1:
             raise ValueError("method 'exact' wants a parser of order 1; this one has order 2")
+        if self.nonprojective:
+            if method not in ("auto", "ad3", "lp"):
+                raise ValueError(
+                    f"method {method!r} has no paths, on which this parser has features of "
+                    "non-projective arcs: take 'ad3' or 'lp'"
+                )
+            method = "ad3" if method == "auto" else method
         relaxed = method in ("auto", "relaxed")
         objectives = {
             "min_size": min_size, "min_divergence": min_divergence, "min_joint": min_joint
@@ -216,6 +228,8 @@ class Parser:
 
     def _trees(self, constraint: str | None, single_root: bool | None) -> _Trees:
         projective = as_constraint(constraint or self.constraint) == "projective"
+        if projective and self.nonprojective:
+            raise ValueError("constraint must be 'tree': this parser scores non-projective arcs")
         return _Trees(projective, self.single_root if single_root is None else bool(single_root))
 
     def _parse(
@@ -238,18 +252,19 @@ class Parser:
     ) -> Iterator[Sentence]:
         """Solve the linear program of one sentence after the other, by HiGHS."""
         constraint = "projective" if trees.projective else "tree"
+        if self.nonprojective:
+            constraint = "flow"
         for sentence in rest:
             _require_sentence(sentence)
             heads, confidence = np.zeros(len(sentence), np.int32), np.zeros(len(sentence))
-            made = self._graph(sentence, constraint, trees.single_root, prune)
+            kinds, made = self._graph(sentence, constraint, trees.single_root, prune)
             found = decode(made, method="lp")
             assert found.relaxed is not None
-            for (head, modifier), on, p in zip(
-                made.names, found.states.tolist(), found.relaxed, strict=True
-            ):
-                if on:
-                    heads[modifier - 1], confidence[modifier - 1] = head, p[1]
-            pairs = made.n_factors - made.n_variables - (len(sentence) > 0)
+            arcs = range(int((kinds == 0).sum()))
+            for a, (head, modifier) in zip(arcs, made.names, strict=False):
+                if found.states[a]:
+                    heads[modifier - 1], confidence[modifier - 1] = head, found.relaxed[a][1]
+            pairs = int(((kinds == 1) | (kinds == 2)).sum())
             tally.add_program(pairs, converged=found.converged, integral=bool(found.integral))
             words = encode([sentence], self.ignore).words
             labels = self._predictor.label(words, heads).tolist()
@@ -270,7 +285,7 @@ class Parser:
             Its heads and labels are not looked at.
         constraint : {"tree", "projective", "flow"}, optional
             As for :func:`graph <valuesparse.parsing.graph>`; by default what trees are in the
-            training data.
+            training data. A parser with features of non-projective arcs has "flow" alone.
         single_root, prune : optional
             As for :meth:`parse`.
 
@@ -283,7 +298,7 @@ class Parser:
         Raises
         ------
         ValueError
-            Another constraint.
+            Another constraint, or one without the paths that the parser has features on.
         TypeError
             Something that is no Sentence.
 
@@ -302,14 +317,23 @@ class Parser:
         _require_sentence(sentence)
         single = self.single_root if single_root is None else bool(single_root)
         prune = bool(prune) and self.model.pruner is not None
-        return self._graph(sentence, constraint or self.constraint, single, prune)
+        usual = "flow" if self.nonprojective else self.constraint
+        if self.nonprojective and constraint not in (None, "flow"):
+            raise ValueError(
+                f"constraint must be 'flow', not {constraint!r}: this parser scores non-projective "
+                "arcs, which is about paths"
+            )
+        return self._graph(sentence, constraint or usual, single, prune)[1]
 
-    def _graph(self, sentence: Sentence, constraint: Any, single: bool, prune: bool) -> FactorGraph:
+    def _graph(
+        self, sentence: Sentence, constraint: Any, single: bool, prune: bool
+    ) -> tuple[Array, FactorGraph]:
+        """Return the kinds of a sentence's parts, and their graph."""
         n = len(sentence)
         words = encode([sentence], self.ignore).words
         trees = _Trees(constraint == "projective", single)
         kinds, nodes, potentials = self._predictor.parts(words, prune, trees)
-        return parts_graph(n, kinds, nodes, potentials, constraint, single)
+        return kinds, parts_graph(n, kinds, nodes, potentials, constraint, single)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the parser to a file, in one piece.

@@ -17,6 +17,7 @@ __all__ = [
     "Kind",
     "Parts",
     "as_arcs",
+    "as_nonprojective",
     "as_scores",
     "as_triples",
     "numbered",
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-#: Triples (m, 3) and log-potentials (m,).
+#: Triples (m, 3), or arcs (m, 2), and log-potentials (m,).
 Parts = tuple[npt.ArrayLike, npt.ArrayLike]
 
 
@@ -67,21 +68,22 @@ def as_scores(name: str, value: npt.ArrayLike) -> Array:
     return scores
 
 
-def as_triples(name: str, given: Any) -> tuple[Array, Array]:
+def as_triples(name: str, given: Any, columns: int = 3) -> tuple[Array, Array]:
     """Return triples (m, 3) int64 and their log-potentials (m,) float64; None: there are none."""
     if given is None:
-        return np.empty((0, 3), dtype=np.int64), np.empty(0)
+        return np.empty((0, columns), dtype=np.int64), np.empty(0)
     try:
         triples, weights = given
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a pair of arrays, (triples, weights)") from None
+        what = "triples" if columns == 3 else "arcs"
+        raise ValueError(f"{name} must be a pair of arrays, ({what}, weights)") from None
     rows = as_array(f"{name}[0]", triples)
     values = np.asarray(as_reals(f"{name}[1]", weights), dtype=np.float64)
     if rows.size == 0:
-        rows = np.empty((0, 3), dtype=np.int64)
-    if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype.kind not in "iu":
+        rows = np.empty((0, columns), dtype=np.int64)
+    if rows.ndim != 2 or rows.shape[1] != columns or rows.dtype.kind not in "iu":
         raise ValueError(
-            f"{name}[0] must be whole numbers of shape (m, 3), got {rows.dtype} of shape "
+            f"{name}[0] must be whole numbers of shape (m, {columns}), got {rows.dtype} of shape "
             f"{rows.shape}"
         )
     if values.shape != rows.shape[:1]:
@@ -136,3 +138,21 @@ def as_arcs(name: str, rows: Array, number: Array, kind: Kind) -> Array:
         at = int(again.argmax())
         refuse(again, f"the same pair as {name}[0][{where[np.searchsorted(first, keys[at])]}]")
     return arcs
+
+
+def as_nonprojective(given: Any, number: Array) -> tuple[Array, Array]:
+    """Return arcs that may be non-projective, (m,) by `numbered`, and their log-potentials."""
+    rows, weights = as_triples("nonprojective", given, 2)
+    n = len(number) - 1
+    seen: dict[tuple[int, int], int] = {}
+    for i, (h, m) in enumerate(rows.tolist()):
+        place = f"nonprojective[0][{i}] is {(h, m)}"
+        if not (0 <= h <= n and 0 <= m <= n):
+            raise ValueError(f"{place}: words of (h, m) count from 0 to {n}")
+        if number[h, m] < 0:
+            raise ValueError(f"{place}: there is no such arc, its score is -inf")
+        if h == 0 or abs(h - m) == 1:
+            raise ValueError(f"{place}: no word between these can fail to descend from {h}")
+        if seen.setdefault((h, m), i) != i:
+            raise ValueError(f"{place}, as nonprojective[0][{seen[h, m]}]: list it once")
+    return number[rows[:, 0], rows[:, 1]], weights

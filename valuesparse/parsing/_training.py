@@ -16,7 +16,14 @@ from valuesparse.learning import Aggressive, Online
 from valuesparse.learning._checkpoint import Checkpoint
 from valuesparse.parsing._dictionary import as_features
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
-from valuesparse.parsing._examples import BITS, CONSTRAINTS, Arcs, Examples, as_constraint
+from valuesparse.parsing._examples import (
+    BITS,
+    CONSTRAINTS,
+    Arcs,
+    Examples,
+    as_constraint,
+    require_nonprojective,
+)
 from valuesparse.parsing._files import read_conll
 from valuesparse.parsing._model import ParserModel, rounded
 from valuesparse.parsing._parser import Parser
@@ -74,6 +81,7 @@ def train(
     bits: int = BITS,
     features: str = "hashed",
     min_count: int = 1,
+    nonprojective: bool = False,
 ) -> Parser:
     """Train a parser on a treebank.
 
@@ -122,6 +130,10 @@ def train(
         "unsupported features"). A parser keeps those that got a weight, and how often each was met.
     min_count : int
         A dictionary leaves out what was met less often; see :class:`Examples`.
+    nonprojective : bool
+        Whether an arc has features for being non-projective: some word between its ends does not
+        descend from its head (the paths of MSFXM10's parser #2). For `order=2` and
+        `beta=inf`; trees are of any kind then, and the parser parses by "lp" or "ad3".
 
     Returns
     -------
@@ -159,6 +171,11 @@ def train(
     sentences = _read(treebank)
     if not any(map(len, sentences)):
         raise ValueError("treebank has no sentence to learn from")
+    if nonprojective:
+        constraint = constraint or "tree"
+        require_nonprojective(nonprojective, order, constraint)
+        if not np.isinf(beta):
+            raise ValueError(f"nonprojective=True wants beta=inf, not {beta:g}: it has no marginals")
     if constraint is None or single_root is None:
         offset = encode(sentences).offset
         projective, single = projective_and_single(heads_of(sentences), offset)
@@ -174,8 +191,9 @@ def train(
         pruner, arcs = _train_pruner(sentences, given, seed, tell)
     labels, labeller = _train_labels(sentences, left_out, seed, tell)
     examples = Examples(
-        sentences, order, bits=bits, arcs=arcs, features=features, min_count=min_count, **given
-    )
+        sentences, order, bits=bits, arcs=arcs, features=features, min_count=min_count,
+        nonprojective=nonprojective, **given,
+    )  # fmt: skip
     learner = Online(examples, rule, epochs=epochs, seed=seed, batch=batch)
     if order > 1:
         known = "hashed" if examples.dictionary is None else examples.dictionary.of_arcs()
@@ -187,7 +205,7 @@ def train(
     if checkpoint is not None:
         parts = (
             order, constraint, single_root, left_out, bits, batch, beta, gamma, seed, prune,
-            features, min_count, *(() if arcs is None else arcs), *examples.arrays,
+            features, min_count, nonprojective, *(() if arcs is None else arcs), *examples.arrays,
         )  # fmt: skip
         kept = Checkpoint(checkpoint, 1, parts)
         kept.resume(learner)
@@ -204,7 +222,7 @@ def train(
             order=order, bits=bits, pruner_bits=_PRUNER_BITS, label_bits=_LABEL_BITS,
             constraint=constraint, single_root=bool(single_root), ignore=left_out, labels=labels,
             weights=weights, pruner=pruner, labeller=labeller, features=features,
-            dictionary=dictionary,
+            dictionary=dictionary, nonprojective=bool(nonprojective),
         )
     )  # fmt: skip
 
