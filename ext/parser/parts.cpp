@@ -20,8 +20,7 @@ Templates::Templates(int o, int bits) : order(o) {
 Templates::Templates(int o, const Dictionary& dictionary) : order(o) {
     const int64_t* sizes = dictionary.sizes;
     line_at = {0};
-    for (const Kind kind :
-         {Kind::kArc, Kind::kSibling, Kind::kGrandparent, Kind::kNonprojective}) {
+    for (const Kind kind : {Kind::kArc, Kind::kSibling, Kind::kGrandparent, Kind::kNonprojective}) {
         if (!has(kind)) break;
         sets.push_back(make_named_set(kind, sizes));
         if (sizes) sizes += sets.back().size();

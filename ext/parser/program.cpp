@@ -202,9 +202,9 @@ void Program::whole(const Parts& parts, const double* potentials, double* out) c
     }
     for (size_t i = 0; i < modelled_.size(); ++i) {
         const int32_t a = parts.nonprojective[i];
-        *out++ = answer.integral
-                     ? states[at(a)] == 1 && parts.crosses(heads_.data(), a)
-                     : modelled_[i] ? point[at(number_[i])] : 0.0;
+        *out++ = answer.integral ? states[at(a)] == 1 && parts.crosses(heads_.data(), a)
+                 : modelled_[i]  ? point[at(number_[i])]
+                                 : 0.0;
     }
 }
 

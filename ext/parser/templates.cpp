@@ -147,7 +147,7 @@ struct List {
     const char* roles;
 };
 #define VS_LIST(list, roles) {list, static_cast<int64_t>(sizeof(list) / sizeof(list[0])), roles}
-const List kLists[kKinds] = {VS_LIST(kArcs, "hm"), VS_LIST(kSiblings, "hms"),
+const List kLists[kKinds] = {VS_LIST(kArcs, "hm"),          VS_LIST(kSiblings, "hms"),
                              VS_LIST(kGrandparents, "ghm"), VS_LIST(kNonprojectives, "hm"),
                              VS_LIST(kPruners, "hm"),       VS_LIST(kLabels, "hm")};
 #undef VS_LIST

@@ -170,7 +170,7 @@ def test_train_hands_its_options_over(tmp_path: Path, monkeypatch: pytest.Monkey
     assert seen == {
         "sources": [source, source], "order": 2, "ignore": (), "seed": 0,
         "checkpoint": None, "constraint": None, "single_root": None, "prune": True,
-        "threads": None, "features": "hashed",
+        "threads": None, "features": "hashed", "nonprojective": False,
     }  # fmt: skip
     options = ["--order", 1, "--beta", "inf", "--gamma", 1, "--ignore", "xpos", "--ignore", "FEATS"]
     options += ["--epochs", 3, "--seed", 7, "--checkpoint", tmp_path / "state", "-t", 2]

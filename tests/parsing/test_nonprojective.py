@@ -1,4 +1,4 @@
-"""Parts of non-projective arcs: a word between the ends of an arc does not descend from its head."""
+"""Parts of non-projective arcs: some word between the ends does not descend from the head."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def worth(examples: Examples, i: int, potentials: Array) -> dict[tuple[int, ...]
     n = int(nodes[kinds == 0, 1].max())
     table = np.full((n + 1, n + 1), -np.inf)
     table[nodes[kinds == 0, 0], nodes[kinds == 0, 1]] = potentials[kinds == 0]
-    cost = {(h, m): x for (h, m, _), x in zip(nodes[kinds == 3].tolist(), potentials[kinds == 3], strict=True)}
+    cost = {
+        (h, m): x
+        for (h, m, _), x in zip(nodes[kinds == 3].tolist(), potentials[kinds == 3], strict=True)
+    }
     pairs = [(nodes[kinds == k], potentials[kinds == k]) for k in (1, 2)]
     return {
         heads: score(table, heads)
@@ -76,7 +79,7 @@ def test_which_parts_a_tree_has() -> None:
         heads = every[at]
         sentence = vs.parsing.Sentence(["a"] * 5, heads=list(heads))
         found = Examples([sentence], 2, "tree", nonprojective=True, bits=4).gold(0)
-        on = {(h, m) for (h, m, _), z in zip(nodes[kinds == 3].tolist(), found[kinds == 3]) if z}
+        on = {(h, m) for h, m, _ in nodes[(kinds == 3) & (found > 0.5)].tolist()}
         assert on == crossing(heads)
 
 
@@ -131,7 +134,7 @@ def test_the_point_is_the_optimum_of_the_flow_program(
         for (h, m, _), z in zip(nodes[kinds == 0].tolist(), point[kinds == 0], strict=True):
             heads[m - 1] = h if z > 0.5 else heads[m - 1]
         assert every[tuple(heads)] == pytest.approx(best, abs=slack)
-        on = {(h, m) for (h, m, _), z in zip(nodes[kinds == 3].tolist(), point[kinds == 3]) if z}
+        on = {(h, m) for h, m, _ in nodes[(kinds == 3) & (point > 0.5)].tolist()}
         assert on == crossing(tuple(heads))
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from checks import assert_same_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import valuesparse as vs
-from checks import assert_same_bits
 from tests.parsing.test_examples import (
     CONSTRAINTS,
     ROOTS,

@@ -191,9 +191,9 @@ class ProjectiveTree(_Arcs):
     def polytope(self) -> Polytope:
         """Return ``(A_ub, b_ub, A_eq, b_eq, auxiliary)``: how Eisner's algorithm makes a tree.
 
-        The auxiliary variables say which split each span takes, O(n³) in all. A span is made as often
-        as it is used, the whole sentence once. No two parts of a span share a word, so that every
-        corner of this is integral (Martin, Rardin and Campbell, 1990): it is the hull itself.
+        The auxiliary variables say which split each span takes, O(n³) in all. A span is made as
+        often as it is used, the whole sentence once. No two parts of a span share a word, so that
+        every corner of this is integral (Martin, Rardin and Campbell, 1990): it is the hull itself.
         """
         k, n = len(self.scope), self.n_words
         spans = _Spans()

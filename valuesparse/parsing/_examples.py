@@ -184,7 +184,8 @@ class Examples:
                 self._threads,
             )  # fmt: skip
         self._learner = _parser.Learner(
-            words, offset, heads, arcs, sets_of(order, self.nonprojective), bits, constraint == "projective", self.single_root,
+            words, offset, heads, arcs, sets_of(order, self.nonprojective), bits,
+            constraint == "projective", self.single_root,
             self.dictionary and self.dictionary.native,
         )  # fmt: skip
         self.n_weights: int = self._learner.n_weights

@@ -5,9 +5,9 @@ SHA-256 of all before it. Version 1 has hashed features: its arrays are the weig
 pruner and of labels as float16. Version 2 has features with names: the header says how many keys
 each template has, and before the weights are the keys as uint32, which features each has as uint16,
 and how often it was met as uint32. A header says "nonprojective" where the model has weights of
-non-projective arcs, behind those of pairs. All numbers are little-endian. The sizes of arrays follow from
-the header and the keys, and have to add up to the size of the file, before anything is made of
-them.
+non-projective arcs, behind those of pairs. All numbers are little-endian. The sizes of arrays
+follow from the header and the keys, and have to add up to the size of the file, before anything is
+made of them.
 """
 
 from __future__ import annotations

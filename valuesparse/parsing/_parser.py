@@ -123,8 +123,8 @@ class Parser:
             "exact" has the marginals of an arc-factored model, of order 1. "bp" has beliefs of
             belief propagation with a tree factor (parser #1 of MSFXM10). "relaxed" begins with the
             marginals of arcs alone and adds the pairs of arcs that change something (RS10,
-            Algorithm 1). Of order 1 these three are exact, and the same. "auto" is "relaxed", or "ad3"
-            of a parser with features of non-projective arcs.
+            Algorithm 1). Of order 1 these three are exact, and the same. "auto" is "relaxed", or of
+            a parser with features of non-projective arcs "ad3".
             "lp" and "ad3" solve the linear program of :meth:`graph` (parser #2): "ad3" by dual
             decomposition with the defaults of `vs.AD3`, "lp" by HiGHS, slowly and on one thread.
             The point of the program takes the place of marginals; where it is no tree, the tree is

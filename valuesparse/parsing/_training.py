@@ -175,7 +175,9 @@ def train(
         constraint = constraint or "tree"
         require_nonprojective(nonprojective, order, constraint)
         if not np.isinf(beta):
-            raise ValueError(f"nonprojective=True wants beta=inf, not {beta:g}: it has no marginals")
+            raise ValueError(
+                f"nonprojective=True wants beta=inf, not {beta:g}: it has no marginals"
+            )
     if constraint is None or single_root is None:
         offset = encode(sentences).offset
         projective, single = projective_and_single(heads_of(sentences), offset)
