@@ -174,14 +174,14 @@ def test_train_hands_its_options_over(tmp_path: Path, monkeypatch: pytest.Monkey
     }  # fmt: skip
     options = ["--order", 1, "--beta", "inf", "--gamma", 1, "--ignore", "xpos", "--ignore", "FEATS"]
     options += ["--epochs", 3, "--seed", 7, "--checkpoint", tmp_path / "state", "-t", 2]
-    options += ["--features", "supported"]
+    options += ["--features", "supported", "--nonprojective"]
     options += ["--constraint", "tree", "--single-root", "--no-prune"]
     result = run("train", source, "-o", model, *options)
     assert result.exit_code == 0, result.output
     assert seen == {
         "sources": [source], "order": 1, "beta": float("inf"), "gamma": 1,
         "ignore": ("XPOS", "FEATS"), "epochs": 3, "seed": 7, "checkpoint": tmp_path / "state",
-        "features": "supported",
+        "features": "supported", "nonprojective": True,
         "constraint": "tree", "single_root": True, "prune": False, "threads": 2,
     }  # fmt: skip
     for arguments in (["-o", source], ["-o", model, "--checkpoint", source]):
