@@ -278,6 +278,8 @@ extensions = [
             "ext/junction/group.cpp",
             "ext/junction/index.cpp",
             "ext/junction/kept_parts.cpp",
+            "ext/junction/many.cpp",
+            "ext/junction/many_rows.cpp",
             "ext/junction/measure.cpp",
             "ext/junction/part.cpp",
             "ext/junction/propagation.cpp",

@@ -475,4 +475,5 @@ cdef class CliqueTree:
         return self.solver.reused()
 
 
+include "junction/many.pxi"
 include "junction/segments.pxi"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         read_fg,
         read_uai,
         to_pgmpy,
+        write_bif,
         write_fg,
         write_uai,
     )
@@ -65,6 +66,7 @@ _LATER = {
     "schedule": "schedule",
     "select": "relaxed",
     "to_pgmpy": "io",
+    "write_bif": "io",
     "write_fg": "io",
     "write_uai": "io",
 }
@@ -136,6 +138,7 @@ __all__ = [
     "set_num_threads",
     "simd_level",
     "to_pgmpy",
+    "write_bif",
     "write_fg",
     "write_uai",
 ]

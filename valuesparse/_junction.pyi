@@ -91,6 +91,24 @@ class CliqueTree:
     def faithful(self) -> bool: ...
     def reused(self) -> int: ...
 
+class Many:
+    def __init__(self, tree: CliqueTree, soft: Soft | None) -> None: ...
+    def entries(self) -> float: ...
+    def load(self, tables: list[Array] | None = ...) -> bool: ...
+    def run(
+        self,
+        codes: Array,
+        log_z: Array,
+        answers: Array,
+        marginals: Array | None,
+        table: Array | None,
+        counts: Array | None,
+        threads: int,
+        deadline: float | None,
+        progress: Callable[[int, int], object] | None,
+        late: BaseException | None,
+    ) -> None: ...
+
 class Segments:
     def __new__(
         cls, snapshot: Snapshot, soft: Soft | None, held: Array, limit: float

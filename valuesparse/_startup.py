@@ -12,8 +12,10 @@ from itertools import pairwise
 from types import ModuleType
 
 from valuesparse import _exit, _forest
+from valuesparse.inference import _fit as learner
 from valuesparse.inference import _forest as forest_engine
 from valuesparse.inference import _joints as graph_engine
+from valuesparse.models import FactorGraph
 from valuesparse.results import ChainResult, GraphResult, TreeResult
 from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
 
@@ -59,6 +61,7 @@ def _hand_over_engines() -> None:
     TreeResult.ask(forest_engine)
     GraphResult.ask(graph_engine)
     GraphResult.ask_of_factors(_selection)
+    FactorGraph.learn_with(learner)
 
 
 def _selection() -> ModuleType:

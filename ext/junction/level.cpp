@@ -1,6 +1,7 @@
 // Compiled once per SIMD level: see setup.py.
 #include <cstring>
 
+#include "junction/lanes_level.h"
 #include "junction/rows.h"
 #include "simd/math.h"
 #include "simd/vec.h"

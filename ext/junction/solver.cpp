@@ -5,6 +5,7 @@
 
 #include "junction/draw.h"
 #include "junction/kernels.h"
+#include "junction/lanes.h"
 #include "junction/planner.h"
 
 namespace vs::junction {
@@ -54,6 +55,8 @@ void use_modules(const PoolApi* pool, const SimdApi* simd) {
 const PoolApi& pool() { return *g_pool; }
 
 const GraphLevel& level() { return at_level<GraphLevel>(g_simd->level()); }
+
+const LaneLevel& lane_level() { return at_level<LaneLevel>(g_simd->level()); }
 
 template <class F>
 Status Solver::guarded(Control* control, F&& f) {

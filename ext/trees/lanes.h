@@ -8,7 +8,7 @@
 #include "simd/vec.h"
 #include "trees/serial.h"
 #include "trees/trees.h"
-#include "trees/underflow.h"
+#include "core/underflow.h"
 
 namespace VS_NS {
 

@@ -227,7 +227,7 @@ def test_refusals() -> None:
     with pytest.raises(TypeError, match=r"must be a valuesparse\.FactorGraph, got list"):
         vs.bounds.preconditioner([])
     with pytest.raises(ValueError, match=r"states\[0\] must be one state"):
-        vs.bounds.preconditioner(graph).event({0: [0.0, 1.0]})
+        vs.bounds.preconditioner(graph).event({0: [0.0, -1.0]})
     graph.add((0, 2), np.full((2, 3), -np.inf))
     with pytest.raises(ValueError, match="factor 1 has an entry of -inf"):
         vs.bounds.preconditioner(graph)

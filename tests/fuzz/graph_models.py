@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +37,8 @@ BIF = [
     b"  table 0.8, 0.2;\n}\nprobability ( wet | rain ) {\n  (yes) 0.2, 0.3, 0.5;\n"
     b"  (no) 0.9, 0.1, 0.0;\n}\n",
     b'variable "x" { type discrete[1] { "one" }; }\nprobability ( "x" ) { table 1; }',
+    b"variable a{type discrete[2]{x,y};}variable b{type discrete[2]{x,y};}\n"
+    b"probability(b|a){table .1,.2,.9,.8;}probability(a){table 1e-1 .9;}",
 ]
 EVIDENCE = [b"2 0 1 2 2", b"2\n1 2 1\n2 0 0 1 1\n", b"1\n0\n", b"1\n2 0 1 2 2\n"]
 RESULTS = [
@@ -120,13 +121,6 @@ def reading(
     return both
 
 
-def quick_pgmpy() -> None:
-    """Make pgmpy's grammar small: all letters of Unicode take a second for each file."""
-    import pyparsing
-
-    pyparsing.unicode.alphanums = string.ascii_letters + string.digits
-
-
 GRAPH = vs.read_uai(UAI[0])
 
 
@@ -140,22 +134,18 @@ def add(
     seeds: list[bytes],
     use: Callable[..., None],
     words: tuple[bytes, ...] = (),
-    share: float = 1.0,
-    needs: tuple[str, ...] = (),
 ) -> None:
     """List a reader twice, for text and for gzip."""
 
     def text(folder: Path) -> Reading:
-        if needs:
-            quick_pgmpy()
         return Reading(seeds, texts(*words), reading(read, use, folder / "file"))
 
     def gzip(folder: Path) -> Reading:
         plain = text(folder)
         return Reading(seeds, packed(plain.mutate), plain.read)
 
-    target(name, share, needs)(text)
-    target(f"{name}.gz", share, needs)(gzip)
+    target(name)(text)
+    target(f"{name}.gz")(gzip)
 
 
 add("uai", vs.read_uai, UAI, use_graph, (b"MARKOV", b"BAYES"))
@@ -163,4 +153,4 @@ add("fg", vs.read_fg, FG, use_graph)
 add("uai-evidence", read_uai_evidence, EVIDENCE, use_evidence)
 add("uai-evidence-of-graph", evidence_of_graph, EVIDENCE, use_evidence)
 add("uai-result", read_uai_result, RESULTS, use_answer, (b"PR", b"MAR", b"MPE", b"-BEGIN-"))
-add("bif", vs.read_bif, BIF, use_graph, BIF_WORDS, share=0.1, needs=("pgmpy",))
+add("bif", vs.read_bif, BIF, use_graph, BIF_WORDS)

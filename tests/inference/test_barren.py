@@ -159,7 +159,6 @@ def test_log_prob_of_a_network_is_its_score() -> None:
 
 
 def test_readers_mark_networks() -> None:
-    pytest.importorskip("pgmpy", reason="pgmpy reads BIF")
     text = b"""network n {}
 variable a { type discrete [ 2 ] { no, yes }; }
 variable b { type discrete [ 3 ] { x, y, z }; }

@@ -140,8 +140,10 @@ def test_names() -> None:
     letters = vs.FactorGraph([2, 2], names=["a", "b"])
     letters.add_many(np.array([["b", "a"]]), np.eye(2))
     assert letters.factors[0].scope == (1, 0)
-    with pytest.raises(ValueError, match="no variable named 1"):
-        letters.add_many(np.array([[1, 0]]), np.eye(2))
+    letters.add_many(np.array([[1, 0]]), np.eye(2))  # integers that are no names are numbers
+    assert letters.factors[1].scope == (1, 0)
+    with pytest.raises(ValueError, match="no variable named 2"):
+        letters.add_many(np.array([[2, 0]]), np.eye(2))
 
 
 @pytest.mark.parametrize(

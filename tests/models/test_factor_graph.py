@@ -259,7 +259,7 @@ def test_states_of_any_kind_that_has_a_hash() -> None:
     assert graph.evidence[2] == 0
     jt = vs.JunctionTree(graph, evidence={})
     assert jt.infer({("x", 0): ("a", 1)}).evidence == {0: 0}
-    r = jt.infer({"y": [0.0, 1.0], ("x", 0): ("a", 1)})
+    r = jt.infer({"y": [0.0, 2.0], ("x", 0): ("a", 1)})
     assert r.joint([("x", 0), "y"])[0].sum() == pytest.approx(1.0)
     assert graph.add_feature([("x", 0)], [("a", 1)], 1.0) == 1
     for bad in (("a", 2), ["a", 1], [("a", 1)]):

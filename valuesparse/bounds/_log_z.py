@@ -28,7 +28,7 @@ from valuesparse.inference._conditioning import NEVER
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._watch import NOBODY
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence
+from valuesparse.models._evidence import Evidence, Known, asked, known_of
 from valuesparse.results import GraphResult
 
 __all__ = ["METHODS", "LogZBounds", "MethodBounds", "log_z"]
@@ -102,6 +102,7 @@ def log_z(
     exact: bool = True,
     *,
     evidence: Evidence | None = None,
+    likelihood: Evidence | None = None,
     methods: Sequence[str] | None = None,
     i_bound: int = 10,
     iterations: int = 100,
@@ -118,6 +119,8 @@ def log_z(
         Whether exact inference may answer, where it fits in `memory_limit`; then nothing else runs.
     evidence : mapping, optional
         Instead of the graph's own.
+    likelihood : mapping, optional
+        {variable: a likelihood for each state}, numbers >= 0 (no logarithms), beside the evidence.
     methods : sequence of str, optional
         Which to run: of "exact", "mini_bucket" (weighted mini-buckets), "conditioned" (exact mass
         of the configurations that agree with a good one on as few variables as that takes),
@@ -182,8 +185,9 @@ def log_z(
         raise ValueError(
             "exact=False contradicts methods, which has 'exact': leave one of the two out"
         )
-    reduced = reduce_graph(graph, evidence)
-    search = _Search(graph, reduced, evidence, i_bound, iterations, memory_limit, seed)
+    known = evidence if likelihood is None else asked(graph, evidence, likelihood)
+    reduced = reduce_graph(graph, known)
+    search = _Search(graph, reduced, known, i_bound, iterations, memory_limit, seed)
     found: dict[str, MethodBounds] = {}
     for name in METHODS:
         if name not in wanted or (name == "exact" and not exact):
@@ -193,7 +197,7 @@ def log_z(
         lower, upper, note = (-np.inf, np.inf, skipped) if skipped else search.run(name)
         found[name] = MethodBounds(lower, upper, time.perf_counter() - start, note)
         if upper == -np.inf:
-            raise impossible(graph, bool(graph.evidence if evidence is None else evidence))
+            raise impossible(graph, bool(known_of(graph, known).given))
         if name == "exact" and not note:
             break
     return _best(found)
@@ -220,7 +224,7 @@ class _Search:
         self,
         graph: FactorGraph,
         reduced: Reduced,
-        evidence: Evidence | None,
+        evidence: Evidence | Known | None,
         i_bound: int,
         iterations: int,
         memory_limit: int | None,

@@ -22,7 +22,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.inference import JunctionTree
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence
+from valuesparse.models._evidence import Evidence, asked, known_of
 
 __all__ = ["KINDS", "PreconditionerBounds", "preconditioner"]
 
@@ -138,6 +138,7 @@ def preconditioner(
     *,
     width: int = 6,
     evidence: Evidence | None = None,
+    likelihood: Evidence | None = None,
 ) -> PreconditionerBounds:
     r"""Return bounds on log Z and on event probabilities from a graph preconditioner (RL05).
 
@@ -154,6 +155,8 @@ def preconditioner(
         Largest width of the junction tree of a sparsifier.
     evidence : mapping, optional
         Instead of the graph's own.
+    likelihood : mapping, optional
+        {variable: a likelihood for each state}, numbers >= 0 (no logarithms), beside the evidence.
 
     Returns
     -------
@@ -202,9 +205,10 @@ def preconditioner(
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     width = as_count("width", width, at_least=1)
-    given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
+    known = known_of(graph, asked(graph, evidence, likelihood))
+    given = known.given
     _require_pairwise(graph, given)
-    reduced = reduce_graph(graph, evidence)
+    reduced = reduce_graph(graph, known)
     problem = _Problem(reduced)
     if kind == "support_tree":
         cards = set(reduced.cards)

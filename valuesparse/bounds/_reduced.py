@@ -15,7 +15,7 @@ from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence
+from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.models.factor_graph import Derived
 
 __all__ = ["FIRST", "THREE", "Reduced", "Tables", "graph_of", "plan_of", "reduce_graph"]
@@ -75,9 +75,9 @@ class Reduced:
         return all(len(scope) == 2 for scope, _ in self.tables)
 
 
-def reduce_graph(graph: FactorGraph, evidence: Evidence | None) -> Reduced:
+def reduce_graph(graph: FactorGraph, evidence: Evidence | Known | None) -> Reduced:
     """Return the model of the variables that the evidence leaves open."""
-    given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
+    given = known_of(graph, evidence).given
     held: dict[int, int] = {v: x for v, x in given.items() if isinstance(x, int)}
     free = [v for v in range(graph.n_variables) if v not in held]
     number = {v: i for i, v in enumerate(free)}

@@ -27,6 +27,7 @@ from valuesparse.inference._refusals import (
     ADVICE,
     STATE_BYTES,
     SearchGivenUp,
+    as_graph,
     bytes_of,
     check_states,
     impossible,
@@ -91,8 +92,7 @@ class Compiled:
         as the first orders are far too large. `budget`: seconds that conditioning may take.
         `keep`: take a tree that an earlier call left; `_keep` leaves it to later ones.
         """
-        if not isinstance(graph, FactorGraph):
-            raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
+        as_graph(graph)
         if not 0.0 <= float(effort) < float("inf"):
             raise ValueError(f"effort must be a number >= 0, got {effort!r}")
         self.memory_limit = as_limit(memory_limit)
@@ -160,7 +160,7 @@ class Compiled:
 
     def _ask(
         self,
-        evidence: Evidence | None,
+        evidence: Evidence | Known | None,
         watch: Watch,
         *,
         keep: bool = True,
@@ -187,7 +187,7 @@ class Compiled:
         return question, self._accepted(self._slices(question)), given
 
     def _evidence(
-        self, evidence: Evidence | None
+        self, evidence: Evidence | Known | None
     ) -> tuple[Array, _junction.Soft | None, dict[int, Any]]:
         """Return the tree's evidence and more: states, likelihoods, and both as one mapping."""
         if not evidence and self._own is not None:
@@ -201,15 +201,17 @@ class Compiled:
             self._own = held, soft, dict(given)
         return held, soft, given
 
-    def _merged(self, evidence: Evidence | None) -> tuple[Array, dict[int, Array], Known]:
+    def _merged(self, evidence: Evidence | Known | None) -> tuple[Array, dict[int, Array], Known]:
         """Return states that are known, likelihoods, and both as one question's evidence."""
         graph = self._graph
         if not evidence:
             held, soft = self._held, self._soft
             given = self._given
         else:
-            more = graph.resolve_evidence(evidence, beside=self._graph._soft)
-            _, held, soft = split(graph, more)
+            if not isinstance(evidence, Known):
+                evidence = split(graph, graph.resolve_evidence(evidence, beside=graph._soft))
+            more, held, soft = evidence
+            held = held.copy()
             for v in np.flatnonzero(self._held >= 0).tolist():
                 if held[v] not in (-1, self._held[v]):
                     raise ValueError(

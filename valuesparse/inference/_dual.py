@@ -18,7 +18,7 @@ from valuesparse.inference._network import (
 )
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence
+from valuesparse.models._evidence import Evidence, known_of
 from valuesparse.threads import resolve
 
 __all__ = ["DualBound", "best_forest", "probabilities", "shares", "trw_dual_bound"]
@@ -144,7 +144,7 @@ def trw_dual_bound(
     True
     """
     as_count("trees", trees, at_least=1)
-    given = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
+    given = known_of(graph, evidence).given
     if method is None:
         method = TRW(max_iterations=200)
     elif not isinstance(method, TRW):

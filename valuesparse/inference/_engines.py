@@ -11,6 +11,7 @@ import numpy.typing as npt
 from valuesparse.inference import _forest, _graphs
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.models._evidence import asked
 from valuesparse.results import Result
 
 
@@ -73,16 +74,31 @@ def for_graphs(
     memory_limit: Any,
     factors: Any = None,
     method: Any = None,
+    *,
+    model: Any = None,
+    likelihood: Any = None,
 ) -> dict[str, Any]:
-    """Return those arguments that were given; ValueError when the model is no graph."""
-    if evidence is None and memory_limit is None and factors is None and method is None:
+    """Return those arguments that were given; ValueError when the model is no graph.
+
+    `likelihood` is put into the evidence: that, or the evidence of `model`.
+    """
+    if (
+        evidence is None
+        and memory_limit is None
+        and factors is None
+        and method is None
+        and likelihood is None
+    ):
         return _NOTHING
     given = {
-        "evidence": evidence, "memory_limit": memory_limit, "factors": factors, "method": method
+        "evidence": evidence, "memory_limit": memory_limit, "factors": factors, "method": method,
+        "likelihood": likelihood,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     if engine is not _graphs:
         raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
+    if given.pop("likelihood", None) is not None:
+        given["evidence"] = asked(model, evidence, likelihood)
     return given
 
 

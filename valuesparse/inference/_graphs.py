@@ -64,7 +64,7 @@ def infer(
     method: str | Loopy,
     deadline: float | None,
     progress: Callable[[int, int], object] | None,
-    evidence: Evidence | None = None,
+    evidence: Evidence | Known | None = None,
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
     start: GraphResult | None = None,
@@ -314,7 +314,7 @@ def decode(
     k: int,
     workers: int,
     watch: Watch,
-    evidence: Evidence | None = None,
+    evidence: Evidence | Known | None = None,
     memory_limit: int | None = None,
     method: str | Options = "auto",
 ) -> tuple[Any, ...]:
@@ -337,7 +337,7 @@ def decode(
     loopy = record_of(method)
     if isinstance(loopy, (BP, TRW)):
         _require_max_product(model, evidence)
-        given = model.evidence if evidence is None else model.resolve_evidence(evidence)
+        given = known_of(model, evidence).given
         best = _loopy.decode(model, loopy, given, workers, watch)
         return best.states[None], np.array([best.score]), best.converged, best.upper
     if without_cycles(model, evidence):
@@ -368,7 +368,7 @@ def _decode(
     return found
 
 
-def _require_max_product(model: FactorGraph, evidence: Evidence | None) -> None:
+def _require_max_product(model: FactorGraph, evidence: Evidence | Known | None) -> None:
     """Raise for a structured factor without max-marginals on a cycle."""
     for index, factor in structured_factors(model).items():
         if not factor.has_max_product and not without_cycles(model, evidence):
@@ -384,7 +384,7 @@ def sample(
     generator: np.random.Generator,
     workers: int,
     watch: Watch,
-    evidence: Evidence | None = None,
+    evidence: Evidence | Known | None = None,
     memory_limit: int | None = None,
 ) -> npt.NDArray[np.int64]:
     """Return (count, n) samples."""

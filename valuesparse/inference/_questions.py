@@ -24,7 +24,7 @@ from valuesparse.inference._conditioning import (
 from valuesparse.inference._refusals import STATE_BYTES, bytes_of, impossible
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence
+from valuesparse.models._evidence import Evidence, Known
 from valuesparse.results import Decoding, GraphResult
 from valuesparse.results._graph import CONDITIONED
 
@@ -61,7 +61,7 @@ class Questions(Compiled):
 
     def _infer(
         self,
-        evidence: Evidence | None,
+        evidence: Evidence | Known | None,
         workers: int,
         watch: Watch,
         method: str = "junction_tree",
@@ -99,7 +99,7 @@ class Questions(Compiled):
             faithful=found.faithful,
         )
 
-    def _mass(self, evidence: Evidence | None, workers: int, watch: Watch) -> tuple[float, Slices]:
+    def _mass(self, evidence: Evidence | Known | None, workers: int, watch: Watch) -> tuple[float, Slices]:
         """Return log Z, and the slices that it was put together from."""
         with self._lock:
             question, slices, given = self._ask(evidence, watch, mass=True)
@@ -109,7 +109,7 @@ class Questions(Compiled):
         return log_z, slices
 
     def _joint(
-        self, wanted: tuple[int, ...], evidence: Evidence | None, workers: int, watch: Watch
+        self, wanted: tuple[int, ...], evidence: Evidence | Known | None, workers: int, watch: Watch
     ) -> npt.NDArray[np.float64]:
         """Return the joint of some variables, from a tree in which a clique holds them all."""
         found = self._joint_here(wanted, evidence, workers, watch)
@@ -127,7 +127,7 @@ class Questions(Compiled):
         return arrays[1]
 
     def _joint_here(
-        self, wanted: tuple[int, ...], evidence: Evidence | None, workers: int, watch: Watch
+        self, wanted: tuple[int, ...], evidence: Evidence | Known | None, workers: int, watch: Watch
     ) -> npt.NDArray[np.float64] | None:
         """Return the joint of variables that share a clique of this tree, else None."""
         graph, tree = self._graph, self._tree
@@ -175,7 +175,7 @@ class Questions(Compiled):
         score, magnitude = found.arrays[1].tolist()
         return found.log_z, score, magnitude
 
-    def _decode(self, evidence: Evidence | None, workers: int, watch: Watch) -> Decoding:
+    def _decode(self, evidence: Evidence | Known | None, workers: int, watch: Watch) -> Decoding:
         tree, states = self._tree, np.empty(self._graph.n_variables, dtype=np.int64)
         best, score = None, -math.inf
         with self._lock:
@@ -189,13 +189,13 @@ class Questions(Compiled):
         if best is None:
             raise impossible(self._graph, bool(given))
         value: Any = np.float64(score)  # of a graph a scalar
-        return Decoding(best, value, conditioned=self._names(slices))
+        return Decoding(best, value, conditioned=self._names(slices), graph=self._graph)
 
     def _sample(
         self,
         count: int,
         generator: np.random.Generator,
-        evidence: Evidence | None,
+        evidence: Evidence | Known | None,
         workers: int,
         watch: Watch,
     ) -> npt.NDArray[np.int64]:

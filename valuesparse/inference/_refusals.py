@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from valuesparse import _junction
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import _memory
@@ -12,6 +14,7 @@ __all__ = [
     "ADVICE",
     "STATE_BYTES",
     "SearchGivenUp",
+    "as_graph",
     "bytes_of",
     "check_memory",
     "check_states",
@@ -31,6 +34,13 @@ ADVICE = "give evidence, raise memory_limit, or approximate with infer(method='b
 
 class SearchGivenUp(MemoryLimitError):
     """The search for a tree was given up: its tables are far beyond the limit."""
+
+
+def as_graph(graph: Any) -> FactorGraph:
+    """Return a factor graph; TypeError for anything else."""
+    if not isinstance(graph, FactorGraph):
+        raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
+    return graph
 
 
 def impossible(graph: FactorGraph, evidence: bool, variable: int = -1) -> InfeasibleError:

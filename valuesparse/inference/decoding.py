@@ -24,6 +24,7 @@ def decode(
     deadline: float | None = None,
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
     method: str | AD3 | BP | TRW | None = None,
 ) -> Decoding:
@@ -44,6 +45,9 @@ def decode(
         Called as ``progress(done, total)`` now and then, from this thread, and at the end.
     evidence : mapping, optional
         Graphs only: evidence instead of the graph's own.
+    likelihood : mapping, optional
+        Graphs only: {variable: a likelihood for each state}, numbers >= 0 (no logarithms), beside
+        the evidence.
     memory_limit : int, optional
         Graphs only: bytes that exact tables may take.
     method : {"auto", "exact", "bp", "trw", "lp", "ad3"}, BP, TRW or AD3, optional
@@ -97,10 +101,18 @@ def decode(
     (array([1, 1]), array([3.]))
     >>> vs.decode(chain, n_best=2).score.tolist()
     [[3.0], [1.5]]
+    >>> graph = vs.FactorGraph({"rain": ["no", "yes"]})
+    >>> graph.add_cpt("rain", [], [0.25, 0.75])
+    0
+    >>> vs.decode(graph)["rain"]
+    'yes'
     """
     engine = engine_of(model)
     k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
     watch = Watch(deadline, progress)
-    more = for_graphs(engine, evidence, memory_limit, method=method)
+    more = for_graphs(
+        engine, evidence, memory_limit, method=method, model=model, likelihood=likelihood
+    )
     states, score, *rest = engine.decode(model, k, resolve(threads), watch, **more)
-    return Decoding(*((states, score) if n_best is not None else (states[0], score[0])), *rest)
+    found = Decoding(*((states, score) if n_best is not None else (states[0], score[0])), *rest)
+    return found.named(model) if isinstance(model, FactorGraph) else found

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_count, as_generator, as_zeta
 from valuesparse.inference._conditioning import ASKED, WHOLE
+from valuesparse.inference._frames import frame_of
 from valuesparse.inference._graph_islands import infer_islands
 from valuesparse.inference._memory import default_memory_limit
-from valuesparse.inference._questions import Questions
-from valuesparse.inference._refusals import impossible, outputs
+from valuesparse.inference._many import ManyQuestions
+from valuesparse.inference._refusals import as_graph, impossible, outputs
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence, Known
+from valuesparse.models._evidence import Evidence, Known, asked
 from valuesparse.results import Decoding, GraphResult
 from valuesparse.threads import resolve
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["Division", "JunctionTree"]
 
@@ -49,7 +53,7 @@ class Division:
     seconds: float
 
 
-class JunctionTree(Questions):
+class JunctionTree(ManyQuestions):
     """An exact engine for one factor graph: triangulated once, asked with any evidence.
 
     Parameters
@@ -60,6 +64,8 @@ class JunctionTree(Questions):
         Hard or soft evidence that every question takes for granted; by default that of the graph.
         Variables it decides are removed before the graph is triangulated, so that the tree is
         smaller; :meth:`infer` may add to it, not contradict it.
+    likelihood : mapping, optional
+        {variable: a likelihood for each state}, numbers >= 0 (no logarithms), beside the evidence.
     memory_limit : int, optional
         Bytes that a question may use; by default half of what the machine has.
     effort : float, default 1.0
@@ -130,13 +136,15 @@ class JunctionTree(Questions):
         graph: FactorGraph,
         *,
         evidence: Evidence | None = None,
+        likelihood: Evidence | None = None,
         memory_limit: int | None = None,
         effort: float = 1.0,
         seed: int = 0,
         deadline: float | None = None,
     ) -> None:
         watch = Watch(deadline, None)
-        self._start(graph, evidence, memory_limit, watch, effort=effort, seed=seed)
+        known = evidence if likelihood is None else asked(as_graph(graph), evidence, likelihood)
+        self._start(graph, known, memory_limit, watch, effort=effort, seed=seed)
 
     @classmethod
     def _of_call(
@@ -238,6 +246,7 @@ class JunctionTree(Questions):
         self,
         evidence: Evidence | None = None,
         *,
+        likelihood: Evidence | None = None,
         zeta: float = 1.0,
         revisit: int | None = None,
         threads: int | None = None,
@@ -251,6 +260,8 @@ class JunctionTree(Questions):
         evidence : mapping, optional
             More evidence, hard or soft, beside what the tree was built with. Likelihoods of one
             variable multiply.
+        likelihood : mapping, optional
+            {variable: a likelihood for each state}, numbers >= 0 (no logarithms), beside that.
         zeta, revisit : optional
             As for :func:`valuesparse.infer`: below 1, variables that are this certain are held.
             They leave the graph and split it, so that smaller trees than this one are built.
@@ -276,6 +287,7 @@ class JunctionTree(Questions):
         MemoryLimitError
             When the tables need more than `memory_limit`.
         """
+        evidence = self._more(evidence, likelihood)
         zeta = as_zeta(zeta)
         rounds = -1 if revisit is None else as_count("revisit", revisit, at_least=0)
         watch = Watch(deadline, progress)
@@ -294,6 +306,7 @@ class JunctionTree(Questions):
         self,
         evidence: Evidence | None = None,
         *,
+        likelihood: Evidence | None = None,
         threads: int | None = None,
         deadline: float | None = None,
         progress: Callable[[int, int], object] | None = None,
@@ -302,7 +315,7 @@ class JunctionTree(Questions):
 
         Parameters
         ----------
-        evidence : mapping, optional
+        evidence, likelihood : mapping, optional
             As for :meth:`infer`; for a Bayesian network the answer is log P(evidence).
         threads, deadline, progress : optional
             As for :meth:`infer`.
@@ -327,13 +340,14 @@ class JunctionTree(Questions):
         >>> round(vs.JunctionTree(graph).log_z({0: 1}), 6) == round(float(np.log(5)), 6)
         True
         """
-        return self._mass(evidence, resolve(threads), Watch(deadline, progress))[0]
+        return self._mass(self._more(evidence, likelihood), resolve(threads), Watch(deadline, progress))[0]
 
     def joint(
         self,
         variables: Iterable[Any],
         evidence: Evidence | None = None,
         *,
+        likelihood: Evidence | None = None,
         threads: int | None = None,
         deadline: float | None = None,
         progress: Progress | None = None,
@@ -344,7 +358,7 @@ class JunctionTree(Questions):
         ----------
         variables : sequence
             Names (or numbers), without repetition; one axis each, in this order.
-        evidence : mapping, optional
+        evidence, likelihood : mapping, optional
             As for :meth:`infer`.
         threads, deadline, progress : optional
             As for :meth:`infer`; the cliques of the tree for this question are counted.
@@ -369,12 +383,14 @@ class JunctionTree(Questions):
             raise ValueError(
                 f"variables must be {_MOST_AXES} at most, the axes of an array; got {len(wanted)}"
             )
-        return self._joint(wanted, evidence, resolve(threads), watch)
+        known = self._more(evidence, likelihood)
+        return self._joint(wanted, known, resolve(threads), watch)
 
     def decode(
         self,
         evidence: Evidence | None = None,
         *,
+        likelihood: Evidence | None = None,
         threads: int | None = None,
         deadline: float | None = None,
         progress: Progress | None = None,
@@ -383,7 +399,7 @@ class JunctionTree(Questions):
 
         Parameters
         ----------
-        evidence : mapping, optional
+        evidence, likelihood : mapping, optional
             As for :meth:`infer`.
         threads, deadline, progress : optional
             As for :meth:`infer`; every clique counts once.
@@ -402,7 +418,8 @@ class JunctionTree(Questions):
         >>> d.states.tolist(), float(d.score)
         ([1, 0], 2.0)
         """
-        return self._decode(evidence, resolve(threads), Watch(deadline, progress))
+        known = self._more(evidence, likelihood)
+        return self._decode(known, resolve(threads), Watch(deadline, progress))
 
     def sample(
         self,
@@ -413,7 +430,9 @@ class JunctionTree(Questions):
         deadline: float | None = None,
         progress: Progress | None = None,
         evidence: Evidence | None = None,
-    ) -> npt.NDArray[np.int64]:
+        likelihood: Evidence | None = None,
+        frame: bool = False,
+    ) -> npt.NDArray[np.int64] | pandas.DataFrame:
         """Draw exact samples from the posterior, as :func:`valuesparse.sample`.
 
         Parameters
@@ -424,18 +443,30 @@ class JunctionTree(Questions):
             Source of randomness, or a seed for one.
         threads, deadline, progress : optional
             As for :meth:`infer`; every clique counts once, and once more for each sample.
-        evidence : mapping, optional
+        evidence, likelihood : mapping, optional
             As for :meth:`infer`.
+        frame : bool, default False
+            Return a pandas DataFrame with the names of variables and of states.
 
         Returns
         -------
-        ndarray of int64, shape (size, n)
+        ndarray of int64, shape (size, n), or DataFrame
             One configuration per row.
         """
         count = as_count("size", size, at_least=0)
         generator = as_generator(rng)
         watch = Watch(deadline, progress)
-        return self._sample(count, generator, evidence, resolve(threads), watch)
+        known = self._more(evidence, likelihood)
+        states = self._sample(count, generator, known, resolve(threads), watch)
+        return frame_of(self._graph, states) if frame else states
+
+    def _more(
+        self, evidence: Evidence | None, likelihood: Evidence | None
+    ) -> Evidence | Known | None:
+        """Return the evidence of a question, likelihoods included."""
+        if likelihood is None:
+            return evidence
+        return asked(self._graph, {} if evidence is None else evidence, likelihood)
 
     def __repr__(self) -> str:
         return (

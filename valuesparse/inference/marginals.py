@@ -85,6 +85,7 @@ def infer(
     deadline: float | None = None,
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
     keep: float | None = None,
@@ -120,6 +121,9 @@ def infer(
         graph it is cliques that are counted.
     evidence : mapping, optional
         Graphs only: hard or soft evidence instead of the graph's own (`FactorGraph.set_evidence`).
+    likelihood : mapping, optional
+        Graphs only: {variable: a likelihood for each state}, numbers >= 0 (no logarithms), beside
+        the evidence.
     memory_limit : int, optional
         Graphs only: bytes that exact tables may take; by default half of what the machine has.
     factors : iterable of int, optional
@@ -208,7 +212,9 @@ def infer(
         deadline = as_seconds("deadline", deadline)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-    more = for_graphs(engine, evidence, memory_limit, factors)
+    more = for_graphs(
+        engine, evidence, memory_limit, factors, model=model, likelihood=likelihood
+    )
     part = {} if keep is None else {"keep": as_probability("keep", keep)}
     if tol is not None or work is not None:
         asked = {"tol": tol} if work is None else {"work": work}

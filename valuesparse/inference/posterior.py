@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_count, as_generator
+from valuesparse.errors import InfeasibleError
+from valuesparse.inference import _graphs
 from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.inference._frames import frame_of
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.models._evidence import known_of
 from valuesparse.threads import resolve
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["log_prob", "sample"]
 
@@ -26,8 +34,10 @@ def sample(
     deadline: float | None = None,
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
-) -> npt.NDArray[np.int64]:
+    frame: bool = False,
+) -> npt.NDArray[np.int64] | pandas.DataFrame:
     """Draw exact samples from the posterior.
 
     Parameters
@@ -46,13 +56,19 @@ def sample(
         Called as ``progress(done, total)`` now and then, from this thread, and at the end.
     evidence : mapping, optional
         Graphs only: evidence instead of the graph's own.
+    likelihood : mapping, optional
+        Graphs only: {variable: a likelihood for each state}, numbers >= 0 (no logarithms), beside
+        the evidence.
     memory_limit : int, optional
         Graphs only: bytes that exact tables may take.
+    frame : bool, default False
+        Graphs only: return a pandas DataFrame with the names of variables and of states.
 
     Returns
     -------
-    ndarray of int64, shape (size, N)
-        One configuration per row.
+    ndarray of int64, shape (size, N), or DataFrame
+        One configuration per row; of a frame the columns are the variables, categories where
+        their states have names.
 
     Raises
     ------
@@ -82,16 +98,20 @@ def sample(
     workers = resolve(threads)
     generator = as_generator(rng)
     watch = Watch(deadline, progress)
-    more = for_graphs(engine, evidence, memory_limit)
-    return engine.sample(model, count, generator, workers, watch, **more)
+    more = for_graphs(engine, evidence, memory_limit, model=model, likelihood=likelihood)
+    if frame and not isinstance(model, FactorGraph):
+        raise ValueError("frame=True can be given with a FactorGraph only")
+    states = engine.sample(model, count, generator, workers, watch, **more)
+    return frame_of(model, states) if frame else states
 
 
 def log_prob(
     model: Chain | Tree | FactorGraph,
-    states: npt.ArrayLike,
+    states: npt.ArrayLike | Mapping[Any, Any],
     *,
     threads: int | None = None,
     evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
 ) -> npt.NDArray[np.float64]:
     """Return the log-probability of given labels, per sequence.
@@ -100,11 +120,12 @@ def log_prob(
     ----------
     model : Chain, Tree or FactorGraph
         The model.
-    states : array_like of int, shape (N,)
-        One label per position.
+    states : array_like of int, shape (N,), or mapping
+        One label per position; of a graph also {variable: state} by name or number, of all
+        variables or of some: the probability is that of these then, summed over the others.
     threads : int, optional
         At least 1.
-    evidence, memory_limit : optional
+    evidence, likelihood, memory_limit : optional
         Graphs only, as for :func:`infer`: the probability is that given the evidence.
 
     Returns
@@ -130,10 +151,46 @@ def log_prob(
     >>> chain = vs.Chain(np.zeros((3, 2)), np.zeros((2, 2)))
     >>> float(np.exp(vs.log_prob(chain, [0, 1, 1])[0]).round(6))
     0.125
+    >>> graph = vs.FactorGraph({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> _ = graph.add_cpt("rain", [], [0.75, 0.25])
+    >>> _ = graph.add_cpt("wet", ["rain"], [[0.9, 0.1], [0.2, 0.8]])
+    >>> float(np.exp(vs.log_prob(graph, {"rain": "yes", "wet": "yes"})))
+    0.2
+    >>> float(np.exp(vs.log_prob(graph, {"wet": "yes"})))
+    0.275
     """
     engine = engine_of(model)
-    more = for_graphs(engine, evidence, memory_limit)
-    if isinstance(model, FactorGraph) and evidence is not None:
-        model = model.with_evidence(evidence)
-    log_z = engine.log_z(model, resolve(threads), more.get("memory_limit"))
-    return engine.score(model, states) - log_z
+    more = for_graphs(engine, evidence, memory_limit, model=model, likelihood=likelihood)
+    limit, workers = more.get("memory_limit"), resolve(threads)
+    if isinstance(model, FactorGraph):
+        if more.get("evidence") is not None:
+            known = known_of(model, more["evidence"]).given
+            model = model.copy()
+            model.know(known)
+        if isinstance(states, Mapping):
+            named = model.resolve_states("states", states)
+            if len(named) < model.n_variables:
+                return _log_prob_of_some(model, named, workers, limit)
+            states = [named[v] for v in range(model.n_variables)]
+    elif isinstance(states, Mapping):
+        raise ValueError("states can be a mapping with a FactorGraph only")
+    return engine.score(model, states) - engine.log_z(model, workers, limit)
+
+
+def _log_prob_of_some(
+    model: FactorGraph, states: dict[int, int], workers: int, limit: int | None
+) -> npt.NDArray[np.float64]:
+    """Return the log-probability that some variables are in these states, given the evidence."""
+    log_z, known = _graphs.log_z(model, workers, limit), model.evidence
+    total, asked = 0.0, model.copy()
+    for v, state in states.items():
+        value = known.get(v)
+        if isinstance(value, np.ndarray):  # a state takes the place of likelihoods
+            total += float(value[state])
+        elif value is not None and value != state:
+            total = -np.inf
+    if total > -np.inf:
+        asked.know({**known, **states})
+        with suppress(InfeasibleError):
+            return np.array(total + _graphs.log_z(asked, workers, limit) - log_z)
+    return np.array(-np.inf)

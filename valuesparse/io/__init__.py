@@ -8,7 +8,7 @@ a :class:`ModelFormatError` tells what is wrong with a file, with the byte or th
 ``read_uai_evidence``            and their evidence; ``write_uai_evidence``
 ``read_uai_result``              and their answers (``uai_result``); ``write_uai_result``
 ``read_fg``, ``write_fg``        libDAI's factor graphs (``fg``)
-``read_bif``                     Bayesian networks, through pgmpy's reader (``bif``)
+``read_bif``, ``write_bif``      Bayesian networks (``bif``, ``_bif_writer``)
 ``from_pgmpy``, ``to_pgmpy``     models of pgmpy (``_pgmpy``)
 ``from_pyagrum``                 models of pyAgrum (``_pyagrum``)
 ``read_crfsuite``                CRFsuite's binary models -> :class:`CrfsuiteModel`
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from valuesparse.io._bif_writer import write_bif
 from valuesparse.io._pgmpy import from_pgmpy, to_pgmpy
 from valuesparse.io._pyagrum import from_pyagrum
 from valuesparse.io.bif import read_bif
@@ -50,6 +51,7 @@ __all__ = [
     "read_uai_evidence",
     "read_uai_result",
     "to_pgmpy",
+    "write_bif",
     "write_fg",
     "write_uai",
     "write_uai_evidence",

@@ -165,7 +165,7 @@ def to_pgmpy(graph: FactorGraph) -> Any:
     [<DiscreteFactor representing phi(a:2, b:2) at 0x7f9c4d0a1c50>]
     """
     require_graph(graph)
-    require("bif", "pgmpy")
+    require("pgmpy", "pgmpy")
     from pgmpy import models
     from pgmpy.factors.discrete import DiscreteFactor
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse.factors import Table
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import append_tables
 
 __all__ = [
     "factors_to_write",
     "graph_of",
     "lines_of_numbers",
     "log_of",
+    "network_of",
     "numbers_of",
     "require_graph",
 ]
@@ -152,4 +156,30 @@ def graph_of(
         index = graph.add(scope, log_of(numbers, refuse))
         if directed:
             graph.mark_conditional(index)
+    return graph
+
+
+def network_of(
+    names: Sequence[Any],
+    states: Sequence[Sequence[Any]],
+    scopes: Sequence[tuple[int, ...]],
+    probabilities: Array,
+) -> FactorGraph:
+    """Return the graph of conditional tables, the variable itself last, which a reader has checked.
+
+    `probabilities`: the numbers of all tables, one after the other; nobody else keeps them.
+    """
+    cards = [len(own) for own in states]
+    graph = FactorGraph(cards, names=names, states=states)
+    with np.errstate(divide="ignore"):
+        logs = np.log(probabilities)
+    logs.flags.writeable = False
+    tables, at = [], 0
+    for scope in scopes:
+        shape = tuple(cards[v] for v in scope)
+        size = math.prod(shape)
+        tables.append(Table(scope, logs[at : at + size].reshape(shape)))
+        at += size
+    append_tables(graph, tables)
+    graph.conditional.update((f, scope[-1]) for f, scope in enumerate(scopes))
     return graph

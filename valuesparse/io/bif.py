@@ -1,8 +1,7 @@
-"""Bayesian networks in the interchange format (BIF), through pgmpy's reader.
+"""Bayesian networks in the interchange format (BIF).
 
-pgmpy finds what it knows in a text and passes over the rest in silence. So the text is taken apart
-here first: every block has to be one of the format's, sizes have to fit the file, and pgmpy gets
-the blocks in one layout; what it returns has to be complete.
+A block of probabilities is read twice where something is wrong with it: the first reader takes all
+rows at once and gives up at whatever is unusual, the second goes word by word and finds the line.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._extras import require
 from valuesparse.io._files import Source, naming, read_bytes
-from valuesparse.io._tables import graph_of
+from valuesparse.io._tables import network_of
 from valuesparse.io._text import MAX_SCOPE
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 from valuesparse.models import FactorGraph
@@ -26,6 +24,8 @@ __all__ = ["ModelFormatError", "TextFormatError", "read_bif"]
 
 # Rows of files that give two digits (0.33, 0.33, 0.33) are this far from 1, and no farther.
 _ROW_TOLERANCE = 0.02
+# Rows that are this close, times their length, are kept as they are: they were rounded to doubles.
+_ROUNDED = 2.0**-52
 
 # A comment without an end goes to the end: searching again from each beginning would take for ever.
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|//[^\n]*")
@@ -35,21 +35,25 @@ _HEAD = re.compile(r"\s*(table\b|\(([^()]*)\))")
 _WORD = re.compile(r"[^\s,]+")
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _TABLE: tuple[str, ...] = ("table",)
-_NAME = re.compile(r"[^\s,|(){}\[\];]+(?: +[^\s,|(){}\[\];]+)*")
-_LONGEST_NAME = 1000
+NAME = re.compile(r"[^\s,|(){}\[\];]+(?: +[^\s,|(){}\[\];]+)*")
+LONGEST_NAME = 1000
+# Characters of which numbers without a sign are made, and what stands between them.
+_NUMERIC = str.maketrans("", "", "0123456789.eE-, \t\n\r")
+_SIGNED = re.compile(r"(?<![eE])-")
 
 
 class _Variable(NamedTuple):
     name: str
-    states: tuple[str, ...]
+    states: dict[str, int]
     begin: int
 
 
 class _Probability(NamedTuple):
     child: str
     parents: tuple[str, ...]
-    body: str
     begin: int
+    shape: tuple[int, ...]  # the variable itself comes last
+    values: list[float]
 
 
 class _Text:
@@ -65,7 +69,8 @@ class _Text:
             raise TextFormatError("text", error.start, problem, line, token) from None
         text = text.replace("\r", " ").replace('"', " ")
         self.text = text
-        self.text = _COMMENT.sub(self._blank, text)
+        if "/" in text:
+            self.text = _COMMENT.sub(self._blank, text)
 
     def _blank(self, match: re.Match[str]) -> str:
         if match[0].startswith("/*") and not (match[0].endswith("*/") and len(match[0]) > 3):
@@ -84,7 +89,7 @@ class _Text:
 
 
 def read_bif(source: Source) -> FactorGraph:
-    """Read a Bayesian network in the interchange format, with pgmpy's reader.
+    """Read a Bayesian network in the interchange format.
 
     Parameters
     ----------
@@ -95,13 +100,11 @@ def read_bif(source: Source) -> FactorGraph:
     -------
     FactorGraph
         Variables in the file's order, with their names and the names of their states. Each factor
-        is a conditional probability table with the variable itself last, and rows normalised:
-        files give rounded numbers.
+        is a conditional probability table with the variable itself last, in the order of the
+        variables, and rows normalised: files give rounded numbers.
 
     Raises
     ------
-    MissingExtraError
-        pgmpy is not installed; the message says how to get it.
     TextFormatError
         The file is no network, or is damaged; the message names the line and the word.
     ModelFormatError
@@ -119,25 +122,18 @@ def read_bif(source: Source) -> FactorGraph:
     >>> graph = vs.read_bif("asia.bif")  # doctest: +SKIP
     >>> vs.infer(graph, evidence={"xray": "yes"})["lung"]  # doctest: +SKIP
     """
-    require("bif", "pgmpy")
     with naming(source):
         return _read(_Text(read_bytes(source)))
 
 
 def _read(text: _Text) -> FactorGraph:
     variables, probabilities = _scan(text)
-    tables = _with_pgmpy(text, variables, probabilities)
-    for probability in probabilities:
-        tables[probability.child] = _normalised(text, probability, tables[probability.child])
-    return graph_of(
+    numbers = {name: v for v, name in enumerate(variables)}
+    return network_of(
         list(variables),
-        [variable.states for variable in variables.values()],
-        [len(variable.states) for variable in variables.values()],
-        (
-            ([*p.parents, p.child], tables[p.child], f"probability of {p.child}")
-            for p in probabilities
-        ),
-        directed=True,
+        [tuple(variable.states) for variable in variables.values()],
+        [(*(numbers[name] for name in p.parents), numbers[p.child]) for p in probabilities],
+        _normalised(text, probabilities),
     )
 
 
@@ -206,15 +202,16 @@ def _variable(text: _Text, match: re.Match[str]) -> tuple[_Variable, int]:
         raise text.error(brace, chunk, f"{kind[1]} states announced, {len(states)} listed")
     if not states:
         raise text.error(brace, chunk, "a variable needs at least one state")
-    if len(set(states)) != len(states):
-        twice = next(s for i, s in enumerate(states) if s in states[:i])
+    number = {state: i for i, state in enumerate(states)}
+    if len(number) != len(states):
+        twice = next(s for i, s in enumerate(states) if number[s] != i)
         raise text.error(brace, chunk, f"state {twice!r} is listed twice")
-    return _Variable(name, states, begin), close + 1
+    return _Variable(name, number, begin), close + 1
 
 
 def _name(text: _Text, word: str, at: int, chunk: str) -> str:
     name = word.strip()
-    if _NAME.fullmatch(name) is None or len(name) > _LONGEST_NAME:
+    if NAME.fullmatch(name) is None or len(name) > LONGEST_NAME:
         raise text.error(at, chunk, f"{name[:40]!r} is not a name")
     return name
 
@@ -249,37 +246,93 @@ def _probability(
         raise text.error(
             begin, chunk, f"{size} numbers are needed, but the block has {len(body)} characters"
         )
-    at = text.text.index("{", begin) + 1
+    child, *parents = (variables[name] for name in names)
+    shape = (*(len(p.states) for p in parents), len(child.states))
+    values = _all_rows(body, parents, len(child.states), size)
+    if values is None:
+        values = _row_by_row(text, body, begin, chunk, [child, *parents], size)
+    return _Probability(names[0], tuple(names[1:]), begin, shape, values)
+
+
+def _all_rows(body: str, parents: list[_Variable], k: int, size: int) -> list[float] | None:
+    """Return the numbers of a block, row by row; None where anything about it is unusual."""
     *entries, rest = body.split(";")
-    rows: set[tuple[str, ...]] = set()
+    if rest.strip():
+        return None
+    values = [0.0] * size
+    used = bytearray(size // k)
+    states = [parent.states for parent in parents]
+    try:
+        for entry in entries:
+            if parents:
+                before, _, inside = entry.partition("(")
+                head, numbers = inside.split(")")
+                row = 0
+                for of, state in zip(states, head.split(","), strict=True):
+                    row = row * len(of) + of[state.strip()]
+            else:
+                before, numbers = entry.split("table")
+                row = 0
+            found = [*map(float, numbers.replace(",", " ").split())]
+            if len(found) != k or used[row] or before.strip() or not numbers[0].isspace():
+                return None
+            # float() also takes signs, underscores, names and the digits of other scripts.
+            if numbers.translate(_NUMERIC) or ("-" in numbers and _SIGNED.search(numbers)):
+                return None
+            used[row] = 1
+            values[row * k : (row + 1) * k] = found
+    except (KeyError, ValueError, IndexError):
+        return None
+    return values if all(used) else None
+
+
+def _row_by_row(
+    text: _Text, body: str, begin: int, chunk: str, scope: list[_Variable], size: int
+) -> list[float]:
+    """Return the numbers of a block, row by row, or raise the error for the first wrong word."""
+    at = text.text.index("{", begin) + 1
+    child, *parents = scope
+    k = len(child.states)
+    *entries, rest = body.split(";")
+    rows: dict[tuple[str, ...], list[float]] = {}
     for entry in entries:
         if entry.strip():
-            row = _row(text, entry, at, chunk, [variables[name] for name in names])
+            row, numbers = _row(text, entry, at, chunk, scope, size)
             if row in rows:
                 raise text.error(at, chunk, "the row that begins with {} is given twice")
-            rows.add(row)
+            rows[row] = numbers
         at += len(entry) + 1
     if rest.strip():
         raise text.error(at, chunk, "expected a semicolon after what begins with {}")
-    needed = 1 if _TABLE in rows else size // len(variables[names[0]].states)
+    needed = 1 if _TABLE in rows else size // k
     if len(rows) != needed:
         raise text.error(begin, chunk, f"{len(rows)} rows, but {needed} are needed")
-    return _Probability(names[0], tuple(names[1:]), body, begin)
+    if _TABLE in rows:  # the variable itself changes slowest
+        return np.array(rows[_TABLE]).reshape(k, -1).T.ravel().tolist()
+    values = [0.0] * size
+    for row, numbers in rows.items():
+        at = 0
+        for parent, state in zip(parents, row, strict=True):
+            at = at * len(parent.states) + parent.states[state]
+        values[at * k : (at + 1) * k] = numbers
+    return values
 
 
 def _row(
-    text: _Text, entry: str, at: int, chunk: str, variables: list[_Variable]
-) -> tuple[str, ...]:
-    """Check ``table 0.1, 0.9`` or ``(state, state) 0.1, 0.9`` and return its states."""
+    text: _Text, entry: str, at: int, chunk: str, scope: list[_Variable], size: int
+) -> tuple[tuple[str, ...], list[float]]:
+    """Return the states and numbers of ``table 0.1, 0.9`` or ``(state, state) 0.1, 0.9``."""
     match = _HEAD.match(entry)
     if match is None:
         problem = "{} rows are not supported" if entry.split()[0] == "default" else "unexpected {}"
         raise text.error(at, chunk, f"{problem}: expected a table or (states of the parents)")
-    child, *parents = variables
+    child, *parents = scope
     if match[2] is None:
-        row, wanted = _TABLE, math.prod(len(variable.states) for variable in variables)
+        row, wanted = _TABLE, size
     else:
         row, wanted = tuple(word.strip() for word in match[2].split(",")), len(child.states)
+        if not parents and match[2].strip() == "":
+            row = ()
         if len(row) != len(parents):
             where = at + match.start(1)
             raise text.error(where, chunk, f"{len(row)} states for {len(parents)} parents")
@@ -287,99 +340,37 @@ def _row(
             if state not in parent.states:
                 where = at + match.start(1)
                 raise text.error(where, chunk, f"{parent.name} has no state {state[:40]!r}")
-    count = 0
+    numbers = []
     for number in _WORD.finditer(entry, match.end()):
         if _NUMBER.fullmatch(number[0]) is None:
             raise text.error(at + number.start(), chunk, "{} is not a number")
-        count += 1
-    if count != wanted:
+        numbers.append(float(number[0]))
+    if len(numbers) != wanted:
         where = at + match.start(1)
         raise text.error(
-            where, chunk, f"the row that begins with {{}} has {count} numbers instead of {wanted}"
+            where,
+            chunk,
+            f"the row that begins with {{}} has {len(numbers)} numbers instead of {wanted}",
         )
-    return row
+    return row, numbers
 
 
-def _with_pgmpy(
-    text: _Text, variables: dict[str, _Variable], probabilities: list[_Probability]
-) -> dict[str, npt.NDArray[np.float64]]:
-    """Return pgmpy's tables, with the variable itself as the last axis."""
-    # pgmpy takes names that differ in case only for the same: it is given numbers instead.
-    number = {name: f"v{v}" for v, name in enumerate(variables)}
-    cpds = _read_blocks(text, variables, probabilities, number)
-    tables = {}
-    for probability in probabilities:
-        names = (probability.child, *probability.parents)
-        shape = [len(variables[name].states) for name in names]
-        table = np.asarray(cpds.get(number[probability.child]), dtype=np.float64)
-        if table.size != math.prod(shape):
-            raise text.error(
-                probability.begin,
-                f"probability of {probability.child}",
-                f"{math.prod(shape)} numbers are needed",
-            )
-        tables[probability.child] = np.moveaxis(table.reshape(shape), 0, -1)
-    return tables
-
-
-def _read_blocks(
-    text: _Text,
-    variables: dict[str, _Variable],
-    probabilities: list[_Probability],
-    number: dict[str, str],
-) -> dict[str, Any]:
-    """Have pgmpy read blocks; if it fails, find the first that it cannot read by halving."""
-    from pgmpy.readwrite import BIFReader
-
-    def read(blocks: list[_Probability]) -> dict[str, Any]:
-        mentioned = dict.fromkeys(name for p in blocks for name in (p.child, *p.parents))
-        own = [variables[name] for name in mentioned]
-        return BIFReader(string=_render(own, blocks, number)).variable_cpds
-
-    try:
-        return read(probabilities)
-    except Exception as error:
-        blocks, reason = probabilities, error
-        while len(blocks) > 1:
-            half = len(blocks) // 2
-            try:
-                read(blocks[:half])
-            except Exception as other:
-                blocks, reason = blocks[:half], other
-            else:
-                blocks = blocks[half:]
-        begin = blocks[0].begin if blocks else 0
-        chunk = f"probability of {blocks[0].child}" if blocks else "model"
-        # pgmpy raises whatever its parsing ran into.
-        found = f"{type(reason).__name__}: {' '.join(str(reason).split())[:120]}"
-        raise text.error(begin, chunk, f"pgmpy cannot read it: {found}") from error
-
-
-def _render(
-    variables: list[_Variable], probabilities: list[_Probability], number: dict[str, str]
-) -> str:
-    """Return blocks in the layout that pgmpy knows best."""
-    lines = ["network model {", "}"]
-    for v in variables:
-        lines += [
-            f"variable {number[v.name]} {{",
-            f"  type discrete [ {len(v.states)} ] {{ {', '.join(v.states)} }};",
-            "}",
-        ]
+def _normalised(text: _Text, probabilities: list[_Probability]) -> npt.NDArray[np.float64]:
+    """Return the numbers of all tables, all rows summing to one."""
+    values: list[float] = []
+    lengths: list[int] = []
     for p in probabilities:
-        given = f" | {', '.join(number[name] for name in p.parents)}" if p.parents else ""
-        lines += [f"probability ( {number[p.child]}{given} ) {{", p.body.strip("\n"), "}"]
-    return "\n".join(lines) + "\n"
-
-
-def _normalised(
-    text: _Text, probability: _Probability, table: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    sums = table.sum(axis=-1, keepdims=True)
-    chunk = f"probability of {probability.child}"
-    # Not NaN either, which pgmpy fills gaps with.
-    wrong = ~(np.abs(sums - 1.0) <= _ROW_TOLERANCE)
+        values += p.values
+        lengths += [p.shape[-1]] * (len(p.values) // p.shape[-1])
+    flat, k = np.array(values), np.array(lengths)
+    sums = np.add.reduceat(flat, np.cumsum(k) - k)
+    off = np.abs(sums - 1.0)
+    # Not NaN either: a number may be too large for a double.
+    wrong = ~(off <= _ROW_TOLERANCE)
     if wrong.any():
-        problem = f"a row does not sum to 1, but to {float(sums[wrong][0]):.6g}"
-        raise text.error(probability.begin, chunk, problem)
-    return table / sums
+        row = int(wrong.argmax())
+        ends = np.cumsum([len(p.values) // p.shape[-1] for p in probabilities])
+        p = probabilities[int(np.searchsorted(ends, row, side="right"))]
+        problem = f"a row does not sum to 1, but to {float(sums[row]):.6g}"
+        raise text.error(p.begin, f"probability of {p.child}", problem)
+    return flat / np.repeat(np.where(off > _ROUNDED * k, sums, 1.0), k)

@@ -366,8 +366,10 @@ def _fitting(
     for i, (label, state) in enumerate(sample.items()):
         at = first + 2 * i
         try:
+            if labelled and not graph.has_name(label):
+                raise IndexError(label)
             v = graph.variable(label) if labelled else range(graph.n_variables)[label]
-        except (ValueError, IndexError):
+        except IndexError:
             raise tokens.error(
                 at, "evidence", f"there is no variable {{}}: {_variables(graph, labelled)}"
             ) from None

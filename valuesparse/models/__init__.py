@@ -1,9 +1,10 @@
 """Models hold arrays and never compute."""
 
 from valuesparse.models._check import Finding
+from valuesparse.models._network import Fit
 from valuesparse.models.chain import Chain
 from valuesparse.models.factor_graph import FactorGraph
 from valuesparse.models.sparse_transition import SparseTransition
 from valuesparse.models.tree import Tree
 
-__all__ = ["Chain", "FactorGraph", "Finding", "SparseTransition", "Tree"]
+__all__ = ["Chain", "FactorGraph", "Finding", "Fit", "SparseTransition", "Tree"]

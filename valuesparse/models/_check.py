@@ -28,7 +28,7 @@ class Finding(NamedTuple):
     ----------
     kind : str
         "probabilities", "forbids everything", "impossible states", "impossible evidence",
-        "constant", "duplicate" or "unused variable".
+        "constant", "duplicate", "no table" or "unused variable".
     factor : int or None
         Index of the factor that it is about; None where it is about no single one.
     variables : tuple
@@ -124,7 +124,7 @@ class _Check:
             self.forbid(index, scope, table == -np.inf)
         elif table.size > 1:
             sums = low >= 0.0 and not is_feature and self.probabilities(index, scope, table)
-            if sums or low < high:
+            if sums or low < high or index in self.graph.conditional:
                 return
             self.add(
                 "constant", index, scope,
@@ -211,6 +211,15 @@ class _Check:
     def variables(self) -> Iterator[Finding]:
         """Yield the findings about variables."""
         graph = self.graph
+        own = set(graph.conditional.values())
+        for v in range(graph.n_variables) if own else ():
+            if v not in own:
+                name = graph.names[v]
+                yield Finding(
+                    "no table", None, (name,),
+                    f"variable {name!r} has no conditional table, and others have: add_cpt gives "
+                    "it one",
+                )  # fmt: skip
         for v in sorted({*self.gone, *np.flatnonzero(~self.used).tolist(), *graph.evidence}):
             name = graph.names[v]
             if v in self.gone:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._owned import owned
-from valuesparse._validation import as_array, excessive, largest_entry, weighed
+from valuesparse._validation import as_array, as_reals, excessive, largest_entry, weighed
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.factors._base import require_small
 from valuesparse.models._names import Variables, listed
@@ -26,6 +26,7 @@ __all__ = [
     "check_features",
     "check_scope",
     "check_table",
+    "logs_of",
     "taken_over",
     "weigh_feature",
     "weigh_features",
@@ -221,6 +222,21 @@ def check_table(
         at, value = largest_entry(array)
         raise graph._excessive(f"{name}[{', '.join(map(str, at))}]", value, largest)
     return owned(table, array), largest
+
+
+def logs_of(index: int, probabilities: Any) -> npt.NDArray[np.float64]:
+    """Return the logs of probabilities, or of other weights that are not negative: 0 forbids."""
+    numbers = as_reals(f"factor {index}: probabilities", probabilities)
+    wrong = ~((numbers >= 0.0) & (numbers < np.inf))
+    if wrong.any():
+        at = np.argwhere(wrong)[0].tolist()
+        raise ValueError(
+            f"factor {index}: probabilities[{', '.join(map(str, at))}] is "
+            f"{float(numbers[tuple(at)]):g}; probabilities are finite numbers >= 0 (log-potentials "
+            "are given as log_table)"
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(numbers.astype(np.float64))
 
 
 def as_weight(weight: Any, index: int) -> float:

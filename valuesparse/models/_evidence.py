@@ -11,11 +11,14 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._owned import ReadOnly, owned
-from valuesparse._validation import as_array, largest_entry, weighed
+from valuesparse._validation import as_array, as_reals, largest_entry, weighed
 from valuesparse.models._checks import Weighed
 from valuesparse.models._names import Variables
 
-__all__ = ["Evidence", "Known", "Observed", "known_of", "soft_sum", "split"]
+__all__ = ["Evidence", "Known", "Observed", "asked", "known_of", "soft_sum", "split"]
+
+#: How far the sum of log-likelihoods that are no probabilities is from one, at least.
+_ROUNDING = 1e-6
 
 #: Hard evidence by state, soft evidence by a log-likelihood for each state.
 Evidence = Mapping[Any, Any]
@@ -33,7 +36,7 @@ class Observed(Weighed):
         """The evidence, by numbers of variables, read-only: `set_evidence` replaces it."""
         return self._evidence
 
-    def set_evidence(self, evidence: Evidence) -> None:
+    def set_evidence(self, evidence: Evidence, *, likelihood: Evidence | None = None) -> None:
         """Replace the evidence that belongs to the graph.
 
         Parameters
@@ -41,14 +44,30 @@ class Observed(Weighed):
         evidence : mapping
             Variable (name or number): its state (name or number), or a log-likelihood for each
             of its states, an array of shape (cardinality,).
+        likelihood : mapping, optional
+            Variable: a likelihood for each of its states, numbers >= 0 (an array of the same
+            shape). Those of one variable multiply.
 
         Raises
         ------
         ValueError
-            For an unknown variable or state, a likelihood of another shape, or likelihoods with
-            which the magnitudes of the graph sum to more than 1e17.
+            For an unknown variable or state, a likelihood of another shape, a negative likelihood,
+            log-likelihoods that look like probabilities (between 0 and 1, with sum 1), a
+            likelihood of a variable whose state is known, or likelihoods with which the
+            magnitudes of the graph sum to more than 1e17.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph({"rain": ["no", "yes"], "wet": 2})
+        >>> graph.set_evidence({"wet": 1}, likelihood={"rain": [0.25, 0.75]})
+        >>> vs.infer(graph)["rain"].tolist()
+        [0.25, 0.75]
         """
-        self.know(self.resolve_evidence(evidence))
+        found = self.resolve_evidence(evidence)
+        if likelihood is not None:
+            found = self.resolve_likelihood(likelihood, found)
+        self.know(found)
 
     def know(self, evidence: Evidence) -> None:
         """Replace the evidence by one that was checked."""
@@ -76,12 +95,44 @@ class Observed(Weighed):
             known = found[v] = _state_or_likelihood(self, v, value, f"evidence[{name!r}]")
             if not isinstance(known, int):
                 total += _forest.weigh(known)[1]
+        self._require_room("evidence", found, total, beside)
+        return found
+
+    def resolve_likelihood(
+        self, likelihood: Evidence, given: Evidence, *, beside: float = 0.0
+    ) -> dict[int, int | npt.NDArray[np.float64]]:
+        """Return `given`, which is by numbers, with the logs of likelihoods added."""
+        if not isinstance(likelihood, Mapping):
+            raise ValueError(
+                f"likelihood must be a mapping {{variable: numbers}}, got {likelihood!r}"
+            )
+        found = dict(given)
+        for name, value in likelihood.items():
+            label = f"likelihood[{name!r}]"
+            try:
+                v = self.variable(name)
+            except ValueError as error:
+                raise ValueError(f"{label}: {error}") from None
+            logs = _log_likelihood(self, v, value, label)
+            if v in found:
+                if isinstance(found[v], int):
+                    raise ValueError(
+                        f"{label}: the state of the variable is known already, by evidence; leave "
+                        "one of them out"
+                    )
+                logs = logs + found[v]
+            logs.flags.writeable = False
+            found[v] = logs
+        self._require_room("likelihood", found, soft_sum(found), beside)
+        return found
+
+    def _require_room(self, name: str, found: Evidence, total: float, beside: float) -> None:
+        """Raise where magnitudes of likelihoods, `total`, are too much for the arithmetic."""
         if total and self.magnitude + beside + total > self._MOST:
             soft = {v: largest_entry(x) for v, x in found.items() if not isinstance(x, int)}
             v, ((at,), value) = max(soft.items(), key=lambda item: abs(item[1][1]))
-            place = f"evidence[{self.names[v]!r}][{at}]"
+            place = f"{name}[{self.names[v]!r}][{at}]"
             raise self._excessive(place, value, beside + total - self._soft)
-        return found
 
 
 class Known(NamedTuple):
@@ -109,6 +160,15 @@ def known_of(graph: Observed, evidence: Evidence | Known | None) -> Known:
     return split(graph, graph.evidence if evidence is None else graph.resolve_evidence(evidence))
 
 
+def asked(
+    graph: Observed, evidence: Evidence | Known | None, likelihood: Evidence | None
+) -> Evidence | Known | None:
+    """Return what a question knows: its evidence (None: the graph's own), and likelihoods."""
+    if likelihood is None:
+        return evidence
+    return split(graph, graph.resolve_likelihood(likelihood, known_of(graph, evidence).given))
+
+
 def split(graph: Variables, given: dict[int, Any]) -> Known:
     """Return checked evidence as hard and soft."""
     held = np.empty(graph.n_variables, dtype=np.int64)
@@ -127,7 +187,7 @@ def _state_or_likelihood(
 ) -> int | npt.NDArray[np.float64]:
     """Return the number of a state, or a vector of log-likelihoods, checked."""
     several = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)
-    if not several or graph._is_state(v, value):  # a tuple may be the name of a state
+    if not several or graph.has_state(v, value):  # a tuple may be the name of a state
         return graph.state(v, value)
     array = as_array(label, value)
     if array.dtype.kind not in "fiub" and graph.states[v] is not None:
@@ -138,7 +198,35 @@ def _state_or_likelihood(
             f"{label} must have shape {(graph.cardinalities[v],)}, a log-likelihood "
             f"for each state, got {soft.shape}"
         )
+    if soft.size > 1 and soft.min() >= 0.0 and soft.max() <= 1.0 and soft.min() < soft.max():
+        if abs(float(soft.sum()) - 1.0) <= _ROUNDING:
+            raise ValueError(
+                f"{label} lies between 0 and 1 and sums to one, as probabilities do, but evidence "
+                f"takes log-likelihoods: write likelihood={{{graph.names[v]!r}: ...}} instead, or "
+                "the logarithms"
+            )
     return owned(value, soft)
+
+
+def _log_likelihood(
+    graph: Variables, v: int, value: Any, label: str
+) -> npt.NDArray[np.float64]:
+    """Return the logs of a likelihood for each state, checked: an array of its own."""
+    numbers = as_reals(label, value)
+    if numbers.shape != (graph.cardinalities[v],):
+        raise ValueError(
+            f"{label} must have shape {(graph.cardinalities[v],)}, a likelihood for each state, "
+            f"got {numbers.shape}"
+        )
+    wrong = ~((numbers >= 0.0) & (numbers < np.inf))
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise ValueError(
+            f"{label}[{at}] is {float(numbers[at]):g}; likelihoods are finite numbers >= 0 "
+            "(log-likelihoods are given as evidence)"
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(numbers.astype(np.float64))
 
 
 def soft_sum(evidence: Mapping[int, int | npt.NDArray[np.float64]]) -> float:

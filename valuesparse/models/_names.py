@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Name", "Variables"]
+__all__ = ["Cardinalities", "Name", "Variables"]
 
 Name = Hashable
+
+#: Numbers of states, or {name: number of states, or their names}.
+Cardinalities = Sequence[int] | npt.NDArray[np.integer[Any]] | Mapping[Any, Any]
 
 
 class Variables:
@@ -35,10 +38,17 @@ class Variables:
 
     def __init__(
         self,
-        cardinalities: Sequence[int] | npt.NDArray[np.integer[Any]],
+        cardinalities: Cardinalities,
         names: Sequence[Name] | None,
         states: Sequence[Sequence[Any] | None] | None,
     ) -> None:
+        if isinstance(cardinalities, Mapping):
+            if names is not None or states is not None:
+                raise ValueError(
+                    "names and states must not be given beside a mapping, which has them: "
+                    '{"rain": ["no", "yes"], "wet": 2}'
+                )
+            cardinalities, names, states = _of_mapping(cardinalities)
         cards = _cardinalities(cardinalities)
         n = len(cards)
         self.cardinalities = cards
@@ -68,7 +78,7 @@ class Variables:
         return len(self.cardinalities)
 
     def variable(self, name: Any) -> int:
-        """Return the number of a variable, given its name (or, without names, its number).
+        """Return the number of a variable, given its name or number; a name wins.
 
         Raises
         ------
@@ -79,6 +89,9 @@ class Variables:
             try:
                 return self._number[name]
             except (KeyError, TypeError):
+                index = _index(name, len(self.cardinalities))
+                if index is not None:
+                    return index
                 raise ValueError(
                     f"there is no variable named {name!r}: the names are {listed(self.names)}"
                 ) from None
@@ -111,7 +124,7 @@ class Variables:
         return tuple(numbers)
 
     def state(self, variable: int, state: Any) -> int:
-        """Return the number of a state of a variable (both numbered), given its name or number.
+        """Return the number of a state of a variable, given its name or number; a name wins.
 
         Raises
         ------
@@ -123,6 +136,9 @@ class Variables:
             try:
                 return self._numbers_of(variable)[state]
             except (KeyError, TypeError):
+                index = _index(state, len(named))
+                if index is not None:
+                    return index
                 raise ValueError(
                     f"variable {self.names[variable]!r} has no state {state!r}: its states are "
                     f"{listed(named)}"
@@ -141,7 +157,47 @@ class Variables:
             )
         return number
 
-    def _is_state(self, variable: int, value: Any) -> bool:
+    def resolve_states(self, argument: str, states: Mapping[Any, Any]) -> dict[int, int]:
+        """Return {variable: state} by numbers."""
+        found: dict[int, int] = {}
+        for name, state in states.items():
+            try:
+                v = self.variable(name)
+                number = self.state(v, state)
+            except ValueError as error:
+                raise ValueError(f"{argument}[{name!r}]: {error}") from None
+            if v in found:
+                raise ValueError(f"{argument} names variable {name!r} twice")
+            found[v] = number
+        return found
+
+    def place(self, key: Any) -> tuple[int, int | None]:
+        """Return the numbers that a key stands for: a variable, or a pair (variable, state).
+
+        A tuple may be the name of a variable, too, and then it is.
+        """
+        if isinstance(key, tuple) and len(key) == 2 and not self.has_name(key):
+            # A tuple that is no name may be a mistake for one: no index is made of its parts.
+            if self._number is None or self.has_name(key[0]):
+                v = self.variable(key[0])
+                return v, self.state(v, key[1])
+        return self.variable(key), None
+
+    def has_name(self, name: Any) -> bool:
+        """Whether a variable has this name (without names, this number)."""
+        if self._number is None:
+            return _index(name, len(self.cardinalities)) is not None
+        try:
+            return name in self._number
+        except TypeError:  # it has no hash
+            return False
+
+    def state_name(self, variable: int, state: int) -> Any:
+        """Return the name of a state (both numbered); its number where it has none."""
+        named = self.states[variable]
+        return state if named is None else named[state]
+
+    def has_state(self, variable: int, value: Any) -> bool:
         """Whether this is the name of a state."""
         try:
             return value in self._numbers_of(variable)
@@ -162,10 +218,46 @@ class Variables:
         return tuple(map(self.cardinalities.__getitem__, scope))
 
 
+def _index(value: Any, below: int) -> int | None:
+    """Return an integer that counts things of this number; None for anything else."""
+    if isinstance(value, (bool, np.bool_)):
+        return None
+    try:
+        index = operator.index(value)
+    except TypeError:
+        return None
+    return index if 0 <= index < below else None
+
+
 def listed(items: Sequence[Any]) -> str:
     """Return the first ten items for a message, and how many there are."""
     shown = ", ".join(map(repr, items[:10]))
     return f"{shown}, ... ({len(items)})" if len(items) > 10 else shown
+
+
+def _of_mapping(
+    variables: Mapping[Any, Any],
+) -> tuple[list[int], list[Any], list[tuple[Any, ...] | None]]:
+    """Return cardinalities, names and states of {name: number of states, or their names}."""
+    cards: list[int] = []
+    states: list[tuple[Any, ...] | None] = []
+    for name, value in variables.items():
+        own = None
+        if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+            own = tuple(value)
+        count = value if own is None else len(own)
+        if isinstance(count, (bool, np.bool_)) or not isinstance(count, (int, np.integer)):
+            raise ValueError(
+                f"cardinalities[{name!r}] must be a number of states or a sequence of their "
+                f"names, got {value!r}"
+            )
+        if count < 1:
+            raise ValueError(
+                f"cardinalities[{name!r}] is {value!r}; a variable needs at least one state"
+            )
+        cards.append(int(count))
+        states.append(own)
+    return cards, list(variables), states
 
 
 def _cardinalities(value: Any) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from valuesparse import _forest
 from valuesparse._owned import ReadOnly
 from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.factors._table import Tables
-from valuesparse.models._blocks import Factors, Stamp
+from valuesparse.models._blocks import Stamp
 from valuesparse.models._check import Finding, findings
 from valuesparse.models._checks import (
     as_scopes,
@@ -21,18 +21,20 @@ from valuesparse.models._checks import (
     check_features,
     check_scope,
     check_table,
+    logs_of,
     taken_over,
     weigh_feature,
     weigh_features,
     where_it_fires,
 )
 from valuesparse.models._evidence import Evidence
-from valuesparse.models._names import Name
+from valuesparse.models._names import Cardinalities, Name
+from valuesparse.models._network import Network
 
 __all__ = ["FactorGraph"]
 
 
-class FactorGraph(Factors):
+class FactorGraph(Network):
     r"""A product of factors over discrete variables, built step by step.
 
     .. math::
@@ -41,8 +43,9 @@ class FactorGraph(Factors):
 
     Parameters
     ----------
-    cardinalities : sequence of int
-        Number of states of each variable, at least 1.
+    cardinalities : sequence of int, or mapping
+        Number of states of each variable, at least 1; or {name: number of states, or a sequence of
+        their names}, in which case `names` and `states` are left out.
     names : sequence of hashable, optional
         A name for each variable; by default they are numbered.
     states : sequence, optional
@@ -50,6 +53,8 @@ class FactorGraph(Factors):
     evidence : mapping, optional
         Evidence from the start; `infer` uses it unless told otherwise. See
         :meth:`set_evidence`.
+    likelihood : mapping, optional
+        {variable: a likelihood for each state}, numbers >= 0 (no logarithms), beside the evidence.
 
     Attributes
     ----------
@@ -63,6 +68,8 @@ class FactorGraph(Factors):
     evidence : dict
         Variable number: state number, or log-likelihood vector.
     n_variables, n_factors : int
+    fitted : valuesparse.models.Fit or None
+        How the last :meth:`fit` of this graph went.
 
     Raises
     ------
@@ -85,39 +92,52 @@ class FactorGraph(Factors):
     --------
     >>> import numpy as np
     >>> import valuesparse as vs
-    >>> graph = vs.FactorGraph([2, 2], names=["rain", "wet"], states=[["no", "yes"]] * 2)
-    >>> graph.add(["rain"], np.log([0.8, 0.2]))
+    >>> graph = vs.FactorGraph([2, 2])
+    >>> graph.add([0], np.log([0.8, 0.2]))
     0
-    >>> graph.add(["rain", "wet"], np.log([[0.9, 0.1], [0.2, 0.8]]))
+    >>> graph.add([0, 1], np.log([[0.9, 0.1], [0.2, 0.8]]))
     1
-    >>> r = vs.infer(graph, evidence={"wet": "yes"})
-    >>> r["rain"].round(3).tolist()
+    >>> vs.infer(graph, evidence={1: 1}).marginals[0].round(3).tolist()
     [0.333, 0.667]
+
+    With names, as a Bayesian network:
+
+    >>> graph = vs.FactorGraph({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> graph.add_cpt("rain", [], [0.8, 0.2])
+    0
+    >>> graph.add_cpt("wet", ["rain"], [[0.9, 0.1], [0.2, 0.8]])
+    1
+    >>> vs.infer(graph, evidence={"wet": "yes"})["rain", "yes"]
+    0.667
     """
 
     __slots__ = ("__weakref__",)
 
     def __init__(
         self,
-        cardinalities: Sequence[int] | npt.NDArray[np.integer[Any]],
+        cardinalities: Cardinalities,
         *,
         names: Sequence[Name] | None = None,
         states: Sequence[Sequence[Any] | None] | None = None,
         evidence: Evidence | None = None,
+        likelihood: Evidence | None = None,
     ) -> None:
         super().__init__(cardinalities, names, states)
         self._factors, self.blocks, self.conditional = [], [], {}
         self.stamp = Stamp()
         self.magnitude = self._soft = 0.0
         self._evidence = ReadOnly()
-        if evidence is not None:
-            self.set_evidence(evidence)
+        self.fitted = None
+        if evidence is not None or likelihood is not None:
+            self.set_evidence({} if evidence is None else evidence, likelihood=likelihood)
 
     @overload
     def add(self, scope: Factor) -> int: ...
     @overload
     def add(self, scope: Iterable[Any], log_table: npt.ArrayLike) -> int: ...
-    def add(self, scope: Any, log_table: Any = None) -> int:
+    @overload
+    def add(self, scope: Iterable[Any], *, probabilities: npt.ArrayLike) -> int: ...
+    def add(self, scope: Any, log_table: Any = None, *, probabilities: Any = None) -> int:
         """Add a factor and return its index.
 
         Parameters
@@ -126,6 +146,9 @@ class FactorGraph(Factors):
             Names (or numbers) of its variables, or a factor that knows them.
         log_table : array_like
             Log-potentials, one axis per variable of `scope`; −inf forbids.
+        probabilities : array_like
+            Instead of these: probabilities or other weights >= 0, of which the logarithms are
+            taken; 0 forbids. Conditional tables of a Bayesian network: :meth:`add_cpt`.
 
         Returns
         -------
@@ -147,13 +170,20 @@ class FactorGraph(Factors):
         >>> graph = vs.FactorGraph([2, 3])
         >>> graph.add((0, 1), np.zeros((2, 3))), graph.add([1], [0.0, 1.0, 2.0])
         (0, 1)
+        >>> graph.add([0], probabilities=[0.25, 0.75])
+        2
         """
         index = len(self._factors)
         if isinstance(scope, Factor):
-            if log_table is not None:
-                raise ValueError("log_table must not be given with a Factor, which has its own")
+            if log_table is not None or probabilities is not None:
+                name = "log_table" if probabilities is None else "probabilities"
+                raise ValueError(f"{name} must not be given with a Factor, which has its own")
             factor, largest = taken_over(self, scope, index)
         else:
+            if probabilities is not None:
+                if log_table is not None:
+                    raise ValueError("log_table and probabilities must not both be given")
+                log_table = logs_of(index, probabilities)
             if log_table is None:
                 raise ValueError("log_table must be given: an array with one axis per variable")
             variables = self.variable_numbers("scope", scope)
@@ -300,6 +330,7 @@ class FactorGraph(Factors):
               "impossible evidence": one that the evidence says it is in;
             - "constant": a table with equal entries, or a feature that always or never fires;
             - "duplicate": a factor that equals an earlier one over the same variables;
+            - "no table": a variable of a Bayesian network without a conditional table;
             - "unused variable": one that is in no factor.
 
         Notes
@@ -320,10 +351,12 @@ class FactorGraph(Factors):
         """
         return findings(self)
 
-    def with_evidence(self, evidence: Evidence) -> FactorGraph:
-        """Return the same graph with this evidence instead of its own."""
+    def with_evidence(
+        self, evidence: Evidence, *, likelihood: Evidence | None = None
+    ) -> FactorGraph:
+        """Return the same graph with this evidence instead of its own: see `set_evidence`."""
         other = self.copy()
-        other.set_evidence(evidence)
+        other.set_evidence(evidence, likelihood=likelihood)
         return other
 
     def with_names(self, names: Sequence[Name]) -> FactorGraph:
@@ -362,6 +395,7 @@ class FactorGraph(Factors):
         other.conditional = self.conditional.copy()
         other._evidence, other.stamp = self._evidence, self.stamp
         other.magnitude, other._soft = self.magnitude, self._soft
+        other.fitted = self.fitted
         return other
 
     def part(
@@ -370,6 +404,7 @@ class FactorGraph(Factors):
         """Return the same variables with some of the factors only."""
         other = FactorGraph.__new__(kind or FactorGraph)
         self._fill(other, factors)
+        other.fitted = None
         return other
 
     def derived(self) -> FactorGraph:
@@ -389,6 +424,7 @@ class FactorGraph(Factors):
             "conditional": self.conditional,
             "evidence": self._evidence,
             "sum": self.magnitude,
+            "fitted": self.fitted,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -400,6 +436,7 @@ class FactorGraph(Factors):
         self.blocks = list(state.get("blocks", ()))
         self.conditional = dict(state["conditional"])
         self.magnitude = state["sum"]
+        self.fitted = state.get("fitted")
         self.know(state["evidence"])
 
     def __repr__(self) -> str:

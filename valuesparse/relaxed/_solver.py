@@ -21,7 +21,7 @@ from valuesparse.models._blocks import (
     same_factors,
     structured_factors,
 )
-from valuesparse.models._evidence import Evidence
+from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import GraphResult
 from valuesparse.threads import resolve
 
@@ -46,7 +46,7 @@ class Solver:
         self,
         graph: FactorGraph,
         solve: str | Loopy | Solve,
-        evidence: Evidence | None,
+        evidence: Evidence | Known | None,
         threads: int | None,
         memory_limit: int | None,
     ) -> None:
@@ -55,7 +55,7 @@ class Solver:
         self.graph, self.solve = graph, solve
         self.threads, self.memory_limit = threads, memory_limit
         self.evidence = evidence
-        self.known = graph.evidence if evidence is None else graph.resolve_evidence(evidence)
+        self.known = known_of(graph, evidence).given
 
     def __call__(self, kept: npt.NDArray[np.int64], previous: GraphResult | None) -> GraphResult:
         """Return the result with these factors of the graph."""

@@ -9,7 +9,7 @@ import numpy as np
 from valuesparse._validation import as_count, as_threshold
 from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence
+from valuesparse.models._evidence import Evidence, asked
 from valuesparse.relaxed._beliefs import Beliefs
 from valuesparse.relaxed._lazy import Candidates, Lazy
 from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
@@ -32,6 +32,7 @@ def relax(
     exhaustive: bool = False,
     solver: str | Loopy | Solve = "auto",
     evidence: Evidence | None = None,
+    likelihood: Evidence | None = None,
     threads: int | None = None,
     memory_limit: int | None = None,
 ) -> GraphResult:
@@ -63,7 +64,7 @@ def relax(
         A `method` of :func:`valuesparse.infer`, or ``solver(graph, previous)`` that returns the
         result for a graph; `previous` is the result of the round before (None at first), for a
         solver that starts from it.
-    evidence, threads, memory_limit : optional
+    evidence, likelihood, threads, memory_limit : optional
         As for :func:`valuesparse.infer`.
 
     Returns
@@ -108,7 +109,8 @@ def relax(
         raise ValueError(f"candidates must be callable, got {candidates!r}")
     if exhaustive and candidates is None:
         raise ValueError("exhaustive is a promise about candidates, which are not given")
-    run = Solver(graph, solver_of(solver), evidence, threads, memory_limit)
+    known = evidence if likelihood is None else asked(graph, evidence, likelihood)
+    run = Solver(graph, solver_of(solver), known, threads, memory_limit)
     kept = first_factors(graph, first)
     n_own, n_first = graph.n_factors, kept.size
     if candidates is not None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from valuesparse._validation import as_count, as_threshold
 from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence
+from valuesparse.models._evidence import Evidence, asked
 from valuesparse.relaxed._beliefs import Beliefs
 from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
 from valuesparse.relaxed.gain import gains_of
@@ -32,6 +32,7 @@ def select(
     min_joint: float | None = None,
     solver: str | Loopy | Solve = "auto",
     evidence: Evidence | None = None,
+    likelihood: Evidence | None = None,
     threads: int | None = None,
     memory_limit: int | None = None,
 ) -> GraphResult:
@@ -53,7 +54,7 @@ def select(
     solver : str, record or callable, default "auto"
         A `method` of :func:`valuesparse.infer`, or ``solver(graph, previous)`` that returns the
         result for a graph; `previous` is the result of the first factors, None for these.
-    evidence, threads, memory_limit : optional
+    evidence, likelihood, threads, memory_limit : optional
         As for :func:`valuesparse.infer`.
 
     Returns
@@ -105,7 +106,8 @@ def select(
         if name == "min_divergence"
         else as_threshold(name, given[name])
     )
-    run = Solver(graph, solver_of(solver), evidence, threads, memory_limit)
+    known = evidence if likelihood is None else asked(graph, evidence, likelihood)
+    run = Solver(graph, solver_of(solver), known, threads, memory_limit)
     kept = first_factors(graph, first)
     result = run(kept, None)
     rest = without(graph.n_factors, kept)

@@ -4,6 +4,7 @@ from valuesparse.results._base import Result
 from valuesparse.results._chain import ChainResult
 from valuesparse.results._decoding import Decoding
 from valuesparse.results._graph import GraphResult
+from valuesparse.results._many import ManyResult
 from valuesparse.results._tree import TreeResult
 
-__all__ = ["ChainResult", "Decoding", "GraphResult", "Result", "TreeResult"]
+__all__ = ["ChainResult", "Decoding", "GraphResult", "ManyResult", "Result", "TreeResult"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from valuesparse.models import FactorGraph
 
 __all__ = ["Decoding"]
 
@@ -35,6 +38,9 @@ class Decoding:
         With "lp" and "ad3": the point of the relaxation, P(y = 0) and P(y = 1) of each variable.
     integral : bool or None
         With "lp" and "ad3": whether that point is a configuration, which then is the best one.
+    graph : FactorGraph or None
+        The graph that was decoded; None for chains and trees. ``d["rain"]`` is the name of a
+        variable's state (its number where states have no names), ``dict(d)`` has all of them.
     """
 
     states: npt.NDArray[np.int64]
@@ -44,11 +50,44 @@ class Decoding:
     conditioned: tuple[Any, ...] = ()
     relaxed: list[npt.NDArray[np.float64]] | None = None
     integral: bool | None = None
+    graph: FactorGraph | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for array in (self.states, self.score):
             if isinstance(array, np.ndarray):  # the score of a graph is a scalar
                 array.flags.writeable = False
+
+    def named(self, graph: FactorGraph) -> Decoding:
+        """Return the same for a graph, whose names it knows then."""
+        return replace(self, graph=graph)
+
+    def _graph(self) -> FactorGraph:
+        if self.graph is None:
+            raise TypeError("variables of chains and trees have no names: read states")
+        return self.graph
+
+    def __getitem__(self, variable: Any) -> Any:
+        """Return the state of a variable of a graph, by name (or number)."""
+        graph = self._graph()
+        v = graph.variable(variable)
+        return graph.state_name(v, int(self.states[v]))
+
+    def keys(self) -> Iterator[Any]:
+        """Iterate over the names (or numbers) of the variables of a graph.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph({"a": ["no", "yes"], "b": 2})
+        >>> graph.add(["a", "b"], [[0.0, 1.0], [2.0, 3.0]])
+        0
+        >>> dict(vs.decode(graph))
+        {'a': 'yes', 'b': 1}
+        """
+        return iter(self._graph().names)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.keys()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

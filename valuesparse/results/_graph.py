@@ -323,9 +323,11 @@ class GraphResult(FactorResult):
         """Iterations of loopy inference; 0 for other methods."""
         return self.stats.get("iterations", 0)
 
-    def __getitem__(self, variable: Any) -> FloatArray:
-        """Return the marginal of a variable, by name (or number)."""
-        return self.marginals[self._model.variable(variable)]
+    def __getitem__(self, variable: Any) -> Any:
+        """Return the marginal of a variable, by name or number; ``r["rain", "yes"]`` of a state."""
+        v, state = self._model.place(variable)
+        table = self.marginals[v]
+        return table if state is None else float(table[state])
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the names (or numbers) of the variables, as a mapping does."""
@@ -333,11 +335,7 @@ class GraphResult(FactorResult):
 
     def __contains__(self, variable: object) -> bool:
         """Whether there is a variable of this name (or number)."""
-        try:
-            self._model.variable(variable)
-        except ValueError:
-            return False
-        return True
+        return self._model.has_name(variable)
 
     def __len__(self) -> int:
         """Return the number of variables."""

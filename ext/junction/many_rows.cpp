@@ -1,0 +1,371 @@
+// Many questions, side by side: messages up, messages down, and what is read from them.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "core/at.h"
+#include "core/powers.h"
+#include "core/sum.h"
+#include "core/underflow.h"
+#include "junction/many.h"
+#include "junction/poll.h"
+#include "junction/state.h"
+
+namespace vs::junction {
+namespace {
+
+constexpr int64_t kBlock = 32 * kLanes;  // rows that are a task
+constexpr int64_t kMostBlocks = 64;      // where each has counts of its own,
+constexpr int64_t kMostCounts = 1 << 24;  // and so many of these at most
+
+// Rows with the same evidence, side by side; and where each of these sets begins.
+struct Groups {
+    std::vector<int64_t> row, begin;
+    int64_t size() const { return static_cast<int64_t>(begin.size()) - 1; }
+};
+
+uint64_t hash_of(const int32_t* x, int64_t n) {
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    for (int64_t i = 0; i < n; ++i) {
+        h = (h ^ static_cast<uint32_t>(x[i])) * 0xff51afd7ed558ccdu;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+Groups grouped(const Rows& q, int64_t n) {
+    struct Key {
+        uint64_t hash;
+        int64_t row;
+    };
+    std::vector<Key> key(at(q.rows));
+    for (int64_t i = 0; i < q.rows; ++i) key[at(i)] = {hash_of(q.codes + i * n, n), i};
+    const size_t bytes = at(n) * sizeof(int32_t);
+    const auto compare = [&](const Key& a, const Key& b) {
+        if (a.hash != b.hash) return a.hash < b.hash ? -1 : 1;
+        return n == 0 ? 0 : std::memcmp(q.codes + a.row * n, q.codes + b.row * n, bytes);
+    };
+    std::sort(key.begin(), key.end(), [&](const Key& a, const Key& b) {
+        const int order = compare(a, b);
+        return order != 0 ? order < 0 : a.row < b.row;
+    });
+    Groups found;
+    for (size_t i = 0; i < key.size(); ++i) {
+        if (i == 0 || compare(key[i - 1], key[i]) != 0) {
+            found.begin.push_back(static_cast<int64_t>(i));
+        }
+        found.row.push_back(key[i].row);
+    }
+    found.begin.push_back(q.rows);
+    return found;
+}
+
+}  // namespace
+
+struct Many::Worker {
+    std::vector<double> product, message, belief, marginal, known, counts;
+    std::vector<uint8_t> any;  // (n,) something is known of a variable in some lane
+    std::vector<int64_t> bits;  // (cliques, kLanes) that messages were scaled by
+    std::vector<const double*> in;
+    std::vector<const int32_t*> in_at, out_at;
+    std::vector<double*> out;
+    double root[kLanes]{};  // the sum of the logs of the roots' masses
+
+    Worker(const Many& m, bool with_counts)
+        : product(at(m.n_entries_ * kLanes)),
+          message(at(m.n_messages_ * kLanes)),
+          belief(message.size()),
+          marginal(at(m.n_states_ * kLanes)),
+          known(marginal.size()),
+          counts(with_counts ? product.size() : 0),
+          any(at(m.g_.n)),
+          bits(m.clique_.size() * kLanes) {}
+};
+
+// Notes what a question knows in a lane; false where a state is impossible whatever else is known.
+bool Many::find_states(const Rows& q, int64_t row, Worker* w, int lane) const {
+    const int32_t* const codes = q.codes + row * g_.n;
+    for (int64_t v = 0; v < g_.n; ++v) {
+        if (codes[v] < 0) continue;
+        const int32_t x = place_[at(v)][at(codes[v])];
+        if (x < 0) return false;
+        if (d_.size(v) == 1) continue;
+        double* const known = w->known.data() + first_[at(v)] * kLanes;
+        if (!w->any[at(v)]) {
+            std::fill(known, known + d_.size(v) * kLanes, 1.0);
+            w->any[at(v)] = 1;
+        }
+        for (int64_t y = 0; y < d_.size(v); ++y) known[y * kLanes + lane] = y == x ? 1.0 : 0.0;
+    }
+    return true;
+}
+
+void Many::up(Worker* w, const LaneLevel& level) const {
+    std::fill(w->bits.begin(), w->bits.end(), 0);
+    std::fill(w->root, w->root + kLanes, 0.0);
+    for (size_t i = 0; i < clique_.size(); ++i) {
+        const Clique& c = clique_[i];
+        w->in.clear();
+        w->in_at.clear();
+        for (const Meeting& k : c.child) {
+            w->in.push_back(w->message.data() + clique_[at(k.which)].first_message * kLanes);
+            w->in_at.push_back(k.at.data());
+        }
+        for (const Meeting& h : c.home) {
+            if (!w->any[at(h.which)]) continue;
+            w->in.push_back(w->known.data() + first_[at(h.which)] * kLanes);
+            w->in_at.push_back(h.at.data());
+        }
+        double* const message = w->message.data() + c.first_message * kLanes;
+        level.up({{c.psi.data(), c.ptr.data(), c.n_separator},
+                  static_cast<int>(w->in.size()),
+                  w->in.data(),
+                  w->in_at.data(),
+                  w->product.data() + c.first_entry * kLanes,
+                  message});
+        level.scale(message, c.n_separator, w->bits.data() + i * kLanes);
+        if (c.parent >= 0) continue;
+        for (int k = 0; k < kLanes; ++k) {
+            w->root[k] += message[k] > 0.0 ? std::log(message[k]) : -INFINITY;
+        }
+    }
+}
+
+void Many::down(Worker* w, const LaneLevel& level, bool marginals, const double* weight) const {
+    std::fill(w->belief.begin(), w->belief.end(), 0.0);
+    if (marginals) std::fill(w->marginal.begin(), w->marginal.end(), 0.0);
+    double mass[kLanes], by[kLanes];
+    for (size_t i = clique_.size(); i-- > 0;) {
+        const Clique& c = clique_[i];
+        double* const from = w->belief.data() + c.first_message * kLanes;
+        const double* const message = w->message.data() + c.first_message * kLanes;
+        if (c.parent >= 0) {
+            if (marginals) {
+                for (const Meeting& r : c.read) {
+                    level.add(from, r.at.data(), c.n_separator,
+                              w->marginal.data() + first_[at(r.which)] * kLanes);
+                }
+            }
+            level.divide(from, message, c.n_separator);
+            level.scale(from, c.n_separator, nullptr);
+        }
+        w->out.clear();
+        w->out_at.clear();
+        for (const Meeting& k : c.child) {
+            w->out.push_back(w->belief.data() + clique_[at(k.which)].first_message * kLanes);
+            w->out_at.push_back(k.at.data());
+        }
+        if (marginals) {
+            for (const Meeting& h : c.home) {
+                if (read_below_[at(h.which)]) continue;
+                w->out.push_back(w->marginal.data() + first_[at(h.which)] * kLanes);
+                w->out_at.push_back(h.at.data());
+            }
+        }
+        double* counts = nullptr;
+        if (weight) {
+            counts = w->counts.data() + c.first_entry * kLanes;
+            level.dot(message, c.parent < 0 ? nullptr : from, c.n_separator, mass);
+            for (int k = 0; k < kLanes; ++k) {
+                // Products are not scaled as their sums, the message, are.
+                const int bits = static_cast<int>(w->bits[i * kLanes + at(k)]);
+                by[k] = mass[k] > 0.0 ? weight[k] / std::ldexp(mass[k], bits) : 0.0;
+            }
+        }
+        level.down({{c.psi.data(), c.ptr.data(), c.n_separator},
+                    w->product.data() + c.first_entry * kLanes,
+                    c.parent < 0 ? nullptr : from,
+                    static_cast<int>(w->out.size()),
+                    w->out.data(),
+                    w->out_at.data(),
+                    by,
+                    counts});
+    }
+}
+
+// The counts of a worker's entries, added to those of tables; they are zero afterwards.
+void Many::add_counts(const Rows& q, Worker* w, double* counts) const {
+    for (const Clique& c : clique_) {
+        for (size_t e = 0; e < c.psi.size(); ++e) {
+            double* const lane = w->counts.data() + (at(c.first_entry) + e) * kLanes;
+            const double sum = ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+                               ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+            std::fill(lane, lane + kLanes, 0.0);
+            for (const Family& f : c.family) {
+                if (f.factor >= g_.n_factors || q.table[f.factor] < 0) continue;
+                counts[q.table[f.factor] + f.at[e]] += sum;
+            }
+        }
+    }
+}
+
+// Answers up to kLanes sets of equal rows: the first of each is row[k]; weight[k] are in it.
+void Many::solve(const Rows& q, const int64_t* row, int n, const double* weight, Worker* w,
+                 uint8_t* answer, double* log_z) const {
+    const LaneLevel& level = lane_level();
+    std::fill(w->any.begin(), w->any.end(), uint8_t{0});
+    double counted[kLanes]{};
+    bool fine[kLanes]{};
+    for (int k = 0; k < n; ++k) {
+        fine[k] = possible_ && find_states(q, row[k], w, k);
+        if (fine[k]) counted[k] = weight[k];
+    }
+    if (std::none_of(fine, fine + n, [](bool x) { return x; })) {
+        std::fill(answer, answer + n, uint8_t{kImpossible});
+        std::fill(log_z, log_z + n, -INFINITY);
+        return;
+    }
+    VS_NS::forget_underflow();
+    up(w, level);
+    bool small = VS_NS::underflow();
+    if (!(small && q.counts) && (q.marginals || q.counts)) {
+        down(w, level, q.marginals != nullptr, q.counts ? counted : nullptr);
+        if (q.marginals) {
+            for (int64_t v = 0; v < g_.n; ++v) {
+                if (d_.size(v) == 1) continue;
+                double* const p = w->marginal.data() + first_[at(v)] * kLanes;
+                double total[kLanes];
+                level.dot(p, nullptr, d_.size(v), total);
+                level.share(p, total, d_.size(v));
+            }
+            small = small || VS_NS::underflow();
+        }
+    }
+    for (int k = 0; k < n; ++k) {
+        log_z[k] = -INFINITY;
+        answer[k] = kImpossible;
+        if (!fine[k]) continue;
+        if (small) {
+            answer[k] = kTooSmall;
+            continue;
+        }
+        if (w->root[k] == -INFINITY) continue;
+        int64_t bits = 0;
+        for (size_t c = 0; c < clique_.size(); ++c) bits += w->bits[c * kLanes + at(k)];
+        double rest;
+        Sum total;
+        total.add(shift_);
+        total.add(w->root[k]);
+        total.add(VS_NS::log_of_power(static_cast<double>(bits), &rest));
+        total.add(rest);
+        log_z[k] = total.total();
+        answer[k] = kAnswered;
+    }
+}
+
+// Writes the marginals of lane k.
+void Many::write(const Rows& q, const Worker& w, int k, double* out) const {
+    std::fill(out, out + q.ptr[g_.n], 0.0);
+    for (int64_t v = 0; v < g_.n; ++v) {
+        const int32_t* const value = d_.values(v);
+        double* const p = out + q.ptr[v];
+        if (d_.size(v) == 1) {
+            p[value[0]] = 1.0;
+            continue;
+        }
+        const double* const from = w.marginal.data() + first_[at(v)] * kLanes + k;
+        for (int64_t x = 0; x < d_.size(v); ++x) p[value[x]] = from[x * kLanes];
+    }
+}
+
+struct Many::Job {
+    const Many& many;
+    const Rows& q;
+    const Groups groups;
+    int64_t block, n_blocks;
+    Control* control;
+    std::vector<std::unique_ptr<Worker>> worker;
+    std::vector<std::vector<double>> counts;  // of each block
+    Outcome outcome{};
+
+    static void task(void* context, int64_t task, int by) {
+        Job& j = *static_cast<Job*>(context);
+        j.outcome.run([&] { return j.run(task, by); });
+    }
+
+    Status run(int64_t task, int by) {
+        if (!worker[at(by)]) worker[at(by)].reset(new Worker(many, q.counts != nullptr));
+        Worker& w = *worker[at(by)];
+        const Poll poll{control, by == 0};
+        const int64_t last = std::min(groups.size(), (task + 1) * block);
+        for (int64_t first = task * block; first < last; first += kLanes) {
+            const int n = static_cast<int>(std::min<int64_t>(kLanes, last - first));
+            int64_t row[kLanes];
+            double weight[kLanes], log_z[kLanes];
+            uint8_t answer[kLanes];
+            for (int k = 0; k < n; ++k) {
+                const int64_t begin = groups.begin[at(first + k)];
+                row[k] = groups.row[at(begin)];
+                weight[k] = static_cast<double>(groups.begin[at(first + k + 1)] - begin);
+            }
+            many.solve(q, row, n, weight, &w, answer, log_z);
+            for (int k = 0; k < n; ++k) put(first + k, k, answer[k], log_z[k], w);
+            if (!poll.go_on()) return kCancelled;
+        }
+        if (q.counts) {
+            counts[at(task)].assign(at(q.n_counts), 0.0);
+            many.add_counts(q, &w, counts[at(task)].data());
+        }
+        return kOk;
+    }
+
+    // Writes an answer to all rows that are equal.
+    void put(int64_t group, int k, uint8_t answer, double log_z, const Worker& w) {
+        const int64_t begin = groups.begin[at(group)], end = groups.begin[at(group + 1)];
+        const int64_t size = q.ptr ? q.ptr[many.g_.n] : 0;
+        const double* made = nullptr;
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t row = groups.row[at(i)];
+            q.answer[row] = answer;
+            q.log_z[row] = log_z;
+            if (!q.marginals) continue;
+            double* const out = q.marginals + row * size;
+            if (answer != kAnswered) {
+                std::fill(out, out + size, 0.0);
+            } else if (made) {
+                std::copy(made, made + size, out);
+            } else {
+                many.write(q, w, k, out);
+                made = out;
+            }
+        }
+        control->done.fetch_add(end - begin, std::memory_order_relaxed);
+    }
+};
+
+Status Many::run(const Rows& q, int threads, Control* control) const {
+    Job j{*this, q, grouped(q, g_.n), kBlock, 0, control, {}, {}};
+    if (q.counts) {
+        // Blocks follow from the rows alone, so that sums have the same bits on any threads.
+        const int64_t most = std::max<int64_t>(
+            1, std::min<int64_t>(kMostBlocks, kMostCounts / std::max<int64_t>(1, q.n_counts)));
+        const int64_t each = (j.groups.size() + most - 1) / most;
+        j.block = std::max(kBlock, (each + kLanes - 1) / kLanes * kLanes);
+    }
+    j.n_blocks = (j.groups.size() + j.block - 1) / j.block;
+    j.worker.resize(at(std::max(threads, 1)));
+    if (q.counts) j.counts.resize(at(j.n_blocks));
+    pool().run_plan(Plan("rows", j.n_blocks), Job::task, &j, threads, control);
+    const Status status = j.outcome.end(*control);
+    if (status != kOk || !q.counts) return status;
+    for (const auto& some : j.counts) {
+        for (int64_t i = 0; i < q.n_counts; ++i) q.counts[i] += some[at(i)];
+    }
+    // A factor of which every variable is decided is in no clique.
+    double answered = 0.0;
+    for (int64_t i = 0; i < q.rows; ++i) answered += q.answer[i] == kAnswered ? 1.0 : 0.0;
+    for (int64_t f = 0; f < g_.n_factors; ++f) {
+        const Factor x = factor_of(g_, f, nullptr);
+        int64_t entry = 0;
+        bool decided = q.table[f] >= 0;
+        for (int64_t i = 0; i < x.arity; ++i) {
+            decided = decided && d_.size(x.scope[i]) == 1;
+            entry = entry * g_.card[x.scope[i]] + d_.values(x.scope[i])[0];
+        }
+        if (decided) q.counts[q.table[f] + entry] += answered;
+    }
+    return kOk;
+}
+
+}  // namespace vs::junction
