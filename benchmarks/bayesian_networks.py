@@ -3,8 +3,8 @@
     python benchmarks/bayesian_networks.py
     python benchmarks/bayesian_networks.py --only many --rows 10000
 
-The networks are those that come with pgmpy, uncompressed. Both readers take turns, and the median of
-each counts; pyAgrum cannot read one of them. `infer_many` runs on one thread; the loop calls
+The networks are those that come with pgmpy, uncompressed. Both readers take turns, and the median
+of each counts; pyAgrum cannot read one of them. `infer_many` runs on one thread; the loop calls
 `JunctionTree.infer` on a part of the same rows, and its time is that of a row.
 """
 

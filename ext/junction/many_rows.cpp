@@ -13,19 +13,20 @@
 #include "junction/state.h"
 
 namespace vs::junction {
-namespace {
-
-constexpr int64_t kBlock = 32 * kLanes;  // rows that are a task
-constexpr int64_t kMostBlocks = 64;      // where each has counts of its own,
-constexpr int64_t kMostCounts = 1 << 24;  // and so many of these at most
 
 // Rows with the same evidence, side by side; and where each of these sets begins.
-struct Groups {
+struct RowGroups {
     std::vector<int64_t> row, begin;
     int64_t size() const { return static_cast<int64_t>(begin.size()) - 1; }
 };
 
-uint64_t hash_of(const int32_t* x, int64_t n) {
+namespace {
+
+constexpr int64_t kRowBlock = 32 * kLanes;  // rows that are a task
+constexpr int64_t kMostRowBlocks = 64;      // where each has counts of its own,
+constexpr int64_t kMostRowCounts = 1 << 24;  // and so many of these at most
+
+uint64_t row_hash(const int32_t* x, int64_t n) {
     uint64_t h = 0x9e3779b97f4a7c15u;
     for (int64_t i = 0; i < n; ++i) {
         h = (h ^ static_cast<uint32_t>(x[i])) * 0xff51afd7ed558ccdu;
@@ -34,13 +35,13 @@ uint64_t hash_of(const int32_t* x, int64_t n) {
     return h;
 }
 
-Groups grouped(const Rows& q, int64_t n) {
+RowGroups grouped(const Rows& q, int64_t n) {
     struct Key {
         uint64_t hash;
         int64_t row;
     };
     std::vector<Key> key(at(q.rows));
-    for (int64_t i = 0; i < q.rows; ++i) key[at(i)] = {hash_of(q.codes + i * n, n), i};
+    for (int64_t i = 0; i < q.rows; ++i) key[at(i)] = {row_hash(q.codes + i * n, n), i};
     const size_t bytes = at(n) * sizeof(int32_t);
     const auto compare = [&](const Key& a, const Key& b) {
         if (a.hash != b.hash) return a.hash < b.hash ? -1 : 1;
@@ -50,7 +51,7 @@ Groups grouped(const Rows& q, int64_t n) {
         const int order = compare(a, b);
         return order != 0 ? order < 0 : a.row < b.row;
     });
-    Groups found;
+    RowGroups found;
     for (size_t i = 0; i < key.size(); ++i) {
         if (i == 0 || compare(key[i - 1], key[i]) != 0) {
             found.begin.push_back(static_cast<int64_t>(i));
@@ -272,7 +273,7 @@ void Many::write(const Rows& q, const Worker& w, int k, double* out) const {
 struct Many::Job {
     const Many& many;
     const Rows& q;
-    const Groups groups;
+    const RowGroups groups;
     int64_t block, n_blocks;
     Control* control;
     std::vector<std::unique_ptr<Worker>> worker;
@@ -335,13 +336,13 @@ struct Many::Job {
 };
 
 Status Many::run(const Rows& q, int threads, Control* control) const {
-    Job j{*this, q, grouped(q, g_.n), kBlock, 0, control, {}, {}};
+    Job j{*this, q, grouped(q, g_.n), kRowBlock, 0, control, {}, {}};
     if (q.counts) {
         // Blocks follow from the rows alone, so that sums have the same bits on any threads.
         const int64_t most = std::max<int64_t>(
-            1, std::min<int64_t>(kMostBlocks, kMostCounts / std::max<int64_t>(1, q.n_counts)));
+            1, std::min<int64_t>(kMostRowBlocks, kMostRowCounts / std::max<int64_t>(1, q.n_counts)));
         const int64_t each = (j.groups.size() + most - 1) / most;
-        j.block = std::max(kBlock, (each + kLanes - 1) / kLanes * kLanes);
+        j.block = std::max(kRowBlock, (each + kLanes - 1) / kLanes * kLanes);
     }
     j.n_blocks = (j.groups.size() + j.block - 1) / j.block;
     j.worker.resize(at(std::max(threads, 1)));

@@ -140,9 +140,7 @@ def test_frames_with_names_and_rows_never_seen() -> None:
     fitted = graph.fit({"rain": ["no", "no", "no"], "wet": ["no", "no", "yes"]}, prior=0.0)
     assert fitted is graph
     np.testing.assert_allclose(np.exp(graph.factors[0].log_table), [1.0, 0.0])
-    np.testing.assert_allclose(
-        np.exp(graph.factors[1].log_table), [[2 / 3, 1 / 3], [0.125, 0.875]]
-    )
+    np.testing.assert_allclose(np.exp(graph.factors[1].log_table), [[2 / 3, 1 / 3], [0.125, 0.875]])
     assert vs.infer(graph)["wet", "yes"] == pytest.approx(1 / 3)
     assert tree.infer()["rain"].tolist() == [0.5, 0.5]  # it was built before
     copy = pickle.loads(pickle.dumps(graph))

@@ -95,7 +95,12 @@ def test_rows_are_normalised_where_they_were_rounded() -> None:
         ("wet", [], [0.9, 0.2], "its one row sums to 1.1, not 1"),
         ("wet", ["rain"], [[1.5, -0.5], [0, 1]], "entry at rain='no', wet=1 is -0.5"),
         ("wet", ["rain"], [[np.nan, 1], [0, 1]], "entry at rain='no', wet=0 is nan"),
-        ("wet", ["rain"], [0.5, 0.5], r"must have shape \(2, 2\), an axis for each of 'rain', 'wet'"),
+        (
+            "wet",
+            ["rain"],
+            [0.5, 0.5],
+            r"must have shape \(2, 2\), an axis for each of 'rain', 'wet'",
+        ),
         ("wet", ["wet"], [[1, 0], [0, 1]], "has a variable twice"),
         ("wet", ["snow"], [[1, 0], [0, 1]], r"parents\[0\]: there is no variable named 'snow'"),
         ("wet", "rain", [[1, 0], [0, 1]], "parents must be a sequence of variables"),

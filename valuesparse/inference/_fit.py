@@ -12,7 +12,7 @@ import numpy.typing as npt
 from valuesparse._validation import as_count, as_threshold
 from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference._frames import codes_of
-from valuesparse.inference._refusals import ADVICE, as_graph
+from valuesparse.inference._refusals import as_graph
 from valuesparse.inference._watch import Watch
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
@@ -201,7 +201,8 @@ class _Expectation:
         native = tree.tables_for_many(workers)
         if native is None:
             raise MemoryLimitError(
-                f"the junction tree of width {tree.width} is too large for expected counts: {ADVICE}"
+                f"the junction tree of width {tree.width} does not fit in memory for expected "
+                "counts: leave out rows with missing values"
             )
         self.native, self.graph, self.families, self.workers = native, graph, families, workers
         sizes = [math.prod(f.shape) for f in families]
@@ -209,9 +210,7 @@ class _Expectation:
         self.places = np.empty(len(families), dtype=np.int64)
         self.places[[f.factor for f in families]] = self.ends - sizes
 
-    def run(
-        self, codes: Codes, tables: list[Floats], watch: Watch
-    ) -> tuple[float, list[Floats]]:
+    def run(self, codes: Codes, tables: list[Floats], watch: Watch) -> tuple[float, list[Floats]]:
         """Return the log-likelihood of all rows, and the expected counts of each table."""
         logs: list[Any] = [None] * len(self.families)
         for f, table in _logs(self.families, tables):
@@ -230,7 +229,9 @@ class _Expectation:
         )  # fmt: skip
         if (answers == 1).any():
             row = int((answers == 1).argmax())
-            raise InfeasibleError(0, -1, message=f"row {row} of frame is impossible: fit with a prior > 0")
+            raise InfeasibleError(
+                0, -1, message=f"row {row} of frame is impossible: fit with a prior > 0"
+            )
         if answers.any():
             row = int(answers.argmax())
             raise ValueError(
@@ -240,4 +241,3 @@ class _Expectation:
         return float(log_z.sum()), [
             n.reshape(f.shape) for n, f in zip(split, self.families, strict=True)
         ]
-

@@ -99,7 +99,9 @@ class Questions(Compiled):
             faithful=found.faithful,
         )
 
-    def _mass(self, evidence: Evidence | Known | None, workers: int, watch: Watch) -> tuple[float, Slices]:
+    def _mass(
+        self, evidence: Evidence | Known | None, workers: int, watch: Watch
+    ) -> tuple[float, Slices]:
         """Return log Z, and the slices that it was put together from."""
         with self._lock:
             question, slices, given = self._ask(evidence, watch, mass=True)

@@ -13,8 +13,8 @@ from valuesparse._validation import as_count, as_generator, as_zeta
 from valuesparse.inference._conditioning import ASKED, WHOLE
 from valuesparse.inference._frames import frame_of
 from valuesparse.inference._graph_islands import infer_islands
-from valuesparse.inference._memory import default_memory_limit
 from valuesparse.inference._many import ManyQuestions
+from valuesparse.inference._memory import default_memory_limit
 from valuesparse.inference._refusals import as_graph, impossible, outputs
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
@@ -340,7 +340,8 @@ class JunctionTree(ManyQuestions):
         >>> round(vs.JunctionTree(graph).log_z({0: 1}), 6) == round(float(np.log(5)), 6)
         True
         """
-        return self._mass(self._more(evidence, likelihood), resolve(threads), Watch(deadline, progress))[0]
+        known = self._more(evidence, likelihood)
+        return self._mass(known, resolve(threads), Watch(deadline, progress))[0]
 
     def joint(
         self,

@@ -212,9 +212,7 @@ def infer(
         deadline = as_seconds("deadline", deadline)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-    more = for_graphs(
-        engine, evidence, memory_limit, factors, model=model, likelihood=likelihood
-    )
+    more = for_graphs(engine, evidence, memory_limit, factors, model=model, likelihood=likelihood)
     part = {} if keep is None else {"keep": as_probability("keep", keep)}
     if tol is not None or work is not None:
         asked = {"tol": tol} if work is None else {"work": work}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import graphlib
 import math
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt

@@ -47,9 +47,7 @@ def summary(graph: Factors) -> str:
             math.prod(graph.cardinalities[u] for u in parents) * (graph.cardinalities[v] - 1)
             for v, parents in families.items()
         )
-        first = (
-            f"Bayesian network: {what}, {_count(arcs, 'arc')}, {_count(free, 'free parameter')}"
-        )
+        first = f"Bayesian network: {what}, {_count(arcs, 'arc')}, {_count(free, 'free parameter')}"
     else:
         first = f"Factor graph: {what}, {_count(graph.n_factors, 'factor')}"
         if families:
@@ -86,8 +84,10 @@ def html(graph: Factors) -> str:
         if named is not None and len(named) > 10:
             shown += f", ... ({len(named)})"
         parents = ", ".join(str(graph.names[u]) for u in families.get(v, ()))
-        said = graph.state_name(v, known) if isinstance(known, int) else "" if known is None else "~"
-        cells = (str(graph.names[v]), shown, parents, str(said))
+        said = "" if known is None else "soft"
+        if isinstance(known, int):
+            said = str(graph.state_name(v, known))
+        cells = (str(graph.names[v]), shown, parents, said)
         lines.append(f"<tr>{''.join(f'<td>{escape.escape(cell)}</td>' for cell in cells)}</tr>")
     if graph.n_variables > _ROWS:
         lines.append(f'<tr><td colspan="4">... ({graph.n_variables:,} variables)</td></tr>')

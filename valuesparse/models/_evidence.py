@@ -198,19 +198,24 @@ def _state_or_likelihood(
             f"{label} must have shape {(graph.cardinalities[v],)}, a log-likelihood "
             f"for each state, got {soft.shape}"
         )
-    if soft.size > 1 and soft.min() >= 0.0 and soft.max() <= 1.0 and soft.min() < soft.max():
-        if abs(float(soft.sum()) - 1.0) <= _ROUNDING:
-            raise ValueError(
-                f"{label} lies between 0 and 1 and sums to one, as probabilities do, but evidence "
-                f"takes log-likelihoods: write likelihood={{{graph.names[v]!r}: ...}} instead, or "
-                "the logarithms"
-            )
+    if _looks_like_probabilities(soft):
+        raise ValueError(
+            f"{label} lies between 0 and 1 and sums to one, as probabilities do, but evidence "
+            f"takes log-likelihoods: write likelihood={{{graph.names[v]!r}: ...}} instead, or "
+            "the logarithms"
+        )
     return owned(value, soft)
 
 
-def _log_likelihood(
-    graph: Variables, v: int, value: Any, label: str
-) -> npt.NDArray[np.float64]:
+def _looks_like_probabilities(x: npt.NDArray[np.float64]) -> bool:
+    """Whether numbers lie between 0 and 1, are not all equal, and sum to one."""
+    if x.size < 2 or abs(float(x.sum()) - 1.0) > _ROUNDING:
+        return False
+    low, high = float(x.min()), float(x.max())
+    return low >= 0.0 and high <= 1.0 and low < high
+
+
+def _log_likelihood(graph: Variables, v: int, value: Any, label: str) -> npt.NDArray[np.float64]:
     """Return the logs of a likelihood for each state, checked: an array of its own."""
     numbers = as_reals(label, value)
     if numbers.shape != (graph.cardinalities[v],):

@@ -176,11 +176,11 @@ class Variables:
 
         A tuple may be the name of a variable, too, and then it is.
         """
-        if isinstance(key, tuple) and len(key) == 2 and not self.has_name(key):
-            # A tuple that is no name may be a mistake for one: no index is made of its parts.
-            if self._number is None or self.has_name(key[0]):
-                v = self.variable(key[0])
-                return v, self.state(v, key[1])
+        pair = isinstance(key, tuple) and len(key) == 2 and not self.has_name(key)
+        # A pair that is no name may be a mistake for one: its first part is no index then.
+        if pair and (self._number is None or self.has_name(key[0])):
+            v = self.variable(key[0])
+            return v, self.state(v, key[1])
         return self.variable(key), None
 
     def has_name(self, name: Any) -> bool:

@@ -192,7 +192,9 @@ class Network(Factors):
                     f"; it sums to one over the first axis, {parents[0]}: the variable itself "
                     "comes last here, np.moveaxis(table, 0, -1) puts it there"
                 )
-            raise ValueError(f"table of {child}: {row} sums to {float(sums[at][0]):.6g}, not 1{hint}")
+            raise ValueError(
+                f"table of {child}: {row} sums to {float(sums[at][0]):.6g}, not 1{hint}"
+            )
         return np.where(off > _ROUNDED * shape[-1], table / sums, table)
 
     def _at(self, scope: tuple[int, ...], states: Iterable[Any]) -> str:
