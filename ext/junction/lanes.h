@@ -9,32 +9,37 @@ namespace vs {
 
 constexpr int kLanes = 8;  // of every level: questions go side by side in the same groups
 
-// The entries of a clique that are not zero, by the setting of its separator: those of setting s
-// are [ptr[s], ptr[s + 1]). Tables with lanes have kLanes numbers for each of their entries; at[k][e]
-// is the entry of table k that entry e meets.
+// The entries of a clique that are not zero. Those of row r are [entry[r], entry[r + 1]); rows of
+// setting s of the separator are [row[s], row[s + 1]). Tables with lanes have kLanes numbers for each
+// of their entries.
 struct LaneClique {
     const double* psi;
-    const int32_t* ptr;
+    const int32_t* entry;
+    const int32_t* row;
     int64_t n_separator;
+};
+
+// Tables that a clique meets: some are the same along a row, and at[k][r] is the entry that row r
+// meets; others vary, and at[k][e] is the one that entry e meets.
+template <class T>
+struct LaneTables {
+    int n;
+    T* const* table;
+    const int32_t* const* at;
 };
 
 struct LanesUp {
     LaneClique clique;
-    int n_in;
-    const double* const* in;
-    const int32_t* const* at;
-    double* product;  // of psi and all that comes in, for each entry
-    double* message;  // the sums of these, for each setting of the separator
+    LaneTables<const double> even, varying;  // what is multiplied in
+    double* message;  // the sums of the products, for each setting of the separator
 };
 
 struct LanesDown {
     LaneClique clique;
-    const double* product;
+    LaneTables<const double> even, varying;
     const double* message;  // from above, for each setting of the separator; null at roots
-    int n_out;
-    double* const* out;  // where product times message is added
-    const int32_t* const* at;
-    const double* weight;  // (kLanes,) times this, it is added to `counts`, too, where not null
+    LaneTables<double> even_out, varying_out;  // where the products are added
+    const double* weight;  // (kLanes,) times this, they are added to `counts`, too, where not null
     double* counts;        // for each entry, with lanes
 };
 
@@ -47,6 +52,8 @@ struct LaneLevel {
     void (*scale)(double* x, int64_t n, int64_t* bits);
     // x = x / by, 0 where either is 0.
     void (*divide)(double* x, const double* by, int64_t n);
+    // x[e] *= by[at[e]] of n entries.
+    void (*multiply)(double* x, const int32_t* at, int64_t n, const double* by);
     // to[at[e]] += x[e] of n entries.
     void (*add)(const double* x, const int32_t* at, int64_t n, double* to);
     // The sum of x * y, of n entries; y may be null, for ones.

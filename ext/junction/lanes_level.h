@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "junction/lanes.h"
+#include "simd/each.h"
 #include "simd/vec.h"
 
 namespace VS_NS {
@@ -48,26 +49,77 @@ struct Lanes {
     }
 };
 
-// K tables come in; -1: as many as the job says.
-template <int K>
+static VS_INLINE Lanes lanes_at(const double* table, int32_t at) {
+    return Lanes::load(table + static_cast<int64_t>(at) * vs::kLanes);
+}
+
+// The product of what is the same along a row.
+static VS_INLINE Lanes lanes_even(const vs::LaneTables<const double>& in, int32_t row, Lanes by) {
+    for (int k = 0; k < in.n; ++k) by = by * lanes_at(in.table[k], in.at[k][row]);
+    return by;
+}
+
+// Adds to an entry of a table.
+static VS_INLINE void lanes_put(double* table, int32_t at, Lanes x) {
+    double* const to = table + static_cast<int64_t>(at) * vs::kLanes;
+    (Lanes::load(to) + x).store(to);
+}
+
+// K tables that vary along a row, in registers: a store might change the arrays that list them.
+template <class T, int K>
+struct LaneList {
+    T* table[K > 0 ? K : 1];
+    const int32_t* at[K > 0 ? K : 1];
+
+    explicit VS_INLINE LaneList(const vs::LaneTables<T>& some) {
+        each<K>([&](auto k) VS_INLINE_LAMBDA {
+            table[k] = some.table[k];
+            at[k] = some.at[k];
+        });
+    }
+    template <class F>
+    VS_INLINE void run(int32_t e, F f) const {
+        each<K>([&](auto k) VS_INLINE_LAMBDA { f(table[k], at[k][e]); });
+    }
+};
+
+// As many as there are.
+template <class T>
+struct LaneList<T, -1> {
+    const vs::LaneTables<T> some;
+
+    explicit VS_INLINE LaneList(const vs::LaneTables<T>& given) : some(given) {}
+    template <class F>
+    VS_INLINE void run(int32_t e, F f) const {
+        for (int k = 0; k < some.n; ++k) f(some.table[k], some.at[k][e]);
+    }
+};
+
+// I tables vary along a row, and O of those that are written to; -1: as many as the job says.
+template <int I>
 void lanes_up_of(const vs::LanesUp& j) {
-    const int n = K < 0 ? j.n_in : K;
-    for (int64_t s = 0; s < j.clique.n_separator; ++s) {
-        Lanes sum = Lanes::set1(0.0);
-        for (int32_t e = j.clique.ptr[s]; e < j.clique.ptr[s + 1]; ++e) {
-            Lanes p = Lanes::set1(j.clique.psi[e]);
-            for (int k = 0; k < n; ++k) {
-                p = p * Lanes::load(j.in[k] + static_cast<int64_t>(j.at[k][e]) * vs::kLanes);
+    const vs::LaneClique c = j.clique;
+    const LaneList<const double, I> in(j.varying);
+    const Lanes one = Lanes::set1(1.0), zero = Lanes::set1(0.0);
+    for (int64_t s = 0; s < c.n_separator; ++s) {
+        Lanes sum = zero;
+        for (int32_t r = c.row[s]; r < c.row[s + 1]; ++r) {
+            Lanes own = zero;
+            for (int32_t e = c.entry[r]; e < c.entry[r + 1]; ++e) {
+                Lanes p = Lanes::set1(c.psi[e]);
+                in.run(e, [&](const double* x, int32_t at) VS_INLINE_LAMBDA {
+                    p = p * lanes_at(x, at);
+                });
+                own = own + p;
             }
-            p.store(j.product + static_cast<int64_t>(e) * vs::kLanes);
-            sum = sum + p;
+            sum = sum + own * lanes_even(j.even, r, one);
         }
         sum.store(j.message + s * vs::kLanes);
     }
 }
 
 void lanes_up(const vs::LanesUp& j) {
-    switch (j.n_in) {
+    switch (j.varying.n) {
         case 0: return lanes_up_of<0>(j);
         case 1: return lanes_up_of<1>(j);
         case 2: return lanes_up_of<2>(j);
@@ -76,32 +128,54 @@ void lanes_up(const vs::LanesUp& j) {
     }
 }
 
-template <int K>
+template <int I, int O>
 void lanes_down_of(const vs::LanesDown& j) {
-    const int n = K < 0 ? j.n_out : K;
-    const Lanes weight = j.counts ? Lanes::load(j.weight) : Lanes::set1(0.0);
-    for (int64_t s = 0; s < j.clique.n_separator; ++s) {
-        const Lanes d = j.message ? Lanes::load(j.message + s * vs::kLanes) : Lanes::set1(1.0);
-        for (int32_t e = j.clique.ptr[s]; e < j.clique.ptr[s + 1]; ++e) {
-            const Lanes b = Lanes::load(j.product + static_cast<int64_t>(e) * vs::kLanes) * d;
-            for (int k = 0; k < n; ++k) {
-                double* const to = j.out[k] + static_cast<int64_t>(j.at[k][e]) * vs::kLanes;
-                (Lanes::load(to) + b).store(to);
+    const vs::LaneClique c = j.clique;
+    const LaneList<const double, I> in(j.varying);
+    const LaneList<double, O> out(j.varying_out);
+    const Lanes one = Lanes::set1(1.0), zero = Lanes::set1(0.0);
+    double* const counts = j.counts;
+    const Lanes weight = counts ? Lanes::load(j.weight) : zero;
+    for (int64_t s = 0; s < c.n_separator; ++s) {
+        const Lanes d = j.message ? Lanes::load(j.message + s * vs::kLanes) : one;
+        for (int32_t r = c.row[s]; r < c.row[s + 1]; ++r) {
+            const Lanes by = lanes_even(j.even, r, d);
+            Lanes own = zero;
+            const int32_t last = c.entry[r + 1];
+            for (int32_t e = c.entry[r]; e < last; ++e) {
+                Lanes p = by * Lanes::set1(c.psi[e]);
+                in.run(e, [&](const double* x, int32_t at) VS_INLINE_LAMBDA {
+                    p = p * lanes_at(x, at);
+                });
+                out.run(e, [&](double* x, int32_t at) VS_INLINE_LAMBDA { lanes_put(x, at, p); });
+                if (counts) lanes_put(counts, e, p * weight);
+                own = own + p;
             }
-            if (j.counts) {
-                double* const to = j.counts + static_cast<int64_t>(e) * vs::kLanes;
-                (Lanes::load(to) + b * weight).store(to);
+            for (int k = 0; k < j.even_out.n; ++k) {
+                lanes_put(j.even_out.table[k], j.even_out.at[k][r], own);
             }
         }
     }
 }
 
+template <int I>
+void lanes_down_to(const vs::LanesDown& j) {
+    switch (j.varying_out.n) {
+        case 0: return lanes_down_of<I, 0>(j);
+        case 1: return lanes_down_of<I, 1>(j);
+        case 2: return lanes_down_of<I, 2>(j);
+        case 3: return lanes_down_of<I, 3>(j);
+        default: return lanes_down_of<I, -1>(j);
+    }
+}
+
 void lanes_down(const vs::LanesDown& j) {
-    switch (j.n_out) {
-        case 1: return lanes_down_of<1>(j);
-        case 2: return lanes_down_of<2>(j);
-        case 3: return lanes_down_of<3>(j);
-        default: return lanes_down_of<-1>(j);
+    switch (j.varying.n) {
+        case 0: return lanes_down_to<0>(j);
+        case 1: return lanes_down_to<1>(j);
+        case 2: return lanes_down_to<2>(j);
+        case 3: return lanes_down_to<3>(j);
+        default: return lanes_down_to<-1>(j);
     }
 }
 
@@ -133,6 +207,13 @@ void lanes_divide(double* x, const double* by, int64_t n) {
     }
 }
 
+void lanes_multiply(double* x, const int32_t* at, int64_t n, const double* by) {
+    for (int64_t e = 0; e < n; ++e) {
+        double* const to = x + e * vs::kLanes;
+        (Lanes::load(to) * lanes_at(by, at[e])).store(to);
+    }
+}
+
 void lanes_add(const double* x, const int32_t* at, int64_t n, double* to) {
     for (int64_t e = 0; e < n; ++e) {
         double* const sum = to + static_cast<int64_t>(at[e]) * vs::kLanes;
@@ -158,7 +239,7 @@ void lanes_share(double* x, const double* by, int64_t n) {
 }
 
 const vs::LaneLevel kLaneLevel = {lanes_up,  lanes_down, lanes_scale, lanes_divide,
-                                  lanes_add, lanes_dot,  lanes_share};
+                                  lanes_multiply, lanes_add, lanes_dot,  lanes_share};
 
 }  // namespace
 

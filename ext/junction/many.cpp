@@ -81,13 +81,14 @@ Many::Many(const Graph& g, const Domains& d, const CliqueTree& t, const TableLay
         }
         for (const int32_t v : own.vars) {
             if (has(separator, v)) continue;
-            own.home.push_back({v, {}});
+            own.home.push_back({v, {}, false});
         }
     }
     for (size_t c = 0; c < clique_.size(); ++c) {
         if (clique_[c].parent < 0) continue;
-        clique_[at(clique_[c].parent)].child.push_back({static_cast<int32_t>(c), {}});
+        clique_[at(clique_[c].parent)].child.push_back({static_cast<int32_t>(c), {}, false});
     }
+    for (Clique& own : clique_) choose_rows(&own, t);
     // A variable's marginal is read from the smallest message into its clique that has it.
     for (Clique& own : clique_) {
         for (const Meeting& home : own.home) {
@@ -99,8 +100,27 @@ Many::Many(const Graph& g, const Domains& d, const CliqueTree& t, const TableLay
             }
             if (best < 0) continue;
             read_below_[at(home.which)] = 1;
-            clique_[at(best)].read.push_back({home.which, {}});
+            clique_[at(best)].read.push_back({home.which, {}, false});
         }
+    }
+}
+
+// Puts those variables last that fewest messages from below have: rows run over some of them.
+void Many::choose_rows(Clique* c, const CliqueTree& t) const {
+    constexpr int64_t kRow = 4, kLongRow = 64;  // entries that are worth a row; and no message
+    const auto first = c->vars.end() - static_cast<std::ptrdiff_t>(c->home.size());
+    const auto met = [&](int32_t v) {
+        return std::count_if(c->child.begin(), c->child.end(), [&](const Meeting& k) {
+            return has(t.separator[at(k.which)], v);
+        });
+    };
+    std::stable_sort(first, c->vars.end(), [&](int32_t a, int32_t b) {
+        return met(a) != met(b) ? met(a) > met(b) : d_.size(a) < d_.size(b);
+    });
+    for (auto v = c->vars.end(); v != first; --v) {
+        const int64_t wider = c->width * d_.size(*(v - 1));
+        if (c->width >= kRow && (met(*(v - 1)) > 0 || wider > kLongRow)) break;
+        c->width = wider;
     }
 }
 
@@ -118,6 +138,13 @@ void Many::place(Clique* c) {
     }
     for (Meeting& h : c->home) h.at = small(settings_in(d_, c->vars, &h.which, 1, nullptr));
     for (Meeting& r : c->read) r.at = small(settings_in(d_, separator, &r.which, 1, nullptr));
+    for (std::vector<Meeting>* some : {&c->child, &c->home}) {
+        for (Meeting& k : *some) {
+            for (size_t e = 0; e < k.at.size(); ++e) {
+                k.varies = k.varies || k.at[e] != k.at[e - e % at(c->width)];
+            }
+        }
+    }
     c->family.clear();
     for (const int64_t f : c->factors) {
         const Factor x = factor_of(g_, f, nullptr);
@@ -128,7 +155,7 @@ void Many::place(Clique* c) {
 Status Many::load_clique(Clique* c, const double* const* table, const double* const* soft,
                          Control* control) {
     Poll poll{control};
-    const bool fresh = c->ptr.empty();
+    const bool fresh = c->entry.empty();
     if (fresh) place(c);
     const size_t n = fresh ? at(static_cast<int64_t>(settings(d_, c->vars))) : c->psi.size();
     c->psi.assign(n, 0.0);
@@ -154,17 +181,23 @@ Status Many::load_clique(Clique* c, const double* const* table, const double* co
     }
     if (far) return kWiden;
     if (!fresh) return kOk;
-    // Entries of one setting of the separator lie side by side: its variables come first.
-    const int32_t inner = static_cast<int32_t>(static_cast<int64_t>(n) / c->n_separator);
-    c->ptr.assign(at(c->n_separator + 1), 0);
-    for (const int32_t e : kept) ++c->ptr[at(e / inner + 1)];
-    for (int64_t s = 0; s < c->n_separator; ++s) c->ptr[at(s + 1)] += c->ptr[at(s)];
-    if (kept.size() < n) {
-        keep(kept, &c->psi);
-        for (Meeting& k : c->child) keep(kept, &k.at);
-        for (Meeting& h : c->home) keep(kept, &h.at);
-        for (Family& f : c->family) keep(kept, &f.at);
+    // Entries of one setting of the separator lie side by side, and so do those of a row.
+    const int64_t inner = static_cast<int64_t>(n) / c->n_separator;
+    std::vector<int32_t> heads;  // the first entry of each row that has any
+    c->row.assign(at(c->n_separator + 1), 0);
+    for (size_t i = 0; i < kept.size(); ++i) {
+        if (i > 0 && kept[i] / c->width == kept[i - 1] / c->width) continue;
+        heads.push_back(kept[i]);
+        c->entry.push_back(static_cast<int32_t>(i));
+        ++c->row[at(kept[i] / inner + 1)];
     }
+    c->entry.push_back(static_cast<int32_t>(kept.size()));
+    for (int64_t s = 0; s < c->n_separator; ++s) c->row[at(s + 1)] += c->row[at(s)];
+    keep(kept, &c->psi);
+    for (std::vector<Meeting>* some : {&c->child, &c->home}) {
+        for (Meeting& k : *some) keep(k.varies ? kept : heads, &k.at);
+    }
+    for (Family& f : c->family) keep(kept, &f.at);
     return kOk;
 }
 

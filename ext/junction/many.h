@@ -47,29 +47,34 @@ class Many {
     Status run(const Rows& rows, int threads, Control* control) const;
 
   private:
-    struct Meeting {  // what every entry meets of another table
+    struct Meeting {  // what every row, or where it varies every entry, meets of another table
         int32_t which;
         std::vector<int32_t> at;
+        bool varies = false;
     };
     struct Family {
         int64_t factor;
         std::vector<int64_t> at;
     };
     struct Clique {
-        Set vars;  // those of the separator come first
+        Set vars;  // those of the separator come first, and last those that rows run over
         int32_t parent = -1;
         int64_t n_separator = 1;
         std::vector<int64_t> factors;
         std::vector<double> psi;
-        std::vector<int32_t> ptr;
+        std::vector<int32_t> entry, row;  // see lanes.h
+        int64_t width = 1;                // of a row, zeros included
         std::vector<Meeting> child, home;
         std::vector<Family> family;
         std::vector<Meeting> read;  // of its message: variables whose marginals are read there
         int64_t first_entry = 0, first_message = 0;
+
+        LaneClique view() const { return {psi.data(), entry.data(), row.data(), n_separator}; }
     };
     struct Worker;
     struct Job;
 
+    void choose_rows(Clique* c, const CliqueTree& t) const;
     Set separator_of(const Clique& c) const;
     void place(Clique* c);
     Status load_clique(Clique* c, const double* const* table, const double* const* soft,
@@ -78,6 +83,7 @@ class Many {
     void solve(const Rows& q, const int64_t* row, int n, const double* weight, Worker* w,
                uint8_t* answer, double* log_z) const;
     void write(const Rows& q, const Worker& w, int k, double* out) const;
+    void meet(const Clique& c, Worker* w) const;
     void up(Worker* w, const LaneLevel& level) const;
     void down(Worker* w, const LaneLevel& level, bool marginals, const double* weight) const;
     void add_counts(const Rows& q, Worker* w, double* counts) const;

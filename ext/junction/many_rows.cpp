@@ -65,21 +65,39 @@ RowGroups grouped(const Rows& q, int64_t n) {
 }  // namespace
 
 struct Many::Worker {
-    std::vector<double> product, message, belief, marginal, known, counts;
-    std::vector<uint8_t> any;  // (n,) something is known of a variable in some lane
+    // Tables that a clique meets: those that are the same along a row, and the others.
+    template <class T>
+    struct Met {
+        std::vector<T*> table[2];
+        std::vector<const int32_t*> at[2];
+
+        void clear() {
+            for (auto& x : table) x.clear();
+            for (auto& x : at) x.clear();
+        }
+        void add(const Meeting& k, T* x) {
+            table[k.varies].push_back(x);
+            at[k.varies].push_back(k.at.data());
+        }
+        LaneTables<T> view(bool varying) const {
+            return {static_cast<int>(table[varying].size()), table[varying].data(),
+                    at[varying].data()};
+        }
+    };
+
+    std::vector<double> message, belief, marginal, known, counts;
+    std::vector<uint8_t> any;   // (n,) something is known of a variable in some lane
     std::vector<int64_t> bits;  // (cliques, kLanes) that messages were scaled by
-    std::vector<const double*> in;
-    std::vector<const int32_t*> in_at, out_at;
-    std::vector<double*> out;
+    Met<const double> in;
+    Met<double> out;
     double root[kLanes]{};  // the sum of the logs of the roots' masses
 
     Worker(const Many& m, bool with_counts)
-        : product(at(m.n_entries_ * kLanes)),
-          message(at(m.n_messages_ * kLanes)),
+        : message(at(m.n_messages_ * kLanes)),
           belief(message.size()),
           marginal(at(m.n_states_ * kLanes)),
           known(marginal.size()),
-          counts(with_counts ? product.size() : 0),
+          counts(with_counts ? at(m.n_entries_ * kLanes) : 0),
           any(at(m.g_.n)),
           bits(m.clique_.size() * kLanes) {}
 };
@@ -102,29 +120,32 @@ bool Many::find_states(const Rows& q, int64_t row, Worker* w, int lane) const {
     return true;
 }
 
+// What is multiplied into the rows of a clique.
+void Many::meet(const Clique& c, Worker* w) const {
+    w->in.clear();
+    for (const Meeting& k : c.child) {
+        w->in.add(k, w->message.data() + clique_[at(k.which)].first_message * kLanes);
+    }
+    for (const Meeting& h : c.home) {
+        if (!w->any[at(h.which)] || read_below_[at(h.which)]) continue;
+        w->in.add(h, w->known.data() + first_[at(h.which)] * kLanes);
+    }
+}
+
 void Many::up(Worker* w, const LaneLevel& level) const {
     std::fill(w->bits.begin(), w->bits.end(), 0);
     std::fill(w->root, w->root + kLanes, 0.0);
     for (size_t i = 0; i < clique_.size(); ++i) {
         const Clique& c = clique_[i];
-        w->in.clear();
-        w->in_at.clear();
-        for (const Meeting& k : c.child) {
-            w->in.push_back(w->message.data() + clique_[at(k.which)].first_message * kLanes);
-            w->in_at.push_back(k.at.data());
-        }
-        for (const Meeting& h : c.home) {
-            if (!w->any[at(h.which)]) continue;
-            w->in.push_back(w->known.data() + first_[at(h.which)] * kLanes);
-            w->in_at.push_back(h.at.data());
-        }
         double* const message = w->message.data() + c.first_message * kLanes;
-        level.up({{c.psi.data(), c.ptr.data(), c.n_separator},
-                  static_cast<int>(w->in.size()),
-                  w->in.data(),
-                  w->in_at.data(),
-                  w->product.data() + c.first_entry * kLanes,
-                  message});
+        meet(c, w);
+        level.up({c.view(), w->in.view(false), w->in.view(true), message});
+        // A state that is known from here on is taken out of the message.
+        for (const Meeting& r : c.read) {
+            if (!w->any[at(r.which)]) continue;
+            level.multiply(message, r.at.data(), c.n_separator,
+                           w->known.data() + first_[at(r.which)] * kLanes);
+        }
         level.scale(message, c.n_separator, w->bits.data() + i * kLanes);
         if (c.parent >= 0) continue;
         for (int k = 0; k < kLanes; ++k) {
@@ -136,7 +157,7 @@ void Many::up(Worker* w, const LaneLevel& level) const {
 void Many::down(Worker* w, const LaneLevel& level, bool marginals, const double* weight) const {
     std::fill(w->belief.begin(), w->belief.end(), 0.0);
     if (marginals) std::fill(w->marginal.begin(), w->marginal.end(), 0.0);
-    double mass[kLanes], by[kLanes];
+    double mass[kLanes], by[kLanes]{};
     for (size_t i = clique_.size(); i-- > 0;) {
         const Clique& c = clique_[i];
         double* const from = w->belief.data() + c.first_message * kLanes;
@@ -151,18 +172,14 @@ void Many::down(Worker* w, const LaneLevel& level, bool marginals, const double*
             level.divide(from, message, c.n_separator);
             level.scale(from, c.n_separator, nullptr);
         }
+        meet(c, w);
         w->out.clear();
-        w->out_at.clear();
         for (const Meeting& k : c.child) {
-            w->out.push_back(w->belief.data() + clique_[at(k.which)].first_message * kLanes);
-            w->out_at.push_back(k.at.data());
+            w->out.add(k, w->belief.data() + clique_[at(k.which)].first_message * kLanes);
         }
-        if (marginals) {
-            for (const Meeting& h : c.home) {
-                if (read_below_[at(h.which)]) continue;
-                w->out.push_back(w->marginal.data() + first_[at(h.which)] * kLanes);
-                w->out_at.push_back(h.at.data());
-            }
+        for (const Meeting& h : c.home) {
+            if (!marginals || read_below_[at(h.which)]) continue;
+            w->out.add(h, w->marginal.data() + first_[at(h.which)] * kLanes);
         }
         double* counts = nullptr;
         if (weight) {
@@ -174,14 +191,8 @@ void Many::down(Worker* w, const LaneLevel& level, bool marginals, const double*
                 by[k] = mass[k] > 0.0 ? weight[k] / std::ldexp(mass[k], bits) : 0.0;
             }
         }
-        level.down({{c.psi.data(), c.ptr.data(), c.n_separator},
-                    w->product.data() + c.first_entry * kLanes,
-                    c.parent < 0 ? nullptr : from,
-                    static_cast<int>(w->out.size()),
-                    w->out.data(),
-                    w->out_at.data(),
-                    by,
-                    counts});
+        level.down({c.view(), w->in.view(false), w->in.view(true), c.parent < 0 ? nullptr : from,
+                    w->out.view(false), w->out.view(true), by, counts});
     }
 }
 

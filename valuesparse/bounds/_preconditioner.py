@@ -22,7 +22,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.inference import JunctionTree
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence, asked, known_of
+from valuesparse.models._evidence import Evidence, Known, asked, known_of
 
 __all__ = ["KINDS", "PreconditionerBounds", "preconditioner"]
 
@@ -137,7 +137,7 @@ def preconditioner(
     kind: str = "spanning_tree",
     *,
     width: int = 6,
-    evidence: Evidence | None = None,
+    evidence: Evidence | Known | None = None,
     likelihood: Evidence | None = None,
 ) -> PreconditionerBounds:
     r"""Return bounds on log Z and on event probabilities from a graph preconditioner (RL05).

@@ -18,7 +18,7 @@ from valuesparse.inference._network import (
 )
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence, known_of
+from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.threads import resolve
 
 __all__ = ["DualBound", "best_forest", "probabilities", "shares", "trw_dual_bound"]
@@ -94,7 +94,7 @@ class DualBound(NamedTuple):
 def trw_dual_bound(
     graph: FactorGraph,
     *,
-    evidence: Evidence | None = None,
+    evidence: Evidence | Known | None = None,
     trees: int = 8,
     method: TRW | None = None,
     threads: int | None = None,

@@ -287,13 +287,13 @@ class JunctionTree(ManyQuestions):
         MemoryLimitError
             When the tables need more than `memory_limit`.
         """
-        evidence = self._more(evidence, likelihood)
+        known = self._more(evidence, likelihood)
         zeta = as_zeta(zeta)
         rounds = -1 if revisit is None else as_count("revisit", revisit, at_least=0)
         watch = Watch(deadline, progress)
         if zeta == 1.0:
-            return self._infer(evidence, resolve(threads), watch)
-        held, merged, given = self._merged(evidence)
+            return self._infer(known, resolve(threads), watch)
+        held, merged, given = self._merged(known)
         # Likelihoods of variables that are held, too.
         rest = sum(float(x[held[v]]) for v, x in merged.items() if held[v] >= 0)
         if rest == -np.inf:

@@ -99,10 +99,11 @@ def sample(
     generator = as_generator(rng)
     watch = Watch(deadline, progress)
     more = for_graphs(engine, evidence, memory_limit, model=model, likelihood=likelihood)
-    if frame and not isinstance(model, FactorGraph):
+    if not frame:
+        return engine.sample(model, count, generator, workers, watch, **more)
+    if not isinstance(model, FactorGraph):
         raise ValueError("frame=True can be given with a FactorGraph only")
-    states = engine.sample(model, count, generator, workers, watch, **more)
-    return frame_of(model, states) if frame else states
+    return frame_of(model, engine.sample(model, count, generator, workers, watch, **more))
 
 
 def log_prob(

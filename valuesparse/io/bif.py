@@ -246,11 +246,11 @@ def _probability(
         raise text.error(
             begin, chunk, f"{size} numbers are needed, but the block has {len(body)} characters"
         )
-    child, *parents = (variables[name] for name in names)
-    shape = (*(len(p.states) for p in parents), len(child.states))
-    values = _all_rows(body, parents, len(child.states), size)
+    own, *parents = (variables[name] for name in names)
+    shape = (*(len(p.states) for p in parents), len(own.states))
+    values = _all_rows(body, parents, len(own.states), size)
     if values is None:
-        values = _row_by_row(text, body, begin, chunk, [child, *parents], size)
+        values = _row_by_row(text, body, begin, chunk, [own, *parents], size)
     return _Probability(names[0], tuple(names[1:]), begin, shape, values)
 
 
