@@ -1,4 +1,5 @@
-// A clique for several questions at once, one in each lane: tables stand once, messages once a lane.
+// A clique for several questions at once, one in each lane: tables stand once, messages once a
+// lane.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@ namespace vs {
 constexpr int kLanes = 8;  // of every level: questions go side by side in the same groups
 
 // The entries of a clique that are not zero. Those of row r are [entry[r], entry[r + 1]); rows of
-// setting s of the separator are [row[s], row[s + 1]). Tables with lanes have kLanes numbers for each
-// of their entries.
+// setting s of the separator are [row[s], row[s + 1]). Tables with lanes have kLanes numbers for
+// each of their entries.
 struct LaneClique {
     const double* psi;
     const int32_t* entry;

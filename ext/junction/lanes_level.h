@@ -107,9 +107,8 @@ void lanes_up_of(const vs::LanesUp& j) {
             Lanes own = zero;
             for (int32_t e = c.entry[r]; e < c.entry[r + 1]; ++e) {
                 Lanes p = Lanes::set1(c.psi[e]);
-                in.run(e, [&](const double* x, int32_t at) VS_INLINE_LAMBDA {
-                    p = p * lanes_at(x, at);
-                });
+                in.run(e, [&](const double* x, int32_t at)
+                              VS_INLINE_LAMBDA { p = p * lanes_at(x, at); });
                 own = own + p;
             }
             sum = sum + own * lanes_even(j.even, r, one);
@@ -120,11 +119,16 @@ void lanes_up_of(const vs::LanesUp& j) {
 
 void lanes_up(const vs::LanesUp& j) {
     switch (j.varying.n) {
-        case 0: return lanes_up_of<0>(j);
-        case 1: return lanes_up_of<1>(j);
-        case 2: return lanes_up_of<2>(j);
-        case 3: return lanes_up_of<3>(j);
-        default: return lanes_up_of<-1>(j);
+        case 0:
+            return lanes_up_of<0>(j);
+        case 1:
+            return lanes_up_of<1>(j);
+        case 2:
+            return lanes_up_of<2>(j);
+        case 3:
+            return lanes_up_of<3>(j);
+        default:
+            return lanes_up_of<-1>(j);
     }
 }
 
@@ -144,9 +148,8 @@ void lanes_down_of(const vs::LanesDown& j) {
             const int32_t last = c.entry[r + 1];
             for (int32_t e = c.entry[r]; e < last; ++e) {
                 Lanes p = by * Lanes::set1(c.psi[e]);
-                in.run(e, [&](const double* x, int32_t at) VS_INLINE_LAMBDA {
-                    p = p * lanes_at(x, at);
-                });
+                in.run(e, [&](const double* x, int32_t at)
+                              VS_INLINE_LAMBDA { p = p * lanes_at(x, at); });
                 out.run(e, [&](double* x, int32_t at) VS_INLINE_LAMBDA { lanes_put(x, at, p); });
                 if (counts) lanes_put(counts, e, p * weight);
                 own = own + p;
@@ -161,21 +164,31 @@ void lanes_down_of(const vs::LanesDown& j) {
 template <int I>
 void lanes_down_to(const vs::LanesDown& j) {
     switch (j.varying_out.n) {
-        case 0: return lanes_down_of<I, 0>(j);
-        case 1: return lanes_down_of<I, 1>(j);
-        case 2: return lanes_down_of<I, 2>(j);
-        case 3: return lanes_down_of<I, 3>(j);
-        default: return lanes_down_of<I, -1>(j);
+        case 0:
+            return lanes_down_of<I, 0>(j);
+        case 1:
+            return lanes_down_of<I, 1>(j);
+        case 2:
+            return lanes_down_of<I, 2>(j);
+        case 3:
+            return lanes_down_of<I, 3>(j);
+        default:
+            return lanes_down_of<I, -1>(j);
     }
 }
 
 void lanes_down(const vs::LanesDown& j) {
     switch (j.varying.n) {
-        case 0: return lanes_down_to<0>(j);
-        case 1: return lanes_down_to<1>(j);
-        case 2: return lanes_down_to<2>(j);
-        case 3: return lanes_down_to<3>(j);
-        default: return lanes_down_to<-1>(j);
+        case 0:
+            return lanes_down_to<0>(j);
+        case 1:
+            return lanes_down_to<1>(j);
+        case 2:
+            return lanes_down_to<2>(j);
+        case 3:
+            return lanes_down_to<3>(j);
+        default:
+            return lanes_down_to<-1>(j);
     }
 }
 
@@ -238,8 +251,8 @@ void lanes_share(double* x, const double* by, int64_t n) {
     }
 }
 
-const vs::LaneLevel kLaneLevel = {lanes_up,  lanes_down, lanes_scale, lanes_divide,
-                                  lanes_multiply, lanes_add, lanes_dot,  lanes_share};
+const vs::LaneLevel kLaneLevel = {lanes_up,       lanes_down, lanes_scale, lanes_divide,
+                                  lanes_multiply, lanes_add,  lanes_dot,   lanes_share};
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 namespace vs::junction {
 namespace {
 
-constexpr double kFarApart = -600.0;     // log of entries of a clique, below its largest
+constexpr double kFarApart = -600.0;  // log of entries of a clique, below its largest
 
 // The numbers of the settings of `vars` in a table over `scope` (living values, or the original
 // ones with `card`); the last variable of `vars` changes fastest.
@@ -55,7 +55,12 @@ void keep(const std::vector<int32_t>& kept, std::vector<T>* x) {
 }  // namespace
 
 Many::Many(const Graph& g, const Domains& d, const CliqueTree& t, const TableLayout& l)
-    : g_(g), d_(d), clique_(t.clique.size()), place_(at(g.n)), first_(at(g.n)), read_below_(at(g.n)) {
+    : g_(g),
+      d_(d),
+      clique_(t.clique.size()),
+      place_(at(g.n)),
+      first_(at(g.n)),
+      read_below_(at(g.n)) {
     for (int64_t v = 0; v < g.n; ++v) {
         place_[at(v)].assign(at(g.card[v]), -1);
         for (int64_t x = 0; x < d.size(v); ++x) {
@@ -110,9 +115,8 @@ void Many::choose_rows(Clique* c, const CliqueTree& t) const {
     constexpr int64_t kRow = 4, kLongRow = 64;  // entries that are worth a row; and no message
     const auto first = c->vars.end() - static_cast<std::ptrdiff_t>(c->home.size());
     const auto met = [&](int32_t v) {
-        return std::count_if(c->child.begin(), c->child.end(), [&](const Meeting& k) {
-            return has(t.separator[at(k.which)], v);
-        });
+        return std::count_if(c->child.begin(), c->child.end(),
+                             [&](const Meeting& k) { return has(t.separator[at(k.which)], v); });
     };
     std::stable_sort(first, c->vars.end(), [&](int32_t a, int32_t b) {
         return met(a) != met(b) ? met(a) > met(b) : d_.size(a) < d_.size(b);

@@ -22,8 +22,8 @@ struct RowGroups {
 
 namespace {
 
-constexpr int64_t kRowBlock = 32 * kLanes;  // rows that are a task
-constexpr int64_t kMostRowBlocks = 64;      // where each has counts of its own,
+constexpr int64_t kRowBlock = 32 * kLanes;   // rows that are a task
+constexpr int64_t kMostRowBlocks = 64;       // where each has counts of its own,
 constexpr int64_t kMostRowCounts = 1 << 24;  // and so many of these at most
 
 uint64_t row_hash(const int32_t* x, int64_t n) {
@@ -351,7 +351,8 @@ Status Many::run(const Rows& q, int threads, Control* control) const {
     if (q.counts) {
         // Blocks follow from the rows alone, so that sums have the same bits on any threads.
         const int64_t most = std::max<int64_t>(
-            1, std::min<int64_t>(kMostRowBlocks, kMostRowCounts / std::max<int64_t>(1, q.n_counts)));
+            1,
+            std::min<int64_t>(kMostRowBlocks, kMostRowCounts / std::max<int64_t>(1, q.n_counts)));
         const int64_t each = (j.groups.size() + most - 1) / most;
         j.block = std::max(kRowBlock, (each + kLanes - 1) / kLanes * kLanes);
     }
