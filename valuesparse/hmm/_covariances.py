@@ -1,0 +1,157 @@
+"""The four kinds of covariance, and log-densities of normal distributions.
+
+``spherical``: a variance for each state, (K,); ``diag``: one for each feature, (K, F); ``full``: a
+matrix for each state, (K, F, F); ``tied``: one matrix, (F, F).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["as_covariances", "as_matrices", "from_template", "log_densities", "refuse_kind"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+KINDS = ("spherical", "diag", "full", "tied")
+
+#: What is added to the diagonal of a matrix without a Cholesky factor, as in hmmlearn.
+_LIFT = 1e-7
+#: Variances are held above this, so that log and reciprocal are finite.
+_TINY = float(np.finfo(np.float64).tiny)
+#: The least log-density: what is less likely has underflowed by any measure.
+_LEAST = -1e280
+#: Rows whose numbers stay in cache.
+_ROWS = 1024
+
+
+def refuse_kind(kind: Any) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"covariance_type must be one of {', '.join(KINDS)}, got {kind!r}")
+
+
+def as_covariances(covars: npt.ArrayLike, kind: str, k: int) -> Floats:
+    """Return covariances as they are kept: positive, of the shape of their kind."""
+    array = np.array(covars, dtype=np.float64)
+    refuse_kind(kind)
+    if not np.isfinite(array).all():
+        raise ValueError("covars_ must be finite")
+    if kind == "spherical":
+        rows = array.reshape(k, -1) if array.size and array.size % k == 0 else array[:0]
+        if not rows.size or len(array) != k or (rows != rows[:, :1]).any():
+            raise ValueError(
+                f"'spherical' covars_ must have shape (n_components,) = {(k,)}, got {array.shape}"
+            )
+        array = rows[:, 0].copy()
+    shapes = {"spherical": (k,), "diag": (k, -1), "full": (k, -1, -1), "tied": (-1, -1)}
+    wanted = shapes[kind]
+    matrices = kind in ("full", "tied")
+    square = not matrices or array.shape[-1:] == array.shape[-2:-1]
+    if array.ndim != len(wanted) or not square or (kind != "tied" and len(array) != k):
+        words = {"diag": "(n_components, n_features)", "tied": "(n_features, n_features)"}
+        word = words.get(kind, "(n_components, n_features, n_features)")
+        raise ValueError(f"{kind!r} covars_ must have shape {word}, got {array.shape}")
+    if not matrices:
+        if (array <= 0.0).any():
+            at = tuple(int(i) for i in np.argwhere(array <= 0.0)[0])
+            raise ValueError(f"covars_{list(at)} is {array[at]}; a variance is positive")
+        return array
+    for i, matrix in enumerate(array.reshape(-1, *array.shape[-2:])):
+        if not np.allclose(matrix, matrix.T) or (np.linalg.eigvalsh(matrix) <= 0.0).any():
+            name = "covars_" if kind == "tied" else f"covars_[{i}]"
+            raise ValueError(f"{name} must be symmetric, positive-definite")
+    return array
+
+
+def as_matrices(covars: Floats, kind: str, k: int, n_features: int) -> Floats:
+    """Return a matrix for each state, (K, F, F)."""
+    if kind == "full":
+        return covars
+    if kind == "tied":
+        return np.tile(covars, (k, 1, 1))
+    diagonal = covars[:, None] if kind == "spherical" else covars
+    return np.eye(n_features) * np.broadcast_to(diagonal, (k, n_features))[:, None, :]
+
+
+def from_template(matrix: Floats, kind: str, shape: tuple[int, ...]) -> Floats:
+    """Return covariances of a kind made from one matrix; `shape` has what they are for, (K,)."""
+    if kind == "spherical":
+        return np.full(shape, matrix.mean())
+    if kind == "tied":
+        return np.tile(matrix, (*shape[:-1], 1, 1)) if shape[1:] else matrix.copy()
+    entry = np.diag(matrix) if kind == "diag" else matrix
+    return np.tile(entry, (*shape, *[1] * entry.ndim))
+
+
+def log_densities(
+    X: Floats, means: Floats, covars: Floats, kind: str, out: Floats, threads: int
+) -> None:
+    """Fill `out` (N, K) with log-densities of rows (N, F) under normal distributions."""
+    if kind in ("spherical", "diag"):
+        wide = covars[:, None] if kind == "spherical" else covars
+        _diagonal(X, means, np.broadcast_to(wide, means.shape), out)
+    else:
+        _whitened(X, means, covars, out)
+    np.maximum(out, _LEAST, out=out)
+
+
+def _diagonal(X: Floats, means: Floats, variances: Floats, out: Floats) -> None:
+    k, features = means.shape
+    held = np.maximum(variances, _TINY)
+    constant = -0.5 * (features * np.log(2.0 * np.pi) + np.log(held).sum(axis=1))
+    scale = -0.5 / held
+    work = np.empty((min(_ROWS, len(X)), k))
+    with np.errstate(over="ignore"):
+        for first in range(0, len(X), _ROWS):
+            rows, to = X[first : first + _ROWS], out[first : first + _ROWS]
+            part = work[: len(rows)]
+            to[...] = constant
+            for f in range(features):
+                np.subtract(rows[:, f, None], means[:, f], out=part)
+                np.multiply(part, part, out=part)
+                np.multiply(part, scale[:, f], out=part)
+                np.add(to, part, out=to)
+
+
+def cholesky(matrices: Floats) -> Floats:
+    """Return lower Cholesky factors; matrices without one are lifted a little first."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        pass
+    factors = np.empty_like(matrices)
+    lift = _LIFT * np.eye(matrices.shape[-1])
+    for i, matrix in enumerate(matrices):
+        for lifted in (matrix, matrix + lift):
+            try:
+                factors[i] = np.linalg.cholesky(lifted)
+                break
+            except np.linalg.LinAlgError:
+                continue
+        else:
+            raise ValueError(
+                f"covars_ must be symmetric, positive-definite: that of state {i} has become "
+                "singular; a larger covars_prior or min_covar prevents it"
+            )
+    return factors
+
+
+def _whitened(X: Floats, means: Floats, covars: Floats, out: Floats) -> None:
+    k, features = means.shape
+    factors = cholesky(covars if covars.ndim == 3 else covars[None])
+    logs = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    constant = -0.5 * features * np.log(2.0 * np.pi) - logs
+    inverse = np.linalg.solve(factors, np.broadcast_to(np.eye(features), factors.shape))
+    work = np.empty((min(_ROWS, len(X)), features))
+    with np.errstate(over="ignore"):
+        for first in range(0, len(X), _ROWS):
+            rows = X[first : first + _ROWS]
+            for i in range(k):
+                white = (rows - means[i]) @ inverse[i % len(inverse)].T
+                out[first : first + _ROWS, i] = np.einsum("nf,nf->n", white, white)
+    out *= -0.5
+    out += constant
+    del work

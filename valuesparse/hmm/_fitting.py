@@ -1,0 +1,101 @@
+"""Baum-Welch: iterations, and restarts of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._validation import as_count
+from valuesparse.hmm._estimator import as_random_state
+from valuesparse.hmm._monitor import ConvergenceMonitor
+from valuesparse.hmm._passes import Passes
+from valuesparse.threads import resolve
+
+if TYPE_CHECKING:
+    from valuesparse.hmm._base import BaseHMM
+
+__all__ = ["fit", "normalised"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Model = TypeVar("Model", bound="BaseHMM")
+
+
+def normalised(counts: Floats, before: Floats, keep_zeros: bool = False) -> Floats:
+    """Return rows that sum to 1; those without any count stay as they were `before`.
+
+    With `keep_zeros`, what was 0 stays 0.
+    """
+    if keep_zeros:
+        counts = np.where(before == 0.0, 0.0, counts)
+    sums = counts.sum(axis=-1, keepdims=True)
+    if sums.all():
+        return counts / sums
+    return np.where(sums == 0.0, before, counts / np.where(sums == 0.0, 1.0, sums))
+
+
+def fit(model: Model, X: Array, lengths: Any) -> Model:
+    """See :meth:`valuesparse.hmm.BaseHMM.fit`."""
+    restarts = as_count("n_restarts", model.n_restarts, at_least=1)
+    as_count("n_iter", model.n_iter, at_least=0)
+    threads = resolve(model.threads)
+    passes = Passes(len(X), as_count("n_components", model.n_components, at_least=1), lengths)
+    if type(model.monitor_) is ConvergenceMonitor:  # parameters may have been set since
+        model.monitor_ = ConvergenceMonitor(model.tol, model.n_iter, model.verbose)
+    given = model._copied()
+    model._init(X, passes.lengths)
+    model._check()
+    data = model._prepared(X)
+    _iterate(model, data, passes, threads)
+    if restarts > 1:
+        _restart(model, X, data, passes, threads, given, restarts)
+    return model
+
+
+def _iterate(model: BaseHMM, data: Any, passes: Passes, threads: int) -> None:
+    """Improve the parameters until the monitor says that it is enough."""
+    monitor = model.monitor_
+    monitor._reset()
+    for _ in range(model.n_iter):
+        model._fill(data, passes.scores, threads)
+        sums = passes.expect(model.startprob_, model.transmat_, threads, "t" in model.params)
+        log_prob = float(passes.log_z.sum())
+        stats: dict[str, Any] = model._accumulate(data, passes, threads)
+        stats["start"], stats["trans"] = passes.posteriors[passes.first].sum(axis=0), sums
+        model._do_mstep(stats)
+        monitor.report(log_prob)
+        if monitor.converged:
+            return
+
+
+def _restart(
+    model: BaseHMM, X: Array, data: Any, passes: Passes, threads: int, given: Any, restarts: int
+) -> None:
+    """Start again from other initial values; the parameters end at the best that were found."""
+    monitor = model.monitor_
+    random = as_random_state(model.random_state)
+    seeds = random.randint(np.iinfo(np.int32).max, size=restarts - 1)
+
+    def outcome() -> tuple[float, Any, list[float], int]:
+        history = list(monitor.history)
+        return (history[-1] if history else -np.inf), model._copied(), history, monitor.iter
+
+    best = outcome()
+    try:
+        for seed in seeds:
+            given()
+            model._random = np.random.RandomState(seed)
+            model._init(X, passes.lengths)
+            model._check()
+            _iterate(model, data, passes, threads)
+            found = outcome()
+            if found[0] > best[0]:
+                best = found
+    finally:
+        model._random = None
+        _, keep, history, monitor.iter = best
+        keep()
+        monitor.history.clear()
+        monitor.history.extend(history)

@@ -1,0 +1,267 @@
+"""Normal emissions."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.hmm._base import BaseHMM
+from valuesparse.hmm._covariances import (
+    as_covariances,
+    as_matrices,
+    from_template,
+    log_densities,
+    refuse_kind,
+)
+from valuesparse.hmm._estimator import centres
+from valuesparse.hmm._passes import Passes
+
+__all__ = ["GaussianHMM"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+#: Products of two features are made once where there are no more than these.
+_MOST_PRODUCTS = 64
+
+
+class Rows:
+    """The rows of X around their mean: second moments lose fewer digits there."""
+
+    def __init__(self, X: Array) -> None:
+        self.centre: Floats = X.mean(axis=0, dtype=np.float64)
+        self.rows: Floats = X - self.centre
+
+    @functools.cached_property
+    def squares(self) -> Floats:
+        """The square of each feature, (N, F)."""
+        return self.rows**2
+
+    @functools.cached_property
+    def products(self) -> Floats | None:
+        """The products of two features, (N, F (F + 1) / 2), where that is not much memory."""
+        first, second = np.triu_indices(self.rows.shape[1])
+        if first.size > _MOST_PRODUCTS:
+            return None
+        return self.rows[:, first] * self.rows[:, second]
+
+
+class GaussianHMM(BaseHMM):
+    """A hidden Markov model whose states emit normal vectors, with hmmlearn's surface.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of states K.
+    covariance_type : {'diag', 'spherical', 'full', 'tied'}
+        A variance for each feature; one variance; a matrix; one matrix for all states.
+    min_covar : float
+        Added to the diagonal of the initial covariances.
+    startprob_prior, transmat_prior : float or array
+        Parameters of Dirichlet priors.
+    means_prior, means_weight : float or array
+        Mean and precision of the normal prior of ``means_``.
+    covars_prior, covars_weight : float or array
+        Of the prior of the covariances: inverse gamma, or inverse Wishart for matrices.
+    algorithm, random_state, n_iter, tol, verbose, implementation, n_restarts, threads
+        As in :class:`BaseHMM`.
+    params, init_params : str
+        Letters of what a fit changes, and sets before: 's' start, 't' transitions, 'm' means,
+        'c' covariances. The first means are those of k-means, which needs scikit-learn.
+
+    Attributes
+    ----------
+    startprob_, transmat_, monitor_
+        As in :class:`BaseHMM`.
+    means_ : ndarray of shape (K, n_features)
+        Mean of each state.
+    covars_ : ndarray of shape (K, n_features, n_features)
+        Covariances as matrices. What is assigned has the shape of the kind: (K,), (K, F),
+        (K, F, F), or (F, F) when tied.
+    n_features : int
+        Number of features F.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from valuesparse.hmm import GaussianHMM
+    >>> X = np.array([[0.1], [-0.2], [0.0], [5.1], [4.9], [5.2], [0.2], [-0.1]])
+    >>> model = GaussianHMM(2, init_params="stc", random_state=0)
+    >>> model.means_ = np.array([[0.0], [5.0]])
+    >>> model.fit(X).predict(X).tolist()
+    [0, 0, 0, 1, 1, 1, 0, 0]
+    >>> model.means_.round(2).tolist()
+    [[0.0], [5.07]]
+    """
+
+    _letters: ClassVar[dict[str, str]] = {**BaseHMM._letters, "m": "means_", "c": "_covars_"}
+
+    means_: Any
+    _covars_: Floats
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        covariance_type: str = "diag",
+        min_covar: float = 1e-3,
+        startprob_prior: npt.ArrayLike = 1.0,
+        transmat_prior: npt.ArrayLike = 1.0,
+        means_prior: npt.ArrayLike = 0,
+        means_weight: npt.ArrayLike = 0,
+        covars_prior: npt.ArrayLike = 1e-2,
+        covars_weight: float = 1,
+        algorithm: str = "viterbi",
+        random_state: Any = None,
+        n_iter: int = 10,
+        tol: float = 1e-2,
+        verbose: bool = False,
+        params: str = "stmc",
+        init_params: str = "stmc",
+        implementation: str = "log",
+        *,
+        n_restarts: int = 1,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
+            verbose, params, init_params, implementation, n_restarts=n_restarts, threads=threads,
+        )  # fmt: skip
+        self.covariance_type = covariance_type
+        self.min_covar = min_covar
+        self.means_prior = means_prior
+        self.means_weight = means_weight
+        self.covars_prior = covars_prior
+        self.covars_weight = covars_weight
+
+    @property
+    def covars_(self) -> Floats:
+        """Covariances as matrices, (K, F, F)."""
+        self._require_fitted("_covars_")
+        n = self.n_features if hasattr(self, "n_features") else np.shape(self.means_)[1]
+        return as_matrices(self._covars_, self.covariance_type, self.n_components, n)
+
+    @covars_.setter
+    def covars_(self, covars: npt.ArrayLike) -> None:
+        self._covars_ = as_covariances(covars, self.covariance_type, self.n_components)
+
+    def _init(self, X: Array, lengths: Any = None) -> None:
+        super()._init(X, lengths)
+        refuse_kind(self.covariance_type)
+        if self._needs_init("m", "means_"):
+            seed = self.random_state if self._random is None else self._random
+            times = 10 if self._random is None else 1  # restarts are to differ
+            self.means_, _ = centres(X, self.n_components, seed, "means_", times)
+        if self._needs_init("c", "_covars_"):
+            matrix = np.atleast_2d(np.cov(X.T)) + self.min_covar * np.eye(X.shape[1])
+            self._covars_ = from_template(matrix, self.covariance_type, (self.n_components,))
+
+    def _check(self) -> None:
+        super()._check()
+        refuse_kind(self.covariance_type)
+        k = self.n_components
+        self.means_ = np.asarray(self.means_, dtype=np.float64)
+        if self.means_.ndim != 2 or len(self.means_) != k:
+            raise ValueError(
+                f"means_ must have shape (n_components, n_features), got {self.means_.shape}"
+            )
+        if not np.isfinite(self.means_).all():
+            raise ValueError("means_ must be finite")
+        n = self.n_features = self.means_.shape[1]
+        shapes = {"spherical": (k,), "diag": (k, n), "full": (k, n, n), "tied": (n, n)}
+        wanted, found = shapes[self.covariance_type], np.shape(self._covars_)
+        if found != wanted:
+            raise ValueError(
+                f"covars_ of {self.covariance_type!r} must have shape {wanted} for means_ of shape "
+                f"{self.means_.shape}, got {found}"
+            )
+
+    def _get_n_fit_scalars_per_param(self) -> dict[str, int]:
+        k, n = self.n_components, self.n_features
+        matrix = n * (n + 1) // 2
+        covars = {"spherical": k, "diag": k * n, "full": k * matrix, "tied": matrix}
+        more = {"m": k * n, "c": covars[self.covariance_type]}
+        return {**super()._get_n_fit_scalars_per_param(), **more}
+
+    def _generate_sample_from_state(self, state: int, random_state: Any) -> Floats:
+        return random_state.multivariate_normal(self.means_[state], self.covars_[state])
+
+    def _compute_log_likelihood(self, X: Array) -> Floats:
+        scores = np.empty((len(X), self.n_components))
+        self._fill(self._prepared(X), scores, 1)
+        return scores
+
+    def _prepared(self, X: Array) -> Rows:
+        if X.shape[1] != self.means_.shape[1]:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but means_ has {self.means_.shape[1]} features"
+            )
+        return Rows(X)
+
+    def _fill(self, data: Rows, scores: Floats, threads: int) -> None:
+        means = self.means_ - data.centre
+        log_densities(data.rows, means, self._covars_, self.covariance_type, scores, threads)
+
+    def _accumulate(self, data: Rows, passes: Passes, threads: int) -> dict[str, Any]:
+        posteriors, rows = passes.posteriors, data.rows
+        stats: dict[str, Any] = {"centre": data.centre, "post": posteriors.sum(axis=0)}
+        stats["obs"] = posteriors.T @ rows
+        if "c" not in self.params:
+            return stats
+        if self.covariance_type in ("spherical", "diag"):
+            stats["obs**2"] = posteriors.T @ data.squares
+        else:
+            stats["obs*obs.T"] = _outer(posteriors, data)
+        return stats
+
+    def _do_mstep(self, stats: dict[str, Any]) -> None:
+        super()._do_mstep(stats)
+        weight = np.asarray(self.means_weight, dtype=np.float64)
+        prior = self.means_prior - stats["centre"]
+        means = self.means_ - stats["centre"]
+        count = stats["post"][:, None]
+        if "m" in self.params:
+            total = weight + count
+            seen = total > 0.0  # a state that nobody visits keeps its mean
+            means = np.where(
+                seen, (weight * prior + stats["obs"]) / np.where(seen, total, 1.0), means
+            )
+            self.means_ = means + stats["centre"]
+        if "c" not in self.params:
+            return
+        away = means - prior
+        if self.covariance_type in ("spherical", "diag"):
+            scatter = stats["obs**2"] - 2.0 * means * stats["obs"] + means**2 * count
+            scatter = np.maximum(scatter, 0.0) + weight * away**2
+            total = np.maximum(max(self.covars_weight - 1.0, 0.0) + count, 1e-5)
+            found = (self.covars_prior + scatter) / total
+            self._covars_ = found.mean(axis=1) if self.covariance_type == "spherical" else found
+            return
+        cross = stats["obs"][:, :, None] * means[:, None, :]
+        scatter = stats["obs*obs.T"] - cross - cross.transpose(0, 2, 1)
+        scatter += means[:, :, None] * means[:, None, :] * count[:, :, None]
+        scatter += np.atleast_1d(weight)[..., None] * away[:, :, None] * away[:, None, :]
+        least = max(self.covars_weight - self.n_features, 0.0)
+        if self.covariance_type == "tied":
+            self._covars_ = (self.covars_prior + scatter.sum(axis=0)) / (least + count.sum())
+            return
+        total = least + count[:, :, None]
+        seen = total > 0.0
+        found = (self.covars_prior + scatter) / np.where(seen, total, 1.0)
+        self._covars_ = np.where(seen, found, self._covars_)
+
+
+def _outer(weights: Floats, data: Rows) -> Floats:
+    """Return the sum over rows of weight (N, K) times outer product, (K, F, F)."""
+    rows, products = data.rows, data.products
+    k, n = weights.shape[1], rows.shape[1]
+    sums = np.empty((k, n, n))
+    if products is not None:
+        first, second = np.triu_indices(n)
+        sums[:, first, second] = sums[:, second, first] = weights.T @ products
+        return sums
+    for state in range(k):
+        sums[state] = (rows * weights[:, state, None]).T @ rows
+    return sums

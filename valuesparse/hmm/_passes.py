@@ -1,0 +1,122 @@
+"""What a hidden Markov model asks of the engine of chains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _forest
+from valuesparse._validation import as_lengths
+from valuesparse.errors import InfeasibleError
+
+__all__ = ["Passes", "logarithm"]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+def logarithm(p: Floats) -> Floats:
+    """Return log p, −inf where p is 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
+
+def _sequences(lengths: Any, n: int) -> Integers:
+    """Return lengths (B,), all at least 1, that sum to the number of rows."""
+    if lengths is None:
+        return np.array([n], dtype=np.int64)
+    try:
+        sizes = as_lengths(np.atleast_1d(lengths), n)
+    except ValueError as error:
+        raise ValueError(str(error).replace("unary has", "X has")) from None
+    empty = np.flatnonzero(sizes == 0)
+    if empty.size:
+        raise ValueError(
+            f"lengths[{empty[0]}] is 0: a sequence has at least one row of X; leave empty ones out"
+        )
+    return sizes
+
+
+class Passes:
+    """Sequences laid end to end, and what one pass after the other writes about them.
+
+    Parameters
+    ----------
+    n : int
+        Rows of X.
+    k : int
+        States.
+    lengths : array_like of int, shape (B,), optional
+        Of the sequences.
+
+    Attributes
+    ----------
+    scores : ndarray of float64, shape (N, K)
+        To be filled with the log-likelihood of each row in each state, before a pass.
+    posteriors : ndarray of float64, shape (N, K)
+        Of the last pass that was asked for them.
+    log_z : ndarray of float64, shape (B,)
+        Log-likelihood of each sequence.
+    first : ndarray of int64, shape (B,)
+        The first row of each sequence.
+    """
+
+    def __init__(self, n: int, k: int, lengths: Any) -> None:
+        self.lengths = _sequences(lengths, n)
+        count = self.lengths.size
+        self._offset = np.zeros(count + 1, dtype=np.int64)
+        np.cumsum(self.lengths, out=self._offset[1:])
+        self._edge = self._offset - np.arange(count + 1)
+        self.first = self._offset[:-1]
+        self.scores = np.empty((n, k))
+        self.posteriors = np.empty((n, k))
+        self.log_z = np.empty(count)
+
+    def _forest(self, startprob: Floats, transmat: Floats) -> _forest.Forest:
+        return _forest.Forest(
+            self.scores, logarithm(transmat), None, logarithm(startprob), None, self._offset,
+            self._edge,
+        )  # fmt: skip
+
+    def likelihood(self, startprob: Floats, transmat: Floats, threads: int) -> float:
+        """Return the log-likelihood of all sequences, −inf where one is impossible."""
+        forest = self._forest(startprob, transmat)
+        infeasible, _ = _forest.infer(forest, threads, self.log_z)
+        return -np.inf if infeasible is not None else float(self.log_z.sum())
+
+    def expect(
+        self, startprob: Floats, transmat: Floats, threads: int, transitions: bool
+    ) -> Floats | None:
+        """Fill `posteriors` and `log_z`; return the expected number of each transition (K, K)."""
+        k = self.scores.shape[1]
+        sums = np.zeros((k, k)) if transitions else None
+        forest = self._forest(startprob, transmat)
+        infeasible, _ = _forest.infer(
+            forest, threads, self.log_z, self.posteriors, expectations=sums
+        )
+        self._require(infeasible)
+        return sums
+
+    def best(self, startprob: Floats, transmat: Floats, threads: int) -> tuple[Floats, Integers]:
+        """Return the most probable states (N,), and their log-probability by sequence (B,)."""
+        n, count = self.scores.shape[0], self.lengths.size
+        states, scores = np.empty((1, n), dtype=np.int64), np.empty((1, count))
+        infeasible = _forest.decode(
+            self._forest(startprob, transmat), 1, threads, states, scores
+        )
+        self._require(infeasible)
+        return scores[0], states[0]
+
+    def _require(self, infeasible: tuple[int, int] | None) -> None:
+        if infeasible is None:
+            return
+        sequence, at = infeasible
+        row = int(self.first[sequence]) + at
+        raise InfeasibleError(
+            sequence,
+            at,
+            message=f"sequence {sequence} cannot come from this model: at X[{row}], its row {at}, "
+            "no state is left; look for zeros in startprob_, transmat_ and the emissions",
+        )
