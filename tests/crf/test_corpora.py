@@ -601,15 +601,11 @@ def test_one_path_is_a_file_and_files_without_attributes_are_refused(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="makes a pipe, which Windows lacks")
-def test_pipes_are_refused(model: Path, tmp_path: Path) -> None:
+def test_shards_are_not_made_of_pipes(model: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "a.conll"
     os.mkfifo(pipe)
-    for call in (
-        lambda: tag_corpus(model, [pipe], tmp_path / "out"),
-        lambda: train_corpus([pipe], tmp_path / "m.crfsuite"),
-    ):
-        with pytest.raises(ValueError, match=r"^inputs\[0\]: .*a\.conll is a pipe"):
-            call()
+    with pytest.raises(ValueError, match=r"^inputs\[0\]: .*a\.conll is a pipe"):
+        tag_corpus(model, [pipe], tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["a.conll"]
 
 

@@ -18,7 +18,7 @@ from corpus_files import as_conll, make_model, sentences
 from valuesparse.corpora import _blocks, _text
 from valuesparse.crf import tag_corpus, train_corpus
 from valuesparse.crf.corpora import _formats, _parquet, _shard
-from valuesparse.crf.corpora._reader import Extraction, Reader
+from valuesparse.crf.corpora._reader import Extraction, Reader, line_format
 from valuesparse.crf.corpora._regex import longest_text
 from valuesparse.io import ModelFormatError, TextFormatError
 from valuesparse.io import _files as files
@@ -170,7 +170,7 @@ def test_a_file_takes_no_more_than_it_may(what: str, model: Path, tmp_path: Path
 def test_batches_are_bounded_by_their_tokens(model: Path, tmp_path: Path) -> None:
     source = tmp_path / "a.conll"
     source.write_text(("the DET\n" * 10_000 + "\n") * 3 + as_conll(sentences(600)))
-    form = _formats.line_format(source, "conll", None, None)
+    form = line_format(source, "conll", WORDS)
     found = list(_blocks.batches(form.blocks(_text.lines(source), 1 << 26), _formats.size_of))
     assert [len(batch) for batch in found] == [1, 1, 1, 256, 256, 88]
     assert sum(len(block.rows) for batch in found for block in batch) == sum(

@@ -14,8 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valuesparse.crf.corpora._formats import line_format
-from valuesparse.crf.corpora._reader import Extraction, Reader, Sentence, extraction_of
+from valuesparse.crf.corpora._reader import (
+    Extraction,
+    Reader,
+    Sentence,
+    extraction_of,
+    line_format,
+)
 from valuesparse.io import ModelFormatError, TextFormatError
 
 WORDS = Extraction("words", None, None, None)
@@ -189,7 +194,7 @@ def test_a_bad_heading_has_its_file(
     path = tmp_path / ("a.tsv" + ".gz" * packed)
     path.write_bytes(gzip.compress(head) if packed else head)
     for read in (lambda: list(Reader(path, None, WORDS._replace(word="form"))),
-                 lambda: line_format(path, "tsv", "form", None)):  # fmt: skip
+                 lambda: line_format(path, "tsv", WORDS._replace(word="form"))):  # fmt: skip
         with pytest.raises(ValueError, match=message) as info:
             read()
         assert path.name in str(info.value)

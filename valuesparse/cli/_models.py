@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from valuesparse._extras import MissingExtraError
+from valuesparse.cli._streams import STANDARD, Spooled, plain_names
 
 if TYPE_CHECKING:
     from valuesparse import FactorGraph
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 else:
     IntParam = click.ParamType  # click < 8.4 has one type for all
 
-__all__ = ["load", "model_options", "one_line_errors"]
+__all__ = ["FORMATS", "format_told", "load", "model_options", "one_line_errors", "read"]
 
 FORMATS = ("uai", "fg", "bif")
 
@@ -52,7 +53,7 @@ class Size(IntParam):
 
 def model_options(command: Command) -> Command:
     """Add what describes the model and its evidence: an argument and options."""
-    existing = click.Path(exists=True, dir_okay=False, path_type=Path)
+    existing = Spooled()
     for decorate in reversed(
         [
             click.argument("model", type=existing),
@@ -66,14 +67,12 @@ def model_options(command: Command) -> Command:
             ),
             click.option(
                 "--input-format", type=click.Choice(FORMATS), metavar="|".join(FORMATS),
-                help="Format of MODEL, where its name does not tell.",
+                help="Format of MODEL, where its name does not tell, as of -.",
             ),
             click.option(
                 "--memory-limit", "-m", type=Size(), metavar="SIZE",
-                help="What exact inference may use, e.g. 8GiB. A junction tree beyond it is "
-                "conditioned on a few variables, if these make it fit in minutes; if not, "
-                "marginals are approximated by belief propagation, PR and MPE are refused. "
-                "[default: half of what the machine has]",
+                help="The memory that exact inference may use, e.g. 8GiB. Beyond it marginals are "
+                "approximated, and other tasks refused. [default: half of the machine's]",
             ),
         ]
     ):  # fmt: skip
@@ -92,6 +91,8 @@ def one_line_errors(path: Path | None) -> Iterator[None]:
     before = "" if path is None else f"{path}: "
     try:
         yield
+    except BrokenPipeError:  # nobody reads the output any more: click ends the command quietly
+        raise
     except MissingExtraError as error:
         raise click.ClickException(
             f"{before}{' and '.join(error.modules)} is needed to read this; install it with: "
@@ -99,11 +100,12 @@ def one_line_errors(path: Path | None) -> Iterator[None]:
         ) from error
     except ModelFormatError as error:
         text = str(error)  # with the file's name, if the reader knew it
-        raise click.ClickException(text if error.path else before + text) from error
+        text = plain_names(text if error.path else before + text)
+        raise click.ClickException(text) from error
     except OSError as error:
         # Python's own text begins with the number of the error.
         where = before if error.filename is None else f"{error.filename}: "
-        raise click.ClickException(f"{where}{error.strerror or error}") from error
+        raise click.ClickException(plain_names(f"{where}{error.strerror or error}")) from error
     except (ValueError, MemoryError) as error:
         from valuesparse.inference._refusals import ADVICE
 
@@ -111,50 +113,64 @@ def one_line_errors(path: Path | None) -> Iterator[None]:
         text = text.replace(ADVICE, "give evidence or raise --memory-limit")
         text = text.replace("choose one with sample=", "choose one with --sample ")
         named = path is not None and text.startswith((f"{path.name}: ", f"{path}: "))
-        raise click.ClickException(text if named else before + text) from error
+        raise click.ClickException(plain_names(text if named else before + text)) from error
+
+
+def read(model: Path, input_format: str | None) -> FactorGraph:
+    """Read a model."""
+    import valuesparse as vs
+
+    kind = input_format or format_told(model, "--input-format")
+    reader: Callable[[Path], FactorGraph] = {
+        "uai": vs.read_uai,
+        "fg": vs.read_fg,
+        "bif": vs.read_bif,
+    }[kind]  # type: ignore[assignment]
+    with one_line_errors(model):
+        return reader(model)
 
 
 def load(
     model: Path, evidence: Path | None, sample: int | None, input_format: str | None
 ) -> FactorGraph:
     """Read a model and its evidence."""
-    import valuesparse as vs
-
-    if sample is not None and (evidence is None or evidence.suffix.lower() == ".json"):
+    if sample is not None and (evidence is None or _is_json(evidence)):
         raise click.UsageError(
             "--sample chooses from a UAI evidence file: give one with --evidence"
         )
-    kind = input_format or _format_of(model)
-    read: Callable[[Path], FactorGraph] = {
-        "uai": vs.read_uai,
-        "fg": vs.read_fg,
-        "bif": vs.read_bif,
-    }[kind]  # type: ignore[assignment]
-    with one_line_errors(model):
-        graph = read(model)
+    graph = read(model, input_format)
     if evidence is not None:
         with one_line_errors(evidence):
             graph.set_evidence(_evidence(graph, evidence, sample))
     return graph
 
 
-def _format_of(model: Path) -> str:
+def format_told(model: Path, option: str) -> str:
+    """Return the format that a name tells; `option` is how to say it otherwise."""
     suffixes = [suffix.lower().lstrip(".") for suffix in model.suffixes]
     if suffixes and suffixes[-1] == "gz":
         suffixes.pop()
     if not suffixes or suffixes[-1] not in FORMATS:
         raise click.UsageError(
             f"the name {model.name!r} does not tell the format of the model; say "
-            f"--input-format {'|'.join(FORMATS)}"
+            f"{option} {'|'.join(FORMATS)}"
         )
     return suffixes[-1]
+
+
+def _is_json(evidence: Path) -> bool:
+    """Return whether evidence is JSON, by its name; what comes through a pipe begins like it."""
+    if evidence.name != STANDARD:
+        return evidence.suffix.lower() == ".json"
+    with open(evidence, "rb") as file:
+        return file.read(1 << 16).lstrip().startswith(b"{")
 
 
 def _evidence(graph: FactorGraph, path: Path, sample: int | None) -> dict[Any, Any]:
     """Return evidence by the graph's names, from numbers or from JSON."""
     from valuesparse.io import read_uai_evidence
 
-    if path.suffix.lower() == ".json":
+    if _is_json(path):
         return _json_evidence(graph, path)
     found: dict[Any, Any] = {}
     for v, state in read_uai_evidence(path, sample=sample, graph=graph).items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from valuesparse.cli._measure import ZETAS
+from valuesparse.cli._streams import is_standard
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,8 +29,8 @@ def writable(context: click.Context, parameter: click.Parameter, value: Path | N
     """Refuse what cannot be written before the work, not after it."""
     from valuesparse.io._files import check_target
 
-    if value is None:
-        return None
+    if value is None or is_standard(value):
+        return value
     if not value.absolute().parent.is_dir():
         raise click.BadParameter(f"the folder {value.absolute().parent} does not exist")
     try:
@@ -52,6 +52,8 @@ def plot_option(default: str) -> Callable[[Command], Command]:
 
 def zetas_option(command: Command) -> Command:
     """Add ``--zeta``, as often as wanted."""
+    from valuesparse.cli._measure import ZETAS
+
     return click.option(
         "--zeta", "-z", "zetas", type=click.FloatRange(0, 1), multiple=True, metavar="ζ",
         help="Threshold to try, between 0 and 1; give it several times for several. "

@@ -12,6 +12,18 @@ import click
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._options import quiet_option, shards_options, writable
 from valuesparse.cli._progress import progress_bar
+from valuesparse.cli._streams import (
+    Input,
+    Spooled,
+    Target,
+    delivering,
+    folder_asked,
+    is_standard,
+    opened,
+    say,
+    standard_input,
+)
+from valuesparse.cli.tag import report_line
 from valuesparse.corpora._backends import BACKENDS, REGISTERED
 
 if TYPE_CHECKING:
@@ -19,10 +31,12 @@ if TYPE_CHECKING:
 
 FEATURES = ("hashed", "supported", "complete")
 METHODS = ("auto", "exact", "bp", "relaxed", "lp", "ad3")
+FORMATS = ("conllu", "conllx")
 COLUMNS = ("LEMMA", "UPOS", "XPOS", "FEATS")
-_EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
+# Options that the parser has its own defaults for.
+_SELDOM = ("min_size", "min_divergence", "min_joint", "max_iterations", "damping")
 # Of how many sentences it is told why they were left as they were.
 _TOLD = 5
 
@@ -64,10 +78,10 @@ def parse() -> None:
 
 
 @parse.command()
-@click.argument("treebanks", type=_EXISTING, nargs=-1, required=True, metavar="TRAIN...")
+@click.argument("treebanks", type=Spooled(), nargs=-1, required=True, metavar="TRAIN...")
 @click.option(
-    "--output", "-o", type=_FILE, required=True, callback=writable, metavar="MODEL",
-    help="Where the model goes.",
+    "--output", "-o", type=Target(), required=True, callback=writable, metavar="MODEL",
+    help="Where the model goes, - for the standard output.",
 )  # fmt: skip
 @click.option(
     "--order", type=click.Choice(["1", "2"]), default="2", show_default=True,
@@ -122,7 +136,7 @@ def train(
 
     for path in treebanks:
         for what in (output, options["checkpoint"]):
-            if what is not None and what.exists() and what.samefile(path):
+            if not is_standard(what) and what.exists() and what.samefile(path):
                 raise click.UsageError(f"{what} is one of TRAIN, and would be lost")
     # The package has the defaults of these.
     chosen = {"beta": beta, "gamma": gamma, "epochs": epochs}
@@ -136,20 +150,31 @@ def train(
         parser = parsing.train(
             list(treebanks), order=int(order), ignore=ignore, progress=watch, **options
         )
-        parser.save(output)
-    click.echo(f"Parser written to {output}")
+        with delivering(output) as path:
+            parser.save(path)
+    if not (quiet and is_standard(output)):
+        say(output, f"Parser written to {output}")
 
 
 @parse.command()
-@click.argument("model", type=_EXISTING)
-@click.argument("inputs", type=_EXISTING, nargs=-1, required=True, metavar="INPUT...")
+@click.argument("model", type=Spooled())
+@click.argument("inputs", type=Input(), nargs=-1, metavar="[INPUT]...")
 @click.option(
-    "--output", "-o", type=_FILE, callback=writable, metavar="OUTPUT",
-    help="Where the one INPUT goes with its trees.",
+    "--output", "-o", metavar="OUTPUT",
+    help="A file, or a folder: one that is there, a name that ends in a slash, or where there are "
+    "several INPUT. [default: -, the standard output]",
 )  # fmt: skip
 @click.option(
     "--output-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help="The folder of the output of any number of INPUT; it is made if need be.",
+    help="As --output, of a folder.",
+)  # fmt: skip
+@click.option(
+    "--input-format", type=click.Choice(FORMATS),
+    help="Format of INPUT, where its name does not tell. [default: conllu]",
+)  # fmt: skip
+@click.option(
+    "--output-format", type=click.Choice(FORMATS),
+    help="Format of one OUTPUT. [default: what its name tells, else that of INPUT]",
 )  # fmt: skip
 @click.option(
     "--method", type=click.Choice(METHODS), default="auto", show_default=True,
@@ -164,22 +189,44 @@ def train(
     help="How often relaxed parsing adds pairs.",
 )  # fmt: skip
 @click.option(
+    "--min-size", type=click.FloatRange(min=0), metavar="ε",
+    help="Instead of --threshold: add the fewest pairs of arcs that leave out a gain of at most ε.",
+)  # fmt: skip
+@click.option(
+    "--min-divergence", type=click.IntRange(min=0), metavar="N",
+    help="Instead of --threshold: add the N pairs of arcs of greatest gain.",
+)  # fmt: skip
+@click.option(
+    "--min-joint", type=click.FloatRange(min=0), metavar="λ",
+    help="Instead of --threshold: add the pairs of arcs of a gain of more than λ.",
+)  # fmt: skip
+@click.option(
+    "--max-iterations", type=click.IntRange(min=1), metavar="N",
+    help="Iterations of belief propagation at most. [default: 10]",
+)  # fmt: skip
+@click.option(
+    "--damping", type=click.FloatRange(0, 1, max_open=True), metavar="D",
+    help="Share of the old message that a new one keeps. [default: 0]",
+)  # fmt: skip
+@click.option(
     "--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
     help="Stop at a sentence that cannot be parsed, or copy it as it is.",
 )  # fmt: skip
 @_trees("what MODEL was trained with")
 @click.option(
     "--backend", type=click.Choice([b for b in BACKENDS if b not in REGISTERED]),
-    help="Who does the work of --output-dir: threads or processes (loky) of this machine, or a "
-    "cluster. [default: threads]",
+    help="Who fills a folder: threads or processes (loky) of this machine, or a cluster. "
+    "[default: threads]",
 )  # fmt: skip
-@shards_options("Shards of --output-dir")
+@shards_options("Shards of a folder")
 @quiet_option
 def predict(
     model: Path,
-    inputs: tuple[Path, ...],
-    output: Path | None,
+    inputs: tuple[Any, ...],
+    output: str | None,
     output_dir: Path | None,
+    input_format: str | None,
+    output_format: str | None,
     on_error: str,
     threads: int | None,
     backend: str | None,
@@ -188,43 +235,65 @@ def predict(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Parse INPUT with MODEL: the same file with heads, labels and probabilities of heads.
+    """Parse INPUT with MODEL: the same text with heads, labels and probabilities of heads.
 
-    With --output-dir large files are cut into shards; run the same command again after an
-    interruption, and it goes on with the shards that are missing.
-    """
+    \b
+    Examples:
+      valuesparse parse predict en.parser news.conllu -o news.parsed.conllu
+      zcat news.conllu.gz | valuesparse parse predict en.parser > news.parsed.conllu
+      valuesparse parse predict en.parser archive/*.conllu -o parsed/
+
+    Without INPUT, or for -, the standard input is parsed as it comes. In a folder large files are
+    cut into shards; run the same command again after an interruption, and it goes on with the
+    shards that are missing.
+    """  # noqa: D301 (click takes the backspace itself)
     from valuesparse import parsing
     from valuesparse.parsing._corpora import parse_corpus, parse_file
 
-    if (output is None) == (output_dir is None):
-        raise click.UsageError("say where the output goes: either --output or --output-dir")
-    if output is not None and len(inputs) > 1:
-        raise click.UsageError("--output is for one INPUT; give --output-dir for several")
-    if output is not None and (backend or jobs or scheduler):
-        raise click.UsageError("--backend, --jobs and --scheduler are for --output-dir")
+    if output is not None and output_dir is not None:
+        raise click.UsageError("--output and --output-dir: say one of them")
+    if not inputs:
+        if standard_input().isatty():
+            raise click.UsageError("no INPUT: name files, or - for the standard input")
+        inputs = (Input().convert("-", None, click.get_current_context()),)
+    for name in _SELDOM:
+        if options[name] is None:
+            del options[name]
+    folder = output_dir or (Path(output or "") if folder_asked(output, len(inputs)) else None)
     left = _Left()
-    with one_line_errors(None), progress_bar("Parsing", quiet) as update:
-        if output is not None:
+    if folder is None:
+        if len(inputs) > 1:
+            raise click.UsageError("several INPUT go to a folder: name one with --output")
+        if backend or jobs or scheduler:
+            raise click.UsageError(
+                "--backend, --jobs and --scheduler fill a folder: end --output with a slash"
+            )
+        target = None if output is None else writable(None, None, Path(output))
+        with one_line_errors(None):
             counts = parse_file(
-                parsing.load(model), inputs[0], output,
-                options={**options, "threads": threads}, on_error=on_error,
+                parsing.load(model), inputs[0], opened(target), input_format=input_format,
+                output_format=output_format, options={**options, "threads": threads},
+                on_error=on_error,
             )  # fmt: skip
-            left(counts)
-            sentences, words, where = counts.sentences, counts.tokens, str(output)
-        else:
-            assert output_dir is not None
-            report = parse_corpus(
-                parsing.load, model, inputs, output_dir, options=options, on_error=on_error,
-                threads=threads, backend=backend or "threads", jobs=jobs, scheduler=scheduler,
-                progress=update, tell=left,
-            )  # fmt: skip
-            sentences, words = report.sentences, report.tokens
-            files = len(report.outputs)
-            where = f"{files:,} {'file' if files == 1 else 'files'}"
-            if report.skipped:
-                where += f"; {report.skipped:,} shards were there already"
+        left(counts)
+        left.tell()
+        where = "" if is_standard(target) else f" into {target}"
+        if not (quiet and is_standard(target)):
+            say(target, f"{counts.sentences:,} sentences, {counts.tokens:,} words parsed{where}")
+        return
+    if not all(isinstance(source, Path) for source in inputs):
+        raise click.UsageError("what comes through a pipe goes to a file, not to a folder")
+    if output_format is not None:
+        raise click.UsageError("--output-format is for one file; a folder keeps the formats")
+    with one_line_errors(None), progress_bar("Parsing", quiet) as update:
+        report = parse_corpus(
+            parsing.load, model, inputs, folder, input_format=input_format, options=options,
+            on_error=on_error, threads=threads, backend=backend or "threads", jobs=jobs,
+            scheduler=scheduler, progress=update, tell=left,
+        )  # fmt: skip
     left.tell()
-    click.echo(f"{sentences:,} sentences, {words:,} words parsed into {where}")
+    counted = f"{report.sentences:,} sentences, {report.tokens:,} words"
+    click.echo(report_line(report, counted, "parsed"))
 
 
 class _Left:
@@ -247,8 +316,8 @@ class _Left:
 
 
 @parse.command()
-@click.argument("gold", type=_EXISTING)
-@click.argument("system", type=_EXISTING)
+@click.argument("gold", type=Spooled())
+@click.argument("system", type=Spooled())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, of shares.")
 def evaluate(gold: Path, system: Path, as_json: bool) -> None:
     """Compare the trees of SYSTEM with those of GOLD, which has the same sentences.

@@ -14,6 +14,7 @@ import click
 
 from valuesparse.cli._models import load, model_options, one_line_errors
 from valuesparse.cli._options import writable
+from valuesparse.cli._streams import Target, is_standard
 
 if TYPE_CHECKING:
     from valuesparse import FactorGraph
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     show_default=True, help="UAI result format, or JSON with names, method and log_z.",
 )  # fmt: skip
 @click.option(
-    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    callback=writable,
+    "--output", "-o", type=Target(), metavar="FILE", callback=writable,
     help="Where the answer goes, instead of the terminal; .gz is compressed. It appears only "
     "once it is complete.",
 )  # fmt: skip
@@ -95,7 +95,8 @@ def solve(
             found = _graphs.marginals(graph, zeta=zeta, **common)
     seconds = time.perf_counter() - begin
     answer = _as_json(graph, task, found) if output_format == "json" else _as_uai(task, found)
-    if output is None:
+    if output is None or is_standard(output):
+        output = None
         click.echo(answer, nl=False)
     else:
         with one_line_errors(output):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,68 +11,131 @@ from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._options import quiet_option, shards_options
 from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._reading import reading
+from valuesparse.cli._streams import (
+    Input,
+    Spooled,
+    folder_asked,
+    is_standard,
+    opened,
+    say,
+    standard_input,
+)
 from valuesparse.corpora._backends import BACKENDS, REGISTERED
+from valuesparse.crf.corpora._outputs import CONVERTED
 from valuesparse.crf.corpora.tagging import MARGINALS
 
-_EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+if TYPE_CHECKING:
+    from valuesparse.corpora import CorpusReport
 
 
 @click.command()
-@click.argument("model", type=_EXISTING)
-@click.argument("inputs", type=_EXISTING, nargs=-1, required=True, metavar="INPUT...")
+@click.argument("model", type=Spooled())
+@click.argument("inputs", type=Input(), nargs=-1, metavar="[INPUT]...")
 @click.option(
-    "--output", "-o", type=click.Path(file_okay=False, path_type=Path), required=True,
-    metavar="OUTDIR", help="The folder of the output; it is made if need be.",
+    "--output", "-o", metavar="OUTPUT",
+    help="A file, or a folder: one that is there, a name that ends in a slash, or where there are "
+    "several INPUT. [default: -, the standard output]",
 )  # fmt: skip
 @reading("the input", "what MODEL was trained with, else words")
 @click.option(
+    "--output-format", type=click.Choice(CONVERTED),
+    help="Format of the output. [default: what OUTPUT's name tells, else that of the input; of "
+    "plain text CoNLL]",
+)  # fmt: skip
+@click.option(
     "--marginals", type=click.Choice(MARGINALS), default="best", show_default=True,
-    help="Write the probability of the tag, of every label, or none.",
+    help="Write the probability of the label, of every label, or none.",
+)  # fmt: skip
+@click.option(
+    "--n-best", type=click.IntRange(min=1), metavar="N",
+    help="Write the N best label sequences, each with its own probability.",
 )  # fmt: skip
 @click.option(
     "--zeta", "-z", type=click.FloatRange(0, 1), default=1.0, metavar="ζ",
     help="Below 1, marginals are faster and approximate; valuesparse tune recommends.",
 )  # fmt: skip
 @click.option(
-    "--backend", type=click.Choice([b for b in BACKENDS if b not in REGISTERED]),
-    default="threads", show_default=True,
-    help="Who does the work: threads or processes (loky) of this machine, or a cluster. Ray and "
-    "Spark: from Python.",
+    "--threads", "-t", type=click.IntRange(min=1), metavar="N",
+    help="Threads for one file. The output is the same for any number. [default: every core]",
 )  # fmt: skip
-@shards_options("Shards")
+@click.option(
+    "--backend", type=click.Choice([b for b in BACKENDS if b not in REGISTERED]),
+    help="Who fills a folder: threads or processes (loky) of this machine, or a cluster. Ray and "
+    "Spark: from Python. [default: threads]",
+)  # fmt: skip
+@shards_options("Shards of a folder")
 @quiet_option
 def tag(
     model: Path,
-    inputs: tuple[Path, ...],
-    output: Path,
-    features: str | None,
-    input_format: str | None,
-    word: str | None,
-    marginals: str,
-    zeta: float,
-    backend: str,
+    inputs: tuple[Any, ...],
+    output: str | None,
+    backend: str | None,
     jobs: int | None,
     scheduler: str | None,
+    threads: int | None,
     quiet: bool,
+    **options: Any,
 ) -> None:
-    """Tag every INPUT with MODEL: the same files, with tags and marginals, in OUTDIR.
+    """Tag INPUT with MODEL: the same text, with a label and its probability for each word.
 
-    CoNLL, TSV and attribute files get columns, CoNLL-U gets entries of MISC, Parquet (a row per
-    sentence, lists of words) gets columns of lists. Memory does not grow with the input. Large
-    files are cut into shards; run the same command again after an interruption, and it goes on
-    with the shards that are missing.
-    """
-    from valuesparse.crf.corpora import tag_corpus
+    \b
+    Examples:
+      valuesparse tag ner.crfsuite news.conll -o news.tagged.conll
+      cat news.txt | valuesparse tag ner.crfsuite --input-format text > news.conll
+      valuesparse tag ner.crfsuite archive/*.conll -o tagged/
 
+    CoNLL, TSV and attribute files get columns, CoNLL-U gets entries of MISC, JSON Lines get lists;
+    Parquet (a row per sentence, lists of words) gets columns of lists. Without INPUT, or for -, the
+    standard input is tagged as it comes, by default as CoNLL. Memory does not grow with the input.
+
+    In a folder large files are cut into shards; run the same command again after an interruption,
+    and it goes on with the shards that are missing.
+    """  # noqa: D301 (click takes the backspace itself)
+    from valuesparse.crf.corpora import tag_corpus, tag_file
+
+    if not inputs:
+        if standard_input().isatty():
+            raise click.UsageError("no INPUT: name files, or - for the standard input")
+        inputs = (Input().convert("-", None, click.get_current_context()),)
+    if not folder_asked(output, len(inputs)):
+        if len(inputs) > 1:
+            raise click.UsageError("several INPUT go to a folder: name one with --output")
+        if backend or jobs or scheduler:
+            raise click.UsageError(
+                "--backend, --jobs and --scheduler fill a folder: end --output with a slash"
+            )
+        target = None if output is None else Path(output)
+        with one_line_errors(None), progress_bar("Tagging", quiet) as update:
+            counts = tag_file(
+                model, inputs[0], opened(target), threads=threads, progress=update, **options
+            )
+        if not (quiet and is_standard(target)):
+            where = "" if is_standard(target) else f" into {target}"
+            say(target, f"{_counted(counts.sentences, counts.tokens)} tagged{where}")
+        return
+    if threads is not None:
+        raise click.UsageError("--threads is for one file; a folder takes --jobs")
+    if not all(isinstance(source, Path) for source in inputs):
+        raise click.UsageError("what comes through a pipe goes to a file, not to a folder")
+    assert output is not None
     with one_line_errors(None), progress_bar("Tagging", quiet) as update:
         report = tag_corpus(
-            model, inputs, output, features=features, input_format=input_format, word=word,
-            marginals=marginals, zeta=zeta, backend=backend, jobs=jobs, scheduler=scheduler,
-            progress=update,
+            model, inputs, output, backend=backend or "threads", jobs=jobs, scheduler=scheduler,
+            progress=update, **options,
         )  # fmt: skip
-    files = "file" if len(report.outputs) == 1 else "files"
-    before = f"; {report.skipped:,} shards were there already" if report.skipped else ""
-    click.echo(
-        f"{report.sentences:,} sentences, {report.tokens:,} tokens tagged into "
-        f"{len(report.outputs):,} {files}{before}"
-    )
+    click.echo(report_line(report, _counted(report.sentences, report.tokens), "tagged"))
+
+
+def _counted(sentences: int, tokens: int) -> str:
+    return f"{sentences:,} sentences, {tokens:,} tokens"
+
+
+def report_line(report: CorpusReport, counted: str, done: str) -> str:
+    """Return what a run over a corpus did, in words."""
+    number = len(report.outputs)
+    files = f"{number:,} {'file' if number == 1 else 'files'}"
+    if report.skipped and not (report.sentences or report.tokens):
+        return f"nothing to do: {files} {'is' if number == 1 else 'are'} there already"
+    shards = f"{report.skipped:,} {'shard was' if report.skipped == 1 else 'shards were'}"
+    before = f"; {shards} there already" if report.skipped else ""
+    return f"{counted} {done} into {files}{before}"

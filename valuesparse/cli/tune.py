@@ -24,6 +24,7 @@ from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, sample_seconds
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._options import plot_option, tell_plot, zetas_option
 from valuesparse.cli._reading import reading
+from valuesparse.cli._streams import Spooled
 from valuesparse.cli._sequences import NPZ, Scored, is_arrays, load_arrays, load_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _FEW_KNOWN = 0.2
 _UNSTEADY = 1.5
 
 
-_EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+_EXISTING = Spooled()
 
 
 @click.command()

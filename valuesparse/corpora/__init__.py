@@ -2,6 +2,7 @@
 
 ============== ======================================================================
 ``_text``      line files: cut into shards, read as a stream
+``_stream``    a pipe, which is read once
 ``_blocks``    sentences between blank lines, and how many are read together
 ``_ahead``     the next piece is read while this one is worked on
 ``_files``     files that appear when they are complete

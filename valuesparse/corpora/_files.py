@@ -8,11 +8,16 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TypeAlias, cast
 
 from valuesparse.io._files import replacing
 
-__all__ = ["UNFINISHED", "as_paths", "digest_of", "fingerprint", "publishing"]
+__all__ = [
+    "UNFINISHED", "Target", "as_paths", "digest_of", "fingerprint", "opened", "publishing",
+]  # fmt: skip
+
+#: Where output goes: a file, or one that is open.
+Target: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
 #: Ends the names of unfinished files; they begin with a dot.
 UNFINISHED = ".part"
@@ -31,6 +36,17 @@ def publishing(path: Path) -> Iterator[IO[bytes]]:
                 yield cast("IO[bytes]", packed)
         else:
             yield file
+
+
+@contextmanager
+def opened(target: Target) -> Iterator[IO[bytes]]:
+    """Give a file to write to, as `publishing`, or the one that is open already, which stays so."""
+    if isinstance(target, (str, os.PathLike)):
+        with publishing(Path(target)) as file:
+            yield file
+    else:
+        yield target
+        target.flush()
 
 
 def digest_of(data: bytes) -> str:

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple, Protocol, TypeVar
 from valuesparse.corpora._files import fingerprint, publishing
 from valuesparse.corpora._lock import require_mine
 from valuesparse.corpora._run_file import Shard
-from valuesparse.corpora._text import boundary, is_gzip, located, text_size
+from valuesparse.corpora._text import BLANK, boundary, is_gzip, located, text_size
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
@@ -152,20 +152,26 @@ def text_spans(source: Path, shard_bytes: int) -> list[Span]:
     ]
 
 
-def span_of(job: Job) -> tuple[int, int | None]:
+def span_of(job: Job, apart: tuple[bytes, ...] = BLANK) -> tuple[int, int | None]:
     """Return from which byte to which the sentences of a shard of text reach."""
     source = Path(job.source)
-    first = 0 if job.first == 0 else boundary(source, job.first)
-    return first, None if job.last is None else boundary(source, job.last)
+    first = 0 if job.first == 0 else boundary(source, job.first, apart)
+    return first, None if job.last is None else boundary(source, job.last, apart)
 
 
 def jobs_of(
-    source: Path, kind: str, folder: Path, spans: Sequence[Span], settings: Any
+    source: Path,
+    kind: str,
+    folder: Path,
+    spans: Sequence[Span],
+    settings: Any,
+    name: str | None = None,
 ) -> Iterator[Job]:
-    """Yield the shards of a file, each with its name in a folder."""
-    stem, dot, end = source.name.partition(".")
+    """Yield the shards of a file, each with its name in a folder, by default as the file's."""
+    name = name or source.name
+    stem, dot, end = name.partition(".")
     for i, span in enumerate(spans):
-        target = source.name
+        target = name
         if len(spans) > 1:
             target = f"{stem}-{i:05d}-of-{len(spans):05d}{dot}{end}"
         yield Job(str(source), kind, *span[:2], str(folder / target), span.size, settings)

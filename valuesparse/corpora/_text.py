@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
+from valuesparse.corpora._stream import Stream
 from valuesparse.io._files import grown_error, gzip_limit
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 
-__all__ = ["Line", "boundary", "first_line", "is_gzip", "largest", "lines", "text_size"]
+__all__ = [
+    "BLANK", "ENDS", "Given", "Line", "Source", "as_source", "boundary", "first_line", "is_gzip",
+    "largest", "lines", "located", "text_size",
+]  # fmt: skip
+
+#: What stands between sentences: a blank line, or the end of any line.
+BLANK = (b"\n\n", b"\n\r\n")
+ENDS = (b"\n",)
+#: What lines are read from: a file, as often as wanted, or a stream, once.
+Source: TypeAlias = "Path | Stream"
+#: How somebody says which.
+Given: TypeAlias = "str | os.PathLike[str] | IO[bytes] | Stream"
 
 # The most bytes of a sentence, and of a line; those of gzip data are as large only where these are.
 _LARGEST = 64 << 20
@@ -29,8 +42,34 @@ class Line(NamedTuple):
     text: str
 
 
-def is_gzip(path: Path) -> bool:
+def as_source(given: Given) -> Source:
+    """Return what is read: a file by its path, as often as wanted, or a stream, once.
+
+    Pipes and devices are streams, by whatever name.
+
+    Raises
+    ------
+    OSError
+        There is no such file.
+    TypeError
+        It is neither a path nor a binary file.
+    """
+    if isinstance(given, Stream):
+        return given
+    if isinstance(given, (str, os.PathLike)):
+        path = Path(given)
+        if stat.S_ISREG(path.stat().st_mode) or path.is_dir():
+            return path
+        return Stream(open(path, "rb"), str(path), own=True)
+    if not hasattr(given, "read"):
+        raise TypeError(f"a path or a binary file is needed, not {type(given).__name__}")
+    return Stream(given)
+
+
+def is_gzip(path: Source) -> bool:
     """Return whether a file is compressed."""
+    if isinstance(path, Stream):
+        return path.head == b"\x1f\x8b"
     with open(path, "rb") as file:
         return file.read(2) == b"\x1f\x8b"
 
@@ -41,13 +80,15 @@ def text_size(path: Path) -> int:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader[Any]]:
-    if not is_gzip(path):
-        with open(path, "rb") as file:
+def _opened(path: Source) -> Iterator[BufferedReader[Any]]:
+    packed = is_gzip(path)
+    raw = path.reader() if isinstance(path, Stream) else open(path, "rb")
+    if not packed:
+        with raw as file:
             yield file
         return
     try:
-        with gzip.open(path, "rb") as unpacked, BufferedReader(unpacked) as buffered:
+        with raw, gzip.open(raw, "rb") as unpacked, BufferedReader(unpacked) as buffered:
             yield buffered
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         found = ModelFormatError("gzip data", 0, f"damaged: {error}".rstrip("."))
@@ -55,10 +96,11 @@ def _opened(path: Path) -> Iterator[BufferedReader[Any]]:
         raise found from error
 
 
-def boundary(path: Path, at: int) -> int:
+def boundary(path: Path, at: int, apart: tuple[bytes, ...] = BLANK) -> int:
     r"""Return where the first sentence begins whose blank line comes at byte `at` or later.
 
     It depends on the file alone, so that whoever reads a shard finds where it begins and ends.
+    `apart` is what stands between sentences.
 
     Examples
     --------
@@ -81,7 +123,7 @@ def boundary(path: Path, at: int) -> int:
             held += piece
             places = [
                 (place, len(blank))
-                for blank in (b"\n\n", b"\n\r\n")
+                for blank in apart
                 if (place := held.find(blank)) >= 0
             ]
             if places:
@@ -93,8 +135,8 @@ def boundary(path: Path, at: int) -> int:
             held = held[-2:]
 
 
-def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]:
-    """Yield the lines of a file from one byte up to another.
+def lines(path: Source, first: int = 0, last: int | None = None) -> Iterator[Line]:
+    """Yield the lines of a file from one byte up to another; of a stream all that are left.
 
     Raises
     ------
@@ -103,7 +145,8 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
         hold more than 1 MiB and more than 25 times their size.
     """
     longest = largest(path)
-    if is_gzip(path):
+    stream = path if isinstance(path, Stream) else None
+    if not isinstance(path, Stream) and is_gzip(path):
         _require_bounded(path, text_size(path))
     with _opened(path) as file:
         if first:
@@ -113,10 +156,12 @@ def lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[Line]
             raw = file.readline(longest)
             if not raw:
                 return
+            if stream is not None:
+                stream.note(offset)
             yield Line(offset, _text_of(raw, offset, longest))
             offset += len(raw)
             blank = blank + 1 if raw == b"\n" else 0
-            if blank > 1:
+            if blank > 1 and stream is None:
                 offset += _skip_blank(file, None if last is None else last - offset)
 
 
@@ -163,10 +208,12 @@ def _text_of(raw: bytes, offset: int, longest: int) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def largest(path: Path) -> int:
+def largest(path: Source) -> int:
     """Return how many bytes a line, or a sentence, of a file may have."""
     if not is_gzip(path):
         return _LARGEST
+    if isinstance(path, Stream):
+        return _LARGEST_PACKED
     return min(_LARGEST, max(_LARGEST_PACKED, text_size(path)))
 
 
@@ -187,9 +234,13 @@ def first_line(path: Path) -> tuple[str, int]:
         raise located(error, path) from None
 
 
-def located(error: TextFormatError, path: Path) -> TextFormatError:
+def located(error: TextFormatError, path: Source) -> TextFormatError:
     """Return an error of a piece of a file as one of the file: with its name and the line."""
-    line = _line_number(path, error.offset)
+    line = (
+        path.line_number(error.offset)
+        if isinstance(path, Stream)
+        else _line_number(path, error.offset)
+    )
     found = TextFormatError(error.chunk, error.offset, error.problem, line, error.token)
     found.path = str(path)
     return found

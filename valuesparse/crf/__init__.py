@@ -6,7 +6,7 @@
 ``estimator``   sklearn-crfsuite's estimator, `CRF`; needs the extra ``sklearn``
 ``metrics``     sklearn-crfsuite's measures of how well sequences are labelled
 ``scorers``     two of those as scikit-learn's scorers; needs the extra ``sklearn``
-``corpora``     whole files: `tag_corpus`, `train_corpus`
+``corpora``     whole files: `tag_corpus`, `tag_file`, `train_corpus`, `evaluate`
 ``install``     puts all this in the place of ``pycrfsuite`` and ``sklearn_crfsuite``
 =============== ============================================================================
 """
@@ -20,10 +20,21 @@ from valuesparse.crf._install import install
 from valuesparse.crf.training.trainer import Trainer
 
 if TYPE_CHECKING:
-    from valuesparse.crf.corpora import CorpusReport, tag_corpus, train_corpus
+    from valuesparse.crf.corpora import (
+        CorpusReport,
+        Evaluation,
+        evaluate,
+        tag_corpus,
+        tag_file,
+        train_corpus,
+    )
     from valuesparse.crf.estimator import CRF
 
-__all__ = ["CRF", "CorpusReport", "Trainer", "install", "tag_corpus", "train_corpus"]
+__all__ = [
+    "CRF", "CorpusReport", "Evaluation", "Trainer", "evaluate", "install", "tag_corpus", "tag_file",
+    "train_corpus",
+]  # fmt: skip
+_CORPORA = ("CorpusReport", "Evaluation", "evaluate", "tag_corpus", "tag_file", "train_corpus")
 
 
 def __getattr__(name: str) -> Any:
@@ -35,7 +46,7 @@ def __getattr__(name: str) -> Any:
             require("sklearn", "sklearn")  # if it is missing, this says how to get it
             raise
         return CRF
-    if name in ("CorpusReport", "tag_corpus", "train_corpus"):
+    if name in _CORPORA:
         from valuesparse.crf import corpora
 
         return getattr(corpora, name)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import batches
-from valuesparse.corpora._files import as_paths, fingerprint, publishing
+from valuesparse.corpora._files import Target, as_paths, fingerprint, opened
 from valuesparse.corpora._jobs import (
     Counts,
     Done,
@@ -23,9 +23,10 @@ from valuesparse.corpora._jobs import (
     writing,
 )
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
-from valuesparse.corpora._text import located
+from valuesparse.corpora._stream import Stream
+from valuesparse.corpora._text import Given, Source, as_source, located
 from valuesparse.io.errors import TextFormatError
-from valuesparse.parsing._conll import Lines, format_of, sentence_of, text_of
+from valuesparse.parsing._conll import Lines, as_format, format_of, sentence_of, text_of
 from valuesparse.parsing._files import lines_of
 from valuesparse.parsing._parser import Parser
 from valuesparse.parsing._sentences import Sentence
@@ -53,23 +54,32 @@ class Settings(NamedTuple):
 
 def parse_file(
     parser: Parser,
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
+    source: Given,
+    target: Target,
     *,
     options: Mapping[str, Any],
+    input_format: str | None = None,
+    output_format: str | None = None,
     on_error: str = "stop",
     progress: Callable[[Counts], object] | None = None,
 ) -> Counts:
-    """Parse one file into another, which appears when it is complete.
+    """Parse one file into another, or a stream as it comes, such as the standard input.
 
     Parameters
     ----------
     parser : Parser
         The parser.
-    source, target : path
-        CoNLL-U or CoNLL-X; what the name of `target` does not tell is as in `source`.
+    source : path or binary file
+        CoNLL-U or CoNLL-X. A file that is open is read once, to its end.
+    target : path or binary file
+        A file that appears when it is complete, or one that is open, to which sentences are
+        written as they are parsed.
     options : mapping
         Arguments of the parser's method `parse`.
+    input_format : {"conllu", "conllx"}, optional
+        By default what the name tells, else CoNLL-U.
+    output_format : {"conllu", "conllx"}, optional
+        By default what the name of `target` tells, else that of the input.
     on_error : {"stop", "skip"}
         What becomes of a sentence that cannot be read or parsed.
     progress : callable, optional
@@ -88,12 +98,13 @@ def parse_file(
     """
     _require_known(on_error)
     _try(parser, options)
-    [path] = as_paths([source])
-    os.stat(path)
-    out = Path(target)
-    how = _How(parser, dict(options), on_error, _form(path), format_of(out))
+    path = as_source(source)
+    form = as_format(output_format)
+    if form is None and isinstance(target, (str, os.PathLike)):
+        form = format_of(Path(target))
+    how = _How(parser, dict(options), on_error, as_format(input_format) or _form(path), form)
     try:
-        with publishing(out) as file:
+        with opened(target) as file:
             total = Counts(0, 0)
             for text, counts in _parsed(lines_of(path), how, path):
                 file.write(text.encode())
@@ -112,6 +123,7 @@ def parse_corpus(
     output: str | os.PathLike[str],
     *,
     options: Mapping[str, Any],
+    input_format: str | None = None,
     on_error: str = "stop",
     threads: int | None = None,
     backend: str = "threads",
@@ -133,7 +145,7 @@ def parse_corpus(
         Files of CoNLL-U or CoNLL-X. Their names must differ.
     output : path
         A folder; it is made when it is not there.
-    options, on_error
+    options, input_format, on_error
         As of `parse_file`; `options` are kept in the folder as JSON.
     threads : int, optional
         In each shard; by default the cores that shards leave idle.
@@ -166,7 +178,7 @@ def parse_corpus(
         job
         for source in sources
         for job in jobs_of(
-            source, _form(source), folder, text_spans(source, how.shard_bytes), settings
+            source, as_format(input_format) or _form(source), folder, text_spans(source, how.shard_bytes), settings
         )
     ]
     identity = {
@@ -226,8 +238,8 @@ def _try(parser: Parser, options: Mapping[str, Any]) -> None:
         pass
 
 
-def _form(source: Path) -> str:
-    return format_of(source) or "conllu"
+def _form(source: Source) -> str:
+    return format_of(Path(source.name)) or "conllu"
 
 
 def _sum(one: Counts, other: Counts) -> Counts:
@@ -262,7 +274,7 @@ def _read(found: Iterable[Lines], how: _How) -> Iterator[_Batch]:
         yield _Batch(lines[: len(sentences)], sentences, bad)
 
 
-def _parsed(found: Iterable[Lines], how: _How, source: Path) -> Iterator[tuple[str, Counts]]:
+def _parsed(found: Iterable[Lines], how: _How, source: Source) -> Iterator[tuple[str, Counts]]:
     """Yield the text of sentences that are parsed together, and their counts.
 
     Raises
@@ -272,8 +284,9 @@ def _parsed(found: Iterable[Lines], how: _How, source: Path) -> Iterator[tuple[s
     """
     told = 0
     read = _read(found, how)
-    # On one thread nothing is done beside it.
-    for batch in ahead(read) if resolve(how.options.get("threads")) > 1 else read:
+    # On one thread nothing is done beside it, and whoever waits for a pipe can be interrupted.
+    alone = isinstance(source, Stream) or resolve(how.options.get("threads")) == 1
+    for batch in read if alone else ahead(read):
         sentences, bad = batch.sentences, dict(batch.bad)
         todo = [i for i, sentence in enumerate(sentences) if len(sentence)]
         answers = dict(zip(todo, _answers([sentences[i] for i in todo], how), strict=True))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from valuesparse.corpora._blocks import blocks
 from valuesparse.corpora._files import publishing
-from valuesparse.corpora._text import Line, largest, lines, located
+from valuesparse.corpora._text import Line, Source, largest, lines, located
 from valuesparse.io.errors import TextFormatError
 from valuesparse.parsing._conll import Lines, as_check, as_format, format_of, sentence_of, text_of
 from valuesparse.parsing._sentences import Sentence
@@ -86,7 +86,7 @@ def _from_file(path: Path, form: str, check: str | None) -> Iterator[Sentence]:
         raise located(error, path) from None
 
 
-def lines_of(path: Path, first: int = 0, last: int | None = None) -> Iterator[Lines]:
+def lines_of(path: Source, first: int = 0, last: int | None = None) -> Iterator[Lines]:
     """Yield the lines of each sentence of a file from one byte up to another."""
     for held, offsets in blocks(lines(path, first, last), largest(path)):
         yield Lines(held, offsets)

@@ -1,4 +1,4 @@
-"""Formats of corpora: the meaning of their lines, and the lines written once they are tagged."""
+"""Formats of corpora with a token a line: what the lines mean."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from valuesparse.corpora._blocks import blocks
-from valuesparse.corpora._text import Line, first_line
+from valuesparse.corpora._text import Line
 from valuesparse.io._corpora import parse_item
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
     "ARGUMENTS",
+    "COLUMNS",
+    "CONLLU",
     "FORMATS",
+    "ONE_LINE",
     "Block",
+    "Columns",
     "LineFormat",
     "format_of",
     "items_of",
-    "line_format",
     "size_of",
+    "told_format",
 ]
 
 #: The most columns of a line: each is an object of its own.
@@ -31,28 +32,35 @@ COLUMNS = 4096
 #: The arguments that name the columns of words and labels.
 ARGUMENTS = ("word", "tags")
 
-FORMATS = ("attributes", "conll", "conllu", "tsv", "parquet")
+FORMATS = ("attributes", "conll", "conllu", "tsv", "jsonl", "text", "parquet")
+#: Those with a sentence a line.
+ONE_LINE = ("jsonl", "text")
 _SUFFIXES = {
     ".conllu": "conllu", ".conll": "conll", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet",
-    ".crfsuite.txt": "attributes", ".attributes": "attributes",
+    ".crfsuite.txt": "attributes", ".attributes": "attributes", ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
 }  # fmt: skip
 _WORDS = ("word", "form", "token", "words", "tokens")
 _TAGS = ("tag", "label", "tags", "labels", "upos", "pos")
-_CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-
-Marginals = npt.NDArray[np.float64]
+#: The names of CoNLL-U's columns.
+CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
 
 def format_of(path: Path) -> str:
-    """Return the format that a file's name tells.
+    """Return the format that a file's name tells; "-" is the standard input.
 
     Examples
     --------
-    >>> format_of(Path("en.conllu.gz")), format_of(Path("ner.conll")), format_of(Path("a.txt"))
+    >>> format_of(Path("en.conllu.gz")), format_of(Path("-")), format_of(Path("a.txt"))
     ('conllu', 'conll', 'attributes')
     """
+    return told_format(path) or ("conll" if path.name == "-" else "attributes")
+
+
+def told_format(path: Path) -> str | None:
+    """Return the format that a file's name tells; None where it tells none."""
     name = path.name.lower().removesuffix(".gz")
-    return next((kind for end, kind in _SUFFIXES.items() if name.endswith(end)), "attributes")
+    return next((kind for end, kind in _SUFFIXES.items() if name.endswith(end)), None)
 
 
 class Block(NamedTuple):
@@ -70,6 +78,8 @@ class Block(NamedTuple):
         The attributes of tokens, where the file gives them.
     size : int
         The bytes of the text.
+    record : dict or None
+        The object that JSON Lines have in the place of these.
     """
 
     lines: list[str]
@@ -77,6 +87,7 @@ class Block(NamedTuple):
     rows: list[list[str]]
     items: list[dict[str, float]] | None
     size: int
+    record: dict[str, Any] | None = None
 
 
 class Columns(NamedTuple):
@@ -87,7 +98,7 @@ class Columns(NamedTuple):
 
 
 class LineFormat:
-    """Reads and writes one format of lines.
+    """Reads a format with a token a line.
 
     Parameters
     ----------
@@ -99,6 +110,8 @@ class LineFormat:
         The first line of a TSV file.
     places : (str, str)
         Where `word` and `tag` were said, for errors.
+    preferred : str, optional
+        Another usual name of the column of labels.
     """
 
     def __init__(
@@ -108,14 +121,16 @@ class LineFormat:
         tag: str | None,
         header: list[str] | None = None,
         places: tuple[str, str] = ARGUMENTS,
+        preferred: str | None = None,
     ) -> None:
         self.kind = kind
         self.header = header
         self.places = places
-        names: Sequence[str] = _CONLLU if kind == "conllu" else header or ()
+        names: Sequence[str] = CONLLU if kind == "conllu" else header or ()
+        usual = _TAGS if preferred is None else (preferred, *_TAGS)
         self.columns = Columns(
             self._column(places[0], word, names, 1 if kind == "conllu" else 0, _WORDS),
-            self._column(places[1], tag, names, 3 if kind == "conllu" else -1, _TAGS),
+            self._column(places[1], tag, names, 3 if kind == "conllu" else -1, usual),
         )
 
     def _column(
@@ -187,10 +202,10 @@ class LineFormat:
             problem = f"more than {COLUMNS:,} columns"
             raise TextFormatError("sentence", offset, problem, 0, text[:40])
         if self.kind == "conllu":
-            if len(row) != len(_CONLLU):
+            if len(row) != len(CONLLU):
                 raise TextFormatError(
                     "sentence", offset,
-                    f"{len(row)} columns apart by tabs, CoNLL-U has {len(_CONLLU)}", 0, text[:40],
+                    f"{len(row)} columns apart by tabs, CoNLL-U has {len(CONLLU)}", 0, text[:40],
                 )  # fmt: skip
             if not row[0].isdecimal():  # a range such as 3-4, or an empty node such as 5.1
                 return None
@@ -229,64 +244,6 @@ class LineFormat:
                 )
             found.append(row[tag])
         return found
-
-    def heading(self, labels: Sequence[str], marginals: str) -> str:
-        """Return the first line of an output, if there is one."""
-        if self.header is None:
-            return ""
-        more = ["predicted"]
-        if marginals != "none":
-            more.append("probability")
-        if marginals == "all":
-            more += [f"p({label})" for label in labels]
-        return "\t".join([*self.header, *more]) + "\n"
-
-    def written(
-        self,
-        block: Block,
-        tags: Sequence[str],
-        table: Marginals | None,
-        labels: Sequence[str],
-        every: bool,
-    ) -> str:
-        """Return the lines of a sentence with tags, and marginals (n, K) where there are any."""
-        lines = list(block.lines)
-        rows = [None] * len(tags) if table is None else table.tolist()
-        for at, tag, row, columns in zip(block.at, tags, rows, block.rows, strict=True):
-            numbers = () if row is None else (row[labels.index(tag)], *(row if every else ()))
-            if self.kind == "conllu":
-                misc = [] if columns[-1] == "_" else [columns[-1]]
-                misc.append("Predicted=" + tag.replace("|", "%7C"))
-                for label, number in zip(("", *labels), numbers, strict=False):
-                    name = f"P({label})".replace("|", "%7C") if label else "Probability"
-                    misc.append(f"{name}={number:.6f}")
-                lines[at] = "\t".join([*columns[:-1], "|".join(misc)])
-                continue
-            apart = "\t" if self.kind != "conll" or "\t" in lines[at] else " "
-            before = columns[0] if self.kind == "attributes" else lines[at].rstrip(" ")
-            lines[at] = before + apart + tag + (apart + "%.6f") * len(numbers) % numbers
-        return "\n".join(lines) + "\n\n"
-
-
-def line_format(
-    path: Path,
-    kind: str,
-    word: str | None,
-    tag: str | None,
-    places: tuple[str, str] = ARGUMENTS,
-) -> LineFormat:
-    """Return the format of a file; of TSV its first line names the columns."""
-    header = None
-    if kind == "tsv":
-        header = first_line(path)[0].split("\t", COLUMNS)
-        if header == [""]:
-            raise ValueError(f"{path.name}: the first line of a TSV file must name its columns")
-        if len(header) > COLUMNS:
-            raise ValueError(f"{path.name}: the first line has more than {COLUMNS:,} columns")
-    try:
-        return LineFormat(kind, word, tag, header, places)
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
 
 
 def size_of(block: Block) -> tuple[int, int]:

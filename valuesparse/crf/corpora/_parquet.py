@@ -35,6 +35,8 @@ class ParquetTable:
         Names of the columns, each a list of str; by default ``words`` and ``tags``.
     places : (str, str)
         Where they were said, for errors.
+    preferred : str, optional
+        Another name of the column of labels, where there is one so named.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class ParquetTable:
         word: str | None,
         tag: str | None,
         places: tuple[str, str] = ARGUMENTS,
+        preferred: str | None = None,
     ) -> None:
         require("parquet", "pyarrow")
         import pyarrow.parquet
@@ -51,6 +54,8 @@ class ParquetTable:
         self.word, self.tag = word or "words", tag or _TAGS
         with self._named(), pyarrow.parquet.ParquetFile(path) as file:
             self.schema: Any = file.schema_arrow
+            if tag is None and preferred in self.schema.names:
+                self.tag = str(preferred)
             self.groups = int(file.num_row_groups)
             groups = [file.metadata.row_group(i) for i in range(self.groups)]
             self.sizes: list[int] = [group.total_byte_size for group in groups]

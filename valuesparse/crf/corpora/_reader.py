@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from valuesparse.corpora._files import digest_of
-from valuesparse.corpora._text import largest, lines, located
+from valuesparse.corpora._stream import Stream
+from valuesparse.corpora._text import Line, Source, first_line, largest, lines, located
 from valuesparse.crf.corpora._beside import beside, read_beside, require_tied
 from valuesparse.crf.corpora._features import (
     TEMPLATE,
@@ -17,20 +18,32 @@ from valuesparse.crf.corpora._features import (
     find_extractor,
     is_function,
 )
-from valuesparse.crf.corpora._formats import ARGUMENTS, format_of, line_format
+from valuesparse.crf.corpora._formats import (
+    ARGUMENTS,
+    COLUMNS,
+    ONE_LINE,
+    LineFormat,
+    format_of,
+)
 from valuesparse.crf.corpora._functions import name_of
 from valuesparse.crf.corpora._parquet import ParquetTable
+from valuesparse.crf.corpora._sentences import SentenceFormat
 from valuesparse.crf.corpora._templates import read_template, read_template_below
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
     "Extraction",
     "FeatureSource",
+    "Form",
     "Reader",
     "Sentence",
     "extraction_given",
     "extraction_of",
     "extractor_of",
+    "kind_of",
+    "line_format",
+    "open_lines",
+    "require_file",
 ]
 
 #: The name of what makes attributes, or a function of the words of a sentence.
@@ -60,6 +73,8 @@ class Extraction(NamedTuple):
         Whether the template is the model's own, which may come from anybody.
     places : (str, str)
         Where the two columns were said, for errors.
+    preferred : str or None
+        The name of the column of labels, where `tags` is None and the file has one of that name.
     """
 
     features: str
@@ -71,6 +86,7 @@ class Extraction(NamedTuple):
     function: Callable[[Sequence[str]], Sequence[Any]] | None = None
     own: bool = False
     places: tuple[str, str] = ARGUMENTS
+    preferred: str | None = None
 
 
 def extraction_given(
@@ -186,6 +202,50 @@ def extractor_of(extraction: Extraction) -> Extractor:
     )
 
 
+#: What reads lines of a format.
+Form: TypeAlias = "LineFormat | SentenceFormat"
+
+
+def kind_of(source: Source) -> str:
+    """Return the format that a file's name tells; of a stream CoNLL."""
+    return "conll" if isinstance(source, Stream) else format_of(source)
+
+
+def line_format(path: Path, kind: str, how: Extraction) -> Form:
+    """Return the format of a file; of TSV its first line names the columns."""
+    return _form(path, kind, how, first_line(path)[0] if kind == "tsv" else "")
+
+
+def open_lines(source: Source, kind: str, how: Extraction) -> tuple[Form, Iterator[Line]]:
+    """Return the format of a file or stream, and its lines but for those that name columns."""
+    stream = lines(source)
+    first = next(stream, None) if kind == "tsv" else None
+    return _form(source, kind, how, "" if first is None else first.text), stream
+
+
+def require_file(source: Source) -> Path:
+    """Return the path of a file; a format whose end is read first cannot be a stream."""
+    if isinstance(source, Stream):
+        raise ValueError(f"{source.name}: Parquet cannot be read from a pipe; give a file")
+    return source
+
+
+def _form(source: Source, kind: str, how: Extraction, first: str) -> Form:
+    header = None
+    if kind == "tsv":
+        header = first.split("\t", COLUMNS)
+        if header == [""]:
+            raise ValueError(f"{source.name}: the first line of a TSV file must name its columns")
+        if len(header) > COLUMNS:
+            raise ValueError(f"{source.name}: the first line has more than {COLUMNS:,} columns")
+    try:
+        if kind in ONE_LINE:
+            return SentenceFormat(kind, how.word, how.tags, how.places, how.preferred)
+        return LineFormat(kind, how.word, how.tags, header, how.places, how.preferred)
+    except ValueError as error:
+        raise ValueError(f"{source.name}: {error}") from None
+
+
 class Sentence(NamedTuple):
     """A sentence as the file has it.
 
@@ -205,11 +265,11 @@ class Sentence(NamedTuple):
 
 
 class Reader:
-    """Reads one file, as often as wanted.
+    """Reads one file, as often as wanted, or a stream, once.
 
     Parameters
     ----------
-    path : Path
+    path : Path or Stream
         The file.
     kind : str or None
         Its format; None: its name tells.
@@ -217,29 +277,33 @@ class Reader:
         How it is read.
     labelled : bool
         Whether there must be labels.
+
+    Attributes
+    ----------
+    word : int
+        Which of the columns of a sentence's rows is that of words, once it was read.
     """
 
     def __init__(
-        self, path: Path, kind: str | None, extraction: Extraction, labelled: bool = True
+        self, path: Source, kind: str | None, extraction: Extraction, labelled: bool = True
     ) -> None:
-        self.path, self.kind, self.extraction = path, kind or format_of(path), extraction
+        self.path, self.kind, self.extraction = path, kind or kind_of(path), extraction
         self.labelled = labelled
-        self._word = 0
+        self.word = 0
 
     def __iter__(self) -> Iterator[Sentence]:
         """Yield the sentences that have tokens."""
-        columns = (self.extraction.word, self.extraction.tags, self.extraction.places)
+        how = self.extraction
         if self.kind == "parquet":
-            for rows, labels in ParquetTable(self.path, *columns).sentences(self.labelled):
+            path = require_file(self.path)
+            table = ParquetTable(path, how.word, how.tags, how.places, how.preferred)
+            for rows, labels in table.sentences(self.labelled):
                 if rows:
                     yield Sentence(rows, None, labels)
             return
-        form = line_format(self.path, self.kind, *columns)
-        self._word = form.columns.word
-        stream = lines(self.path)
         try:
-            if form.header is not None:
-                next(stream)
+            form, stream = open_lines(self.path, self.kind, how)
+            self.word = form.columns.word
             for number, block in enumerate(form.blocks(stream, largest(self.path)), 1):
                 if not block.rows:
                     continue
@@ -256,6 +320,6 @@ class Reader:
         if sentence.items is not None:
             return sentence.items
         try:
-            return extractor_of(self.extraction)(sentence.rows, self._word)
+            return extractor_of(self.extraction)(sentence.rows, self.word)
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from error

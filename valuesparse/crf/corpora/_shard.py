@@ -5,21 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
-from valuesparse.corpora._blocks import batches
+from valuesparse.corpora._ahead import ahead
+from valuesparse.corpora._blocks import BATCH, batches
 from valuesparse.corpora._files import digest_of
 from valuesparse.corpora._jobs import Counts, Done, Halt, Job, done, span_of, writing
-from valuesparse.corpora._text import first_line, is_gzip, largest, lines
-from valuesparse.crf.corpora._formats import Marginals, items_of, line_format, size_of
+from valuesparse.corpora._stream import Stream
+from valuesparse.corpora._text import (
+    BLANK,
+    ENDS,
+    Line,
+    Source,
+    first_line,
+    is_gzip,
+    largest,
+    lines,
+    located,
+    text_size,
+)
+from valuesparse.crf.corpora._formats import ONE_LINE, Block, items_of, size_of
+from valuesparse.crf.corpora._outputs import Answer, Output, output_format
 from valuesparse.crf.corpora._parquet import ParquetTable
-from valuesparse.crf.corpora._reader import Extraction, extractor_of
+from valuesparse.crf.corpora._reader import (
+    Extraction,
+    Form,
+    extractor_of,
+    line_format,
+    open_lines,
+    require_file,
+)
 from valuesparse.crf.corpora._templates import weight_of
 from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io._files import naming, read_file
 from valuesparse.io.errors import TextFormatError
 
-__all__ = ["Settings", "tag_shard", "tagger_of"]
+__all__ = ["Settings", "tag_all", "tag_shard", "tagger_of"]
 
 # Bytes of attributes that are tagged together.
 _WEIGHT = 8 << 20
@@ -33,6 +54,8 @@ class Settings(NamedTuple):
     extraction: Extraction
     zeta: float
     marginals: str
+    output_format: str | None = None  # None: that of the input
+    n_best: int | None = None
 
 
 Item = TypeVar("Item")
@@ -55,20 +78,33 @@ def tag_shard(job: Job, halt: Halt | None = None) -> Done:
 
 
 def _answers(
-    items: Sequence[Sequence[Any]], settings: Settings, threads: int
-) -> tuple[list[list[str]], Sequence[Marginals | None]]:
-    """Return the tags of sentences, and their marginals if those are wanted."""
+    items: Sequence[Sequence[Any]], settings: Settings, threads: int | None
+) -> list[Answer]:
+    """Return the tags of sentences, and their marginals or n-best if those are wanted."""
     tagger = tagger_of(settings.model, settings.digest)
+    if settings.n_best is not None:
+        return [_best(tagger, some, settings) for some in items]
     tags = tagger.tag_batch(items, threads=threads)
     if settings.marginals == "none":
-        return tags, [None] * len(tags)
-    return tags, tagger.marginals_batch(items, zeta=settings.zeta, threads=threads)
+        return [Answer(some) for some in tags]
+    tables = tagger.marginals_batch(items, zeta=settings.zeta, threads=threads)
+    return [Answer(some, table) for some, table in zip(tags, tables, strict=True)]
+
+
+def _best(tagger: Tagger, items: Sequence[Any], settings: Settings) -> Answer:
+    """Return the best label sequences of a sentence, with the probability of each."""
+    if not items:
+        return Answer([], best=[])
+    found = tagger.tag(items, n_best=settings.n_best)
+    if settings.marginals == "none":
+        return Answer(found[0], best=[(some, 0.0) for some in found])
+    return Answer(found[0], best=[(some, tagger.probability(some)) for some in found])
 
 
 def _with_items(
     batches: Iterable[list[Item]],
     items_of: Callable[[Item], Sequence[Any]],
-    job: Job,
+    where: _Where,
     halt: Halt,
 ) -> Iterator[tuple[list[Item], list[Sequence[Any]]]]:
     """Yield sentences with their attributes: batches, in parts where a template makes much of them.
@@ -78,7 +114,7 @@ def _with_items(
     ValueError
         There are no attributes; with the names of the file and the model.
     """
-    how = job.settings.extraction
+    how = where.settings.extraction
     for batch in batches:
         part: list[Item] = []
         items: list[Sequence[Any]] = []
@@ -90,10 +126,10 @@ def _with_items(
                 raise
             except ValueError as error:
                 raise ValueError(
-                    f"{job.source}: {error}; asked for {job.settings.model}"
+                    f"{where.source}: {error}; asked for {where.settings.model}"
                 ) from error
             part.append(sentence)
-            if how.template is not None and job.kind != "attributes":
+            if how.template is not None and where.kind != "attributes":
                 weight += weight_of(items[-1])
                 if weight > _WEIGHT:
                     yield part, items
@@ -102,37 +138,113 @@ def _with_items(
             yield part, items
 
 
-def _tag_lines(job: Job, halt: Halt) -> Counts:
-    settings, source = job.settings, Path(job.source)
+class _Where(NamedTuple):
+    """What is tagged, in which format, by what, and on how many threads."""
+
+    source: Source
+    kind: str
+    settings: Settings
+    threads: int | None
+
+
+def tag_all(
+    source: Source,
+    kind: str,
+    settings: Settings,
+    threads: int | None,
+    file: IO[bytes],
+    progress: Callable[[int, int], object] | None = None,
+) -> Counts:
+    """Tag a whole file or stream into a file that is open; tell the bytes done, and all.
+
+    Raises
+    ------
+    TextFormatError
+        A line is wrong; with the file and its number.
+    """
+    where = _Where(source, kind, settings, threads)
+    if kind == "parquet":
+        path = require_file(source)
+        return _tag_groups(ParquetTable(path, *_columns(settings)), None, where, Halt(), file)
+    try:
+        form, stream = open_lines(source, kind, settings.extraction)
+        blocks = form.blocks(stream, largest(source))
+        if progress is not None and isinstance(source, Path) and not is_gzip(source):
+            blocks = _told(blocks, text_size(source), progress)
+        read = _read(blocks, form, where, Halt())
+        # Whoever waits for a pipe must be able to be interrupted.
+        read = read if isinstance(source, Stream) else ahead(read)
+        return _tag_blocks(read, form, where, file)
+    except TextFormatError as error:
+        raise located(error, source) from None
+
+
+def _told(
+    blocks: Iterable[Block], size: int, progress: Callable[[int, int], object]
+) -> Iterator[Block]:
+    done = 0
+    for i, block in enumerate(blocks):
+        done += block.size
+        if i % BATCH == 0:
+            progress(done, size)
+        yield block
+
+
+def _columns(settings: Settings) -> tuple[str | None, None, tuple[str, str]]:
     how = settings.extraction
-    form = line_format(source, job.kind, how.word, None, how.places)
-    first, last = span_of(job)
+    return how.word, None, how.places
+
+
+def _tag_lines(job: Job, halt: Halt) -> Counts:
+    source = Path(job.source)
+    form = line_format(source, job.kind, job.settings.extraction)
+    first, last = span_of(job, ENDS if job.kind in ONE_LINE else BLANK)
     if form.header is not None and job.first == 0:
         first = first_line(source)[1]
-    labels = tagger_of(settings.model, settings.digest).labels()
-    extract = None if job.kind == "attributes" else extractor_of(how)
-    sentences = tokens = 0
+    where = _Where(source, job.kind, job.settings, job.threads)
     with writing(job) as file:
-        file.write(form.heading(labels, settings.marginals).encode())
         blocks = form.blocks(_from(source, first, last), largest(source))
-        word = form.columns.word
-        for batch, items in _with_items(
-            batches(halt.heeded(blocks), size_of),
-            lambda block: items_of(block, extract, word),
-            job,
-            halt,
-        ):
-            texts = []
-            for block, tags, table in zip(
-                batch, *_answers(items, settings, job.threads), strict=True
-            ):
-                texts.append(form.written(block, tags, table, labels, settings.marginals == "all"))
-                sentences, tokens = sentences + bool(tags), tokens + len(tags)
-            file.write("".join(texts).encode())
+        return _tag_blocks(_read(halt.heeded(blocks), form, where, halt), form, where, file)
+
+
+def _read(
+    blocks: Iterable[Block], form: Form, where: _Where, halt: Halt
+) -> Iterator[tuple[list[Block], list[Sequence[Any]]]]:
+    """Yield sentences with their attributes, as many as are tagged together."""
+    attributes = where.kind == "attributes"
+    extract = None if attributes else extractor_of(where.settings.extraction)
+    word = form.columns.word
+    return _with_items(
+        batches(blocks, size_of), lambda block: items_of(block, extract, word), where, halt
+    )
+
+
+def _tag_blocks(
+    read: Iterable[tuple[list[Block], list[Sequence[Any]]]],
+    form: Form,
+    where: _Where,
+    file: IO[bytes],
+) -> Counts:
+    settings = where.settings
+    labels = tagger_of(settings.model, settings.digest).labels()
+    kind = output_format(where.kind, settings.output_format)
+    output = Output(form, kind, labels, settings.marginals, settings.n_best)
+    sentences = tokens = 0
+    file.write(output.heading().encode())
+    for batch, items in read:
+        texts = []
+        for block, answer in zip(batch, _answers(items, settings, where.threads), strict=True):
+            try:
+                texts.append(output.written(block, answer))
+            except ValueError as error:
+                raise ValueError(f"{where.source.name}: {error}") from None
+            count = len(answer.tags)
+            sentences, tokens = sentences + bool(count), tokens + count
+        file.write("".join(texts).encode())
     return Counts(sentences, tokens)
 
 
-def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
+def _from(source: Path, first: int, last: int | None) -> Iterator[Line]:
     """Yield lines; of a compressed file the header is read over, as it cannot be sought."""
     if first and is_gzip(source):
         found = lines(source)
@@ -142,34 +254,38 @@ def _from(source: Path, first: int, last: int | None) -> Iterator[Any]:
 
 
 def _tag_table(job: Job, halt: Halt) -> Counts:
-    settings, how = job.settings, job.settings.extraction
-    table = ParquetTable(Path(job.source), how.word, None, how.places)
-    extract = extractor_of(how)
-    labels = tagger_of(settings.model, settings.digest).labels()
+    table = ParquetTable(Path(job.source), *_columns(job.settings))
+    where = _Where(Path(job.source), job.kind, job.settings, job.threads)
+    with writing(job) as file:
+        return _tag_groups(table, [job.first], where, halt, file)
+
+
+def _tag_groups(
+    table: ParquetTable, groups: Sequence[int] | None, where: _Where, halt: Halt, file: IO[bytes]
+) -> Counts:
+    """Tag row groups of a table, None for all of them."""
+    settings = where.settings
+    extract = extractor_of(settings.extraction)
+    number = {k: i for i, k in enumerate(tagger_of(settings.model, settings.digest).labels())}
     sentences = tokens = 0
-    with (
-        writing(job) as file,
-        table.writer(file, settings.marginals) as writer,
-    ):
-        for batch in table.batches([job.first]):
+    with table.writer(file, settings.marginals) as writer:
+        for batch in table.batches(range(table.groups) if groups is None else groups):
             rows = [[[w] for w in words or []] for words in table.texts(batch, table.word)]
-            tags: list[list[str]] = []
-            found: list[Marginals | None] = []
+            answers: list[Answer] = []
             for _, items in _with_items(
-                [rows], lambda some: extract(some, 0) if some else [], job, halt
+                [rows], lambda some: extract(some, 0) if some else [], where, halt
             ):
-                more, tables = _answers(items, settings, job.threads)
-                tags += more
-                found += tables
-            columns: list[Any] = [tags]
+                answers += _answers(items, settings, where.threads)
+            columns: list[Any] = [[answer.tags for answer in answers]]
+            tables = [[] if a.table is None else a.table.tolist() for a in answers]
             if settings.marginals != "none":
                 columns.append([
-                    [p[labels.index(tag)] for tag, p in zip(some, (t.tolist() if t is not None
-                                                                   else []), strict=True)]
-                    for some, t in zip(tags, found, strict=True)
+                    [p[number[tag]] for tag, p in zip(a.tags, some, strict=True)]
+                    for a, some in zip(answers, tables, strict=True)
                 ])  # fmt: skip
             if settings.marginals == "all":
-                columns.append([[] if t is None else t.tolist() for t in found])
+                columns.append(tables)
             writer.write_batch(table.extended(batch, writer.schema, columns))
-            sentences, tokens = sentences + len(tags), tokens + sum(map(len, tags))
+            sentences += len(answers)
+            tokens += sum(len(answer.tags) for answer in answers)
     return Counts(sentences, tokens)

@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from valuesparse._validation import as_zeta
-from valuesparse.corpora._files import as_paths, digest_of, fingerprint
-from valuesparse.corpora._jobs import Job, Span, jobs_of, text_spans
+from valuesparse._validation import as_count, as_zeta
+from valuesparse.corpora._files import Target, as_paths, digest_of, fingerprint, opened
+from valuesparse.corpora._jobs import Counts, Job, Span, jobs_of, text_spans
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
-from valuesparse.crf.corpora._formats import FORMATS, format_of, line_format
+from valuesparse.corpora._text import Given, as_source
+from valuesparse.crf.corpora._formats import FORMATS, format_of, told_format
+from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
-from valuesparse.crf.corpora._reader import FeatureSource, extraction_of
-from valuesparse.crf.corpora._shard import Settings, tag_shard, tagger_of
+from valuesparse.crf.corpora._reader import FeatureSource, extraction_of, kind_of, line_format
+from valuesparse.crf.corpora._shard import Settings, tag_all, tag_shard, tagger_of
 from valuesparse.io._files import read_file
+from valuesparse.threads import resolve
 
-__all__ = ["MARGINALS", "tag_corpus"]
+__all__ = ["MARGINALS", "tag_corpus", "tag_file"]
 
 MARGINALS = ("best", "all", "none")
 
@@ -30,7 +33,9 @@ def tag_corpus(
     features: FeatureSource | None = None,
     input_format: str | None = None,
     word: str | None = None,
+    output_format: str | None = None,
     marginals: str = "best",
+    n_best: int | None = None,
     zeta: float = 1.0,
     backend: str = "threads",
     jobs: int | None = None,
@@ -60,12 +65,17 @@ def tag_corpus(
         ``package.module:function``, or such a function itself; by default what the model was
         trained with, else ``words``. A model that was trained with a function wants it given again:
         what is kept beside a model never runs code.
-    input_format : {"attributes", "conll", "conllu", "tsv", "parquet"}, optional
+    input_format : {"attributes", "conll", "conllu", "tsv", "jsonl", "text", "parquet"}, optional
         By default the file's name tells.
     word : str, optional
         Name or number (from 1) of the column of words.
+    output_format : {"conll", "tsv", "jsonl"}, optional
+        By default that of the input; of plain text CoNLL.
     marginals : {"best", "all", "none"}
         Write the probability of the tag, of every label, or nothing.
+    n_best : int, optional
+        Write so many of the best label sequences, each with the probability of the whole sequence
+        unless `marginals` is "none".
     zeta : float, default 1.0
         As in :meth:`Tagger.marginals_batch`.
     backend : {"threads", "loky", "dask", "ray", "spark"}
@@ -94,15 +104,11 @@ def tag_corpus(
     OSError
         A file cannot be read or written.
     """
-    if marginals not in MARGINALS:
-        raise ValueError(f"marginals must be one of {', '.join(MARGINALS)}, not {marginals!r}")
-    if input_format is not None and input_format not in FORMATS:
-        raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
     how = how_of(backend, jobs, scheduler, shard_bytes)
     path = Path(model).resolve()
     folder = Path(output).resolve()
-    settings = _settings(path, features, word, as_zeta(zeta), marginals)
-    tagger_of(settings.model, settings.digest)  # a bad model is refused now
+    settings = _settings(path, features, word, zeta, marginals, output_format, n_best)
+    _require_format(input_format)
     sources = [source.resolve() for source in as_paths(inputs)]
     if not sources:
         raise ValueError("inputs: there is no file")
@@ -115,12 +121,99 @@ def tag_corpus(
     return run_shards(tag_shard, plan, folder, identity, how, progress)
 
 
+def tag_file(
+    model: str | os.PathLike[str],
+    source: Given,
+    target: Target,
+    *,
+    features: FeatureSource | None = None,
+    input_format: str | None = None,
+    word: str | None = None,
+    output_format: str | None = None,
+    marginals: str = "best",
+    n_best: int | None = None,
+    zeta: float = 1.0,
+    threads: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Counts:
+    """Tag one file into another, or a stream as it comes, such as the standard input.
+
+    Parameters
+    ----------
+    model, features, word, marginals, n_best, zeta
+        As of :func:`tag_corpus`.
+    source : path or binary file
+        What is tagged. A file that is open is read once, to its end; it cannot be Parquet.
+    target : path or binary file
+        Where it goes: a file that appears when it is complete, or one that is open, to which
+        sentences are written as they are done.
+    input_format : str, optional
+        As of :func:`tag_corpus`; a file that is open is CoNLL.
+    output_format : {"conll", "tsv", "jsonl"}, optional
+        By default what the name of `target` tells, else that of the input; of plain text CoNLL.
+    threads : int, optional
+        At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
+    progress : callable, optional
+        Called now and then with the bytes done and all bytes, of a file of text.
+
+    Returns
+    -------
+    Counts
+        Sentences and tokens.
+
+    Raises
+    ------
+    ValueError
+        An argument or a file is wrong; the message names the file and the line.
+    OSError
+        A file cannot be read or written.
+    """
+    found = as_source(source)
+    _require_format(input_format)
+    kind = input_format or kind_of(found)
+    told = told_format(Path(target)) if isinstance(target, (str, os.PathLike)) else None
+    settings = _settings(
+        Path(model).resolve(), features, word, zeta, marginals,
+        written_as(kind, output_format, told), n_best,
+    )  # fmt: skip
+    _require_possible(kind, settings)
+    with opened(target) as file:
+        return tag_all(found, kind, settings, resolve(threads), file, progress)
+
+
+def _require_format(input_format: str | None) -> None:
+    if input_format is not None and input_format not in FORMATS:
+        raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
+
+
+def _require_possible(kind: str, settings: Settings) -> None:
+    if kind == "parquet" and settings.n_best is not None:
+        raise ValueError("n_best is for text; Parquet has no columns for it")
+
+
 def _settings(
-    path: Path, features: FeatureSource | None, word: str | None, zeta: float, marginals: str
+    path: Path,
+    features: FeatureSource | None,
+    word: str | None,
+    zeta: float,
+    marginals: str,
+    output_format: str | None,
+    n_best: int | None,
 ) -> Settings:
+    """Return what decides the output, once the arguments and the model are checked."""
+    if marginals not in MARGINALS:
+        raise ValueError(f"marginals must be one of {', '.join(MARGINALS)}, not {marginals!r}")
+    if n_best is not None:
+        n_best = as_count("n_best", n_best, at_least=1)
+        if marginals == "all":
+            raise ValueError(
+                "n_best has probabilities of whole sequences: marginals must be 'best' or 'none'"
+            )
     digest = digest_of(read_file(path))
     how = extraction_of(path, features, word, digest=digest)
-    return Settings(str(path), digest, how, zeta, marginals)
+    settings = Settings(str(path), digest, how, as_zeta(zeta), marginals, output_format, n_best)
+    tagger_of(settings.model, settings.digest)  # a bad model is refused now
+    return settings
 
 
 def _shards(
@@ -129,13 +222,22 @@ def _shards(
     """Return the shards of a file."""
     kind = input_format or format_of(source)
     how = settings.extraction
+    written = written_as(kind, settings.output_format)
+    _require_possible(kind, settings)
     if kind == "parquet":
         sizes = ParquetTable(source, how.word, None, how.places).sizes
         spans = [Span(i, i + 1, size) for i, size in enumerate(sizes)]
     else:
-        line_format(source, kind, how.word, None, how.places)
+        line_format(source, kind, how)
         spans = text_spans(source, shard)
-    return jobs_of(source, kind, folder, spans, settings)
+    name = source.name if written == kind else _renamed(source.name, written)
+    return jobs_of(source, kind, folder, spans, settings, name)
+
+
+def _renamed(name: str, kind: str) -> str:
+    """Return the name of a file in another format."""
+    packed = ".gz" if name.endswith(".gz") else ""
+    return f"{Path(name.removesuffix('.gz')).stem}.{kind}{packed}"
 
 
 def _identity(
@@ -143,7 +245,9 @@ def _identity(
 ) -> dict[str, Any]:
     """Return what decides the output, as the folder keeps it."""
     how = settings.extraction
+    more = {"n_best": settings.n_best, "output_format": settings.output_format}
     return {
+        **{name: value for name, value in more.items() if value is not None},
         "model_sha256": settings.digest,
         # A template is known by its text, wherever it lies.
         "features": how.features if how.template is None else "template",

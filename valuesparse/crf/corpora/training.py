@@ -8,22 +8,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from valuesparse.corpora._files import as_paths
+from valuesparse._validation import as_count
+from valuesparse.corpora._stream import Stream
+from valuesparse.corpora._text import Given, Source, as_source
 from valuesparse.crf.corpora._beside import beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE
-from valuesparse.crf.corpora._formats import FORMATS, format_of
-from valuesparse.crf.corpora._reader import FeatureSource, Reader, extraction_given
-from valuesparse.crf.training.trainer import Trainer, require_apart
+from valuesparse.crf.corpora._formats import FORMATS
+from valuesparse.crf.corpora._held_out import CorpusTrainer
+from valuesparse.crf.corpora._reader import (
+    FeatureSource,
+    Reader,
+    extraction_given,
+    kind_of,
+)
+from valuesparse.crf.training.trainer import require_apart
 from valuesparse.io._files import check_target
 
 __all__ = ["train_corpus"]
 
 
 def _require_spared(
-    what: str, path: Path, sources: Iterable[Path], features: FeatureSource | None
+    what: str, path: Path, sources: Iterable[Source], features: FeatureSource | None
 ) -> None:
     """Refuse to write where the data are, or the template."""
-    read = {source: "one of the inputs" for source in sources}
+    read = {source: "one of the inputs" for source in sources if isinstance(source, Path)}
     if isinstance(features, str) and features.startswith(TEMPLATE):
         read[Path(features.removeprefix(TEMPLATE))] = "the template"
     for source, name in read.items():
@@ -33,7 +41,7 @@ def _require_spared(
 
 
 def train_corpus(
-    inputs: Iterable[str | os.PathLike[str]],
+    inputs: Iterable[Given] | Given,
     model: str | os.PathLike[str],
     *,
     features: FeatureSource | None = None,
@@ -45,7 +53,9 @@ def train_corpus(
     threads: int | None = None,
     callback: Callable[[Any], object] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-) -> Trainer:
+    dev: Given | None = None,
+    patience: int = 10,
+) -> CorpusTrainer:
     """Train a model on files, and keep beside it how they were read, in ``MODEL.json``.
 
     ``MODEL.json`` has the SHA-256 of the model: who tags with it is told when the two do not belong
@@ -53,8 +63,8 @@ def train_corpus(
 
     Parameters
     ----------
-    inputs : iterable of paths, or one path
-        Files with labels.
+    inputs : iterable of paths or binary files, or one of them
+        Files with labels. One that is open is read once, and CoNLL unless `input_format` is given.
     model : path
         Where the model goes.
     features : str or callable, optional
@@ -69,11 +79,19 @@ def train_corpus(
         As in :class:`valuesparse.crf.Trainer`.
     callback, checkpoint : optional
         As in :meth:`valuesparse.crf.Trainer.train`.
+    dev : path or binary file, optional
+        Held-out sentences. They are labelled after each iteration: `callback` finds
+        ``dev_accuracy``, and of labels such as B-PER ``dev_entity_f1``, in the `info` of its
+        progress. The model has the weights that were best at it, by F1 of entities where there are
+        such, else by accuracy; nothing else of `dev` gets into it.
+    patience : int
+        Training stops once so many iterations brought nothing better.
 
     Returns
     -------
-    Trainer
-        The trainer, with its log.
+    CorpusTrainer
+        A :class:`Trainer`, with its log; `accuracy` is the share of the tokens of `inputs` that the model
+        labels rightly, and `best` has the iteration that was kept, with its scores on `dev`.
 
     Raises
     ------
@@ -85,17 +103,25 @@ def train_corpus(
     if input_format is not None and input_format not in FORMATS:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
     target = Path(model).resolve()
-    sources = as_paths(inputs)
+    one = isinstance(inputs, (str, os.PathLike, Stream)) or hasattr(inputs, "read")
+    sources = [as_source(source) for source in ([inputs] if one else inputs)]  # type: ignore[list-item, union-attr]
     if not sources:
         raise ValueError("inputs: there is no file")
+    held_out = None if dev is None else as_source(dev)
+    patience = as_count("patience", patience, at_least=1)
+    if held_out is not None and checkpoint is not None:
+        raise ValueError(
+            "dev cannot go with checkpoint, which does not keep the best weights so far: leave one "
+            "of them out"
+        )
     for path in (target, beside(target)):  # refused before the work, not after it
         check_target(path)
         require_apart(checkpoint, path)
-        _require_spared("model", path, sources, features)
+        _require_spared("model", path, [*sources, *([held_out] if held_out else [])], features)
     if checkpoint is not None:
         _require_spared("checkpoint", Path(checkpoint), sources, features)
-    trainer = Trainer(algorithm, params, verbose=False, threads=threads)
-    kinds = {input_format or format_of(source) for source in sources}
+    trainer = CorpusTrainer(algorithm, params, verbose=False, threads=threads)
+    kinds = {input_format or kind_of(source) for source in sources}
     # Without a word on features, attribute files among others have theirs, and the rest has words.
     extraction = extraction_given(features or "words", word, tags)
     name = extraction.features
@@ -128,6 +154,24 @@ def train_corpus(
             "inputs: no token has an attribute; say --input-format (input_format=) if these files "
             "are not CRFsuite's attributes, which names that end in none of ours stand for"
         )
-    data = trainer.train_inmemory(callback=callback, checkpoint=checkpoint)
+    if held_out is not None:
+        _hold_out(trainer, Reader(held_out, input_format, extraction), patience)
+
+    def watch(progress: Any) -> bool:
+        stop = trainer.measured(progress)
+        return stop or (callback is not None and callback(progress) is True)
+
+    data = trainer.train_inmemory(callback=watch, checkpoint=checkpoint)
     write_pair(target, data, kept)
     return trainer
+
+
+def _hold_out(trainer: CorpusTrainer, reader: Reader, patience: int) -> None:
+    items, labels = [], []
+    for sentence in reader:
+        assert sentence.labels is not None
+        items.append(reader.items(sentence))
+        labels.append(sentence.labels)
+    if not items:
+        raise ValueError(f"dev: there is no sentence in {reader.path.name}")
+    trainer.hold_out(items, labels, patience)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._crf import Dictionary
 
-__all__ = ["Corpus", "Dataset"]
+__all__ = ["Corpus", "Dataset", "corpus_of"]
 
 # Sequences kept apart before their arrays are joined: all of them are copied then.
 _PARTS = 1 << 16
@@ -118,14 +118,31 @@ class Dataset:
             instances = np.repeat(items, sizes)
             ids, gold, sizes = ids[instances], gold[items], sizes[items]
             values, lengths = values[instances], lengths[wanted]
-        return Corpus(
-            item=_ends(sizes),
-            ids=np.ascontiguousarray(ids, np.int32),
-            values=None if (values == 1.0).all() else np.ascontiguousarray(values, np.float64),
-            offset=_ends(lengths),
-            edge=_ends(np.maximum(lengths - 1, 0)),
-            gold=gold,
-        )
+        return _joined(sizes, ids, values, lengths, gold)
+
+
+def corpus_of(xseqs: Iterable[Any], attributes: Dictionary) -> Corpus:
+    """Return sequences as they are labelled: of no known labels, unknown attributes left out."""
+    indptr, ids, values, lengths = attributes.encode(xseqs, characters=True)
+    gold = np.zeros(len(indptr) - 1, np.int32)
+    return _joined(np.diff(indptr), ids, values, lengths, gold)
+
+
+def _joined(
+    sizes: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float64],
+    lengths: npt.NDArray[np.int64],
+    gold: npt.NDArray[np.int32],
+) -> Corpus:
+    return Corpus(
+        item=_ends(sizes),
+        ids=np.ascontiguousarray(ids, np.int32),
+        values=None if (values == 1.0).all() else np.ascontiguousarray(values, np.float64),
+        offset=_ends(lengths),
+        edge=_ends(np.maximum(lengths - 1, 0)),
+        gold=gold,
+    )
 
 
 def _ends(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

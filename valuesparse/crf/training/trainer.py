@@ -168,7 +168,10 @@ class BaseTrainer:
         """
         spec = ALGORITHMS[self._algorithm].get(name)
         if spec is None:
-            raise ValueError(f"Parameter not found: {name} = {value}")
+            known = ", ".join(self._values)
+            raise ValueError(
+                f"Parameter not found: {name} = {value}; {self._algorithm} has {known}"
+            )
         self._values[name] = parse(name, spec, value)
 
     def get(self, name: str) -> Any:

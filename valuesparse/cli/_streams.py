@@ -1,0 +1,137 @@
+"""``-``, the standard input or output, wherever a file is expected."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+
+    PathParam = click.Path
+else:
+    PathParam = click.Path
+
+__all__ = [
+    "STANDARD", "Input", "Spooled", "Target", "delivering", "folder_asked", "is_standard", "opened",
+    "plain_names", "say", "standard_input", "standard_output",
+]  # fmt: skip
+
+#: The name of the standard input and of the standard output.
+STANDARD = "-"
+_READ = "valuesparse.standard_input"
+_SPOOLED = "valuesparse.spooled"
+
+
+def is_standard(path: Path | None) -> bool:
+    """Return whether a path stands for the standard output; None does, too."""
+    return path is None or str(path) == STANDARD
+
+
+class Input(PathParam):
+    """A file that is there, or a stream for ``-``: what is read once, from its beginning."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, path_type=Path)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Return the path, or the stream."""
+        if value == STANDARD:
+            return self.standard(param, ctx)
+        return super().convert(value, param, ctx)
+
+    def standard(self, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what stands for the standard input."""
+        from valuesparse.corpora._stream import Stream
+
+        return Stream(_once(self, param, ctx), STANDARD)
+
+
+class Spooled(Input):
+    """A file that is there; ``-`` is copied to one, for what is read more than once."""
+
+    def standard(self, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a file with what the standard input has, which goes when the command ends."""
+        if ctx is None or ctx.resilient_parsing:  # a shell asks how to complete a line
+            return Path(STANDARD)
+        source = _once(self, param, ctx)
+        folder = ctx.with_resource(tempfile.TemporaryDirectory(prefix="valuesparse-"))
+        path = Path(folder, STANDARD)
+        with open(path, "wb") as file:
+            shutil.copyfileobj(source, file)
+        ctx.meta[_SPOOLED] = path
+        return path
+
+
+def _once(
+    kind: click.ParamType, param: click.Parameter | None, ctx: click.Context | None
+) -> IO[bytes]:
+    if ctx is not None:
+        if ctx.meta.get(_READ):
+            kind.fail("the standard input can be read once alone", param, ctx)
+        ctx.meta[_READ] = True
+    return standard_input()
+
+
+def plain_names(text: str) -> str:
+    """Return a message in which a copy of the standard input is called ``-``."""
+    ctx = click.get_current_context(silent=True)
+    spooled = None if ctx is None else ctx.meta.get(_SPOOLED)
+    return text if spooled is None else text.replace(str(spooled), STANDARD)
+
+
+class Target(PathParam):
+    """A file to write, or ``-``."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, allow_dash=True, path_type=Path)
+
+
+def standard_input() -> IO[bytes]:
+    """Return the standard input, as bytes."""
+    return click.get_binary_stream("stdin")
+
+
+def standard_output() -> IO[bytes]:
+    """Return the standard output, as bytes."""
+    return click.get_binary_stream("stdout")
+
+
+def folder_asked(output: str | None, inputs: int) -> bool:
+    """Return whether output goes to a folder: there is one, or a name ends so, or many files go."""
+    if output is None or output == STANDARD:
+        return False
+    ends = tuple(filter(None, (os.sep, os.altsep)))
+    return inputs > 1 or output.endswith(ends) or os.path.isdir(output)
+
+
+def opened(output: Path | None) -> Path | IO[bytes]:
+    """Return what a library function writes to."""
+    return standard_output() if output is None or is_standard(output) else output
+
+
+@contextmanager
+def delivering(output: Path | None) -> Iterator[Path]:
+    """Give the file to write; for the standard output one that is copied there once it is done."""
+    if output is not None and not is_standard(output):
+        yield output
+        return
+    with tempfile.TemporaryDirectory(prefix="valuesparse-") as folder:
+        path = Path(folder, "output")
+        yield path
+        with open(path, "rb") as file:
+            shutil.copyfileobj(file, standard_output())
+        standard_output().flush()
+
+
+def say(output: Path | None, text: str) -> None:
+    """Say what was done, on the standard error where the standard output has the answer."""
+    click.echo(text, err=is_standard(output))

@@ -1,0 +1,196 @@
+"""What is written once sentences are tagged: the input's own lines, or another format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.crf.corpora._formats import Block
+from valuesparse.crf.corpora._reader import Form
+
+__all__ = ["CONVERTED", "Answer", "Marginals", "Output", "output_format"]
+
+Marginals = npt.NDArray[np.float64]
+
+#: Formats that sentences of any other text format can be written in.
+CONVERTED = ("conll", "tsv", "jsonl")
+# In the place of a label where there are fewer label sequences than asked for.
+_NONE = "_"
+
+
+class Answer(NamedTuple):
+    """What is known of a sentence of n words.
+
+    Attributes
+    ----------
+    tags : list of n str
+        Its best labels.
+    table : (n, K) float64 or None
+        Marginals.
+    best : list of (list of n str, float), or None
+        The best label sequences with their probabilities, best first.
+    """
+
+    tags: list[str]
+    table: Marginals | None = None
+    best: list[tuple[list[str], float]] | None = None
+
+
+def output_format(kind: str, asked: str | None, told: str | None = None) -> str:
+    """Return the format of the output: that asked for, else that told by its name, else the input's.
+
+    Raises
+    ------
+    ValueError
+        The input cannot be written in it.
+
+    Examples
+    --------
+    >>> output_format("conllu", None), output_format("text", None), output_format("tsv", "jsonl")
+    ('conllu', 'conll', 'jsonl')
+    """
+    found = asked or told or ("conll" if kind == "text" else kind)
+    known = (kind,) if kind == "parquet" else tuple(dict.fromkeys((kind, *CONVERTED)))
+    known = tuple(one for one in known if one != "text")  # it has no place for labels
+    if found not in known:
+        raise ValueError(
+            f"output_format: {kind} input can be written as {', '.join(known)}, not as {found}"
+        )
+    return found
+
+
+class Output:
+    """Writes tagged sentences.
+
+    Parameters
+    ----------
+    form : LineFormat or SentenceFormat
+        How they were read.
+    kind : str
+        The format to write; see `output_format`.
+    labels : sequence of K str
+        All labels, in the order of the columns of marginals.
+    marginals : {"best", "all", "none"}
+        Which probabilities are written.
+    n_best : int or None
+        How many label sequences are, each with its own probability.
+    """
+
+    def __init__(
+        self, form: Form, kind: str, labels: Sequence[str], marginals: str, n_best: int | None
+    ) -> None:
+        self._kind, self._labels, self._marginals = kind, labels, marginals
+        self._n_best, self._word = n_best, form.columns.word
+        self._header = form.header if form.kind == kind else ["word"]
+        self._own = form.kind == kind
+        self._number = {label: k for k, label in enumerate(labels)}
+
+    def heading(self) -> str:
+        """Return the first line of an output, if there is one."""
+        if self._kind != "tsv":
+            return ""
+        assert self._header is not None
+        more = []
+        for i in range(self._n_best or 1):
+            end = f"_{i + 1}" if i else ""
+            more.append(f"predicted{end}")
+            if self._marginals != "none":
+                more.append(f"probability{end}")
+        if self._marginals == "all":
+            more += [f"p({label})" for label in self._labels]
+        return "\t".join([*self._header, *more]) + "\n"
+
+    def written(self, block: Block, answer: Answer) -> str:
+        """Return the lines of a sentence.
+
+        Raises
+        ------
+        ValueError
+            A word of JSON cannot stand in a column.
+        """
+        if self._kind == "jsonl":
+            return self._json(block, answer)
+        cells = self._cells(answer)
+        if self._own:
+            return self._own_lines(block, cells)
+        if block.record is not None:
+            for i, (word,) in enumerate(block.rows):
+                if not word.isprintable() and set(word) & set("\t\n\r"):
+                    raise ValueError(f"word {i + 1}, {word[:40]!r}, cannot stand in a column")
+        rows = block.rows
+        if self._kind == "tsv":
+            rows = [[row[self._word]] for row in rows]
+        return "".join(
+            "\t".join([*row, *some]) + "\n" for row, some in zip(rows, cells, strict=True)
+        ) + ("\n" if rows else "")
+
+    def _cells(self, answer: Answer) -> list[list[str]]:
+        """Return what is written for each word, beside what was read."""
+        tags = answer.tags
+        if answer.best is not None:
+            assert self._n_best is not None
+            none = ([_NONE] * len(tags), 0.0)
+            some = [*answer.best, *[none] * (self._n_best - len(answer.best))]
+            with_p = self._marginals != "none"
+            return [
+                [cell for labels, p in some for cell in (labels[i], *[f"{p:.6f}"] * with_p)]
+                for i in range(len(tags))
+            ]
+        if answer.table is None:
+            return [[tag] for tag in tags]
+        every = self._marginals == "all"
+        return [
+            [tag, *("%.6f" % p for p in (row[self._number[tag]], *(row if every else ())))]
+            for tag, row in zip(tags, answer.table.tolist(), strict=True)
+        ]
+
+    def _own_lines(self, block: Block, cells: list[list[str]]) -> str:
+        lines = list(block.lines)
+        for at, row, some in zip(block.at, block.rows, cells, strict=True):
+            if self._kind == "conllu":
+                misc = [] if row[-1] == _NONE else [row[-1]]
+                misc += [f"{name}={cell.replace('|', '%7C')}"
+                         for name, cell in zip(self._misc(), some, strict=True)]  # fmt: skip
+                lines[at] = "\t".join([*row[:-1], "|".join(misc)])
+                continue
+            apart = "\t" if self._kind != "conll" or "\t" in lines[at] else " "
+            before = row[0] if self._kind == "attributes" else lines[at].rstrip(" ")
+            lines[at] = apart.join([before, *some])
+        return "\n".join(lines) + "\n\n"
+
+    def _misc(self) -> list[str]:
+        """Return the names of the entries in CoNLL-U's MISC."""
+        names = []
+        for i in range(self._n_best or 1):
+            end = str(i + 1) if i else ""
+            names.append(f"Predicted{end}")
+            if self._marginals != "none":
+                names.append(f"Probability{end}")
+        if self._marginals == "all":
+            names += [f"P({label})".replace("|", "%7C") for label in self._labels]
+        return names
+
+    def _json(self, block: Block, answer: Answer) -> str:
+        if block.record is not None:
+            record: dict[str, Any] = dict(block.record)
+        else:
+            record = {"words": [row[self._word] for row in block.rows]}
+        record["predicted"] = answer.tags
+        if answer.best is not None:
+            with_p = self._marginals != "none"
+            record["n_best"] = [
+                {"labels": tags, "probability": p} if with_p else {"labels": tags}
+                for tags, p in answer.best
+            ]
+        elif answer.table is not None:
+            rows = answer.table.tolist()
+            record["probability"] = [
+                row[self._number[tag]] for row, tag in zip(rows, answer.tags, strict=True)
+            ]
+            if self._marginals == "all":
+                record["marginals"] = [dict(zip(self._labels, row, strict=True)) for row in rows]
+        return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
