@@ -55,6 +55,7 @@ def infer(
     deadline: float | None = None,
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
 ) -> GraphResult: ...
@@ -69,6 +70,7 @@ def infer(
     deadline: float | None = None,
     progress: Callable[[int, int], object] | None = None,
     evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
     factors: Iterable[int] | None = None,
     keep: float | None = None,
