@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -206,6 +207,17 @@ def depending_on(*folders: str) -> dict[str, Any]:
     }
 
 
+def description() -> str:
+    """Return README.md with absolute links: PyPI shows it beside nothing else of the repository."""
+    project = Path("pyproject.toml").read_text(encoding="utf-8")
+    found = re.search(r'^Repository = "(.+)"$', project, re.MULTILINE)
+    if found is None:
+        raise SystemExit("pyproject.toml has no [project.urls] with a Repository")
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^\]]*\]\()(?!https?:|#)", rf"\1{found[1]}/raw/main/", text)
+    return re.sub(r"((?<!!)\[[^\]]*\]\()(?!https?:|#)", rf"\1{found[1]}/blob/main/", text)
+
+
 choose_architecture()
 built = [(f"VS_HAVE_{level}", "1") for level, _ in levels()]
 numpy_api = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
@@ -384,4 +396,9 @@ modules = cythonize(
 for header in CYTHON.rglob("*.h"):
     header.unlink()
 
-setup(cmdclass={"build_ext": BuildExt}, ext_modules=modules)
+setup(
+    cmdclass={"build_ext": BuildExt},
+    ext_modules=modules,
+    long_description=description(),
+    long_description_content_type="text/markdown",
+)
